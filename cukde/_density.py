@@ -1,0 +1,437 @@
+"""The density family: a docstring and a few lines each, over the backends' ``partial_sums``."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+
+from cukde import _validate
+from cukde._problem import Problem, prepare
+from cukde._warnings import NegativeDensityWarning
+
+
+def kde(
+    X: Any,
+    Y: Any,
+    h: Any,
+    *,
+    weights: Any = None,
+    log: bool = False,
+    precision: str | None = None,
+    deterministic: bool = False,
+    check_finite: bool = True,
+) -> Any:
+    r"""Gaussian kernel density estimate of the data ``X`` at the queries ``Y``.
+
+    .. math:: \hat p(y) = (2\pi h^2)^{-d/2} \sum_j w_j \exp(-|y - x_j|^2 / (2 h^2))
+
+    Parameters
+    ----------
+    X : array_like, shape (n, d) or (n,)
+        Data; (n,) means d = 1. A GPU array (CuPy, or anything with ``__cuda_array_interface__`` or
+        DLPack) computes on the GPU.
+    Y : array_like, shape (m, d) or (m,)
+        Queries, in the units of ``X``. (m,) only for d = 1. No queries give an empty result.
+    h : float or array_like
+        Bandwidth: a positive standard deviation, shape (d,) for one per dimension, or a (d, d) covariance.
+        A GPU array is copied to the host.
+    weights : array_like, shape (n,), optional
+        Non-negative weights of the data, normalised to sum to 1. Default 1/n each.
+    log : bool
+        Return the log density, by log-sum-exp: finite for any finite query.
+    precision : {"float32", "tf32", "ieee", "float64"}, optional
+        Arithmetic of the pairs; default the dtype's own. ``"tf32"`` uses tensor cores on the GPU and is
+        off by about 1e-3 (it means ``"float32"`` on the CPU); ``"ieee"`` sums squared differences.
+    deterministic : bool
+        Give the same bits on every run on the same machine.
+    check_finite : bool
+        Refuse NaN and infinity. False skips the pass over the data.
+
+    Returns
+    -------
+    array, shape (m,)
+        Density in units of 1/volume (or its logarithm), of dtype ``result_type(X, Y)``: float16 rises to
+        float32, integers to float64. NumPy in, NumPy out; CuPy in, CuPy out.
+
+    Raises
+    ------
+    TypeError
+        For complex, string or object data, and for ``Y`` on the GPU beside ``X`` on the CPU.
+    ValueError
+        For shapes that do not fit, no data, NaN or infinity, a bandwidth that is not positive (definite),
+        negative or all-zero weights, and an unknown precision.
+
+    Notes
+    -----
+    Cost: n m exponentials and about 2 d n m flops; memory O((n + m) d) beside bounded tiles. Worst relative
+    error where the nearest point is within 12 bandwidths: 1e-5 in float32 on the CPU, 3e-5 on the GPU,
+    1e-12 in float64 (``tests/test_density.py`` measures it); further out the log density is right to
+    8 eps times its exponent. In float32 a density above 3e38 overflows: take ``log=True``.
+
+    References
+    ----------
+    Parzen, E. (1962). On estimation of a probability density function and mode. *Ann. Math. Statist.* 33.
+
+    Examples
+    --------
+    >>> import numpy as np, cukde
+    >>> X = np.array([[0.0], [1.0]])
+    >>> cukde.kde(X, [[0.5]], 1.0).round(4)
+    array([0.3521])
+    """
+    problem, _ = prepare(
+        X, Y, h, weights=weights, precision=precision, deterministic=deterministic, check_finite=check_finite
+    )
+    with problem.device:
+        return _density(problem, log)
+
+
+def score(
+    X: Any,
+    Y: Any,
+    h: Any,
+    *,
+    weights: Any = None,
+    precision: str | None = None,
+    deterministic: bool = False,
+    check_finite: bool = True,
+) -> Any:
+    r"""Gradient of the log density: :math:`s(y) = \nabla \log \hat p(y)`.
+
+    .. math:: s(y) = \Big(\frac{\sum_j w_j \phi_j(y) x_j}{\sum_j w_j \phi_j(y)} - y\Big) / h^2
+
+    Parameters are those of :func:`kde`.
+
+    Returns
+    -------
+    array, shape of ``Y``
+        In units of 1/length. It stays finite far from the data, where it points to the nearest of them.
+
+    Notes
+    -----
+    Cost: that of :func:`kde` and another 2 d n m flops. The error is at most the density's relative error
+    times r/h, in units of 1/h, with r the distance over which the sum reaches.
+    The first source's formula carries a surplus 1/h, which is left out here.
+
+    Examples
+    --------
+    >>> import numpy as np, cukde
+    >>> cukde.score(np.array([0.0]), np.array([2.0]), 2.0)
+    array([-0.5])
+    """
+    problem, _ = prepare(
+        X, Y, h, weights=weights, precision=precision, deterministic=deterministic, check_finite=check_finite
+    )
+    with problem.device:
+        return _cast(_score(problem, problem.sums("moments")), problem).reshape(problem.query_shape)
+
+
+def density_and_score(
+    X: Any,
+    Y: Any,
+    h: Any,
+    *,
+    weights: Any = None,
+    precision: str | None = None,
+    deterministic: bool = False,
+    check_finite: bool = True,
+) -> tuple[Any, Any]:
+    """Log density and its gradient, in the one pass that :func:`score` costs.
+
+    Parameters are those of :func:`kde`.
+
+    Returns
+    -------
+    log_density : array, shape (m,)
+    gradient : array, shape of ``Y``
+
+    Examples
+    --------
+    >>> import numpy as np, cukde
+    >>> log_p, s = cukde.density_and_score(np.array([0.0]), np.array([0.0, 1.0]), 1.0)
+    >>> log_p.round(4), s
+    (array([-0.9189, -1.4189]), array([ 0., -1.]))
+    """
+    problem, _ = prepare(
+        X, Y, h, weights=weights, precision=precision, deterministic=deterministic, check_finite=check_finite
+    )
+    with problem.device:
+        sums = problem.sums("moments")
+        log_density = sums.reference + problem.xp.log(sums.total) + problem.log_constant
+        gradient = _score(problem, sums)
+        return _cast(log_density, problem), _cast(gradient, problem).reshape(problem.query_shape)
+
+
+def debias(
+    X: Any,
+    h: Any,
+    *,
+    score_bandwidth: Any = None,
+    weights: Any = None,
+    precision: str | None = None,
+    deterministic: bool = False,
+    check_finite: bool = True,
+) -> Any:
+    r"""Score-debiased data: each point moved by half a bandwidth squared along the score.
+
+    .. math:: x_i + \frac{h^2}{2} s(x_i)
+
+    with the score :math:`s` of the data at their own points, own point included; for a covariance H the
+    step is H/2.
+
+    Parameters
+    ----------
+    X : array_like, shape (n, d) or (n,)
+        Data.
+    h : float or array_like
+        Bandwidth of the density that will be taken of the result; forms as in :func:`kde`.
+    score_bandwidth : float or array_like, optional
+        Bandwidth of the score; default ``h``.
+    weights, precision, deterministic, check_finite
+        As in :func:`kde`.
+
+    Returns
+    -------
+    array, shape of ``X``
+
+    Notes
+    -----
+    Cost: one score pass of the data against themselves, n^2 exponentials. The result is rounded to its
+    dtype; :func:`sd_kde` keeps the moved points in float64, so that an offset costs no accuracy there.
+
+    References
+    ----------
+    Epstein, E. L., Dwaraknath, R. V., Sornwanee, T., Winnicki, J. and Liu, J. W. (2025). SD-KDE:
+    Score-debiased kernel density estimation. *NeurIPS*.
+
+    Examples
+    --------
+    >>> import numpy as np, cukde
+    >>> cukde.debias(np.array([-1.0, 1.0]), 1.0).round(4)
+    array([-0.8808,  0.8808])
+    """
+    problem, _ = prepare(
+        X, X, h, weights=weights, precision=precision, deterministic=deterministic, check_finite=check_finite
+    )
+    estimate = _score_problem(problem, X, score_bandwidth, weights, check_finite)
+    with problem.device:
+        return _cast(_debiased(problem, estimate), problem).reshape(problem.query_shape)
+
+
+def sd_kde(
+    X: Any,
+    Y: Any,
+    h: Any,
+    *,
+    score_bandwidth: Any = None,
+    weights: Any = None,
+    log: bool = False,
+    precision: str | None = None,
+    deterministic: bool = False,
+    check_finite: bool = True,
+) -> Any:
+    """Score-debiased density estimate: :func:`kde` of the data moved by :func:`debias`.
+
+    A density (non-negative, integrates to 1) whose bias is of order h^4 where :func:`kde` has h^2.
+
+    Parameters
+    ----------
+    score_bandwidth : float or array_like, optional
+        Bandwidth of the score; default ``h``.
+    X, Y, h, weights, log, precision, deterministic, check_finite
+        As in :func:`kde`. :func:`cukde.bandwidth.sd` has the matching reference rule for ``h``.
+
+    Returns
+    -------
+    array, shape (m,)
+
+    Notes
+    -----
+    Cost: n^2 + n m exponentials. In float32 at d = 16 the density is right to 3e-4.
+
+    References
+    ----------
+    Epstein et al. (2025), as in :func:`debias`; Epstein, E. L., Flash-SD-KDE: Accelerating SD-KDE with
+    Tensor Cores.
+
+    Examples
+    --------
+    >>> import numpy as np, cukde
+    >>> cukde.sd_kde(np.array([-1.0, 1.0]), np.array([0.0]), 1.0).round(4)
+    array([0.2707])
+    """
+    problem, _ = prepare(
+        X, Y, h, weights=weights, precision=precision, deterministic=deterministic, check_finite=check_finite
+    )
+    estimate = _score_problem(problem, X, score_bandwidth, weights, check_finite)
+    with problem.device:
+        # With its own bandwidth a point moves half way to a mean of the data: the spread cannot grow.
+        moved = problem.moved(_debiased(problem, estimate), contained=score_bandwidth is None)
+        return _density(moved, log)
+
+
+def laplace_kde(
+    X: Any,
+    Y: Any,
+    h: Any,
+    *,
+    negative: Literal["keep", "clip"] = "keep",
+    weights: Any = None,
+    log: bool = False,
+    precision: str | None = None,
+    deterministic: bool = False,
+    check_finite: bool = True,
+) -> Any:
+    r"""Laplace-corrected density estimate: a fourth-order kernel, in one pass and without a score.
+
+    .. math:: \hat p(y) = (2\pi h^2)^{-d/2} \sum_j w_j \phi_j (1 + d/2 - |y - x_j|^2/(2 h^2))
+
+    The kernel is :math:`K_h - (h^2/2) \Delta K_h`: it cancels the leading bias term of :func:`kde` and is
+    the linearisation of :func:`sd_kde`. It is negative far from the data, and so may the estimate be.
+
+    Parameters
+    ----------
+    negative : {"keep", "clip"}
+        Return negative values as they are (they still rank queries), or set them to 0 and report in a
+        :class:`NegativeDensityWarning` how many there were and their share of the absolute sum; on the GPU
+        the report waits for the result.
+    X, Y, h, weights, log, precision, deterministic, check_finite
+        As in :func:`kde`. With ``log`` a negative density gives NaN, a zero one -inf.
+        :func:`cukde.bandwidth.laplace` has the matching reference rule for ``h``.
+
+    Returns
+    -------
+    array, shape (m,)
+
+    Notes
+    -----
+    Cost: that of :func:`kde`. Errors are relative to the sum of the absolute terms, since the terms cancel.
+
+    References
+    ----------
+    Epstein, E. L., Flash-SD-KDE, section 5; Jones, M. C. and Signorini, D. F. (1997). A comparison of
+    higher-order bias kernel density estimators. *JASA* 92.
+
+    Examples
+    --------
+    >>> import numpy as np, cukde
+    >>> cukde.laplace_kde(np.array([0.0]), np.array([0.0, 3.0]), 1.0).round(4)
+    array([ 0.5984, -0.0133])
+    """
+    _validate.negative(negative)
+    problem, _ = prepare(
+        X, Y, h, weights=weights, precision=precision, deterministic=deterministic, check_finite=check_finite
+    )
+    xp = problem.xp
+    with problem.device:
+        sums = problem.sums("laplace")
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_size = sums.reference + xp.log(abs(sums.total)) + problem.log_constant
+            if negative == "clip":
+                _report_clipped(sums.total, log_size, xp)
+                log_size = xp.where(sums.total < 0, -xp.inf, log_size)
+            elif log:
+                log_size = xp.where(sums.total < 0, xp.nan, log_size)
+        signed = xp.sign(sums.total) * xp.exp(log_size) + 0.0  # no -0.0 where clipped
+        return _cast(log_size if log else signed, problem)
+
+
+def kernel_sum(
+    X: Any,
+    V: Any,
+    Y: Any,
+    h: Any,
+    *,
+    precision: str | None = None,
+    deterministic: bool = False,
+    check_finite: bool = True,
+) -> Any:
+    r"""Gaussian kernel sum: :math:`\sum_j \exp(-|y_i - x_j|^2 / (2 h^2)) V_j`, not normalised.
+
+    Parameters
+    ----------
+    X : array_like, shape (n, d) or (n,)
+        Points.
+    V : array_like, shape (n,) or (n, k)
+        Values of any sign, a row for each point.
+    Y, h, precision, deterministic, check_finite
+        As in :func:`kde`.
+
+    Returns
+    -------
+    array, shape (m,) or (m, k)
+        Of dtype ``result_type(X, V, Y)``.
+
+    Notes
+    -----
+    Cost: n m exponentials and 2 (d + k) n m flops. Errors are relative to the sum of the absolute terms.
+
+    Examples
+    --------
+    >>> import numpy as np, cukde
+    >>> cukde.kernel_sum(np.array([0.0, 1.0]), np.array([1.0, -1.0]), np.array([0.0]), 1.0).round(4)
+    array([0.3935])
+    """
+    problem, v = prepare(
+        X, Y, h, V=V, precision=precision, deterministic=deterministic, check_finite=check_finite
+    )
+    with problem.device:
+        columns = v[:, None] if v.ndim == 1 else v
+        sums = problem.sums("values", columns)
+        out = _cast(problem.xp.exp(sums.reference)[:, None] * sums.moments, problem)
+        return out[:, 0] if v.ndim == 1 else out
+
+
+def _density(problem: Problem, log: bool) -> Any:
+    sums = problem.sums("sum")
+    log_density = sums.reference + problem.xp.log(sums.total) + problem.log_constant
+    return _cast(log_density if log else problem.xp.exp(log_density), problem)
+
+
+def _score(problem: Problem, sums: Any) -> Any:
+    """Score in the data's own coordinates, (m, d) float64, from the moments about the queries."""
+    whitened = sums.moments / (sums.total[:, None] * problem.whitening.h**2)
+    return problem.whitening.score(whitened, problem.xp)
+
+
+def _score_problem(problem: Problem, X: Any, score_bandwidth: Any, weights: Any, check_finite: bool) -> Problem:
+    """Pose the score of the data at their own points, for the debiasing shift of ``problem``."""
+    if score_bandwidth is None:
+        return replace(problem, Y=None)
+    return prepare(
+        X,
+        X,
+        score_bandwidth,
+        weights=weights,
+        precision=problem.precision,
+        deterministic=problem.deterministic,
+        check_finite=check_finite,
+        bandwidth_name="score_bandwidth",
+    )[0]
+
+
+def _debiased(problem: Problem, estimate: Problem) -> Any:
+    """Debiased points in float64, (n, d)."""
+    s = _score(estimate, estimate.sums("moments"))
+    return problem.X.astype(problem.xp.float64) + 0.5 * problem.whitening.smooth(s, problem.xp)
+
+
+def _report_clipped(total: Any, log_size: Any, xp: Any) -> None:
+    negative = total < 0
+    count = int(negative.sum())
+    if count:
+        size = xp.exp(log_size - log_size.max())
+        share = float(size[negative].sum() / size.sum())
+        warnings.warn(
+            f"laplace_kde clipped {count} of {total.size} densities to 0; "
+            f"the clipped mass is {share:.3g} of the sum of absolute densities at the queries",
+            NegativeDensityWarning,
+            stacklevel=3,
+        )
+
+
+def _cast(a: Any, problem: Problem) -> Any:
+    return a.astype(problem.dtype, copy=False)

@@ -1,0 +1,55 @@
+"""Which backend an array belongs to. CuPy is imported only when a caller already holds a GPU array."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+# DLPack's device codes (dlpack.h): ordinary and pinned host memory, and CUDA device and managed memory.
+_DLPACK_HOST = (1, 3)
+_DLPACK_CUDA = (2, 13)
+
+
+def is_gpu_array(a: Any) -> bool:
+    """Whether ``a`` lives in CUDA memory. NumPy arrays and plain Python objects answer without an import."""
+    if a is None or isinstance(a, np.ndarray | np.generic | list | tuple | int | float | str):
+        return False
+    if hasattr(a, "__cuda_array_interface__") or hasattr(a, "to_cupy"):
+        return True
+    if hasattr(a, "__dlpack_device__"):
+        device = int(a.__dlpack_device__()[0])
+        if device in _DLPACK_CUDA:
+            return True
+        if device not in _DLPACK_HOST:
+            raise TypeError(
+                f"arrays must live in host memory or on a CUDA device; got DLPack device type {device}"
+            )
+    return False
+
+
+def backend(X: Any, **others: Any) -> ModuleType:
+    """Return ``cukde.gpu`` where ``X`` is a GPU array, else ``cukde.cpu``; the training data decides.
+
+    ``others`` are the remaining array arguments by name: beside a GPU ``X`` they are moved there; beside
+    a CPU ``X`` a GPU array is an error, since the answer would land on a device nobody asked for.
+    """
+    if is_gpu_array(X):
+        return importlib.import_module("cukde.gpu")
+    for name, other in others.items():
+        if is_gpu_array(other):
+            raise TypeError(
+                f"{name} is on the GPU but X is not; write cupy.asarray(X) to compute on the GPU, "
+                f"or cupy.asnumpy({name}) to compute on the CPU"
+            )
+    return importlib.import_module("cukde.cpu")
+
+
+def to_host(a: Any) -> Any:
+    """Copy a GPU array to a NumPy array; return anything else as it is."""
+    if not is_gpu_array(a):
+        return a
+    gpu = importlib.import_module("cukde.gpu")
+    return gpu.asnumpy(gpu.asarray(a))

@@ -1,0 +1,50 @@
+"""Partial kernel sums: what both backends return, and how blocks of data merge exactly.
+
+A block of data rows contributes ``exp(reference) * total`` to each query's kernel sum. Keeping the largest
+exponent apart from the sum makes the sum finite and accurate however far a query lies, and lets any
+number of blocks merge without loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+Output = Literal["sum", "moments", "laplace", "values"]
+"""What a pass over all pairs accumulates beside nothing else; see :class:`PartialSums`."""
+
+
+class PartialSums(NamedTuple):
+    """Sums over one block of data rows, a row a query.
+
+    With the exponent ``a_ij = -|y_i - x_j|^2 / (2 h^2) + log w_j`` (natural logarithms)::
+
+        output "sum"      total_i   = sum_j exp(a_ij - reference_i)
+        output "moments"  the same, and moments_ik = sum_j exp(a_ij - reference_i) (x_jk - y_ik)
+        output "laplace"  total_i   = sum_j exp(a_ij - reference_i) (1 + d/2 - |y_i - x_j|^2 / (2 h^2))
+        output "values"   moments_ik = sum_j exp(a_ij - reference_i) V_jk, and total as for "sum"
+
+    Moments are taken about the query, so blocks merge whatever each of them was centred on, and nothing
+    cancels where the data lie far from the origin. All arrays are float64.
+    """
+
+    reference: Any  # (m,)
+    total: Any  # (m,)
+    moments: Any | None = None  # (m, d) or (m, k)
+
+
+def merge(blocks: Sequence[PartialSums], xp: Any) -> PartialSums:
+    """Merge the partial sums of disjoint blocks of data rows for the same queries.
+
+    ``xp`` is the array module of the blocks (NumPy or CuPy).
+    """
+    if len(blocks) == 1:
+        return blocks[0]
+    references = xp.stack([block.reference for block in blocks])
+    reference = references.max(axis=0)
+    factors = xp.exp(references - reference)
+    total = (factors * xp.stack([block.total for block in blocks])).sum(axis=0)
+    if blocks[0].moments is None:
+        return PartialSums(reference, total)
+    moments = (factors[:, :, None] * xp.stack([block.moments for block in blocks])).sum(axis=0)
+    return PartialSums(reference, total, moments)

@@ -1,0 +1,176 @@
+"""Every error a user can cause is raised here, before anything is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+PRECISIONS = ("float32", "tf32", "ieee", "float64")
+_BANDWIDTH_RULES = ("scott", "silverman", "sd", "laplace")
+
+
+def array(name: str, a: Any, backend: ModuleType) -> Any:
+    """Return ``a`` as an array of the backend, of a real numeric dtype."""
+    if isinstance(a, np.ma.MaskedArray) and np.ma.is_masked(a):
+        raise ValueError(f"{name} must not have masked entries; drop those rows first, e.g. {name}.compressed()")
+    try:
+        out = backend.asarray(a)
+    except ValueError as error:
+        raise ValueError(f"{name} must be a rectangular array of numbers: {error}") from None
+    if out.dtype.kind not in "fiub" or out.dtype.itemsize > 8:
+        raise TypeError(
+            f"{name} must hold real numbers (float16, float32, float64, integers or booleans); "
+            f"got dtype {out.dtype}"
+        )
+    return out
+
+
+def points(name: str, a: Any, backend: ModuleType) -> Any:
+    """Return ``a`` as a two-dimensional array of points, one a row; a vector is points of one dimension."""
+    out = array(name, a, backend)
+    if out.ndim not in (1, 2):
+        raise ValueError(f"{name} must have shape (rows, columns), or (rows,) for one dimension; got {out.shape}")
+    if out.ndim == 2 and out.shape[1] == 0:
+        raise ValueError(f"{name} must have at least one column; got shape {out.shape}")
+    return out
+
+
+def data(X: Any, backend: ModuleType) -> tuple[Any, tuple[int, ...]]:
+    """Check training points; return them with shape (n, d), and the shape they came in."""
+    out = points("X", X, backend)
+    if out.shape[0] == 0:
+        raise ValueError(f"X must have at least one row; got shape {out.shape}")
+    return (out[:, None] if out.ndim == 1 else out), out.shape
+
+
+def queries(Y: Any, d: int, backend: ModuleType) -> tuple[Any, tuple[int, ...]]:
+    """Check queries against data of ``d`` columns; return them with shape (m, d), and their own shape."""
+    out = points("Y", Y, backend)
+    if out.ndim == 1:
+        if d > 1:
+            raise ValueError(
+                f"Y must have {d} columns like X; got shape {out.shape}: write Y[None, :] for a single query"
+            )
+        return out[:, None], out.shape
+    if out.shape[1] != d:
+        raise ValueError(f"Y must have {d} columns like X; got shape {out.shape}")
+    return out, out.shape
+
+
+def values(V: Any, n: int, backend: ModuleType) -> Any:
+    """Check the values of a kernel sum; return them as they are, of shape (n,) or (n, k)."""
+    out = array("V", V, backend)
+    if out.ndim not in (1, 2) or out.shape[0] != n or (out.ndim == 2 and out.shape[1] == 0):
+        raise ValueError(f"V must have shape ({n},) or ({n}, k), a row for each row of X; got {out.shape}")
+    return out
+
+
+def result_dtype(*arrays: Any) -> np.dtype:
+    """NumPy's promoted dtype, with float16 raised to float32 and integers to float64."""
+    dtype = np.result_type(*(a.dtype for a in arrays))
+    if dtype.kind != "f":
+        return np.dtype(np.float64)
+    return np.dtype(np.float32) if dtype.itemsize == 2 else dtype
+
+
+def bandwidth(h: Any, d: int, name: str = "h") -> np.ndarray:
+    """Check a bandwidth on the host: a positive scalar, (d,) deviations, or a (d, d) covariance; as float64.
+
+    The shape tells which: (), (d,) or (d, d).
+    """
+    if isinstance(h, str):
+        hint = (
+            f"write cukde.bandwidth.{h}(X)"
+            if h in _BANDWIDTH_RULES
+            else f"the rules are {', '.join(f'cukde.bandwidth.{rule}' for rule in _BANDWIDTH_RULES)}"
+        )
+        raise ValueError(f"{name} must be a number or an array; got {h!r}: {hint}")
+    out = np.asarray(h)
+    if out.dtype.kind not in "fiu" or out.dtype.itemsize > 8:
+        raise TypeError(f"{name} must be a real number or an array of them; got {h!r}")
+    out = out.astype(np.float64)
+    if out.shape not in ((), (d,), (d, d)):
+        raise ValueError(
+            f"{name} must be a scalar, {d} standard deviations of shape ({d},), "
+            f"or a covariance of shape ({d}, {d}); got shape {out.shape}"
+        )
+    if not np.isfinite(out).all():
+        raise ValueError(f"{name} must be finite; got {h!r}")
+    if out.ndim < 2 and not (out > 0).all():
+        raise ValueError(f"{name} must be positive; got {h!r}")
+    if out.ndim == 2:
+        _symmetric(out, name)
+    return out
+
+
+def _symmetric(covariance: np.ndarray, name: str) -> None:
+    """Raise unless a covariance is symmetric to what float32 arithmetic leaves, relative to its deviations."""
+    deviations = np.sqrt(np.abs(np.diag(covariance)))
+    asymmetry = np.abs(covariance - covariance.T)
+    if (asymmetry > 1e-6 * np.outer(deviations, deviations)).any():
+        raise ValueError(f"{name} must be a symmetric covariance; its largest asymmetry is {asymmetry.max():g}")
+
+
+def cholesky(covariance: np.ndarray, name: str = "h") -> np.ndarray:
+    """Lower Cholesky factor of a covariance, or an error that says what is wrong with it."""
+    try:
+        return np.linalg.cholesky((covariance + covariance.T) / 2)
+    except np.linalg.LinAlgError:
+        least = np.linalg.eigvalsh((covariance + covariance.T) / 2)[0]
+        raise ValueError(
+            f"{name} must be a positive definite covariance; its smallest eigenvalue is {least:g}"
+        ) from None
+
+
+def weights(w: Any, n: int, backend: ModuleType) -> Any:
+    """Check the form of weights; their values are checked with the finite pass, see :func:`survey`."""
+    out = array("weights", w, backend)
+    if out.shape != (n,):
+        raise ValueError(f"weights must have shape ({n},), one for each row of X; got {out.shape}")
+    return out
+
+
+def precision(name: Any, dtype: np.dtype) -> str:
+    """Check a precision; None is the dtype's own."""
+    if name is None:
+        return dtype.name
+    if name not in PRECISIONS:
+        raise ValueError(f"precision must be one of {', '.join(PRECISIONS)} or None; got {name!r}")
+    return str(name)
+
+
+def negative(name: Any) -> None:
+    """Check what a Laplace-corrected density does with negative values."""
+    if name not in ("keep", "clip"):
+        raise ValueError(f'negative must be "keep" or "clip"; got {name!r}')
+
+
+def finite(flags: Mapping[str, bool]) -> None:
+    """Raise for the first array that holds NaN or infinity."""
+    for name, flag in flags.items():
+        if not flag:
+            raise ValueError(
+                f"{name} must be finite; it holds NaN or infinity "
+                "(check_finite=False skips this check, and the result is then undefined)"
+            )
+
+
+def weight_range(least: float, total: float) -> None:
+    """Raise for negative weights and for weights that are all zero."""
+    if least < 0:
+        raise ValueError(f"weights must not be negative; the smallest is {least:g}")
+    if total == 0:
+        raise ValueError("weights must not all be zero")
+
+
+def spread(squared_radius: float, single: bool) -> None:
+    """Raise where squared distances in bandwidths leave the range of the arithmetic that sums them."""
+    limit = 1e36 if single else 1e300
+    if not squared_radius < limit:
+        raise ValueError(
+            f"X and Y must lie within {limit**0.5:g} bandwidths of their centre; "
+            "rescale the data or enlarge h"
+        )

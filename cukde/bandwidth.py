@@ -1,0 +1,1 @@
+"""Reference rules for the bandwidth."""
