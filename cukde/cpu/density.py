@@ -1,0 +1,238 @@
+"""Sums of Gaussian kernels over all pairs on the CPU: BLAS tiles, a Numba exp2 in place, BLAS again.
+
+Each thread takes a block of queries through the data tile by tile, keeping the largest exponent of each
+query (log-sum-exp, so nothing under- or overflows) and its sums in float64. Memory is O((n + m) d) beside
+one tile a thread.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any, Protocol
+
+import numpy as np
+
+from cukde._partial import Output, PartialSums, merge
+from cukde.cpu import _threads, _tiles
+
+_LOG2_E = math.log2(math.e)
+
+# Dimensions that share a norm in the operands of the product, see _Gram.
+_GROUP = 4
+
+# Largest spread (squared distance to the centre, in bandwidths) at which exponents may come from a product,
+# whose terms cancel; beyond it they come from double precision or from differences. In single precision
+# the running sum of many dimensions rounds too, hence the second limit, divided by sqrt(d). Worst density
+# errors measured at the limits (python -m benchmarks.gram_error): 9e-6 single, 6e-13 double.
+_SINGLE_GRAM_SPREAD = 150.0
+_SINGLE_GRAM_SPREAD_ROOT_D = 600.0
+_DOUBLE_GRAM_SPREAD = 4000.0
+# The same for double precision products where the result is wanted in single precision only.
+_DOUBLE_GRAM_SPREAD_SINGLE = 1e8
+
+# Large enough that the calls a tile costs are small beside its work, small enough to stay in cache.
+_TILE_BYTES = 2**20
+_TILE_QUERIES = 256
+
+# Reference of a query that has met no data yet; its negative stays finite in float32.
+_UNSET = 3e38
+
+
+class _Pairs(Protocol):
+    """Where the exponents of a tile come from."""
+
+    dtype: np.dtype
+    basis: np.ndarray  # (d, n): the data's coordinates that moments are summed in
+    queries: np.ndarray  # (m, d) float64: the queries in the same coordinates
+    unit: float  # length of those coordinates' unit
+
+    def fill(self, rows: slice, columns: slice, tile: np.ndarray) -> None:
+        """Write the exponents of queries ``rows`` and data ``columns``, in bits."""
+
+
+class _Gram:
+    """Exponents by one BLAS product: sum over groups g of z_y . z_x - |z_x|^2/2 - |z_y|^2/2, + log2 w.
+
+    The halves of the squared norms are further columns of the operands, beside the few dimensions they
+    belong to. So each group adds -|z_y - z_x|^2/2 of its dimensions, and for close points the running sum
+    stays small: three times (d = 16) to eight times (d = 64) less rounding than with whole norms.
+    """
+
+    def __init__(
+        self, X: np.ndarray, Y: np.ndarray | None, h: float, centre: np.ndarray, log2_weights: Any, dtype: Any
+    ) -> None:
+        self.dtype = np.dtype(dtype)
+        self.unit = h / math.sqrt(_LOG2_E)
+        z = (X - centre) / self.unit
+        self.basis = np.ascontiguousarray(z.T, dtype)
+        self.queries = z if Y is None else (Y - centre) / self.unit
+        self._data = _with_norms(self.basis, norms_first=True)
+        self._data[-2] += log2_weights
+        rounded = np.ascontiguousarray(self.queries.T, dtype)
+        self._queries = np.ascontiguousarray(_with_norms(rounded, norms_first=False).T)
+
+    def fill(self, rows: slice, columns: slice, tile: np.ndarray) -> None:
+        np.dot(self._queries[rows], self._data[:, columns], out=tile)
+
+
+def _with_norms(z: np.ndarray, *, norms_first: bool) -> np.ndarray:
+    """Interleave coordinates (d, n) with -|z|^2/2 of each group of dimensions and a row of ones."""
+    d, n = z.shape
+    groups = [slice(k, min(k + _GROUP, d)) for k in range(0, d, _GROUP)]
+    out = np.ones((d + 2 * len(groups), n), z.dtype)
+    for g, group in enumerate(groups):
+        start = group.start + 2 * g
+        stop = group.stop + 2 * g
+        out[start:stop] = z[group]
+        # Norms of the rounded coordinates: what is summed is then a square but for its own rounding.
+        half_norms = 0.5 * np.einsum("ij,ij->j", z[group], z[group], dtype=np.float64)
+        out[stop if norms_first else stop + 1] = -half_norms
+    return out
+
+
+class _Differences:
+    """Exponents by squared differences in double precision: right however far the data spread."""
+
+    dtype = np.dtype(np.float64)
+    unit = 1.0
+
+    def __init__(
+        self, X: np.ndarray, Y: np.ndarray | None, h: float, centre: np.ndarray, log2_weights: Any
+    ) -> None:
+        n = len(X)
+        self._scale = 0.5 * _LOG2_E / h**2
+        self._log2_weights = np.broadcast_to(np.asarray(log2_weights, np.float64), (n,))
+        self.basis = np.ascontiguousarray(X.T - centre[:, None])
+        self.queries = np.ascontiguousarray(self.basis.T) if Y is None else Y - centre
+
+    def fill(self, rows: slice, columns: slice, tile: np.ndarray) -> None:
+        _tiles.differences(
+            self.queries[rows], self.basis[:, columns], self._scale, self._log2_weights[columns], tile
+        )
+
+
+def partial_sums(
+    X: np.ndarray,
+    Y: np.ndarray | None,
+    h: float,
+    output: Output,
+    *,
+    values: np.ndarray | None = None,
+    log_weights: np.ndarray | None = None,
+    precision: str,
+    centre: np.ndarray | None = None,
+    spread: float | None = None,
+    deterministic: bool = False,
+) -> PartialSums:
+    """Sum kernels of the data ``X`` (n, d) at the queries ``Y`` (m, d), or at the data where it is None.
+
+    See :class:`cukde._partial.PartialSums` for the outputs. ``centre`` and ``spread`` (the largest squared
+    distance to it, in bandwidths) are computed where they are None. Every run of the same call on the same
+    machine gives the same bits, with ``deterministic`` or without.
+    """
+    if centre is None:
+        centre = X.mean(axis=0, dtype=np.float64)
+    if spread is None:
+        spread = max(_largest_norm(A - centre) for A in (X, Y) if A is not None) / h**2
+    log2_weights = 0.0 if log_weights is None else log_weights * _LOG2_E
+    pairs = _pairs(X, Y, h, centre, log2_weights, precision, spread)
+    sums = _Sums(pairs, output, values, log2_weights, X.shape)
+    return sums.run()
+
+
+def _pairs(
+    X: np.ndarray,
+    Y: np.ndarray | None,
+    h: float,
+    centre: np.ndarray,
+    log2_weights: Any,
+    precision: str,
+    spread: float,
+) -> _Pairs:
+    """Pick how exponents are formed, by precision and spread: the only place that decides."""
+    if precision in ("float32", "tf32"):
+        if spread <= min(_SINGLE_GRAM_SPREAD, _SINGLE_GRAM_SPREAD_ROOT_D / math.sqrt(X.shape[1])):
+            return _Gram(X, Y, h, centre, log2_weights, np.float32)
+        if spread <= _DOUBLE_GRAM_SPREAD_SINGLE:
+            return _Gram(X, Y, h, centre, log2_weights, np.float64)
+    elif precision == "float64" and spread <= _DOUBLE_GRAM_SPREAD:
+        return _Gram(X, Y, h, centre, log2_weights, np.float64)
+    return _Differences(X, Y, h, centre, log2_weights)
+
+
+class _Sums:
+    """One pass over all tiles."""
+
+    def __init__(
+        self, pairs: _Pairs, output: Output, values: Any, log2_weights: Any, shape: tuple[int, int]
+    ) -> None:
+        self._pairs = pairs
+        self._output = output
+        self._n, self._d = shape
+        self._log2_weights = np.broadcast_to(np.asarray(log2_weights, pairs.dtype), (self._n,))
+        self._factors: np.ndarray | None = None  # (k, n): what weights are summed against
+        if output == "moments":
+            self._factors = pairs.basis
+        elif output == "values":
+            self._factors = np.ascontiguousarray(values.T, dtype=pairs.dtype)
+        self._tile_columns = _TILE_BYTES // (_TILE_QUERIES * pairs.dtype.itemsize)
+
+    def run(self) -> PartialSums:
+        m = len(self._pairs.queries)
+        blocks = [slice(i, min(i + _TILE_QUERIES, m)) for i in range(0, m, _TILE_QUERIES)]
+        # Few queries leave threads idle: then the data are cut too, and the pieces merged.
+        pieces = max(1, min(-(-_threads.count() // max(1, len(blocks))), -(-self._n // self._tile_columns)))
+        edges = [self._n * piece // pieces for piece in range(pieces + 1)]
+        tasks = [(block, slice(*edge)) for block in blocks for edge in itertools.pairwise(edges)]
+        done = _threads.run(lambda task: self._block(*task), tasks)
+        merged = [merge(done[i : i + pieces], np) for i in range(0, len(done), pieces)]
+        return self._assemble(merged, m)
+
+    def _block(self, rows: slice, data: slice) -> PartialSums:
+        """Sums of a block of queries over a stretch of the data."""
+        pairs = self._pairs
+        q = rows.stop - rows.start
+        k = 0 if self._factors is None else len(self._factors)
+        buffer = np.empty(q * self._tile_columns, pairs.dtype)
+        # The shift, minus a query's largest exponent, is kept in the tile's own dtype: the largest term's
+        # weight is then exactly 1, and no rounding is common to all the terms of a query.
+        shift = np.full(q, _UNSET, pairs.dtype)
+        total = np.zeros(q)
+        moments = np.zeros((q, k))
+        for start in range(data.start, data.stop, self._tile_columns):
+            columns = slice(start, min(start + self._tile_columns, data.stop))
+            tile = buffer[: q * (columns.stop - start)].reshape(q, -1)
+            pairs.fill(rows, columns, tile)
+            new_shift = np.minimum(shift, -tile.max(axis=1))
+            rescale = np.exp2(new_shift.astype(np.float64) - shift)
+            shift = new_shift
+            total *= rescale
+            if self._output == "laplace":
+                _tiles.weigh_laplace(tile, shift, 1 + 0.5 * self._d, self._log2_weights[columns], total)
+                continue
+            _tiles.weigh(tile, shift, total)
+            if self._factors is not None:
+                moments *= rescale[:, None]
+                moments += np.dot(tile, self._factors[:, columns].T)
+        if self._output == "moments":  # about the query, in the data's own unit
+            moments = (moments - total[:, None] * pairs.queries[rows]) * pairs.unit
+        reference = shift.astype(np.float64) * -math.log(2)
+        return PartialSums(reference, total, moments if k else None)
+
+    def _assemble(self, blocks: list[PartialSums], m: int) -> PartialSums:
+        k = None if self._factors is None else len(self._factors)
+        reference, total = np.empty(m), np.empty(m)
+        moments = None if k is None else np.empty((m, k))
+        start = 0
+        for block in blocks:
+            rows = slice(start, start + len(block.total))
+            reference[rows], total[rows] = block.reference, block.total
+            if moments is not None:
+                moments[rows] = block.moments
+            start = rows.stop
+        return PartialSums(reference, total, moments)
+
+
+def _largest_norm(A: np.ndarray) -> float:
+    return float(np.einsum("ij,ij->i", A, A).max(initial=0.0))
