@@ -144,7 +144,7 @@ def _survey(
     """
     arrays = {name: a for name, a in (("X", x), ("Y", y), ("V", v), ("weights", w)) if a is not None}
     finite = [backend.all_finite(a) for a in arrays.values()]
-    of_weights = [] if w is None else [w.min(), w.sum()]
+    of_weights = [] if w is None else [w.min(), w.max()]
     radii = _squared_radii(backend, (x, y), centre, whitening)
     figures = backend.to_floats([*finite, *of_weights, *radii])
     _validate.finite(dict(zip(arrays, map(bool, figures), strict=False)))

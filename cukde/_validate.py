@@ -126,7 +126,7 @@ def cholesky(covariance: np.ndarray, name: str = "h") -> np.ndarray:
 
 
 def weights(w: Any, n: int, backend: ModuleType) -> Any:
-    """Check the form of weights; their values are checked with the finite pass, see :func:`survey`."""
+    """Check the form of weights; their values come with the pass over the data, see :func:`weight_range`."""
     out = array("weights", w, backend)
     if out.shape != (n,):
         raise ValueError(f"weights must have shape ({n},), one for each row of X; got {out.shape}")
@@ -152,18 +152,38 @@ def finite(flags: Mapping[str, bool]) -> None:
     """Raise for the first array that holds NaN or infinity."""
     for name, flag in flags.items():
         if not flag:
-            raise ValueError(
-                f"{name} must be finite; it holds NaN or infinity "
-                "(check_finite=False skips this check, and the result is then undefined)"
-            )
+            raise ValueError(f"{name} must be finite; it holds NaN or infinity: drop or fill those rows")
 
 
-def weight_range(least: float, total: float) -> None:
+def weight_range(least: float, largest: float) -> None:
     """Raise for negative weights and for weights that are all zero."""
     if least < 0:
         raise ValueError(f"weights must not be negative; the smallest is {least:g}")
-    if total == 0:
+    if largest == 0:
         raise ValueError("weights must not all be zero")
+
+
+def two_rows(n: int, effective: float | None = None) -> None:
+    """Raise where a deviation cannot be had: one row, or weights that leave but one."""
+    if n < 2:
+        raise ValueError(f"X must have at least 2 rows for a bandwidth; got {n}")
+    if effective is not None and effective <= 1:
+        raise ValueError("weights must not all rest on one row: a bandwidth needs at least 2 effective rows")
+
+
+def ranges(widths: np.ndarray) -> None:
+    """Raise for columns without spread, and for a spread that float64 cannot hold."""
+    constant = np.flatnonzero(widths == 0)
+    if constant.size:
+        raise ValueError(
+            "X must vary in every column, among the rows of positive weight; "
+            f"constant columns: {', '.join(map(str, constant))}: drop them or set h by hand"
+        )
+    endless = np.flatnonzero(np.isinf(widths))
+    if endless.size:
+        raise ValueError(
+            f"X must span less than 1.8e308 in every column; column {endless[0]} does not: rescale it"
+        )
 
 
 def spread(squared_radius: float, single: bool) -> None:

@@ -1,0 +1,37 @@
+"""Times of a call: wall clock on the CPU, device events on the GPU, after a warm-up, as a median and quartiles."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+
+def measure(call: Callable[[], Any], *, gpu: bool, seconds: float = 1.5, most: int = 50) -> dict[str, Any]:
+    """Repeat ``call`` for about ``seconds``, at least three times; return milliseconds."""
+    clock = _events if gpu else _wall
+    warm = clock(call)
+    runs = int(np.clip(1e3 * seconds / max(warm, 1e-3), 3, most))
+    times = [clock(call) for _ in range(runs)]
+    q1, median, q3 = np.percentile(times, [25, 50, 75])
+    return {"median_ms": float(median), "q1_ms": float(q1), "q3_ms": float(q3), "runs": runs}
+
+
+def _wall(call: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    call()
+    return 1e3 * (time.perf_counter() - start)
+
+
+def _events(call: Callable[[], Any]) -> float:
+    import cupy as cp
+
+    start, stop = cp.cuda.Event(), cp.cuda.Event()
+    cp.cuda.get_current_stream().synchronize()
+    start.record()
+    call()
+    stop.record()
+    stop.synchronize()
+    return float(cp.cuda.get_elapsed_time(start, stop))
