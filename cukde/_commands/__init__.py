@@ -1,0 +1,1 @@
+"""The subcommands of ``cukde``: each module adds its parser and runs its command."""

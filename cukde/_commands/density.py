@@ -1,0 +1,187 @@
+"""``cukde density``: the density of a file's rows, at themselves or at another file's rows."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import cukde
+from cukde._commands.errors import CommandError
+from cukde._validate import PRECISIONS, result_dtype
+
+_RULE_OF_METHOD = {"kde": "silverman", "sd": "sd", "laplace": "laplace"}
+_RULES = ("scott", *_RULE_OF_METHOD.values())
+
+# About two seconds of work on a small machine: often enough for a progress bar and for Ctrl-C. In one
+# dimension the cost of a pass is that of the data, not of the pairs, so passes should be few.
+_PAIRS_AT_ONCE = 2**31
+_LEAST_QUERIES_AT_ONCE = {True: 2**20, False: 2**10}  # whether there is one dimension
+
+_DESCRIPTION = """\
+Estimate the density of the rows of TRAIN at the rows of QUERY, or at TRAIN's own rows.
+
+Files are .npy (np.save) or text (.csv, .tsv, .txt) with commas, semicolons or tabs. The first row is a
+header unless it holds numbers where the second row does. QUERY's columns are found by name where both
+files have a header; otherwise QUERY is laid out like TRAIN or holds the chosen columns alone."""
+
+_EXAMPLES = """\
+examples:
+  cukde density penguins.csv --columns bill_length,bill_depth --out density.csv
+  cukde density train.npy query.npy --method sd --log --out log_density.npy
+  cukde density prices.csv --columns 0 --bandwidth 0.25 | sort -g | head"""
+
+
+def add_parser(commands: Any) -> None:
+    """Add this command to the ``cukde`` parser."""
+    parser = commands.add_parser(
+        "density",
+        help="density of the rows of a CSV or NPY file",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("train", metavar="TRAIN", type=Path, help="the data")
+    parser.add_argument("query", metavar="QUERY", type=Path, nargs="?", help="where to take the density")
+    parser.add_argument("--method", choices=_RULE_OF_METHOD, default="kde", help="default: kde")
+    parser.add_argument(
+        "--bandwidth",
+        metavar="H",
+        help="a number, numbers for the columns (0.5,2), or a rule: scott, silverman, sd, laplace; "
+        "default: silverman for kde, and the method's own rule for sd and laplace",
+    )
+    parser.add_argument(
+        "--columns", metavar="A,B", help="columns by name, or by index from 0 without a header"
+    )
+    parser.add_argument("--weights", metavar="COLUMN", help="column of TRAIN that holds the rows' weights")
+    parser.add_argument("--log", action="store_true", help="give the logarithm of the density")
+    parser.add_argument("--precision", choices=PRECISIONS, help="arithmetic; default: that of the data")
+    parser.add_argument(
+        "--out",
+        metavar="FILE",
+        type=Path,
+        help=".npy an array; .csv or .tsv the query rows with one more column; .txt numbers; "
+        "default: numbers on the terminal",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Read, compute, write; everything that can be refused is refused before the computing."""
+    from cukde._commands import columns, output
+    from cukde._commands.tables import open_table
+
+    if args.out is not None:
+        output.check(args.out, [args.train, args.query] if args.query else [args.train])
+    train = open_table(args.train)
+    query = open_table(args.query) if args.query else train
+    name = "log_density" if args.log else "density"
+    if args.out is not None and args.out.suffix != ".npy" and name in (query.names or ()):
+        raise CommandError(f"{query.path} has a column {name!r} already; write --out as .npy or .txt")
+
+    of_weights = None if args.weights is None else columns.find(train, args.weights)
+    of_train = columns.chosen(train, args.columns, of_weights)
+    of_query = of_train if query is train else columns.matching(query, train, of_train)
+    X = train.read(of_train)
+    if len(X) == 0:
+        raise CommandError(f"{train.path} holds no rows of data")
+    Y = X if query is train else query.read(of_query)
+    weights = None if of_weights is None else train.read([of_weights])[:, 0]
+    try:
+        h = bandwidth(args.bandwidth or _RULE_OF_METHOD[args.method], X, weights)
+        with _progress(
+            len(X) * (args.method == "sd") + len(Y), worth_it=len(X) * len(Y) > _PAIRS_AT_ONCE
+        ) as advance:
+            densities = evaluate(
+                args.method, X, Y, h, weights=weights, log=args.log, precision=args.precision, advance=advance
+            )
+    except ValueError as error:  # every refusal of the library is one
+        raise CommandError(str(error)) from error
+    if args.method == "laplace" and args.log and (undefined := int(np.isnan(densities).sum())):
+        print(
+            f"cukde: note: {undefined} of {len(densities)} Laplace-corrected densities are negative; "
+            "their logarithm is nan",
+            file=sys.stderr,
+        )
+    if args.out is None:
+        output.show(densities)
+    else:
+        output.save(densities, args.out, query, name)
+
+
+def bandwidth(text: str, X: np.ndarray, weights: np.ndarray | None = None) -> Any:
+    """Turn a rule's name, a number, or one number a column into a bandwidth."""
+    if text in _RULES:
+        return getattr(cukde.bandwidth, text)(X, weights=weights)
+    try:
+        numbers = [float(number) for number in text.split(",")]
+    except ValueError:
+        raise CommandError(
+            f"--bandwidth must be a number, numbers for the columns (0.5,2), or one of {', '.join(_RULES)}; "
+            f"got {text!r}"
+        ) from None
+    if not all(0 < number < np.inf for number in numbers):
+        raise CommandError(f"--bandwidth must be positive and finite; got {text}")
+    if len(numbers) not in (1, X.shape[1]):
+        raise CommandError(f"--bandwidth must be one number or {X.shape[1]}, one a column; got {text}")
+    return numbers[0] if len(numbers) == 1 else np.array(numbers)
+
+
+def evaluate(
+    method: str,
+    X: np.ndarray,
+    Y: np.ndarray,
+    h: Any,
+    *,
+    weights: np.ndarray | None = None,
+    log: bool = False,
+    precision: str | None = None,
+    advance: Callable[[int], None] = lambda queries: None,
+) -> np.ndarray:
+    """Take the density a bounded number of pairs at a time; ``advance`` hears of every query done.
+
+    The result is that of ``cukde.kde``, ``cukde.sd_kde`` or ``cukde.laplace_kde`` in one piece. SD-KDE's data
+    are moved once and kept in float64, as ``cukde.sd_kde`` keeps them, with the pairs in the precision asked.
+    """
+    density = cukde.laplace_kde if method == "laplace" else cukde.kde
+    dtype = result_dtype(X, Y)
+    if method == "sd":
+        precision = precision or dtype.name
+        X = cukde.debias(X.astype(np.float64), h, weights=weights, precision=precision)
+        advance(len(X))
+    out = np.empty(len(Y), dtype=dtype)
+    for part in _parts(len(X), len(Y), one_dimension=X.shape[1] == 1):
+        out[part] = density(X, Y[part], h, weights=weights, log=log, precision=precision)
+        advance(part.stop - part.start)
+    return out
+
+
+def _parts(n: int, m: int, *, one_dimension: bool) -> Iterator[slice]:
+    """Cut ``m`` queries so that each part against ``n`` rows is a bounded piece of work."""
+    step = max(_LEAST_QUERIES_AT_ONCE[one_dimension], _PAIRS_AT_ONCE // n)
+    return (slice(start, min(start + step, m)) for start in range(0, m, step))
+
+
+@contextlib.contextmanager
+def _progress(rows: int, *, worth_it: bool) -> Iterator[Callable[[int], None]]:
+    """Show a bar on a terminal's stderr while there is long work; yield what tells it of rows done."""
+    if not (worth_it and sys.stderr.isatty()):
+        yield lambda done: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TimeRemainingColumn
+
+    columns = (
+        SpinnerColumn(),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(elapsed_when_finished=True),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=rows)
+        yield lambda done: bar.advance(task, done)

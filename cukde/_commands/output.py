@@ -1,0 +1,78 @@
+"""Writing a result: complete or not at all, and never over an input."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from cukde._commands.errors import CommandError, file_errors
+from cukde._commands.tables import Table
+
+_SUFFIXES = (".npy", ".csv", ".tsv", ".txt")
+
+
+def check(path: Path, inputs: list[Path]) -> None:
+    """Refuse an output that has no known format, is an input, or cannot be written where it should stand."""
+    if path.suffix.lower() not in _SUFFIXES:
+        raise CommandError(f"--out must end in one of {', '.join(_SUFFIXES)}; got {path}")
+    if path.is_dir() or not path.parent.is_dir():
+        raise CommandError(f"--out must be a file in an existing folder; got {path}")
+    if not os.access(path.parent, os.W_OK):
+        raise CommandError(f"--out must be in a folder that you may write to; got {path}")
+    if path.exists() and any(other.exists() and path.samefile(other) for other in inputs):
+        raise CommandError(f"--out must not be an input file; got {path}")
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield a new file beside ``path`` that takes its place when the block ends well.
+
+    Where the block fails or is interrupted, ``path`` stays as it was.
+    """
+    target = path.resolve()  # a symbolic link stays a link
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        with file_errors("write", path):
+            part.touch(exist_ok=False)
+            if target.exists():
+                shutil.copymode(target, part)
+            yield part
+            part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def save(densities: np.ndarray, path: Path, table: Table, name: str) -> None:
+    """Write densities by the suffix of the final name; tables get the query's columns and one more."""
+    suffix = path.suffix.lower()
+    with replacing(path) as part:
+        if suffix == ".npy":
+            with part.open("wb") as binary:
+                np.save(binary, densities)
+            return
+        with part.open("w", newline="", encoding="utf-8") as file:
+            if suffix == ".txt":
+                file.writelines(f"{number}\n" for number in _digits(densities))
+                return
+            writer = csv.writer(file, delimiter="\t" if suffix == ".tsv" else ",", lineterminator="\n")
+            writer.writerow([*(table.names or (f"x{index}" for index in range(table.width))), name])
+            writer.writerows(
+                [*cells, number] for cells, number in zip(table.cells(), _digits(densities), strict=True)
+            )
+
+
+def show(densities: np.ndarray) -> None:
+    """Print one density a line."""
+    sys.stdout.writelines(f"{number}\n" for number in _digits(densities))
+
+
+def _digits(densities: np.ndarray) -> Iterator[str]:
+    """Yield numbers with every digit that their dtype holds."""
+    return map(str, densities)
