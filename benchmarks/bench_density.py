@@ -1,6 +1,6 @@
 """The density family against scikit-learn, SciPy and plain CuPy, each row checked before it is timed.
 
-    python -m pytest benchmarks/bench_density.py --record benchmarks/results/NAME.json
+python -m pytest benchmarks/bench_density.py --record benchmarks/results/NAME.json
 """
 
 from __future__ import annotations
@@ -82,7 +82,10 @@ def bench_kde_cpu(compare: Callable[..., None], dtype: str) -> None:
     # SciPy scales the data's covariance; whitened data make its kernel ours, at the same cost.
     scipy = gaussian_kde(X.T, bw_method="scott")
     peers = {
-        "scikit-learn KernelDensity": (lambda: sklearn.score_samples(Y), _error(sklearn.score_samples(Y), X, Y, h)),
+        "scikit-learn KernelDensity": (
+            lambda: sklearn.score_samples(Y),
+            _error(sklearn.score_samples(Y), X, Y, h),
+        ),
         "SciPy gaussian_kde": (lambda: scipy(Y.T), None),
     }
     row = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +35,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 
 @pytest.fixture
-def compare(benchmark: Any, request: pytest.FixtureRequest) -> Iterator[Callable[..., None]]:
+def compare(benchmark: Any, request: pytest.FixtureRequest) -> Callable[..., None]:
     """Time a call through pytest-benchmark, its peers beside it in the same run, and keep a row for each."""
 
-    def run(call: Callable[[], Any], row: dict[str, Any], peers: dict[str, tuple[Callable[[], Any], float | None]]) -> None:
+    def run(
+        call: Callable[[], Any], row: dict[str, Any], peers: dict[str, tuple[Callable[[], Any], float | None]]
+    ) -> None:
         gpu = row["backend"] == "gpu"
         ours = timing.measure(call, gpu=gpu)
         ours["pairs_per_s"] = 1e3 * row["shape"]["n"] * row["shape"]["m"] / ours["median_ms"]
@@ -52,4 +54,4 @@ def compare(benchmark: Any, request: pytest.FixtureRequest) -> Iterator[Callable
             theirs = timing.measure(peer, gpu=gpu and not name.startswith(("scikit-learn", "SciPy")), most=10)
             rows.append(row | ours | {"peer": {"name": name, "rel_err_max": error} | theirs})
 
-    yield run
+    return run

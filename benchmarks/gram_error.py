@@ -47,12 +47,17 @@ def worst_error(d: int, spread: float, dtype: type, rng: np.random.Generator) ->
 
 
 def main() -> None:
-    for dtype, spreads in ((np.float32, (30, 60, 100, 150, 200, 300, 500, 700)), (np.float64, (500, 1e3, 2e3, 4e3, 8e3))):
+    for dtype, spreads in (
+        (np.float32, (30, 60, 100, 150, 200, 300, 500, 700)),
+        (np.float64, (500, 1e3, 2e3, 4e3, 8e3)),
+    ):
         print(f"{dtype.__name__}: worst relative error, queries on the data / scattered")
         for d in (1, 2, 4, 16, 64):
             rng = np.random.default_rng(d)
             cells = ("{:.1e}/{:.1e}".format(*worst_error(d, s, dtype, rng)) for s in spreads)
-            print(f"  d={d:<3}" + "  ".join(f"S={s:g}: {cell}" for s, cell in zip(spreads, cells, strict=True)))
+            print(
+                f"  d={d:<3}" + "  ".join(f"S={s:g}: {cell}" for s, cell in zip(spreads, cells, strict=True))
+            )
 
 
 if __name__ == "__main__":

@@ -13,13 +13,27 @@ import sys
 from pathlib import Path
 from typing import Any
 
-_PACKAGES = ("cukde", "numpy", "scipy", "numba", "scikit-learn", "cupy-cuda12x", "cupy-cuda13x", "numba-cuda", "torch")
+_PACKAGES = (
+    "cukde",
+    "numpy",
+    "scipy",
+    "numba",
+    "scikit-learn",
+    "cupy-cuda12x",
+    "cupy-cuda13x",
+    "numba-cuda",
+    "torch",
+)
 
 
 def machine() -> dict[str, Any]:
     """What the run ran on: GPU, driver, clocks where there is a GPU, and the processor."""
     out: dict[str, Any] = {"cpu": _processor(), "cores": len(os.sched_getaffinity(0))}
-    gpu = _output("nvidia-smi", "--query-gpu=name,driver_version,clocks.sm,clocks.max.sm", "--format=csv,noheader,nounits")
+    gpu = _output(
+        "nvidia-smi",
+        "--query-gpu=name,driver_version,clocks.sm,clocks.max.sm",
+        "--format=csv,noheader,nounits",
+    )
     if gpu:
         name, driver, clock, most = (field.strip() for field in gpu.splitlines()[0].split(","))
         out |= {"gpu": name, "driver": driver, "sm_clock_mhz": int(clock), "sm_clock_max_mhz": int(most)}
@@ -56,7 +70,9 @@ def line(row: dict[str, Any]) -> str:
         text += f"  error {row['rel_err_max']:.1e}"
     if row.get("peer"):
         peer = row["peer"]
-        text += f"  {peer['median_ms'] / row['median_ms']:.1f} times {peer['name']} ({peer['median_ms']:.2f} ms"
+        text += (
+            f"  {peer['median_ms'] / row['median_ms']:.1f} times {peer['name']} ({peer['median_ms']:.2f} ms"
+        )
         text += f", error {peer['rel_err_max']:.1e})" if peer.get("rel_err_max") is not None else ")"
     return text
 

@@ -28,9 +28,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog="cukde", description=_DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = _Parser(prog="cukde", description=_DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--version", action="version", version=f"cukde {cukde.__version__}")
     parser.add_argument("--traceback", action="store_true", help="show where an unexpected failure came from")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)

@@ -335,7 +335,7 @@ def laplace_kde(
                 log_size = xp.where(sums.total < 0, -xp.inf, log_size)
             elif log:
                 log_size = xp.where(sums.total < 0, xp.nan, log_size)
-        signed = xp.sign(sums.total) * xp.exp(log_size) + 0.0  # no -0.0 where clipped
+        signed = xp.sign(sums.total) * _exp(log_size, problem) + 0.0  # no -0.0 where clipped
         return _cast(log_size if log else signed, problem)
 
 
@@ -375,9 +375,7 @@ def kernel_sum(
     >>> cukde.kernel_sum(np.array([0.0, 1.0]), np.array([1.0, -1.0]), np.array([0.0]), 1.0).round(4)
     array([0.3935])
     """
-    problem, v = prepare(
-        X, Y, h, V=V, precision=precision, deterministic=deterministic, check_finite=check_finite
-    )
+    problem, v = prepare(X, Y, h, V=V, precision=precision, deterministic=deterministic, check_finite=check_finite)
     with problem.device:
         columns = v[:, None] if v.ndim == 1 else v
         sums = problem.sums("values", columns)
@@ -388,7 +386,7 @@ def kernel_sum(
 def _density(problem: Problem, log: bool) -> Any:
     sums = problem.sums("sum")
     log_density = sums.reference + problem.xp.log(sums.total) + problem.log_constant
-    return _cast(log_density if log else problem.xp.exp(log_density), problem)
+    return _cast(log_density if log else _exp(log_density, problem), problem)
 
 
 def _score(problem: Problem, sums: Any) -> Any:
@@ -433,5 +431,13 @@ def _report_clipped(total: Any, log_size: Any, xp: Any) -> None:
         )
 
 
+def _exp(a: Any, problem: Problem) -> Any:
+    """Density from its logarithm; beyond the range of float64 it is infinite, as on the GPU, without a warning."""
+    with np.errstate(over="ignore"):
+        return problem.xp.exp(a)
+
+
 def _cast(a: Any, problem: Problem) -> Any:
-    return a.astype(problem.dtype, copy=False)
+    """Round to the result's dtype; a density above 3e38 is infinite in float32, as documented."""
+    with np.errstate(over="ignore"):
+        return a.astype(problem.dtype, copy=False)

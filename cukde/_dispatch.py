@@ -24,9 +24,7 @@ def is_gpu_array(a: Any) -> bool:
         if device in _DLPACK_CUDA:
             return True
         if device not in _DLPACK_HOST:
-            raise TypeError(
-                f"arrays must live in host memory or on a CUDA device; got DLPack device type {device}"
-            )
+            raise TypeError(f"arrays must live in host memory or on a CUDA device; got DLPack device type {device}")
     return False
 
 

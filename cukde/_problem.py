@@ -135,9 +135,7 @@ def prepare(
         ), v
 
 
-def _survey(
-    backend: ModuleType, x: Any, y: Any, v: Any, w: Any, centre: Any, whitening: Whitening
-) -> float:
+def _survey(backend: ModuleType, x: Any, y: Any, v: Any, w: Any, centre: Any, whitening: Whitening) -> float:
     """Check that arrays are finite and weights are weights; return the squared radius in bandwidths.
 
     Everything is reduced where the arrays are, and comes back in one small copy.
@@ -145,7 +143,8 @@ def _survey(
     arrays = {name: a for name, a in (("X", x), ("Y", y), ("V", v), ("weights", w)) if a is not None}
     finite = [backend.all_finite(a) for a in arrays.values()]
     of_weights = [] if w is None else [w.min(), w.max()]
-    radii = _squared_radii(backend, (x, y), centre, whitening)
+    with np.errstate(over="ignore", invalid="ignore"):
+        radii = _squared_radii(backend, (x, y), centre, whitening)
     figures = backend.to_floats([*finite, *of_weights, *radii])
     _validate.finite(dict(zip(arrays, map(bool, figures), strict=False)))
     if w is not None:

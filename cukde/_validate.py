@@ -15,15 +15,16 @@ _BANDWIDTH_RULES = ("scott", "silverman", "sd", "laplace")
 def array(name: str, a: Any, backend: ModuleType) -> Any:
     """Return ``a`` as an array of the backend, of a real numeric dtype."""
     if isinstance(a, np.ma.MaskedArray) and np.ma.is_masked(a):
-        raise ValueError(f"{name} must not have masked entries; drop those rows first, e.g. {name}.compressed()")
+        raise ValueError(
+            f"{name} must not have masked entries; drop those rows first, e.g. numpy.ma.compress_rows({name})"
+        )
     try:
         out = backend.asarray(a)
     except ValueError as error:
         raise ValueError(f"{name} must be a rectangular array of numbers: {error}") from None
     if out.dtype.kind not in "fiub" or out.dtype.itemsize > 8:
         raise TypeError(
-            f"{name} must hold real numbers (float16, float32, float64, integers or booleans); "
-            f"got dtype {out.dtype}"
+            f"{name} must hold real numbers (float16, float32, float64, integers or booleans); got dtype {out.dtype}"
         )
     return out
 
@@ -88,7 +89,10 @@ def bandwidth(h: Any, d: int, name: str = "h") -> np.ndarray:
             else f"the rules are {', '.join(f'cukde.bandwidth.{rule}' for rule in _BANDWIDTH_RULES)}"
         )
         raise ValueError(f"{name} must be a number or an array; got {h!r}: {hint}")
-    out = np.asarray(h)
+    try:
+        out = np.asarray(h)
+    except ValueError as error:
+        raise ValueError(f"{name} must be a number or a rectangular array: {error}") from None
     if out.dtype.kind not in "fiu" or out.dtype.itemsize > 8:
         raise TypeError(f"{name} must be a real number or an array of them; got {h!r}")
     out = out.astype(np.float64)
@@ -181,9 +185,7 @@ def ranges(widths: np.ndarray) -> None:
         )
     endless = np.flatnonzero(np.isinf(widths))
     if endless.size:
-        raise ValueError(
-            f"X must span less than 1.8e308 in every column; column {endless[0]} does not: rescale it"
-        )
+        raise ValueError(f"X must span less than 1.8e308 in every column; column {endless[0]} does not: rescale it")
 
 
 def spread(squared_radius: float, single: bool) -> None:
@@ -191,6 +193,5 @@ def spread(squared_radius: float, single: bool) -> None:
     limit = 1e36 if single else 1e300
     if not squared_radius < limit:
         raise ValueError(
-            f"X and Y must lie within {limit**0.5:g} bandwidths of their centre; "
-            "rescale the data or enlarge h"
+            f"X and Y must lie within {limit**0.5:g} bandwidths of their centre; rescale the data or enlarge h"
         )

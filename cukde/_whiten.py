@@ -50,12 +50,13 @@ class Whitening:
         """Map a score in whitened coordinates back: L^-T s, a row a point."""
         if self.plain:
             return s
-        if self.bandwidth.ndim == 2:
-            return s @ xp.asarray(self._inverse)
-        return s * xp.asarray(self._inverse)
+        inverse = xp.asarray(self._inverse)
+        with np.errstate(over="ignore"):  # a score beyond the range of float64 is infinite, as on the GPU
+            return s @ inverse if self.bandwidth.ndim == 2 else s * inverse
 
     def smooth(self, s: Any, xp: Any) -> Any:
         """H s, a row a point: what a score is multiplied by in the debiasing shift."""
         if self.bandwidth.ndim == 2:
             return s @ xp.asarray(self.bandwidth)
-        return s * xp.asarray(self.bandwidth**2)
+        h = xp.asarray(self.bandwidth)
+        return s * h * h  # h^2 itself may leave float64

@@ -33,7 +33,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_wheel_holds_package_and_kernels(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
-    sources = {f"cukde/kernels_cu/{p.relative_to(ROOT / 'kernels_cu')}" for p in (ROOT / "kernels_cu").rglob("*.cu*")}
+    sources = {
+        f"cukde/kernels_cu/{p.relative_to(ROOT / 'kernels_cu')}" for p in (ROOT / "kernels_cu").rglob("*.cu*")
+    }
     assert sources
     assert sources <= names
     assert "cukde/__init__.py" in names
@@ -42,7 +44,18 @@ def test_wheel_holds_package_and_kernels(wheel: Path) -> None:
 
 def test_installed_wheel_loads_a_kernel_source(wheel: Path, tmp_path: Path) -> None:
     site = tmp_path / "site"
-    install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target", str(site), str(wheel)]
+    install = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "-q",
+        "--no-deps",
+        "--no-index",
+        "--target",
+        str(site),
+        str(wheel),
+    ]
     done = subprocess.run(install, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     # -P and -S keep the checkout and an editable install out; the dependencies come in by path.

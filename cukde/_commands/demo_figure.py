@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -24,7 +25,7 @@ _SHOWN = 12  # digits at either end of the ranking
 def save(task: Task, outcomes: Sequence[Outcome], path: Path) -> None:
     """Draw the outcomes and write a PNG; ``task`` is the one with all digits in."""
     figure = Figure(figsize=(13, 9.6), facecolor="white")
-    panels = figure.subplot_mosaic(
+    panels: dict[str, Any] = figure.subplot_mosaic(
         [["auroc", "auroc"], ["likelihood", "time"], ["digits", "digits"]],
         height_ratios=[1.1, 1.5, 0.5],
         gridspec_kw={

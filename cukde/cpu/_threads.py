@@ -35,10 +35,11 @@ def run(task: Callable[[Any], T], arguments: Iterable[Any]) -> list[T]:
 
 
 class _SingleThreadedBlas:
-    """Holds BLAS to one thread while any call is inside.
+    """Holds BLAS to one thread while any call is inside, which also makes its sums the same on every run.
 
-    The limit belongs to the process: of calls that overlap in several Python threads, the first to enter
-    sets it and the last to leave takes it back, so none restores another's limit.
+    The limit belongs to the process: of calls that overlap in several Python threads the first to enter sets
+    it and the last to leave takes it back. threadpoolctl lets a library be set only by the thread that set
+    it last, while that one lives; so a passing thread does either.
     """
 
     def __init__(self) -> None:
@@ -52,14 +53,19 @@ class _SingleThreadedBlas:
             if self._inside == 0:
                 if self._controller is None:  # looks through the loaded libraries: once is enough
                     self._controller = ThreadpoolController()
-                self._limit = self._controller.limit(limits=1, user_api="blas")
+                self._limit = _in_passing_thread(lambda: self._controller.limit(limits=1, user_api="blas"))
             self._inside += 1
 
     def __exit__(self, *exception: object) -> None:
         with self._lock:
             self._inside -= 1
             if self._inside == 0:
-                self._limit.restore_original_limits()
+                _in_passing_thread(lambda: self._limit.__exit__(None, None, None))
+
+
+def _in_passing_thread(function: Callable[[], T]) -> T:
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(function).result()
 
 
 _single_threaded_blas = _SingleThreadedBlas()

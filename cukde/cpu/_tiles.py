@@ -32,7 +32,7 @@ _D0, _D1, _D2, _D3, _D4, _D5, _D6, _D7, _D8, _D9, _D10, _D11 = _exp2_coefficient
 
 
 def _exp2(x: Any) -> Any:
-    """2**x for x <= 0, never below the smallest normal number; 2e-7 in single, 2e-15 in double precision.
+    """2**x for x <= 0, and 0 where that is below the normal numbers; right to 2e-7 single, 2e-15 double.
 
     Numba's own exp is a scalar library call unless SVML is installed, fifty times slower than this, which
     the compiler vectorises. Rounding is by rint: adding and subtracting a magic number would be folded away
@@ -46,23 +46,21 @@ def _exp2_overload(x: Any) -> Any:
     if x == types.float32:
 
         def single(x: Any) -> Any:
-            x = max(x, np.float32(-126.0))
-            n = np.rint(x)
+            n = np.rint(max(x, np.float32(-126.0)))
             f = x - n
             p = ((((_S5 * f + _S4) * f + _S3) * f + _S2) * f + _S1) * f + _S0
             bits = np.float32(p).view(np.int32) + (np.int32(n) << np.int32(23))
-            return np.int32(bits).view(np.float32)
+            return np.int32(bits).view(np.float32) if x > np.float32(-126.0) else np.float32(0)
 
         return single
 
     def double(x: Any) -> Any:
-        x = max(x, -1022.0)
-        n = np.rint(x)
+        n = np.rint(max(x, -1022.0))
         f = x - n
         p = (((((_D11 * f + _D10) * f + _D9) * f + _D8) * f + _D7) * f + _D6) * f + _D5
         p = ((((p * f + _D4) * f + _D3) * f + _D2) * f + _D1) * f + _D0
         bits = np.float64(p).view(np.int64) + (np.int64(n) << np.int64(52))
-        return np.int64(bits).view(np.float64)
+        return np.int64(bits).view(np.float64) if x > -1022.0 else 0.0
 
     return double
 
@@ -111,3 +109,17 @@ def differences(Y: Any, XT: Any, scale: Any, log2_weights: Any, tile: Any) -> No
             for j in range(row.size):
                 difference = coordinates[j] - y
                 row[j] -= scale * (difference * difference)
+
+
+@njit(**_JIT)
+def add_difference_moments(tile: Any, Y: Any, XT: Any, moments: Any) -> None:
+    """Add sum_j tile[i, j] (x_jk - y_ik) to ``moments`` (queries, d): differences first, so nothing cancels."""
+    for i in range(Y.shape[0]):
+        row = tile[i]
+        for k in range(Y.shape[1]):
+            coordinates = XT[k]
+            y = Y[i, k]
+            total = 0.0
+            for j in range(row.size):
+                total += row[j] * (coordinates[j] - y)
+            moments[i, k] += total

@@ -35,20 +35,24 @@ _DOUBLE_GRAM_SPREAD_SINGLE = 1e8
 _TILE_BYTES = 2**20
 _TILE_QUERIES = 256
 
-# Reference of a query that has met no data yet; its negative stays finite in float32.
-_UNSET = 3e38
+# Logarithms of weights below this stand for a weight of zero.
+_LOG_ZERO = -1e29
 
 
 class _Pairs(Protocol):
-    """Where the exponents of a tile come from."""
+    """How the pairs of a tile are computed."""
 
     dtype: np.dtype
-    basis: np.ndarray  # (d, n): the data's coordinates that moments are summed in
-    queries: np.ndarray  # (m, d) float64: the queries in the same coordinates
-    unit: float  # length of those coordinates' unit
+    m: int
 
-    def fill(self, rows: slice, columns: slice, tile: np.ndarray) -> None:
-        """Write the exponents of queries ``rows`` and data ``columns``, in bits."""
+    def exponents(self, rows: slice, columns: slice, tile: np.ndarray) -> None:
+        """Write the exponents of queries ``rows`` and data ``columns`` to the tile, in bits."""
+
+    def add_moments(self, rows: slice, columns: slice, tile: np.ndarray, moments: np.ndarray) -> None:
+        """Add sums of the data's coordinates, weighted by the tile, to ``moments`` (rows, d)."""
+
+    def about_queries(self, rows: slice, total: np.ndarray, moments: np.ndarray) -> np.ndarray:
+        """Turn those sums into moments about the queries, in the data's own unit."""
 
 
 class _Gram:
@@ -63,17 +67,24 @@ class _Gram:
         self, X: np.ndarray, Y: np.ndarray | None, h: float, centre: np.ndarray, log2_weights: Any, dtype: Any
     ) -> None:
         self.dtype = np.dtype(dtype)
-        self.unit = h / math.sqrt(_LOG2_E)
+        self.unit = h / math.sqrt(_LOG2_E)  # exponents are then in bits
         z = (X - centre) / self.unit
-        self.basis = np.ascontiguousarray(z.T, dtype)
-        self.queries = z if Y is None else (Y - centre) / self.unit
-        self._data = _with_norms(self.basis, norms_first=True)
+        self._basis = np.ascontiguousarray(z.T, dtype)
+        self._data = _with_norms(self._basis, norms_first=True)
         self._data[-2] += log2_weights
-        rounded = np.ascontiguousarray(self.queries.T, dtype)
+        self._z_queries = z if Y is None else (Y - centre) / self.unit
+        self.m = len(self._z_queries)
+        rounded = np.ascontiguousarray(self._z_queries.T, dtype)
         self._queries = np.ascontiguousarray(_with_norms(rounded, norms_first=False).T)
 
-    def fill(self, rows: slice, columns: slice, tile: np.ndarray) -> None:
+    def exponents(self, rows: slice, columns: slice, tile: np.ndarray) -> None:
         np.dot(self._queries[rows], self._data[:, columns], out=tile)
+
+    def add_moments(self, rows: slice, columns: slice, tile: np.ndarray, moments: np.ndarray) -> None:
+        moments += np.dot(tile, self._basis[:, columns].T)
+
+    def about_queries(self, rows: slice, total: np.ndarray, moments: np.ndarray) -> np.ndarray:
+        return (moments - total[:, None] * self._z_queries[rows]) * self.unit
 
 
 def _with_norms(z: np.ndarray, *, norms_first: bool) -> np.ndarray:
@@ -92,24 +103,29 @@ def _with_norms(z: np.ndarray, *, norms_first: bool) -> np.ndarray:
 
 
 class _Differences:
-    """Exponents by squared differences in double precision: right however far the data spread."""
+    """Exponents by squared differences in double precision: right however far the data spread.
+
+    The points stay as they were given: a difference of two of them is then rounded once.
+    """
 
     dtype = np.dtype(np.float64)
-    unit = 1.0
 
-    def __init__(
-        self, X: np.ndarray, Y: np.ndarray | None, h: float, centre: np.ndarray, log2_weights: Any
-    ) -> None:
-        n = len(X)
+    def __init__(self, X: np.ndarray, Y: np.ndarray | None, h: float, log2_weights: Any) -> None:
         self._scale = 0.5 * _LOG2_E / h**2
-        self._log2_weights = np.broadcast_to(np.asarray(log2_weights, np.float64), (n,))
-        self.basis = np.ascontiguousarray(X.T - centre[:, None])
-        self.queries = np.ascontiguousarray(self.basis.T) if Y is None else Y - centre
+        self._log2_weights = np.broadcast_to(np.asarray(log2_weights, np.float64), (len(X),))
+        self._data = np.ascontiguousarray(X.T, np.float64)
+        self._queries = np.ascontiguousarray(X if Y is None else Y, np.float64)
+        self.m = len(self._queries)
 
-    def fill(self, rows: slice, columns: slice, tile: np.ndarray) -> None:
-        _tiles.differences(
-            self.queries[rows], self.basis[:, columns], self._scale, self._log2_weights[columns], tile
-        )
+    def exponents(self, rows: slice, columns: slice, tile: np.ndarray) -> None:
+        weights = self._log2_weights[columns]
+        _tiles.differences(self._queries[rows], self._data[:, columns], self._scale, weights, tile)
+
+    def add_moments(self, rows: slice, columns: slice, tile: np.ndarray, moments: np.ndarray) -> None:
+        _tiles.add_difference_moments(tile, self._queries[rows], self._data[:, columns], moments)
+
+    def about_queries(self, rows: slice, total: np.ndarray, moments: np.ndarray) -> np.ndarray:
+        return moments
 
 
 def partial_sums(
@@ -135,10 +151,23 @@ def partial_sums(
         centre = X.mean(axis=0, dtype=np.float64)
     if spread is None:
         spread = max(_largest_norm(A - centre) for A in (X, Y) if A is not None) / h**2
-    log2_weights = 0.0 if log_weights is None else log_weights * _LOG2_E
+    log2_weights = 0.0
+    if log_weights is not None:
+        # Rows without weight are dropped: no exponent is low enough for them beside a query far from the rest.
+        Y = X if Y is None else Y
+        counted = np.flatnonzero(log_weights > _LOG_ZERO)
+        X, log2_weights = X[counted], log_weights[counted] * _LOG2_E
+        values = None if values is None else values[counted]
+        if len(X) == 0:
+            return _nothing(len(Y), X.shape[1] if values is None else values.shape[1], output)
     pairs = _pairs(X, Y, h, centre, log2_weights, precision, spread)
-    sums = _Sums(pairs, output, values, log2_weights, X.shape)
-    return sums.run()
+    return _Sums(pairs, output, values, log2_weights, X.shape).run()
+
+
+def _nothing(m: int, k: int, output: Output) -> PartialSums:
+    """Sums over no data: they merge with any others without a trace."""
+    least = np.full(m, -np.finfo(np.float64).max)
+    return PartialSums(least, np.zeros(m), np.zeros((m, k)) if output in ("moments", "values") else None)
 
 
 def _pairs(
@@ -158,28 +187,25 @@ def _pairs(
             return _Gram(X, Y, h, centre, log2_weights, np.float64)
     elif precision == "float64" and spread <= _DOUBLE_GRAM_SPREAD:
         return _Gram(X, Y, h, centre, log2_weights, np.float64)
-    return _Differences(X, Y, h, centre, log2_weights)
+    return _Differences(X, Y, h, log2_weights)
 
 
 class _Sums:
     """One pass over all tiles."""
 
-    def __init__(
-        self, pairs: _Pairs, output: Output, values: Any, log2_weights: Any, shape: tuple[int, int]
-    ) -> None:
+    def __init__(self, pairs: _Pairs, output: Output, values: Any, log2_weights: Any, shape: tuple[int, int]) -> None:
         self._pairs = pairs
         self._output = output
         self._n, self._d = shape
         self._log2_weights = np.broadcast_to(np.asarray(log2_weights, pairs.dtype), (self._n,))
-        self._factors: np.ndarray | None = None  # (k, n): what weights are summed against
-        if output == "moments":
-            self._factors = pairs.basis
-        elif output == "values":
-            self._factors = np.ascontiguousarray(values.T, dtype=pairs.dtype)
+        self._k = self._d if output == "moments" else 0
+        if output == "values":
+            self._values = values.astype(pairs.dtype, copy=False)
+            self._k = values.shape[1]
         self._tile_columns = _TILE_BYTES // (_TILE_QUERIES * pairs.dtype.itemsize)
 
     def run(self) -> PartialSums:
-        m = len(self._pairs.queries)
+        m = self._pairs.m
         blocks = [slice(i, min(i + _TILE_QUERIES, m)) for i in range(0, m, _TILE_QUERIES)]
         # Few queries leave threads idle: then the data are cut too, and the pieces merged.
         pieces = max(1, min(-(-_threads.count() // max(1, len(blocks))), -(-self._n // self._tile_columns)))
@@ -193,17 +219,16 @@ class _Sums:
         """Sums of a block of queries over a stretch of the data."""
         pairs = self._pairs
         q = rows.stop - rows.start
-        k = 0 if self._factors is None else len(self._factors)
         buffer = np.empty(q * self._tile_columns, pairs.dtype)
         # The shift, minus a query's largest exponent, is kept in the tile's own dtype: the largest term's
         # weight is then exactly 1, and no rounding is common to all the terms of a query.
-        shift = np.full(q, _UNSET, pairs.dtype)
+        shift = np.full(q, np.finfo(pairs.dtype).max)
         total = np.zeros(q)
-        moments = np.zeros((q, k))
+        moments = np.zeros((q, self._k))
         for start in range(data.start, data.stop, self._tile_columns):
             columns = slice(start, min(start + self._tile_columns, data.stop))
             tile = buffer[: q * (columns.stop - start)].reshape(q, -1)
-            pairs.fill(rows, columns, tile)
+            pairs.exponents(rows, columns, tile)
             new_shift = np.minimum(shift, -tile.max(axis=1))
             rescale = np.exp2(new_shift.astype(np.float64) - shift)
             shift = new_shift
@@ -212,18 +237,20 @@ class _Sums:
                 _tiles.weigh_laplace(tile, shift, 1 + 0.5 * self._d, self._log2_weights[columns], total)
                 continue
             _tiles.weigh(tile, shift, total)
-            if self._factors is not None:
-                moments *= rescale[:, None]
-                moments += np.dot(tile, self._factors[:, columns].T)
-        if self._output == "moments":  # about the query, in the data's own unit
-            moments = (moments - total[:, None] * pairs.queries[rows]) * pairs.unit
+            moments *= rescale[:, None]
+            if self._output == "moments":
+                pairs.add_moments(rows, columns, tile, moments)
+            elif self._output == "values":
+                with np.errstate(over="ignore"):  # values near the end of their range: the sum is infinite
+                    moments += np.dot(tile, self._values[columns])
+        if self._output == "moments":
+            moments = pairs.about_queries(rows, total, moments)
         reference = shift.astype(np.float64) * -math.log(2)
-        return PartialSums(reference, total, moments if k else None)
+        return PartialSums(reference, total, moments if self._k else None)
 
     def _assemble(self, blocks: list[PartialSums], m: int) -> PartialSums:
-        k = None if self._factors is None else len(self._factors)
         reference, total = np.empty(m), np.empty(m)
-        moments = None if k is None else np.empty((m, k))
+        moments = np.empty((m, self._k)) if self._k else None
         start = 0
         for block in blocks:
             rows = slice(start, start + len(block.total))

@@ -1,0 +1,74 @@
+"""From a CUDA source file to a kernel: includes, macros, NVRTC. The only file that touches ``RawModule``."""
+
+from __future__ import annotations
+
+import functools
+import re
+from pathlib import Path
+from typing import Any
+
+# An installed package carries the sources inside; a checkout has them beside the package.
+_FOLDERS = (Path(__file__).parent / "kernels_cu", Path(__file__).parent.parent / "kernels_cu")
+
+Defines = tuple[tuple[str, str], ...]
+"""Macros and their values, in an order that is part of what tells specialisations apart."""
+
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)".*$', re.MULTILINE)
+
+
+def folder() -> Path:
+    """Where the CUDA sources are."""
+    for candidate in _FOLDERS:
+        if candidate.is_dir():
+            return candidate
+    raise FileNotFoundError(
+        f"the CUDA sources of cukde are in neither of {', '.join(map(str, _FOLDERS))}; reinstall the package"
+    )
+
+
+@functools.cache
+def source(stem: str) -> str:
+    """Return ``<stem>.cu`` with every ``#include "name"`` replaced by that file of ``include/``, once.
+
+    CuPy's cache on disk knows a kernel by its text alone: with the included files in it, an edit of any of
+    them compiles anew.
+    """
+    root = folder()
+    return _inlined(root / f"{stem}.cu", root / "include", set())
+
+
+def _inlined(path: Path, includes: Path, seen: set[str]) -> str:
+    def included(match: re.Match[str]) -> str:
+        name = match[1]
+        if name in seen:
+            return ""
+        seen.add(name)
+        if not (includes / name).is_file():
+            raise FileNotFoundError(f'{path.name} includes "{name}", which is not in {includes}')
+        return _inlined(includes / name, includes, seen)
+
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no CUDA source {path.name} in {path.parent}")
+    return _INCLUDE.sub(included, path.read_text(encoding="utf-8").replace("#pragma once\n", ""))
+
+
+def options(defines: Defines) -> tuple[str, ...]:
+    """Compiler options of a specialisation; CuPy adds the architecture and ``-ftz=true``."""
+    return ("--std=c++17", *(f"-D{name}={value}" for name, value in defines))
+
+
+def kernel(stem: str, name: str, defines: Defines) -> Any:
+    """Return the kernel ``name`` of ``<stem>.cu`` for the current device, called ``kernel(grid, block, args)``.
+
+    It is compiled at its first use on a device: from CuPy's cache on disk, or by NVRTC in about a second.
+    """
+    import cupy
+
+    return _kernel(cupy.cuda.runtime.getDevice(), stem, name, defines)
+
+
+@functools.cache
+def _kernel(device: int, stem: str, name: str, defines: Defines) -> Any:
+    import cupy
+
+    return cupy.RawModule(code=source(stem), options=options(defines)).get_function(name)
