@@ -55,9 +55,7 @@ def main() -> None:
         for d in (1, 2, 4, 16, 64):
             rng = np.random.default_rng(d)
             cells = ("{:.1e}/{:.1e}".format(*worst_error(d, s, dtype, rng)) for s in spreads)
-            print(
-                f"  d={d:<3}" + "  ".join(f"S={s:g}: {cell}" for s, cell in zip(spreads, cells, strict=True))
-            )
+            print(f"  d={d:<3}" + "  ".join(f"S={s:g}: {cell}" for s, cell in zip(spreads, cells, strict=True)))
 
 
 if __name__ == "__main__":

@@ -70,9 +70,7 @@ def line(row: dict[str, Any]) -> str:
         text += f"  error {row['rel_err_max']:.1e}"
     if row.get("peer"):
         peer = row["peer"]
-        text += (
-            f"  {peer['median_ms'] / row['median_ms']:.1f} times {peer['name']} ({peer['median_ms']:.2f} ms"
-        )
+        text += f"  {peer['median_ms'] / row['median_ms']:.1f} times {peer['name']} ({peer['median_ms']:.2f} ms"
         text += f", error {peer['rel_err_max']:.1e})" if peer.get("rel_err_max") is not None else ")"
     return text
 

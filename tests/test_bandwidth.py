@@ -59,9 +59,7 @@ def _unit_sample(n: int, d: int) -> np.ndarray:
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32", "bool"])
 @pytest.mark.parametrize("d", [None, 1, 3])
 @pytest.mark.parametrize("name", RULES)
-def test_result_is_one_float64_a_column_where_the_data_are(
-    backend: Any, name: str, d: int | None, dtype: str
-) -> None:
+def test_result_is_one_float64_a_column_where_the_data_are(backend: Any, name: str, d: int | None, dtype: str) -> None:
     X = (_sample(40, d) > 1.5 if dtype == "bool" else _sample(40, d)).astype(dtype)
     X[0] = 0
     h = backend.asnumpy(_rule(name)(backend.asarray(X)))
@@ -110,9 +108,7 @@ def test_examples_of_the_documentation() -> None:
     offset=st.integers(-(10**9), 10**9),
     name=st.sampled_from(RULES),
 )
-def test_rules_scale_with_the_data_and_ignore_offsets(
-    X: np.ndarray, factor: float, offset: int, name: str
-) -> None:
+def test_rules_scale_with_the_data_and_ignore_offsets(X: np.ndarray, factor: float, offset: int, name: str) -> None:
     X = np.vstack([X, X[0] + 1])  # no column is constant
     h = _rule(name)(X)
     np.testing.assert_allclose(_rule(name)(X * factor), h * factor, rtol=TOLERANCE)
@@ -209,23 +205,17 @@ class OnGpu:
             id="weighted constant",
         ),
         pytest.param([-1.7e308, 1.7e308], None, ValueError, "span less than", id="endless"),
-        pytest.param(
-            [1.0, 2.0, 3.0], [1.0, 2.0], ValueError, r"weights must have shape \(3,\)", id="few weights"
-        ),
+        pytest.param([1.0, 2.0, 3.0], [1.0, 2.0], ValueError, r"weights must have shape \(3,\)", id="few weights"),
         pytest.param([1.0, 2.0], [1.0, np.inf], ValueError, "weights must be finite", id="infinite weight"),
         pytest.param([1.0, 2.0], [1.0, np.nan], ValueError, "weights must be finite", id="NaN weight"),
         pytest.param([1.0, 2.0], [2.0, -1.0], ValueError, "must not be negative", id="negative weight"),
         pytest.param([1.0, 2.0], [0.0, 0.0], ValueError, "all be zero", id="zero weights"),
         pytest.param([1.0, 2.0], [0.0, 3.0], ValueError, "rest on one row", id="one weight"),
-        pytest.param(
-            [1.0, 2.0], [1e-30, 3.0], ValueError, "rest on one row", id="one weight but for rounding"
-        ),
+        pytest.param([1.0, 2.0], [1e-30, 3.0], ValueError, "rest on one row", id="one weight but for rounding"),
         pytest.param([1.0, 2.0], OnGpu(), TypeError, "weights is on the GPU but X is not", id="two devices"),
     ],
 )
-def test_bad_arguments_are_refused(
-    name: str, X: Any, weights: Any, error: type[Exception], message: str
-) -> None:
+def test_bad_arguments_are_refused(name: str, X: Any, weights: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         _rule(name)(X, weights=weights)
 
@@ -296,9 +286,7 @@ def test_squared_bias_and_its_next_term(d: int) -> None:
     assert (1 / 8) ** 2 * _moment(8, d) == pytest.approx(laplace, rel=1e-9)
     # What is left over is of order h^4, with coefficients of order d^2.
     assert _squared_bias("sd", h, d) / h**8 == pytest.approx(sd * (1 - 12 / 5 * h**2), rel=1e-4)
-    assert _squared_bias("laplace", h, d) / h**8 == pytest.approx(
-        laplace * (1 - (d + 8) / 3 * h**2), rel=1e-4
-    )
+    assert _squared_bias("laplace", h, d) / h**8 == pytest.approx(laplace * (1 - (d + 8) / 3 * h**2), rel=1e-4)
 
 
 def test_population_sd_kde_of_a_normal_is_the_normal_of_the_derivation() -> None:
@@ -402,9 +390,7 @@ def test_simulated_laplace_mise_is_the_exact_one() -> None:
     h = float(bandwidth.laplace(_unit_sample(n, 1))[0])
     errors = [_ise(cukde.laplace_kde(rng.standard_normal(n), QUERIES, h), QUERIES) for _ in range(samples)]
     standard_error = np.std(errors, ddof=1) / np.sqrt(samples)
-    assert np.mean(errors) == pytest.approx(
-        _linear_mise(_laplace_transform, h, n, 1), abs=3.5 * float(standard_error)
-    )
+    assert np.mean(errors) == pytest.approx(_linear_mise(_laplace_transform, h, n, 1), abs=3.5 * float(standard_error))
 
 
 def _linear_sd(X: np.ndarray, Y: np.ndarray, h: float) -> np.ndarray:

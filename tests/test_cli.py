@@ -81,9 +81,7 @@ def test_density_of_each_method_with_its_default_bandwidth(capsys, train, query,
 
 
 def test_density_prints_every_digit(capsys, train, query):
-    np.testing.assert_array_equal(
-        printed(capsys, train, query, "--bandwidth", 0.5), cukde.kde(TRAIN, QUERY, 0.5)
-    )
+    np.testing.assert_array_equal(printed(capsys, train, query, "--bandwidth", 0.5), cukde.kde(TRAIN, QUERY, 0.5))
 
 
 def test_density_without_query_is_that_of_the_training_rows(capsys, train):
@@ -93,9 +91,7 @@ def test_density_without_query_is_that_of_the_training_rows(capsys, train):
 @pytest.mark.parametrize("rule", ["scott", "silverman", "sd", "laplace"])
 def test_density_bandwidth_by_rule(capsys, train, query, rule):
     h = getattr(cukde.bandwidth, rule)(TRAIN)
-    np.testing.assert_array_equal(
-        printed(capsys, train, query, "--bandwidth", rule), cukde.kde(TRAIN, QUERY, h)
-    )
+    np.testing.assert_array_equal(printed(capsys, train, query, "--bandwidth", rule), cukde.kde(TRAIN, QUERY, h))
 
 
 def test_density_bandwidth_by_column(capsys, train, query):
@@ -126,9 +122,7 @@ def test_density_columns_by_name_in_the_order_given(capsys, train, query):
 def test_density_query_columns_are_found_by_name(capsys, train, tmp_path):
     shuffled = tmp_path / "shuffled.csv"
     write_csv(shuffled, QUERY[:, [2, 0, 1]], header="c,a,b")
-    np.testing.assert_array_equal(
-        printed(capsys, train, shuffled, "--bandwidth", 0.5), cukde.kde(TRAIN, QUERY, 0.5)
-    )
+    np.testing.assert_array_equal(printed(capsys, train, shuffled, "--bandwidth", 0.5), cukde.kde(TRAIN, QUERY, 0.5))
 
 
 def test_density_columns_by_index_without_header(capsys, tmp_path):
@@ -153,9 +147,7 @@ def test_density_reads_each_delimiter(capsys, tmp_path, delimiter):
 def test_density_of_npy_keeps_the_dtype_of_the_function(capsys, tmp_path, dtype):
     X = (4 * TRAIN).astype(dtype)
     np.save(tmp_path / "train.npy", X)
-    code, _, err = run(
-        capsys, "density", tmp_path / "train.npy", "--bandwidth", 1.5, "--out", tmp_path / "p.npy"
-    )
+    code, _, err = run(capsys, "density", tmp_path / "train.npy", "--bandwidth", 1.5, "--out", tmp_path / "p.npy")
     assert (code, err) == (0, "")
     got, expected = np.load(tmp_path / "p.npy"), cukde.kde(X, X, 1.5)
     assert got.dtype == expected.dtype
@@ -232,9 +224,7 @@ def test_density_csv_of_an_array_gets_names_and_reads_back(capsys, tmp_path):
     assert run(capsys, "density", tmp_path / "x.npy", "--bandwidth", 0.5, "--out", out)[0] == 0
     table = open_table(out)
     assert table.names == ["x0", "x1", "x2", "density"]
-    np.testing.assert_array_equal(
-        table.read(range(4)), np.column_stack([TRAIN, cukde.kde(TRAIN, TRAIN, 0.5)])
-    )
+    np.testing.assert_array_equal(table.read(range(4)), np.column_stack([TRAIN, cukde.kde(TRAIN, TRAIN, 0.5)]))
 
 
 def test_density_txt_is_numbers(capsys, tmp_path, train):
@@ -521,9 +511,7 @@ def test_broken_pipe_is_silent(tmp_path):
 def test_help_loads_no_numba_and_no_scikit_learn():
     loaded = "import sys, cukde._cli; cukde._cli.main(['--help']); print([m for m in sys.modules if m in "
     loaded += "('numba', 'sklearn', 'scipy', 'matplotlib', 'rich', 'cupy')])"
-    done = subprocess.run(
-        [sys.executable, "-c", loaded], capture_output=True, text=True, cwd=ROOT, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, cwd=ROOT, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
 
 

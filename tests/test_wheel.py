@@ -33,9 +33,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_wheel_holds_package_and_kernels(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
-    sources = {
-        f"cukde/kernels_cu/{p.relative_to(ROOT / 'kernels_cu')}" for p in (ROOT / "kernels_cu").rglob("*.cu*")
-    }
+    sources = {f"cukde/kernels_cu/{p.relative_to(ROOT / 'kernels_cu')}" for p in (ROOT / "kernels_cu").rglob("*.cu*")}
     assert sources
     assert sources <= names
     assert "cukde/__init__.py" in names

@@ -17,9 +17,7 @@ def chosen(table: Table, spec: str | None, weights: int | None) -> list[int]:
     if len(set(columns)) < len(columns):
         raise CommandError(f"--columns names a column twice: {spec}")
     if not columns:
-        raise CommandError(
-            f"no columns to compute on: {table.path} has none beside the weights, or --columns is empty"
-        )
+        raise CommandError(f"no columns to compute on: {table.path} has none beside the weights, or --columns is empty")
     _require_numbers(table, columns)
     return columns
 
@@ -33,9 +31,7 @@ def find(table: Table, name: str) -> int:
         raise CommandError(f"{table.path} has {problem} {name!r}; its columns are {', '.join(table.names)}")
     if name.isdecimal() and int(name) < table.width:
         return int(name)
-    raise CommandError(
-        f"{table.path} has no header and columns 0 to {table.width - 1}; choose by index; got {name!r}"
-    )
+    raise CommandError(f"{table.path} has no header and columns 0 to {table.width - 1}; choose by index; got {name!r}")
 
 
 def matching(query: Table, train: Table, columns: list[int]) -> list[int]:

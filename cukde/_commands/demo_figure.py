@@ -16,9 +16,7 @@ from cukde._commands.output import replacing
 _COLOURS = {"KDE": "#3b6fb6", "SD-KDE": "#d1662f", "Laplace": "#3a9a68"}
 _PEER = "#8a8a8a"
 _INK, _NOTE, _FAINT = "#222222", "#666666", "#e4e4e4"
-_TASK = (
-    f"scikit-learn's 1,797 images of 64 pixels, projected on {DIMENSIONS} principal axes of the training rows"
-)
+_TASK = f"scikit-learn's 1,797 images of 64 pixels, projected on {DIMENSIONS} principal axes of the training rows"
 _SHOWN = 12  # digits at either end of the ranking
 
 
@@ -37,9 +35,7 @@ def save(task: Task, outcomes: Sequence[Outcome], path: Path) -> None:
             "wspace": 0.32,
         },
     )
-    figure.text(
-        0.02, 0.955, "Three densities of handwritten digits", fontsize=20, fontweight="bold", color=_INK
-    )
+    figure.text(0.02, 0.955, "Three densities of handwritten digits", fontsize=20, fontweight="bold", color=_INK)
     figure.text(
         0.02, 0.926, f"{_TASK}; bandwidths cross-validated within those rows", fontsize=11, color=_NOTE
     )  # fmt: skip

@@ -70,8 +70,7 @@ def time_verdict(outcomes: Sequence[Outcome]) -> str:
     ratios = [(other.method.label, other.seconds / best.seconds) for other in others]
     tied = any(ratio < _TIE_IN_TIME for _, ratio in ratios)
     standings = [
-        f"{name} {'ties' if ratio < _TIE_IN_TIME else 'loses'}, {ratio:.2g} times as long"
-        for name, ratio in ratios
+        f"{name} {'ties' if ratio < _TIE_IN_TIME else 'loses'}, {ratio:.2g} times as long" for name, ratio in ratios
     ]
     return (
         f"Time: {best.method.label} {'leads in a tie' if tied else 'wins'} with {best.seconds:.2f} s; "

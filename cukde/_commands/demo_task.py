@@ -129,8 +129,7 @@ def cross_validate(method: Method, folds: Sequence[Rows]) -> tuple[int, list[flo
     judged = []
     for multiple in GRID:
         each = [
-            criterion(method.density(X, Y, float(multiple) * reference), method.signed)
-            for X, Y, reference in folds
+            criterion(method.density(X, Y, float(multiple) * reference), method.signed) for X, Y, reference in folds
         ]
         judged.append((sum(sign for sign, _ in each), float(np.mean([mean for _, mean in each]))))
     return judged.index(max(judged)), [mean for _, mean in judged]

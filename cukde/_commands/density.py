@@ -55,9 +55,7 @@ def add_parser(commands: Any) -> None:
         help="a number, numbers for the columns (0.5,2), or a rule: scott, silverman, sd, laplace; "
         "default: silverman for kde, and the method's own rule for sd and laplace",
     )
-    parser.add_argument(
-        "--columns", metavar="A,B", help="columns by name, or by index from 0 without a header"
-    )
+    parser.add_argument("--columns", metavar="A,B", help="columns by name, or by index from 0 without a header")
     parser.add_argument("--weights", metavar="COLUMN", help="column of TRAIN that holds the rows' weights")
     parser.add_argument("--log", action="store_true", help="give the logarithm of the density")
     parser.add_argument("--precision", choices=PRECISIONS, help="arithmetic; default: that of the data")
@@ -94,9 +92,7 @@ def run(args: argparse.Namespace) -> None:
     weights = None if of_weights is None else train.read([of_weights])[:, 0]
     try:
         h = bandwidth(args.bandwidth or _RULE_OF_METHOD[args.method], X, weights)
-        with _progress(
-            len(X) * (args.method == "sd") + len(Y), worth_it=len(X) * len(Y) > _PAIRS_AT_ONCE
-        ) as advance:
+        with _progress(len(X) * (args.method == "sd") + len(Y), worth_it=len(X) * len(Y) > _PAIRS_AT_ONCE) as advance:
             densities = evaluate(
                 args.method, X, Y, h, weights=weights, log=args.log, precision=args.precision, advance=advance
             )

@@ -63,9 +63,7 @@ def save(densities: np.ndarray, path: Path, table: Table, name: str) -> None:
                 return
             writer = csv.writer(file, delimiter="\t" if suffix == ".tsv" else ",", lineterminator="\n")
             writer.writerow([*(table.names or (f"x{index}" for index in range(table.width))), name])
-            writer.writerows(
-                [*cells, number] for cells, number in zip(table.cells(), _digits(densities), strict=True)
-            )
+            writer.writerows([*cells, number] for cells, number in zip(table.cells(), _digits(densities), strict=True))
 
 
 def show(densities: np.ndarray) -> None:

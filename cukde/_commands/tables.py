@@ -104,8 +104,7 @@ class CsvTable:
         for line, row in itertools.islice(self._lines(), 1 if self.names else 0, None):
             if len(row) != self.width:
                 raise CommandError(
-                    f"{self.path}, line {line}: expected {self.width} cells as in the first row; "
-                    f"got {len(row)}"
+                    f"{self.path}, line {line}: expected {self.width} cells as in the first row; got {len(row)}"
                 )
             yield line, row
 

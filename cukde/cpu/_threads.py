@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 from collections.abc import Callable, Iterable
@@ -45,15 +46,12 @@ class _SingleThreadedBlas:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._inside = 0
-        self._controller: ThreadpoolController | None = None
         self._limit: Any = None
 
     def __enter__(self) -> None:
         with self._lock:
             if self._inside == 0:
-                if self._controller is None:  # looks through the loaded libraries: once is enough
-                    self._controller = ThreadpoolController()
-                self._limit = _in_passing_thread(lambda: self._controller.limit(limits=1, user_api="blas"))
+                self._limit = _in_passing_thread(lambda: _controller().limit(limits=1, user_api="blas"))
             self._inside += 1
 
     def __exit__(self, *exception: object) -> None:
@@ -61,6 +59,11 @@ class _SingleThreadedBlas:
             self._inside -= 1
             if self._inside == 0:
                 _in_passing_thread(lambda: self._limit.__exit__(None, None, None))
+
+
+@functools.cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()  # looks through the loaded libraries: once is enough
 
 
 def _in_passing_thread(function: Callable[[], T]) -> T:

@@ -151,7 +151,7 @@ def partial_sums(
         centre = X.mean(axis=0, dtype=np.float64)
     if spread is None:
         spread = max(_largest_norm(A - centre) for A in (X, Y) if A is not None) / h**2
-    log2_weights = 0.0
+    log2_weights: Any = 0.0
     if log_weights is not None:
         # Rows without weight are dropped: no exponent is low enough for them beside a query far from the rest.
         Y = X if Y is None else Y
