@@ -28,24 +28,22 @@ def folder() -> Path:
 
 @functools.cache
 def source(stem: str) -> str:
-    """Return ``<stem>.cu`` with every ``#include "name"`` replaced by that file of ``include/``, once.
+    """Return ``<stem>.cu`` with every ``#include "name"`` replaced by that file of ``include/``.
 
     CuPy's cache on disk knows a kernel by its text alone: with the included files in it, an edit of any of
-    them compiles anew.
+    them compiles anew. Guards keep a file that is included again from counting twice.
     """
     root = folder()
-    return _inlined(root / f"{stem}.cu", root / "include", set())
+    return _inlined(root / f"{stem}.cu", root / "include")
 
 
-def _inlined(path: Path, includes: Path, seen: set[str]) -> str:
+def _inlined(path: Path, includes: Path) -> str:
     def included(match: re.Match[str]) -> str:
         name = match[1]
-        if name in seen:
-            return ""
-        seen.add(name)
         if not (includes / name).is_file():
             raise FileNotFoundError(f'{path.name} includes "{name}", which is not in {includes}')
-        return _inlined(includes / name, includes, seen)
+        guard = f"CUKDE_INCLUDED_{re.sub(r'[^A-Za-z0-9]', '_', name).upper()}"
+        return f"#ifndef {guard}\n#define {guard}\n{_inlined(includes / name, includes)}#endif"
 
     if not path.is_file():
         raise FileNotFoundError(f"there is no CUDA source {path.name} in {path.parent}")

@@ -30,7 +30,7 @@ class PartialSums(NamedTuple):
 
     reference: Any  # (m,)
     total: Any  # (m,)
-    moments: Any | None = None  # (m, d) or (m, k)
+    moments: Any = None  # (m, d) or (m, k); None for the other outputs
 
 
 def merge(blocks: Sequence[PartialSums], xp: Any) -> PartialSums:

@@ -1,0 +1,102 @@
+"""The GPU backend: CuPy arrays, CUDA kernels. Imported only where a caller already holds a GPU array."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import cupy as cp
+import numpy as np
+
+from cukde.gpu import density
+
+__all__ = ["all_finite", "asarray", "asnumpy", "density", "device_of", "squared_radius", "to_floats", "xp"]
+
+xp = cp
+
+_DLPACK_CUDA = (2, 13)  # DLPack's codes of CUDA device and managed memory
+
+
+def asarray(a: Any) -> Any:
+    """Take an array-like as a CuPy array of the current device, without a copy where it is there already.
+
+    A host array of a dtype that CuPy does not have (text, objects) comes back as it is: it is refused by
+    name where arguments are checked.
+    """
+    out = _view(a)
+    if out is None:
+        host = np.from_dlpack(a) if _only_dlpack(a) else np.asarray(a)
+        return cp.asarray(host) if host.dtype.kind in "biufc" else host
+    # A copy lands on the current device.
+    return out if out.device.id == cp.cuda.runtime.getDevice() else out.copy()
+
+
+def asnumpy(a: Any) -> np.ndarray:
+    """Copy to the host."""
+    return cp.asnumpy(a)
+
+
+def device_of(a: Any) -> contextlib.AbstractContextManager[Any]:
+    """Make the device of ``a`` the current one; of an array-like that is on no GPU, the current stays."""
+    # cuDF makes its columns one array on request, and always on the current device.
+    out = None if hasattr(a, "to_cupy") else _view(a)
+    return contextlib.nullcontext() if out is None else out.device
+
+
+def all_finite(a: Any) -> Any:
+    """Whether no entry is NaN or infinite: a boolean array of no dimensions, in one launch."""
+    if a.dtype.kind != "f":
+        return cp.ones((), dtype=bool)
+    return _kernel_of_all_finite()(a)
+
+
+def squared_radius(A: Any, centre: Any) -> Any:
+    """Largest squared distance of a row to ``centre``, float64 of no dimensions; 0 where there are no rows."""
+    if A.shape[0] == 0:
+        return cp.zeros(())
+    return _kernel_of_squared_distance()(A, centre, axis=1).max()
+
+
+def to_floats(figures: Sequence[Any]) -> list[float]:
+    """Return scalars of the device as Python floats, by one copy to the host."""
+    out = cp.empty(len(figures))
+    for i, figure in enumerate(figures):
+        out[i] = figure
+    return [float(figure) for figure in out.get()]
+
+
+def _view(a: Any) -> Any | None:
+    """The CuPy array over the memory of a GPU array-like, on whichever device; None for all others."""
+    if isinstance(a, cp.ndarray):
+        return a
+    if hasattr(a, "to_cupy"):
+        return a.to_cupy()
+    if hasattr(a, "__cuda_array_interface__"):
+        return cp.asarray(a)
+    if hasattr(a, "__dlpack_device__") and int(a.__dlpack_device__()[0]) in _DLPACK_CUDA:
+        return cp.from_dlpack(a)
+    return None
+
+
+def _only_dlpack(a: Any) -> bool:
+    return hasattr(a, "__dlpack__") and not hasattr(a, "__array__")
+
+
+@functools.cache
+def _kernel_of_all_finite() -> Any:
+    return cp.ReductionKernel("T x", "bool y", "isfinite(x)", "a && b", "y = a", "true", "cukde_all_finite")
+
+
+@functools.cache
+def _kernel_of_squared_distance() -> Any:
+    return cp.ReductionKernel(
+        "T x, float64 centre",
+        "float64 y",
+        "(x - centre) * (x - centre)",
+        "a + b",
+        "y = a",
+        "0",
+        "cukde_squared_distance",
+    )

@@ -1,0 +1,25 @@
+"""What a launcher asks about the device it is on."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import cupy as cp
+
+
+@functools.cache
+def _properties(device: int) -> dict[str, Any]:
+    properties: dict[str, Any] = cp.cuda.runtime.getDeviceProperties(device)
+    return properties
+
+
+def capability() -> tuple[int, int]:
+    """Compute capability of the current device, such as (9, 0)."""
+    properties = _properties(cp.cuda.runtime.getDevice())
+    return int(properties["major"]), int(properties["minor"])
+
+
+def multiprocessors() -> int:
+    """Number of multiprocessors of the current device."""
+    return int(_properties(cp.cuda.runtime.getDevice())["multiProcessorCount"])

@@ -1,0 +1,354 @@
+// All pairs on the ordinary cores, r^2 = sum_k (y_ik - x_jk)^2 from the differences themselves: nothing
+// cancels, wherever the data lie.
+//
+//   X            (n, d)  STORAGE   data
+//   Y            (m, d)  STORAGE   queries
+//   V            (n, k)  REAL      values, for output VALUES
+//   log_weights  (n,)    double    or null: all weights 1
+//   reference, total, moments      see density.cu
+//   rows         data rows of a split, a multiple of 64
+//   unit         a power of two that X and Y are multiplied by, so that r^2 stays in range for large h
+//   scale        log2(e) / (2 (unit h)^2)
+//
+// 16 x 16 threads, each with 4 x 4 pairs of the tile of 64 x 64. STORAGE double with REAL float splits each
+// number into hi + lo floats, and a difference is (x_hi - y_hi) + (x_lo - y_lo).
+//
+// Up to 8 columns of moments stay with the thread that owns the pairs (each thread then has references of its
+// own); more of them go through a tile of 2^(e - a) in shared memory, as a second product in which a thread
+// owns 4 queries x COLUMNS / 16 columns. Barriers: two for each chunk of dimensions and each group of staged
+// rows; all threads of a block pass all of them.
+#pragma once
+
+typedef REAL Real;
+typedef STORAGE Storage;
+
+constexpr int lanes = 16;           // threads along each side of a tile; 16 neighbours share their queries
+constexpr int side = tile / lanes;  // queries, and data rows, of a thread
+constexpr int threads = lanes * lanes;
+constexpr int pitch = tile + 4;     // of shared rows: against bank conflicts, aligned for vector loads
+
+constexpr bool has_moments = output == MOMENTS || output == VALUES;
+constexpr bool staged = COLUMNS > 8;  // moments through a tile of 2^(e - a)
+constexpr int columns = COLUMNS ? COLUMNS : 1;
+constexpr int columns_of_thread = staged ? COLUMNS / lanes : columns;
+
+// Blocks of a multiprocessor at a time: it decides how many registers a thread may have.
+#if __CUDA_ARCH__ / 100 == 10  // sums of 64 values need two registers more there than two blocks leave
+constexpr bool crowded = output == VALUES && columns == 64;
+#else
+constexpr bool crowded = false;
+#endif
+constexpr int blocks_at_once =
+    sizeof(Real) == 8 ? (columns <= 32 ? 2 : 1) : crowded ? 1 : CHUNK <= 4 && columns == 1 ? 3 : 2;
+
+// A coordinate as it is staged.
+struct alignas(8) Split {
+    float hi, lo;
+};
+template <typename Arithmetic, typename Stored> struct Staged { typedef Arithmetic Type; };
+template <> struct Staged<float, double> { typedef Split Type; };
+typedef Staged<Real, Storage>::Type Coordinate;
+
+// Coordinates of queries and data rows of a chunk lie as [CHUNK][pitch], staged columns as [row][COLUMNS], in
+// the same buffer at different times.
+constexpr int step_of_chunk = CHUNK <= 4 ? 1 : 4;
+constexpr int chunk_size = CHUNK * pitch;
+constexpr int buffer_size = staged && 2 * chunk_size < 1024 ? 1024 : 2 * chunk_size;
+constexpr int staged_rows = !staged ? 1 : buffer_size / columns >= tile ? tile : buffer_size / columns >= 32 ? 32 : 16;
+
+constexpr int rows_at_once = columns_of_thread == 4 || sizeof(Real) == 8 ? 2 : 4;  // of the second product
+
+__device__ inline void put(float value, float& to) { to = value; }
+__device__ inline void put(double value, double& to) { to = value; }
+__device__ inline void put(double value, Split& to) {
+    to.hi = float(value);
+    to.lo = float(value - to.hi);
+}
+__device__ inline void clear(float& to) { to = 0; }
+__device__ inline void clear(double& to) { to = 0; }
+__device__ inline void clear(Split& to) { to.hi = to.lo = 0; }
+
+__device__ inline float difference(float a, float b) { return a - b; }
+__device__ inline double difference(double a, double b) { return a - b; }
+__device__ inline float difference(Split a, Split b) { return (a.hi - b.hi) + (a.lo - b.lo); }
+
+// Stage dimensions [k0, k0 + CHUNK) of 64 rows of A from `first` on. Rows past the end repeat the last one,
+// so that even what is thrown away is finite; dimensions past d are zero and add nothing.
+__device__ inline void stage_chunk(Coordinate* to, const Storage* A, long long first, long long rows_of_A, int k0,
+                                   int d, Storage unit) {
+#pragma unroll 1
+    for (int i = threadIdx.x; i < tile * CHUNK; i += threads) {
+        const int row = i / CHUNK, k = i % CHUNK;
+        const long long from = first + row < rows_of_A ? first + row : rows_of_A - 1;
+        Coordinate& place = to[k * pitch + row];
+        if (k0 + k < d) put(A[from * d + k0 + k] * unit, place);
+        else clear(place);
+    }
+}
+
+// Add the chunk's squared differences to r^2 of the thread's pairs.
+__device__ inline void add_squares(Real (&r2)[side][side], const Coordinate* ys, const Coordinate* xs, int used,
+                                   int tx, int ty) {
+    // Long sums in float are summed by chunks: rounding grows with the number of chunks, not of dimensions.
+    constexpr bool by_chunks = CHUNK > 4 && sizeof(Real) == 4;
+    Real part[side][side] = {};
+#pragma unroll 1
+    for (int k4 = 0; k4 < used; k4 += step_of_chunk)
+#pragma unroll
+    for (int k = k4; k < k4 + step_of_chunk; k++) {
+        Coordinate y[side], x[side];
+#pragma unroll
+        for (int r = 0; r < side; r++) y[r] = ys[k * pitch + ty * side + r];
+#pragma unroll
+        for (int c = 0; c < side; c++) x[c] = xs[k * pitch + tx * side + c];
+#pragma unroll
+        for (int r = 0; r < side; r++)
+#pragma unroll
+            for (int c = 0; c < side; c++) {
+                const Real step = difference(x[c], y[r]);
+                Real& sum = by_chunks ? part[r][c] : r2[r][c];
+                sum = multiply_add(step, step, sum);
+            }
+    }
+    if (by_chunks) {
+#pragma unroll
+        for (int r = 0; r < side; r++)
+#pragma unroll
+            for (int c = 0; c < side; c++) r2[r][c] += part[r][c];
+    }
+}
+
+// What a thread keeps for each of its queries.
+struct Sums {
+    Real reference[side];
+    Real total[side];
+    Real moments[side][columns_of_thread];
+
+    __device__ void begin() {
+#pragma unroll
+        for (int r = 0; r < side; r++) {
+            reference[r] = Exponent<Real>::least;
+            empty(r);
+        }
+    }
+
+    __device__ void empty(int r) {
+        total[r] = 0;
+#pragma unroll
+        for (int c = 0; c < columns_of_thread; c++) moments[r][c] = 0;
+    }
+
+    // Leave the sums over the lanes that share a query, and their common reference, in each of them.
+    __device__ void share() {
+#pragma unroll
+        for (int r = 0; r < side; r++) raise(r, largest_over_lanes<lanes>(reference[r]));
+#pragma unroll 1
+        for (int step = lanes / 2; step > 0; step /= 2) {
+#pragma unroll
+            for (int r = 0; r < side; r++) {
+                total[r] += __shfl_xor_sync(~0u, total[r], step);
+                if (has_moments && !staged) {
+#pragma unroll
+                    for (int c = 0; c < columns_of_thread; c++)
+                        moments[r][c] += __shfl_xor_sync(~0u, moments[r][c], step);
+                }
+            }
+        }
+    }
+
+    // Count from `larger_reference` from now on.
+    __device__ void raise(int r, Real larger_reference) {
+        const Real factor = exp2_of(reference[r] - larger_reference);
+        reference[r] = larger_reference;
+        total[r] *= factor;
+#pragma unroll
+        for (int c = 0; c < columns_of_thread; c++) moments[r][c] *= factor;
+    }
+};
+
+// Add the tile's moments, sum_j 2^(e - a) times differences or values: the second product, a group of staged
+// rows of X or V at a time.
+__device__ inline void add_staged_moments(Sums& sums, const Real* powers, Coordinate* buffer, const Storage* X,
+                                          const Storage* Y, const Real* V, long long first_query, long long m,
+                                          long long first_row, long long n, int first_column, int d, int k,
+                                          Storage unit, int tx, int ty) {
+    Real* const value_buffer = reinterpret_cast<Real*>(buffer);
+    Coordinate y[side][columns_of_thread];
+    if (output == MOMENTS) {
+#pragma unroll
+        for (int r = 0; r < side; r++) {
+            const long long i = first_query + ty * side + r < m ? first_query + ty * side + r : m - 1;
+#pragma unroll
+            for (int c = 0; c < columns_of_thread; c++) {
+                const int column = first_column + tx * columns_of_thread + c;
+                if (column < d) put(Y[i * d + column] * unit, y[r][c]);
+                else clear(y[r][c]);
+            }
+        }
+    }
+    for (int j0 = 0; j0 < tile; j0 += staged_rows) {
+        __syncthreads();
+#pragma unroll 1
+        for (int i = threadIdx.x; i < staged_rows * columns; i += threads) {
+            const int column = first_column + i % columns;
+            const long long from = first_row + j0 + i / columns;
+            const long long j = from < n ? from : n - 1;
+            if (output == VALUES) value_buffer[i] = column < k ? V[j * k + column] : Real(0);
+            else if (column < d) put(X[j * d + column] * unit, buffer[i]);
+            else clear(buffer[i]);
+        }
+        __syncthreads();
+#pragma unroll 1
+        for (int j = 0; j < staged_rows; j += rows_at_once) {
+            Real power[side][rows_at_once];
+#pragma unroll
+            for (int r = 0; r < side; r++)
+#pragma unroll
+                for (int s = 0; s < rows_at_once; s++) power[r][s] = powers[(ty * side + r) * pitch + j0 + j + s];
+#pragma unroll
+            for (int s = 0; s < rows_at_once; s++)
+#pragma unroll
+                for (int c = 0; c < columns_of_thread; c++) {
+                    const int place = (j + s) * columns + tx * columns_of_thread + c;
+#pragma unroll
+                    for (int r = 0; r < side; r++) {
+                        const Real factor = output == VALUES ? value_buffer[place] : difference(buffer[place], y[r][c]);
+                        sums.moments[r][c] = multiply_add(power[r][s], factor, sums.moments[r][c]);
+                    }
+                }
+        }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
+KERNEL(const Storage* __restrict__ X, const Storage* __restrict__ Y, const Real* __restrict__ V,
+       const double* __restrict__ log_weights, double* __restrict__ reference, double* __restrict__ total,
+       double* __restrict__ moments, long long n, long long m, int d, int k, long long rows, Storage unit, Real scale) {
+    alignas(16) __shared__ Coordinate buffer[buffer_size];
+    alignas(16) __shared__ Real powers[staged ? tile * pitch : 1];  // 2^(e - a); at the end, moments
+    alignas(16) __shared__ Real values[output == VALUES && !staged ? columns * pitch : 1];
+    alignas(16) __shared__ Real weights[tile];                      // log2 w_j
+    __shared__ Real references[tile], rescales[tile], totals[tile], few_moments[staged ? 1 : tile * columns];
+    Real* const tile_of_sums = staged ? powers : few_moments;
+    constexpr int sums_pitch = staged ? pitch : columns;
+    Coordinate* const ys = buffer;
+    Coordinate* const xs = buffer + chunk_size;
+
+    const int tx = threadIdx.x % lanes, ty = threadIdx.x / lanes;
+    const long long first_query = (long long)blockIdx.x * tile;
+    const int first_column = blockIdx.y * columns;
+    const long long begin = blockIdx.z * rows;
+    const long long end = begin + rows < n ? begin + rows : n;
+
+    Sums sums;
+    sums.begin();
+    const int tiles = (end - begin + tile - 1) / tile;
+    for (int t = 0; t < tiles; t++) {
+        const long long at = begin + (long long)t * tile;
+        // 1. r^2
+        Real r2[side][side] = {};
+        for (int k0 = 0; k0 < d; k0 += CHUNK) {
+            __syncthreads();
+            stage_chunk(xs, X, at, n, k0, d, unit);
+            if (staged || d > CHUNK || t == 0) stage_chunk(ys, Y, first_query, m, k0, d, unit);
+            if (k0 == 0) {
+                if (threadIdx.x < tile) weights[threadIdx.x] = exponent_of_weight<Real>(log_weights, at + threadIdx.x, end);
+                if (output == VALUES && !staged) {
+                    for (int i = threadIdx.x; i < tile * columns; i += threads) {
+                        const long long j = at + i / columns;
+                        const int c = i % columns;
+                        values[c * pitch + i / columns] = j < end && c < k ? V[j * k + c] : Real(0);
+                    }
+                }
+            }
+            __syncthreads();
+            add_squares(r2, ys, xs, d - k0 < CHUNK ? d - k0 : CHUNK, tx, ty);
+        }
+
+        // 2. exponents, reference, powers
+#pragma unroll
+        for (int r = 0; r < side; r++) {
+            Real exponents[side];
+            Real largest = sums.reference[r];
+#pragma unroll
+            for (int c = 0; c < side; c++) {
+                exponents[c] = multiply_add(-scale, r2[r][c], weights[tx * side + c]);
+                largest = larger(largest, exponents[c]);
+            }
+            if (staged) largest = largest_over_lanes<lanes>(largest);
+            if (largest > sums.reference[r]) sums.raise(r, largest);
+#pragma unroll
+            for (int c = 0; c < side; c++) {
+                const Real power = exp2_of(exponents[c] - largest);
+                if (output == LAPLACE) {
+                    const Real correction = Real(1 + 0.5 * d) - Real(ln_2) * scale * r2[r][c];
+                    sums.total[r] = multiply_add(power, correction, sums.total[r]);
+                } else {
+                    sums.total[r] += power;
+                }
+                r2[r][c] = power;
+            }
+        }
+
+        // 3. moments
+        if constexpr (has_moments && !staged) {
+#pragma unroll
+            for (int column = 0; column < columns; column++) {
+#pragma unroll
+                for (int c = 0; c < side; c++)
+#pragma unroll
+                    for (int r = 0; r < side; r++) {
+                        Real factor;
+                        if constexpr (output == VALUES) factor = values[column * pitch + tx * side + c];
+                        else factor = difference(xs[column * pitch + tx * side + c], ys[column * pitch + ty * side + r]);
+                        sums.moments[r][column] = multiply_add(r2[r][c], factor, sums.moments[r][column]);
+                    }
+            }
+        }
+        if constexpr (staged) {
+#pragma unroll
+            for (int r = 0; r < side; r++)
+#pragma unroll
+                for (int c = 0; c < side; c++) powers[(ty * side + r) * pitch + tx * side + c] = r2[r][c];
+            add_staged_moments(sums, powers, buffer, X, Y, V, first_query, m, at, n, first_column, d, k, unit, tx, ty);
+        }
+
+        // 4. results
+        if ((t + 1) % tiles_per_accumulator && t + 1 < tiles) continue;
+        const bool first_time = t < tiles_per_accumulator;
+        sums.share();
+        __syncthreads();
+#pragma unroll
+        for (int r = 0; r < side; r++) {
+            const int query = ty * side + r;
+            if (tx == 0) {
+                rescales[query] = first_time ? Real(0) : exp2_of(references[query] - sums.reference[r]);
+                references[query] = sums.reference[r];
+                totals[query] = sums.total[r];
+            }
+            if (staged || tx == 0) {
+#pragma unroll
+                for (int c = 0; c < columns_of_thread; c++)
+                    tile_of_sums[query * sums_pitch + (staged ? tx * columns_of_thread + c : c)] = sums.moments[r][c];
+            }
+            sums.empty(r);
+        }
+        __syncthreads();
+        const long long row = blockIdx.z * m + first_query;
+        for (int i = threadIdx.x; i < tile; i += threads) {
+            if (first_query + i < m && blockIdx.y == 0) {
+                reference[row + i] = references[i] * ln_2;
+                accumulate(total[row + i], totals[i], rescales[i], first_time);
+            }
+        }
+        if (has_moments) {
+            const double length = output == MOMENTS ? 1 / double(unit) : 1;
+            for (int i = threadIdx.x; i < tile * columns; i += threads) {
+                const int query = i / columns, column = first_column + i % columns;
+                if (first_query + query < m && column < k)
+                    accumulate(moments[(row + query) * k + column],
+                               length * tile_of_sums[query * sums_pitch + i % columns], rescales[query], first_time);
+            }
+        }
+    }
+}

@@ -1,0 +1,91 @@
+"""The backends that one test body runs on, and the ``gpu`` marker."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests import emulation
+
+
+@dataclass(frozen=True)
+class Backend:
+    """Where a test runs, and what it can afford there.
+
+    ``numpy`` is the CPU backend. ``emulated`` runs the launcher and the CUDA kernels of the GPU backend on
+    the host, on NumPy arrays. ``cupy`` needs a GPU.
+    """
+
+    name: str
+
+    @property
+    def device(self) -> str:
+        """Whose accuracy is promised: "cpu" or "gpu"."""
+        return "cpu" if self.name == "numpy" else "gpu"
+
+    @property
+    def xp(self) -> ModuleType:
+        """The module of the arrays that go in and come out."""
+        if self.name == "cupy":
+            import cupy
+
+            return cupy
+        return np
+
+    def size(self, full: int, emulated: int) -> int:
+        """A number of rows: ``full``, or what the emulation can afford."""
+        return emulated if self.name == "emulated" else full
+
+    def asarray(self, a: Any) -> Any:
+        """An array of this backend; None stays None."""
+        return None if a is None else self.xp.asarray(a)
+
+    def asnumpy(self, a: Any) -> np.ndarray:
+        """A result of this backend as a NumPy array; anything but such a result fails the test."""
+        assert isinstance(a, self.xp.ndarray), f"{type(a)} from the {self.name} backend"
+        return a if self.xp is np else self.xp.asnumpy(a)
+
+
+BACKENDS = [
+    pytest.param("numpy", id="numpy"),
+    pytest.param("emulated", id="emulated"),
+    pytest.param("cupy", id="cupy", marks=pytest.mark.gpu),
+]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test that takes ``backend`` on each; its name comes first in the test's id."""
+    if "backend" in metafunc.fixturenames and "case" not in metafunc.fixturenames:
+        metafunc.parametrize("backend", BACKENDS, indirect=True)
+
+
+@pytest.fixture
+def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Backend:
+    if request.param == "emulated":
+        works, reason = emulation.available()
+        if not works:
+            pytest.skip(f"CUDA kernels cannot be emulated here: {reason}")
+        emulation.use(monkeypatch)
+    return Backend(request.param)
+
+
+@functools.cache
+def why_no_gpu() -> str | None:
+    """The reason why no GPU works here, or None. Imports succeed on machines where none does: ask CuPy."""
+    try:
+        import cupy
+
+        return None if cupy.cuda.is_available() else "CuPy finds no working CUDA GPU"
+    except Exception as error:  # a missing package, library or driver: whatever it is, it is the reason
+        return f"CuPy does not work here: {error!r}"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("gpu") and (reason := why_no_gpu()):
+            item.add_marker(pytest.mark.skip(reason=reason))

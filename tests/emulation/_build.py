@@ -1,0 +1,149 @@
+"""Compile CUDA sources for the host: one shared library a specialisation, kept in a cache folder."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from cukde import _compile
+
+_HERE = Path(__file__).parent
+
+# The emulated ptx.cuh shadows the real one, whichever file includes it.
+_INCLUDE_FOLDERS = (_HERE / "include", _compile.folder() / "include")
+
+# Optimised, since fibers make every call dear; checked, since a GPU would fault where a host goes on. The
+# fortified longjmp of some distributions takes a switch between stacks for an attack.
+_FLAGS = [
+    *("-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden", "-fno-exceptions", "-fno-math-errno", "-w"),
+    *("-ffp-contract=off", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=0"),
+]
+_CHECKS = "bounds,alignment,shift,signed-integer-overflow,integer-divide-by-zero"
+
+
+class CompileError(Exception):
+    """The host compiler refused a kernel's source; the message is the compiler's."""
+
+
+def compiler() -> list[str]:
+    """Return the host C++ compiler's command: ``$CXX``, or g++."""
+    return shlex.split(os.environ.get("CXX", "")) or ["g++"]
+
+
+def unavailable() -> str | None:
+    """Why kernels cannot be compiled for this host, or None where they can."""
+    if not sys.platform.startswith("linux"):
+        return f"kernel emulation needs Linux; this is {sys.platform}"
+    if shutil.which(compiler()[0]) is None:
+        return f"kernel emulation needs a C++ compiler; {compiler()[0]} was not found (install g++ or set CXX)"
+    return None
+
+
+def library(source: str, origin: str, name: str, defines: _compile.Defines) -> ctypes.PyDLL:
+    """Compile ``source`` around its kernel ``name``, unless the cache has it, and load it.
+
+    ``origin`` is the file that messages are to name.
+    """
+    text = "\n".join(
+        [
+            '#include "launch.hpp"',
+            *(f"#define {macro} {value}" for macro, value in defines),
+            "namespace emulated { namespace {",  # internal names: shared arrays in templates share a section
+            _inlined(source, origin),
+            "} }",
+            '#line 1 "launcher"',
+            f"EMULATED_KERNEL({name})",
+            "",
+        ]
+    )
+    return _load(_built(text))
+
+
+@functools.cache
+def _load(path: Path) -> ctypes.PyDLL:
+    # PyDLL keeps the interpreter's lock during a launch: a library holds the state of one launch.
+    loaded = ctypes.PyDLL(str(path))
+    loaded.emulated_parameters.restype = ctypes.c_char_p
+    loaded.emulated_launch.restype = ctypes.c_char_p
+    return loaded
+
+
+def _inlined(text: str, origin: str, within: frozenset[str] = frozenset()) -> str:
+    """Replace each ``#include "file"`` by the file behind a guard; the compiler sees to those not found."""
+
+    def replacement(match: re.Match[str]) -> str:
+        name = match[1]
+        path = next((folder / name for folder in _INCLUDE_FOLDERS if (folder / name).is_file()), None)
+        if path is None or name in within:
+            return match[0]
+        guard = "INCLUDED_" + re.sub(r"\W", "_", name)
+        body = _inlined(path.read_text().replace("#pragma once", ""), str(path), within | {name})
+        next_line = text.count("\n", 0, match.start()) + 2
+        return f'#ifndef {guard}\n#define {guard}\n{body}\n#endif\n#line {next_line} "{origin}"'
+
+    body = re.sub(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"[ \t]*$', replacement, text, flags=re.MULTILINE)
+    return f'#line 1 "{origin}"\n{body}'
+
+
+@functools.cache
+def _fingerprint() -> bytes:
+    """What a library depends on beside the kernel's text: the emulator's headers, the compiler, the flags."""
+    version = subprocess.run([*compiler(), "--version"], capture_output=True, check=True).stdout
+    headers = b"".join(path.read_bytes() for path in sorted(_HERE.glob("*.hpp")))
+    return version + headers + " ".join((*_FLAGS, _CHECKS)).encode()
+
+
+def _cache_folder() -> Path:
+    folder = Path(tempfile.gettempdir()) / f"cukde-emulation-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.stat().st_uid != os.getuid():
+        raise PermissionError(f"{folder} belongs to somebody else; remove it or set TMPDIR to a folder of yours")
+    return folder
+
+
+@functools.cache
+def _precompiled() -> Path:
+    """Return a folder with the emulator's headers precompiled: GCC finds them, others pass over them."""
+    folder = _cache_folder() / hashlib.sha256(_fingerprint()).hexdigest()[:32]
+    folder.mkdir(exist_ok=True)
+    target = folder / "launch.hpp.gch"
+    if not target.exists():
+        with tempfile.TemporaryDirectory(dir=folder) as work:
+            built = Path(work) / target.name
+            _run([*_compile_command(), "-x", "c++-header", str(_HERE / "launch.hpp"), "-o", str(built)])
+            os.replace(built, target)
+    return folder
+
+
+def _built(text: str) -> Path:
+    key = hashlib.sha256(_fingerprint() + text.encode()).hexdigest()[:32]
+    target = _cache_folder() / f"{key}.so"
+    if target.exists():
+        return target
+    # Compiled apart from linking: with -fsanitize the linker would ask for a sanitizer's library.
+    with tempfile.TemporaryDirectory(dir=target.parent) as work:
+        unit, objects, built = (Path(work) / name for name in ("unit.cpp", "unit.o", "unit.so"))
+        unit.write_text(text)
+        _run([*_compile_command(), f"-I{_precompiled()}", f"-I{_HERE}", "-c", str(unit), "-o", str(objects)])
+        _run([*compiler(), "-shared", str(objects), "-o", str(built)])
+        os.replace(built, target)  # another process may have been faster; either file is good
+    return target
+
+
+def _compile_command() -> list[str]:
+    return [*compiler(), *_FLAGS, f"-fsanitize={_CHECKS}", f"-fno-sanitize-recover={_CHECKS}"]
+
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise CompileError(f"{shlex.join(command)}\n{done.stderr}")

@@ -1,0 +1,21 @@
+"""From a CUDA source to an emulated kernel."""
+
+from __future__ import annotations
+
+import functools
+
+from cukde import _compile
+from tests.emulation import _build
+from tests.emulation._launch import EmulatedKernel
+
+
+def kernel(stem: str, name: str, defines: _compile.Defines) -> EmulatedKernel:
+    """Compile one specialisation of ``kernels_cu/<stem>.cu``, as ``cukde._compile.kernel`` does."""
+    path = _compile.folder() / f"{stem}.cu"
+    return from_source(path.read_text(), name, defines, origin=str(path))
+
+
+@functools.cache
+def from_source(source: str, name: str, defines: _compile.Defines = (), *, origin: str = "kernel.cu") -> EmulatedKernel:
+    """Compile the kernel ``name`` of a CUDA source text; ``origin`` is the file that messages are to name."""
+    return EmulatedKernel(_build.library(source, origin, name, defines), name)

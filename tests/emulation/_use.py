@@ -1,0 +1,69 @@
+"""Make ``cukde.gpu`` run on NumPy arrays: its launchers and kernels as they are, the device emulated."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.emulation._kernel import kernel
+
+# Of the emulated device: the features of sm_90, and few multiprocessors, so that small data are split.
+_CAPABILITY = (9, 0)
+_MULTIPROCESSORS = 6
+
+_ARRAY_FUNCTIONS = ("asarray", "asnumpy", "device_of", "all_finite", "squared_radius", "to_floats")
+
+
+class _NumpyAsCupy(ModuleType):
+    """NumPy under CuPy's name: only what both have, and fresh memory holds NaN, as a device's may."""
+
+    def __init__(self, cupy: ModuleType | None) -> None:
+        super().__init__("cupy")
+        self._cupy = cupy
+
+    def __getattr__(self, name: str) -> Any:
+        if self._cupy is not None and not hasattr(self._cupy, name):
+            raise AttributeError(f"CuPy has no {name!r}")
+        return getattr(np, name)
+
+    @staticmethod
+    def empty(*args: Any, **options: Any) -> np.ndarray:
+        """Return memory of all ones, which is NaN in floating types."""
+        out = np.empty(*args, **options)
+        out[...] = np.frombuffer(b"\xff" * out.itemsize, out.dtype)[0]
+        return out
+
+    def empty_like(self, prototype: Any, **options: Any) -> np.ndarray:
+        """Return memory as :meth:`empty` does."""
+        out = np.empty_like(prototype, **options)
+        out[...] = self.empty((), out.dtype)
+        return out
+
+
+def use(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Send every call on NumPy arrays through the GPU backend, with emulated kernels, for one test."""
+    try:
+        cupy = importlib.import_module("cupy")
+    except ImportError:
+        cupy = None
+        monkeypatch.setitem(sys.modules, "cupy", _NumpyAsCupy(None))
+    gpu = importlib.import_module("cukde.gpu")
+    cpu = importlib.import_module("cukde.cpu")
+    device = importlib.import_module("cukde.gpu._device")
+    numpy_as_cupy = _NumpyAsCupy(cupy)
+
+    for name, module in list(sys.modules.items()):
+        if name.startswith("cukde.gpu") and hasattr(module, "cp"):
+            monkeypatch.setattr(module, "cp", numpy_as_cupy)
+    monkeypatch.setattr(gpu, "xp", numpy_as_cupy)
+    for name in _ARRAY_FUNCTIONS:
+        monkeypatch.setattr(gpu, name, getattr(cpu, name))
+    monkeypatch.setattr(device, "capability", lambda: _CAPABILITY)
+    monkeypatch.setattr(device, "multiprocessors", lambda: _MULTIPROCESSORS)
+    monkeypatch.setattr("cukde._compile.kernel", kernel)
+    monkeypatch.setattr("cukde._dispatch.backend", lambda *arrays, **others: gpu)

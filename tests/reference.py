@@ -1,0 +1,195 @@
+"""Oracles in float64, written from the formulas of the documentation and sharing no code with the package.
+
+Every function works by log-sum-exp over differences ``x_j - y_i`` taken before anything is scaled, so an
+offset of the data costs nothing, and goes through the queries in blocks, so memory stays small. Inputs are
+converted to float64 exactly: the oracle of float32 data is the value for those very float32 numbers.
+
+A bandwidth is a scalar, (d,) deviations or a (d, d) covariance H = L L^T; ``z = L^-1 (x_j - y_i)`` is a
+difference in bandwidths, ``|z|^2 / 2`` its exponent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+_BLOCK_ELEMENTS = 2**20
+
+
+class _Block(NamedTuple):
+    """Pairs of some queries (b of them) with all the data."""
+
+    rows: slice
+    differences: np.ndarray  # (b, n, d): x_j - y_i
+    squares: np.ndarray  # (b, n): |z|^2
+    log_terms: np.ndarray  # (b, n): log w_j - |z|^2 / 2
+
+
+def points(A: Any) -> np.ndarray:
+    """A as (rows, d) float64."""
+    out = np.asarray(A, np.float64)
+    return out[:, None] if out.ndim == 1 else out
+
+
+def covariance(h: Any, d: int) -> np.ndarray:
+    """The bandwidth as a covariance matrix H."""
+    h = np.asarray(h, np.float64)
+    return h if h.ndim == 2 else np.diag(np.broadcast_to(h, (d,)) ** 2)
+
+
+def whiten(D: np.ndarray, h: Any) -> np.ndarray:
+    """L^-1 D, a row a vector: differences in bandwidths."""
+    h = np.asarray(h, np.float64)
+    if h.ndim < 2:
+        return D / h
+    inverse = np.linalg.inv(np.linalg.cholesky(h))
+    return (D.reshape(-1, len(h)) @ inverse.T).reshape(D.shape)  # one product, not one a leading index
+
+
+def whiten_gradient(s: np.ndarray, h: Any) -> np.ndarray:
+    """L^T s, a row a vector: gradients in units of 1/bandwidth."""
+    h = np.asarray(h, np.float64)
+    return s * h if h.ndim < 2 else s @ np.linalg.cholesky(h)
+
+
+def log_constant(h: Any, d: int) -> float:
+    """Logarithm of c = (2 pi)^(-d/2) |H|^(-1/2)."""
+    h = np.asarray(h, np.float64)
+    log_det = np.log(np.diag(np.linalg.cholesky(h))) if h.ndim == 2 else np.log(np.broadcast_to(h, (d,)))
+    return float(-0.5 * d * np.log(2 * np.pi) - log_det.sum())
+
+
+def _log_weights(weights: Any, n: int) -> np.ndarray:
+    if weights is None:
+        return np.full(n, -np.log(n))
+    w = np.asarray(weights, np.float64)
+    w = w / w.max()
+    with np.errstate(divide="ignore"):
+        return np.log(w) - np.log(w.sum())
+
+
+def _blocks(X: np.ndarray, Y: np.ndarray, h: Any, log_weights: np.ndarray | float) -> Iterator[_Block]:
+    step = max(1, _BLOCK_ELEMENTS // X.size)
+    for start in range(0, len(Y), step):
+        rows = slice(start, min(start + step, len(Y)))
+        differences = X[None, :, :] - Y[rows, None, :]
+        z = whiten(differences, h)
+        squares = np.einsum("bnd,bnd->bn", z, z)
+        yield _Block(rows, differences, squares, log_weights - 0.5 * squares)
+
+
+def log_kde(X: Any, Y: Any, h: Any, weights: Any = None) -> np.ndarray:
+    """log p(y) = log c + log sum_j w_j exp(-|z_j|^2 / 2); shape (m,)."""
+    X, Y = points(X), points(Y)
+    out = np.empty(len(Y))
+    for block in _blocks(X, Y, h, _log_weights(weights, len(X))):
+        top = block.log_terms.max(axis=1)
+        out[block.rows] = top + np.log(np.exp(block.log_terms - top[:, None]).sum(axis=1))
+    return out + log_constant(h, X.shape[1])
+
+
+def kde(X: Any, Y: Any, h: Any, weights: Any = None) -> np.ndarray:
+    """p(y) = c sum_j w_j exp(-|z_j|^2 / 2); shape (m,)."""
+    return np.exp(log_kde(X, Y, h, weights))
+
+
+def _posterior(log_terms: np.ndarray) -> np.ndarray:
+    """Shares of the data in each query's sum."""
+    p = np.exp(log_terms - log_terms.max(axis=1, keepdims=True))
+    return p / p.sum(axis=1, keepdims=True)
+
+
+def score(X: Any, Y: Any, h: Any, weights: Any = None) -> np.ndarray:
+    """s(y) = H^-1 (sum_j w_j phi_j x_j / sum_j w_j phi_j - y); shape (m, d)."""
+    X, Y = points(X), points(Y)
+    shift = np.empty_like(Y)
+    for block in _blocks(X, Y, h, _log_weights(weights, len(X))):
+        p = _posterior(block.log_terms)
+        shift[block.rows] = np.einsum("bn,bnd->bd", p, block.differences)
+    if np.ndim(h) < 2:
+        return shift / np.asarray(h, np.float64) ** 2
+    return np.linalg.solve(np.asarray(h, np.float64), shift.T).T
+
+
+def density_and_score(X: Any, Y: Any, h: Any, weights: Any = None) -> tuple[np.ndarray, np.ndarray]:
+    """(log p, grad log p); shapes (m,) and (m, d)."""
+    return log_kde(X, Y, h, weights), score(X, Y, h, weights)
+
+
+def debias(X: Any, h: Any, score_bandwidth: Any = None, weights: Any = None) -> np.ndarray:
+    """x_i + (H/2) s(x_i), the score of the data at their own points, own point included; shape (n, d)."""
+    X = points(X)
+    s = score(X, X, h if score_bandwidth is None else score_bandwidth, weights)
+    return X + 0.5 * s @ covariance(h, X.shape[1])
+
+
+def sd_kde(X: Any, Y: Any, h: Any, score_bandwidth: Any = None, weights: Any = None, log: bool = False) -> np.ndarray:
+    """The density of the debiased points with bandwidth h; shape (m,)."""
+    log_p = log_kde(debias(X, h, score_bandwidth, weights), Y, h, weights)
+    return log_p if log else np.exp(log_p)
+
+
+def scaled_laplace(X: Any, Y: Any, h: Any, weights: Any = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(a, t, u): the Laplace-corrected density is exp(a) t, and the sum of its absolute terms exp(a) u.
+
+    The terms are those of the factor too, 1 + d/2 and |z|^2 / 2: a datum where they cancel has no value of
+    its own to be relative to.
+    """
+    X, Y = points(X), points(Y)
+    d = X.shape[1]
+    log_scale, total, size = np.empty((3, len(Y)))
+    for block in _blocks(X, Y, h, _log_weights(weights, len(X))):
+        top = block.log_terms.max(axis=1)
+        shares = np.exp(block.log_terms - top[:, None])
+        log_scale[block.rows] = top
+        total[block.rows] = (shares * (1 + 0.5 * d - 0.5 * block.squares)).sum(axis=1)
+        size[block.rows] = (shares * (1 + 0.5 * d + 0.5 * block.squares)).sum(axis=1)
+    return log_scale + log_constant(h, d), total, size
+
+
+def laplace(X: Any, Y: Any, h: Any, weights: Any = None) -> tuple[np.ndarray, np.ndarray]:
+    """c sum_j w_j phi_j (1 + d/2 - |z_j|^2 / 2), and the sum of its absolute terms; shapes (m,)."""
+    log_scale, total, size = scaled_laplace(X, Y, h, weights)
+    return np.exp(log_scale) * total, np.exp(log_scale) * size
+
+
+def kernel_sum(X: Any, V: Any, Y: Any, h: Any) -> tuple[np.ndarray, np.ndarray]:
+    """sum_j phi_j V_j, and the sum of its absolute terms; shapes (m, k), with k = 1 for V of shape (n,)."""
+    X, V, Y = points(X), points(V), points(Y)
+    total, size = np.empty((2, len(Y), V.shape[1]))
+    for block in _blocks(X, Y, h, 0.0):
+        phi = np.exp(block.log_terms)
+        total[block.rows] = phi @ V
+        size[block.rows] = phi @ np.abs(V)
+    return total, size
+
+
+def size_in_bandwidths(A: np.ndarray, h: Any) -> float:
+    """How many bandwidths an error relative to the largest coordinates of A can amount to."""
+    return float(np.linalg.norm(whiten(np.diag(np.abs(A).max(axis=0)), h), axis=1).sum())
+
+
+class Nearness(NamedTuple):
+    """How far each query is from the data, in bandwidths: what an error may be judged by."""
+
+    exponent: np.ndarray  # (m,): smallest |z|^2 / 2 over the data whose weight is not zero
+    reach: np.ndarray  # (m,): r/h, the mean |z| of the data by their shares in the sum, at least 1
+    scatter: np.ndarray  # (m,): root mean square |z - mean z| by the same shares
+
+
+def nearness(X: Any, Y: Any, h: Any, weights: Any = None) -> Nearness:
+    """Smallest exponent, reach and scatter of each query."""
+    X, Y = points(X), points(Y)
+    log_weights = _log_weights(weights, len(X))
+    counts = np.isfinite(log_weights)
+    exponent, reach, scatter = np.empty((3, len(Y)))
+    for block in _blocks(X, Y, h, log_weights):
+        exponent[block.rows] = 0.5 * block.squares[:, counts].min(axis=1)
+        p = _posterior(block.log_terms)
+        reach[block.rows] = (p * np.sqrt(block.squares)).sum(axis=1)
+        mean = whiten(np.einsum("bn,bnd->bd", p, block.differences), h)
+        variance = (p * block.squares).sum(axis=1) - np.square(mean).sum(axis=1)
+        scatter[block.rows] = np.sqrt(np.maximum(0, variance))
+    return Nearness(exponent, np.maximum(1, reach), scatter)

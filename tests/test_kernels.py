@@ -1,0 +1,216 @@
+"""Every specialisation compiles for every supported architecture, without a GPU and without spills."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import re
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from cukde import _compile
+
+pytest.importorskip("cupy", reason="compiling CUDA sources needs CuPy and NVRTC: install the test extra")
+
+ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
+
+
+class Resources(NamedTuple):
+    """What one kernel takes on one architecture."""
+
+    registers: int
+    shared: int  # bytes
+    stack: int  # bytes, local memory of indexed arrays and spills
+    spills: int  # bytes
+
+
+def supported(engine: str, architecture: int) -> bool:
+    """TF32 tensor cores came with compute capability 8.0; below it the difference kernels serve."""
+    return engine != "tf32" or architecture >= 80
+
+
+def compile_for(architecture: int, source: str, options: tuple[str, ...]) -> Resources:
+    """Compile as CuPy does (it adds ``-ftz=true``) and read the assembler's report."""
+    from cupy.cuda import nvrtc
+
+    program = nvrtc.createProgram(source, "kernel.cu", (), ())
+    flags = (*options, "-ftz=true", f"--gpu-architecture=sm_{architecture}", "--ptxas-options=-v")
+    try:
+        nvrtc.compileProgram(program, flags)
+    except Exception as error:
+        raise AssertionError(f"sm_{architecture} {options}: {nvrtc.getProgramLog(program)}") from error
+    log = nvrtc.getProgramLog(program)
+    assert len(nvrtc.getCUBIN(program)) > 0
+    stack, stores, loads = map(
+        int,
+        re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", log).groups(),  # type: ignore[union-attr]
+    )
+    registers = re.search(r"Used (\d+) registers", log)
+    shared = re.search(r"(\d+) bytes smem", log)
+    assert registers is not None, log
+    return Resources(int(registers[1]), int(shared[1]) if shared else 0, stack, stores + loads)
+
+
+def _compile_task(task: tuple[int, str, tuple[str, ...]]) -> Resources:
+    return compile_for(*task)
+
+
+@pytest.fixture(scope="module")
+def specialisations() -> list[Any]:
+    try:
+        from cukde.gpu import density
+    except Exception as error:  # whatever keeps CuPy from loading on this machine
+        pytest.skip(f"the GPU backend does not import here: {error!r}")
+    return list(density.specialisations())
+
+
+@pytest.fixture(scope="module")
+def compiled(specialisations: list[Any]) -> dict[tuple[Any, int], Resources]:
+    keys = [(s, a) for s in specialisations for a in ARCHITECTURES if supported(s.engine, a)]
+    tasks = [(a, _compile.source(s.stem), _compile.options(s.defines)) for s, a in keys]
+    # NVRTC takes one program at a time in a process.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(os.cpu_count(), mp_context=context) as pool:
+        return dict(zip(keys, pool.map(_compile_task, tasks, chunksize=8), strict=True))
+
+
+@pytest.fixture(scope="module")
+def table(specialisations: list[Any], compiled: dict[tuple[Any, int], Resources]) -> Iterator[list[str]]:
+    """Registers and bytes of shared memory, a line a specialisation and a column an architecture."""
+    width = max(len(_title(s)) for s in specialisations)
+    lines = [
+        "kernel: registers / shared memory in bytes".ljust(width) + "".join(f"{f'sm_{a}':>11}" for a in ARCHITECTURES)
+    ]
+    for s in specialisations:
+        cells = (compiled.get((s, a)) for a in ARCHITECTURES)
+        lines.append(
+            _title(s).ljust(width) + "".join(f"{f'{c.registers}/{c.shared}' if c else '-':>11}" for c in cells)
+        )
+    return lines
+
+
+def _title(s: Any) -> str:
+    macros = dict(s.defines)
+    return " ".join([s.name, *(f"{k}={v}" for k, v in macros.items() if k not in ("KERNEL", "OUTPUT", "TF32"))])
+
+
+def test_every_kernel_compiles_without_spills(
+    compiled: dict[tuple[Any, int], Resources], table: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with capsys.disabled():
+        print("\n" + "\n".join(table))
+    wrong = {
+        (_title(s), a): r
+        for (s, a), r in compiled.items()
+        if r.spills or r.stack or r.shared > 48 * 1024 or not r.registers
+    }
+    assert not wrong
+
+
+def test_a_source_that_does_not_compile_fails() -> None:
+    with pytest.raises(AssertionError, match="undefined"):
+        compile_for(90, 'extern "C" __global__ void broken() { undefined(); }', ())
+
+
+def test_spills_are_seen() -> None:
+    """The reading of the report notices a kernel that needs more registers than it may have."""
+    source = """
+    extern "C" __global__ void __launch_bounds__(1024, 2) hungry(float* x, int n) {
+        float a[96];
+        #pragma unroll
+        for (int i = 0; i < 96; i++) a[i] = x[i * n];
+        for (int k = 0; k < n; k++)
+            #pragma unroll
+            for (int i = 0; i < 96; i++) a[i] = a[i] * a[(i + 7) % 96] + x[k];
+        #pragma unroll
+        for (int i = 0; i < 96; i++) x[i * n] = a[i];
+    }"""
+    assert compile_for(90, source, ()).spills > 0
+
+
+def test_names_tell_specialisations_apart(specialisations: list[Any]) -> None:
+    assert len({(s.stem, s.defines) for s in specialisations}) == len(specialisations)
+    for s in specialisations:
+        assert dict(s.defines)["KERNEL"] == s.name
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 4, 5, 8, 9, 16, 17, 33, 64, 100, 4096])
+@pytest.mark.parametrize("k", [1, 5, 8, 16, 17, 64, 70])
+@pytest.mark.parametrize("capability", [(7, 5), (8, 0), (9, 0), (12, 0)])
+def test_whatever_is_chosen_is_among_the_compiled(
+    specialisations: list[Any], d: int, k: int, capability: tuple[int, int]
+) -> None:
+    from cukde.gpu import density
+
+    known = set(specialisations)
+    for output in ("sum", "moments", "laplace", "values"):
+        for precision, storage in (
+            ("float32", "f4"),
+            ("float32", "f8"),
+            ("ieee", "f4"),
+            ("tf32", "f4"),
+            ("float64", "f8"),
+        ):
+            for spread in (None, 1.0, 1e6):
+                chosen = density.specialise(output, precision, np.dtype(storage), d, k, spread, capability)
+                assert chosen in known
+                assert supported(chosen.engine, 10 * capability[0] + capability[1])
+
+
+def test_tf32_is_taken_where_it_is_accurate_and_there() -> None:
+    from cukde.gpu import density
+
+    def engine(spread: float | None, capability: tuple[int, int]) -> str:
+        return density.specialise("sum", "tf32", np.dtype("f4"), 16, 0, spread, capability).engine
+
+    assert engine(100.0, (9, 0)) == "tf32"
+    assert engine(100.0, (7, 5)) == "difference"
+    assert engine(1e4, (9, 0)) == "difference"
+    assert engine(None, (9, 0)) == "difference"
+
+
+def test_includes_are_in_the_source_once() -> None:
+    text = _compile.source("density")
+    assert "#include" not in text
+    assert text.count("float exp2_approx(float x)") == 1
+
+
+def test_an_include_in_a_branch_not_taken_does_not_hide_a_later_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "include").mkdir()
+    (tmp_path / "include" / "a.cuh").write_text("#pragma once\n__device__ int a() { return 1; }\n")
+    (tmp_path / "two.cu").write_text(
+        '#ifdef NEVER\n#include "a.cuh"\n#endif\n#include "a.cuh"\n#include "a.cuh"\n'
+        'extern "C" __global__ void k(int* x) { *x = a(); }\n'
+    )
+    monkeypatch.setattr(_compile, "_FOLDERS", (tmp_path,))
+    _compile.source.cache_clear()
+    try:
+        assert compile_for(90, _compile.source("two"), ()).registers > 0
+    finally:
+        _compile.source.cache_clear()
+
+
+def test_a_missing_source_or_include_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "one.cu").write_text('#include "absent.cuh"\n')
+    monkeypatch.setattr(_compile, "_FOLDERS", (tmp_path,))
+    _compile.source.cache_clear()
+    try:
+        with pytest.raises(FileNotFoundError, match=r"absent\.cuh"):
+            _compile.source("one")
+        with pytest.raises(FileNotFoundError, match=r"other\.cu"):
+            _compile.source("other")
+    finally:
+        _compile.source.cache_clear()
+
+
+def test_no_sources_at_all_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_compile, "_FOLDERS", (tmp_path / "nowhere",))
+    with pytest.raises(FileNotFoundError, match="reinstall"):
+        _compile.folder()

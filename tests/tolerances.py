@@ -1,0 +1,122 @@
+"""Every tolerance of the density tests with its reason, and how an error is judged against it.
+
+Errors are allowed by what the arithmetic can do, query by query: ``exponent`` below is the smallest
+r^2/(2h^2) of a query, ``reach`` the mean distance of the data that contribute to it, in bandwidths,
+weighted by their shares in the sum and at least 1 (:func:`tests.reference.nearness`).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tests.reference import Nearness
+
+
+class Tolerance(NamedTuple):
+    value: float
+    reason: str
+
+
+NEAR = Tolerance(80.0, "an exponent up to which a density is a normal float32 and judged by its relative error")
+
+DENSITY = {
+    ("cpu", "float32"): Tolerance(1e-5, "inner products only where the spread is small: measured 5e-6 at the limit"),
+    ("cpu", "tf32"): Tolerance(1e-5, "means float32 on the CPU"),
+    ("cpu", "ieee"): Tolerance(1e-5, "squared differences"),
+    ("cpu", "float64"): Tolerance(1e-12, "80 times a few eps, and inner products: measured 7e-13 at their limit"),
+    ("gpu", "float32"): Tolerance(3e-5, "float32 accumulators round exponents up to 80: measured 1.2e-5"),
+    ("gpu", "tf32"): Tolerance(6e-2, "11 bits of z: an exponent is off by r/h sqrt(spread) 2^-12; worst 5e-2"),
+    ("gpu", "ieee"): Tolerance(3e-5, "a squared difference is off by 3 eps of an exponent up to 80"),
+    ("gpu", "float64"): Tolerance(1e-12, "80 times a few eps: measured 2.3e-13"),
+}
+"""Worst relative error of a density (absolute error of its log) by device and precision."""
+
+SD_DENSITY = {
+    "float32": Tolerance(3e-4, "the points move by up to a density error times reach; so does the density"),
+    "float64": Tolerance(3e-11, "the same, from 1e-12"),
+}
+"""The same for :func:`cukde.sd_kde`."""
+
+TF32_MEDIAN = Tolerance(3e-3, "of 200 queries of 16 dimensions, h half the spread; measured 1.2e-3")
+
+_EIGHT_EPS = "8 eps: differences, squares, their sum and the scale each round an exponent"
+FAR = {
+    "float32": Tolerance(2.0**-20, _EIGHT_EPS),
+    "ieee": Tolerance(2.0**-20, _EIGHT_EPS),
+    "tf32": Tolerance(2.0**-11, "the last bit that TF32 keeps of z"),
+    "float64": Tolerance(2.0**-49, _EIGHT_EPS),
+}
+"""Error of log p relative to the exponent, where that is beyond NEAR."""
+
+
+def log_error(device: str, precision: str, exponent: np.ndarray) -> np.ndarray:
+    """Allowed error of log p of each query."""
+    base = DENSITY[device, precision].value
+    far = FAR["float32" if device == "cpu" and precision == "tf32" else precision].value
+    return np.where(exponent < NEAR.value, base, np.maximum(base, far * exponent))
+
+
+def sd_log_error(precision: str, near: Nearness, held: float) -> np.ndarray:
+    """Allowed error of log p of debiased points.
+
+    Moving the points by some error moves log p by the reach times that; far out the reach grows with the
+    root of the exponent. The moved points are held in float64, ``held`` bandwidths from zero.
+    """
+    moved = SD_DENSITY[precision].value * np.sqrt(np.maximum(1, near.exponent / NEAR.value))
+    far = np.where(near.exponent < NEAR.value, 0, FAR[precision].value * near.exponent)
+    return far + moved + near.reach * held * np.finfo(np.float64).eps
+
+
+def check_log(got: np.ndarray, want: np.ndarray, allowed: np.ndarray, what: str = "log density") -> None:
+    """Log densities: ``allowed``, and half a unit in the last place of the number itself."""
+    assert np.isfinite(got).all(), f"{what} is not finite: {got[~np.isfinite(got)]}"
+    rounding = 0.5 * np.finfo(got.dtype).eps * np.abs(want)
+    check(np.abs(got - want), allowed + rounding, what)
+
+
+def check_density(got: np.ndarray, log_want: np.ndarray, allowed: np.ndarray, what: str = "density") -> None:
+    """Densities by their relative error; outside the normal range of the dtype, infinity or at most the edge."""
+    info = np.finfo(got.dtype)
+    high, low = np.log(float(info.max)), np.log(float(info.tiny))
+    assert not np.isnan(got).any(), f"{what} holds NaN"
+    assert np.isinf(got[log_want > high + allowed]).all(), f"{what} beyond the dtype's range is not inf"
+    assert (got[log_want < low - allowed] <= info.tiny).all(), f"{what} below the dtype's range is not tiny"
+    assert (got >= 0).all(), f"{what} is negative"
+    inside = (log_want < high - allowed) & (log_want > low + allowed)
+    error = np.abs(np.log(got[inside].astype(np.float64)) - log_want[inside])
+    check(error, allowed[inside] + 0.5 * info.eps, what)
+
+
+def check_scaled(
+    got: np.ndarray,
+    log_scale: np.ndarray,
+    total: np.ndarray,
+    size: np.ndarray,
+    allowed: np.ndarray,
+    what: str,
+) -> None:
+    """Signed sums exp(log_scale) total, relative to their absolute terms exp(log_scale) size."""
+    info = np.finfo(got.dtype)
+    assert not np.isnan(got).any(), f"{what} holds NaN"
+    inside = log_scale + np.log(size) < np.log(float(info.max))
+    scale = np.exp(log_scale[inside])
+    error = np.abs(got[inside].astype(np.float64) - scale * total[inside])
+    check(error, scale * size[inside] * (allowed[inside] + 0.5 * info.eps) + info.tiny, what)
+
+
+def check_score(error: np.ndarray, allowed: np.ndarray, reach: np.ndarray, what: str = "score") -> None:
+    """Scores, by the length of their error in units of 1/h: the density's error times r/h."""
+    check(error, allowed * reach, what)
+
+
+def check(error: np.ndarray, allowed: np.ndarray, what: str) -> None:
+    """Fail with the worst entry unless every error is allowed; a NaN is never allowed."""
+    error, allowed = np.broadcast_arrays(error, allowed)
+    if error.size and not (error <= allowed).all():
+        worst = np.unravel_index(np.nanargmax(error / allowed), error.shape)
+        raise AssertionError(
+            f"{what}: error {error[worst]:.3g} where {allowed[worst]:.3g} is allowed (entry {worst}); "
+            f"{(~(error <= allowed)).sum()} of {error.size} entries are out"
+        )
