@@ -48,11 +48,18 @@ def write(path: Path, rows: list[dict[str, Any]]) -> None:
         "commit": os.environ.get("CUKDE_COMMIT") or _output("git", "describe", "--always", "--dirty"),
         "machine": machine(),
         "versions": {"python": platform.python_version()} | _versions(),
-        "command": shlex.join(["python", *sys.argv[:1], *sys.argv[1:]]) if sys.argv else "",
+        "command": _command(),
         "rows": rows,
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(run, indent=1) + "\n")
+
+
+def _command() -> str:
+    """The command as a person would write it: no folders of the machine."""
+    program = Path(sys.argv[0])
+    start = ["-m", program.parent.name] if program.name == "__main__.py" else [program.name]
+    return shlex.join(["python", *start, *(Path(a).name if Path(a).is_absolute() else a for a in sys.argv[1:])])
 
 
 def line(row: dict[str, Any]) -> str:
