@@ -1,7 +1,7 @@
 """Launch every specialisation once, at small sizes that cross tile edges: what to run under compute-sanitizer.
 
-    compute-sanitizer --tool memcheck python -m benchmarks.small_launches
-    compute-sanitizer --tool racecheck python -m benchmarks.small_launches
+compute-sanitizer --tool memcheck python -m benchmarks.small_launches
+compute-sanitizer --tool racecheck python -m benchmarks.small_launches
 """
 
 from __future__ import annotations

@@ -66,9 +66,12 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()  # looks through the loaded libraries: once is enough
 
 
-def _in_passing_thread(function: Callable[[], T]) -> T:
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(function).result()
+def _in_passing_thread(function: Callable[[], Any]) -> Any:
+    results: list[Any] = []
+    thread = threading.Thread(target=lambda: results.append(function()))
+    thread.start()
+    thread.join()
+    return results[0]
 
 
 _single_threaded_blas = _SingleThreadedBlas()

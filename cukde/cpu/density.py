@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import threading
 from typing import Any, Protocol
 
 import numpy as np
@@ -203,6 +204,7 @@ class _Sums:
             self._values = values.astype(pairs.dtype, copy=False)
             self._k = values.shape[1]
         self._tile_columns = _TILE_BYTES // (_TILE_QUERIES * pairs.dtype.itemsize)
+        self._scratch = threading.local()  # a tile a thread: fresh memory for each block costs page faults
 
     def run(self) -> PartialSums:
         m = self._pairs.m
@@ -219,7 +221,9 @@ class _Sums:
         """Sums of a block of queries over a stretch of the data."""
         pairs = self._pairs
         q = rows.stop - rows.start
-        buffer = np.empty(q * self._tile_columns, pairs.dtype)
+        if not hasattr(self._scratch, "tile"):
+            self._scratch.tile = np.empty(_TILE_QUERIES * self._tile_columns, pairs.dtype)
+        buffer: np.ndarray = self._scratch.tile
         # The shift, minus a query's largest exponent, is kept in the tile's own dtype: the largest term's
         # weight is then exactly 1, and no rounding is common to all the terms of a query.
         shift = np.full(q, np.finfo(pairs.dtype).max)
