@@ -115,7 +115,7 @@ def prepare(
         y = x if itself else xp.ascontiguousarray(y, dtype=storage)
         v = None if v is None else xp.ascontiguousarray(v, dtype=storage)
         with np.errstate(over="ignore", invalid="ignore"):  # the survey says what is wrong with such data
-            centre = x.mean(axis=0, dtype=xp.float64)
+            centre = backend.mean(x)
         spread = None
         if check_finite:
             spread = _survey(backend, x, None if itself else y, v, w, centre, whitening)

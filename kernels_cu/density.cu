@@ -26,7 +26,9 @@
 enum Output { SUM, MOMENTS, LAPLACE, VALUES };
 constexpr Output output = OUTPUT;
 
-#ifdef TF32
+#if defined(TERMS)
+#include "pairs_f16.cuh"
+#elif defined(TF32)
 #include "pairs_tf32.cuh"
 #else
 #include "pairs_by_difference.cuh"

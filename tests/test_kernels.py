@@ -5,12 +5,10 @@ from __future__ import annotations
 import multiprocessing
 import os
 import re
-from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
 import pytest
 
 from cukde import _compile
@@ -29,9 +27,12 @@ class Resources(NamedTuple):
     spills: int  # bytes
 
 
-def supported(engine: str, architecture: int) -> bool:
-    """TF32 tensor cores came with compute capability 8.0; below it the difference kernels serve."""
-    return engine != "tf32" or architecture >= 80
+Kernel = tuple[str, str, _compile.Defines]  # stem, name, macros
+
+
+def supported(kernel: Kernel, architecture: int) -> bool:
+    """Whether a kernel can be asked for: below compute capability 8.0 the difference kernels serve alone."""
+    return architecture >= 80 or kernel[1].endswith(("_ieee", "_f64"))
 
 
 def compile_for(architecture: int, source: str, options: tuple[str, ...]) -> Resources:
@@ -61,18 +62,18 @@ def _compile_task(task: tuple[int, str, tuple[str, ...]]) -> Resources:
 
 
 @pytest.fixture(scope="module")
-def specialisations() -> list[Any]:
+def kernels() -> list[Kernel]:
     try:
-        from cukde.gpu import density
+        from cukde.gpu import _specialise
     except Exception as error:  # whatever keeps CuPy from loading on this machine
         pytest.skip(f"the GPU backend does not import here: {error!r}")
-    return list(density.specialisations())
+    return list(_specialise.kernels())
 
 
 @pytest.fixture(scope="module")
-def compiled(specialisations: list[Any]) -> dict[tuple[Any, int], Resources]:
-    keys = [(s, a) for s in specialisations for a in ARCHITECTURES if supported(s.engine, a)]
-    tasks = [(a, _compile.source(s.stem), _compile.options(s.defines)) for s, a in keys]
+def compiled(kernels: list[Kernel]) -> dict[tuple[Kernel, int], Resources]:
+    keys = [(k, a) for k in kernels for a in ARCHITECTURES if supported(k, a)]
+    tasks = [(a, _compile.source(stem), _compile.options(defines)) for (stem, _, defines), a in keys]
     # NVRTC takes one program at a time in a process.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(os.cpu_count(), mp_context=context) as pool:
@@ -80,33 +81,32 @@ def compiled(specialisations: list[Any]) -> dict[tuple[Any, int], Resources]:
 
 
 @pytest.fixture(scope="module")
-def table(specialisations: list[Any], compiled: dict[tuple[Any, int], Resources]) -> Iterator[list[str]]:
+def table(kernels: list[Kernel], compiled: dict[tuple[Kernel, int], Resources]) -> list[str]:
     """Registers and bytes of shared memory, a line a specialisation and a column an architecture."""
-    width = max(len(_title(s)) for s in specialisations)
-    lines = [
-        "kernel: registers / shared memory in bytes".ljust(width) + "".join(f"{f'sm_{a}':>11}" for a in ARCHITECTURES)
-    ]
-    for s in specialisations:
-        cells = (compiled.get((s, a)) for a in ARCHITECTURES)
+    width = max(len(_title(k)) for k in kernels)
+    head = "kernel: registers / shared memory in bytes".ljust(width)
+    lines = [head + "".join(f"{f'sm_{a}':>11}" for a in ARCHITECTURES)]
+    for k in kernels:
+        cells = (compiled.get((k, a)) for a in ARCHITECTURES)
         lines.append(
-            _title(s).ljust(width) + "".join(f"{f'{c.registers}/{c.shared}' if c else '-':>11}" for c in cells)
+            _title(k).ljust(width) + "".join(f"{f'{c.registers}/{c.shared}' if c else '-':>11}" for c in cells)
         )
     return lines
 
 
-def _title(s: Any) -> str:
-    macros = dict(s.defines)
-    return " ".join([s.name, *(f"{k}={v}" for k, v in macros.items() if k not in ("KERNEL", "OUTPUT", "TF32"))])
+def _title(kernel: Kernel) -> str:
+    _, name, defines = kernel
+    return " ".join([name, *(f"{k}={v}" for k, v in defines if k not in ("KERNEL", "OUTPUT", "TF32"))])
 
 
 def test_every_kernel_compiles_without_spills(
-    compiled: dict[tuple[Any, int], Resources], table: list[str], capsys: pytest.CaptureFixture[str]
+    compiled: dict[tuple[Kernel, int], Resources], table: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with capsys.disabled():
         print("\n" + "\n".join(table))
     wrong = {
-        (_title(s), a): r
-        for (s, a), r in compiled.items()
+        (_title(k), a): r
+        for (k, a), r in compiled.items()
         if r.spills or r.stack or r.shared > 48 * 1024 or not r.registers
     }
     assert not wrong
@@ -133,45 +133,11 @@ def test_spills_are_seen() -> None:
     assert compile_for(90, source, ()).spills > 0
 
 
-def test_names_tell_specialisations_apart(specialisations: list[Any]) -> None:
-    assert len({(s.stem, s.defines) for s in specialisations}) == len(specialisations)
-    for s in specialisations:
-        assert dict(s.defines)["KERNEL"] == s.name
-
-
-@pytest.mark.parametrize("d", [1, 2, 3, 4, 5, 8, 9, 16, 17, 33, 64, 100, 4096])
-@pytest.mark.parametrize("k", [1, 5, 8, 16, 17, 64, 70])
-@pytest.mark.parametrize("capability", [(7, 5), (8, 0), (9, 0), (12, 0)])
-def test_whatever_is_chosen_is_among_the_compiled(
-    specialisations: list[Any], d: int, k: int, capability: tuple[int, int]
-) -> None:
-    from cukde.gpu import density
-
-    known = set(specialisations)
-    for output in ("sum", "moments", "laplace", "values"):
-        for precision, storage in (
-            ("float32", "f4"),
-            ("float32", "f8"),
-            ("ieee", "f4"),
-            ("tf32", "f4"),
-            ("float64", "f8"),
-        ):
-            for spread in (None, 1.0, 1e6):
-                chosen = density.specialise(output, precision, np.dtype(storage), d, k, spread, capability)
-                assert chosen in known
-                assert supported(chosen.engine, 10 * capability[0] + capability[1])
-
-
-def test_tf32_is_taken_where_it_is_accurate_and_there() -> None:
-    from cukde.gpu import density
-
-    def engine(spread: float | None, capability: tuple[int, int]) -> str:
-        return density.specialise("sum", "tf32", np.dtype("f4"), 16, 0, spread, capability).engine
-
-    assert engine(100.0, (9, 0)) == "tf32"
-    assert engine(100.0, (7, 5)) == "difference"
-    assert engine(1e4, (9, 0)) == "difference"
-    assert engine(None, (9, 0)) == "difference"
+def test_names_tell_specialisations_apart(kernels: list[Kernel]) -> None:
+    assert len({(stem, defines) for stem, _, defines in kernels}) == len(kernels)
+    for stem, name, defines in kernels:
+        assert dict(defines).get("KERNEL", name) == name
+        assert name in _compile.source(stem) or "KERNEL" in dict(defines)
 
 
 def test_includes_are_in_the_source_once() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from cukde.cpu import density
 
-__all__ = ["all_finite", "asarray", "asnumpy", "density", "device_of", "squared_radius", "to_floats", "xp"]
+__all__ = ["all_finite", "asarray", "asnumpy", "density", "device_of", "mean", "squared_radius", "to_floats", "xp"]
 
 xp = np
 
@@ -35,6 +35,12 @@ def device_of(a: Any) -> contextlib.AbstractContextManager[Any]:
 def all_finite(a: np.ndarray) -> np.bool:
     """Whether no entry is NaN or infinite."""
     return np.isfinite(a).all()
+
+
+def mean(A: np.ndarray) -> np.ndarray:
+    """Mean of the rows, float64."""
+    out: np.ndarray = A.mean(axis=0, dtype=np.float64)
+    return out
 
 
 def squared_radius(A: np.ndarray, centre: np.ndarray) -> float:

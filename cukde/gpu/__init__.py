@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,8 +10,9 @@ import cupy as cp
 import numpy as np
 
 from cukde.gpu import density
+from cukde.gpu._reductions import all_finite, mean, squared_radius
 
-__all__ = ["all_finite", "asarray", "asnumpy", "density", "device_of", "squared_radius", "to_floats", "xp"]
+__all__ = ["all_finite", "asarray", "asnumpy", "density", "device_of", "mean", "squared_radius", "to_floats", "xp"]
 
 xp = cp
 
@@ -45,20 +45,6 @@ def device_of(a: Any) -> contextlib.AbstractContextManager[Any]:
     return contextlib.nullcontext() if out is None else out.device
 
 
-def all_finite(a: Any) -> Any:
-    """Whether no entry is NaN or infinite: a boolean array of no dimensions, in one launch."""
-    if a.dtype.kind != "f":
-        return cp.ones((), dtype=bool)
-    return _kernel_of_all_finite()(a)
-
-
-def squared_radius(A: Any, centre: Any) -> Any:
-    """Largest squared distance of a row to ``centre``, float64 of no dimensions; 0 where there are no rows."""
-    if A.shape[0] == 0:
-        return cp.zeros(())
-    return _kernel_of_squared_distance()(A, centre, axis=1).max()
-
-
 def to_floats(figures: Sequence[Any]) -> list[float]:
     """Return scalars of the device as Python floats, by one copy to the host."""
     out = cp.empty(len(figures))
@@ -82,21 +68,3 @@ def _view(a: Any) -> Any | None:
 
 def _only_dlpack(a: Any) -> bool:
     return hasattr(a, "__dlpack__") and not hasattr(a, "__array__")
-
-
-@functools.cache
-def _kernel_of_all_finite() -> Any:
-    return cp.ReductionKernel("T x", "bool y", "isfinite(x)", "a && b", "y = a", "true", "cukde_all_finite")
-
-
-@functools.cache
-def _kernel_of_squared_distance() -> Any:
-    return cp.ReductionKernel(
-        "T x, float64 centre",
-        "float64 y",
-        "(x - centre) * (x - centre)",
-        "a + b",
-        "y = a",
-        "0",
-        "cukde_squared_distance",
-    )

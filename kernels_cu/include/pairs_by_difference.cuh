@@ -5,6 +5,8 @@
 //   Y            (m, d)  STORAGE   queries
 //   V            (n, k)  REAL      values, for output VALUES
 //   log_weights  (n,)    double    or null: all weights 1
+//   spread       (1,)    float     or null: where it is within `limit`, the float16 engine has done the work
+//   fast_total   (fast_splits, m)  float   or null: but for queries whose sums are below `least` in every split
 //   reference, total, moments      see density.cu
 //   rows         data rows of a split, a multiple of 64
 //   unit         a power of two that X and Y are multiplied by, so that r^2 stays in range for large h
@@ -33,8 +35,8 @@ constexpr int columns = COLUMNS ? COLUMNS : 1;
 constexpr int columns_of_thread = staged ? COLUMNS / lanes : columns;
 
 // Blocks of a multiprocessor at a time: it decides how many registers a thread may have.
-#if __CUDA_ARCH__ / 100 == 10  // sums of 64 values need two registers more there than two blocks leave
-constexpr bool crowded = output == VALUES && columns == 64;
+#if __CUDA_ARCH__ / 100 == 10  // 64 columns need a few registers more there than two blocks leave
+constexpr bool crowded = columns == 64;
 #else
 constexpr bool crowded = false;
 #endif
@@ -220,10 +222,33 @@ __device__ inline void add_staged_moments(Sums& sums, const Real* powers, Coordi
     }
 }
 
+// Whether the float16 engine has left any of the block's queries to this kernel: all of them where the spread is
+// beyond its limit, else those that no split has a large enough sum of. All threads of a block pass the barriers.
+__device__ inline bool wanted(const float* spread, const float* fast_total, long long first_query, long long m,
+                              int fast_splits, float limit, float least) {
+    if (!spread && !fast_total) return true;
+    if (spread && !(*spread <= limit)) return true;
+    if (!fast_total) return false;
+    __shared__ int served[tile], any;
+    if (threadIdx.x < tile) served[threadIdx.x] = first_query + threadIdx.x >= m;
+    if (threadIdx.x == 0) any = 0;
+    __syncthreads();
+    const int query = threadIdx.x % tile;
+    if (first_query + query < m) {
+        for (int s = threadIdx.x / tile; s < fast_splits; s += threads / tile)
+            if (fast_total[s * m + first_query + query] >= least) served[query] = 1;
+    }
+    __syncthreads();
+    if (threadIdx.x < tile && !served[threadIdx.x]) any = 1;
+    __syncthreads();
+    return any;
+}
+
 extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
 KERNEL(const Storage* __restrict__ X, const Storage* __restrict__ Y, const Real* __restrict__ V,
-       const double* __restrict__ log_weights, double* __restrict__ reference, double* __restrict__ total,
-       double* __restrict__ moments, long long n, long long m, int d, int k, long long rows, Storage unit, Real scale) {
+       const double* __restrict__ log_weights, const float* __restrict__ spread, const float* __restrict__ fast_total,
+       double* __restrict__ reference, double* __restrict__ total, double* __restrict__ moments, long long n, long long m,
+       int d, int k, long long rows, int fast_splits, Storage unit, Real scale, float limit, float least) {
     alignas(16) __shared__ Coordinate buffer[buffer_size];
     alignas(16) __shared__ Real powers[staged ? tile * pitch : 1];  // 2^(e - a); at the end, moments
     alignas(16) __shared__ Real values[output == VALUES && !staged ? columns * pitch : 1];
@@ -236,6 +261,7 @@ KERNEL(const Storage* __restrict__ X, const Storage* __restrict__ Y, const Real*
 
     const int tx = threadIdx.x % lanes, ty = threadIdx.x / lanes;
     const long long first_query = (long long)blockIdx.x * tile;
+    if (!wanted(spread, fast_total, first_query, m, fast_splits, limit, least)) return;
     const int first_column = blockIdx.y * columns;
     const long long begin = blockIdx.z * rows;
     const long long end = begin + rows < n ? begin + rows : n;

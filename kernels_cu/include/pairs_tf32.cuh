@@ -40,7 +40,7 @@ __device__ inline void stage_chunk(float (&to)[tile][chunk_pitch], const float* 
     }
 }
 
-extern "C" __global__ void __launch_bounds__(threads)
+extern "C" __global__ void __launch_bounds__(threads, COLUMNS > 32 ? 2 : 3)
 KERNEL(const float* __restrict__ X, const float* __restrict__ Y, const float* __restrict__ X_norms,
        const float* __restrict__ Y_norms, const float* __restrict__ V, const double* __restrict__ log_weights,
        double* __restrict__ reference, double* __restrict__ total, double* __restrict__ moments, long long n,

@@ -16,7 +16,7 @@ from tests.emulation._kernel import kernel
 _CAPABILITY = (9, 0)
 _MULTIPROCESSORS = 6
 
-_ARRAY_FUNCTIONS = ("asarray", "asnumpy", "device_of", "all_finite", "squared_radius", "to_floats")
+_ARRAY_FUNCTIONS = ("asarray", "asnumpy", "device_of", "all_finite", "mean", "squared_radius", "to_floats")
 
 
 class _NumpyAsCupy(ModuleType):

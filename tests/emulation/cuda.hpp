@@ -21,9 +21,9 @@
 #define __launch_bounds__(...)
 #define __align__(bytes) __attribute__((aligned(bytes)))
 
-// Static storage is enough: blocks run one after another. Thread-local, because that puts every shared array
-// of a library, those in templates too, into one piece of memory that can be found and poisoned. (A section
-// of their own would be simpler, but GCC ignores section attributes in templates.)
+// Static storage is enough: blocks run one after another. Thread-local, because that puts every shared array of
+// a library, those in templates too, into one piece of memory that can be found and poisoned. (A section of
+// their own would be simpler, but GCC ignores section attributes in templates.)
 #define __shared__ static thread_local
 
 namespace emulation {
@@ -42,8 +42,7 @@ static int find_shared_memory(dl_phdr_info* library, size_t, void* found) {
     for (int i = 0; i < library->dlpi_phnum; i++) {
         const ElfW(Phdr)& segment = library->dlpi_phdr[i];
         if (segment.p_type == PT_TLS) thread_local_segment = &segment;
-        if (segment.p_type == PT_LOAD)
-            own |= own_code - library->dlpi_addr - segment.p_vaddr < segment.p_memsz;
+        if (segment.p_type == PT_LOAD) own |= own_code - library->dlpi_addr - segment.p_vaddr < segment.p_memsz;
     }
     if (own) *static_cast<Memory*>(found) = {library->dlpi_tls_data, thread_local_segment->p_memsz};
     return own;
@@ -132,6 +131,13 @@ inline T atomicAdd(T* address, std::type_identity_t<T> value) {
     return before;
 }
 
+template <class T>
+inline T atomicMax(T* address, std::type_identity_t<T> value) {
+    const T before = *address;
+    if (value > before) *address = value;
+    return before;
+}
+
 // -------------------------------------------------------------------------------- barriers and warp shuffles
 
 inline void __syncthreads(EMULATION_SITE) { ::emulation::block_barrier({file, line}); }
@@ -156,8 +162,7 @@ T shuffle(const char* what, ::emulation::Site site, unsigned mask, T value, int 
         for (unsigned l = 0; l < 32; l++) {
             if (!(lanes >> l & 1)) continue;
             const int from = registers[l]->source;
-            if (!(lanes >> from & 1))
-                ::emulation::fail("lane %u shuffles from lane %d, outside its mask", l, from);
+            if (!(lanes >> from & 1)) ::emulation::fail("lane %u shuffles from lane %d, outside its mask", l, from);
             registers[l]->result = registers[from]->value;
         }
     });
@@ -182,6 +187,22 @@ T __shfl_down_sync(unsigned mask, T value, unsigned distance, int width = 32, EM
     const int own = int(::emulation::lane()), source = own + int(distance);
     const int segment = own & ~(width - 1);
     return shuffle("__shfl_down_sync", {file, line}, mask, value, source < segment + width ? source : own);
+}
+
+struct Vote {
+    int own, any;
+};
+
+inline int __any_sync(unsigned mask, int predicate, EMULATION_SITE) {
+    Vote vote{predicate, 0};
+    ::emulation::collective("__any_sync", {file, line}, mask, vote, [](unsigned lanes, Vote* const* votes) {
+        int any = 0;
+        for (unsigned l = 0; l < 32; l++)
+            if (lanes >> l & 1) any |= votes[l]->own != 0;
+        for (unsigned l = 0; l < 32; l++)
+            if (lanes >> l & 1) votes[l]->any = any;
+    });
+    return vote.any;
 }
 
 }  // namespace emulated

@@ -60,6 +60,7 @@ static Thread threads[most_threads];
 static Warp warps[most_threads / lanes_of_warp];
 static Thread* current;
 static unsigned thread_count, arrived_at_barrier;
+static unsigned long long blocks_begun;  // of all launches: tells what one block left behind from another's
 static void (*kernel_body)(void** arguments);
 static void** kernel_arguments;
 static jmp_buf scheduler;
@@ -172,8 +173,8 @@ static void block_barrier(Site site) {
 
 static unsigned lane() { return unsigned(current - threads) % lanes_of_warp; }
 
-// The one mechanism behind every warp-wide operation. Each lane of `mask` brings its registers; the last one
-// to arrive runs `operate(mask, registers)` on all of them in place, with registers[l] those of lane l.
+// The one mechanism behind every warp-wide operation. Each lane of `mask` brings its registers; the last one to
+// arrive runs `operate(mask, registers)` on all of them in place, with registers[l] those of lane l.
 template <class Registers, class Operation>
 static void collective(const char* what, Site site, unsigned mask, Registers& own, Operation operate) {
     const unsigned me = lane();
@@ -233,6 +234,7 @@ static bool run_warp(unsigned first) {
 }
 
 static void run_block() {
+    blocks_begun++;
     arrived_at_barrier = 0;
     memset(warps, 0, sizeof warps);
     for (unsigned i = 0; i < thread_count; i++) threads[i].state = Thread::runnable;
@@ -257,8 +259,7 @@ static void make_fibers(char* stacks, size_t spacing, size_t stack_size) {
         thread.index = {i % blockDim.x, i / blockDim.x % blockDim.y, i / blockDim.x / blockDim.y};
         getcontext(&thread.entry);
         thread.entry.uc_stack.ss_sp = stacks + i * spacing;
-        // Shifted against each other: stacks that start alike would share cache sets.
-        thread.entry.uc_stack.ss_size = stack_size - i % lanes_of_warp * 128;
+        thread.entry.uc_stack.ss_size = stack_size - i % lanes_of_warp * 128;  // not all in the same cache sets
         thread.entry.uc_link = nullptr;
         makecontext(&thread.entry, fiber, 0);
     }

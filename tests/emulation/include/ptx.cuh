@@ -1,4 +1,4 @@
-// The device functions of kernels_cu/include/ptx.cuh in plain C++, by the fragment layouts of the PTX manual.
+// The device functions of kernels_cu/include/ptx.cuh in plain C++, with the fragment layouts of the PTX manual.
 //
 // A matrix operation is a warp collective: every lane brings pointers to its fragments, and the last lane to
 // arrive gathers them into matrices, multiplies and scatters the result (fibers.hpp: collective).
@@ -6,6 +6,45 @@
 
 // ex2.approx.ftz.f32
 inline float exp2_approx(float x) { return exp2f(x); }
+
+// ----------------------------------------------------------------------------------------------- float16
+
+// cvt.rn.f16.f32
+inline unsigned short f16_bits(float x) {
+    const _Float16 rounded = _Float16(x);
+    unsigned short bits;
+    memcpy(&bits, &rounded, sizeof bits);
+    return bits;
+}
+
+inline float f16_value(unsigned short bits) {
+    _Float16 value;
+    memcpy(&value, &bits, sizeof value);
+    return float(value);
+}
+
+// cvt.rn.f16x2.f32
+inline unsigned pack_f16(float low, float high) { return f16_bits(low) | unsigned(f16_bits(high)) << 16; }
+
+inline void unpack_f16(unsigned packed, float& low, float& high) {
+    low = f16_value(packed & 0xffffu);
+    high = f16_value(packed >> 16);
+}
+
+// ------------------------------------------------------------------------------------------- reductions
+
+// red.global.add.f32; blocks and threads run one at a time
+inline void add_global(float* p, float a) { *p += a; }
+
+// red.global.add.v4.f32
+inline void add_global_4(float* p, float a, float b, float c, float d) {
+    if (reinterpret_cast<uintptr_t>(p) % 16) ::emulation::fail("add_global_4 of a misaligned address %p", (void*)p);
+    p[0] += a, p[1] += b, p[2] += c, p[3] += d;
+}
+
+// ---------------------------------------------------------------------------------------------- products
+
+inline unsigned unmoved(unsigned a) { return a; }
 
 // cvt.rna.tf32.f32: to nearest, ties away from zero
 inline unsigned to_tf32(float x) { return (__float_as_uint(x) + 0x1000u) & 0xffffe000u; }
@@ -39,4 +78,146 @@ inline void mma_tf32_m16n8k8(float (&c)[4], const unsigned (&a)[4], const unsign
                 for (int i = 0; i < 4; i++) lanes[l]->c[i] = float(C[g + 8 * (i / 2)][2 * t + i % 2]);
             }
         });
+}
+
+struct MmaF16Fragments {
+    float* d;
+    const unsigned* a;
+    unsigned b[2];
+    const float* c;
+};
+
+// D (16 x 8) = A (16 x 16) B (16 x 8) + C. A register holds two neighbours, the lower column of A or row of B in
+// its low half: a: (g, 2t) (g+8, 2t) (g, 2t+8) (g+8, 2t+8);  b: (2t, g) (2t+8, g);  c and d as above.
+inline void mma_f16_m16n8k16(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, const float (&c)[4],
+                             EMULATION_SITE) {
+    MmaF16Fragments own{d, a, {b0, b1}, c};
+    ::emulation::collective(
+        "mma_f16_m16n8k16", {file, line}, 0xffffffffu, own, [](unsigned, MmaF16Fragments* const* lanes) {
+            // Products of float16 numbers are exact in float32, and their sums are taken in double.
+            float A[16][16], B[16][8];
+            double C[16][8];
+            for (int l = 0; l < 32; l++) {
+                const int g = l / 4, t = l % 4;
+                for (int i = 0; i < 4; i++) {
+                    const int row = g + 8 * (i % 2), column = 2 * t + 8 * (i / 2);
+                    unpack_f16(lanes[l]->a[i], A[row][column], A[row][column + 1]);
+                }
+                for (int i = 0; i < 2; i++) unpack_f16(lanes[l]->b[i], B[2 * t + 8 * i][g], B[2 * t + 1 + 8 * i][g]);
+                for (int i = 0; i < 4; i++) C[g + 8 * (i / 2)][2 * t + i % 2] = lanes[l]->c[i];
+            }
+            for (int row = 0; row < 16; row++)
+                for (int k = 0; k < 16; k++)
+                    for (int column = 0; column < 8; column++) C[row][column] += A[row][k] * B[k][column];
+            for (int l = 0; l < 32; l++) {
+                const int g = l / 4, t = l % 4;
+                for (int i = 0; i < 4; i++) lanes[l]->d[i] = float(C[g + 8 * (i / 2)][2 * t + i % 2]);
+            }
+        });
+}
+
+// C += A B
+inline void mma_f16_m16n8k16(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, EMULATION_SITE) {
+    mma_f16_m16n8k16(c, a, b0, b1, c, file, line);
+}
+
+// --------------------------------------------------------------------------------- 8 x 8 matrices of 16 bits
+
+// movmatrix.sync.aligned.m8n8.trans.b16: a lane holds (g, 2t) and (g, 2t+1)
+inline unsigned transpose_8x8(unsigned a, EMULATION_SITE) {
+    ::emulation::collective("transpose_8x8", {file, line}, 0xffffffffu, a, [](unsigned, unsigned* const* lanes) {
+        unsigned short matrix[8][8];
+        for (int l = 0; l < 32; l++) memcpy(&matrix[l / 4][2 * (l % 4)], lanes[l], 4);
+        for (int l = 0; l < 32; l++)
+            *lanes[l] = matrix[2 * (l % 4)][l / 4] | unsigned(matrix[2 * (l % 4) + 1][l / 4]) << 16;
+    });
+    return a;
+}
+
+struct MatrixRows {
+    unsigned* registers;
+    const void* row;
+};
+
+template <bool transposed>
+inline void load_matrices_of(const char* what, ::emulation::Site site, unsigned* r, const void* shared) {
+    if (reinterpret_cast<uintptr_t>(shared) % 16) ::emulation::fail("%s of a misaligned address %p", what, shared);
+    MatrixRows own{r, shared};
+    ::emulation::collective(what, site, 0xffffffffu, own, [](unsigned, MatrixRows* const* lanes) {
+        for (int q = 0; q < 4; q++) {
+            unsigned short matrix[8][8];
+            for (int row = 0; row < 8; row++) memcpy(matrix[row], lanes[8 * q + row]->row, 16);
+            for (int l = 0; l < 32; l++) {
+                const int g = l / 4, t = l % 4;
+                const unsigned low = transposed ? matrix[2 * t][g] : matrix[g][2 * t];
+                const unsigned high = transposed ? matrix[2 * t + 1][g] : matrix[g][2 * t + 1];
+                lanes[l]->registers[q] = low | high << 16;
+            }
+        }
+    });
+}
+
+// ldmatrix.sync.aligned.m8n8.x4.shared.b16
+inline void load_matrices(unsigned (&r)[4], const void* shared, EMULATION_SITE) {
+    load_matrices_of<false>("load_matrices", {file, line}, r, shared);
+}
+
+// ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16
+inline void load_matrices_transposed(unsigned (&r)[4], const void* shared, EMULATION_SITE) {
+    load_matrices_of<true>("load_matrices_transposed", {file, line}, r, shared);
+}
+
+// ------------------------------------------------------------------------------------ asynchronous copies
+//
+// A copy happens as late as it may, when its group is waited for: what is read before that is stale.
+
+struct PendingCopies {
+    static constexpr unsigned most = 128;
+    unsigned long long block;  // that the copies belong to
+    unsigned copies, groups;
+    struct {
+        void* to;
+        const void* from;  // null: zeros
+        unsigned bytes, group;
+    } copy[most];
+};
+
+inline PendingCopies& pending_copies() {
+    static PendingCopies of_thread[::emulation::most_threads];
+    PendingCopies& own = of_thread[::emulation::current - ::emulation::threads];
+    if (own.block != ::emulation::blocks_begun) own = {.block = ::emulation::blocks_begun};
+    return own;
+}
+
+inline void begin_copy(void* shared, const void* global, unsigned bytes) {
+    if ((reinterpret_cast<uintptr_t>(shared) | reinterpret_cast<uintptr_t>(global)) % bytes)
+        ::emulation::fail("copy_async_%u from %p to %p: misaligned", bytes, global, shared);
+    PendingCopies& own = pending_copies();
+    if (own.copies == PendingCopies::most) ::emulation::fail("more than %u copies of a thread under way", own.most);
+    own.copy[own.copies++] = {shared, global, bytes, own.groups};
+}
+
+// cp.async.cg.shared.global
+inline void copy_async_16(void* shared, const void* global) { begin_copy(shared, global, 16); }
+
+// cp.async.ca.shared.global with a source that may have no bytes
+inline void copy_async_4(void* shared, const void* global, bool exists) {
+    begin_copy(shared, exists ? global : nullptr, 4);
+}
+
+// cp.async.commit_group
+inline void copy_async_commit() { pending_copies().groups++; }
+
+// cp.async.wait_group
+template <int n>
+inline void copy_async_wait() {
+    PendingCopies& own = pending_copies();
+    unsigned kept = 0;
+    for (unsigned i = 0; i < own.copies; i++) {
+        const auto& copy = own.copy[i];
+        if (copy.group + n >= own.groups) own.copy[kept++] = copy;
+        else if (copy.from) memcpy(copy.to, copy.from, copy.bytes);
+        else memset(copy.to, 0, copy.bytes);
+    }
+    own.copies = kept;
 }

@@ -1,0 +1,308 @@
+"""All pairs of queries and data on the tensor cores, in float16 terms: the launcher of ``pairs_f16.cuh``."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import cupy as cp
+import numpy as np
+
+from cukde import _compile
+from cukde._partial import Output, PartialSums
+from cukde.gpu import _device, _difference, _grid, _operands, _results
+from cukde.gpu._operands import LOG2_E, Operand, or_null
+from cukde.gpu._specialisation import OPERATION, Specialisation, at_least
+
+# Largest squared distance to the centre, in bandwidths, up to which exponents may come from products of two terms a
+# point. The tensor cores truncate each product to about 2^-25 of the largest; what that leaves of the density, worst
+# of 2,000 queries on an H200: 3.1e-5 at d = 16 and spread 200, 2.6e-5 at 32 and 100, 2.8e-5 at 64 and 50, 2.0e-5 at
+# 2 and 4 dimensions and 500. One term keeps 11 bits: the percent that "tf32" is meant for.
+SPREAD = 700.0
+SPREAD_TIMES_DIMENSIONS = 3500.0
+
+# The product of the lower terms, lo . lo, is left out up to this spread for each dimension: 1e-5.
+_SPREAD_OF_THREE_PRODUCTS = 50.0
+
+# Sums without a reference that are smaller may have lost parts below float32's range, and are taken again.
+LEAST = 2.0**-80
+
+MOST_VALUES = 64  # columns
+
+# Of 16 exponentials, how many the multiply-add pipe takes over from the special function unit.
+SOFT_EXP = 2
+
+# Exponents carry this many bits more than they are worth, see pairs_f16.cuh.
+_SHIFT: dict[Output, int] = {"sum": 40, "laplace": 40, "moments": 13, "values": 0}
+
+_SHARED_BYTES = 48 * 1024
+
+
+class Form(NamedTuple):
+    """How exponents are made, and the spread up to which that will do."""
+
+    products: int  # float16 products of an exponent: 1, or 3 or 4 of two terms a point
+    limit: float  # squared distance to the centre, in bandwidths
+
+    @property
+    def split(self) -> bool:
+        """Whether points have two terms."""
+        return self.products > 1
+
+    @property
+    def length_limit(self) -> float:
+        """The limit as kernels see it: a squared length of operands."""
+        return self.limit * LOG2_E
+
+
+@functools.lru_cache(maxsize=1024)
+def form(precision: str, d: int, spread: float | None) -> Form | None:
+    """Choose the form for a spread (None: not known on the host), or None where none will do."""
+    if not 2 <= d <= _operands.MOST_DIMENSIONS:
+        return None
+    single = precision == "tf32"
+    limit = SPREAD if single else min(SPREAD, SPREAD_TIMES_DIMENSIONS / d)
+    reached = limit if spread is None else spread
+    if reached > limit:
+        return None
+    return Form(1 if single else 3 if reached <= _SPREAD_OF_THREE_PRODUCTS * d else 4, limit)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a kernel of the engine is specialised for, beside its tile shape."""
+
+    output: Output
+    products: int  # see Form
+    depth: int  # columns of the operands
+    columns: int = 0  # of the values
+    weights_apart: bool = False
+    soft_exp: int = 0
+
+    @functools.cached_property
+    def shapes(self) -> tuple[_grid.Shape, ...]:
+        """Tile shapes to choose from: one for many queries, one for few."""
+        plain = self.output in ("sum", "laplace")
+        blocks = 3 if self._heavy else 6 if plain and self.depth <= 32 else 4
+        narrow = _grid.Shape(4, 1, 64, blocks, efficiency=0.8)
+        if self._heavy:
+            return (self._fitted(narrow),)
+        if plain and self.depth < 64:
+            wide = _grid.Shape(8, 2, 128, 3) if self.depth == 16 else _grid.Shape(8, 2, 64, 2)
+        elif self.output == "moments" and self.depth == 16:
+            wide = _grid.Shape(8, 2, 128, 2)
+        else:
+            wide = _grid.Shape(4, 2, 64, 3)
+        return self._fitted(wide), self._fitted(narrow)
+
+    @property
+    def _heavy(self) -> bool:
+        """Whether the moments of 32 queries do not fit the registers of a warp."""
+        if self.output == "moments":
+            return self.depth > 32
+        return self.output == "values" and self.depth + self.columns > 48
+
+    def _fitted(self, shape: _grid.Shape) -> _grid.Shape:
+        """The shape with tiles small enough that two of them fit in shared memory."""
+        tile = shape.tile
+        while 2 * self._tile_bytes(tile) > _SHARED_BYTES:
+            tile //= 2
+        return _grid.Shape(shape.warps, shape.row_tiles, tile, shape.blocks, shape.efficiency)
+
+    def _tile_bytes(self, tile: int) -> int:
+        row = (2 if self.products > 1 else 1) * (2 * self.depth + 16) + 8
+        return tile * (row + (4 * (self.columns + 4) if self.output == "values" else 0)) + 64
+
+
+@functools.cache
+def specialise(task: Task, shape: _grid.Shape) -> Specialisation:
+    """The kernel of a task in one of its shapes."""
+    name = f"{OPERATION[task.output]}_{'f16x2' if task.products > 1 else 'f16'}"
+    defines = (
+        ("KERNEL", name),
+        ("OUTPUT", task.output.upper()),
+        ("TERMS", str(task.products)),
+        ("DEPTH", str(task.depth)),
+        ("COLUMNS", str(task.columns)),
+        ("WEIGHTS_APART", str(int(task.weights_apart))),
+        ("SOFT_EXP", str(task.soft_exp)),
+        ("WARPS", str(shape.warps)),
+        ("ROW_TILES", str(shape.row_tiles)),
+        ("TILE", str(shape.tile)),
+        ("BLOCKS", str(shape.blocks)),
+    )
+    return Specialisation("f16", name, defines, shape.threads, task.columns)
+
+
+@functools.cache
+def task(output: Output, products: int, depth: int, k: int, weighted: bool, soft_exp: int) -> Task:
+    """Pose the task of a pass: operands of ``depth`` columns, ``k`` values."""
+    return Task(
+        output,
+        products,
+        depth,
+        columns=at_least(k, (8, 32, MOST_VALUES)) if output == "values" else 0,
+        weights_apart=output == "laplace" and weighted,
+        soft_exp=soft_exp if output in ("sum", "laplace") else 0,
+    )
+
+
+def finish_defines(posed: Task) -> _compile.Defines:
+    """Macros of the kernel that merges the splits of a task."""
+    columns = {"moments": posed.depth, "values": posed.columns}.get(posed.output, 0)
+    return (("OUTPUT", posed.output.upper()), ("COLUMNS", str(columns)))
+
+
+def run(
+    X: Any,
+    Y: Any | None,
+    h: float,
+    output: Output,
+    values: Any,
+    log_weights: Any,
+    *,
+    form: Form,
+    centre: Any,
+    spread_known: bool,
+) -> PartialSums:
+    """Sum over all pairs.
+
+    Parameters
+    ----------
+    X, Y : array, shape (n, d) and (m, d)
+        Of one dtype; ``Y`` None are the data themselves.
+    form : Form
+        What :func:`form` chose.
+    spread_known : bool
+        The spread is within the limit. Otherwise it is found on the device, and where it is beyond, the
+        difference kernel does the work.
+
+    Notes
+    -----
+    Queries whose sums may have underflowed are taken again by the difference kernel; that, too, is decided on the
+    device. Launches: preparation, pass, difference kernel where it may be needed, finish.
+    """
+    n, d = X.shape
+    m = n if Y is None else Y.shape[0]
+    V = None if values is None else _results.contiguous(values, np.dtype(np.float32))
+    k = d if output == "moments" else 0 if V is None else V.shape[1]
+    depth = _operands.depth_of(d)
+    posed = task(output, form.products, depth, k, log_weights is not None, SOFT_EXP)
+    spread = None if spread_known else cp.zeros(1, np.float32)
+    data, queries = _operands.prepare(
+        X,
+        Y,
+        centre,
+        h,
+        split=form.split,
+        log_weights=log_weights,
+        weights_apart=posed.weights_apart,
+        spread=spread,
+    )
+    limit = form.length_limit
+    passed = launch(posed, data, queries, V, n, m, spread, limit)
+
+    out = _results.empty(m, k)
+    exact = None
+    guard = _difference.Guard(spread, limit, passed.total if passed.references is None else None, LEAST)
+    if guard.spread is not None or guard.fast_total is not None:
+        stand_in = _difference.specialise(output, "float32", X.dtype, d, k)
+        exact = _difference.launch(stand_in, X, Y, h, output, values, log_weights, out=out, guard=guard)
+    _finish(posed, passed, queries, spread, limit, exact, out, d, h)
+    return out
+
+
+@dataclass(frozen=True)
+class Passed:
+    """What the pass left for each split of the data."""
+
+    references: Any | None  # (splits, m)
+    total: Any  # (splits, m)
+    moments: Any | None  # (splits, m) or (splits, m, columns)
+
+
+def launch(
+    posed: Task,
+    data: Operand,
+    queries: Operand,
+    V: Any | None,
+    n: int,
+    m: int,
+    spread: Any | None,
+    limit: float,
+    plan: _grid.Plan | None = None,
+) -> Passed:
+    """Launch the pass; ``plan`` fixes the tile shape and the splits."""
+    columns = {"laplace": 1, "moments": posed.depth, "values": posed.columns}.get(posed.output, 0)
+    plan = plan or _grid.plan(posed.shapes, n, m, columns, _device.multiprocessors())
+    shape = plan.splits, m
+    has_reference = posed.output in ("moments", "values")
+    passed = Passed(
+        cp.empty(shape, np.float32) if has_reference else None,
+        cp.empty(shape, np.float32),
+        cp.empty((*shape, columns), np.float32) if columns else None,
+    )
+    chosen = specialise(posed, plan.shape)
+    _compile.kernel(chosen.stem, chosen.name, chosen.defines)(
+        (plan.query_blocks, plan.splits),
+        (chosen.threads,),
+        (
+            *map(or_null, data),
+            *map(or_null, queries[:3]),
+            or_null(V),
+            or_null(spread),
+            or_null(passed.references),
+            passed.total,
+            or_null(passed.moments),
+            np.int64(n),
+            np.int64(m),
+            np.int32(0 if V is None else V.shape[1]),
+            np.int64(plan.split_rows),
+            np.float32(limit),
+        ),
+    )
+    return passed
+
+
+def _finish(
+    posed: Task,
+    passed: Passed,
+    queries: Operand,
+    spread: Any | None,
+    limit: float,
+    exact: _results.Splits | None,
+    out: PartialSums,
+    d: int,
+    h: float,
+) -> None:
+    m = out.total.shape[0]
+    _compile.kernel("finish", "finish_f16", finish_defines(posed))(
+        _results.finish_grid(m),
+        (_results.FINISH_THREADS,),
+        (
+            or_null(passed.references),
+            passed.total,
+            or_null(passed.moments),
+            queries.hi,
+            or_null(queries.lo),
+            or_null(spread),
+            *map(or_null, _arrays(exact)),
+            out.reference,
+            out.total,
+            or_null(out.moments),
+            np.int64(m),
+            np.int32(d),
+            np.int32(0 if out.moments is None else out.moments.shape[1]),
+            np.int32(passed.total.shape[0]),
+            np.int32(1 if exact is None else exact.count),
+            np.float32(limit),
+            np.float32(LEAST),
+            np.float32(_SHIFT[posed.output]),
+            1 / _operands.scale_of(h),
+        ),
+    )
+
+
+def _arrays(exact: _results.Splits | None) -> tuple[Any, Any, Any]:
+    return (None, None, None) if exact is None else (exact.reference, exact.total, exact.moments)

@@ -1,0 +1,202 @@
+"""The data against themselves in float16 terms: launcher of ``kernels_cu/score_symmetric.cu``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import cupy as cp
+import numpy as np
+
+from cukde import _compile
+from cukde._partial import PartialSums
+from cukde.gpu import _device
+from cukde.gpu._operands import Operand, or_null, scale_of
+
+_STEM = "score_symmetric"
+_THREADS = 128
+_FINISH_THREADS = 256
+
+# Columns of a tile, and the most tiles (8,192 columns) that a block adds up before its sums leave the
+# accumulators of the tensor cores, which truncate.
+_TILE = 64
+_MOST_TILES = 128
+
+# What a block costs beside its tiles (its rows' fragments to load, their sums to add to memory), in tiles.
+_BLOCK_OVERHEAD = 0.35
+
+
+@dataclass(frozen=True)
+class Split:
+    """How the upper triangle of all pairs is cut into blocks."""
+
+    chunk: int  # columns of a block
+    grid: tuple[int, int]
+
+
+def rows_of_block(depth: int) -> int:
+    """Rows that a block owns."""
+    return 256 if depth == 16 else 128
+
+
+def blocks_of_multiprocessor(depth: int) -> int:
+    """Blocks that a multiprocessor runs at a time, up to sm_90; later ones run two."""
+    return 3 if depth <= 32 else 2
+
+
+def split(rows: int, depth: int, multiprocessors: int, chunk: int | None = None) -> Split:
+    """Cut the pairs of ``rows`` padded rows; ``chunk`` fixes the columns of a block, a multiple of 64.
+
+    Shorter chunks waste more on the overhead of blocks, longer ones more on the last blocks, which run alone
+    (half a block on average); the sum of both is least where the chunk is the root of twice their product.
+    """
+    row_blocks = -(-rows // rows_of_block(depth))
+    if chunk is None:
+        tiles = row_blocks * (rows // _TILE + 1) / 2
+        at_a_time = multiprocessors * blocks_of_multiprocessor(depth)
+        best = round(math.sqrt(2 * _BLOCK_OVERHEAD * tiles / at_a_time))
+        chunk = _TILE * max(1, min(best, _MOST_TILES, rows // _TILE))
+    chunks = -(-rows // chunk)
+    # The kernel pairs chunk c with chunk `chunks - 1 - c`, whose ends add up to at most rows + 2 chunk. What
+    # blocks are too many return at once.
+    width = row_blocks if chunks == 1 else (rows + 2 * chunk - 2) // rows_of_block(depth) + 2
+    return Split(chunk, (width, (chunks + 1) // 2))
+
+
+def specialisations() -> Iterator[tuple[str, str, _compile.Defines]]:
+    """Stem, name and macros of every kernel of this module."""
+    for depth in (16, 32, 48, 64):
+        for terms in (1, 3):
+            for exact_sums in (False, True):
+                yield _STEM, *_pass(depth, terms, exact_sums)
+            yield _STEM, *_finish(depth, terms)
+
+
+def _pass(depth: int, terms: int, exact_sums: bool) -> tuple[str, _compile.Defines]:
+    name = "score_symmetric_f16x2" if terms == 3 else "score_symmetric_f16"
+    return name, (*_defines(name, depth, terms), ("SUMS", "EXACT" if exact_sums else "PRODUCT"))
+
+
+def _finish(depth: int, terms: int) -> tuple[str, _compile.Defines]:
+    name = "finish_symmetric"
+    return name, (*_defines(name, depth, terms), ("FINISH", "1"))
+
+
+def _defines(name: str, depth: int, terms: int) -> _compile.Defines:
+    return (("KERNEL", name), ("DEPTH", str(depth)), ("TERMS", str(terms)))
+
+
+def launch(
+    operand: Operand,
+    *,
+    exact_sums: bool = True,
+    spread: Any | None = None,
+    limit: float = math.inf,
+    chunk: int | None = None,
+) -> tuple[Any, Any]:
+    """Sum over all pairs of different rows of an operand without weights, each pair's exponential taken once.
+
+    Three float16 products make an exponent where the operand has two terms, one where it has one.
+
+    Parameters
+    ----------
+    operand : Operand
+        The data.
+    exact_sums : bool
+        Sum phi itself in S, not its float16: the total is good to 3e-5, not to 2.4e-4, and takes longer. The
+        mean shift, moments / total, is a little better without: S and T then sum the same numbers.
+    spread : array, shape (1,), optional
+        Float32, the largest |z|^2; where it exceeds ``limit`` the kernel does nothing.
+    limit : float
+        See ``spread``.
+    chunk : int, optional
+        Columns of a block, a multiple of 64; by default :func:`split` chooses.
+
+    Returns
+    -------
+    S : array, shape (rows,)
+        Float32, 2^13 times the sums of phi_ij over j != i; rows are the operand's.
+    T : array, shape (rows, depth)
+        Float32, 2^13 times the sums of phi_ij hi_j over j != i, dimensions in their own order.
+
+    Notes
+    -----
+    Sums are added up by atomic operations: two runs differ in their last bits.
+    """
+    rows, depth = operand.hi.shape
+    sums = cp.zeros(rows * (depth + 1), np.float32)
+    S, T = sums[:rows], sums[rows:].reshape(rows, depth)
+    cut = split(rows, depth, _device.multiprocessors(), chunk)
+    name, defines = _pass(depth, _terms(operand), exact_sums)
+    _compile.kernel(_STEM, name, defines)(
+        cut.grid,
+        (_THREADS,),
+        (
+            operand.hi,
+            or_null(operand.lo),
+            operand.norms,
+            or_null(spread),
+            S,
+            T,
+            np.int32(rows),
+            np.int32(cut.chunk),
+            np.float32(limit),
+        ),
+    )
+    return S, T
+
+
+def finish(
+    operand: Operand,
+    S: Any,
+    T: Any,
+    n: int,
+    d: int,
+    h: float,
+    *,
+    spread: Any | None = None,
+    limit: float = math.inf,
+    out: PartialSums | None = None,
+) -> PartialSums:
+    """Partial sums with output "moments" from what :func:`launch` returned, the points' own terms exact.
+
+    Parameters
+    ----------
+    operand, S, T
+        What was launched, and its result.
+    n, d : int
+        Rows and columns of the data, without padding.
+    h : float
+        Bandwidth, in the units of the data.
+    spread, limit
+        As for :func:`launch`: where ``spread`` exceeds ``limit``, nothing is written.
+    out : PartialSums, optional
+        Where to write; by default new arrays.
+    """
+    if out is None:
+        out = PartialSums(cp.empty(n), cp.empty(n), cp.empty((n, d)))
+    depth = operand.hi.shape[1]
+    name, defines = _finish(depth, _terms(operand))
+    _compile.kernel(_STEM, name, defines)(
+        (-(-n * depth // _FINISH_THREADS),),
+        (_FINISH_THREADS,),
+        (
+            operand.hi,
+            or_null(operand.lo),
+            S,
+            T,
+            or_null(spread),
+            *out,
+            np.int64(n),
+            np.int32(d),
+            1 / scale_of(h),
+            np.float32(limit),
+        ),
+    )
+    return out
+
+
+def _terms(operand: Operand) -> int:
+    return 1 if operand.lo is None else 3

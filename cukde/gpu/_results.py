@@ -1,0 +1,93 @@
+"""Where the blocks of a launch in double results write, and how their splits merge."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import cupy as cp
+import numpy as np
+
+from cukde import _compile
+from cukde._partial import PartialSums
+from cukde.gpu import _device
+from cukde.gpu._operands import or_null
+
+# Blocks a multiprocessor should have before the data are no longer split over more of them.
+_BLOCKS_PER_MULTIPROCESSOR = 4
+
+# Data tiles a split has at least: below it, merging costs more than the split gains.
+_TILES_PER_SPLIT = 4
+
+# Queries of a block, and data rows of a tile.
+_TILE = 64
+
+FINISH_THREADS = 128  # of a block of a kernel of finish.cu
+_FINISH_QUERIES = FINISH_THREADS // 32  # one a warp
+
+
+@dataclass(frozen=True)
+class Splits:
+    """A row of results for each split of the data."""
+
+    blocks: tuple[int, int]  # over queries and columns
+    count: int
+    rows: int  # of the data, a split
+    reference: Any  # (count, m); (m,) where there is one
+    total: Any  # likewise
+    moments: Any | None  # (count, m, k); (m, k) where there is one
+
+
+def empty(m: int, k: int) -> PartialSums:
+    """Uninitialised results of ``m`` queries with ``k`` moments each, or none."""
+    return PartialSums(cp.empty(m), cp.empty(m), cp.empty((m, k)) if k else None)
+
+
+def splits(n: int, m: int, columns: int, out: PartialSums, *, one_split: bool = False) -> Splits:
+    """Split ``n`` data rows so that the device is busy; a single split writes to ``out``."""
+    k = 0 if out.moments is None else out.moments.shape[1]
+    tiles = -(-n // _TILE)
+    blocks = -(-m // _TILE), -(-k // columns) if k else 1
+    wanted = 1 if one_split else _BLOCKS_PER_MULTIPROCESSOR * _device.multiprocessors() // math.prod(blocks)
+    tiles_of_split = -(-tiles // max(1, min(wanted, tiles // _TILES_PER_SPLIT)))
+    count = -(-tiles // tiles_of_split)
+    where = out
+    if count > 1:
+        shape = count, m
+        where = PartialSums(cp.empty(shape), cp.empty(shape), cp.empty((*shape, k)) if k else None)
+    return Splits(blocks, count, tiles_of_split * _TILE, *where)
+
+
+def merge(of: Splits, out: PartialSums) -> PartialSums:
+    """Merge the splits into ``out``, in one launch at most, and return it."""
+    if of.count > 1:
+        m = of.reference.shape[1]
+        k = 0 if of.moments is None else of.moments.shape[2]
+        defines = (("OUTPUT", "MOMENTS" if k else "SUM"), ("COLUMNS", "0"))
+        _compile.kernel("finish", "merge_splits", defines)(
+            finish_grid(m),
+            (FINISH_THREADS,),
+            (
+                of.reference,
+                of.total,
+                or_null(of.moments),
+                out.reference,
+                out.total,
+                or_null(out.moments),
+                np.int64(m),
+                np.int32(k),
+                np.int32(of.count),
+            ),
+        )
+    return out
+
+
+def finish_grid(m: int) -> tuple[int]:
+    """Blocks of a kernel of ``finish.cu``."""
+    return (-(-m // _FINISH_QUERIES),)
+
+
+def contiguous(a: Any, dtype: np.dtype) -> Any:
+    """Return ``a`` in row-major order and of a dtype."""
+    return cp.ascontiguousarray(a, dtype=dtype)

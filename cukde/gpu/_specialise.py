@@ -1,0 +1,94 @@
+"""Which engine takes a pass, and every kernel that a pass can ask for."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Literal
+
+import numpy as np
+
+from cukde import _compile
+from cukde._partial import Output
+from cukde.gpu import _difference, _f16, _f16_symmetric, _operands, _tf32
+from cukde.gpu._specialisation import OPERATION
+
+Engine = Literal["difference", "tf32", "f16", "f16_symmetric"]
+
+# The tensor cores' operands for precision "tf32": "f16", or "tf32" to measure the one against the other.
+ENGINE_OF_TF32: Engine = "f16"
+
+# The symmetric kernel counts rows in int32.
+_MOST_SYMMETRIC_ROWS = 2**30
+
+
+def engine(
+    output: Output,
+    precision: str,
+    n: int,
+    d: int,
+    k: int,
+    *,
+    spread: float | None,
+    capability: tuple[int, int],
+    symmetric: bool,
+) -> Engine:
+    """Choose the engine of a pass.
+
+    Parameters
+    ----------
+    n, d, k : int
+        Rows and dimensions of the data, columns of the values.
+    spread : float, optional
+        Largest squared distance to the centre, in bandwidths; None: unknown on the host.
+    capability : tuple of int
+        Compute capability of the device.
+    symmetric : bool
+        The queries are the data, all weights are equal, and sums may be added up in any order.
+    """
+    if precision not in ("float32", "tf32") or capability < (8, 0):
+        return "difference"
+    if precision == "tf32" and ENGINE_OF_TF32 == "tf32":
+        return "tf32" if spread is not None and spread <= _f16.SPREAD else "difference"
+    if _f16.form(precision, d, spread) is None:
+        return "difference"
+    if output == "values" and k > _f16.MOST_VALUES:
+        return "difference"
+    if output == "moments" and symmetric and n <= _MOST_SYMMETRIC_ROWS:
+        return "f16_symmetric"
+    return "f16"
+
+
+def kernels() -> Iterator[tuple[str, str, _compile.Defines]]:
+    """Stem, name and macros of every kernel of the density family, once."""
+    return iter(dict.fromkeys(itertools.chain(_double_results(), _of_f16(), _f16_symmetric.specialisations())))
+
+
+def _double_results() -> Iterator[tuple[str, str, _compile.Defines]]:
+    for output in OPERATION:
+        for d in (1, 4, 8, 16, 32, 33):
+            for k in (1, 16, 64):
+                for precision, storage in (
+                    ("ieee", np.float32),
+                    ("ieee", np.float64),
+                    ("float64", np.float64),
+                ):
+                    chosen = _difference.specialise(output, precision, np.dtype(storage), d, k)
+                    yield chosen.stem, chosen.name, chosen.defines
+                chosen = _tf32.specialise(output, d, k)
+                yield chosen.stem, chosen.name, chosen.defines
+
+
+def _of_f16() -> Iterator[tuple[str, str, _compile.Defines]]:
+    for depth in range(16, _operands.MOST_DIMENSIONS + 1, 16):
+        for storage in ("float", "double"):
+            yield "prepare", "prepare_f16", (("STORAGE", storage), ("DEPTH", str(depth)))
+        for output in OPERATION:
+            for products, weighted, k in itertools.product((1, 3, 4), (True, False), (8, 32, 64)):
+                if products == 4 and depth > 16:  # only small dimensions want four
+                    continue
+                posed = _f16.task(output, products, depth, k, weighted, _f16.SOFT_EXP)
+                for shape in posed.shapes:
+                    chosen = _f16.specialise(posed, shape)
+                    yield chosen.stem, chosen.name, chosen.defines
+                yield "finish", "finish_f16", _f16.finish_defines(posed)

@@ -1,0 +1,135 @@
+// From what the splits of the float16 engine left to the sums of each query, in double:
+//
+//   a_i = max_s a_si,  S_i = sum_s 2^(a_si - a_i) S_si,  M_i likewise
+//
+//   references      (splits, m)            float   a_si; null: all zero
+//   fast_total      (splits, m)            float   S_si
+//   fast_moments    (splits, m[, COLUMNS]) float   for outputs LAPLACE, MOMENTS and VALUES, see pairs_f16.cuh
+//   Y_hi, Y_lo      (rows, COLUMNS)        float16 queries in the order of prepare.cu, for output MOMENTS; lo may be null
+//   spread          (1,)                   float   largest |z|^2, or null: within `limit`
+//   exact_reference, exact_total           (exact_splits, m)     double  sums by differences, of the queries that the
+//   exact_moments                          (exact_splits, m, k)  double  engine could not serve; see below
+//
+//   reference, total  (m,)                 double  natural logarithm of the reference, and the total about it
+//   moments           (m, k)               double  about the query, in the units of the data; k: dimensions or values
+//
+// The engine leaves all queries undone where the spread exceeds `limit`, and outputs SUM and LAPLACE leave those whose
+// sums are below `least` in every split, for they may have underflowed. The difference kernel, which comes between,
+// tells them by the same rule. With one split it has written them to the results already (exact_splits = 1).
+//
+// One warp a query, 4 warps a block; no barriers.
+//
+// Macros: OUTPUT; COLUMNS of the moments of a query: DEPTH of the operands for MOMENTS, 0 for SUM and LAPLACE.
+#include "ptx.cuh"
+#include "log_sum_exp.cuh"
+
+enum Output { SUM, MOMENTS, LAPLACE, VALUES };
+constexpr Output output = OUTPUT;
+
+constexpr int threads = 128;
+constexpr bool has_moments = output == MOMENTS || output == VALUES;
+
+constexpr float nothing = -1e30f;
+
+// Where prepare.cu puts dimension k.
+__device__ inline int position_of(int k) { return k / 16 * 16 + k % 4 / 2 * 8 + k % 16 / 4 * 2 + k % 2; }
+
+__device__ inline float float16_at(const unsigned short* place) {
+    float value, nothing;
+    unpack_f16(*place, value, nothing);
+    return value;
+}
+
+// Merge the splits of the difference kernel for query i.
+__device__ inline void merge_exact(const double* exact_reference, const double* exact_total, const double* exact_moments,
+                                   double* reference, double* total, double* moments, long long m, int k, int splits,
+                                   long long i) {
+    const int lane = threadIdx.x % 32;
+    double top = Exponent<double>::least, sum = 0;
+    for (int s = lane; s < splits; s += 32) top = larger(top, exact_reference[s * m + i]);
+    top = largest_over_lanes<32>(top);
+    for (int s = lane; s < splits; s += 32) sum += exp(exact_reference[s * m + i] - top) * exact_total[s * m + i];
+    sum = sum_over_lanes<32>(sum);
+    if (lane == 0) {
+        reference[i] = top;
+        total[i] = sum;
+    }
+    if constexpr (has_moments) {
+        for (int column = lane; column < k; column += 32) {
+            double moment = 0;
+            for (int s = 0; s < splits; s++)
+                moment += exp(exact_reference[s * m + i] - top) * exact_moments[(s * m + i) * k + column];
+            moments[i * k + column] = moment;
+        }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(threads)
+finish_f16(const float* __restrict__ references, const float* __restrict__ fast_total,
+           const float* __restrict__ fast_moments, const unsigned short* __restrict__ Y_hi,
+           const unsigned short* __restrict__ Y_lo, const float* __restrict__ spread,
+           const double* __restrict__ exact_reference, const double* __restrict__ exact_total,
+           const double* __restrict__ exact_moments, double* __restrict__ reference, double* __restrict__ total,
+           double* __restrict__ moments, long long m, int d, int k, int splits, int exact_splits, float limit, float least,
+           float shift, double unit) {
+    const int lane = threadIdx.x % 32;
+    const long long i = (long long)blockIdx.x * (threads / 32) + threadIdx.x / 32;
+    if (i >= m) return;
+
+    bool served = !spread || *spread <= limit;
+    if (served && !has_moments) {
+        bool enough = false;
+        for (int s = lane; s < splits; s += 32) enough |= fast_total[s * m + i] >= least;
+        served = __any_sync(~0u, enough);
+    }
+    if (!served) {
+        if (exact_splits > 1)
+            merge_exact(exact_reference, exact_total, exact_moments, reference, total, moments, m, k, exact_splits, i);
+        return;
+    }
+
+    float top = 0;
+    if constexpr (has_moments) {
+        top = Exponent<float>::least;
+        for (int s = lane; s < splits; s += 32) top = fmaxf(top, references[s * m + i]);
+        top = largest_over_lanes<32>(top);
+    }
+    double sum = 0, slope = 0;
+    for (int s = lane; s < splits; s += 32) {
+        const float factor = has_moments ? exp2_approx(references[s * m + i] - top) : 1;
+        sum += double(factor) * fast_total[s * m + i];
+        if constexpr (output == LAPLACE) slope += fast_moments[s * m + i];
+    }
+    sum = sum_over_lanes<32>(sum);
+    if constexpr (output == LAPLACE) slope = sum_over_lanes<32>(slope);
+    if (lane == 0) {
+        // The reference of a query that nothing counted for lies below any other.
+        reference[i] = (has_moments && sum == 0 ? double(nothing) : double(top) - shift) * ln_2;
+        // The slope counts exponents from -shift.
+        total[i] = output == LAPLACE ? (1 + 0.5 * d) * sum + ln_2 * (slope - shift * sum) : sum;
+    }
+    if constexpr (has_moments) {
+        for (int column = lane; column < k; column += 32) {
+            double moment = 0;
+            for (int s = 0; s < splits; s++) {
+                const float factor = exp2_approx(references[s * m + i] - top);
+                moment += double(factor) * fast_moments[(s * m + i) * COLUMNS + column];
+            }
+            if constexpr (output == MOMENTS) {
+                const long long place = i * COLUMNS + position_of(column);
+                const double z = float16_at(Y_hi + place) + double(Y_lo ? float16_at(Y_lo + place) : 0.0f);
+                moment = (moment - sum * z) * unit;
+            }
+            moments[i * k + column] = moment;
+        }
+    }
+}
+
+// The splits of the difference kernel alone, see above; grid and block as for finish_f16.
+extern "C" __global__ void __launch_bounds__(threads)
+merge_splits(const double* __restrict__ exact_reference, const double* __restrict__ exact_total,
+             const double* __restrict__ exact_moments, double* __restrict__ reference, double* __restrict__ total,
+             double* __restrict__ moments, long long m, int k, int splits) {
+    const long long i = (long long)blockIdx.x * (threads / 32) + threadIdx.x / 32;
+    if (i < m) merge_exact(exact_reference, exact_total, exact_moments, reference, total, moments, m, k, splits, i);
+}

@@ -1,0 +1,17 @@
+// Score pass of the data against themselves, each exponential used for both of its rows, without weights:
+//
+//   S_i  = sum_j phi_ij,  T_ik = sum_j phi_ij z_jk,  phi_ij = exp(-|x_i - x_j|^2 / (2 h^2))
+//
+// in two launches, of which each compilation makes one kernel: the pass over all pairs adds to S and T, which the
+// caller has zeroed, in no fixed order (two runs differ in the last bits); the other turns them into results.
+// pairs_f16_symmetric.cuh and finish_symmetric.cuh describe arrays, blocks and barriers.
+//
+// Macros: KERNEL the name; DEPTH columns of the operands: 16, 32, 48 or 64; TERMS float16 products in an exponent:
+// 3 (z = hi + lo) or 1 (z = hi); and SUMS for the pass (PRODUCT, EXACT), or FINISH for the other kernel.
+#include "ptx.cuh"
+
+#ifdef FINISH
+#include "finish_symmetric.cuh"
+#else
+#include "pairs_f16_symmetric.cuh"
+#endif

@@ -1,0 +1,151 @@
+"""The symmetric score pass on tensor cores, emulated: its kernels and its launcher against float64."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from tests import emulation
+from tests.tolerances import Tolerance
+
+# For data of 16 to 64 dimensions, h 1.4 to 2.8 of their spread: largest |z|^2 below 40, few neighbours.
+TOTAL = {
+    "exact": Tolerance(3e-6, "float32 sums of phi, exponents off by 40 eps; measured 4e-7"),
+    "split": Tolerance(2.4e-4, "2^-12: the float16 of phi are summed; measured 6e-5"),
+    "one-term": Tolerance(2e-3, "z in 11 bits: an exponent is off by r |z| 2^-12; measured 5e-4"),
+}
+SHIFT = {
+    "exact": Tolerance(2e-4, "the second product takes phi and z in 11 bits; measured 1.1e-4"),
+    "split": Tolerance(2e-4, "the same; measured 9e-5"),
+    "one-term": Tolerance(1e-3, "the same beside the error of phi; measured 3e-4"),
+}
+"""Worst relative error of the total, and worst error of the mean shift moments / total in bandwidths."""
+
+OPERAND = {"exact": True, "split": True, "one-term": False}  # kept in two float16 terms?
+
+DIMENSIONS = {16: 16, 32: 20, 48: 33, 64: 64}  # of the data, by the depth of their operands
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """The modules under test, emulated."""
+    works, reason = emulation.available()
+    if not works:
+        pytest.skip(f"CUDA kernels cannot be emulated here: {reason}")
+    emulation.use(monkeypatch)
+    from cukde.gpu import _f16_symmetric, _operands
+
+    # Imported just now, perhaps: after `use` replaced CuPy in the modules that there were.
+    emulation.use(monkeypatch)
+    return _f16_symmetric, _operands
+
+
+class Sums(NamedTuple):
+    """Sums over all data rows at the data."""
+
+    total: np.ndarray
+    moments: np.ndarray
+
+    @property
+    def shift(self) -> np.ndarray:
+        return self.moments / self.total[:, None]
+
+
+def data(n, d):
+    """Points around 3, and a bandwidth at which points have neighbours whatever the dimension."""
+    rng = np.random.default_rng(1000 * n + d)
+    return (3 + rng.standard_normal((n, d))).astype(np.float32), 0.35 * d**0.5
+
+
+def formula(X, h):
+    X = X.astype(float)
+    difference = X[None] - X[:, None]
+    phi = np.exp(-(difference**2).sum(axis=2) / (2 * h**2))
+    return Sums(phi.sum(axis=1), (phi[:, :, None] * difference).sum(axis=1))
+
+
+def computed(gpu, X, h, mode, **options):
+    symmetric, operands = gpu
+    operand, _ = operands.prepare(X, None, X.mean(axis=0, dtype=float), h, split=OPERAND[mode])
+    S, T = symmetric.launch(operand, exact_sums=mode == "exact", **options)
+    result = symmetric.finish(operand, S, T, *X.shape, h)
+    np.testing.assert_array_equal(result.reference, 0)
+    assert result.reference.shape == result.total.shape == (len(X),)
+    return Sums(result.total, result.moments)
+
+
+def check(found, X, h, mode):
+    expected = formula(X, h)
+    assert np.abs(found.total / expected.total - 1).max() <= TOTAL[mode].value
+    assert np.abs(found.shift - expected.shift).max() / h <= SHIFT[mode].value
+
+
+@pytest.mark.parametrize("n", [1, 5, 127, 128, 129, 300])
+@pytest.mark.parametrize("depth", DIMENSIONS)
+@pytest.mark.parametrize("mode", OPERAND)
+def test_sums_match_the_formula(gpu, mode, depth, n):
+    X, h = data(n, DIMENSIONS[depth])
+    check(computed(gpu, X, h, mode), X, h, mode)
+
+
+@pytest.mark.parametrize("chunk", [64, 192, 256, 320, 1024])
+@pytest.mark.parametrize("depth", [16, 32])
+def test_every_pair_is_summed_once_whatever_the_chunks(gpu, depth, chunk):
+    X, h = data(600, DIMENSIONS[depth])
+    check(computed(gpu, X, h, "exact", chunk=chunk), X, h, "exact")
+
+
+def test_points_alone_are_exact(gpu):
+    X = np.arange(20, dtype=np.float32)[:, None] * np.ones(16, np.float32) * 3
+    found = computed(gpu, X, 1.0, "split")  # the next point is 12 bandwidths away
+    np.testing.assert_array_equal(found.total, 1)
+    np.testing.assert_array_equal(found.moments, 0)
+
+
+def test_equal_points_count_each_other(gpu):
+    X = np.full((70, 16), 7.0, np.float32)
+    found = computed(gpu, X, 1.0, "exact")
+    np.testing.assert_allclose(found.total, 70, rtol=1e-6)
+    np.testing.assert_allclose(found.moments, 0, atol=1e-4)
+
+
+@pytest.mark.parametrize("beyond", [False, True])
+def test_nothing_is_done_beyond_the_limit(gpu, beyond):
+    symmetric, operands = gpu
+    X, h = data(130, 16)
+    spread = np.zeros(1, np.float32)
+    operand, _ = operands.prepare(X, None, X.mean(axis=0, dtype=float), h, split=True, spread=spread)
+    limit = float(spread[0]) * (0.99 if beyond else 1.0)
+    S, T = symmetric.launch(operand, spread=spread, limit=limit)
+    result = symmetric.finish(operand, S, T, *X.shape, h, spread=spread, limit=limit)
+    assert S.any() == T.any() == (not beyond)
+    for a in result:
+        assert np.isnan(a).all() == beyond
+        assert np.isnan(a).any() == beyond
+
+
+def test_a_spread_that_is_no_number_is_beyond_any_limit(gpu):
+    symmetric, operands = gpu
+    X, h = data(64, 16)
+    operand, _ = operands.prepare(X, None, X.mean(axis=0, dtype=float), h, split=True)
+    S, _ = symmetric.launch(operand, spread=np.full(1, np.nan, np.float32), limit=1e30)
+    assert not S.any()
+
+
+@pytest.mark.parametrize("depth", DIMENSIONS)
+@pytest.mark.parametrize("rows", [128, 384, 2048, 32768, 1 << 20, 1 << 26])
+def test_split_fills_the_device_and_bounds_what_a_block_adds_up(gpu, rows, depth):
+    symmetric, _ = gpu
+    cut = symmetric.split(rows, depth, 132)
+    owned = symmetric.rows_of_block(depth)
+    assert cut.chunk % 64 == 0
+    assert 64 <= cut.chunk <= 8192
+    chunks = -(-rows // cut.chunk)
+    assert cut.grid[1] == (chunks + 1) // 2 <= 65535
+    for c in {0, chunks // 2, (chunks - 1) // 2}:
+        ends = {min((k + 1) * cut.chunk, rows) for k in (c, chunks - 1 - c)} if chunks > 1 else {rows}
+        assert sum(-(-end // owned) for end in ends) <= cut.grid[0]
+    if rows >= 2048:
+        assert cut.grid[0] * cut.grid[1] >= 132
