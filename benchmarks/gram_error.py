@@ -37,7 +37,7 @@ def worst_error(d: int, spread: float, dtype: type, rng: np.random.Generator) ->
     h = float(radius / np.sqrt(spread))
     errors = []
     for Y in (near, far):
-        pairs = density._Gram(X, Y, h, centre, 0.0, dtype)
+        pairs = density._Gram(X, Y, h, centre, 0.0, dtype, density._group(d, spread, dtype))
         sums = density._Sums(pairs, "sum", None, 0.0, X.shape).run()
         logs, least = exact_log_sums(X, Y, h)
         close = least < 80

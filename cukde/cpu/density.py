@@ -19,8 +19,10 @@ from cukde.cpu import _threads, _tiles
 
 _LOG2_E = math.log2(math.e)
 
-# Dimensions that share a norm in the operands of the product, see _Gram.
-_GROUP = 4
+# Dimensions that share a norm in the operands of the product, see _Gram: fewer cost columns, and are needed as the
+# spread times sqrt(d) grows. Pairs of that limit and the size of a group; up to the first, one norm will do.
+_GROUPS = {np.float32: ((480.0, 8), (math.inf, 4)), np.float64: ((math.inf, 4),)}
+_ONE_GROUP = {np.float32: 300.0, np.float64: 4000.0}
 
 # Largest spread (squared distance to the centre, in bandwidths) at which exponents may come from a product,
 # whose terms cancel; beyond it they come from double precision or from differences. In single precision
@@ -59,24 +61,31 @@ class _Pairs(Protocol):
 class _Gram:
     """Exponents by one BLAS product: sum over groups g of z_y . z_x - |z_x|^2/2 - |z_y|^2/2, + log2 w.
 
-    The halves of the squared norms are further columns of the operands, beside the few dimensions they
-    belong to. So each group adds -|z_y - z_x|^2/2 of its dimensions, and for close points the running sum
-    stays small: three times (d = 16) to eight times (d = 64) less rounding than with whole norms.
+    The halves of the squared norms are further columns of the operands, beside the dimensions they belong to.
+    So each group adds -|z_y - z_x|^2/2 of its dimensions, and for close points the running sum stays small:
+    with groups of four dimensions three times (d = 16) to eight times (d = 64) less rounding than with one.
     """
 
     def __init__(
-        self, X: np.ndarray, Y: np.ndarray | None, h: float, centre: np.ndarray, log2_weights: Any, dtype: Any
+        self,
+        X: np.ndarray,
+        Y: np.ndarray | None,
+        h: float,
+        centre: np.ndarray,
+        log2_weights: Any,
+        dtype: Any,
+        group: int,
     ) -> None:
         self.dtype = np.dtype(dtype)
         self.unit = h / math.sqrt(_LOG2_E)  # exponents are then in bits
         z = (X - centre) / self.unit
         self._basis = np.ascontiguousarray(z.T, dtype)
-        self._data = _with_norms(self._basis, norms_first=True)
+        self._data = _with_norms(self._basis, group, norms_first=True)
         self._data[-2] += log2_weights
         self._z_queries = z if Y is None else (Y - centre) / self.unit
         self.m = len(self._z_queries)
         rounded = np.ascontiguousarray(self._z_queries.T, dtype)
-        self._queries = np.ascontiguousarray(_with_norms(rounded, norms_first=False).T)
+        self._queries = np.ascontiguousarray(_with_norms(rounded, group, norms_first=False).T)
 
     def exponents(self, rows: slice, columns: slice, tile: np.ndarray) -> None:
         np.dot(self._queries[rows], self._data[:, columns], out=tile)
@@ -88,10 +97,10 @@ class _Gram:
         return (moments - total[:, None] * self._z_queries[rows]) * self.unit
 
 
-def _with_norms(z: np.ndarray, *, norms_first: bool) -> np.ndarray:
-    """Interleave coordinates (d, n) with -|z|^2/2 of each group of dimensions and a row of ones."""
+def _with_norms(z: np.ndarray, size: int, *, norms_first: bool) -> np.ndarray:
+    """Interleave coordinates (d, n) with -|z|^2/2 of each group of ``size`` dimensions and a row of ones."""
     d, n = z.shape
-    groups = [slice(k, min(k + _GROUP, d)) for k in range(0, d, _GROUP)]
+    groups = [slice(k, min(k + size, d)) for k in range(0, d, size)]
     out = np.ones((d + 2 * len(groups), n), z.dtype)
     for g, group in enumerate(groups):
         start = group.start + 2 * g
@@ -181,14 +190,26 @@ def _pairs(
     spread: float,
 ) -> _Pairs:
     """Pick how exponents are formed, by precision and spread: the only place that decides."""
+
+    def gram(dtype: Any) -> _Gram:
+        return _Gram(X, Y, h, centre, log2_weights, dtype, _group(X.shape[1], spread, dtype))
+
     if precision in ("float32", "tf32"):
         if spread <= min(_SINGLE_GRAM_SPREAD, _SINGLE_GRAM_SPREAD_ROOT_D / math.sqrt(X.shape[1])):
-            return _Gram(X, Y, h, centre, log2_weights, np.float32)
+            return gram(np.float32)
         if spread <= _DOUBLE_GRAM_SPREAD_SINGLE:
-            return _Gram(X, Y, h, centre, log2_weights, np.float64)
+            return gram(np.float64)
     elif precision == "float64" and spread <= _DOUBLE_GRAM_SPREAD:
-        return _Gram(X, Y, h, centre, log2_weights, np.float64)
+        return gram(np.float64)
     return _Differences(X, Y, h, log2_weights)
+
+
+def _group(d: int, spread: float, dtype: Any) -> int:
+    """Dimensions that share a norm."""
+    reached = spread * math.sqrt(d)
+    if reached <= _ONE_GROUP[dtype]:
+        return d
+    return next(size for limit, size in _GROUPS[dtype] if reached <= limit)
 
 
 class _Sums:
