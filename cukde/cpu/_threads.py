@@ -27,20 +27,29 @@ def count() -> int:
 def run(task: Callable[[Any], T], arguments: Iterable[Any]) -> list[T]:
     """Call ``task`` on each argument over :func:`count` threads; return the results in order."""
     arguments = list(arguments)
-    workers = min(count(), len(arguments))
     with _single_threaded_blas:
-        if workers <= 1:
+        if min(count(), len(arguments)) <= 1:
             return [task(argument) for argument in arguments]
-        with ThreadPoolExecutor(workers, thread_name_prefix="cukde") as pool:
-            return list(pool.map(task, arguments))
+        return list(_workers().map(task, arguments))
+
+
+@functools.cache
+def _workers() -> ThreadPoolExecutor:
+    """Threads that stay: to start them, and to touch fresh memory in each, costs a small call a third of its time."""
+    return ThreadPoolExecutor(count(), thread_name_prefix="cukde")
+
+
+@functools.cache
+def _controlling_thread() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, thread_name_prefix="cukde-blas")
 
 
 class _SingleThreadedBlas:
     """Holds BLAS to one thread while any call is inside, which also makes its sums the same on every run.
 
     The limit belongs to the process: of calls that overlap in several Python threads the first to enter sets
-    it and the last to leave takes it back. threadpoolctl lets a library be set only by the thread that set
-    it last, while that one lives; so a passing thread does either.
+    it and the last to leave takes it back. threadpoolctl lets a limit be taken back only by the thread that set
+    it; so a thread of our own does both.
     """
 
     def __init__(self) -> None:
@@ -51,14 +60,14 @@ class _SingleThreadedBlas:
     def __enter__(self) -> None:
         with self._lock:
             if self._inside == 0:
-                self._limit = _in_passing_thread(lambda: _controller().limit(limits=1, user_api="blas"))
+                self._limit = _controlling_thread().submit(_limit_blas).result()
             self._inside += 1
 
     def __exit__(self, *exception: object) -> None:
         with self._lock:
             self._inside -= 1
             if self._inside == 0:
-                _in_passing_thread(lambda: self._limit.__exit__(None, None, None))
+                _controlling_thread().submit(self._limit.__exit__, None, None, None).result()
 
 
 @functools.cache
@@ -66,12 +75,22 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()  # looks through the loaded libraries: once is enough
 
 
-def _in_passing_thread(function: Callable[[], Any]) -> Any:
-    results: list[Any] = []
-    thread = threading.Thread(target=lambda: results.append(function()))
-    thread.start()
-    thread.join()
-    return results[0]
+def _limit_blas() -> Any:
+    limit = _controller().limit(limits=1, user_api="blas")
+    limit.__enter__()
+    return limit
 
 
 _single_threaded_blas = _SingleThreadedBlas()
+
+
+def _after_fork() -> None:
+    """A forked child has none of its parent's threads: it makes its own."""
+    global _single_threaded_blas
+    _workers.cache_clear()
+    _controlling_thread.cache_clear()
+    _single_threaded_blas = _SingleThreadedBlas()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -212,6 +212,17 @@ def _group(d: int, spread: float, dtype: Any) -> int:
     return next(size for limit, size in _GROUPS[dtype] if reached <= limit)
 
 
+_scratch = threading.local()
+
+
+def _scratch_tile() -> np.ndarray:
+    """Bytes for the tile of this thread, kept between calls: fresh memory costs page faults."""
+    if not hasattr(_scratch, "tile"):
+        _scratch.tile = np.empty(_TILE_BYTES, np.uint8)
+    tile: np.ndarray = _scratch.tile
+    return tile
+
+
 class _Sums:
     """One pass over all tiles."""
 
@@ -225,7 +236,6 @@ class _Sums:
             self._values = values.astype(pairs.dtype, copy=False)
             self._k = values.shape[1]
         self._tile_columns = _TILE_BYTES // (_TILE_QUERIES * pairs.dtype.itemsize)
-        self._scratch = threading.local()  # a tile a thread: fresh memory for each block costs page faults
 
     def run(self) -> PartialSums:
         m = self._pairs.m
@@ -242,9 +252,7 @@ class _Sums:
         """Sums of a block of queries over a stretch of the data."""
         pairs = self._pairs
         q = rows.stop - rows.start
-        if not hasattr(self._scratch, "tile"):
-            self._scratch.tile = np.empty(_TILE_QUERIES * self._tile_columns, pairs.dtype)
-        buffer: np.ndarray = self._scratch.tile
+        buffer = _scratch_tile().view(pairs.dtype)
         # The shift, minus a query's largest exponent, is kept in the tile's own dtype: the largest term's
         # weight is then exactly 1, and no rounding is common to all the terms of a query.
         shift = np.full(q, np.finfo(pairs.dtype).max)
