@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests import emulation
+from tests import host_emulation
 
 
 @dataclass(frozen=True)
@@ -67,10 +67,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture
 def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Backend:
     if request.param == "emulated":
-        works, reason = emulation.available()
+        works, reason = host_emulation.available()
         if not works:
             pytest.skip(f"CUDA kernels cannot be emulated here: {reason}")
-        emulation.use(monkeypatch)
+        host_emulation.use(monkeypatch)
     return Backend(request.param)
 
 

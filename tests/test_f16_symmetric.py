@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from tests import emulation
+from tests import host_emulation
 from tests.tolerances import Tolerance
 
 # For data of 16 to 64 dimensions, h 1.4 to 2.8 of their spread: largest |z|^2 below 40, few neighbours.
@@ -31,14 +31,14 @@ DIMENSIONS = {16: 16, 32: 20, 48: 33, 64: 64}  # of the data, by the depth of th
 @pytest.fixture
 def gpu(monkeypatch):
     """The modules under test, emulated."""
-    works, reason = emulation.available()
+    works, reason = host_emulation.available()
     if not works:
         pytest.skip(f"CUDA kernels cannot be emulated here: {reason}")
-    emulation.use(monkeypatch)
+    host_emulation.use(monkeypatch)
     from cukde.gpu import _f16_symmetric, _operands
 
     # Imported just now, perhaps: after `use` replaced CuPy in the modules that there were.
-    emulation.use(monkeypatch)
+    host_emulation.use(monkeypatch)
     return _f16_symmetric, _operands
 
 

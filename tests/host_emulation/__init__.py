@@ -7,12 +7,12 @@ Only kernels_cu/include/ptx.cuh, which is inline assembly, is replaced by C++ of
 
 from __future__ import annotations
 
-from tests.emulation import _build
-from tests.emulation._arrays import LaunchError
-from tests.emulation._build import CompileError
-from tests.emulation._kernel import from_source, kernel
-from tests.emulation._launch import EmulatedKernel
-from tests.emulation._use import use
+from tests.host_emulation import _build
+from tests.host_emulation._arrays import LaunchError
+from tests.host_emulation._build import CompileError
+from tests.host_emulation._kernel import from_source, kernel
+from tests.host_emulation._launch import EmulatedKernel
+from tests.host_emulation._use import use
 
 __all__ = ["CompileError", "EmulatedKernel", "LaunchError", "available", "from_source", "kernel", "use"]
 

@@ -12,15 +12,15 @@ import pytest
 
 import cukde
 from cukde import _dispatch
-from tests import emulation
+from tests import host_emulation
 
-pytestmark = pytest.mark.skipif(not emulation.available()[0], reason=emulation.available()[1])
+pytestmark = pytest.mark.skipif(not host_emulation.available()[0], reason=host_emulation.available()[1])
 
 WARP = (32,)
 
 
-def kernel(source: str) -> emulation.EmulatedKernel:
-    return emulation.from_source(source, "kernel")
+def kernel(source: str) -> host_emulation.EmulatedKernel:
+    return host_emulation.from_source(source, "kernel")
 
 
 def nans(n: int) -> np.ndarray:
@@ -193,12 +193,12 @@ extern "C" __global__ void kernel(int mistake, int n) {
     ],
 )
 def test_threads_that_can_never_meet_end_the_launch(mistake, threads, n, complaint):
-    with pytest.raises(emulation.LaunchError, match=complaint):
+    with pytest.raises(host_emulation.LaunchError, match=complaint):
         kernel(DEADLOCKS)((1,), (threads,), (np.int32(mistake), np.int32(n)))
 
 
 def test_a_launch_that_failed_leaves_nothing_behind():
-    with pytest.raises(emulation.LaunchError, match="deadlock"):
+    with pytest.raises(host_emulation.LaunchError, match="deadlock"):
         kernel(DEADLOCKS)((1,), (64,), (np.int32(0), np.int32(40)))
     kernel(DEADLOCKS)((3,), (64,), (np.int32(0), np.int32(64)))
 
@@ -257,7 +257,7 @@ extern "C" __global__ void kernel(const float* x, float* out, int read, int writ
 @pytest.mark.parametrize(("read", "where"), [(-3000, "12000 bytes before the start"), (9000, "bytes past the end")])
 def test_reads_outside_an_array_are_caught(read, where):
     args = np.ones(5, np.float32), np.zeros(1, np.float32), np.int32(read), np.int32(0)
-    with pytest.raises(emulation.LaunchError, match=f"segmentation fault .*{where} of argument 0"):
+    with pytest.raises(host_emulation.LaunchError, match=f"segmentation fault .*{where} of argument 0"):
         kernel(OUT_OF_RANGE)((1,), (1,), args)
 
 
@@ -278,7 +278,7 @@ def test_reads_right_at_an_array_give_nan():
 )
 def test_writes_outside_an_array_are_caught(write, where):
     args = np.ones(5, np.float32), np.zeros(2, np.float32), np.int32(0), np.int32(write)
-    with pytest.raises(emulation.LaunchError, match=f"{where} of argument 1"):
+    with pytest.raises(host_emulation.LaunchError, match=f"{where} of argument 1"):
         kernel(OUT_OF_RANGE)((1,), (1,), args)
 
 
@@ -291,7 +291,7 @@ def test_views_of_one_array_stay_views_of_one_array():
 def test_writes_to_a_read_only_array_are_caught():
     out = np.zeros(2, np.float32)
     out.flags.writeable = False
-    with pytest.raises(emulation.LaunchError, match="read-only"):
+    with pytest.raises(host_emulation.LaunchError, match="read-only"):
         kernel(OUT_OF_RANGE)((1,), (1,), (np.ones(5, np.float32), out, np.int32(0), np.int32(0)))
 
 
@@ -331,7 +331,7 @@ extern "C" __global__ void kernel(float* x, int fault, int n, float* nothing) {
 )
 def test_faults_end_the_launch_and_not_the_process(fault, n, complaint):
     place = r"kernel: block \(0, 0, 0\), thread \(0, 0, 0\)"
-    with pytest.raises(emulation.LaunchError, match=f"{place}: {complaint}"):
+    with pytest.raises(host_emulation.LaunchError, match=f"{place}: {complaint}"):
         kernel(FAULTS)((1,), (1,), (np.zeros(8, np.float32), np.int32(fault), np.int32(n), 0))
 
 
@@ -351,18 +351,18 @@ def test_faults_end_the_launch_and_not_the_process(fault, n, complaint):
     ],
 )
 def test_arguments_that_do_not_fit_the_kernel_are_refused(arguments, complaint):
-    with pytest.raises(emulation.LaunchError, match=complaint):
+    with pytest.raises(host_emulation.LaunchError, match=complaint):
         kernel(OUT_OF_RANGE)((1,), (1,), arguments)
 
 
 @pytest.mark.parametrize(("grid", "block"), [((0,), (1,)), ((1, 1, 1, 1), (1,)), ((1,), (33, 32)), ((1, 2**16), (1,))])
 def test_sizes_beyond_cuda_are_refused(grid, block):
-    with pytest.raises(emulation.LaunchError, match=r"sizes, positive|at most 1024 threads"):
+    with pytest.raises(host_emulation.LaunchError, match=r"sizes, positive|at most 1024 threads"):
         kernel(INDICES)(grid, block, (np.zeros(1, np.int32),))
 
 
 def test_compile_error_names_the_line():
-    with pytest.raises(emulation.CompileError, match=r"kernel\.cu:2:.*nowhere"):
+    with pytest.raises(host_emulation.CompileError, match=r"kernel\.cu:2:.*nowhere"):
         kernel('extern "C" __global__ void kernel(float* x) {\n    x[0] = nowhere;\n}\n')
 
 
@@ -372,11 +372,14 @@ def test_compile_error_names_the_line():
 def test_use_sends_numpy_arrays_through_launcher_and_kernels(monkeypatch):
     X = np.random.default_rng(0).standard_normal((70, 3)).astype(np.float32)
     expected = cukde.kde(X, X[:5], 0.5)
-    emulation.use(monkeypatch)
+    host_emulation.use(monkeypatch)
     names = []
-    monkeypatch.setattr(
-        "cukde._compile.kernel", lambda stem, name, defines: names.append(name) or emulation.kernel(stem, name, defines)
-    )
+
+    def noted(stem, name, defines):
+        names.append(name)
+        return host_emulation.kernel(stem, name, defines)
+
+    monkeypatch.setattr("cukde._compile.kernel", noted)
     np.testing.assert_allclose(cukde.kde(X, X[:5], 0.5), expected, rtol=1e-5)
     assert names
     monkeypatch.undo()
@@ -384,7 +387,7 @@ def test_use_sends_numpy_arrays_through_launcher_and_kernels(monkeypatch):
 
 
 def test_fresh_device_memory_is_nan_and_only_names_of_cupy_exist(monkeypatch):
-    emulation.use(monkeypatch)
+    host_emulation.use(monkeypatch)
     xp = importlib.import_module("cukde.gpu").xp
     assert np.isnan(xp.empty((2, 3), np.float32)).all()
     assert np.isnan(xp.empty_like(np.zeros(2))).all()
@@ -399,11 +402,11 @@ def test_use_works_where_cupy_is_not_installed():
 import sys
 sys.modules["cupy"] = None  # the import of CuPy fails
 import numpy as np, pytest, cukde
-from tests import emulation
+from tests import host_emulation
 X = np.arange(6.0).reshape(3, 2)
 expected = cukde.kde(X, X, 2.0)
 with pytest.MonkeyPatch.context() as monkeypatch:
-    emulation.use(monkeypatch)
+    host_emulation.use(monkeypatch)
     np.testing.assert_allclose(cukde.kde(X, X, 2.0), expected, rtol=1e-12)
 """
     subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parent.parent)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.emulation._kernel import kernel
+from tests.host_emulation._kernel import kernel
 
 # Of the emulated device: the features of sm_90, and few multiprocessors, so that small data are split.
 _CAPABILITY = (9, 0)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tests.emulation._memory import PAGE, GuardedPages
+from tests.host_emulation._memory import PAGE, GuardedPages
 
 # On either side of an array lie pages that fault. The array ends where they begin, up to an alignment that
 # every vector load has; what that and whole pages leave over is filled with ones, NaN to a kernel that reads it.

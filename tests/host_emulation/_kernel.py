@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 
 from cukde import _compile
-from tests.emulation import _build
-from tests.emulation._launch import EmulatedKernel
+from tests.host_emulation import _build
+from tests.host_emulation._launch import EmulatedKernel
 
 
 def kernel(stem: str, name: str, defines: _compile.Defines) -> EmulatedKernel:

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.emulation._arrays import GuardedArrays, LaunchError
-from tests.emulation._stacks import MOST_THREADS, thread_stacks
+from tests.host_emulation._arrays import GuardedArrays, LaunchError
+from tests.host_emulation._stacks import MOST_THREADS, thread_stacks
 
 _MOST_BLOCKS = (2**31 - 1, 65535, 65535)
 _MOST_THREADS_A_SIDE = (1024, 1024, 64)

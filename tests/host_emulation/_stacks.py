@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 
-from tests.emulation._memory import PAGE, GuardedPages
+from tests.host_emulation._memory import PAGE, GuardedPages
 
 MOST_THREADS = 1024  # of a block
 _STACK_BYTES = 128 * 1024
