@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 
 from cukde import _validate
-from cukde._problem import Problem, prepare
+from cukde._problem import Problem, prepare, score_problem
 from cukde._warnings import NegativeDensityWarning
 
 
@@ -87,7 +86,7 @@ def kde(
         X, Y, h, weights=weights, precision=precision, deterministic=deterministic, check_finite=check_finite
     )
     with problem.device:
-        return _density(problem, log)
+        return problem.density(log=log)
 
 
 def score(
@@ -127,7 +126,7 @@ def score(
         X, Y, h, weights=weights, precision=precision, deterministic=deterministic, check_finite=check_finite
     )
     with problem.device:
-        return _cast(_score(problem, problem.sums("moments")), problem).reshape(problem.query_shape)
+        return _cast(problem.score(problem.sums("moments", ratio=True)), problem).reshape(problem.query_shape)
 
 
 def density_and_score(
@@ -162,7 +161,7 @@ def density_and_score(
     with problem.device:
         sums = problem.sums("moments")
         log_density = sums.reference + problem.xp.log(sums.total) + problem.log_constant
-        gradient = _score(problem, sums)
+        gradient = problem.score(sums)
         return _cast(log_density, problem), _cast(gradient, problem).reshape(problem.query_shape)
 
 
@@ -217,9 +216,9 @@ def debias(
     problem, _ = prepare(
         X, X, h, weights=weights, precision=precision, deterministic=deterministic, check_finite=check_finite
     )
-    estimate = _score_problem(problem, X, score_bandwidth, weights, check_finite)
+    estimate = score_problem(problem, score_bandwidth)
     with problem.device:
-        return _cast(_debiased(problem, estimate), problem).reshape(problem.query_shape)
+        return _cast(problem.X + problem.shift(estimate), problem).reshape(problem.query_shape)
 
 
 def sd_kde(
@@ -267,11 +266,9 @@ def sd_kde(
     problem, _ = prepare(
         X, Y, h, weights=weights, precision=precision, deterministic=deterministic, check_finite=check_finite
     )
-    estimate = _score_problem(problem, X, score_bandwidth, weights, check_finite)
+    estimate = score_problem(problem, score_bandwidth)
     with problem.device:
-        # With its own bandwidth a point moves half way to a mean of the data: the spread cannot grow.
-        moved = problem.moved(_debiased(problem, estimate), contained=score_bandwidth is None)
-        return _density(moved, log)
+        return problem.debiased(estimate).density(log=log)
 
 
 def laplace_kde(
@@ -383,40 +380,6 @@ def kernel_sum(
         sums = problem.sums("values", columns)
         out = _cast(problem.xp.exp(sums.reference)[:, None] * sums.moments, problem)
         return out[:, 0] if v.ndim == 1 else out
-
-
-def _density(problem: Problem, log: bool) -> Any:
-    sums = problem.sums("sum")
-    log_density = sums.reference + problem.xp.log(sums.total) + problem.log_constant
-    return _cast(log_density if log else _exp(log_density, problem), problem)
-
-
-def _score(problem: Problem, sums: Any) -> Any:
-    """Score in the data's own coordinates, (m, d) float64, from the moments about the queries."""
-    whitened = sums.moments / (sums.total[:, None] * problem.whitening.h**2)
-    return problem.whitening.score(whitened, problem.xp)
-
-
-def _score_problem(problem: Problem, X: Any, score_bandwidth: Any, weights: Any, check_finite: bool) -> Problem:
-    """Pose the score of the data at their own points, for the debiasing shift of ``problem``."""
-    if score_bandwidth is None:
-        return replace(problem, Y=None)
-    return prepare(
-        X,
-        X,
-        score_bandwidth,
-        weights=weights,
-        precision=problem.precision,
-        deterministic=problem.deterministic,
-        check_finite=check_finite,
-        bandwidth_name="score_bandwidth",
-    )[0]
-
-
-def _debiased(problem: Problem, estimate: Problem) -> Any:
-    """Debiased points in float64, (n, d)."""
-    s = _score(estimate, estimate.sums("moments"))
-    return problem.X.astype(problem.xp.float64) + 0.5 * problem.whitening.smooth(s, problem.xp)
 
 
 def _report_clipped(total: Any, log_size: Any, xp: Any) -> None:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
+
 Output = Literal["sum", "moments", "laplace", "values"]
 """What a pass over all pairs accumulates beside nothing else; see :class:`PartialSums`."""
 
@@ -48,3 +50,15 @@ def merge(blocks: Sequence[PartialSums], xp: Any) -> PartialSums:
         return PartialSums(reference, total)
     moments = (factors[:, :, None] * xp.stack([block.moments for block in blocks])).sum(axis=0)
     return PartialSums(reference, total, moments)
+
+
+def to_density(sums: PartialSums, log_constant: float, log: bool, dtype: np.dtype, xp: Any) -> Any:
+    """Return ``exp(log_constant + reference) total`` of output "sum", or its logarithm, rounded to ``dtype``.
+
+    Beyond the range of a dtype a density is infinite, without a warning, as on the GPU.
+    """
+    out = sums.reference + xp.log(sums.total) + log_constant
+    with np.errstate(over="ignore"):
+        if not log:
+            out = xp.exp(out)
+        return out.astype(dtype, copy=False)

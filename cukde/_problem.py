@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from types import ModuleType
@@ -33,6 +33,7 @@ class Problem:
     whitening: Whitening
     centre: Any | None = None  # (d,) float64
     spread: float | None = None  # largest squared distance to the centre, in bandwidths; None: unknown
+    points: Any = None  # what the backend has prepared of them
 
     @property
     def xp(self) -> Any:
@@ -48,34 +49,70 @@ class Problem:
     @property
     def log_constant(self) -> float:
         """Logarithm of the kernel's normalising constant, with 1/n in it where there are no weights."""
-        uniform = 0.0 if self.log_weights is not None else -float(np.log(self.X.shape[0]))
+        uniform = 0.0 if self.log_weights is not None else -math.log(self.X.shape[0])
         return self.whitening.log_norm + uniform
 
-    def moved(self, X: Any, *, contained: bool) -> Problem:
-        """Return the same problem with other data, float64; ``contained`` promises that none left the hull."""
-        Y = (self.X if self.Y is None else self.Y).astype(X.dtype)
-        spread = self.spread
-        if not contained and spread is not None:
-            spread = max(self.backend.to_floats(_squared_radii(self.backend, (X, Y), self.centre, self.whitening)))
-        return replace(self, X=X, Y=Y, spread=spread)
+    @property
+    def _options(self) -> dict[str, Any]:
+        return {
+            "log_weights": self.log_weights,
+            "precision": self.precision,
+            "centre": self.whitening.image(self.centre, self.xp),
+            "spread": self.spread,
+            "deterministic": self.deterministic,
+        }
 
-    def sums(self, output: Output, values: Any = None) -> PartialSums:
-        """Run one pass over all pairs on the backend."""
-        X = self.whitening.apply(self.X, self.centre, self.xp)
-        Y = None if self.Y is None else self.whitening.apply(self.Y, self.centre, self.xp)
+    def sums(self, output: Output, values: Any = None, *, ratio: bool = False) -> PartialSums:
+        """Run one pass over all pairs on the backend; ``ratio`` asks for nothing but moments / total."""
+        X, Y = self._whitened()
         result: PartialSums = self.backend.density.partial_sums(
+            X, Y, self.whitening.h, output, values=values, ratio=ratio, **self._options
+        )
+        return result
+
+    def density(self, *, log: bool) -> Any:
+        """Run the pass that sums kernels; return the density at the queries, or its logarithm."""
+        X, Y = self._whitened()
+        return self.backend.density.density(
             X,
             Y,
             self.whitening.h,
-            output,
-            values=values,
-            log_weights=self.log_weights,
-            precision=self.precision,
-            centre=self.whitening.image(self.centre, self.xp),
-            spread=self.spread,
-            deterministic=self.deterministic,
+            log_constant=self.log_constant,
+            log=log,
+            dtype=self.dtype,
+            points=self.points,
+            **self._options,
         )
-        return result
+
+    def score(self, sums: PartialSums) -> Any:
+        """Score in the data's own coordinates, (m, d) float64, from the moments about the queries."""
+        whitened = sums.moments / (sums.total[:, None] * self.whitening.h**2)
+        return self.whitening.score(whitened, self.xp)
+
+    def shift(self, estimate: Problem) -> Any:
+        """What debiasing adds to the data, (n, d) float64: half the bandwidth's covariance times their score."""
+        s = estimate.score(estimate.sums("moments", ratio=True))
+        return 0.5 * self.whitening.smooth(s, self.xp)
+
+    def debiased(self, estimate: Problem) -> Problem:
+        """Return the same problem with debiased data, float64; ``estimate`` poses their score."""
+        points = None
+        if self.whitening.plain and estimate.whitening.plain:
+            X, Y, points = self.backend.density.debias(
+                self.X, self.X if self.Y is None else self.Y, self.whitening.h, estimate.whitening.h, **self._options
+            )
+        else:
+            X = self.X + self.shift(estimate)
+            Y = (self.X if self.Y is None else self.Y).astype(X.dtype)
+        spread = self.spread
+        # With its own bandwidth a point moves half way to a mean of the data: the spread cannot grow.
+        if spread is not None and estimate.whitening is not self.whitening:
+            spread = _spread(self.backend, X, Y, self.centre, self.whitening)
+        return replace(self, X=X, Y=Y, spread=spread, points=points)
+
+    def _whitened(self) -> tuple[Any, Any | None]:
+        X = self.whitening.apply(self.X, self.centre, self.xp)
+        return X, None if self.Y is None else self.whitening.apply(self.Y, self.centre, self.xp)
 
 
 def prepare(
@@ -88,7 +125,6 @@ def prepare(
     precision: Any = None,
     deterministic: bool = False,
     check_finite: bool = True,
-    bandwidth_name: str = "h",
 ) -> tuple[Problem, Any]:
     """Check every argument and lay it out for the backend; return the problem and the values ``V``.
 
@@ -108,7 +144,7 @@ def prepare(
         w = None if weights is None else _validate.weights(weights, x.shape[0], backend)
         dtype = _validate.result_dtype(*(a for a in (x, y, v) if a is not None))
         chosen = _validate.precision(precision, dtype)
-        whitening = Whitening(_validate.bandwidth(_dispatch.to_host(h), d, bandwidth_name), d, bandwidth_name)
+        whitening = Whitening(_validate.bandwidth(_dispatch.to_host(h), d), d)
 
         storage = xp.float64 if chosen == "float64" else dtype
         x = xp.ascontiguousarray(x, dtype=storage)
@@ -118,7 +154,7 @@ def prepare(
             centre = backend.mean(x)
         spread = None
         if check_finite:
-            spread = _survey(backend, x, None if itself else y, v, w, centre, whitening)
+            spread = _checked_spread(backend, x, None if itself else y, v, w, centre, whitening)
             _validate.spread(spread, single=chosen != "float64")
         return Problem(
             backend=backend,
@@ -135,31 +171,41 @@ def prepare(
         ), v
 
 
-def _survey(backend: ModuleType, x: Any, y: Any, v: Any, w: Any, centre: Any, whitening: Whitening) -> float:
+def score_problem(problem: Problem, score_bandwidth: Any, name: str = "score_bandwidth") -> Problem:
+    """Pose the score of the data at their own points; ``score_bandwidth`` None is the problem's own."""
+    if score_bandwidth is None:
+        return replace(problem, Y=None)
+    d = problem.X.shape[1]
+    whitening = Whitening(_validate.bandwidth(_dispatch.to_host(score_bandwidth), d, name), d, name)
+    spread = None
+    if problem.spread is not None:
+        with problem.device:
+            spread = _spread(problem.backend, problem.X, None, problem.centre, whitening)
+        _validate.spread(spread, single=problem.precision != "float64")
+    return replace(problem, Y=None, whitening=whitening, spread=spread)
+
+
+def _checked_spread(backend: ModuleType, x: Any, y: Any, v: Any, w: Any, centre: Any, whitening: Whitening) -> float:
     """Check that arrays are finite and weights are weights; return the squared radius in bandwidths.
 
-    Everything is reduced where the arrays are, and comes back in one small copy.
+    Everything is reduced where the arrays are.
     """
     arrays = {name: a for name, a in (("X", x), ("Y", y), ("V", v), ("weights", w)) if a is not None}
-    finite = [backend.all_finite(a) for a in arrays.values()]
-    of_weights = [] if w is None else [w.min(), w.max()]
     with np.errstate(over="ignore", invalid="ignore"):
-        radii = _squared_radii(backend, (x, y), centre, whitening)
-    figures = backend.to_floats([*finite, *of_weights, *radii])
-    _validate.finite(dict(zip(arrays, map(bool, figures), strict=False)))
-    if w is not None:
-        _validate.weight_range(*figures[len(finite) : len(finite) + 2])
-    return max(figures[-len(radii) :])
+        others = [a for a in (v, w) if a is not None]
+        radius, finite = backend.look(x, y, centre if whitening.plain else None, others)
+        _validate.finite(dict(zip(arrays, finite, strict=True)))
+        if w is not None:
+            _validate.weight_range(float(w.min()), float(w.max()))
+        return radius / whitening.h**2 if whitening.plain else _spread(backend, x, y, centre, whitening)
 
 
-def _squared_radii(backend: ModuleType, points: Iterable[Any], centre: Any, whitening: Whitening) -> list[Any]:
-    """Largest squared distance to the centre, in bandwidths, of each set of points; left on the device."""
-    origin = whitening.image(centre, backend.xp)
-    return [
-        backend.squared_radius(whitening.apply(a, centre, backend.xp), origin) / whitening.h**2
-        for a in points
-        if a is not None
-    ]
+def _spread(backend: ModuleType, x: Any, y: Any, centre: Any, whitening: Whitening) -> float:
+    """Largest squared distance to the centre, in bandwidths."""
+    x, y = (None if a is None else whitening.apply(a, centre, backend.xp) for a in (x, y))
+    with np.errstate(over="ignore", invalid="ignore"):
+        radius: float = backend.look(x, y, whitening.image(centre, backend.xp))[0]
+    return radius / whitening.h**2
 
 
 def _log_weights(w: Any, xp: Any) -> Any:

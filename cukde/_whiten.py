@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -28,10 +29,13 @@ class Whitening:
             factor = _validate.cholesky(bandwidth, name)
             self._inverse = np.linalg.solve(factor, np.eye(d))
             self.log_det = float(np.log(np.diag(factor)).sum())
+        elif bandwidth.ndim == 1:
+            self._inverse = 1.0 / bandwidth
+            self.log_det = float(np.log(bandwidth).sum())
         else:
             self._inverse = 1.0 / bandwidth
-            self.log_det = float(np.log(np.broadcast_to(bandwidth, (d,))).sum())
-        self.log_norm = -0.5 * d * float(np.log(2 * np.pi)) - self.log_det
+            self.log_det = d * math.log(bandwidth)
+        self.log_norm = -0.5 * d * math.log(2 * math.pi) - self.log_det
 
     def apply(self, A: Any, origin: Any, xp: Any) -> Any:
         """Whiten points of shape (n, d); ``origin`` (d,) keeps data far from zero accurate."""

@@ -12,6 +12,8 @@
 //
 //   reference, total  (m,)                 double  natural logarithm of the reference, and the total about it
 //   moments           (m, k)               double  about the query, in the units of the data; k: dimensions or values
+//   density           (m,)                 DENSITY where that is a type: exp(log_constant + reference) total, or with `log`
+//                                                  the logarithm of it, in place of reference and total
 //
 // The engine leaves all queries undone where the spread exceeds `limit`, and outputs SUM and LAPLACE leave those whose
 // sums are below `least` in every split, for they may have underflowed. The difference kernel, which comes between,
@@ -19,7 +21,8 @@
 //
 // One warp a query, 4 warps a block; no barriers.
 //
-// Macros: OUTPUT; COLUMNS of the moments of a query: DEPTH of the operands for MOMENTS, 0 for SUM and LAPLACE.
+// Macros: OUTPUT; COLUMNS of the moments of a query: DEPTH of the operands for MOMENTS, 0 for SUM and LAPLACE; for
+// output SUM perhaps DENSITY, float or double.
 #include "ptx.cuh"
 #include "log_sum_exp.cuh"
 
@@ -31,6 +34,14 @@ constexpr bool has_moments = output == MOMENTS || output == VALUES;
 
 constexpr float nothing = -1e30f;
 
+#ifdef DENSITY
+// The result from a query's sum and its logarithmic constants.
+__device__ inline DENSITY density_of(double log_factor, double total, bool log_wanted) {
+    const double log_density = log_factor + log(total);
+    return log_wanted ? log_density : exp(log_density);
+}
+#endif
+
 // Where prepare.cu puts dimension k.
 __device__ inline int position_of(int k) { return k / 16 * 16 + k % 4 / 2 * 8 + k % 16 / 4 * 2 + k % 2; }
 
@@ -40,7 +51,7 @@ __device__ inline float float16_at(const unsigned short* place) {
     return value;
 }
 
-// Merge the splits of the difference kernel for query i.
+// Merge the splits of the difference kernel for query i; with one split they are in the results already.
 __device__ inline void merge_exact(const double* exact_reference, const double* exact_total, const double* exact_moments,
                                    double* reference, double* total, double* moments, long long m, int k, int splits,
                                    long long i) {
@@ -70,8 +81,11 @@ finish_f16(const float* __restrict__ references, const float* __restrict__ fast_
            const unsigned short* __restrict__ Y_lo, const float* __restrict__ spread,
            const double* __restrict__ exact_reference, const double* __restrict__ exact_total,
            const double* __restrict__ exact_moments, double* __restrict__ reference, double* __restrict__ total,
-           double* __restrict__ moments, long long m, int d, int k, int splits, int exact_splits, float limit, float least,
-           float shift, double unit) {
+           double* __restrict__ moments,
+#ifdef DENSITY
+           DENSITY* __restrict__ density, double log_constant, int log_wanted,
+#endif
+           long long m, int d, int k, int splits, int exact_splits, float limit, float least, float shift, double unit) {
     const int lane = threadIdx.x % 32;
     const long long i = (long long)blockIdx.x * (threads / 32) + threadIdx.x / 32;
     if (i >= m) return;
@@ -85,6 +99,9 @@ finish_f16(const float* __restrict__ references, const float* __restrict__ fast_
     if (!served) {
         if (exact_splits > 1)
             merge_exact(exact_reference, exact_total, exact_moments, reference, total, moments, m, k, exact_splits, i);
+#ifdef DENSITY
+        if (lane == 0) density[i] = density_of(log_constant + reference[i], total[i], log_wanted);
+#endif
         return;
     }
 
@@ -102,6 +119,10 @@ finish_f16(const float* __restrict__ references, const float* __restrict__ fast_
     }
     sum = sum_over_lanes<32>(sum);
     if constexpr (output == LAPLACE) slope = sum_over_lanes<32>(slope);
+#ifdef DENSITY
+    if (lane == 0) density[i] = density_of(log_constant - shift * ln_2, sum, log_wanted);
+    return;
+#endif
     if (lane == 0) {
         // The reference of a query that nothing counted for lies below any other.
         reference[i] = (has_moments && sum == 0 ? double(nothing) : double(top) - shift) * ln_2;

@@ -14,6 +14,17 @@
 //   X_norms, Y_norms   (rows,)                   float
 //   X_weights          (rows,)                   float    log2 w apart from the norms, or null: in the norms
 //   spread             (1,)                      float    becomes max(spread, |z|^2); or null
+//   sums               (rows (DEPTH + 1),)       float    becomes zero: what a symmetric pass over the data adds to; or null
+//
+// With MOVED the data are first moved by `step` times the mean shift that a symmetric pass over them has found, their
+// operands standing where the new ones are to go:
+//
+//   S, T               (rows,), (rows, DEPTH)    float    sums of that pass, see pairs_f16_symmetric.cuh
+//   score_spread       (1,)                      float    its largest |z|^2, or null; beyond `limit` the pass did nothing, and
+//   exact_total        (n,)                      double   sums by differences take its place; null where it is within
+//   exact_moments      (n, d)                    double   likewise, about the point and in the units of the data
+//   unit                                         double   of its z, in the units of the data
+//   X_moved, Y_wide    (n, d), (m, d)            double   the data moved, and the queries beside them in the same dtype
 //
 // Exponents z_i . z_j + norm_i + norm_j cancel, and the rounding of the norms is what they are left with. So, with
 // two terms and where a column is free (d < DEPTH), norms are multiples of 2^-14, of which two add up exactly as far
@@ -27,7 +38,7 @@
 // One thread a row. Grid: x over blocks of 128 rows, y = 0 the data, y = 1 the queries. Nothing is shared, and no
 // barrier passed.
 //
-// Macros: STORAGE; DEPTH, a multiple of 16 and at least d.
+// Macros: STORAGE; DEPTH, a multiple of 16 and at least d; MOVED 0 or 1.
 #include "ptx.cuh"
 
 constexpr int threads = 128;
@@ -45,14 +56,35 @@ constexpr double grid = 16384;
 // Where dimension k lies in its row.
 __device__ inline int position_of(int k) { return k / 16 * 16 + k % 4 / 2 * 8 + k % 16 / 4 * 2 + k % 2; }
 
+#if MOVED
+// What the sums of a symmetric pass are multiplied by, see pairs_f16_symmetric.cuh.
+constexpr double shift = 1.0 / 8192;
+
+// The float16 number at a place of a row.
+__device__ inline double value_at(const uint4* row, int place) {
+    const uint4 piece = row[place / 8];
+    const unsigned words[] = {piece.x, piece.y, piece.z, piece.w};
+    float value[2];
+    unpack_f16(words[place % 8 / 2], value[0], value[1]);
+    return value[place % 2];
+}
+#endif
+
 __device__ inline unsigned larger_bits(unsigned a, unsigned b) { return a > b ? a : b; }
 
 extern "C" __global__ void __launch_bounds__(threads)
 prepare_f16(const STORAGE* __restrict__ X, const STORAGE* __restrict__ Y, const double* __restrict__ centre,
             const double* __restrict__ log_weights, uint4* __restrict__ X_hi, uint4* __restrict__ X_lo,
             float* __restrict__ X_norms, float* __restrict__ X_weights, uint4* __restrict__ Y_hi,
-            uint4* __restrict__ Y_lo, float* __restrict__ Y_norms, float* __restrict__ spread, long long n, long long m,
-            int d, double scale) {
+            uint4* __restrict__ Y_lo, float* __restrict__ Y_norms, float* __restrict__ spread,
+#if MOVED
+            const float* __restrict__ S, const float* __restrict__ T, const float* __restrict__ score_spread,
+            const double* __restrict__ exact_total, const double* __restrict__ exact_moments,
+            double* __restrict__ X_moved, double* __restrict__ Y_wide, double unit, double step, float limit,
+#else
+            float* __restrict__ sums,
+#endif
+            long long n, long long m, int d, double scale) {
     const bool of_data = blockIdx.y == 0;
     const STORAGE* const points = of_data ? X : Y;
     const long long rows = of_data ? n : m;
@@ -64,6 +96,34 @@ prepare_f16(const STORAGE* __restrict__ X, const STORAGE* __restrict__ Y, const 
     uint4* const lo_of_row = (of_data ? X_lo : Y_lo) + row * (DEPTH / 8);
     const bool split = of_data ? X_lo != nullptr : Y_lo != nullptr;
 
+#if MOVED
+    const bool by_engine = !score_spread || *score_spread <= limit;
+    const double others = by_engine && exists && of_data ? S[row] * shift : 0.0;  // beside the point's own 1
+    // Where dimension k of this row goes.
+    const auto coordinate = [&](int k) {
+        const double given = points[row * d + k];
+        if (!of_data) return Y_wide[row * d + k] = given;
+        double mean_shift;
+        if (by_engine) {
+            const int place = position_of(k);
+            const double z = value_at(hi_of_row, place) + (split ? value_at(lo_of_row, place) : 0.0);
+            mean_shift = (T[row * DEPTH + k] * shift - others * z) / (1 + others) * unit;
+        } else {
+            mean_shift = exact_moments[row * d + k] / exact_total[row];
+        }
+        return X_moved[row * d + k] = given + step * mean_shift;
+    };
+#else
+    const auto coordinate = [&](int k) { return double(points[row * d + k]); };
+    if (sums && of_data) {
+        const long long padded = (n + threads - 1) / threads * threads;
+        sums[row] = 0;
+        float4* const of_row = reinterpret_cast<float4*>(sums + padded + row * DEPTH);
+#pragma unroll
+        for (int piece = 0; piece < DEPTH / 4; piece++) of_row[piece] = make_float4(0, 0, 0, 0);
+    }
+#endif
+
     double square = 0, square_of_rounded = 0;
 #pragma unroll 1
     for (int group = 0; group < DEPTH / 16; group++) {
@@ -74,9 +134,8 @@ prepare_f16(const STORAGE* __restrict__ X, const STORAGE* __restrict__ Y, const 
             double z[2];
 #pragma unroll
             for (int e = 0; e < 2; e++) {
-                z[e] = exists && dimension + e < d
-                           ? (double(points[row * d + dimension + e]) - centre[dimension + e]) * scale
-                           : 0.0;
+                const int k = dimension + e;
+                z[e] = exists && k < d ? (coordinate(k) - centre[k]) * scale : 0.0;
             }
             float of_hi[2], of_lo[2] = {0, 0};
             hi[pair] = pack_f16(float(z[0]), float(z[1]));

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from cukde.cpu import density
 
-__all__ = ["all_finite", "asarray", "asnumpy", "density", "device_of", "mean", "squared_radius", "to_floats", "xp"]
+__all__ = ["asarray", "asnumpy", "density", "device_of", "look", "mean", "xp"]
 
 xp = np
 
@@ -32,18 +32,25 @@ def device_of(a: Any) -> contextlib.AbstractContextManager[Any]:
     return contextlib.nullcontext()
 
 
-def all_finite(a: np.ndarray) -> np.bool:
-    """Whether no entry is NaN or infinite."""
-    return np.isfinite(a).all()
-
-
 def mean(A: np.ndarray) -> np.ndarray:
     """Mean of the rows, float64."""
     out: np.ndarray = A.mean(axis=0, dtype=np.float64)
     return out
 
 
-def squared_radius(A: np.ndarray, centre: np.ndarray) -> float:
+def look(
+    X: np.ndarray, Y: np.ndarray | None, centre: np.ndarray | None, others: Sequence[np.ndarray] = ()
+) -> tuple[float, list[bool]]:
+    """Largest squared distance of the points to ``centre``, and of each array whether all entries are finite.
+
+    Without a centre the distance is 0. The flags are those of X, of Y where there is one, and of the others.
+    """
+    points = [X] if Y is None else [X, Y]
+    radius = 0.0 if centre is None else max(_squared_radius(A, centre) for A in points)
+    return radius, [bool(np.isfinite(a).all()) for a in (*points, *others)]
+
+
+def _squared_radius(A: np.ndarray, centre: np.ndarray) -> float:
     """Largest squared distance of a row to ``centre``; 0 where there are no rows."""
     largest = 0.0
     with np.errstate(over="ignore", invalid="ignore"):
@@ -51,8 +58,3 @@ def squared_radius(A: np.ndarray, centre: np.ndarray) -> float:
             if len(rows):
                 largest = np.maximum(largest, np.square(rows - centre).sum(axis=1).max())
     return float(largest)
-
-
-def to_floats(figures: Iterable[Any]) -> list[float]:
-    """Return scalars of the backend as Python floats."""
-    return [float(figure) for figure in figures]

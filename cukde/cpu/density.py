@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from cukde._partial import Output, PartialSums, merge
+from cukde._partial import Output, PartialSums, merge, to_density
 from cukde.cpu import _threads, _tiles
 
 _LOG2_E = math.log2(math.e)
@@ -145,6 +145,7 @@ def partial_sums(
     output: Output,
     *,
     values: np.ndarray | None = None,
+    ratio: bool = False,
     log_weights: np.ndarray | None = None,
     precision: str,
     centre: np.ndarray | None = None,
@@ -155,7 +156,7 @@ def partial_sums(
 
     See :class:`cukde._partial.PartialSums` for the outputs. ``centre`` and ``spread`` (the largest squared
     distance to it, in bandwidths) are computed where they are None. Every run of the same call on the same
-    machine gives the same bits, with ``deterministic`` or without.
+    machine gives the same bits, with ``deterministic`` or without. ``ratio`` changes nothing here.
     """
     if centre is None:
         centre = X.mean(axis=0, dtype=np.float64)
@@ -172,6 +173,39 @@ def partial_sums(
             return _nothing(len(Y), X.shape[1] if values is None else values.shape[1], output)
     pairs = _pairs(X, Y, h, centre, log2_weights, precision, spread)
     return _Sums(pairs, output, values, log2_weights, X.shape).run()
+
+
+def density(
+    X: np.ndarray,
+    Y: np.ndarray | None,
+    h: float,
+    *,
+    log_constant: float,
+    log: bool,
+    dtype: np.dtype,
+    points: None = None,
+    **options: Any,
+) -> np.ndarray:
+    """Return ``exp(log_constant)`` times the sums of the kernel, shape (m,), or the logarithm of that.
+
+    ``options`` are those of :func:`partial_sums`.
+    """
+    sums = partial_sums(X, Y, h, "sum", **options)
+    out: np.ndarray = to_density(sums, log_constant, log, dtype, np)
+    return out
+
+
+def debias(
+    X: np.ndarray, Y: np.ndarray, h: float, score_h: float, *, spread: float | None = None, **options: Any
+) -> tuple[np.ndarray, np.ndarray, None]:
+    """Data moved by half of (h / score_h)^2 of their mean shift, (n, d), and the queries, both in float64.
+
+    ``options`` are those of :func:`partial_sums`. The third result is for backends that prepare the next pass.
+    """
+    step = 0.5 * (h / score_h) ** 2
+    own_spread = None if spread is None else 2 * step * spread
+    sums = partial_sums(X, None, score_h, "moments", spread=own_spread, **options)
+    return X + step * (sums.moments / sums.total[:, None]), Y.astype(np.float64, copy=False), None
 
 
 def _nothing(m: int, k: int, output: Output) -> PartialSums:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
 from typing import Any
 
 import cupy as cp
 import numpy as np
 
 from cukde.gpu import density
-from cukde.gpu._reductions import all_finite, mean, squared_radius
+from cukde.gpu._survey import look, mean
 
-__all__ = ["all_finite", "asarray", "asnumpy", "density", "device_of", "mean", "squared_radius", "to_floats", "xp"]
+__all__ = ["asarray", "asnumpy", "density", "device_of", "look", "mean", "xp"]
 
 xp = cp
 
@@ -43,14 +42,6 @@ def device_of(a: Any) -> contextlib.AbstractContextManager[Any]:
     # cuDF makes its columns one array on request, and always on the current device.
     out = None if hasattr(a, "to_cupy") else _view(a)
     return contextlib.nullcontext() if out is None else out.device
-
-
-def to_floats(figures: Sequence[Any]) -> list[float]:
-    """Return scalars of the device as Python floats, by one copy to the host."""
-    out = cp.empty(len(figures))
-    for i, figure in enumerate(figures):
-        out[i] = figure
-    return [float(figure) for figure in out.get()]
 
 
 def _view(a: Any) -> Any | None:

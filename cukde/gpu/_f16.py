@@ -13,7 +13,7 @@ from cukde import _compile
 from cukde._partial import Output, PartialSums
 from cukde.gpu import _device, _difference, _grid, _operands, _results
 from cukde.gpu._operands import LOG2_E, Operand, or_null
-from cukde.gpu._specialisation import OPERATION, Specialisation, at_least
+from cukde.gpu._specialisation import C_TYPE, OPERATION, Specialisation, at_least
 
 # Largest squared distance to the centre, in bandwidths, up to which exponents may come from products of two terms a
 # point. The tensor cores truncate each product to about 2^-25 of the largest; what that leaves of the density, worst
@@ -148,10 +148,47 @@ def task(output: Output, products: int, depth: int, k: int, weighted: bool, soft
     )
 
 
-def finish_defines(posed: Task) -> _compile.Defines:
-    """Macros of the kernel that merges the splits of a task."""
+@functools.cache
+def finish_defines(posed: Task, density: np.dtype | None = None) -> _compile.Defines:
+    """Macros of the kernel that merges the splits of a task, perhaps to a density of a dtype."""
     columns = {"moments": posed.depth, "values": posed.columns}.get(posed.output, 0)
-    return (("OUTPUT", posed.output.upper()), ("COLUMNS", str(columns)))
+    defines = (("OUTPUT", posed.output.upper()), ("COLUMNS", str(columns)))
+    return defines if density is None else (*defines, ("DENSITY", C_TYPE[density]))
+
+
+class Points(NamedTuple):
+    """Operands of data and queries, and where the device keeps the spread if the host does not know it."""
+
+    data: Operand
+    queries: Operand
+    spread: Any | None  # (1,) float32
+
+
+class Density(NamedTuple):
+    """What becomes of a sum: exp(log_constant + reference) total, or its logarithm."""
+
+    out: Any  # (m,) float32 or float64
+    log_constant: float
+    log: bool
+
+
+def prepare(
+    X: Any,
+    Y: Any | None,
+    h: float,
+    log_weights: Any,
+    *,
+    form: Form,
+    centre: Any,
+    spread_known: bool,
+    weights_apart: bool = False,
+) -> Points:
+    """Make the operands of a pass."""
+    spread = None if spread_known else cp.zeros(1, np.float32)
+    data, queries = _operands.prepare(
+        X, Y, centre, h, split=form.split, log_weights=log_weights, weights_apart=weights_apart, spread=spread
+    )
+    return Points(data, queries, spread)
 
 
 def run(
@@ -165,6 +202,8 @@ def run(
     form: Form,
     centre: Any,
     spread_known: bool,
+    points: Points | None = None,
+    density: Density | None = None,
 ) -> PartialSums:
     """Sum over all pairs.
 
@@ -177,6 +216,10 @@ def run(
     spread_known : bool
         The spread is within the limit. Otherwise it is found on the device, and where it is beyond, the
         difference kernel does the work.
+    points : Points, optional
+        The operands, where they have been made.
+    density : Density, optional
+        With output "sum": write the density there; then the sums that are returned are not complete.
 
     Notes
     -----
@@ -187,19 +230,19 @@ def run(
     m = n if Y is None else Y.shape[0]
     V = None if values is None else _results.contiguous(values, np.dtype(np.float32))
     k = d if output == "moments" else 0 if V is None else V.shape[1]
-    depth = _operands.depth_of(d)
-    posed = task(output, form.products, depth, k, log_weights is not None, SOFT_EXP)
-    spread = None if spread_known else cp.zeros(1, np.float32)
-    data, queries = _operands.prepare(
-        X,
-        Y,
-        centre,
-        h,
-        split=form.split,
-        log_weights=log_weights,
-        weights_apart=posed.weights_apart,
-        spread=spread,
-    )
+    posed = task(output, form.products, _operands.depth_of(d), k, log_weights is not None, SOFT_EXP)
+    if points is None:
+        points = prepare(
+            X,
+            Y,
+            h,
+            log_weights,
+            form=form,
+            centre=centre,
+            spread_known=spread_known,
+            weights_apart=posed.weights_apart,
+        )
+    data, queries, spread = points
     limit = form.length_limit
     passed = launch(posed, data, queries, V, n, m, spread, limit)
 
@@ -209,7 +252,7 @@ def run(
     if guard.spread is not None or guard.fast_total is not None:
         stand_in = _difference.specialise(output, "float32", X.dtype, d, k)
         exact = _difference.launch(stand_in, X, Y, h, output, values, log_weights, out=out, guard=guard)
-    _finish(posed, passed, queries, spread, limit, exact, out, d, h)
+    _finish(posed, passed, queries, spread, limit, exact, out, density, d, h)
     return out
 
 
@@ -255,10 +298,10 @@ def launch(
             or_null(passed.references),
             passed.total,
             or_null(passed.moments),
-            np.int64(n),
-            np.int64(m),
+            n,
+            m,
             np.int32(0 if V is None else V.shape[1]),
-            np.int64(plan.split_rows),
+            plan.split_rows,
             np.float32(limit),
         ),
     )
@@ -273,11 +316,14 @@ def _finish(
     limit: float,
     exact: _results.Splits | None,
     out: PartialSums,
+    density: Density | None,
     d: int,
     h: float,
 ) -> None:
     m = out.total.shape[0]
-    _compile.kernel("finish", "finish_f16", finish_defines(posed))(
+    wanted = () if density is None else (density.out, density.log_constant, np.int32(density.log))
+    defines = finish_defines(posed, None if density is None else density.out.dtype)
+    _compile.kernel("finish", "finish_f16", defines)(
         _results.finish_grid(m),
         (_results.FINISH_THREADS,),
         (
@@ -291,7 +337,8 @@ def _finish(
             out.reference,
             out.total,
             or_null(out.moments),
-            np.int64(m),
+            *wanted,
+            m,
             np.int32(d),
             np.int32(0 if out.moments is None else out.moments.shape[1]),
             np.int32(passed.total.shape[0]),

@@ -13,7 +13,7 @@ import numpy as np
 from cukde import _compile
 from cukde._partial import PartialSums
 from cukde.gpu import _device
-from cukde.gpu._operands import Operand, or_null, scale_of
+from cukde.gpu._operands import BLOCK_ROWS, Operand, depth_of, or_null, scale_of
 
 _STEM = "score_symmetric"
 _THREADS = 128
@@ -88,6 +88,12 @@ def _defines(name: str, depth: int, terms: int) -> _compile.Defines:
     return (("KERNEL", name), ("DEPTH", str(depth)), ("TERMS", str(terms)))
 
 
+def empty_sums(n: int, d: int) -> Any:
+    """Memory for the sums of ``n`` points of ``d`` dimensions, for the launch that prepares the operand to zero."""
+    rows = -(-n // BLOCK_ROWS) * BLOCK_ROWS
+    return cp.empty(rows * (depth_of(d) + 1), np.float32)
+
+
 def launch(
     operand: Operand,
     *,
@@ -95,6 +101,7 @@ def launch(
     spread: Any | None = None,
     limit: float = math.inf,
     chunk: int | None = None,
+    sums: Any | None = None,
 ) -> tuple[Any, Any]:
     """Sum over all pairs of different rows of an operand without weights, each pair's exponential taken once.
 
@@ -113,6 +120,8 @@ def launch(
         See ``spread``.
     chunk : int, optional
         Columns of a block, a multiple of 64; by default :func:`split` chooses.
+    sums : array, shape (rows * (depth + 1),), optional
+        Float32, zero: memory for the results.
 
     Returns
     -------
@@ -126,7 +135,8 @@ def launch(
     Sums are added up by atomic operations: two runs differ in their last bits.
     """
     rows, depth = operand.hi.shape
-    sums = cp.zeros(rows * (depth + 1), np.float32)
+    if sums is None:
+        sums = cp.zeros(rows * (depth + 1), np.float32)
     S, T = sums[:rows], sums[rows:].reshape(rows, depth)
     cut = split(rows, depth, _device.multiprocessors(), chunk)
     name, defines = _pass(depth, _terms(operand), exact_sums)

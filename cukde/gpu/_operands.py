@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import cupy as cp
 import numpy as np
 
 from cukde import _compile
+from cukde._partial import PartialSums
 
 LOG2_E = math.log2(math.e)
 
@@ -49,6 +51,7 @@ def prepare(
     log_weights: Any | None = None,
     weights_apart: bool = False,
     spread: Any | None = None,
+    sums: Any | None = None,
 ) -> tuple[Operand, Operand]:
     """Operands of the data and of the queries, by one launch.
 
@@ -66,6 +69,8 @@ def prepare(
         Leave the weights out of the data's norms.
     spread : array, shape (1,), optional
         Float32; raised to the largest |z|^2, so it is zero before.
+    sums : array, shape (padded rows * (depth + 1),), optional
+        Float32, set to zero: where a symmetric pass over the data is going to add.
     """
     # The norms of queries have no weights in them.
     depth = depth_of(X.shape[1])
@@ -73,10 +78,8 @@ def prepare(
     queries = None if alike else X if Y is None else Y
     data = _empty(X, depth, split, weights=weights_apart and log_weights is not None)
     of_queries = data if queries is None else _empty(queries, depth, split, weights=False)
-    storage = "float" if X.dtype == np.float32 else "double"
-    defines = (("STORAGE", storage), ("DEPTH", str(depth)))
     blocks = max(len(data.norms), len(of_queries.norms)) // BLOCK_ROWS
-    _compile.kernel("prepare", "prepare_f16", defines)(
+    _compile.kernel(*_kernel(X.dtype, depth, moved=False))(
         (blocks, 1 if queries is None else 2),
         (BLOCK_ROWS,),
         (
@@ -87,13 +90,92 @@ def prepare(
             *map(or_null, (data.hi, data.lo, data.norms, data.weights)),
             *(NULL if queries is None else or_null(a) for a in of_queries[:3]),
             or_null(spread),
-            np.int64(X.shape[0]),
-            np.int64(0 if queries is None else queries.shape[0]),
+            or_null(sums),
+            X.shape[0],
+            0 if queries is None else queries.shape[0],
             np.int32(X.shape[1]),
             scale_of(h),
         ),
     )
     return data, of_queries
+
+
+class Shift(NamedTuple):
+    """The mean shift of data at their own points, which :func:`prepare_moved` moves them along."""
+
+    S: Any  # sums of the symmetric pass
+    T: Any
+    h: float  # of that pass
+    spread: Any | None = None  # (1,) float32; None: within the limit
+    limit: float = math.inf
+    exact: PartialSums | None = None  # what takes the pass's place beyond it
+
+
+def prepare_moved(
+    operand: Operand, X: Any, Y: Any, centre: Any, h: float, shift: Shift, *, spread: Any | None = None
+) -> tuple[Any, Any, Operand]:
+    """Move the data by half of (h / shift.h)^2 of their mean shift, and prepare them and the queries, by one launch.
+
+    Parameters
+    ----------
+    operand : Operand
+        Of the data as they were, for ``shift.h``; that of the moved data takes its place.
+    X, Y, centre, h, spread
+        As for :func:`prepare`; the data as they were.
+
+    Returns
+    -------
+    moved, queries : array, shape (n, d) and (m, d)
+        Float64.
+    of_queries : Operand
+    """
+    n, d = X.shape
+    m = Y.shape[0]
+    depth = operand.hi.shape[1]
+    of_queries = _empty(Y, depth, operand.lo is not None, weights=False)
+    moved, queries = cp.empty((n, d)), cp.empty((m, d))
+    exact_total, exact_moments = (None, None) if shift.exact is None else shift.exact[1:]
+    _compile.kernel(*_kernel(X.dtype, depth, moved=True))(
+        (max(len(operand.norms), len(of_queries.norms)) // BLOCK_ROWS, 2),
+        (BLOCK_ROWS,),
+        (
+            X,
+            Y,
+            centre,
+            NULL,
+            *map(or_null, operand),
+            *map(or_null, of_queries[:3]),
+            or_null(spread),
+            shift.S,
+            shift.T,
+            or_null(shift.spread),
+            or_null(exact_total),
+            or_null(exact_moments),
+            moved,
+            queries,
+            1 / scale_of(shift.h),
+            0.5 * (h / shift.h) ** 2,
+            np.float32(shift.limit),
+            n,
+            m,
+            np.int32(d),
+            scale_of(h),
+        ),
+    )
+    return moved, queries, of_queries
+
+
+def specialisations() -> Iterator[tuple[str, str, _compile.Defines]]:
+    """Stem, name and macros of every kernel of this module."""
+    for depth in range(16, MOST_DIMENSIONS + 1, 16):
+        for storage in (np.float32, np.float64):
+            for moved in (False, True):
+                yield _kernel(np.dtype(storage), depth, moved=moved)
+
+
+def _kernel(dtype: np.dtype, depth: int, *, moved: bool) -> tuple[str, str, _compile.Defines]:
+    storage = "float" if dtype == np.float32 else "double"
+    return "prepare", "prepare_f16", (("STORAGE", storage), ("DEPTH", str(depth)), ("MOVED", str(int(moved))))
 
 
 def or_null(a: Any | None) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 
 from cukde import _compile
 from cukde._partial import Output
-from cukde.gpu import _difference, _f16, _f16_symmetric, _operands, _tf32
+from cukde.gpu import _difference, _f16, _f16_symmetric, _operands, _survey, _tf32
 from cukde.gpu._specialisation import OPERATION
 
 Engine = Literal["difference", "tf32", "f16", "f16_symmetric"]
@@ -61,7 +61,17 @@ def engine(
 
 def kernels() -> Iterator[tuple[str, str, _compile.Defines]]:
     """Stem, name and macros of every kernel of the density family, once."""
-    return iter(dict.fromkeys(itertools.chain(_double_results(), _of_f16(), _f16_symmetric.specialisations())))
+    return iter(
+        dict.fromkeys(
+            itertools.chain(
+                _survey.specialisations(),
+                _operands.specialisations(),
+                _double_results(),
+                _of_f16(),
+                _f16_symmetric.specialisations(),
+            )
+        )
+    )
 
 
 def _double_results() -> Iterator[tuple[str, str, _compile.Defines]]:
@@ -81,8 +91,6 @@ def _double_results() -> Iterator[tuple[str, str, _compile.Defines]]:
 
 def _of_f16() -> Iterator[tuple[str, str, _compile.Defines]]:
     for depth in range(16, _operands.MOST_DIMENSIONS + 1, 16):
-        for storage in ("float", "double"):
-            yield "prepare", "prepare_f16", (("STORAGE", storage), ("DEPTH", str(depth)))
         for output in OPERATION:
             for products, weighted, k in itertools.product((1, 3, 4), (True, False), (8, 32, 64)):
                 if products == 4 and depth > 16:  # only small dimensions want four
@@ -92,3 +100,6 @@ def _of_f16() -> Iterator[tuple[str, str, _compile.Defines]]:
                     chosen = _f16.specialise(posed, shape)
                     yield chosen.stem, chosen.name, chosen.defines
                 yield "finish", "finish_f16", _f16.finish_defines(posed)
+    for density in (np.float32, np.float64):
+        posed = _f16.task("sum", 1, 16, 0, False, _f16.SOFT_EXP)
+        yield "finish", "finish_f16", _f16.finish_defines(posed, np.dtype(density))

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import cupy as cp
 import numpy as np
 
-from cukde._partial import Output, PartialSums
-from cukde.gpu import _device, _difference, _f16, _f16_symmetric, _operands, _reductions, _results, _specialise, _tf32
+from cukde._partial import Output, PartialSums, to_density
+from cukde.gpu import (
+    _device,
+    _difference,
+    _f16,
+    _f16_symmetric,
+    _operands,
+    _results,
+    _specialise,
+    _survey,
+    _tf32,
+)
 
 
 def partial_sums(
@@ -18,6 +29,7 @@ def partial_sums(
     output: Output,
     *,
     values: Any = None,
+    ratio: bool = False,
     log_weights: Any = None,
     precision: str,
     centre: Any = None,
@@ -38,6 +50,8 @@ def partial_sums(
         What to sum; see :class:`cukde._partial.PartialSums`.
     values : array, shape (n, k)
         For output "values".
+    ratio : bool
+        Of output "moments" only moments / total is wanted: the total alone may then be off by 2.4e-4.
     log_weights : array, shape (n,), optional
         Float64; -1e30 stands for the logarithm of zero.
     precision : {"float32", "tf32", "ieee", "float64"}
@@ -58,68 +72,219 @@ def partial_sums(
     Memory beside the result: float16 operands of the size of X and Y, and what the splits of the data leave,
     at most 64 MB where there is more than one.
     """
-    d = X.shape[1]
-    m = X.shape[0] if Y is None else Y.shape[0]
-    k = {"moments": d, "values": 0 if values is None else values.shape[1]}.get(output, 0)
-    if m == 0:
-        return _results.empty(0, k)
+    return _pose(X, Y, h, log_weights, precision, centre, spread, deterministic).sums(output, values, ratio=ratio)
+
+
+def density(
+    X: Any,
+    Y: Any | None,
+    h: float,
+    *,
+    log_constant: float,
+    log: bool,
+    dtype: np.dtype,
+    log_weights: Any = None,
+    precision: str,
+    centre: Any = None,
+    spread: float | None = None,
+    deterministic: bool = False,
+    points: Any = None,
+) -> Any:
+    """Return ``exp(log_constant)`` times the sums of the kernel, shape (m,), or the logarithm of that.
+
+    ``points`` is what :func:`debias` returned beside these data. All else is as for :func:`partial_sums`.
+    """
+    posed = _pose(X, Y, h, log_weights, precision, centre, spread, deterministic)
+    if posed.m and posed.engine("sum", 0) == "f16":
+        out = cp.empty(posed.m, dtype)
+        posed.in_f16("sum", None, points, _f16.Density(out, log_constant, log))
+        return out
+    return to_density(posed.sums("sum", None), log_constant, log, dtype, cp)
+
+
+def debias(
+    X: Any,
+    Y: Any,
+    h: float,
+    score_h: float,
+    *,
+    log_weights: Any = None,
+    precision: str,
+    centre: Any = None,
+    spread: float | None = None,
+    deterministic: bool = False,
+) -> tuple[Any, Any, Any]:
+    """Data moved by half of (h / score_h)^2 of their mean shift, ready for :func:`density` at the queries ``Y``.
+
+    Returns
+    -------
+    moved, queries : array, shape (n, d) and (m, d)
+        Float64.
+    points : object
+        What the pass over them can start from, or None.
+    """
+    own_spread = None if spread is None else spread * (h / score_h) ** 2
+    estimate = _pose(X, None, score_h, log_weights, precision, centre, own_spread, deterministic)
+    posed = _pose(X, Y, h, log_weights, precision, estimate.centre, spread, deterministic)
+    if posed.m and posed.engine("sum", 0) == "f16" and estimate.engine("moments", X.shape[1]) == "f16_symmetric":
+        return _moved_operands(posed, estimate)
+    sums = estimate.sums("moments", None, ratio=True)
+    step = 0.5 * (h / score_h) ** 2
+    return X + step * (sums.moments / sums.total[:, None]), Y.astype(np.float64, copy=False), None
+
+
+@dataclass(frozen=True)
+class _Posed:
+    """The arguments of a pass, but for what it sums."""
+
+    X: Any
+    Y: Any | None
+    h: float
+    log_weights: Any | None
+    precision: str
+    centre: Any
+    spread: float | None
+    deterministic: bool
+
+    @property
+    def m(self) -> int:
+        """Number of queries."""
+        return int((self.X if self.Y is None else self.Y).shape[0])
+
+    def engine(self, output: Output, k: int) -> _specialise.Engine:
+        """Which engine takes the pass; ``k`` columns of moments or values."""
+        n, d = self.X.shape
+        return _specialise.engine(
+            output,
+            self.precision,
+            n,
+            d,
+            k,
+            spread=self.spread,
+            capability=_device.capability(),
+            symmetric=self.Y is None and self.log_weights is None and not self.deterministic,
+        )
+
+    @property
+    def form(self) -> _f16.Form:
+        """How the float16 engines make exponents."""
+        form = _f16.form(self.precision, self.X.shape[1], self.spread)
+        assert form is not None  # or the engine would be another
+        return form
+
+    def sums(self, output: Output, values: Any | None, *, ratio: bool = False) -> PartialSums:
+        """Run the pass."""
+        d = self.X.shape[1]
+        k = {"moments": d, "values": 0 if values is None else values.shape[1]}.get(output, 0)
+        if self.m == 0:
+            return _results.empty(0, k)
+        engine = self.engine(output, k)
+        if engine == "f16":
+            return self.in_f16(output, values, None, None)
+        if engine == "f16_symmetric":
+            return _SymmetricScore.launch(self, exact_sums=not ratio).finish()
+        if engine == "tf32":
+            chosen = _tf32.specialise(output, d, k)
+            return _tf32.run(chosen, self.X, self.Y, self.h, output, values, self.log_weights, self.centre)
+        chosen = _difference.specialise(output, self.precision, self.X.dtype, d, k)
+        out = _results.empty(self.m, k)
+        splits = _difference.launch(chosen, self.X, self.Y, self.h, output, values, self.log_weights, out=out)
+        return _results.merge(splits, out)
+
+    def in_f16(self, output: Output, values: Any | None, points: Any, density: _f16.Density | None) -> PartialSums:
+        """Run the pass by the ordered float16 engine."""
+        return _f16.run(
+            self.X,
+            self.Y,
+            self.h,
+            output,
+            values,
+            self.log_weights,
+            form=self.form,
+            centre=self.centre,
+            spread_known=self.spread is not None,
+            points=points,
+            density=density,
+        )
+
+
+def _pose(
+    X: Any,
+    Y: Any | None,
+    h: float,
+    log_weights: Any,
+    precision: str,
+    centre: Any,
+    spread: float | None,
+    deterministic: bool,
+) -> _Posed:
     if Y is not None and X.dtype != Y.dtype:
         storage = np.promote_types(X.dtype, Y.dtype)
         X, Y = X.astype(storage, copy=False), Y.astype(storage, copy=False)
-    engine = _specialise.engine(
-        output,
-        precision,
-        X.shape[0],
-        d,
-        k,
-        spread=spread,
-        capability=_device.capability(),
-        symmetric=Y is None and log_weights is None and not deterministic,
-    )
-    if engine == "difference":
-        return _by_differences(X, Y, h, output, values, log_weights, precision)
     if centre is None:
-        centre = _reductions.mean(X)
-    if engine == "tf32":
-        chosen = _tf32.specialise(output, d, k)
-        return _tf32.run(chosen, X, Y, h, output, values, log_weights, centre)
-    form = _f16.form(precision, d, spread)
-    assert form is not None  # or the engine would be another
-    if engine == "f16_symmetric":
-        return _symmetric_score(X, h, form, centre, spread_known=spread is not None)
-    return _f16.run(
-        X,
-        Y,
-        h,
-        output,
-        values,
-        log_weights,
-        form=form,
-        centre=centre,
-        spread_known=spread is not None,
+        centre = _survey.mean(X)
+    return _Posed(X, Y, h, log_weights, precision, centre, spread, deterministic)
+
+
+@dataclass(frozen=True)
+class _SymmetricScore:
+    """Mean shift of the data at their own points, each exponential taken once; not yet finished."""
+
+    posed: _Posed
+    operand: _operands.Operand
+    S: Any
+    T: Any
+    spread: Any | None  # (1,) float32, where the host does not know it
+    exact: PartialSums | None  # what differences leave where the spread is beyond the limit
+
+    @classmethod
+    def launch(cls, posed: _Posed, *, exact_sums: bool, spread: Any | None = None) -> _SymmetricScore:
+        """Launch the pass; ``spread`` is zeroed memory for what the device may have to find out."""
+        X, h = posed.X, posed.h
+        form = posed.form
+        if posed.spread is not None:
+            spread = None
+        elif spread is None:
+            spread = cp.zeros(1, np.float32)
+        sums = _f16_symmetric.empty_sums(*X.shape)
+        operand, _ = _operands.prepare(X, None, posed.centre, h, split=form.split, spread=spread, sums=sums)
+        limit = form.length_limit
+        S, T = _f16_symmetric.launch(operand, exact_sums=exact_sums, spread=spread, limit=limit, sums=sums)
+        exact = None
+        if spread is not None:
+            exact = _results.empty(*X.shape)
+            stand_in = _difference.specialise("moments", "float32", X.dtype, X.shape[1], X.shape[1])
+            guard = _difference.Guard(spread, limit, None, _f16.LEAST)
+            _difference.launch(stand_in, X, None, h, "moments", None, None, out=exact, guard=guard, one_split=True)
+        return cls(posed, operand, S, T, spread, exact)
+
+    def finish(self) -> PartialSums:
+        """Return the sums."""
+        n, d = self.posed.X.shape
+        return _f16_symmetric.finish(
+            self.operand,
+            self.S,
+            self.T,
+            n,
+            d,
+            self.posed.h,
+            spread=self.spread,
+            limit=self.posed.form.length_limit,
+            out=self.exact,
+        )
+
+    @property
+    def shift(self) -> _operands.Shift:
+        """What the points are moved along."""
+        return _operands.Shift(self.S, self.T, self.posed.h, self.spread, self.posed.form.length_limit, self.exact)
+
+
+def _moved_operands(posed: _Posed, estimate: _Posed) -> tuple[Any, Any, _f16.Points]:
+    """:func:`debias` by launches that leave the operands of the next pass: prepare, pass, prepare."""
+    spreads = None if posed.spread is not None else cp.zeros(2, np.float32)
+    own_spread, spread = (None, None) if spreads is None else (spreads[:1], spreads[1:])
+    score = _SymmetricScore.launch(estimate, exact_sums=False, spread=own_spread)
+    moved, queries, of_queries = _operands.prepare_moved(
+        score.operand, posed.X, posed.Y, posed.centre, posed.h, score.shift, spread=spread
     )
-
-
-def _by_differences(
-    X: Any, Y: Any, h: float, output: Output, values: Any, log_weights: Any, precision: str
-) -> PartialSums:
-    k = X.shape[1] if output == "moments" else 0 if values is None else values.shape[1]
-    chosen = _difference.specialise(output, precision, X.dtype, X.shape[1], k)
-    out = _results.empty((X if Y is None else Y).shape[0], k)
-    splits = _difference.launch(chosen, X, Y, h, output, values, log_weights, out=out)
-    return _results.merge(splits, out)
-
-
-def _symmetric_score(X: Any, h: float, form: _f16.Form, centre: Any, *, spread_known: bool) -> PartialSums:
-    """Moments of the data at their own points, each exponential taken once."""
-    n, d = X.shape
-    spread = None if spread_known else cp.zeros(1, np.float32)
-    operand, _ = _operands.prepare(X, None, centre, h, split=form.split, spread=spread)
-    limit = form.length_limit
-    S, T = _f16_symmetric.launch(operand, spread=spread, limit=limit)
-    out = _results.empty(n, d)
-    if spread is not None:
-        stand_in = _difference.specialise("moments", "float32", X.dtype, d, d)
-        guard = _difference.Guard(spread, limit, None, _f16.LEAST)
-        _difference.launch(stand_in, X, None, h, "moments", None, None, out=out, guard=guard, one_split=True)
-    return _f16_symmetric.finish(operand, S, T, n, d, h, spread=spread, limit=limit, out=out)
+    return moved, queries, _f16.Points(score.operand, of_queries, spread)

@@ -99,6 +99,12 @@ inline float __uint_as_float(unsigned bits) {
     return value;
 }
 
+inline long long __double_as_longlong(double value) {
+    long long bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
 // CuPy compiles with -ftz=true: float32 functions give zero for a denormal result.
 inline float flush_denormal(float value) { return fabsf(value) < 0x1p-126f ? copysignf(0.0f, value) : value; }
 
@@ -135,6 +141,13 @@ template <class T>
 inline T atomicMax(T* address, std::type_identity_t<T> value) {
     const T before = *address;
     if (value > before) *address = value;
+    return before;
+}
+
+template <class T>
+inline T atomicOr(T* address, std::type_identity_t<T> value) {
+    const T before = *address;
+    *address = before | value;
     return before;
 }
 

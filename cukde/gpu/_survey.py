@@ -1,0 +1,92 @@
+"""What is asked of the data before a pass: launchers of ``kernels_cu/survey.cu``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import cupy as cp
+import numpy as np
+
+from cukde import _compile
+from cukde.gpu import _device
+from cukde.gpu._operands import or_null
+
+# Entries that one block adds up: so few that small data take one launch, so many that a second one is soon done.
+_ENTRIES_OF_PART = 2**16
+_PARTS_OF_MULTIPROCESSOR = 2
+
+_THREADS_OF_MEANS = 1024
+_THREADS_OF_SURVEY = 128
+
+
+def mean(A: Any) -> Any:
+    """Mean of the rows, float64, in one launch or two; the same bits on every run."""
+    n, d = A.shape
+    parts = -(-n * d // _ENTRIES_OF_PART)
+    parts = max(1, min(parts, n, _PARTS_OF_MULTIPROCESSOR * _device.multiprocessors()))
+    if parts == 1:
+        return _column_means(A, 1, 1 / n)[0]
+    return _column_means(_column_means(A, parts, 1.0), 1, 1 / n)[0]
+
+
+def _column_means(A: Any, parts: int, factor: float) -> Any:
+    n, d = A.shape
+    part_rows = -(-n // parts)
+    parts = -(-n // part_rows)
+    out = cp.empty((parts, d))
+    _compile.kernel("survey", "column_means", _defines(A))(
+        (parts,), (_THREADS_OF_MEANS,), (A, out, n, np.int32(d), part_rows, factor)
+    )
+    return out
+
+
+def look(X: Any, Y: Any | None, centre: Any | None, others: Sequence[Any] = ()) -> tuple[float, list[bool]]:
+    """Largest squared distance of the points to ``centre``, and of each array whether all entries are finite.
+
+    Parameters
+    ----------
+    X, Y : array, shape (n, d) and (m, d)
+        Points of one dtype, float32 or float64, C-contiguous.
+    centre : array, shape (d,), optional
+        Float64; without it the distance is 0.
+    others : sequence of arrays
+        More arrays to look for NaN and infinity in.
+
+    Notes
+    -----
+    Waits for the device: everything comes back to the host in one copy.
+    """
+    figures = cp.zeros(2, np.uint64)
+    _survey(X, Y, centre, figures, 0)
+    for i, other in enumerate(others):
+        _survey(_column(other), None, None, figures, 2 + i)
+    largest, flags = cp.asnumpy(figures)
+    bits = [0, *([] if Y is None else [1]), *range(2, 2 + len(others))]
+    return float(largest.view(np.float64)), [not int(flags) >> bit & 1 for bit in bits]
+
+
+def _survey(X: Any, Y: Any | None, centre: Any | None, figures: Any, bit: int) -> None:
+    n, d = X.shape
+    m = 0 if Y is None else Y.shape[0]
+    _compile.kernel("survey", "survey", _defines(X))(
+        (-(-max(n, m) // _THREADS_OF_SURVEY), 1 if Y is None else 2),
+        (_THREADS_OF_SURVEY,),
+        (X, or_null(Y), or_null(centre), figures, n, m, np.int32(d), np.int32(bit)),
+    )
+
+
+def _column(a: Any) -> Any:
+    """All entries in one column, of a dtype that the kernel reads."""
+    return cp.ascontiguousarray(a, dtype=np.float32 if a.dtype == np.float32 else np.float64).reshape(-1, 1)
+
+
+def _defines(A: Any) -> _compile.Defines:
+    return (("STORAGE", "float" if A.dtype == np.float32 else "double"),)
+
+
+def specialisations() -> Iterator[tuple[str, str, _compile.Defines]]:
+    """Stem, name and macros of every kernel of this module."""
+    for storage in ("float", "double"):
+        for name in ("column_means", "survey"):
+            yield "survey", name, (("STORAGE", storage),)

@@ -1,0 +1,75 @@
+// What is asked of the data before a pass: their mean, how far points lie from it, and whether all are finite.
+//
+// Macros: STORAGE, what X and Y hold.
+constexpr int threads_of_means = 1024;
+constexpr int threads_of_survey = 128;
+
+// Sums of the columns of each part of the rows, times a factor, in one order whatever the machine:
+//
+//   X      (n, d)      STORAGE
+//   means  (parts, d)  double   factor times the sum of the part's rows; with one part and factor 1/n, their mean
+//
+// Grid: x over parts of `part_rows` rows. A thread takes one column, and every so many-th row; what the threads of
+// a column have is added up through shared memory. Barriers: two for each 1,024 columns, all threads pass them.
+extern "C" __global__ void __launch_bounds__(threads_of_means)
+column_means(const STORAGE* __restrict__ X, double* __restrict__ means, long long n, int d, long long part_rows,
+             double factor) {
+    __shared__ double sums[threads_of_means];
+    const long long begin = blockIdx.x * part_rows, end = begin + part_rows < n ? begin + part_rows : n;
+    for (int first = 0; first < d; first += threads_of_means) {
+        const int columns = d - first < threads_of_means ? d - first : threads_of_means;
+        const int rows = threads_of_means / columns;  // at a time
+        const int column = threadIdx.x % columns, offset = threadIdx.x / columns;
+        double sum = 0;
+        if (offset < rows) {
+#pragma unroll 8
+            for (long long row = begin + offset; row < end; row += rows) sum += X[row * d + first + column];
+        }
+        sums[threadIdx.x] = sum;
+        __syncthreads();
+        if (offset == 0) {
+            for (int r = 1; r < rows; r++) sum += sums[r * columns + column];
+            means[blockIdx.x * (long long)d + first + column] = sum * factor;
+        }
+        __syncthreads();
+    }
+}
+
+// A look at all points, one thread a row, grid: x over blocks of 128 rows, y = 0 for X, y = 1 for Y:
+//
+//   X, Y      (n, d), (m, d)  STORAGE
+//   centre    (d,)            double, or null: distances are not wanted
+//   figures   (2,)            uint64, zero before
+//             [0]  becomes the bits of the largest squared distance to the centre, a double: of numbers that are
+//                  not negative the bits have the order of the numbers, with infinity and NaN on top
+//             [1]  gets bit `bit` where an entry of X is NaN or infinite, bit + 1 for Y
+//
+// No barriers.
+extern "C" __global__ void __launch_bounds__(threads_of_survey)
+survey(const STORAGE* __restrict__ X, const STORAGE* __restrict__ Y, const double* __restrict__ centre,
+       unsigned long long* __restrict__ figures, long long n, long long m, int d, int bit) {
+    const STORAGE* const points = blockIdx.y == 0 ? X : Y;
+    const long long rows = blockIdx.y == 0 ? n : m;
+    const long long row = (long long)blockIdx.x * threads_of_survey + threadIdx.x;
+    double square = 0;
+    bool finite = true;
+    if (row < rows) {
+        for (int k = 0; k < d; k++) {
+            const STORAGE entry = points[row * d + k];
+            finite &= isfinite(entry);
+            const double step = centre ? double(entry) - centre[k] : 0.0;
+            square += step * step;
+        }
+    }
+    unsigned long long largest = __double_as_longlong(square);
+#pragma unroll
+    for (int step = 16; step > 0; step /= 2) {
+        const unsigned long long other = __shfl_xor_sync(~0u, largest, step);
+        largest = largest > other ? largest : other;
+    }
+    const bool broken = __any_sync(~0u, !finite);
+    if (threadIdx.x % 32) return;
+    // Most warps need not add to the queue before this one address.
+    if (largest > *static_cast<volatile unsigned long long*>(&figures[0])) atomicMax(&figures[0], largest);
+    if (broken) atomicOr(&figures[1], 1ull << (bit + blockIdx.y));
+}
