@@ -10,7 +10,9 @@ import pytest
 import cukde
 from tests import host_emulation, reference
 from tests.conftest import why_no_gpu
-from tests.tolerances import DENSITY
+from tests.tolerances import DENSITY, SD_DENSITY
+
+ALLOWED = {"float32": SD_DENSITY["float32"].value, "tf32": DENSITY["gpu", "tf32"].value}
 
 SMALL = 8  # launches of a whole call on small data
 
@@ -43,7 +45,7 @@ def test_sd_kde_takes_few_launches(launched: list[str], precision: str, check_fi
     X, Y, h = _sample()
     got = cukde.sd_kde(X, Y, h, precision=precision, check_finite=check_finite)
     assert len(launched) <= SMALL, launched
-    np.testing.assert_allclose(got, reference.sd_kde(X, Y, h), rtol=DENSITY["gpu", precision].value)
+    np.testing.assert_allclose(got, reference.sd_kde(X, Y, h), rtol=ALLOWED[precision])
 
 
 @pytest.mark.parametrize("score_bandwidth", [None, 0.3])
@@ -57,7 +59,7 @@ def test_sd_kde_where_the_device_finds_the_spread(
     Y[0] += 60 if wide == "queries" else 0
     got = cukde.sd_kde(X, Y, h, score_bandwidth=score_bandwidth, log=True, check_finite=False)
     expected = reference.sd_kde(X, Y, h, score_bandwidth, log=True)
-    np.testing.assert_allclose(got, expected, rtol=2e-6, atol=DENSITY["gpu", "float32"].value)
+    np.testing.assert_allclose(got, expected, rtol=2e-6, atol=ALLOWED["float32"])
     assert "prepare_f16" in launched
 
 
@@ -89,4 +91,4 @@ def test_sd_kde_in_a_cuda_graph(precision: str) -> None:
             cp.subtract(cp.asarray(Y), np.float32(shift), out=y)
             graph.launch(stream)
             expected = reference.sd_kde(X + np.float32(shift), Y - np.float32(shift), h)
-            np.testing.assert_allclose(out.get(), expected, rtol=DENSITY["gpu", precision].value)
+            np.testing.assert_allclose(out.get(), expected, rtol=ALLOWED[precision])
