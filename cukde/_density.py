@@ -218,7 +218,7 @@ def debias(
     )
     estimate = score_problem(problem, score_bandwidth)
     with problem.device:
-        return _cast(problem.X + problem.shift(estimate), problem).reshape(problem.query_shape)
+        return _cast(problem.moved(estimate), problem).reshape(problem.query_shape)
 
 
 def sd_kde(

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,8 +17,7 @@ from cukde._whiten import Whitening
 _LOG_ZERO = -1e30
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(NamedTuple):
     """Checked arguments in the backend's arrays: data, queries, one bandwidth, weights, precision."""
 
     backend: ModuleType
@@ -89,10 +87,13 @@ class Problem:
         whitened = sums.moments / (sums.total[:, None] * self.whitening.h**2)
         return self.whitening.score(whitened, self.xp)
 
-    def shift(self, estimate: Problem) -> Any:
-        """What debiasing adds to the data, (n, d) float64: half the bandwidth's covariance times their score."""
-        s = estimate.score(estimate.sums("moments", ratio=True))
-        return 0.5 * self.whitening.smooth(s, self.xp)
+    def moved(self, estimate: Problem) -> Any:
+        """Return debiased data, (n, d) float64, moved along the score that ``estimate`` poses."""
+        sums = estimate.sums("moments", ratio=True)
+        if self.whitening.plain and estimate.whitening.plain:
+            step = 0.5 * (self.whitening.h / estimate.whitening.h) ** 2
+            return self.X + step * (sums.moments / sums.total[:, None])
+        return self.X + 0.5 * self.whitening.smooth(estimate.score(sums), self.xp)
 
     def debiased(self, estimate: Problem) -> Problem:
         """Return the same problem with debiased data, float64; ``estimate`` poses their score."""
@@ -102,13 +103,13 @@ class Problem:
                 self.X, self.X if self.Y is None else self.Y, self.whitening.h, estimate.whitening.h, **self._options
             )
         else:
-            X = self.X + self.shift(estimate)
+            X = self.moved(estimate)
             Y = (self.X if self.Y is None else self.Y).astype(X.dtype)
         spread = self.spread
         # With its own bandwidth a point moves half way to a mean of the data: the spread cannot grow.
         if spread is not None and estimate.whitening is not self.whitening:
             spread = _spread(self.backend, X, Y, self.centre, self.whitening)
-        return replace(self, X=X, Y=Y, spread=spread, points=points)
+        return self._replace(X=X, Y=Y, spread=spread, points=points)
 
     def _whitened(self) -> tuple[Any, Any | None]:
         X = self.whitening.apply(self.X, self.centre, self.xp)
@@ -174,7 +175,7 @@ def prepare(
 def score_problem(problem: Problem, score_bandwidth: Any, name: str = "score_bandwidth") -> Problem:
     """Pose the score of the data at their own points; ``score_bandwidth`` None is the problem's own."""
     if score_bandwidth is None:
-        return replace(problem, Y=None)
+        return problem._replace(Y=None)
     d = problem.X.shape[1]
     whitening = Whitening(_validate.bandwidth(_dispatch.to_host(score_bandwidth), d, name), d, name)
     spread = None
@@ -182,7 +183,7 @@ def score_problem(problem: Problem, score_bandwidth: Any, name: str = "score_ban
         with problem.device:
             spread = _spread(problem.backend, problem.X, None, problem.centre, whitening)
         _validate.spread(spread, single=problem.precision != "float64")
-    return replace(problem, Y=None, whitening=whitening, spread=spread)
+    return problem._replace(Y=None, whitening=whitening, spread=spread)
 
 
 def _checked_spread(backend: ModuleType, x: Any, y: Any, v: Any, w: Any, centre: Any, whitening: Whitening) -> float:

@@ -74,7 +74,7 @@ def test_kde_takes_few_launches(launched: list[str]) -> None:
 @pytest.mark.skipif(why_no_gpu() is not None, reason=str(why_no_gpu()))
 @pytest.mark.parametrize("precision", ["float32", "tf32"])
 def test_sd_kde_in_a_cuda_graph(precision: str) -> None:
-    """A capture fails where the call waits for the device; the graph computes from what the arrays hold when it runs."""
+    """A capture fails where the call waits for the device; the graph computes from what arrays hold when it runs."""
     import cupy as cp
 
     X, Y, h = _sample(2048, 256)

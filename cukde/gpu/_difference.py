@@ -83,7 +83,7 @@ def launch(
     scale = LOG2_E / (2 * (h * unit) ** 2)
     splits = _results.splits(n, m, chosen.columns, out, one_split=one_split)
     _compile.kernel(chosen.stem, chosen.name, chosen.defines)(
-        (*splits.blocks, splits.count),
+        (*splits.blocks, splits.parts),
         (chosen.threads,),
         (
             X,

@@ -256,8 +256,7 @@ def run(
     return out
 
 
-@dataclass(frozen=True)
-class Passed:
+class Passed(NamedTuple):
     """What the pass left for each split of the data."""
 
     references: Any | None  # (splits, m)
@@ -278,7 +277,7 @@ def launch(
 ) -> Passed:
     """Launch the pass; ``plan`` fixes the tile shape and the splits."""
     columns = {"laplace": 1, "moments": posed.depth, "values": posed.columns}.get(posed.output, 0)
-    plan = plan or _grid.plan(posed.shapes, n, m, columns, _device.multiprocessors())
+    plan = plan or _grid.plan(posed.shapes, n, m, columns + 1, _device.multiprocessors())
     shape = plan.splits, m
     has_reference = posed.output in ("moments", "values")
     passed = Passed(
@@ -342,7 +341,7 @@ def _finish(
             np.int32(d),
             np.int32(0 if out.moments is None else out.moments.shape[1]),
             np.int32(passed.total.shape[0]),
-            np.int32(1 if exact is None else exact.count),
+            np.int32(1 if exact is None else exact.parts),
             np.float32(limit),
             np.float32(LEAST),
             np.float32(_SHIFT[posed.output]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ _TILE = 64
 _MOST_TILES = 128
 
 # What a block costs beside its tiles (its rows' fragments to load, their sums to add to memory), in tiles.
-_BLOCK_OVERHEAD = 0.35
+_BLOCK_OVERHEAD = 0.7
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ def blocks_of_multiprocessor(depth: int) -> int:
     return 3 if depth <= 32 else 2
 
 
+@functools.lru_cache(maxsize=1024)
 def split(rows: int, depth: int, multiprocessors: int, chunk: int | None = None) -> Split:
     """Cut the pairs of ``rows`` padded rows; ``chunk`` fixes the columns of a block, a multiple of 64.
 
@@ -74,11 +76,13 @@ def specialisations() -> Iterator[tuple[str, str, _compile.Defines]]:
             yield _STEM, *_finish(depth, terms)
 
 
+@functools.cache
 def _pass(depth: int, terms: int, exact_sums: bool) -> tuple[str, _compile.Defines]:
     name = "score_symmetric_f16x2" if terms == 3 else "score_symmetric_f16"
     return name, (*_defines(name, depth, terms), ("SUMS", "EXACT" if exact_sums else "PRODUCT"))
 
 
+@functools.cache
 def _finish(depth: int, terms: int) -> tuple[str, _compile.Defines]:
     name = "finish_symmetric"
     return name, (*_defines(name, depth, terms), ("FINISH", "1"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -173,6 +174,7 @@ def specialisations() -> Iterator[tuple[str, str, _compile.Defines]]:
                 yield _kernel(np.dtype(storage), depth, moved=moved)
 
 
+@functools.cache
 def _kernel(dtype: np.dtype, depth: int, *, moved: bool) -> tuple[str, str, _compile.Defines]:
     storage = "float" if dtype == np.float32 else "double"
     return "prepare", "prepare_f16", (("STORAGE", storage), ("DEPTH", str(depth)), ("MOVED", str(int(moved))))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import cupy as cp
 import numpy as np
@@ -27,16 +27,15 @@ FINISH_THREADS = 128  # of a block of a kernel of finish.cu
 _FINISH_QUERIES = FINISH_THREADS // 32  # one a warp
 
 
-@dataclass(frozen=True)
-class Splits:
+class Splits(NamedTuple):
     """A row of results for each split of the data."""
 
     blocks: tuple[int, int]  # over queries and columns
-    count: int
+    parts: int
     rows: int  # of the data, a split
-    reference: Any  # (count, m); (m,) where there is one
+    reference: Any  # (parts, m); (m,) where there is one
     total: Any  # likewise
-    moments: Any | None  # (count, m, k); (m, k) where there is one
+    moments: Any | None  # (parts, m, k); (m, k) where there is one
 
 
 def empty(m: int, k: int) -> PartialSums:
@@ -47,21 +46,28 @@ def empty(m: int, k: int) -> PartialSums:
 def splits(n: int, m: int, columns: int, out: PartialSums, *, one_split: bool = False) -> Splits:
     """Split ``n`` data rows so that the device is busy; a single split writes to ``out``."""
     k = 0 if out.moments is None else out.moments.shape[1]
-    tiles = -(-n // _TILE)
-    blocks = -(-m // _TILE), -(-k // columns) if k else 1
-    wanted = 1 if one_split else _BLOCKS_PER_MULTIPROCESSOR * _device.multiprocessors() // math.prod(blocks)
-    tiles_of_split = -(-tiles // max(1, min(wanted, tiles // _TILES_PER_SPLIT)))
-    count = -(-tiles // tiles_of_split)
+    multiprocessors = 0 if one_split else _device.multiprocessors()
+    blocks, count, rows = _plan(n, m, k, columns, multiprocessors)
     where = out
     if count > 1:
         shape = count, m
         where = PartialSums(cp.empty(shape), cp.empty(shape), cp.empty((*shape, k)) if k else None)
-    return Splits(blocks, count, tiles_of_split * _TILE, *where)
+    return Splits(blocks, count, rows, *where)
+
+
+@functools.lru_cache(maxsize=1024)
+def _plan(n: int, m: int, k: int, columns: int, multiprocessors: int) -> tuple[tuple[int, int], int, int]:
+    """Blocks over queries and columns, number of splits, rows of a split; no multiprocessors ask for one split."""
+    tiles = -(-n // _TILE)
+    blocks = -(-m // _TILE), -(-k // columns) if k else 1
+    wanted = _BLOCKS_PER_MULTIPROCESSOR * multiprocessors // math.prod(blocks)
+    tiles_of_split = -(-tiles // max(1, min(wanted, tiles // _TILES_PER_SPLIT)))
+    return blocks, -(-tiles // tiles_of_split), tiles_of_split * _TILE
 
 
 def merge(of: Splits, out: PartialSums) -> PartialSums:
     """Merge the splits into ``out``, in one launch at most, and return it."""
-    if of.count > 1:
+    if of.parts > 1:
         m = of.reference.shape[1]
         k = 0 if of.moments is None else of.moments.shape[2]
         defines = (("OUTPUT", "MOMENTS" if k else "SUM"), ("COLUMNS", "0"))
@@ -77,7 +83,7 @@ def merge(of: Splits, out: PartialSums) -> PartialSums:
                 or_null(out.moments),
                 np.int64(m),
                 np.int32(k),
-                np.int32(of.count),
+                np.int32(of.parts),
             ),
         )
     return out

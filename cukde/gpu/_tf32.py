@@ -60,7 +60,7 @@ def run(
     out = _results.empty(m, k)
     splits = _results.splits(n, m, chosen.columns, out)
     _compile.kernel(chosen.stem, chosen.name, chosen.defines)(
-        (*splits.blocks, splits.count),
+        (*splits.blocks, splits.parts),
         (chosen.threads,),
         (
             x,

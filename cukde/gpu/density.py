@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import cupy as cp
 import numpy as np
@@ -133,8 +132,7 @@ def debias(
     return X + step * (sums.moments / sums.total[:, None]), Y.astype(np.float64, copy=False), None
 
 
-@dataclass(frozen=True)
-class _Posed:
+class _Posed(NamedTuple):
     """The arguments of a pass, but for what it sums."""
 
     X: Any
@@ -226,8 +224,7 @@ def _pose(
     return _Posed(X, Y, h, log_weights, precision, centre, spread, deterministic)
 
 
-@dataclass(frozen=True)
-class _SymmetricScore:
+class _SymmetricScore(NamedTuple):
     """Mean shift of the data at their own points, each exponential taken once; not yet finished."""
 
     posed: _Posed
