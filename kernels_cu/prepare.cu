@@ -11,7 +11,7 @@
 //   centre             (d,)                      double
 //   log_weights        (n,)                      double   natural logarithms, or null: all weights 1
 //   X_hi, X_lo, ...    (rows, DEPTH)             float16  rows: n, m rounded up to whole blocks; lo may be null
-//   X_norms, Y_norms   (rows,)                   float
+//   X_norms, Y_norms   (rows, 8)                 float16  the norm in terms, see norms_f16.cuh
 //   X_weights          (rows,)                   float    log2 w apart from the norms, or null: in the norms
 //   spread             (1,)                      float    becomes max(spread, |z|^2); or null
 //   sums               (rows (DEPTH + 1),)       float    becomes zero: what a symmetric pass over the data adds to; or null
@@ -31,7 +31,8 @@
 // as 1024, and what that rounds off becomes the point's last coordinate: 1 + rest, whose products with those
 // of other points are 1 + rest_i + rest_j, the 1 being allowed for in the norms.
 //
-// Rows past the end are zero, with a norm so low that 2^ of it is zero; so are other columns past d. Of each group
+// Rows past the end are zero, with a norm so low that 2^ of it is zero, -60000; rows of zero weight have that norm too.
+// Zero are other columns past d. Of each group
 // of 16 dimensions position 8 u + 2 t + e holds dimension 4 t + 2 u + e: a lane with the fragments' columns 2t and 2t+1
 // of both halves then has four neighbouring dimensions.
 //
@@ -40,15 +41,10 @@
 //
 // Macros: STORAGE; DEPTH, a multiple of 16 and at least d; MOVED 0 or 1.
 #include "ptx.cuh"
+#include "norms_f16.cuh"
 
 constexpr int threads = 128;
 constexpr double log2_e = 1.4426950408889634;
-
-// log2 of a weight that counts for nothing, and the norm of a row that does not exist.
-constexpr float none = -1e30f;
-
-// Norms below this are those of points that count for nothing.
-constexpr float lowest = -1e6f;
 
 // Norms are multiples of 1 / grid where the rest has a place.
 constexpr double grid = 16384;
@@ -75,8 +71,8 @@ __device__ inline unsigned larger_bits(unsigned a, unsigned b) { return a > b ? 
 extern "C" __global__ void __launch_bounds__(threads)
 prepare_f16(const STORAGE* __restrict__ X, const STORAGE* __restrict__ Y, const double* __restrict__ centre,
             const double* __restrict__ log_weights, uint4* __restrict__ X_hi, uint4* __restrict__ X_lo,
-            float* __restrict__ X_norms, float* __restrict__ X_weights, uint4* __restrict__ Y_hi,
-            uint4* __restrict__ Y_lo, float* __restrict__ Y_norms, float* __restrict__ spread,
+            uint4* __restrict__ X_norms, float* __restrict__ X_weights, uint4* __restrict__ Y_hi,
+            uint4* __restrict__ Y_lo, uint4* __restrict__ Y_norms, float* __restrict__ spread,
 #if MOVED
             const float* __restrict__ S, const float* __restrict__ T, const float* __restrict__ score_spread,
             const double* __restrict__ exact_total, const double* __restrict__ exact_moments,
@@ -160,21 +156,23 @@ prepare_f16(const STORAGE* __restrict__ X, const STORAGE* __restrict__ Y, const 
         }
     }
 
-    double norm = exists ? -0.5 * square_of_rounded : double(none);
+    double norm = exists ? -0.5 * square_of_rounded : double(no_norm);
     if (of_data) {
-        const double weight = !exists ? double(none) : log_weights ? log_weights[row] * log2_e : 0.0;
-        if (X_weights) X_weights[row] = fmaxf(float(weight), none);
+        const double weight = !exists ? double(no_norm) : log_weights ? log_weights[row] * log2_e : 0.0;
+        if (X_weights) X_weights[row] = fmaxf(float(weight), no_norm);
         else norm += weight;
     }
-    float stored = fmaxf(float(norm), none);
-    if (split && d < DEPTH && stored > lowest) {
+    if (!(norm > no_norm)) {
+        norm = no_norm;
+    } else if (split && d < DEPTH) {
         norm -= 0.5;
-        stored = float(rint(norm * grid) / grid);
+        const double stored = rint(norm * grid) / grid;
         const int place = position_of(d);
         reinterpret_cast<unsigned short*>(hi_of_row)[place] = pack_f16(1, 0);
         reinterpret_cast<unsigned short*>(lo_of_row)[place] = pack_f16(float(norm - stored), 0);
+        norm = stored;
     }
-    (of_data ? X_norms : Y_norms)[row] = stored;
+    (of_data ? X_norms : Y_norms)[row] = norm_terms(norm);
 
     if (spread) {
         // Of floats that are not negative the bits have the order of the numbers, with infinity and NaN on top.

@@ -258,14 +258,29 @@ def test_norms_are_exact_where_a_column_is_free(gpu: SimpleNamespace) -> None:
             want = want + log_weights / np.log(2)
             counts = log_weights > -1e29
         assert (hi[:rows, 9][counts] == 1).all()
-        np.testing.assert_array_equal(operand.norms[:rows][counts] * 2.0**14 % 1, 0)
-        np.testing.assert_allclose((operand.norms[:rows] + lo[:rows, 9])[counts], want[counts], atol=2.0**-24)
-        assert (operand.norms[:rows][~counts] == np.float32(-1e30)).all()
-        assert (operand.norms[rows:] == np.float32(-1e30)).all()
+        terms = operand.norms.view(np.float16).astype(float)
+        assert (terms[:, 3:] == 1).all()
+        norms = terms[:, :3].sum(axis=1)
+        np.testing.assert_array_equal(norms[:rows][counts] * 2.0**14 % 1, 0)
+        np.testing.assert_allclose((norms[:rows] + lo[:rows, 9])[counts], want[counts], atol=2.0**-24)
+        assert (norms[:rows][~counts] == np.float16(-60000)).all()
+        assert (norms[rows:] == np.float16(-60000)).all()
         assert not hi[rows:].any()
         assert not lo[rows:].any()
         unused = np.setdiff1d(np.arange(16), [*order, 9])
         assert not hi[:, unused].any()
+
+
+@pytest.mark.parametrize("split", [False, True])
+def test_norms_have_more_digits_than_float32_where_no_column_is_free(gpu: SimpleNamespace, split: bool) -> None:
+    s = Sample(150, 5, 16, weighted=True)
+    centre = s.X.mean(axis=0, dtype=float)
+    data, _ = gpu.operands.prepare(s.X, s.Y, centre, s.h, split=split, log_weights=s.log_weights)
+    z = data.hi.view(np.float16).astype(float) + (data.lo.view(np.float16) if split else 0)
+    assert s.log_weights is not None
+    want = np.maximum(s.log_weights / np.log(2) - 0.5 * (z[:150] ** 2).sum(axis=1), np.float16(-60000))
+    norms = data.norms.view(np.float16)[:150, :3].astype(float).sum(axis=1)
+    np.testing.assert_allclose(norms, want, rtol=0, atol=2.0**-24)
 
 
 @pytest.mark.parametrize("d", [2, 16, 37])

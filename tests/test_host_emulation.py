@@ -127,6 +127,33 @@ def test_mma_tf32_multiplies_by_the_documented_layout_and_ignores_low_bits():
     np.testing.assert_allclose(c, expected, rtol=2**-23)
 
 
+MMA_F16 = """
+#include "ptx.cuh"
+extern "C" __global__ void kernel(const uint4* a, const uint4* b, float* c) {
+    __shared__ uint4 left[16], right[8];
+    if (threadIdx.x < 16) left[threadIdx.x] = a[threadIdx.x];
+    if (threadIdx.x < 8) right[threadIdx.x] = b[threadIdx.x];
+    __syncwarp();
+    const int g = threadIdx.x / 4, t = threadIdx.x % 4;
+    unsigned of_left[2], of_right[2];
+    // Of the 32 addresses the last 16 count for nothing; the second matrix of the right operand neither.
+    load_matrices(of_left, threadIdx.x < 16 ? &left[threadIdx.x] : nullptr);
+    load_matrices(of_right, &right[threadIdx.x % 8]);
+    float product[4];
+    multiply_f16_m16n8k8(product, of_left, of_right[0]);
+    for (int i = 0; i < 4; i++) c[(g + i / 2 * 8) * 8 + 2 * t + i % 2] = product[i];
+}
+"""
+
+
+def test_mma_f16_multiplies_rows_that_load_matrices_brings():
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(shape).astype(np.float16) for shape in ((16, 8), (8, 8)))
+    c = nans((16, 8))
+    kernel(MMA_F16)((1,), WARP, (a.view(np.uint16), b.view(np.uint16), c))
+    np.testing.assert_allclose(c, a.astype(float) @ b.T.astype(float), rtol=2**-22, atol=2**-24)
+
+
 CONVERSIONS = """
 #include "ptx.cuh"
 extern "C" __global__ void kernel(const float* x, float* tf32, float* power) {

@@ -111,7 +111,7 @@ class Task:
         return _grid.Shape(shape.warps, shape.row_tiles, tile, shape.blocks, shape.efficiency)
 
     def _tile_bytes(self, tile: int) -> int:
-        row = (2 if self.products > 1 else 1) * (2 * self.depth + 16) + 8
+        row = (2 if self.products > 1 else 1) * (2 * self.depth + 16) + 4
         return tile * (row + (4 * (self.columns + 4) if self.output == "values" else 0)) + 64
 
 

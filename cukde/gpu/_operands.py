@@ -28,7 +28,7 @@ class Operand(NamedTuple):
 
     hi: Any  # (padded rows, depth) uint16, the bits of float16; the order of columns is that of prepare.cu
     lo: Any | None  # likewise, where two terms are kept
-    norms: Any  # (padded rows,) float32: -|z|^2/2 of the rounded points, + log2 w; -1e30 past the end
+    norms: Any  # (padded rows, 8) uint16: -|z|^2/2 of the rounded points, + log2 w, in the terms of norms_f16.cuh
     weights: Any | None  # (padded rows,) float32: log2 w, where they are kept apart
 
 
@@ -191,6 +191,6 @@ def _empty(points: Any, depth: int, split: bool, weights: bool) -> Operand:
     return Operand(
         cp.empty(shape, np.uint16),
         cp.empty(shape, np.uint16) if split else None,
-        cp.empty(rows, np.float32),
+        cp.empty((rows, 8), np.uint16),
         cp.empty(rows, np.float32) if weights else None,
     )

@@ -5,10 +5,10 @@
 //   e_ij = z_i . z_j - |z_i|^2/2 - |z_j|^2/2 + log2 w_j
 //
 //   X_hi, X_lo   (rows, DEPTH)  float16  data; lo is not there with TERMS 1, here and below
-//   X_norms      (rows,)        float    -|z_j|^2/2 + log2 w_j; -1e30 past the data
+//   X_norms      (rows, 8)      float16  -|z_j|^2/2 + log2 w_j in terms, see norms_f16.cuh; -60000 past the data
 //   X_weights    (rows,)        float    log2 w_j where WEIGHTS_APART is 1: then X_norms is without it
 //   Y_hi, Y_lo   (rows, DEPTH)  float16  queries
-//   Y_norms      (rows,)        float    -|z_i|^2/2
+//   Y_norms      (rows, 8)      float16  -|z_i|^2/2 likewise
 //   V            (n, k)         float    values, for output VALUES; k is at most COLUMNS
 //   spread       (1,)           float    largest |z|^2, or null; beyond `limit` the kernel does nothing
 //   split_rows                  data rows of a split, a multiple of TILE
@@ -28,9 +28,9 @@
 // that would not fit makes its warp raise the references of its rows and take the 16 columns again, which is rare.
 //
 // WARPS warps; each has ROW_TILES x 16 queries in registers and takes them through all data rows of a split,
-// which pass through shared memory in tiles of TILE rows, fetched while the tile before is worked on. The
-// accumulators of z_i . z_j start from both norms and meet the large products hi . hi first: what is left is as
-// small as the exponent, and so is the rounding of everything that follows. A fragment of 2^e is the left operand
+// which pass through shared memory in tiles of TILE rows, fetched while the tile before is worked on. An
+// accumulator of z_i . z_j is first the product of norms (norms_f16.cuh: norm_i + norm_j - a_i + shift), then meets the
+// large products hi . hi: what is left is as small as the exponent, and so is the rounding of everything that follows. A fragment of 2^e is the left operand
 // of the second product as it stands. That product is in float16 terms for MOMENTS (whose right operands are the
 // data in shared memory) and in TF32 for VALUES (whose range is that of float). Tensor cores truncate their sums, so
 // these last for one tile and are then added in float.
@@ -39,6 +39,7 @@
 //
 // Barriers: one a tile; all threads of a block pass all of them.
 #pragma once
+#include "norms_f16.cuh"
 
 constexpr int threads = 32 * WARPS;
 constexpr int row_tiles = ROW_TILES;
@@ -55,7 +56,9 @@ constexpr int column_tiles = columns / 8;
 constexpr bool total_by_product = output == MOMENTS && !split;
 constexpr int product_tiles = column_tiles + total_by_product;
 
-constexpr int pitch = DEPTH * 2 + 16;     // bytes of a row of points in shared memory: no bank conflicts
+// Bytes of a row of points in shared memory: no bank conflicts. In that of hi the row's norm follows.
+constexpr int pitch = DEPTH * 2 + 16;
+constexpr int place_of_norm = DEPTH * 2;
 constexpr int value_pitch = COLUMNS + 4;  // floats of a row of values: likewise
 
 // 2^e is scaled by 2^shift: to stay clear of underflow; for MOMENTS, to be a normal float16 down to e = -27.
@@ -73,21 +76,19 @@ constexpr unsigned ones = 0x3c003c00;  // 1, 1
 struct Tile {
     alignas(16) unsigned char hi[TILE][pitch];
     alignas(16) unsigned char lo[split ? TILE : 1][pitch];
-    alignas(16) float norms[TILE];
     alignas(16) float weights[weights_apart ? TILE : 4];
     alignas(16) float values[output == VALUES ? TILE : 1][value_pitch];
 };
 
-// A warp's queries as left operands, and what their exponents start from.
+// A warp's queries and their norms as left operands.
 struct Queries {
     unsigned hi[row_tiles][groups][4];
     unsigned lo[split ? row_tiles : 1][groups][4];
-    float norms[row_tiles][2];     // of rows g and g + 8: -|z_i|^2/2
-    float constant[row_tiles][2];  // -|z_i|^2/2 - a_i + shift
+    unsigned norms[row_tiles][2];
 };
 
 // Begin to fetch data rows [first, first + TILE).
-__device__ inline void fetch(Tile& to, const unsigned short* X_hi, const unsigned short* X_lo, const float* X_norms,
+__device__ inline void fetch(Tile& to, const unsigned short* X_hi, const unsigned short* X_lo, const uint4* X_norms,
                              const float* X_weights, const float* V, long long first, long long n, int k) {
     constexpr int pieces = DEPTH / 8;  // of 16 bytes, a row
 #pragma unroll
@@ -96,9 +97,10 @@ __device__ inline void fetch(Tile& to, const unsigned short* X_hi, const unsigne
         copy_async_16(&to.hi[row][at], X_hi + first * DEPTH + piece * 8);
         if constexpr (split) copy_async_16(&to.lo[row][at], X_lo + first * DEPTH + piece * 8);
     }
-    for (int piece = threadIdx.x; piece < TILE / 4; piece += threads) {
-        copy_async_16(&to.norms[piece * 4], X_norms + first + piece * 4);
-        if constexpr (weights_apart) copy_async_16(&to.weights[piece * 4], X_weights + first + piece * 4);
+    for (int row = threadIdx.x; row < TILE; row += threads) copy_async_16(&to.hi[row][place_of_norm], X_norms + first + row);
+    if constexpr (weights_apart) {
+        for (int piece = threadIdx.x; piece < TILE / 4; piece += threads)
+            copy_async_16(&to.weights[piece * 4], X_weights + first + piece * 4);
     }
     if constexpr (output == VALUES) {
         for (int i = threadIdx.x; i < TILE * columns; i += threads) {
@@ -115,17 +117,15 @@ __device__ inline float2 pair_at(const float* place) { return *reinterpret_cast<
 
 // Exponents of the warp's queries with the 16 data rows of `x` from `row` on.
 __device__ inline void exponents(float (&e)[row_tiles][2][4], const Queries& y, const Tile& x, int row) {
-    const int lane = threadIdx.x % 32, t = lane % 4;
+    const int lane = threadIdx.x % 32;
     // Of the four 8 x 8 matrices: data rows 0..7 with dimensions 0..7 and 8..15, then data rows 8..15.
     const int row_of_lane = row + lane / 16 * 8 + lane % 8, place_of_lane = lane / 8 % 2 * 16;
+    unsigned norms[2];
+    load_matrices(norms, &x.hi[row + lane % 16][place_of_norm]);
 #pragma unroll
-    for (int half = 0; half < 2; half++) {
-        const float2 norm = pair_at(&x.norms[row + half * 8 + 2 * t]);
+    for (int i = 0; i < row_tiles; i++)
 #pragma unroll
-        for (int i = 0; i < row_tiles; i++)
-#pragma unroll
-            for (int c = 0; c < 4; c++) e[i][half][c] = y.constant[i][c / 2] + (c % 2 ? norm.y : norm.x);
-    }
+        for (int half = 0; half < 2; half++) multiply_f16_m16n8k8(e[i][half], y.norms[i], norms[half]);
     unsigned hi[groups][4];
 #pragma unroll
     for (int q = 0; q < groups; q++) {
@@ -308,6 +308,7 @@ __device__ inline void add_values(Sums& sums, const float (&powers)[row_tiles][2
 // steps, and lower none; say whether any was raised.
 __device__ inline bool raise_references(const float (&e)[row_tiles][2][4], Queries& y, float (&reference)[row_tiles][2],
                                         Sums& sums, Sums& of_tile) {
+    const int t = threadIdx.x % 4;
     float largest[row_tiles][2], largest_of_all = most;
 #pragma unroll
     for (int i = 0; i < row_tiles; i++)
@@ -324,7 +325,7 @@ __device__ inline bool raise_references(const float (&e)[row_tiles][2][4], Queri
         for (int r = 0; r < 2; r++) {
             const float step = fmaxf(ceilf(largest_over_lanes<4>(largest[i][r]) - most + margin), 0);
             reference[i][r] += step;
-            y.constant[i][r] = y.norms[i][r] - reference[i][r] + shift;
+            if (t % 2) y.norms[i][r] = with_constant(y.norms[i][r], shift - reference[i][r], t / 2 + 1);
             const float factor = exp2_approx(-step);
             sums.scale(i, r, factor);
             of_tile.scale(i, r, factor);
@@ -392,8 +393,8 @@ __device__ inline void write(const Sums& sums, const float (&reference)[row_tile
 
 extern "C" __global__ void __launch_bounds__(threads, BLOCKS)
 KERNEL(const unsigned short* __restrict__ X_hi, const unsigned short* __restrict__ X_lo,
-       const float* __restrict__ X_norms, const float* __restrict__ X_weights, const unsigned short* __restrict__ Y_hi,
-       const unsigned short* __restrict__ Y_lo, const float* __restrict__ Y_norms, const float* __restrict__ V,
+       const uint4* __restrict__ X_norms, const float* __restrict__ X_weights, const unsigned short* __restrict__ Y_hi,
+       const unsigned short* __restrict__ Y_lo, const uint4* __restrict__ Y_norms, const float* __restrict__ V,
        const float* __restrict__ spread, float* __restrict__ references, float* __restrict__ total,
        float* __restrict__ moments, long long n, long long m, int k, long long split_rows, float limit) {
     __shared__ Tile tiles[2];
@@ -416,9 +417,8 @@ KERNEL(const unsigned short* __restrict__ X_hi, const unsigned short* __restrict
                     y.hi[i][q][half * 2 + r] = *reinterpret_cast<const unsigned*>(Y_hi + place);
                     if constexpr (split) y.lo[i][q][half * 2 + r] = *reinterpret_cast<const unsigned*>(Y_lo + place);
                 }
-            y.norms[i][r] = Y_norms[row];
             reference[i][r] = has_reference ? first_reference : 0;
-            y.constant[i][r] = y.norms[i][r] - reference[i][r] + shift;
+            y.norms[i][r] = left_norm_pair(Y_norms + row, t, shift - reference[i][r]);
         }
 
     const long long begin = blockIdx.y * split_rows, end = begin + split_rows < n ? begin + split_rows : n;

@@ -82,6 +82,14 @@ __device__ inline void mma_f16_m16n8k16(float (&c)[4], const unsigned (&a)[4], u
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+// D = A B on one warp, D 16 x 8 in float32, A 16 x 8 and B 8 x 8 in float16. A lane holds
+//   a: (g, 2t) (g+8, 2t)    b: (2t, g)    d: (g, 2t) (g, 2t+1) (g+8, 2t) (g+8, 2t+1)
+__device__ inline void multiply_f16_m16n8k8(float (&d)[4], const unsigned (&a)[2], unsigned b) {
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%7, %7, %7, %7};"
+        : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(b), "f"(0.0f));
+}
+
 // The transpose of an 8 x 8 matrix of 16-bit elements; a lane holds (g, 2t) and (g, 2t+1).
 __device__ inline unsigned transpose_8x8(unsigned a) {
     unsigned transposed;
@@ -98,7 +106,15 @@ __device__ inline void load_matrices(unsigned (&r)[4], const void* shared) {
                  : "memory");
 }
 
-// The same, each matrix transposed: r[q] holds (2t, g) and (2t+1, g).
+// Two such matrices, their rows from lanes 0 to 15.
+__device__ inline void load_matrices(unsigned (&r)[2], const void* shared) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
+                 : "=r"(r[0]), "=r"(r[1])
+                 : "r"(unsigned(__cvta_generic_to_shared(shared)))
+                 : "memory");
+}
+
+// Four, each transposed: r[q] holds (2t, g) and (2t+1, g).
 __device__ inline void load_matrices_transposed(unsigned (&r)[4], const void* shared) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])

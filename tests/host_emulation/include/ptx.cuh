@@ -121,6 +121,14 @@ inline void mma_f16_m16n8k16(float (&c)[4], const unsigned (&a)[4], unsigned b0,
     mma_f16_m16n8k16(c, a, b0, b1, c, file, line);
 }
 
+// D (16 x 8) = A (16 x 8) B (8 x 8); a: (g, 2t) (g+8, 2t);  b: (2t, g);  d as above. It is the product of twice the
+// inner dimension where the other half of A is zero.
+inline void multiply_f16_m16n8k8(float (&d)[4], const unsigned (&a)[2], unsigned b, EMULATION_SITE) {
+    const unsigned wide[4] = {a[0], a[1], 0, 0};
+    const float zeros[4] = {};
+    mma_f16_m16n8k16(d, wide, b, 0, zeros, file, line);
+}
+
 // --------------------------------------------------------------------------------- 8 x 8 matrices of 16 bits
 
 // movmatrix.sync.aligned.m8n8.trans.b16: a lane holds (g, 2t) and (g, 2t+1)
@@ -139,12 +147,14 @@ struct MatrixRows {
     const void* row;
 };
 
-template <bool transposed>
+template <int count, bool transposed>
 inline void load_matrices_of(const char* what, ::emulation::Site site, unsigned* r, const void* shared) {
-    if (reinterpret_cast<uintptr_t>(shared) % 16) ::emulation::fail("%s of a misaligned address %p", what, shared);
+    // The hardware ignores the addresses of lanes that bring no row.
+    if (int(::emulation::lane()) < 8 * count && reinterpret_cast<uintptr_t>(shared) % 16)
+        ::emulation::fail("%s of a misaligned address %p", what, shared);
     MatrixRows own{r, shared};
     ::emulation::collective(what, site, 0xffffffffu, own, [](unsigned, MatrixRows* const* lanes) {
-        for (int q = 0; q < 4; q++) {
+        for (int q = 0; q < count; q++) {
             unsigned short matrix[8][8];
             for (int row = 0; row < 8; row++) memcpy(matrix[row], lanes[8 * q + row]->row, 16);
             for (int l = 0; l < 32; l++) {
@@ -159,12 +169,17 @@ inline void load_matrices_of(const char* what, ::emulation::Site site, unsigned*
 
 // ldmatrix.sync.aligned.m8n8.x4.shared.b16
 inline void load_matrices(unsigned (&r)[4], const void* shared, EMULATION_SITE) {
-    load_matrices_of<false>("load_matrices", {file, line}, r, shared);
+    load_matrices_of<4, false>("load_matrices", {file, line}, r, shared);
+}
+
+// ldmatrix.sync.aligned.m8n8.x2.shared.b16
+inline void load_matrices(unsigned (&r)[2], const void* shared, EMULATION_SITE) {
+    load_matrices_of<2, false>("load_matrices", {file, line}, r, shared);
 }
 
 // ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16
 inline void load_matrices_transposed(unsigned (&r)[4], const void* shared, EMULATION_SITE) {
-    load_matrices_of<true>("load_matrices_transposed", {file, line}, r, shared);
+    load_matrices_of<4, true>("load_matrices_transposed", {file, line}, r, shared);
 }
 
 // ------------------------------------------------------------------------------------ asynchronous copies
