@@ -29,11 +29,11 @@
 //
 // WARPS warps; each has ROW_TILES x 16 queries in registers and takes them through all data rows of a split,
 // which pass through shared memory in tiles of TILE rows, fetched while the tile before is worked on. An
-// accumulator of z_i . z_j is first the product of norms (norms_f16.cuh: norm_i + norm_j - a_i + shift), then meets the
-// large products hi . hi: what is left is as small as the exponent, and so is the rounding of everything that follows. A fragment of 2^e is the left operand
-// of the second product as it stands. That product is in float16 terms for MOMENTS (whose right operands are the
-// data in shared memory) and in TF32 for VALUES (whose range is that of float). Tensor cores truncate their sums, so
-// these last for one tile and are then added in float.
+// accumulator of z_i . z_j is at first norm_i + norm_j - a_i + shift, by a product (norms_f16.cuh), and then meets the
+// large products hi . hi: what is left is as small as the exponent, and so is the rounding of everything that
+// follows. A fragment of 2^e is the left operand of the second product as it stands. That product is in float16 terms
+// for MOMENTS (whose right operands are the data in shared memory) and in TF32 for VALUES (whose range is that of
+// float). Tensor cores truncate their sums, so these last for one tile and are then added in float.
 //
 // With SOFT_EXP n of 16 exponentials are polynomials on the FMA pipe.
 //
@@ -73,6 +73,9 @@ constexpr float first_reference = -4096;
 
 constexpr unsigned ones = 0x3c003c00;  // 1, 1
 
+// Groups of 16 data rows in a pass of the loop over them: two where registers are left.
+constexpr int rows_unrolled = row_tiles == 1 && !has_reference ? 2 : 1;
+
 struct Tile {
     alignas(16) unsigned char hi[TILE][pitch];
     alignas(16) unsigned char lo[split ? TILE : 1][pitch];
@@ -87,20 +90,29 @@ struct Queries {
     unsigned norms[row_tiles][2];
 };
 
+// Call f(i) for all i < count, each by one thread; the number of calls a thread is known to the compiler.
+template <int count, class F>
+__device__ inline void for_each_thread(F f) {
+#pragma unroll
+    for (int begin = 0; begin < count; begin += threads) {
+        const int i = begin + threadIdx.x;
+        if (begin + threads <= count || i < count) f(i);
+    }
+}
+
 // Begin to fetch data rows [first, first + TILE).
 __device__ inline void fetch(Tile& to, const unsigned short* X_hi, const unsigned short* X_lo, const uint4* X_norms,
                              const float* X_weights, const float* V, long long first, long long n, int k) {
     constexpr int pieces = DEPTH / 8;  // of 16 bytes, a row
-#pragma unroll
-    for (int piece = threadIdx.x; piece < TILE * pieces; piece += threads) {
+    for_each_thread<TILE * pieces>([&](int piece) {
         const int row = piece / pieces, at = piece % pieces * 16;
         copy_async_16(&to.hi[row][at], X_hi + first * DEPTH + piece * 8);
         if constexpr (split) copy_async_16(&to.lo[row][at], X_lo + first * DEPTH + piece * 8);
-    }
-    for (int row = threadIdx.x; row < TILE; row += threads) copy_async_16(&to.hi[row][place_of_norm], X_norms + first + row);
+    });
+    for_each_thread<TILE>([&](int row) { copy_async_16(&to.hi[row][place_of_norm], X_norms + first + row); });
     if constexpr (weights_apart) {
-        for (int piece = threadIdx.x; piece < TILE / 4; piece += threads)
-            copy_async_16(&to.weights[piece * 4], X_weights + first + piece * 4);
+        for_each_thread<TILE / 4>(
+            [&](int piece) { copy_async_16(&to.weights[piece * 4], X_weights + first + piece * 4); });
     }
     if constexpr (output == VALUES) {
         for (int i = threadIdx.x; i < TILE * columns; i += threads) {
@@ -118,10 +130,14 @@ __device__ inline float2 pair_at(const float* place) { return *reinterpret_cast<
 // Exponents of the warp's queries with the 16 data rows of `x` from `row` on.
 __device__ inline void exponents(float (&e)[row_tiles][2][4], const Queries& y, const Tile& x, int row) {
     const int lane = threadIdx.x % 32;
-    // Of the four 8 x 8 matrices: data rows 0..7 with dimensions 0..7 and 8..15, then data rows 8..15.
-    const int row_of_lane = row + lane / 16 * 8 + lane % 8, place_of_lane = lane / 8 % 2 * 16;
+    // Where the lane's rows of matrices begin, after `row`: of norms data rows 0..7, then 8..15; of points data rows
+    // 0..7 with dimensions 0..7 and 8..15, then data rows 8..15. Apart from `row`, they stay in registers.
+    const int of_norms = lane % 16 * pitch + place_of_norm;
+    const int of_points = (lane / 16 * 8 + lane % 8) * pitch + lane / 8 % 2 * 16;
+    const unsigned char* const high = x.hi[0] + of_points + row * pitch;
+    const unsigned char* const low = x.lo[0] + of_points + row * pitch;
     unsigned norms[2];
-    load_matrices(norms, &x.hi[row + lane % 16][place_of_norm]);
+    load_matrices(norms, x.hi[0] + of_norms + row * pitch);
 #pragma unroll
     for (int i = 0; i < row_tiles; i++)
 #pragma unroll
@@ -129,7 +145,7 @@ __device__ inline void exponents(float (&e)[row_tiles][2][4], const Queries& y, 
     unsigned hi[groups][4];
 #pragma unroll
     for (int q = 0; q < groups; q++) {
-        load_matrices(hi[q], &x.hi[row_of_lane][q * 32 + place_of_lane]);
+        load_matrices(hi[q], high + q * 32);
 #pragma unroll
         for (int i = 0; i < row_tiles; i++)
 #pragma unroll
@@ -140,9 +156,9 @@ __device__ inline void exponents(float (&e)[row_tiles][2][4], const Queries& y, 
 #pragma unroll
         for (int q = 0; q < groups; q++) {
             unsigned lo[4];
-            load_matrices(lo, &x.lo[row_of_lane][q * 32 + place_of_lane]);
+            load_matrices(lo, low + q * 32);
             // More than one group is loaded again, and not kept: registers are scarce there.
-            if constexpr (groups > 1) load_matrices(hi[q], &x.hi[row_of_lane][q * 32 + place_of_lane]);
+            if constexpr (groups > 1) load_matrices(hi[q], high + q * 32);
 #pragma unroll
             for (int i = 0; i < row_tiles; i++)
 #pragma unroll
@@ -353,7 +369,8 @@ __device__ inline void add_pairs(Queries& y, float (&reference)[row_tiles][2], S
                 if constexpr (weights_apart) weighted += c % 2 ? weight.y : weight.x;
                 const float power = power_of_2(weighted, (half * row_tiles + i) * 4 + c);
                 if constexpr (!total_by_product) of_tile.total[i][c / 2] += power;
-                if constexpr (output == LAPLACE) of_tile.slope[i][c / 2] = fmaf(power, exponent, of_tile.slope[i][c / 2]);
+                if constexpr (output == LAPLACE)
+                    of_tile.slope[i][c / 2] = fmaf(power, exponent, of_tile.slope[i][c / 2]);
                 e[i][half][c] = power;
             }
     }
@@ -433,7 +450,7 @@ KERNEL(const unsigned short* __restrict__ X_hi, const unsigned short* __restrict
         if (at + 1 < tile_count)
             fetch(tiles[(at + 1) % 2], X_hi, X_lo, X_norms, X_weights, V, begin + (at + 1) * (long long)TILE, n, k);
         of_tile.clear();
-#pragma unroll 1
+#pragma unroll rows_unrolled
         for (int row = 0; row < TILE; row += 16) add_pairs(y, reference, sums, of_tile, tiles[at % 2], row);
         sums.add(of_tile);
     }

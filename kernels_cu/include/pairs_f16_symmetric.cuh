@@ -2,8 +2,8 @@
 //
 //   hi, lo  (rows, DEPTH)  float16  z = (x - centre) sqrt(log2 e) / h = hi + lo, in prepare.cu's order of dimensions;
 //                                   rows: a multiple of 128, zero past the data
-//   norms   (rows, 8)      float16  -|z|^2/2 of the z that is used, in the terms of norms_f16.cuh; -60000 past the data,
-//                                   so that 2^ of it is 0
+//   norms   (rows, 8)      float16  -|z|^2/2 of the z that is used, in the terms of norms_f16.cuh; -60000 past the
+//                                   data, so that 2^ of it is 0
 //   S       (rows,)        float    S_i  += 2^13 sum_{j != i} phi_ij
 //   T       (rows, DEPTH)  float    T_ik += 2^13 sum_{j != i} phi_ij hi_jk, dimensions in their own order
 //   spread                 float    largest |z|^2, or null: the kernel does nothing where it exceeds `limit`
@@ -94,7 +94,8 @@ struct Handed {
 
 // What a block keeps of its rows in shared memory, because registers are scarce.
 struct OwnRows {
-    alignas(16) unsigned char rows[block_rows][place_of_own_norm + 16];  // hi where it is here; the norm as a left operand
+    // hi where it is here; the norm as a left operand
+    alignas(16) unsigned char rows[block_rows][place_of_own_norm + 16];
 };
 
 struct Tile {
@@ -164,17 +165,24 @@ __device__ __forceinline__ void fetch(Tile& to, const uint4* hi, const uint4* lo
     copy_async_commit();
 }
 
+// Where the lane's rows of 8 x 8 matrices begin, after a tile of 16 points in shared memory: in the high half for
+// operands of z_i . z_j (matrices: columns 0..7 with dimensions 0..7 and 8..15, then columns 8..15), in the low half
+// for those of phi z (the middle two the other way round). One register, and not computed anew in every step.
+__device__ inline unsigned places_of_lane() {
+    const unsigned lane = threadIdx.x % 32;
+    const unsigned of_dot = (lane / 16 * 8 + lane % 8) * pitch + lane / 8 % 2 * 16;
+    const unsigned of_moment = lane % 16 * pitch + lane / 16 * 16;
+    return unmoved(of_dot << 16 | of_moment);
+}
+
 // All rows of the warp against 16 columns of the tile, from `column` on. `above` is the place of the tile's first
 // column among the block's rows; it counts only in tiles `on_diagonal`, where pairs with j <= i are left out.
 template <bool on_diagonal>
 __device__ __forceinline__ void add_pairs(Rows& rows, Columns& columns, const OwnRows& own,
-                                          const Tile& tile_of_columns, int column, int above) {
+                                          const Tile& tile_of_columns, unsigned places, int column, int above) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     const int first_row_tile = threadIdx.x / 32 * row_tiles;
-    // Where this lane's rows of the 8 x 8 matrices begin, for operands of z_i . z_j (matrices: columns 0..7
-    // with dimensions 0..7 and 8..15, then columns 8..15), and of phi z (the middle two the other way round).
-    const int of_dot = (lane / 16 * 8 + lane % 8) * pitch + lane / 8 % 2 * 16;
-    const int of_moment = lane % 16 * pitch + lane / 16 * 16;
+    const unsigned of_dot = places >> 16, of_moment = places & 0xffffu;
     const unsigned char* high = tile_of_columns.points[0][column];
     const unsigned char* low = tile_of_columns.points[terms_staged - 1][column];
 
@@ -290,8 +298,8 @@ __device__ __forceinline__ void add_products(float* T, int first, const float (&
 // One step of a tile: take the columns' sums from the warp before, add, hand on, or to S and T after the last step.
 template <bool on_diagonal>
 __device__ __forceinline__ void step(Rows& rows, Handed& handed, const OwnRows& own,
-                                     const Tile& tile_of_columns, float* S, float* T, int group, int s,
-                                     int first_column, int above) {
+                                     const Tile& tile_of_columns, unsigned places, float* S, float* T, int group,
+                                     int s, int first_column, int above) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     Columns columns = {};
     if (s > 0) {
@@ -299,7 +307,7 @@ __device__ __forceinline__ void step(Rows& rows, Handed& handed, const OwnRows& 
         for (int k = 0; k < 2 * groups; k++) to_array(columns.product[k], handed.product[k][lane]);
         to_array(columns.sum, handed.sum[lane]);
     }
-    add_pairs<on_diagonal>(rows, columns, own, tile_of_columns, group * 16, above);
+    add_pairs<on_diagonal>(rows, columns, own, tile_of_columns, places, group * 16, above);
     if (s < warps - 1) {
 #pragma unroll
         for (int k = 0; k < 2 * groups; k++) handed.product[k][lane] = to_float4(columns.product[k]);
@@ -368,6 +376,7 @@ KERNEL(const uint4* __restrict__ hi, const uint4* __restrict__ lo, const uint4* 
     Rows rows;
     load_rows(rows, shared.own, hi, lo, norms, own_part.first_row, row_count);
 
+    const unsigned places = places_of_lane();
     unsigned left = (own_part.end - own_part.begin) / tile;
     int now = own_part.begin + int(blockIdx.x * 11 % left) * tile;
     fetch(shared.tiles[left % stages], hi, lo, norms, now);
@@ -383,13 +392,15 @@ KERNEL(const uint4* __restrict__ hi, const uint4* __restrict__ lo, const uint4* 
 #pragma unroll 1
             for (int s = 0; s < warps; s++) {
                 const int group = (warp + s) % warps;
-                step<true>(rows, shared.handed[group], shared.own, tile_of_columns, S, T, group, s, now, above);
+                step<true>(rows, shared.handed[group], shared.own, tile_of_columns, places, S, T, group, s, now,
+                          above);
             }
         } else {
 #pragma unroll 1
             for (int s = 0; s < warps; s++) {
                 const int group = (warp + s) % warps;
-                step<false>(rows, shared.handed[group], shared.own, tile_of_columns, S, T, group, s, now, above);
+                step<false>(rows, shared.handed[group], shared.own, tile_of_columns, places, S, T, group, s, now,
+                           above);
             }
         }
         if (stages == 1 && left > 1) {
