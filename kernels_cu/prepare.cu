@@ -29,12 +29,12 @@
 // Exponents z_i . z_j + norm_i + norm_j cancel, and the rounding of the norms is what they are left with. So, with
 // two terms and where a column is free (d < DEPTH), norms are multiples of 2^-14, of which two add up exactly as far
 // as 1024, and what that rounds off becomes the point's last coordinate: 1 + rest, whose products with those
-// of other points are 1 + rest_i + rest_j, the 1 being allowed for in the norms.
+// of other points are 1 + rest_i + rest_j, the 1 being allowed for in the norms. Other norms are rounded to 23 bits,
+// one less than a float has: two of a size add up exactly, where the tensor core would truncate the sum.
 //
 // Rows past the end are zero, with a norm so low that 2^ of it is zero, -60000; rows of zero weight have that norm too.
-// Zero are other columns past d. Of each group
-// of 16 dimensions position 8 u + 2 t + e holds dimension 4 t + 2 u + e: a lane with the fragments' columns 2t and 2t+1
-// of both halves then has four neighbouring dimensions.
+// Other columns past d are zero. Of each group of 16 dimensions position 8 u + 2 t + e holds dimension 4 t + 2 u + e: a
+// lane with the fragments' columns 2t and 2t+1 of both halves then has four neighbouring dimensions.
 //
 // One thread a row. Grid: x over blocks of 128 rows, y = 0 the data, y = 1 the queries. Nothing is shared, and no
 // barrier passed.
@@ -46,8 +46,8 @@
 constexpr int threads = 128;
 constexpr double log2_e = 1.4426950408889634;
 
-// Norms are multiples of 1 / grid where the rest has a place.
-constexpr double grid = 16384;
+// Norms are multiples of this where the rest has a place.
+constexpr double step_beside_rest = 1.0 / 16384;
 
 // Where dimension k lies in its row.
 __device__ inline int position_of(int k) { return k / 16 * 16 + k % 4 / 2 * 8 + k % 16 / 4 * 2 + k % 2; }
@@ -65,6 +65,12 @@ __device__ inline double value_at(const uint4* row, int place) {
     return value[place % 2];
 }
 #endif
+
+// Whose multiples have 23 bits if they are as large as x; 2^-22 where x is smaller than 1.
+__device__ inline double step_of_23_bits(double x) {
+    const unsigned exponent = __float_as_uint(fmaxf(fabsf(float(x)), 1)) >> 23;
+    return __uint_as_float((exponent - 22) << 23);
+}
 
 __device__ inline unsigned larger_bits(unsigned a, unsigned b) { return a > b ? a : b; }
 
@@ -166,11 +172,14 @@ prepare_f16(const STORAGE* __restrict__ X, const STORAGE* __restrict__ Y, const 
         norm = no_norm;
     } else if (split && d < DEPTH) {
         norm -= 0.5;
-        const double stored = rint(norm * grid) / grid;
+        const double stored = rint(norm / step_beside_rest) * step_beside_rest;
         const int place = position_of(d);
         reinterpret_cast<unsigned short*>(hi_of_row)[place] = pack_f16(1, 0);
         reinterpret_cast<unsigned short*>(lo_of_row)[place] = pack_f16(float(norm - stored), 0);
         norm = stored;
+    } else {
+        const double step = step_of_23_bits(norm);
+        norm = rint(norm / step) * step;
     }
     (of_data ? X_norms : Y_norms)[row] = norm_terms(norm);
 
