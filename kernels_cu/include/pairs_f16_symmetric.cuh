@@ -2,8 +2,7 @@
 //
 //   hi, lo  (rows, DEPTH)  float16  z = (x - centre) sqrt(log2 e) / h = hi + lo, in prepare.cu's order of dimensions;
 //                                   rows: a multiple of 128, zero past the data
-//   norms   (rows, 8)      float16  -|z|^2/2 of the z that is used, in the terms of norms_f16.cuh; -60000 past the
-//                                   data, so that 2^ of it is 0
+//   norms   (rows,)        float    -|z|^2/2 of the z that is used; -1e30 past the data, so that 2^ of it is 0
 //   S       (rows,)        float    S_i  += 2^13 sum_{j != i} phi_ij
 //   T       (rows, DEPTH)  float    T_ik += 2^13 sum_{j != i} phi_ij hi_jk, dimensions in their own order
 //   spread                 float    largest |z|^2, or null: the kernel does nothing where it exceeds `limit`
@@ -35,7 +34,6 @@
 //
 // Barriers: one a tile and one between steps; all threads of a block pass all of them.
 #pragma once
-#include "norms_f16.cuh"
 
 constexpr int warps = 4;
 constexpr int threads = 32 * warps;
@@ -56,9 +54,7 @@ constexpr int blocks_a_multiprocessor = 2;
 enum Sums { PRODUCT, EXACT };
 constexpr bool sum_by_product = SUMS == PRODUCT;
 
-// Bytes of a row in shared memory: no bank conflicts. In that of hi the row's norm follows.
-constexpr int pitch = DEPTH * 2 + 16;
-constexpr int place_of_norm = DEPTH * 2;
+constexpr int pitch = DEPTH * 2 + 16;                // bytes of a row in shared memory: no bank conflicts
 constexpr int terms_staged = TERMS == 3 ? 2 : 1;
 // Tiles in shared memory: the next is fetched while one is worked on, where 48 KiB hold both.
 constexpr int stages = DEPTH == 64 && TERMS == 3 ? 1 : 2;
@@ -67,10 +63,10 @@ constexpr int stages = DEPTH == 64 && TERMS == 3 ? 1 : 2;
 // the fastest by 3% at DEPTH 16; the block's hi in shared memory, where exact sums of two terms leave too few
 // registers for that; or transposes made anew, where those would be too many.
 constexpr bool hi_in_shared_memory = DEPTH == 16 && TERMS == 3 && !sum_by_product;
-constexpr int place_of_own_norm = hi_in_shared_memory ? place_of_norm : 0;
 constexpr bool transposed_in_registers = DEPTH < 64 || TERMS == 1;
 constexpr unsigned ones = 0x3c003c00;                // 1, 1
 constexpr float shift = 13;
+constexpr float no_norm = -1e30f;
 
 // What a warp keeps of its rows.
 struct Rows {
@@ -94,12 +90,13 @@ struct Handed {
 
 // What a block keeps of its rows in shared memory, because registers are scarce.
 struct OwnRows {
-    // hi where it is here; the norm as a left operand
-    alignas(16) unsigned char rows[block_rows][place_of_own_norm + 16];
+    float2 norms[warps * row_tiles][8];              // of rows g and g + 8 of 16, with the shift
+    unsigned char hi[hi_in_shared_memory ? block_rows : 1][pitch];
 };
 
 struct Tile {
-    alignas(16) unsigned char points[terms_staged][tile][pitch];
+    unsigned char points[terms_staged][tile][pitch];
+    float norms[tile];
 };
 
 __device__ __forceinline__ float4 to_float4(const float (&a)[4]) { return make_float4(a[0], a[1], a[2], a[3]); }
@@ -112,25 +109,21 @@ __device__ __forceinline__ void to_array(float (&a)[4], float4 v) {
 }
 
 __device__ __forceinline__ void load_rows(Rows& rows, OwnRows& own, const uint4* hi, const uint4* lo,
-                                          const uint4* norms, int first_of_block, int row_count) {
+                                          const float* norms, int first_of_block, int row_count) {
     const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
     if constexpr (hi_in_shared_memory) {
         constexpr int pieces = DEPTH / 8;
         for (int i = threadIdx.x; i < block_rows * pieces; i += threads) {
             const size_t row = min(first_of_block + i / pieces, row_count - 1);
-            copy_async_16(&own.rows[i / pieces][i % pieces * 16], hi + row * pieces + i % pieces);
+            copy_async_16(&own.hi[i / pieces][i % pieces * 16], hi + row * pieces + i % pieces);
         }
-    }
-    for (int i = threadIdx.x; i < block_rows; i += threads) {
-        const int row = first_of_block + i;
-        *reinterpret_cast<uint4*>(&own.rows[i][place_of_own_norm]) =
-            left_norm(row < row_count ? norms[row] : norm_terms(no_norm), shift);
     }
 #pragma unroll
     for (int m = 0; m < row_tiles; m++) {
         // The last block can reach past the end, by whole tiles.
         const int wanted = first_of_block + (warp * row_tiles + m) * 16;
-        const size_t row = (wanted < row_count ? wanted : 0) + g;
+        const bool present = wanted < row_count;
+        const size_t row = (present ? wanted : 0) + g;
         const unsigned* high = reinterpret_cast<const unsigned*>(hi) + row * (DEPTH / 2) + t;
         const unsigned* low = reinterpret_cast<const unsigned*>(lo) + row * (DEPTH / 2) + t;
 #pragma unroll
@@ -141,6 +134,10 @@ __device__ __forceinline__ void load_rows(Rows& rows, OwnRows& own, const uint4*
                 rows.hi[m][q][i] = high[at];
                 if constexpr (TERMS == 3) rows.lo[m][q][i] = low[at];
             }
+        if (t == 0) {
+            own.norms[warp * row_tiles + m][g] =
+                present ? make_float2(norms[row] + shift, norms[row + 8] + shift) : make_float2(no_norm, no_norm);
+        }
 #pragma unroll
         for (float& value : rows.sum[m]) value = 0;
 #pragma unroll
@@ -152,7 +149,7 @@ __device__ __forceinline__ void load_rows(Rows& rows, OwnRows& own, const uint4*
 
 // Fetch columns [first, first + 64).
 __device__ __forceinline__ void fetch(Tile& to, const uint4* hi, const uint4* lo,
-                                      const uint4* norms, int first) {
+                                      const float* norms, int first) {
     constexpr int pieces = DEPTH / 8;  // of 16 bytes, a row
 #pragma unroll
     for (int i = 0; i < tile * pieces / threads; i++) {
@@ -161,33 +158,31 @@ __device__ __forceinline__ void fetch(Tile& to, const uint4* hi, const uint4* lo
         copy_async_16(&to.points[0][row][at * 16], hi + from);
         if constexpr (TERMS == 3) copy_async_16(&to.points[1][row][at * 16], lo + from);
     }
-    if (threadIdx.x < tile) copy_async_16(&to.points[0][threadIdx.x][place_of_norm], norms + first + threadIdx.x);
+    if (threadIdx.x < tile / 4) copy_async_16(&to.norms[threadIdx.x * 4], norms + first + threadIdx.x * 4);
     copy_async_commit();
-}
-
-// Where the lane's rows of 8 x 8 matrices begin, after a tile of 16 points in shared memory: in the high half for
-// operands of z_i . z_j (matrices: columns 0..7 with dimensions 0..7 and 8..15, then columns 8..15), in the low half
-// for those of phi z (the middle two the other way round). One register, and not computed anew in every step.
-__device__ inline unsigned places_of_lane() {
-    const unsigned lane = threadIdx.x % 32;
-    const unsigned of_dot = (lane / 16 * 8 + lane % 8) * pitch + lane / 8 % 2 * 16;
-    const unsigned of_moment = lane % 16 * pitch + lane / 16 * 16;
-    return unmoved(of_dot << 16 | of_moment);
 }
 
 // All rows of the warp against 16 columns of the tile, from `column` on. `above` is the place of the tile's first
 // column among the block's rows; it counts only in tiles `on_diagonal`, where pairs with j <= i are left out.
 template <bool on_diagonal>
 __device__ __forceinline__ void add_pairs(Rows& rows, Columns& columns, const OwnRows& own,
-                                          const Tile& tile_of_columns, unsigned places, int column, int above) {
+                                          const Tile& tile_of_columns, int column, int above) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     const int first_row_tile = threadIdx.x / 32 * row_tiles;
-    const unsigned of_dot = places >> 16, of_moment = places & 0xffffu;
+    // Where this lane's rows of the 8 x 8 matrices begin, for operands of z_i . z_j (matrices: columns 0..7
+    // with dimensions 0..7 and 8..15, then columns 8..15), and of phi z (the middle two the other way round).
+    const int of_dot = (lane / 16 * 8 + lane % 8) * pitch + lane / 8 % 2 * 16;
+    const int of_moment = lane % 16 * pitch + lane / 16 * 16;
     const unsigned char* high = tile_of_columns.points[0][column];
     const unsigned char* low = tile_of_columns.points[terms_staged - 1][column];
 
-    unsigned column_norms[2];
-    load_matrices(column_norms, high + of_moment + place_of_norm);
+    float column_norm[2][2];
+#pragma unroll
+    for (int n8 = 0; n8 < 2; n8++) {
+        const float2 pair = *reinterpret_cast<const float2*>(&tile_of_columns.norms[column + n8 * 8 + 2 * t]);
+        column_norm[n8][0] = pair.x;
+        column_norm[n8][1] = pair.y;
+    }
     unsigned hi[groups][4], lo[groups][4], z[groups][4];
 
 #pragma unroll
@@ -196,10 +191,12 @@ __device__ __forceinline__ void add_pairs(Rows& rows, Columns& columns, const Ow
         float pairs[row_tiles_at_once][2][4];
 #pragma unroll
         for (int b = 0; b < row_tiles_at_once; b++) {
-            unsigned row_norms[2];
-            load_matrices(row_norms, &own.rows[(first_row_tile + m0 + b) * 16 + lane % 16][place_of_own_norm]);
+            const float2 row_norm = own.norms[first_row_tile + m0 + b][g];
 #pragma unroll
-            for (int n8 = 0; n8 < 2; n8++) multiply_f16_m16n8k8(pairs[b][n8], row_norms, column_norms[n8]);
+            for (int n8 = 0; n8 < 2; n8++)
+#pragma unroll
+                for (int i = 0; i < 4; i++)
+                    pairs[b][n8][i] = column_norm[n8][i % 2] + (i < 2 ? row_norm.x : row_norm.y);
         }
 #pragma unroll
         for (int q = 0; q < groups; q++) {
@@ -267,7 +264,7 @@ __device__ __forceinline__ void add_pairs(Rows& rows, Columns& columns, const Ow
             for (int q = 0; q < groups; q++) {
                 unsigned right[4];
                 if constexpr (hi_in_shared_memory) {
-                    load_matrices_transposed(right, own.rows[(first_row_tile + m0 + b) * 16] + of_moment + q * 32);
+                    load_matrices_transposed(right, own.hi[(first_row_tile + m0 + b) * 16] + of_moment + q * 32);
                 } else {
 #pragma unroll
                     for (int i = 0; i < 4; i++) {
@@ -298,8 +295,8 @@ __device__ __forceinline__ void add_products(float* T, int first, const float (&
 // One step of a tile: take the columns' sums from the warp before, add, hand on, or to S and T after the last step.
 template <bool on_diagonal>
 __device__ __forceinline__ void step(Rows& rows, Handed& handed, const OwnRows& own,
-                                     const Tile& tile_of_columns, unsigned places, float* S, float* T, int group,
-                                     int s, int first_column, int above) {
+                                     const Tile& tile_of_columns, float* S, float* T, int group, int s,
+                                     int first_column, int above) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     Columns columns = {};
     if (s > 0) {
@@ -307,7 +304,7 @@ __device__ __forceinline__ void step(Rows& rows, Handed& handed, const OwnRows& 
         for (int k = 0; k < 2 * groups; k++) to_array(columns.product[k], handed.product[k][lane]);
         to_array(columns.sum, handed.sum[lane]);
     }
-    add_pairs<on_diagonal>(rows, columns, own, tile_of_columns, places, group * 16, above);
+    add_pairs<on_diagonal>(rows, columns, own, tile_of_columns, group * 16, above);
     if (s < warps - 1) {
 #pragma unroll
         for (int k = 0; k < 2 * groups; k++) handed.product[k][lane] = to_float4(columns.product[k]);
@@ -362,7 +359,7 @@ struct Shared {
 };
 
 extern "C" __global__ void __launch_bounds__(threads, blocks_a_multiprocessor)
-KERNEL(const uint4* __restrict__ hi, const uint4* __restrict__ lo, const uint4* __restrict__ norms,
+KERNEL(const uint4* __restrict__ hi, const uint4* __restrict__ lo, const float* __restrict__ norms,
        const float* __restrict__ spread, float* __restrict__ S, float* __restrict__ T, int row_count, int chunk,
        float limit) {
     __shared__ Shared shared;
@@ -376,7 +373,6 @@ KERNEL(const uint4* __restrict__ hi, const uint4* __restrict__ lo, const uint4* 
     Rows rows;
     load_rows(rows, shared.own, hi, lo, norms, own_part.first_row, row_count);
 
-    const unsigned places = places_of_lane();
     unsigned left = (own_part.end - own_part.begin) / tile;
     int now = own_part.begin + int(blockIdx.x * 11 % left) * tile;
     fetch(shared.tiles[left % stages], hi, lo, norms, now);
@@ -392,15 +388,13 @@ KERNEL(const uint4* __restrict__ hi, const uint4* __restrict__ lo, const uint4* 
 #pragma unroll 1
             for (int s = 0; s < warps; s++) {
                 const int group = (warp + s) % warps;
-                step<true>(rows, shared.handed[group], shared.own, tile_of_columns, places, S, T, group, s, now,
-                          above);
+                step<true>(rows, shared.handed[group], shared.own, tile_of_columns, S, T, group, s, now, above);
             }
         } else {
 #pragma unroll 1
             for (int s = 0; s < warps; s++) {
                 const int group = (warp + s) % warps;
-                step<false>(rows, shared.handed[group], shared.own, tile_of_columns, places, S, T, group, s, now,
-                           above);
+                step<false>(rows, shared.handed[group], shared.own, tile_of_columns, S, T, group, s, now, above);
             }
         }
         if (stages == 1 && left > 1) {
