@@ -25,9 +25,9 @@ def main() -> None:
     launched: set[tuple[str, _compile.Defines]] = set()
     kernel = _compile.kernel
 
-    def noted(stem: str, name: str, defines: _compile.Defines) -> Any:
+    def noted(stem: str, name: str, defines: _compile.Defines, shared_bytes: int = 0) -> Any:
         launched.add((stem, defines))
-        return kernel(stem, name, defines)
+        return kernel(stem, name, defines, shared_bytes)
 
     _compile.kernel = noted
     rng = np.random.default_rng(0)

@@ -55,18 +55,23 @@ def options(defines: Defines) -> tuple[str, ...]:
     return ("--std=c++17", *(f"-D{name}={value}" for name, value in defines))
 
 
-def kernel(stem: str, name: str, defines: Defines) -> Any:
+def kernel(stem: str, name: str, defines: Defines, shared_bytes: int = 0) -> Any:
     """Return the kernel ``name`` of ``<stem>.cu`` for the current device, called ``kernel(grid, block, args)``.
 
-    It is compiled at its first use on a device: from CuPy's cache on disk, or by NVRTC in about a second.
+    It is compiled at its first use on a device: from CuPy's cache on disk, or by NVRTC in about a second. Each
+    block gets ``shared_bytes`` of dynamic shared memory, at most 99 KiB on every device since sm_80.
     """
     import cupy
 
-    return _kernel(cupy.cuda.runtime.getDevice(), stem, name, defines)
+    return _kernel(cupy.cuda.runtime.getDevice(), stem, name, defines, shared_bytes)
 
 
 @functools.cache
-def _kernel(device: int, stem: str, name: str, defines: Defines) -> Any:
+def _kernel(device: int, stem: str, name: str, defines: Defines, shared_bytes: int) -> Any:
     import cupy
 
-    return cupy.RawModule(code=source(stem), options=options(defines)).get_function(name)
+    compiled = cupy.RawModule(code=source(stem), options=options(defines)).get_function(name)
+    if shared_bytes == 0:
+        return compiled
+    compiled.max_dynamic_shared_size_bytes = shared_bytes  # 48 KiB unless more is asked for
+    return functools.partial(compiled, shared_mem=shared_bytes)

@@ -274,6 +274,45 @@ def test_shared_memory_is_nan_until_written_in_every_block():
     assert np.isnan(double).all()
 
 
+DYNAMIC = """
+extern "C" __global__ void kernel(float* out, int at) {
+    extern __shared__ float4 held[];
+    float* numbers = reinterpret_cast<float*>(held);
+    out[blockIdx.x * 32 + threadIdx.x] = numbers[threadIdx.x];
+    __syncthreads();
+    numbers[at + int(threadIdx.x)] = threadIdx.x;
+    __syncthreads();
+    out[blockIdx.x * 32 + threadIdx.x] += numbers[at + 31 - int(threadIdx.x)];
+}
+"""
+
+
+def test_dynamic_shared_memory_is_as_large_as_the_launch_says():
+    out = np.zeros(64, np.float32)
+    kernel(DYNAMIC)((2,), (32,), (out, np.int32(25312)), shared_mem=99 * 1024)  # its last 32 numbers
+    assert np.isnan(out).all()  # until written, in every block
+    kernel(DYNAMIC.replace("+=", "="))((2,), (32,), (out, np.int32(0)), shared_mem=128)
+    np.testing.assert_array_equal(out, np.tile(np.arange(32)[::-1], 2))
+
+
+@pytest.mark.parametrize(
+    ("at", "where"),
+    [
+        (1, "segmentation fault .*: 1 bytes past the end"),
+        (-1, "wrote 1 bytes before the start"),
+        (-5000, "segmentation fault .*: .* bytes before the start"),
+    ],
+)
+def test_writes_outside_dynamic_shared_memory_are_caught(at, where):
+    with pytest.raises(host_emulation.LaunchError, match=f"{where} of dynamic shared memory"):
+        kernel(DYNAMIC)((1,), (32,), (nans(32), np.int32(at)), shared_mem=128)
+
+
+def test_more_shared_memory_than_a_block_may_have_is_refused():
+    with pytest.raises(host_emulation.LaunchError, match="at most 101376 bytes of shared memory; got 101377"):
+        kernel(DYNAMIC)((1,), (32,), (nans(32), np.int32(0)), shared_mem=99 * 1024 + 1)
+
+
 OUT_OF_RANGE = """
 extern "C" __global__ void kernel(const float* x, float* out, int read, int write) {
     out[write] = x[read];
@@ -402,9 +441,9 @@ def test_use_sends_numpy_arrays_through_launcher_and_kernels(monkeypatch):
     host_emulation.use(monkeypatch)
     names = []
 
-    def noted(stem, name, defines):
+    def noted(stem, name, defines, shared_bytes=0):
         names.append(name)
-        return host_emulation.kernel(stem, name, defines)
+        return host_emulation.kernel(stem, name, defines, shared_bytes)
 
     monkeypatch.setattr("cukde._compile.kernel", noted)
     np.testing.assert_allclose(cukde.kde(X, X[:5], 0.5), expected, rtol=1e-5)

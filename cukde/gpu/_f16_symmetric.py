@@ -25,6 +25,11 @@ _FINISH_THREADS = 256
 _TILE = 64
 _MOST_TILES = 128
 
+# Whether work on the columns of a tile overlaps the next tile (macro OVERLAP), and the blocks that a multiprocessor
+# runs at a time up to sm_90, by the depth (macro BLOCKS); later ones run two.
+_OVERLAP = True
+_BLOCKS = {16: 3, 32: 3, 48: 2, 64: 2} if _OVERLAP else {16: 3, 32: 4, 48: 3, 64: 2}
+
 # What a block costs beside its tiles (its rows' fragments to load, their sums to add to memory), in tiles.
 _BLOCK_OVERHEAD = 0.7
 
@@ -44,7 +49,18 @@ def rows_of_block(depth: int) -> int:
 
 def blocks_of_multiprocessor(depth: int) -> int:
     """Blocks that a multiprocessor runs at a time, up to sm_90; later ones run two."""
-    return 3 if depth <= 32 else 2
+    return _BLOCKS[depth]
+
+
+def shared_bytes(depth: int, terms: int) -> int:
+    """Bytes of dynamic shared memory of a block: the kernel's ``SharedWithPhi``."""
+    if depth == 16:
+        return 0
+    row = 2 * depth + 16
+    tiles = 2 * _TILE * ((2 if terms == 3 else 1) * row + 4)
+    phi = (2 if _OVERLAP else 1) * (128 * (2 * _TILE + 16) + 4 * _TILE * 4)
+    own_rows = 128 * (row + 4)
+    return tiles + phi + own_rows + 16
 
 
 @functools.lru_cache(maxsize=1024)
@@ -79,7 +95,13 @@ def specialisations() -> Iterator[tuple[str, str, _compile.Defines]]:
 @functools.cache
 def _pass(depth: int, terms: int, exact_sums: bool) -> tuple[str, _compile.Defines]:
     name = "score_symmetric_f16x2" if terms == 3 else "score_symmetric_f16"
-    return name, (*_defines(name, depth, terms), ("SUMS", "EXACT" if exact_sums else "PRODUCT"))
+    return name, (
+        *_defines(name, depth, terms),
+        ("SUMS", "EXACT" if exact_sums else "PRODUCT"),
+        ("OVERLAP", str(int(_OVERLAP))),
+        ("BLOCKS", str(_BLOCKS[depth])),
+        ("SHARED_BYTES", str(shared_bytes(depth, terms))),
+    )
 
 
 @functools.cache
@@ -143,8 +165,9 @@ def launch(
         sums = cp.zeros(rows * (depth + 1), np.float32)
     S, T = sums[:rows], sums[rows:].reshape(rows, depth)
     cut = split(rows, depth, _device.multiprocessors(), chunk)
-    name, defines = _pass(depth, _terms(operand), exact_sums)
-    _compile.kernel(_STEM, name, defines)(
+    terms = _terms(operand)
+    name, defines = _pass(depth, terms, exact_sums)
+    _compile.kernel(_STEM, name, defines, shared_bytes(depth, terms))(
         cut.grid,
         (_THREADS,),
         (

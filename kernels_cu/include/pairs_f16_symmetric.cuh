@@ -44,9 +44,16 @@ constexpr int block_rows = warps * row_tiles * 16;
 // loaded once and used at once.
 constexpr int row_tiles_at_once = DEPTH == 16 ? 1 : row_tiles;
 constexpr int groups = DEPTH / 16;                   // of 16 dimensions
-// For 168 or 255 registers a thread; from sm_100 on the compiler needs more than 168.
+
+// Who sums over a tile's columns: each warp over its own rows, handing sums on; or each over all rows of the block.
+constexpr bool phi_is_shared = DEPTH > 16;
+// With shared phi: work on the columns of the tile before within the steps of a tile, which needs phi twice but
+// gives the tensor cores products to do while a step waits for its exponents.
+constexpr bool overlap = OVERLAP;
+
+// For 128, 168 or 255 registers a thread; from sm_100 on the compiler needs more than 168.
 #if __CUDA_ARCH__ < 1000
-constexpr int blocks_a_multiprocessor = DEPTH <= 32 ? 3 : 2;
+constexpr int blocks_a_multiprocessor = BLOCKS;
 #else
 constexpr int blocks_a_multiprocessor = 2;
 #endif
@@ -56,14 +63,19 @@ constexpr bool sum_by_product = SUMS == PRODUCT;
 
 constexpr int pitch = DEPTH * 2 + 16;                // bytes of a row in shared memory: no bank conflicts
 constexpr int terms_staged = TERMS == 3 ? 2 : 1;
-// Tiles in shared memory: the next is fetched while one is worked on, where 48 KiB hold both.
-constexpr int stages = DEPTH == 64 && TERMS == 3 ? 1 : 2;
+constexpr int stages = 2;                            // tiles in shared memory: one to work on, one on its way
 
-// Where the right operand of the transposed product comes from: transposes that the compiler keeps in registers,
-// the fastest by 3% at DEPTH 16; the block's hi in shared memory, where exact sums of two terms leave too few
-// registers for that; or transposes made anew, where those would be too many.
-constexpr bool hi_in_shared_memory = DEPTH == 16 && TERMS == 3 && !sum_by_product;
-constexpr bool transposed_in_registers = DEPTH < 64 || TERMS == 1;
+// Where the right operand of the transposed product comes from: the block's hi in shared memory, or transposes that
+// the compiler keeps in registers, the fastest by 3% at DEPTH 16 where exact sums of two terms leave enough.
+constexpr bool hi_in_shared_memory = phi_is_shared || (TERMS == 3 && !sum_by_product);
+
+// With shared phi a warp sums over 16 or 32 columns of the tile, for all dimensions or half of them: the fewest
+// bytes to read.
+constexpr int dimension_parts = DEPTH == 64 ? 2 : 1;
+constexpr int own_column_tiles = dimension_parts;    // of 16 columns, a warp
+constexpr int own_groups = groups / dimension_parts; // of 16 dimensions, a warp
+constexpr int phi_pitch = tile * 2 + 16;             // bytes of a row of phi: no bank conflicts
+constexpr int phi_buffers = overlap ? 2 : 1;
 constexpr unsigned ones = 0x3c003c00;                // 1, 1
 constexpr float shift = 13;
 constexpr float no_norm = -1e30f;
@@ -86,6 +98,18 @@ struct Columns {
 struct Handed {
     float4 product[2 * groups][32];
     float4 sum[32];
+};
+
+// With shared phi, the sums of a warp's columns: fragments; of `sum` only with PRODUCT.
+struct OwnColumns {
+    float product[own_column_tiles][2 * own_groups][4];
+    float sum[own_column_tiles][4];
+};
+
+// With shared phi, what a tile leaves for its columns' sums.
+struct Phi {
+    unsigned char phi[block_rows][phi_pitch];        // float16, in rows of 64 columns
+    float sum[warps][tile];                          // EXACT: of the warp's rows
 };
 
 // What a block keeps of its rows in shared memory, because registers are scarce.
@@ -162,11 +186,14 @@ __device__ __forceinline__ void fetch(Tile& to, const uint4* hi, const uint4* lo
     copy_async_commit();
 }
 
-// All rows of the warp against 16 columns of the tile, from `column` on. `above` is the place of the tile's first
-// column among the block's rows; it counts only in tiles `on_diagonal`, where pairs with j <= i are left out.
-template <bool on_diagonal>
-__device__ __forceinline__ void add_pairs(Rows& rows, Columns& columns, const OwnRows& own,
-                                          const Tile& tile_of_columns, int column, int above) {
+// All rows of the warp against 16 columns of the tile, from `column` on, but for these columns' products: what
+// `use(m, phi)` does with the fragment of phi of each row tile m. `above` is the place of the tile's first column
+// among the block's rows; it counts only in tiles `on_diagonal`, where pairs with j <= i are left out. `meanwhile()`
+// depends on none of this.
+template <bool on_diagonal, class Meanwhile, class Use>
+__device__ __forceinline__ void add_pairs(Rows& rows, float (&column_sums)[4], const OwnRows& own,
+                                          const Tile& tile_of_columns, int column, int above,
+                                          const Meanwhile& meanwhile, const Use& use) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     const int first_row_tile = threadIdx.x / 32 * row_tiles;
     // Where this lane's rows of the 8 x 8 matrices begin, for operands of z_i . z_j (matrices: columns 0..7
@@ -234,11 +261,13 @@ __device__ __forceinline__ void add_pairs(Rows& rows, Columns& columns, const Ow
                     }
                     if constexpr (!sum_by_product) {
                         rows.sum[m0 + b][r] += of_column[e];
-                        columns.sum[2 * n8 + e] += of_column[e];
+                        column_sums[2 * n8 + e] += of_column[e];
                     }
                 }
                 phi[b][p] = pack_f16(of_column[0], of_column[1]);
             }
+
+        if (m0 == 0) meanwhile();
 
         // 3. phi z, for the rows
 #pragma unroll
@@ -255,39 +284,20 @@ __device__ __forceinline__ void add_pairs(Rows& rows, Columns& columns, const Ow
             for (int b = 0; b < row_tiles_at_once; b++) mma_f16_m16n8k16(rows.sum[m0 + b], phi[b], ones, ones);
         }
 
-        // 4. the transpose of phi, times z and 1, for the columns
+        // 4. what the columns need
 #pragma unroll
-        for (int b = 0; b < row_tiles_at_once; b++) {
-            const unsigned across[4] = {transpose_8x8(phi[b][0]), transpose_8x8(phi[b][2]),
-                                        transpose_8x8(phi[b][1]), transpose_8x8(phi[b][3])};
-#pragma unroll
-            for (int q = 0; q < groups; q++) {
-                unsigned right[4];
-                if constexpr (hi_in_shared_memory) {
-                    load_matrices_transposed(right, own.hi[(first_row_tile + m0 + b) * 16] + of_moment + q * 32);
-                } else {
-#pragma unroll
-                    for (int i = 0; i < 4; i++) {
-                        const unsigned pair = rows.hi[m0 + b][q][i];
-                        right[i] = transpose_8x8(transposed_in_registers ? pair : unmoved(pair));
-                    }
-                }
-#pragma unroll
-                for (int k = 0; k < 2; k++)
-                    mma_f16_m16n8k16(columns.product[2 * q + k], across, right[2 * k], right[2 * k + 1]);
-            }
-            if constexpr (sum_by_product) mma_f16_m16n8k16(columns.sum, across, ones, ones);
-        }
+        for (int b = 0; b < row_tiles_at_once; b++) use(m0 + b, phi[b]);
     }
 }
 
-// Add rows g and g + 8 of a 16 x DEPTH fragment to T; a lane holds four consecutive dimensions of each 16.
-__device__ __forceinline__ void add_products(float* T, int first, const float (&product)[2 * groups][4]) {
+// Add rows g and g + 8 of a fragment of 16 rows to T; a lane holds four consecutive dimensions of each 16.
+template <int fragments>
+__device__ __forceinline__ void add_products(float* T, int first, const float (&product)[fragments][4]) {
     const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
 #pragma unroll
     for (int r = 0; r < 2; r++)
 #pragma unroll
-        for (int q = 0; q < groups; q++)
+        for (int q = 0; q < fragments / 2; q++)
             add_global_4(T + (size_t)(first + g + 8 * r) * DEPTH + q * 16 + 4 * t, product[2 * q][2 * r],
                          product[2 * q][2 * r + 1], product[2 * q + 1][2 * r], product[2 * q + 1][2 * r + 1]);
 }
@@ -304,7 +314,28 @@ __device__ __forceinline__ void step(Rows& rows, Handed& handed, const OwnRows& 
         for (int k = 0; k < 2 * groups; k++) to_array(columns.product[k], handed.product[k][lane]);
         to_array(columns.sum, handed.sum[lane]);
     }
-    add_pairs<on_diagonal>(rows, columns, own, tile_of_columns, group * 16, above);
+    // The transpose of phi, times z and 1.
+    const auto add_columns = [&](int m, const unsigned (&phi)[4]) {
+        const int of_moment = lane % 16 * pitch + lane / 16 * 16;
+        const unsigned across[4] = {transpose_8x8(phi[0]), transpose_8x8(phi[2]), transpose_8x8(phi[1]),
+                                    transpose_8x8(phi[3])};
+#pragma unroll
+        for (int q = 0; q < groups; q++) {
+            unsigned right[4];
+            if constexpr (hi_in_shared_memory) {
+                load_matrices_transposed(right,
+                                         own.hi[(threadIdx.x / 32 * row_tiles + m) * 16] + of_moment + q * 32);
+            } else {
+#pragma unroll
+                for (int i = 0; i < 4; i++) right[i] = transpose_8x8(rows.hi[m][q][i]);
+            }
+#pragma unroll
+            for (int k = 0; k < 2; k++)
+                mma_f16_m16n8k16(columns.product[2 * q + k], across, right[2 * k], right[2 * k + 1]);
+        }
+        if constexpr (sum_by_product) mma_f16_m16n8k16(columns.sum, across, ones, ones);
+    };
+    add_pairs<on_diagonal>(rows, columns.sum, own, tile_of_columns, group * 16, above, [] {}, add_columns);
     if (s < warps - 1) {
 #pragma unroll
         for (int k = 0; k < 2 * groups; k++) handed.product[k][lane] = to_float4(columns.product[k]);
@@ -327,6 +358,91 @@ __device__ __forceinline__ void step(Rows& rows, Handed& handed, const OwnRows& 
         if (g == 0) {
 #pragma unroll
             for (int i = 0; i < 4; i++) add_global(S + first + i / 2 * 8 + 2 * t + i % 2, columns.sum[i]);
+        }
+    }
+}
+
+// With shared phi, one step of a tile: 16 columns against the warp's rows, phi left for the columns' sums. `meanwhile`
+// is as for add_pairs.
+template <bool on_diagonal, class Meanwhile>
+__device__ __forceinline__ void step_to_phi(Rows& rows, Phi& left, const OwnRows& own, const Tile& tile_of_columns,
+                                            int group, int above, const Meanwhile& meanwhile) {
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    float column_sums[4] = {};
+    add_pairs<on_diagonal>(rows, column_sums, own, tile_of_columns, group * 16, above, meanwhile,
+                           [&](int m, const unsigned (&phi)[4]) {
+                               unsigned char* to = left.phi[(warp * row_tiles + m) * 16 + g] + group * 32 + t * 4;
+#pragma unroll
+                               for (int p = 0; p < 4; p++)
+                                   *reinterpret_cast<unsigned*>(to + p % 2 * 8 * phi_pitch + p / 2 * 16) = phi[p];
+                           });
+    if constexpr (!sum_by_product) {
+        // Lanes of one t share columns 2t, 2t + 1, 2t + 8, 2t + 9: halve what a lane holds, then halve again.
+        const bool upper = lane & 16, odd = lane & 8;
+        float kept[2];
+#pragma unroll
+        for (int e = 0; e < 2; e++)
+            kept[e] = (upper ? column_sums[2 + e] : column_sums[e]) +
+                      __shfl_xor_sync(~0u, upper ? column_sums[e] : column_sums[2 + e], 16);
+        float sum = (odd ? kept[1] : kept[0]) + __shfl_xor_sync(~0u, odd ? kept[0] : kept[1], 8);
+        sum += __shfl_xor_sync(~0u, sum, 4);
+        left.sum[warp][group * 16 + upper * 8 + 2 * t + odd] = sum;
+    }
+}
+
+// With shared phi, add what the block's rows 32 s to 32 s + 31 contribute to the warp's columns.
+__device__ __forceinline__ void add_to_columns(OwnColumns& columns, const Phi& left, const OwnRows& own, int s) {
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const int first_column = warp / dimension_parts * own_column_tiles * 16;
+    const int first_group = warp % dimension_parts * own_groups;
+    const unsigned char* phi = left.phi[s * 32 + lane / 16 * 8 + lane % 8] + first_column * 2 + lane / 8 % 2 * 16;
+    const unsigned char* hi = own.hi[s * 32 + lane % 16] + first_group * 32 + lane / 16 * 16;
+#pragma unroll
+    for (int k = 0; k < 2; k++) {
+        unsigned across[own_column_tiles][4];
+#pragma unroll
+        for (int c = 0; c < own_column_tiles; c++)
+            load_matrices_transposed(across[c], phi + k * 16 * phi_pitch + c * 32);
+#pragma unroll
+        for (int q = 0; q < own_groups; q++) {
+            unsigned right[4];
+            load_matrices_transposed(right, hi + k * 16 * pitch + q * 32);
+#pragma unroll
+            for (int c = 0; c < own_column_tiles; c++)
+#pragma unroll
+                for (int e = 0; e < 2; e++)
+                    mma_f16_m16n8k16(columns.product[c][2 * q + e], across[c], right[2 * e], right[2 * e + 1]);
+        }
+        if constexpr (sum_by_product) {
+#pragma unroll
+            for (int c = 0; c < own_column_tiles; c++) mma_f16_m16n8k16(columns.sum[c], across[c], ones, ones);
+        }
+    }
+}
+
+// With shared phi, add the sums of a tile's columns, from row `first` on, to S and T.
+__device__ __forceinline__ void give_columns(const OwnColumns& columns, const Phi& left, float* S, float* T,
+                                             int first) {
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    const int first_column = warp / dimension_parts * own_column_tiles * 16;
+    const int first_group = warp % dimension_parts * own_groups;
+#pragma unroll
+    for (int c = 0; c < own_column_tiles; c++) {
+        const int of_tile = first + first_column + c * 16;
+        add_products(T + first_group * 16, of_tile, columns.product[c]);
+        if constexpr (sum_by_product) {
+            if (t == 0 && first_group == 0) {
+                add_global(S + of_tile + g, columns.sum[c][0]);
+                add_global(S + of_tile + g + 8, columns.sum[c][2]);
+            }
+        }
+    }
+    if constexpr (!sum_by_product) {
+        if (threadIdx.x < tile) {
+            float sum = 0;
+#pragma unroll
+            for (int w = 0; w < warps; w++) sum += left.sum[w][threadIdx.x];
+            add_global(S + first + threadIdx.x, sum);
         }
     }
 }
@@ -358,30 +474,24 @@ struct Shared {
     Part part;
 };
 
-extern "C" __global__ void __launch_bounds__(threads, blocks_a_multiprocessor)
-KERNEL(const uint4* __restrict__ hi, const uint4* __restrict__ lo, const float* __restrict__ norms,
-       const float* __restrict__ spread, float* __restrict__ S, float* __restrict__ T, int row_count, int chunk,
-       float limit) {
-    __shared__ Shared shared;
+struct SharedWithPhi {
+    Tile tiles[stages];
+    Phi left[phi_buffers];
+    OwnRows own;
+    Part part;
+};
 
-    if (spread && !(*spread <= limit)) return;
-    const Part own_part = part_of_block(row_count, chunk);
-    if (own_part.begin >= own_part.end) return;
-    if (threadIdx.x == 0) shared.part = own_part;
-
+// All tiles of the block, columns' sums handed from warp to warp.
+__device__ __forceinline__ void walk(Rows& rows, Shared& shared, const uint4* hi, const uint4* lo, const float* norms,
+                                     float* S, float* T, unsigned left, int now) {
     const int warp = threadIdx.x / 32;
-    Rows rows;
-    load_rows(rows, shared.own, hi, lo, norms, own_part.first_row, row_count);
-
-    unsigned left = (own_part.end - own_part.begin) / tile;
-    int now = own_part.begin + int(blockIdx.x * 11 % left) * tile;
     fetch(shared.tiles[left % stages], hi, lo, norms, now);
 #pragma unroll 1
     for (; left > 0; left--) {
         copy_async_wait<0>();
         __syncthreads();
         const int next = now + tile == shared.part.end ? shared.part.begin : now + tile;
-        if (stages == 2 && left > 1) fetch(shared.tiles[(left - 1) % stages], hi, lo, norms, next);
+        if (left > 1) fetch(shared.tiles[(left - 1) % stages], hi, lo, norms, next);
         const Tile& tile_of_columns = shared.tiles[left % stages];
         const int above = now - shared.part.first_row;
         if (above < block_rows) {
@@ -397,12 +507,92 @@ KERNEL(const uint4* __restrict__ hi, const uint4* __restrict__ lo, const float* 
                 step<false>(rows, shared.handed[group], shared.own, tile_of_columns, S, T, group, s, now, above);
             }
         }
-        if (stages == 1 && left > 1) {
-            __syncthreads();
-            fetch(shared.tiles[0], hi, lo, norms, next);
-        }
         now = next;
     }
+}
+
+#ifndef UNROLL
+#define UNROLL 1
+#endif
+
+// All tiles of the block, columns' sums from phi in shared memory.
+__device__ __forceinline__ void walk(Rows& rows, SharedWithPhi& shared, const uint4* hi, const uint4* lo,
+                                     const float* norms, float* S, float* T, unsigned left, int now) {
+    fetch(shared.tiles[left % stages], hi, lo, norms, now);
+    int before = now;  // first column of the tile before; its phi are zero where there was none
+    if constexpr (overlap) {
+        auto& nothing = shared.left[(left + 1) % phi_buffers];
+        for (int i = threadIdx.x; i < int(sizeof nothing / 4); i += threads)
+            reinterpret_cast<unsigned*>(&nothing)[i] = 0;
+    }
+#pragma unroll 1
+    for (; left > 0; left--) {
+        copy_async_wait<0>();
+        __syncthreads();
+        const int next = now + tile == shared.part.end ? shared.part.begin : now + tile;
+        if (left > 1) fetch(shared.tiles[(left - 1) % stages], hi, lo, norms, next);
+        const Tile& tile_of_columns = shared.tiles[left % stages];
+        Phi& phi = shared.left[left % phi_buffers];
+        const Phi& phi_before = shared.left[(left + 1) % phi_buffers];
+        const int above = now - shared.part.first_row;
+        OwnColumns columns = {};
+        if (above < block_rows) {
+#pragma unroll 1
+            for (int s = 0; s < warps; s++)
+                step_to_phi<true>(rows, phi, shared.own, tile_of_columns, s, above, [&] {
+                    if constexpr (overlap) add_to_columns(columns, phi_before, shared.own, s);
+                });
+        } else {
+#pragma unroll UNROLL
+            for (int s = 0; s < warps; s++)
+                step_to_phi<false>(rows, phi, shared.own, tile_of_columns, s, above, [&] {
+                    if constexpr (overlap) add_to_columns(columns, phi_before, shared.own, s);
+                });
+        }
+        if constexpr (overlap) {
+            give_columns(columns, phi_before, S, T, before);
+        } else {
+            __syncthreads();
+#pragma unroll UNROLL
+            for (int s = 0; s < warps; s++) add_to_columns(columns, phi, shared.own, s);
+            give_columns(columns, phi, S, T, now);
+        }
+        before = now;
+        now = next;
+    }
+    if constexpr (overlap) {
+        __syncthreads();
+        const Phi& phi_before = shared.left[1];
+        OwnColumns columns = {};
+#pragma unroll 1
+        for (int s = 0; s < warps; s++) add_to_columns(columns, phi_before, shared.own, s);
+        give_columns(columns, phi_before, S, T, before);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(threads, blocks_a_multiprocessor)
+KERNEL(const uint4* __restrict__ hi, const uint4* __restrict__ lo, const float* __restrict__ norms,
+       const float* __restrict__ spread, float* __restrict__ S, float* __restrict__ T, int row_count, int chunk,
+       float limit) {
+#if DEPTH == 16
+    __shared__ Shared shared;
+#else
+    extern __shared__ uint4 dynamic_shared[];
+    static_assert(sizeof(SharedWithPhi) == SHARED_BYTES, "the launcher asks for another size");
+    auto& shared = *reinterpret_cast<SharedWithPhi*>(dynamic_shared);
+#endif
+
+    if (spread && !(*spread <= limit)) return;
+    const Part own_part = part_of_block(row_count, chunk);
+    if (own_part.begin >= own_part.end) return;
+    if (threadIdx.x == 0) shared.part = own_part;
+
+    const int warp = threadIdx.x / 32;
+    Rows rows;
+    load_rows(rows, shared.own, hi, lo, norms, own_part.first_row, row_count);
+
+    const unsigned left = (own_part.end - own_part.begin) / tile;
+    walk(rows, shared, hi, lo, norms, S, T, left, own_part.begin + int(blockIdx.x * 11 % left) * tile);
 
     const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
 #pragma unroll

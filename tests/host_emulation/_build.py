@@ -58,7 +58,7 @@ def library(source: str, origin: str, name: str, defines: _compile.Defines) -> c
             '#include "launch.hpp"',
             *(f"#define {macro} {value}" for macro, value in defines),
             "namespace emulated { namespace {",  # internal names: shared arrays in templates share a section
-            _inlined(source, origin),
+            _sized_at_launch(_inlined(source, origin)),
             "} }",
             '#line 1 "launcher"',
             f"EMULATED_KERNEL({name})",
@@ -92,6 +92,15 @@ def _inlined(text: str, origin: str, within: frozenset[str] = frozenset()) -> st
 
     body = re.sub(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"[ \t]*$', replacement, text, flags=re.MULTILINE)
     return f'#line 1 "{origin}"\n{body}'
+
+
+def _sized_at_launch(text: str) -> str:
+    """Make pointers of the arrays that have no size before the launch, which C++ would look for in another file."""
+    return re.sub(
+        r"extern __shared__ (\w+) (\w+)\[\];",
+        r"\1* const \2 = static_cast<\1*>(::emulation::dynamic_shared_memory.start);",
+        text,
+    )
 
 
 @functools.cache

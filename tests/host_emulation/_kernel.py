@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 
 from cukde import _compile
 from tests.host_emulation import _build
 from tests.host_emulation._launch import EmulatedKernel
 
 
-def kernel(stem: str, name: str, defines: _compile.Defines) -> EmulatedKernel:
+def kernel(stem: str, name: str, defines: _compile.Defines, shared_bytes: int = 0) -> Callable[..., None]:
     """Compile one specialisation of ``kernels_cu/<stem>.cu``, as ``cukde._compile.kernel`` does."""
     path = _compile.folder() / f"{stem}.cu"
-    return from_source(path.read_text(), name, defines, origin=str(path))
+    compiled = from_source(path.read_text(), name, defines, origin=str(path))
+    return functools.partial(compiled, shared_mem=shared_bytes) if shared_bytes else compiled
 
 
 @functools.cache

@@ -14,21 +14,28 @@ from tests.host_emulation._stacks import MOST_THREADS, thread_stacks
 
 _MOST_BLOCKS = (2**31 - 1, 65535, 65535)
 _MOST_THREADS_A_SIDE = (1024, 1024, 64)
+_MOST_SHARED_BYTES = 99 * 1024  # of a block, on the smallest device that kernels with so much are for
 
 
 class EmulatedKernel:
-    """A kernel of one compiled library, called as ``kernel(grid, block, args)``."""
+    """A kernel of one compiled library, called as ``kernel(grid, block, args, shared_mem=bytes)``."""
 
     def __init__(self, library: ctypes.PyDLL, name: str) -> None:
         self.name = name
         self.parameters: list[str] = library.emulated_parameters().decode().split()
         self._launch = library.emulated_launch
 
-    def __call__(self, grid: Sequence[int], block: Sequence[int], args: Sequence[Any]) -> None:
+    def __call__(
+        self, grid: Sequence[int], block: Sequence[int], args: Sequence[Any], *, shared_mem: int = 0
+    ) -> None:
         """Run every block of the grid, one after another, and write the arrays back."""
         grid_size, block_size = _size("grid", grid, _MOST_BLOCKS), _size("block", block, _MOST_THREADS_A_SIDE)
         if math.prod(block_size) > MOST_THREADS:
             raise LaunchError(f"{self.name}: a block has at most {MOST_THREADS} threads; got {tuple(block)}")
+        if not 0 <= shared_mem <= _MOST_SHARED_BYTES:
+            raise LaunchError(
+                f"{self.name}: a block has at most {_MOST_SHARED_BYTES} bytes of shared memory; got {shared_mem}"
+            )
         if len(args) != len(self.parameters):
             raise LaunchError(f"{self.name} takes {len(self.parameters)} arguments; got {len(args)}")
         for position, (parameter, value) in enumerate(zip(self.parameters, args, strict=True)):
@@ -36,20 +43,26 @@ class EmulatedKernel:
             if complaint:
                 raise LaunchError(f"{self.name}: argument {position} {complaint}")
 
-        memory = GuardedArrays([a for a in args if isinstance(a, np.ndarray)])
+        shared = np.zeros(shared_mem, np.uint8)
+        memory = GuardedArrays([*(a for a in args if isinstance(a, np.ndarray)), shared])
+        names = [f"argument {i}" for i, a in enumerate(args) if isinstance(a, np.ndarray)] + ["dynamic shared memory"]
         held = [np.array(memory.address(a), np.uintp) if isinstance(a, np.ndarray) else _scalar(a) for a in args]
         pointers = (ctypes.c_void_p * len(held))(*(a.ctypes.data for a in held))
         reason = self._launch(
-            (ctypes.c_uint * 3)(*grid_size), (ctypes.c_uint * 3)(*block_size), pointers, ctypes.byref(thread_stacks())
+            (ctypes.c_uint * 3)(*grid_size),
+            (ctypes.c_uint * 3)(*block_size),
+            pointers,
+            ctypes.c_void_p(memory.address(shared)),
+            ctypes.c_size_t(shared_mem),
+            ctypes.byref(thread_stacks()),
         )
-        positions = [i for i, a in enumerate(args) if isinstance(a, np.ndarray)]
         if reason is not None:
             found = memory.near(reason.decode())
-            place = f": {found[1]} of argument {positions[found[0]]}" if found else ""
+            place = f": {found[1]} of {names[found[0]]}" if found else ""
             raise LaunchError(f"{self.name}: {reason.decode()}{place}")
         trespass = memory.trespass()
         if trespass:
-            raise LaunchError(f"{self.name} wrote {trespass[1]} of argument {positions[trespass[0]]}")
+            raise LaunchError(f"{self.name} wrote {trespass[1]} of {names[trespass[0]]}")
         memory.write_back()
 
 

@@ -48,6 +48,9 @@ static int find_shared_memory(dl_phdr_info* library, size_t, void* found) {
     return own;
 }
 
+// `extern __shared__` arrays: as large as the launch says, between guard pages that Python sets up.
+static Memory dynamic_shared_memory;
+
 // Fill with ones: NaN in every floating type, -1 in every signed one.
 static void poison(Memory memory) { memset(memory.start, 0xff, memory.size); }
 

@@ -55,7 +55,7 @@ struct Stacks {
 };
 
 // Run a grid. Returns nullptr, or what went wrong.
-static const char* run_grid(const unsigned* grid, const unsigned* block, void** arguments,
+static const char* run_grid(const unsigned* grid, const unsigned* block, void** arguments, Memory dynamic_shared,
                             const Stacks& stacks, void (*call)(void**)) {
     gridDim = {grid[0], grid[1], grid[2]};
     blockDim = {block[0], block[1], block[2]};
@@ -66,6 +66,7 @@ static const char* run_grid(const unsigned* grid, const unsigned* block, void** 
     current = nullptr;
     make_fibers(stacks.first, stacks.spacing, stacks.size);
     const Memory shared = shared_memory();
+    dynamic_shared_memory = dynamic_shared;
     const char* failure = nullptr;
     signal_net.spread();
     if (sigsetjmp(launch_frame, 1) == 0) {
@@ -74,6 +75,7 @@ static const char* run_grid(const unsigned* grid, const unsigned* block, void** 
                 for (unsigned x = 0; x < grid[0]; x++) {
                     blockIdx = {x, y, z};
                     poison(shared);
+                    poison(dynamic_shared);
                     run_block();
                 }
     } else {
@@ -91,7 +93,8 @@ static const char* run_grid(const unsigned* grid, const unsigned* block, void** 
         return ::emulation::Kernel<&::emulated::name>::parameters();                                       \
     }                                                                                                      \
     extern "C" __attribute__((visibility("default"))) const char* emulated_launch(                         \
-        const unsigned* grid, const unsigned* block, void** arguments, const ::emulation::Stacks* stacks) { \
-        return ::emulation::run_grid(grid, block, arguments, *stacks,                                      \
+        const unsigned* grid, const unsigned* block, void** arguments, void* shared, size_t shared_bytes,   \
+        const ::emulation::Stacks* stacks) {                                                                \
+        return ::emulation::run_grid(grid, block, arguments, {shared, shared_bytes}, *stacks,              \
                                      &::emulation::Kernel<&::emulated::name>::call);                       \
     }
