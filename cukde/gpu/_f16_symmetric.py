@@ -17,7 +17,7 @@ from cukde.gpu import _device
 from cukde.gpu._operands import BLOCK_ROWS, Operand, depth_of, or_null, scale_of
 
 _STEM = "score_symmetric"
-_THREADS = 128
+_WARPS = 4
 _FINISH_THREADS = 256
 
 # Columns of a tile, and the most tiles (8,192 columns) that a block adds up before its sums leave the
@@ -25,10 +25,22 @@ _FINISH_THREADS = 256
 _TILE = 64
 _MOST_TILES = 128
 
-# Whether work on the columns of a tile overlaps the next tile (macro OVERLAP), and the blocks that a multiprocessor
-# runs at a time up to sm_90, by the depth (macro BLOCKS); later ones run two.
-_OVERLAP = True
-_BLOCKS = {16: 3, 32: 3, 48: 2, 64: 2} if _OVERLAP else {16: 3, 32: 4, 48: 3, 64: 2}
+
+@dataclass(frozen=True)
+class Layout:
+    """What the kernel's registers and shared memory are spent on, as its macros say."""
+
+    row_tiles: int  # of 16 rows, a warp
+    blocks: int  # that a multiprocessor runs at a time, up to sm_90; later ones run two
+    overlap: bool  # work on the columns of a tile during the next tile, which takes phi of both
+
+
+_LAYOUTS = {
+    16: Layout(row_tiles=4, blocks=3, overlap=False),
+    32: Layout(row_tiles=2, blocks=3, overlap=True),
+    48: Layout(row_tiles=2, blocks=2, overlap=True),
+    64: Layout(row_tiles=2, blocks=2, overlap=True),
+}
 
 # What a block costs beside its tiles (its rows' fragments to load, their sums to add to memory), in tiles.
 _BLOCK_OVERHEAD = 0.7
@@ -44,23 +56,22 @@ class Split:
 
 def rows_of_block(depth: int) -> int:
     """Rows that a block owns."""
-    return 256 if depth == 16 else 128
+    return _WARPS * 16 * _LAYOUTS[depth].row_tiles
 
 
 def blocks_of_multiprocessor(depth: int) -> int:
     """Blocks that a multiprocessor runs at a time, up to sm_90; later ones run two."""
-    return _BLOCKS[depth]
+    return _LAYOUTS[depth].blocks
 
 
 def shared_bytes(depth: int, terms: int) -> int:
     """Bytes of dynamic shared memory of a block: the kernel's ``SharedWithPhi``."""
     if depth == 16:
         return 0
-    row = 2 * depth + 16
-    tiles = 2 * _TILE * ((2 if terms == 3 else 1) * row + 4)
-    phi = (2 if _OVERLAP else 1) * (128 * (2 * _TILE + 16) + 4 * _TILE * 4)
-    own_rows = 128 * (row + 4)
-    return tiles + phi + own_rows + 16
+    rows, pitch = rows_of_block(depth), 2 * depth + 16
+    tiles = 2 * _TILE * ((2 if terms == 3 else 1) * pitch + 4)
+    phi = (2 if _LAYOUTS[depth].overlap else 1) * (rows * (2 * _TILE + 16) + _WARPS * _TILE * 4)
+    return tiles + phi + rows * (pitch + 4) + 16
 
 
 @functools.lru_cache(maxsize=1024)
@@ -98,8 +109,9 @@ def _pass(depth: int, terms: int, exact_sums: bool) -> tuple[str, _compile.Defin
     return name, (
         *_defines(name, depth, terms),
         ("SUMS", "EXACT" if exact_sums else "PRODUCT"),
-        ("OVERLAP", str(int(_OVERLAP))),
-        ("BLOCKS", str(_BLOCKS[depth])),
+        ("ROW_TILES", str(_LAYOUTS[depth].row_tiles)),
+        ("BLOCKS", str(_LAYOUTS[depth].blocks)),
+        ("OVERLAP", str(int(_LAYOUTS[depth].overlap))),
         ("SHARED_BYTES", str(shared_bytes(depth, terms))),
     )
 
@@ -169,7 +181,7 @@ def launch(
     name, defines = _pass(depth, terms, exact_sums)
     _compile.kernel(_STEM, name, defines, shared_bytes(depth, terms))(
         cut.grid,
-        (_THREADS,),
+        (32 * _WARPS,),
         (
             operand.hi,
             or_null(operand.lo),

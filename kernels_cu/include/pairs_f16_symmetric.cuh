@@ -38,18 +38,23 @@
 constexpr int warps = 4;
 constexpr int threads = 32 * warps;
 constexpr int tile = 16 * warps;                     // columns
-constexpr int row_tiles = DEPTH == 16 ? 4 : 2;       // of 16 rows, a warp
+constexpr int row_tiles = ROW_TILES;                 // of 16 rows, a warp
 constexpr int block_rows = warps * row_tiles * 16;
 // Row tiles whose exponents are in registers together: of large DEPTH all, so that each fragment of the columns is
 // loaded once and used at once.
-constexpr int row_tiles_at_once = DEPTH == 16 ? 1 : row_tiles;
+constexpr int row_tiles_at_once = DEPTH == 16 ? 1 : row_tiles % 2 ? row_tiles : 2;
 constexpr int groups = DEPTH / 16;                   // of 16 dimensions
 
 // Who sums over a tile's columns: each warp over its own rows, handing sums on; or each over all rows of the block.
 constexpr bool phi_is_shared = DEPTH > 16;
 // With shared phi: work on the columns of the tile before within the steps of a tile, which needs phi twice but
 // gives the tensor cores products to do while a step waits for its exponents.
+// From sm_100 on the compiler has too few registers for that where rows take most.
+#if __CUDA_ARCH__ < 1000
 constexpr bool overlap = OVERLAP;
+#else
+constexpr bool overlap = OVERLAP && (DEPTH < 64 || TERMS == 1);
+#endif
 
 // For 128, 168 or 255 registers a thread; from sm_100 on the compiler needs more than 168.
 #if __CUDA_ARCH__ < 1000
@@ -390,15 +395,17 @@ __device__ __forceinline__ void step_to_phi(Rows& rows, Phi& left, const OwnRows
     }
 }
 
-// With shared phi, add what the block's rows 32 s to 32 s + 31 contribute to the warp's columns.
+// With shared phi, add what the s-th quarter of the block's rows contributes to the warp's columns.
 __device__ __forceinline__ void add_to_columns(OwnColumns& columns, const Phi& left, const OwnRows& own, int s) {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const int first_column = warp / dimension_parts * own_column_tiles * 16;
     const int first_group = warp % dimension_parts * own_groups;
-    const unsigned char* phi = left.phi[s * 32 + lane / 16 * 8 + lane % 8] + first_column * 2 + lane / 8 % 2 * 16;
-    const unsigned char* hi = own.hi[s * 32 + lane % 16] + first_group * 32 + lane / 16 * 16;
+    const int first_row = s * row_tiles * 16;
+    const unsigned char* phi =
+        left.phi[first_row + lane / 16 * 8 + lane % 8] + first_column * 2 + lane / 8 % 2 * 16;
+    const unsigned char* hi = own.hi[first_row + lane % 16] + first_group * 32 + lane / 16 * 16;
 #pragma unroll
-    for (int k = 0; k < 2; k++) {
+    for (int k = 0; k < row_tiles; k++) {
         unsigned across[own_column_tiles][4];
 #pragma unroll
         for (int c = 0; c < own_column_tiles; c++)
@@ -511,10 +518,6 @@ __device__ __forceinline__ void walk(Rows& rows, Shared& shared, const uint4* hi
     }
 }
 
-#ifndef UNROLL
-#define UNROLL 1
-#endif
-
 // All tiles of the block, columns' sums from phi in shared memory.
 __device__ __forceinline__ void walk(Rows& rows, SharedWithPhi& shared, const uint4* hi, const uint4* lo,
                                      const float* norms, float* S, float* T, unsigned left, int now) {
@@ -543,7 +546,7 @@ __device__ __forceinline__ void walk(Rows& rows, SharedWithPhi& shared, const ui
                     if constexpr (overlap) add_to_columns(columns, phi_before, shared.own, s);
                 });
         } else {
-#pragma unroll UNROLL
+#pragma unroll 1
             for (int s = 0; s < warps; s++)
                 step_to_phi<false>(rows, phi, shared.own, tile_of_columns, s, above, [&] {
                     if constexpr (overlap) add_to_columns(columns, phi_before, shared.own, s);
@@ -553,7 +556,7 @@ __device__ __forceinline__ void walk(Rows& rows, SharedWithPhi& shared, const ui
             give_columns(columns, phi_before, S, T, before);
         } else {
             __syncthreads();
-#pragma unroll UNROLL
+#pragma unroll 1
             for (int s = 0; s < warps; s++) add_to_columns(columns, phi, shared.own, s);
             give_columns(columns, phi, S, T, now);
         }
@@ -578,7 +581,7 @@ KERNEL(const uint4* __restrict__ hi, const uint4* __restrict__ lo, const float* 
     __shared__ Shared shared;
 #else
     extern __shared__ uint4 dynamic_shared[];
-    static_assert(sizeof(SharedWithPhi) == SHARED_BYTES, "the launcher asks for another size");
+    static_assert(sizeof(SharedWithPhi) <= SHARED_BYTES, "the launcher asks for too little");
     auto& shared = *reinterpret_cast<SharedWithPhi*>(dynamic_shared);
 #endif
 
