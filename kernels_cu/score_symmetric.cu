@@ -7,7 +7,12 @@
 // pairs_f16_symmetric.cuh and finish_symmetric.cuh describe arrays, blocks and barriers.
 //
 // Macros: KERNEL the name; DEPTH columns of the operands: 16, 32, 48 or 64; TERMS float16 products in an exponent:
-// 3 (z = hi + lo) or 1 (z = hi); and SUMS for the pass (PRODUCT, EXACT), or FINISH for the other kernel.
+// 3 (z = hi + lo) or 1 (z = hi); and FINISH for the other kernel, or for the pass
+//   SUMS         PRODUCT or EXACT
+//   ROW_TILES    of 16 rows, a warp
+//   BLOCKS       that a multiprocessor runs at a time, up to sm_90
+//   OVERLAP      1: sums of columns are made during the next tile; 0 at DEPTH 16
+//   SHARED_BYTES of dynamic shared memory; 0 at DEPTH 16
 #include "ptx.cuh"
 
 #ifdef FINISH

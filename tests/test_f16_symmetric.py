@@ -134,6 +134,28 @@ def test_a_spread_that_is_no_number_is_beyond_any_limit(gpu):
     assert not S.any()
 
 
+# (row tiles, overlap) of shared phi, each as far as registers and 99 KiB reach.
+LAYOUTS = {32: [(2, False), (3, True), (4, False)], 48: [(2, False), (3, False)], 64: [(2, False)]}
+
+
+@pytest.mark.parametrize(
+    ("depth", "row_tiles", "overlap"), [(depth, *layout) for depth, layouts in LAYOUTS.items() for layout in layouts]
+)
+def test_layouts_that_are_not_chosen_are_right(gpu, monkeypatch, depth, row_tiles, overlap):
+    symmetric, _ = gpu
+    monkeypatch.setitem(symmetric._LAYOUTS, depth, symmetric.Layout(row_tiles, 2, overlap))
+    X, h = data(500, DIMENSIONS[depth])
+    for mode in OPERAND:
+        check(computed(gpu, X, h, mode, chunk=192), X, h, mode)
+
+
+@pytest.mark.parametrize("terms", [1, 3])
+@pytest.mark.parametrize("depth", DIMENSIONS)
+def test_shared_memory_fits_every_device(gpu, depth, terms):
+    symmetric, _ = gpu
+    assert symmetric.shared_bytes(depth, terms) <= 99 * 1024
+
+
 @pytest.mark.parametrize("depth", DIMENSIONS)
 @pytest.mark.parametrize("rows", [128, 384, 2048, 32768, 1 << 20, 1 << 26])
 def test_split_fills_the_device_and_bounds_what_a_block_adds_up(gpu, rows, depth):

@@ -20,19 +20,29 @@
 //
 // Only pairs with i < j are visited. One block owns `block_rows` rows i and one chunk of columns j. Each of its
 // 4 warps keeps `row_tiles` x 16 rows in registers: fragments of hi and lo, and the rows' own sums, which leave
-// for S and T once, at the end. Columns come through shared memory in tiles of 64, four groups of 16: in step s
-// warp w takes group (w + s) % 4, adds what its rows contribute to the sums of those columns, and hands these
-// sums on through shared memory; the warp of the last step adds them to S and T. So a column costs one addition in
-// global memory for every block_rows rows.
+// for S and T once, at the end. Columns come through shared memory in tiles of 64, four groups of 16, each warp at
+// one group in a step. The 16 x 16 fragment of phi, packed to float16, is the left operand of phi z as it stands.
+// Tensor cores truncate: a chunk should have at most 8,192 columns.
 //
-// The 16 x 16 fragment of phi, packed to float16, is the left operand of phi z as it stands; movmatrix makes it
-// that of the transposed product. Tensor cores truncate: a chunk should have at most 8,192 columns.
+// The columns' sums go to S and T once for all rows of the block. They come about in one of two ways:
+//
+//   DEPTH 16, handed on: in step s warp w takes group (w + s) % 4, adds what its rows contribute to the sums of those
+//     columns (movmatrix makes of phi the left operand of the transposed product), and hands these sums on through
+//     shared memory; the warp of the last step adds them to S and T.
+//   DEPTH > 16, from shared phi: sums of so many dimensions are more bytes than phi itself. Each warp leaves its phi
+//     in shared memory, 64 columns wide, where the block's hi are, too; once those of a tile are complete, each warp
+//     makes the sums over all rows of the block for its own part of columns and dimensions. With OVERLAP it does so
+//     during the steps of the next tile, a quarter of the rows in each.
 //
 // Grid: y over pairs of chunks (c, chunks - 1 - c), x over their row blocks, first those of the one, then those of
 // the other: the upper triangle folded into a rectangle. Neighbours in x share their columns, so each begins
 // with another tile and they do not add to the same rows at the same time.
 //
-// Barriers: one a tile and one between steps; all threads of a block pass all of them.
+// Shared memory: static at DEPTH 16, dynamic beyond (SharedWithPhi, up to 99 KiB).
+//
+// Barriers: one a tile, which says that the tile has come and that the one before is done with; and where sums are
+// handed on, one between steps; where phi is shared without OVERLAP, one when phi is complete, with OVERLAP one more
+// at the end. All threads of a block pass all of them.
 #pragma once
 
 constexpr int warps = 4;
@@ -40,15 +50,13 @@ constexpr int threads = 32 * warps;
 constexpr int tile = 16 * warps;                     // columns
 constexpr int row_tiles = ROW_TILES;                 // of 16 rows, a warp
 constexpr int block_rows = warps * row_tiles * 16;
-// Row tiles whose exponents are in registers together: of large DEPTH all, so that each fragment of the columns is
-// loaded once and used at once.
+// Row tiles whose exponents are in registers together: of large DEPTH more than one, so that each fragment of the
+// columns is used as it comes, and the tensor cores have independent products.
 constexpr int row_tiles_at_once = DEPTH == 16 ? 1 : row_tiles % 2 ? row_tiles : 2;
 constexpr int groups = DEPTH / 16;                   // of 16 dimensions
 
-// Who sums over a tile's columns: each warp over its own rows, handing sums on; or each over all rows of the block.
 constexpr bool phi_is_shared = DEPTH > 16;
-// With shared phi: work on the columns of the tile before within the steps of a tile, which needs phi twice but
-// gives the tensor cores products to do while a step waits for its exponents.
+// OVERLAP keeps phi of two tiles, and gives the tensor cores products to do while a step waits for its exponentials.
 // From sm_100 on the compiler has too few registers for that where rows take most.
 #if __CUDA_ARCH__ < 1000
 constexpr bool overlap = OVERLAP;
@@ -74,8 +82,8 @@ constexpr int stages = 2;                            // tiles in shared memory: 
 // the compiler keeps in registers, the fastest by 3% at DEPTH 16 where exact sums of two terms leave enough.
 constexpr bool hi_in_shared_memory = phi_is_shared || (TERMS == 3 && !sum_by_product);
 
-// With shared phi a warp sums over 16 or 32 columns of the tile, for all dimensions or half of them: the fewest
-// bytes to read.
+// With shared phi a warp makes the sums of 16 columns for all dimensions or of 32 for half of them, whatever reads the
+// fewest bytes.
 constexpr int dimension_parts = DEPTH == 64 ? 2 : 1;
 constexpr int own_column_tiles = dimension_parts;    // of 16 columns, a warp
 constexpr int own_groups = groups / dimension_parts; // of 16 dimensions, a warp
@@ -565,7 +573,7 @@ __device__ __forceinline__ void walk(Rows& rows, SharedWithPhi& shared, const ui
     }
     if constexpr (overlap) {
         __syncthreads();
-        const Phi& phi_before = shared.left[1];
+        const Phi& phi_before = shared.left[phi_buffers - 1];
         OwnColumns columns = {};
 #pragma unroll 1
         for (int s = 0; s < warps; s++) add_to_columns(columns, phi_before, shared.own, s);

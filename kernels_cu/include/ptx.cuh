@@ -10,12 +10,6 @@ __device__ inline float exp2_approx(float x) {
     return y;
 }
 
-// The same number, by no instruction: what is computed from it is not moved out of a loop, where it would hold registers.
-__device__ inline unsigned unmoved(unsigned a) {
-    asm volatile("" : "+r"(a));
-    return a;
-}
-
 // Two float16 numbers in a register, `low` in its low half, each rounded to nearest; beyond 65504 they are infinite.
 __device__ inline unsigned pack_f16(float low, float high) {
     unsigned packed;

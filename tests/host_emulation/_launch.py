@@ -25,9 +25,7 @@ class EmulatedKernel:
         self.parameters: list[str] = library.emulated_parameters().decode().split()
         self._launch = library.emulated_launch
 
-    def __call__(
-        self, grid: Sequence[int], block: Sequence[int], args: Sequence[Any], *, shared_mem: int = 0
-    ) -> None:
+    def __call__(self, grid: Sequence[int], block: Sequence[int], args: Sequence[Any], *, shared_mem: int = 0) -> None:
         """Run every block of the grid, one after another, and write the arrays back."""
         grid_size, block_size = _size("grid", grid, _MOST_BLOCKS), _size("block", block, _MOST_THREADS_A_SIDE)
         if math.prod(block_size) > MOST_THREADS:

@@ -44,8 +44,6 @@ inline void add_global_4(float* p, float a, float b, float c, float d) {
 
 // ---------------------------------------------------------------------------------------------- products
 
-inline unsigned unmoved(unsigned a) { return a; }
-
 // cvt.rna.tf32.f32: to nearest, ties away from zero
 inline unsigned to_tf32(float x) { return (__float_as_uint(x) + 0x1000u) & 0xffffe000u; }
 
