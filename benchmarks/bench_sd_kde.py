@@ -18,6 +18,9 @@ import pytest
 import cukde
 from tests.conftest import why_no_gpu
 
+if why_no_gpu() is None:
+    from benchmarks.study import wmma
+
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(why_no_gpu() is not None, reason=str(why_no_gpu()))]
 
 # Ordered pairs a second that the exponentials of an H200 allow, one for each.
@@ -139,6 +142,18 @@ def bench_density(compare: Callable[..., None], op: str, precision: str) -> None
         error = float(abs(got - call(X.astype("f8"), Y[:_CHECKED].astype("f8"), h)).max() / cp.abs(got).max())
     assert error <= {"float32": 1e-4, "tf32": 5e-2}[precision]
     compare(lambda: call(X, Y, h, precision=precision), _row(op, n, m, 16, precision, error, n * m), {})
+
+
+def bench_wmma_study(compare: Callable[..., None]) -> None:
+    """What the tensor cores give a kernel by ``nvcuda::wmma``, beside the rows of :func:`bench_density`."""
+    if reason := wmma.why_absent():
+        pytest.skip(reason)
+    n, m = 1048576, 131072
+    X, Y, h = mixture(n, m)
+    error = _error(wmma.kde(X, Y[:_CHECKED], h), _in_double(X, Y[:_CHECKED], h)[0])
+    assert error <= 5e-2
+    row = _row("kde", n, m, 16, "tf32 (wmma study)", error, n * m)
+    compare(lambda: wmma.kde(X, Y, h), row, {})
 
 
 @pytest.mark.parametrize("precision", ["float32", "tf32"])

@@ -50,27 +50,29 @@ def _inlined(path: Path, includes: Path) -> str:
     return _INCLUDE.sub(included, path.read_text(encoding="utf-8").replace("#pragma once\n", ""))
 
 
-def options(defines: Defines) -> tuple[str, ...]:
+def options(defines: Defines, headers: Path | None = None) -> tuple[str, ...]:
     """Compiler options of a specialisation; CuPy adds the architecture and ``-ftz=true``."""
-    return ("--std=c++17", *(f"-D{name}={value}" for name, value in defines))
+    of_headers = () if headers is None else (f"-I{headers}",)
+    return ("--std=c++17", *of_headers, *(f"-D{name}={value}" for name, value in defines))
 
 
-def kernel(stem: str, name: str, defines: Defines, shared_bytes: int = 0) -> Any:
+def kernel(stem: str, name: str, defines: Defines, shared_bytes: int = 0, *, headers: Path | None = None) -> Any:
     """Return the kernel ``name`` of ``<stem>.cu`` for the current device, called ``kernel(grid, block, args)``.
 
     It is compiled at its first use on a device: from CuPy's cache on disk, or by NVRTC in about a second. Each
-    block gets ``shared_bytes`` of dynamic shared memory, at most 99 KiB on every device since sm_80.
+    block gets ``shared_bytes`` of dynamic shared memory, at most 99 KiB on every device since sm_80. ``headers``
+    is a folder of CUDA's own headers; no kernel of the library needs one.
     """
     import cupy
 
-    return _kernel(cupy.cuda.runtime.getDevice(), stem, name, defines, shared_bytes)
+    return _kernel(cupy.cuda.runtime.getDevice(), stem, name, defines, shared_bytes, headers)
 
 
 @functools.cache
-def _kernel(device: int, stem: str, name: str, defines: Defines, shared_bytes: int) -> Any:
+def _kernel(device: int, stem: str, name: str, defines: Defines, shared_bytes: int, headers: Path | None) -> Any:
     import cupy
 
-    compiled = cupy.RawModule(code=source(stem), options=options(defines)).get_function(name)
+    compiled = cupy.RawModule(code=source(stem), options=options(defines, headers)).get_function(name)
     if shared_bytes == 0:
         return compiled
     compiled.max_dynamic_shared_size_bytes = shared_bytes  # 48 KiB unless more is asked for

@@ -11,7 +11,8 @@
 //   centre             (d,)                      double
 //   log_weights        (n,)                      double   natural logarithms, or null: all weights 1
 //   X_hi, X_lo, ...    (rows, DEPTH)             float16  rows: n, m rounded up to whole blocks; lo may be null
-//   X_norms, Y_norms   (rows, 8)                 float16  the norm in terms, see norms_f16.cuh
+//   X_norms            (rows,)                   float    or null: not wanted
+//   X_terms, Y_terms   (rows, 8)                 float16  the norm in terms, see norms_f16.cuh; or null
 //   X_weights          (rows,)                   float    log2 w apart from the norms, or null: in the norms
 //   spread             (1,)                      float    becomes max(spread, |z|^2); or null
 //   sums               (rows (DEPTH + 1),)       float    becomes zero: what a symmetric pass over the data adds to; or null
@@ -77,8 +78,8 @@ __device__ inline unsigned larger_bits(unsigned a, unsigned b) { return a > b ? 
 extern "C" __global__ void __launch_bounds__(threads)
 prepare_f16(const STORAGE* __restrict__ X, const STORAGE* __restrict__ Y, const double* __restrict__ centre,
             const double* __restrict__ log_weights, uint4* __restrict__ X_hi, uint4* __restrict__ X_lo,
-            uint4* __restrict__ X_norms, float* __restrict__ X_weights, uint4* __restrict__ Y_hi,
-            uint4* __restrict__ Y_lo, uint4* __restrict__ Y_norms, float* __restrict__ spread,
+            float* __restrict__ X_norms, uint4* __restrict__ X_terms, float* __restrict__ X_weights,
+            uint4* __restrict__ Y_hi, uint4* __restrict__ Y_lo, uint4* __restrict__ Y_terms, float* __restrict__ spread,
 #if MOVED
             const float* __restrict__ S, const float* __restrict__ T, const float* __restrict__ score_spread,
             const double* __restrict__ exact_total, const double* __restrict__ exact_moments,
@@ -181,7 +182,9 @@ prepare_f16(const STORAGE* __restrict__ X, const STORAGE* __restrict__ Y, const 
         const double step = step_of_23_bits(norm);
         norm = rint(norm / step) * step;
     }
-    (of_data ? X_norms : Y_norms)[row] = norm_terms(norm);
+    uint4* const terms = of_data ? X_terms : Y_terms;
+    if (terms) terms[row] = norm_terms(norm);
+    if (of_data && X_norms) X_norms[row] = norm;
 
     if (spread) {
         // Of floats that are not negative the bits have the order of the numbers, with infinity and NaN on top.

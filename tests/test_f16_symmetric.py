@@ -68,7 +68,7 @@ def formula(X, h):
 
 def computed(gpu, X, h, mode, **options):
     symmetric, operands = gpu
-    operand, _ = operands.prepare(X, None, X.mean(axis=0, dtype=float), h, split=OPERAND[mode])
+    operand, _ = operands.prepare(X, None, X.mean(axis=0, dtype=float), h, split=OPERAND[mode], symmetric=True)
     S, T = symmetric.launch(operand, exact_sums=mode == "exact", **options)
     result = symmetric.finish(operand, S, T, *X.shape, h)
     np.testing.assert_array_equal(result.reference, 0)
@@ -116,7 +116,7 @@ def test_nothing_is_done_beyond_the_limit(gpu, beyond):
     symmetric, operands = gpu
     X, h = data(130, 16)
     spread = np.zeros(1, np.float32)
-    operand, _ = operands.prepare(X, None, X.mean(axis=0, dtype=float), h, split=True, spread=spread)
+    operand, _ = operands.prepare(X, None, X.mean(axis=0, dtype=float), h, split=True, symmetric=True, spread=spread)
     limit = float(spread[0]) * (0.99 if beyond else 1.0)
     S, T = symmetric.launch(operand, spread=spread, limit=limit)
     result = symmetric.finish(operand, S, T, *X.shape, h, spread=spread, limit=limit)
@@ -129,7 +129,7 @@ def test_nothing_is_done_beyond_the_limit(gpu, beyond):
 def test_a_spread_that_is_no_number_is_beyond_any_limit(gpu):
     symmetric, operands = gpu
     X, h = data(64, 16)
-    operand, _ = operands.prepare(X, None, X.mean(axis=0, dtype=float), h, split=True)
+    operand, _ = operands.prepare(X, None, X.mean(axis=0, dtype=float), h, split=True, symmetric=True)
     S, _ = symmetric.launch(operand, spread=np.full(1, np.nan, np.float32), limit=1e30)
     assert not S.any()
 

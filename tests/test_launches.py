@@ -26,9 +26,9 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     host_emulation.use(monkeypatch)
     names: list[str] = []
 
-    def noted(stem: str, name: str, defines: Any) -> Any:
+    def noted(stem: str, name: str, *specialisation: Any) -> Any:
         names.append(name)
-        return host_emulation.kernel(stem, name, defines)
+        return host_emulation.kernel(stem, name, *specialisation)
 
     monkeypatch.setattr("cukde._compile.kernel", noted)
     return names

@@ -30,8 +30,9 @@ LEAST = 2.0**-80
 
 MOST_VALUES = 64  # columns
 
-# Of 16 exponentials, how many the multiply-add pipe takes over from the special function unit.
-SOFT_EXP = 2
+# Of 16 exponentials, how many the multiply-add pipe takes over from the special function unit, by the number of
+# products: each takes the issue slots of eight others, and three products leave none.
+SOFT_EXP = {1: 4, 3: 0, 4: 0}
 
 # Exponents carry this many bits more than they are worth, see pairs_f16.cuh.
 _SHIFT: dict[Output, int] = {"sum": 40, "laplace": 40, "moments": 13, "values": 0}
@@ -89,7 +90,10 @@ class Task:
         if self._heavy:
             return (self._fitted(narrow),)
         if plain and self.depth < 64:
-            wide = _grid.Shape(8, 2, 128, 3) if self.depth == 16 else _grid.Shape(8, 2, 64, 2)
+            wide = _grid.Shape(8, 2, 64, 2)
+            if self.depth == 16:
+                one_product = _grid.Shape(4, 4, 128, 4 if self.output == "sum" else 3)
+                wide = one_product if self.products == 1 else _grid.Shape(8, 2, 128, 3)
         elif self.output == "moments" and self.depth == 16:
             wide = _grid.Shape(8, 2, 128, 2)
         else:
@@ -135,17 +139,14 @@ def specialise(task: Task, shape: _grid.Shape) -> Specialisation:
     return Specialisation("f16", name, defines, shape.threads, task.columns)
 
 
-@functools.cache
-def task(output: Output, products: int, depth: int, k: int, weighted: bool, soft_exp: int) -> Task:
+def task(output: Output, products: int, depth: int, k: int, weighted: bool) -> Task:
     """Pose the task of a pass: operands of ``depth`` columns, ``k`` values."""
-    return Task(
-        output,
-        products,
-        depth,
-        columns=at_least(k, (8, 32, MOST_VALUES)) if output == "values" else 0,
-        weights_apart=output == "laplace" and weighted,
-        soft_exp=soft_exp if output in ("sum", "laplace") else 0,
-    )
+    columns = at_least(k, (8, 32, MOST_VALUES)) if output == "values" else 0
+    soft_exp = SOFT_EXP[products] if output in ("sum", "laplace") else 0
+    return _task(output, products, depth, columns, output == "laplace" and weighted, soft_exp)
+
+
+_task = functools.cache(Task)
 
 
 @functools.cache
@@ -230,7 +231,7 @@ def run(
     m = n if Y is None else Y.shape[0]
     V = None if values is None else _results.contiguous(values, np.dtype(np.float32))
     k = d if output == "moments" else 0 if V is None else V.shape[1]
-    posed = task(output, form.products, _operands.depth_of(d), k, log_weights is not None, SOFT_EXP)
+    posed = task(output, form.products, _operands.depth_of(d), k, log_weights is not None)
     if points is None:
         points = prepare(
             X,
@@ -290,8 +291,8 @@ def launch(
         (plan.query_blocks, plan.splits),
         (chosen.threads,),
         (
-            *map(or_null, data),
-            *map(or_null, queries[:3]),
+            *map(or_null, (data.hi, data.lo, data.norm_terms, data.weights)),
+            *map(or_null, (queries.hi, queries.lo, queries.norm_terms)),
             or_null(V),
             or_null(spread),
             or_null(passed.references),

@@ -28,8 +28,9 @@ class Operand(NamedTuple):
 
     hi: Any  # (padded rows, depth) uint16, the bits of float16; the order of columns is that of prepare.cu
     lo: Any | None  # likewise, where two terms are kept
-    norms: Any  # (padded rows, 8) uint16: -|z|^2/2 of the rounded points, + log2 w, in the terms of norms_f16.cuh
-    weights: Any | None  # (padded rows,) float32: log2 w, where they are kept apart
+    norms: Any | None  # (padded rows,) float32: -|z|^2/2 of the rounded points, + log2 w; for the symmetric pass
+    norm_terms: Any | None  # (padded rows, 8) uint16: the same in the terms of norms_f16.cuh; for the ordered pass
+    weights: Any | None = None  # (padded rows,) float32: log2 w, where they are kept apart
 
 
 def depth_of(d: int) -> int:
@@ -52,6 +53,7 @@ def prepare(
     log_weights: Any | None = None,
     weights_apart: bool = False,
     spread: Any | None = None,
+    symmetric: bool = False,
     sums: Any | None = None,
 ) -> tuple[Operand, Operand]:
     """Operands of the data and of the queries, by one launch.
@@ -70,6 +72,8 @@ def prepare(
         Leave the weights out of the data's norms.
     spread : array, shape (1,), optional
         Float32; raised to the largest |z|^2, so it is zero before.
+    symmetric : bool
+        For the symmetric pass over the data.
     sums : array, shape (padded rows * (depth + 1),), optional
         Float32, set to zero: where a symmetric pass over the data is going to add.
     """
@@ -77,9 +81,18 @@ def prepare(
     depth = depth_of(X.shape[1])
     alike = Y is None and (log_weights is None or weights_apart)
     queries = None if alike else X if Y is None else Y
-    data = _empty(X, depth, split, weights=weights_apart and log_weights is not None)
-    of_queries = data if queries is None else _empty(queries, depth, split, weights=False)
-    blocks = max(len(data.norms), len(of_queries.norms)) // BLOCK_ROWS
+    data = _empty(X, depth, split)
+    if symmetric:
+        data = data._replace(norms=cp.empty(len(data.hi), np.float32))
+    else:
+        data = data._replace(norm_terms=_empty_terms(data))
+        if weights_apart and log_weights is not None:
+            data = data._replace(weights=cp.empty(len(data.hi), np.float32))
+    of_queries = data
+    if queries is not None:
+        of_queries = _empty(queries, depth, split)
+        of_queries = of_queries._replace(norm_terms=_empty_terms(of_queries))
+    blocks = max(len(data.hi), len(of_queries.hi)) // BLOCK_ROWS
     _compile.kernel(*_kernel(X.dtype, depth, moved=False))(
         (blocks, 1 if queries is None else 2),
         (BLOCK_ROWS,),
@@ -88,8 +101,8 @@ def prepare(
             or_null(queries),
             centre,
             or_null(log_weights),
-            *map(or_null, (data.hi, data.lo, data.norms, data.weights)),
-            *(NULL if queries is None else or_null(a) for a in of_queries[:3]),
+            *map(or_null, data),
+            *((NULL, NULL, NULL) if queries is None else _of_queries(of_queries)),
             or_null(spread),
             or_null(sums),
             X.shape[0],
@@ -114,13 +127,13 @@ class Shift(NamedTuple):
 
 def prepare_moved(
     operand: Operand, X: Any, Y: Any, centre: Any, h: float, shift: Shift, *, spread: Any | None = None
-) -> tuple[Any, Any, Operand]:
+) -> tuple[Any, Any, Operand, Operand]:
     """Move the data by half of (h / shift.h)^2 of their mean shift, and prepare them and the queries, by one launch.
 
     Parameters
     ----------
     operand : Operand
-        Of the data as they were, for ``shift.h``; that of the moved data takes its place.
+        Of the data as they were, for ``shift.h``, symmetric; that of the moved data takes its memory.
     X, Y, centre, h, spread
         As for :func:`prepare`; the data as they were.
 
@@ -128,24 +141,26 @@ def prepare_moved(
     -------
     moved, queries : array, shape (n, d) and (m, d)
         Float64.
-    of_queries : Operand
+    data, of_queries : Operand
     """
     n, d = X.shape
     m = Y.shape[0]
     depth = operand.hi.shape[1]
-    of_queries = _empty(Y, depth, operand.lo is not None, weights=False)
+    moved_operand = Operand(operand.hi, operand.lo, None, _empty_terms(operand))
+    of_queries = _empty(Y, depth, operand.lo is not None)
+    of_queries = of_queries._replace(norm_terms=_empty_terms(of_queries))
     moved, queries = cp.empty((n, d)), cp.empty((m, d))
     exact_total, exact_moments = (None, None) if shift.exact is None else shift.exact[1:]
     _compile.kernel(*_kernel(X.dtype, depth, moved=True))(
-        (max(len(operand.norms), len(of_queries.norms)) // BLOCK_ROWS, 2),
+        (max(len(operand.hi), len(of_queries.hi)) // BLOCK_ROWS, 2),
         (BLOCK_ROWS,),
         (
             X,
             Y,
             centre,
             NULL,
-            *map(or_null, operand),
-            *map(or_null, of_queries[:3]),
+            *map(or_null, moved_operand),
+            *_of_queries(of_queries),
             or_null(spread),
             shift.S,
             shift.T,
@@ -163,7 +178,7 @@ def prepare_moved(
             scale_of(h),
         ),
     )
-    return moved, queries, of_queries
+    return moved, queries, moved_operand, of_queries
 
 
 def specialisations() -> Iterator[tuple[str, str, _compile.Defines]]:
@@ -185,12 +200,14 @@ def or_null(a: Any | None) -> Any:
     return NULL if a is None else a
 
 
-def _empty(points: Any, depth: int, split: bool, weights: bool) -> Operand:
-    rows = -(-points.shape[0] // BLOCK_ROWS) * BLOCK_ROWS
-    shape = rows, depth
-    return Operand(
-        cp.empty(shape, np.uint16),
-        cp.empty(shape, np.uint16) if split else None,
-        cp.empty((rows, 8), np.uint16),
-        cp.empty(rows, np.float32) if weights else None,
-    )
+def _of_queries(operand: Operand) -> Iterator[Any]:
+    return map(or_null, (operand.hi, operand.lo, operand.norm_terms))
+
+
+def _empty(points: Any, depth: int, split: bool) -> Operand:
+    shape = -(-points.shape[0] // BLOCK_ROWS) * BLOCK_ROWS, depth
+    return Operand(cp.empty(shape, np.uint16), cp.empty(shape, np.uint16) if split else None, None, None)
+
+
+def _empty_terms(operand: Operand) -> Any:
+    return cp.empty((len(operand.hi), 8), np.uint16)

@@ -95,11 +95,11 @@ def _of_f16() -> Iterator[tuple[str, str, _compile.Defines]]:
             for products, weighted, k in itertools.product((1, 3, 4), (True, False), (8, 32, 64)):
                 if products == 4 and depth > 16:  # only small dimensions want four
                     continue
-                posed = _f16.task(output, products, depth, k, weighted, _f16.SOFT_EXP)
+                posed = _f16.task(output, products, depth, k, weighted)
                 for shape in posed.shapes:
                     chosen = _f16.specialise(posed, shape)
                     yield chosen.stem, chosen.name, chosen.defines
                 yield "finish", "finish_f16", _f16.finish_defines(posed)
     for density in (np.float32, np.float64):
-        posed = _f16.task("sum", 1, 16, 0, False, _f16.SOFT_EXP)
+        posed = _f16.task("sum", 1, 16, 0, False)
         yield "finish", "finish_f16", _f16.finish_defines(posed, np.dtype(density))

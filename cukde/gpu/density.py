@@ -244,7 +244,9 @@ class _SymmetricScore(NamedTuple):
         elif spread is None:
             spread = cp.zeros(1, np.float32)
         sums = _f16_symmetric.empty_sums(*X.shape)
-        operand, _ = _operands.prepare(X, None, posed.centre, h, split=form.split, spread=spread, sums=sums)
+        operand, _ = _operands.prepare(
+            X, None, posed.centre, h, split=form.split, spread=spread, symmetric=True, sums=sums
+        )
         limit = form.length_limit
         S, T = _f16_symmetric.launch(operand, exact_sums=exact_sums, spread=spread, limit=limit, sums=sums)
         exact = None
@@ -281,7 +283,7 @@ def _moved_operands(posed: _Posed, estimate: _Posed) -> tuple[Any, Any, _f16.Poi
     spreads = None if posed.spread is not None else cp.zeros(2, np.float32)
     own_spread, spread = (None, None) if spreads is None else (spreads[:1], spreads[1:])
     score = _SymmetricScore.launch(estimate, exact_sums=False, spread=own_spread)
-    moved, queries, of_queries = _operands.prepare_moved(
+    moved, queries, data, of_queries = _operands.prepare_moved(
         score.operand, posed.X, posed.Y, posed.centre, posed.h, score.shift, spread=spread
     )
-    return moved, queries, _f16.Points(score.operand, of_queries, spread)
+    return moved, queries, _f16.Points(data, of_queries, spread)

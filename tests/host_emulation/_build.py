@@ -18,7 +18,7 @@ from cukde import _compile
 
 _HERE = Path(__file__).parent
 
-# The emulated ptx.cuh shadows the real one, whichever file includes it.
+# The emulated ptx.cuh shadows the real one, whichever file includes it; so does mma.h, which is CUDA's.
 _INCLUDE_FOLDERS = (_HERE / "include", _compile.folder() / "include")
 
 # Optimised, since fibers make every call dear; checked, since a GPU would fault where a host goes on. The
@@ -78,7 +78,7 @@ def _load(path: Path) -> ctypes.PyDLL:
 
 
 def _inlined(text: str, origin: str, within: frozenset[str] = frozenset()) -> str:
-    """Replace each ``#include "file"`` by the file behind a guard; the compiler sees to those not found."""
+    """Replace each ``#include`` of a file that is there by the file behind a guard; the compiler sees to others."""
 
     def replacement(match: re.Match[str]) -> str:
         name = match[1]
@@ -90,7 +90,7 @@ def _inlined(text: str, origin: str, within: frozenset[str] = frozenset()) -> st
         next_line = text.count("\n", 0, match.start()) + 2
         return f'#ifndef {guard}\n#define {guard}\n{body}\n#endif\n#line {next_line} "{origin}"'
 
-    body = re.sub(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"[ \t]*$', replacement, text, flags=re.MULTILINE)
+    body = re.sub(r'^[ \t]*#[ \t]*include[ \t]+["<]([^">]+)[">][ \t]*$', replacement, text, flags=re.MULTILINE)
     return f'#line 1 "{origin}"\n{body}'
 
 
