@@ -1,101 +1,50 @@
 """SD-KDE and its passes on a GPU beside every rival that runs there, each row checked before it is timed.
 
-    python -m pytest benchmarks/bench_sd_kde.py --record benchmarks/results/NAME.json
-
-Data: 16-dimensional mixture of 8 Gaussians, standardised; h by Silverman's rule.
+python -m pytest benchmarks/bench_sd_kde.py --record benchmarks/results/NAME.json
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
-import importlib
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 
 import cukde
+from benchmarks import launched, peers
 from tests.conftest import why_no_gpu
 
 if why_no_gpu() is None:
+    from benchmarks.mixture import CHECKED, error, exact_sd_kde, in_double, mixture
     from benchmarks.study import wmma
+    from cukde.gpu import _specialise
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(why_no_gpu() is not None, reason=str(why_no_gpu()))]
 
-# Ordered pairs a second that the exponentials of an H200 allow, one for each.
+_LARGE = 1048576, 131072
+
+# Ordered pairs a second that the exponentials of an H200 allow.
 _EXPONENTIALS = 4.18e12
-_TOLERANCE = {"float32": 3e-4, "tf32": 5e-2}
-_CHECKED = 200
+_BOUND = "one exponential an ordered pair (0.263 s for 2^40)"
+
+# Worst relative error of the density over 1,000 random queries.
+_TOLERANCE = {("kde", "float32"): 3e-5, ("sd_kde", "float32"): 3e-4}
+# Of one term a point: at the size that is promised, and what the docstrings say of any other.
+_TOLERANCE_OF_TF32, _TOLERANCE_OF_TF32_ELSEWHERE = 2e-2, 5e-2
+
+# Of bench_memory: 2^20 bytes each, above the inputs.
+_MOST_MB = 400
 
 
-@functools.lru_cache(maxsize=2)
-def mixture(n: int, m: int, d: int = 16) -> tuple[Any, Any, float]:
-    """Data, queries and bandwidth."""
-    import cupy as cp
-
-    rng = np.random.default_rng(0)
-    means = 2 * rng.standard_normal((8, d))
-    points = means[rng.integers(8, size=n + m)] + rng.standard_normal((n + m, d))
-    points = ((points - points.mean(0)) / points.std(0)).astype(np.float32)
-    h = float(points.std(0).mean() * (4 / (d + 2)) ** (1 / (d + 4)) * n ** (-1 / (d + 4)))
-    return cp.asarray(points[:n]), cp.asarray(points[n:]), h
+def _tolerance(op: str, precision: str, n: int, m: int) -> float:
+    if precision == "float32":
+        return _TOLERANCE[op, precision]
+    return _TOLERANCE_OF_TF32 if (op, n, m) == ("sd_kde", *_LARGE) else _TOLERANCE_OF_TF32_ELSEWHERE
 
 
-def _in_double(X: Any, Y: Any, h: float) -> Any:
-    """Density and score sums in float64 with CuPy, blocked: (log density, score)."""
-    import cupy as cp
-
-    d = X.shape[1]
-    out, shift = cp.empty(len(Y)), cp.empty(Y.shape)
-    step = max(1, 2**27 // len(X))
-    for start in range(0, len(Y), step):
-        y = Y[start : start + step].astype(cp.float64)
-        squares = cp.zeros((len(y), len(X)))
-        for k in range(d):
-            squares += (y[:, k : k + 1] - X[:, k].astype(cp.float64)) ** 2
-        e = squares / (-2 * h * h)
-        top = e.max(1)
-        phi = cp.exp(e - top[:, None])
-        out[start : start + step] = top + cp.log(phi.sum(1))
-        shift[start : start + step] = phi @ X.astype(cp.float64) / phi.sum(1)[:, None] - y
-    return out - np.log(len(X)) - 0.5 * d * np.log(2 * np.pi * h * h), shift
-
-
-@functools.lru_cache(maxsize=2)
-def _exact_sd_kde(n: int, m: int, d: int, h: float) -> Any:
-    """Log density of the exactly debiased data at the first queries. The debiasing itself runs in float64."""
-    X, Y, _ = mixture(n, m, d)
-    moved = cukde.debias(X.astype("f8"), h)  # float64: checked against the oracle in the tests
-    return _in_double(moved, Y[:_CHECKED], h)[0]
-
-
-def _error(density: Any, log_exact: Any, log: bool = False) -> float:
-    import cupy as cp
-
-    got = density[:_CHECKED].astype(cp.float64)
-    return float(abs(cp.expm1((got if log else cp.log(got)) - log_exact)).max())
-
-
-def _peers(names: tuple[str, ...], X: Any, Y: Any, h: float, exact: Any) -> dict[str, Any]:
-    """Rivals that run here, with their errors; why another has no row goes to the terminal."""
-    found: dict[str, Any] = {}
-    for name in names:
-        module, function = {
-            "Flash-SD-KDE": ("flash", "sd_kde"),
-            "PyTorch": ("plain_torch", "sd_kde"),
-            "torch.compile": ("plain_torch", "compiled_sd_kde"),
-            "CuPy": ("plain_cupy", "sd_kde"),
-        }[name]
-        try:
-            rival = getattr(importlib.import_module(f"benchmarks.peers.{module}"), function)
-            found[name] = (functools.partial(rival, X, Y, h), _error(rival(X, Y, h), exact))
-        except Exception as reason:  # a rival that is absent or fails has no row
-            print(f"{name}: no row: {reason!r}")
-    return found
-
-
-def _row(op: str, n: int, m: int, d: int, precision: str, error: float, pairs: float) -> dict[str, Any]:
+def _row(op: str, n: int, m: int, d: int, precision: str, error: float | None, pairs: float) -> dict[str, Any]:
     return {
         "op": op,
         "backend": "gpu",
@@ -104,67 +53,152 @@ def _row(op: str, n: int, m: int, d: int, precision: str, error: float, pairs: f
         "precision": precision,
         "rel_err_max": error,
         "bound_ms": 1e3 * pairs / _EXPONENTIALS,
-        "bound": "one exponential an ordered pair",
+        "bound": _BOUND,
     }
+
+
+def _exact(op: str, X: Any, Y: Any, h: float) -> Any:
+    """Log density at the checked queries."""
+    return in_double(X, Y, h)[0] if op == "kde" else exact_sd_kde(len(X), len(Y), X.shape[1], h)
+
+
+def _pairs(op: str, n: int, m: int) -> int:
+    return n * m + (n * n if op == "sd_kde" else 0)
 
 
 @pytest.mark.parametrize("precision", ["float32", "tf32"])
 @pytest.mark.parametrize(
-    ("n", "m", "peers"),
+    ("n", "m", "names"),
     [
-        (2048, 256, ("Flash-SD-KDE", "torch.compile", "PyTorch", "CuPy")),
-        (32768, 4096, ("Flash-SD-KDE", "torch.compile", "PyTorch", "CuPy")),
-        (131072, 16384, ("Flash-SD-KDE",)),
-        (1048576, 131072, ("Flash-SD-KDE",)),
+        (2048, 256, ("Flash-SD-KDE", "torch.compile", "PyTorch", "CuPy", "PyKeOps")),
+        (32768, 4096, ("Flash-SD-KDE", "torch.compile", "PyTorch", "CuPy", "PyKeOps")),
+        (131072, 16384, ("Flash-SD-KDE", "PyKeOps")),
+        (*_LARGE, ("Flash-SD-KDE",)),
     ],
 )
-def bench_sd_kde(compare: Callable[..., None], precision: str, n: int, m: int, peers: tuple[str, ...]) -> None:
+def bench_sd_kde(compare: Callable[..., None], precision: str, n: int, m: int, names: tuple[str, ...]) -> None:
     X, Y, h = mixture(n, m)
-    exact = _exact_sd_kde(n, m, 16, h)
-    error = _error(cukde.sd_kde(X, Y, h, precision=precision), exact)
-    assert error <= _TOLERANCE[precision]
-    row = _row("sd_kde", n, m, 16, precision, error, n * n + n * m)
-    compare(lambda: cukde.sd_kde(X, Y, h, precision=precision), row, _peers(peers, X, Y, h, exact))
+    exact = exact_sd_kde(n, m, 16, h)
+    ours = error(cukde.sd_kde(X, Y, h, precision=precision), exact)
+    assert ours <= _tolerance("sd_kde", precision, n, m)
+    row = _row("sd_kde", n, m, 16, precision, ours, _pairs("sd_kde", n, m))
+    # PyKeOps computes in float32 only, and takes its time.
+    names = tuple(name for name in names if name != "PyKeOps" or precision == "float32")
+    beside = peers.rivals("sd_kde", names, X, Y, h, lambda density: error(density, exact))
+    compare(lambda: cukde.sd_kde(X, Y, h, precision=precision), row, beside)
 
 
 @pytest.mark.parametrize("precision", ["float32", "tf32"])
-@pytest.mark.parametrize("op", ["kde", "laplace_kde"])
-def bench_density(compare: Callable[..., None], op: str, precision: str) -> None:
-    import cupy as cp
+def bench_kde(compare: Callable[..., None], precision: str) -> None:
+    n, m = _LARGE
+    X, Y, h = mixture(n, m)
+    exact = _exact("kde", X, Y, h)
+    ours = error(cukde.kde(X, Y, h, precision=precision), exact)
+    assert ours <= _tolerance("kde", precision, n, m)
+    names = ("Flash-SD-KDE", "PyKeOps") if precision == "float32" else ()
+    beside = peers.rivals("kde", names, X, Y, h, lambda density: error(density, exact))
+    row = _row("kde", n, m, 16, precision, ours, _pairs("kde", n, m))
+    compare(lambda: cukde.kde(X, Y, h, precision=precision), row, beside)
 
-    n, m = 1048576, 131072
+
+@pytest.mark.parametrize("precision", ["float32", "tf32"])
+def bench_laplace(compare: Callable[..., None], precision: str) -> None:
+    n, m = _LARGE
+    X, Y, h = mixture(n, m)
+    some = Y[:CHECKED]
+    got = cukde.laplace_kde(X, some, h, precision=precision)
+    exact = cukde.laplace_kde(X.astype("f8"), some.astype("f8"), h)
+    ours = float(abs(got - exact).max() / abs(got).max())
+    assert ours <= {"float32": 1e-4, "tf32": 5e-2}[precision]
+    row = _row("laplace_kde", n, m, 16, precision, ours, n * m)
+    compare(lambda: cukde.laplace_kde(X, Y, h, precision=precision), row, {})
+
+
+# The ordered pass over 2^40 pairs takes TF32 operands about three seconds: SD-KDE has a smaller row.
+@pytest.mark.parametrize(("op", "n", "m", "kernel"), [("kde", *_LARGE, "kde"), ("sd_kde", 131072, 16384, "score")])
+def bench_tf32_operands(
+    compare: Callable[..., None], monkeypatch: pytest.MonkeyPatch, op: str, n: int, m: int, kernel: str
+) -> None:
+    """TF32 operands on the tensor cores, beside the float16 ones that serve precision "tf32"."""
+    monkeypatch.setattr(_specialise, "ENGINE_OF_TF32", "tf32")
     X, Y, h = mixture(n, m)
     call = getattr(cukde, op)
-    got = call(X, Y[:_CHECKED], h, precision=precision)
-    if op == "kde":
-        error = _error(got, _in_double(X, Y[:_CHECKED], h)[0])
-    else:
-        error = float(abs(got - call(X.astype("f8"), Y[:_CHECKED].astype("f8"), h)).max() / cp.abs(got).max())
-    assert error <= {"float32": 1e-4, "tf32": 5e-2}[precision]
-    compare(lambda: call(X, Y, h, precision=precision), _row(op, n, m, 16, precision, error, n * m), {})
+    with launched.noted() as kernels:
+        density = call(X, Y, h, precision="tf32")
+    assert f"{kernel}_tf32" in {name for _, name, _ in kernels}  # and not the difference kernels
+    ours = error(density, _exact(op, X, Y, h))
+    assert ours <= _tolerance(op, "tf32", n, m)
+    row = _row(op, n, m, 16, "tf32 (TF32 operands)", ours, _pairs(op, n, m))
+    compare(lambda: call(X, Y, h, precision="tf32"), row, {})
 
 
-def bench_wmma_study(compare: Callable[..., None]) -> None:
-    """What the tensor cores give a kernel by ``nvcuda::wmma``, beside the rows of :func:`bench_density`."""
+def bench_wmma_study(compare: Callable[..., None], without: Callable[..., None]) -> None:
+    """What the tensor cores give a kernel by ``nvcuda::wmma``, beside the rows of :func:`bench_kde`."""
+    n, m = _LARGE
     if reason := wmma.why_absent():
+        without(_row("kde", n, m, 16, "tf32 (wmma study)", None, n * m), reason)
         pytest.skip(reason)
-    n, m = 1048576, 131072
     X, Y, h = mixture(n, m)
-    error = _error(wmma.kde(X, Y[:_CHECKED], h), _in_double(X, Y[:_CHECKED], h)[0])
-    assert error <= 5e-2
-    row = _row("kde", n, m, 16, "tf32 (wmma study)", error, n * m)
-    compare(lambda: wmma.kde(X, Y, h), row, {})
+    ours = error(wmma.kde(X, Y, h), _exact("kde", X, Y, h))
+    assert ours <= _tolerance("kde", "tf32", n, m)
+    compare(lambda: wmma.kde(X, Y, h), _row("kde", n, m, 16, "tf32 (wmma study)", ours, n * m), {})
+
+
+@pytest.mark.parametrize("timing", ["eager", "graph"])
+@pytest.mark.parametrize(("n", "m"), [(2048, 256), (32768, 4096)])
+def bench_graph(compare: Callable[..., None], n: int, m: int, timing: str) -> None:
+    """The same call launched from Python and replayed from a CUDA graph, both on a non-blocking stream."""
+    import cupy as cp
+
+    X, Y, h = mixture(n, m)
+    exact = exact_sd_kde(n, m, 16, h)
+    cp.cuda.Device().synchronize()  # the stream below waits for no other
+
+    call: Callable[[], Any] = functools.partial(cukde.sd_kde, X, Y, h, check_finite=False)
+    stream = cp.cuda.Stream(non_blocking=True)
+    with stream:
+        if timing == "graph":
+            # Replays write where the captured call had its arrays: in a pool of their own nobody else gets them.
+            pool = cp.cuda.MemoryPool()
+            with cp.cuda.using_allocator(pool.malloc):
+                call()  # compiles the kernels and fills the pool, neither of which a capture may do
+                graph, density = _captured(stream, call)
+            density.fill(0)
+            call = functools.partial(graph.launch, stream)
+            call()
+        else:
+            density = call()
+        ours = error(density, exact)
+        assert ours <= _tolerance("sd_kde", "float32", n, m)
+        row = _row("sd_kde", n, m, 16, "float32", ours, _pairs("sd_kde", n, m)) | {"timing": timing}
+        compare(call, row, {})
+        stream.synchronize()
+
+
+def _captured(stream: Any, call: Callable[[], Any]) -> tuple[Any, Any]:
+    """Graph of a call, and the array that its replays write to."""
+    stream.synchronize()
+    stream.begin_capture()
+    try:
+        result = call()
+    except BaseException:
+        # The capture is void; what broke it is the error to be seen.
+        with contextlib.suppress(Exception):
+            stream.end_capture()
+        raise
+    return stream.end_capture(), result
 
 
 @pytest.mark.parametrize("precision", ["float32", "tf32"])
 def bench_debias(compare: Callable[..., None], precision: str) -> None:
     n = 1048576
-    X, _, h = mixture(n, 131072)
-    moved = cukde.debias(X, h, precision=precision)[:_CHECKED]
-    exact = X[:_CHECKED] + 0.5 * _in_double(X, X[:_CHECKED], h)[1]
-    error = float(abs(moved - exact).max() / h)
-    assert error <= {"float32": 3e-4, "tf32": 5e-3}[precision]
-    compare(lambda: cukde.debias(X, h, precision=precision), _row("debias", n, n, 16, precision, error, n * n), {})
+    X, _, h = mixture(*_LARGE)
+    moved = cukde.debias(X, h, precision=precision)[:CHECKED]
+    exact = X[:CHECKED] + 0.5 * in_double(X, X, h)[1]
+    ours = float(abs(moved - exact).max() / h)
+    assert ours <= {"float32": 3e-4, "tf32": 5e-3}[precision]
+    # The bound is that of an ordered pass; the symmetric one needs half as many exponentials.
+    compare(lambda: cukde.debias(X, h, precision=precision), _row("debias", n, n, 16, precision, ours, n * n), {})
 
 
 @pytest.mark.parametrize("d", [2, 4, 8, 32, 64])
@@ -176,11 +210,12 @@ def bench_dimensions(compare: Callable[..., None], d: int) -> None:
     a, b = X[:2048].astype("f8"), Y[:512].astype("f8")
     squares = (b * b).sum(1)[:, None] + (a * a).sum(1) - 2 * b @ a.T
     h = float(cp.sqrt(cp.median(squares) / 40))  # the median exponent is 20
-    exact = _exact_sd_kde(n, m, d, h)
-    error = _error(cukde.sd_kde(X, Y, h, log=True), exact, log=True)  # the density itself underflows at d = 64
-    assert error <= 3e-4
-    row = _row("sd_kde", n, m, d, "float32", error, n * n + n * m)
-    compare(lambda: cukde.sd_kde(X, Y, h, log=True), row, _peers(("CuPy",), X, Y, h, exact))
+    exact = exact_sd_kde(n, m, d, h)
+    ours = error(cukde.sd_kde(X, Y, h, log=True), exact, log=True)  # the density itself underflows at d = 64
+    assert ours <= _tolerance("sd_kde", "float32", n, m)
+    row = _row("sd_kde", n, m, d, "float32", ours, _pairs("sd_kde", n, m))
+    beside = peers.rivals("sd_kde", ("CuPy",), X, Y, h, lambda density: error(density, exact))
+    compare(lambda: cukde.sd_kde(X, Y, h, log=True), row, beside)
 
 
 @pytest.mark.parametrize("m", [4, 64, 1024, 4096])
@@ -188,21 +223,21 @@ def bench_few_queries(compare: Callable[..., None], m: int) -> None:
     n = 32768
     X, Y, h = mixture(n, 4096)
     y = Y[:m]
-    error = _error(cukde.sd_kde(X, y, h), _exact_sd_kde(n, 4096, 16, h)[: min(m, _CHECKED)]) if m >= _CHECKED else None
-    compare(lambda: cukde.sd_kde(X, y, h), _row("sd_kde", n, m, 16, "float32", error or 0.0, n * n + n * m), {})
+    ours = error(cukde.sd_kde(X, y, h), exact_sd_kde(n, 4096, 16, h))
+    assert ours <= _tolerance("sd_kde", "float32", n, m)
+    compare(lambda: cukde.sd_kde(X, y, h), _row("sd_kde", n, m, 16, "float32", ours, _pairs("sd_kde", n, m)), {})
 
 
 def bench_memory(compare: Callable[..., None]) -> None:
-    """Peak of CuPy's pool above the inputs, in the row's ``peak_mb``."""
+    """Peak of CuPy's pool above the inputs, in the row's ``peak_mb``; a MB is 2^20 bytes."""
     import cupy as cp
 
-    n, m = 1048576, 131072
+    n, m = _LARGE
     X, Y, h = mixture(n, m)
     pool = cp.cuda.MemoryPool()
     with cp.cuda.using_allocator(pool.malloc):
         cukde.sd_kde(X, Y, h)
         peak = pool.total_bytes() / 2**20
-        row = _row("sd_kde", n, m, 16, "float32", 0.0, n * n + n * m) | {"rel_err_max": None, "peak_mb": peak}
+        row = _row("sd_kde", n, m, 16, "float32", None, _pairs("sd_kde", n, m)) | {"peak_mb": peak}
         compare(lambda: cukde.sd_kde(X, Y, h), row, {})
-    print(f"peak {peak:.0f} MB above the inputs")
-    assert peak < 2000
+    assert peak <= _MOST_MB

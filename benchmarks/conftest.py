@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from benchmarks import record, timing
+from benchmarks.peers import Peer
 
 _ROWS = pytest.StashKey[list[dict[str, Any]]]()
 
@@ -36,22 +37,56 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 @pytest.fixture
 def compare(benchmark: Any, request: pytest.FixtureRequest) -> Callable[..., None]:
-    """Time a call through pytest-benchmark, its peers beside it in the same run, and keep a row for each."""
+    """Time a call through pytest-benchmark, its peers beside it in the same run, and keep a row for each.
 
-    def run(
-        call: Callable[[], Any], row: dict[str, Any], peers: dict[str, tuple[Callable[[], Any], float | None]]
-    ) -> None:
+    A peer is its call and its error, or the reason why there is none; a peer that fails leaves its reason too.
+    """
+
+    def run(call: Callable[[], Any], row: dict[str, Any], peers: dict[str, Peer | str]) -> None:
         gpu = row["backend"] == "gpu"
         ours = timing.measure(call, gpu=gpu)
         ours["pairs_per_s"] = 1e3 * row["shape"]["n"] * row["shape"]["m"] / ours["median_ms"]
+        if row.get("bound_ms"):
+            ours["bound_fraction"] = row["bound_ms"] / ours["median_ms"]
         # pytest-benchmark's own clock sees no more than the launch on a GPU: events go into extra_info.
         benchmark.pedantic(call, rounds=3, warmup_rounds=0)
         benchmark.extra_info.update(row | ours)
         rows = request.config.stash[_ROWS]
-        if not peers:
+        beside = {name: _beside(name, peer, gpu) for name, peer in peers.items()}
+        timed = [measured for measured in beside.values() if "median_ms" in measured]
+        if not timed:
             rows.append(row | ours)
-        for name, (peer, error) in peers.items():
-            theirs = timing.measure(peer, gpu=gpu and not name.startswith(("scikit-learn", "SciPy")), most=10)
-            rows.append(row | ours | {"peer": {"name": name, "rel_err_max": error} | theirs})
+        for measured in timed:
+            rows.append(row | ours | {"peer": measured})
+        for measured in beside.values():
+            if measured not in timed:
+                rows.append(_named(row) | {"peer": measured})
 
     return run
+
+
+@pytest.fixture
+def without(request: pytest.FixtureRequest) -> Callable[[dict[str, Any], str], None]:
+    """Keep a row that says why there is no measurement."""
+
+    def run(row: dict[str, Any], reason: str) -> None:
+        request.config.stash[_ROWS].append(_named(row) | {"reason": reason})
+
+    return run
+
+
+def _named(row: dict[str, Any]) -> dict[str, Any]:
+    """What a row is about, without results."""
+    return {key: row[key] for key in ("op", "backend", "shape", "dtype", "precision")}
+
+
+def _beside(name: str, peer: Peer | str, gpu: bool) -> dict[str, Any]:
+    """A peer's part of a row: its error and times, or the reason why it has none."""
+    if isinstance(peer, str):
+        return {"name": name, "reason": peer}
+    call, error = peer
+    try:
+        times = timing.measure(call, gpu=gpu and not name.startswith(("scikit-learn", "SciPy")), most=10)
+    except Exception as reason:  # ours is measured all the same
+        return {"name": name, "reason": record.reason(reason)}
+    return {"name": name, "rel_err_max": error} | times

@@ -1,0 +1,87 @@
+"""PyKeOps: LazyTensors of all pairs, summed by kernels that it compiles for them.
+
+Some releases crash, and the process with them, when they compile under CUDA 13: the first call is made in a process
+of its own, by ``python -m benchmarks.peers.keops``.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import cupy as cp
+
+_SECONDS_OF_TRIAL = 300
+
+
+def kde(X: Any, Y: Any, h: float) -> Any:
+    """Density."""
+    _require_working()
+    return cp.from_dlpack(_kde(*_tensors(X, Y), h))
+
+
+def sd_kde(X: Any, Y: Any, h: float) -> Any:
+    """Density of the debiased data."""
+    _require_working()
+    x, y = _tensors(X, Y)
+    phi = _kernel(x, x, h)
+    moved = 0.5 * (x + (phi @ x) / phi.sum(dim=1))
+    return cp.from_dlpack(_kde(moved, y, h))
+
+
+def _tensors(*arrays: Any) -> tuple[Any, ...]:
+    import torch
+
+    return tuple(torch.from_dlpack(a) for a in arrays)
+
+
+def _kernel(x: Any, y: Any, h: float) -> Any:
+    from pykeops.torch import LazyTensor
+
+    scale = math.sqrt(0.5) / h
+    return (-LazyTensor((y * scale)[:, None, :]).sqdist(LazyTensor((x * scale)[None, :, :]))).exp()
+
+
+def _kde(x: Any, y: Any, h: float) -> Any:
+    n, d = x.shape
+    sums = _kernel(x, y, h).sum(dim=1).reshape(-1)
+    return sums * (math.exp(-0.5 * d * math.log(2 * math.pi * h * h)) / n)
+
+
+def _require_working() -> None:
+    failure = _failure_of_trial()
+    if failure is not None:
+        raise RuntimeError(failure)
+
+
+@functools.cache
+def _failure_of_trial() -> str | None:
+    """What goes wrong with a first call, or None."""
+    command = [sys.executable, "-m", __name__]
+    root = Path(__file__).parent.parent.parent
+    try:
+        done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=_SECONDS_OF_TRIAL, check=False)
+    except subprocess.TimeoutExpired:
+        return f"its first call took more than {_SECONDS_OF_TRIAL} s"
+    if done.returncode == 0:
+        return None
+    said = (done.stderr.strip() or done.stdout.strip()).splitlines()
+    ended = f"signal {-done.returncode}" if done.returncode < 0 else f"status {done.returncode}"
+    return f"its first call ended with {ended}{': ' + said[-1] if said else ''}"
+
+
+def _trial() -> None:
+    import torch
+
+    points = torch.rand(100, 16, device="cuda")
+    phi = _kernel(points, points, 1.0)
+    assert torch.isfinite((phi @ points) / phi.sum(dim=1)).all()
+    assert torch.isfinite(_kde(points, points, 1.0)).all()
+
+
+if __name__ == "__main__":
+    _trial()

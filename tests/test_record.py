@@ -1,0 +1,49 @@
+"""Rows of the benchmarks, as they are printed and kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks import record
+from benchmarks.conftest import _beside, _named
+
+ROW = {
+    "op": "sd_kde",
+    "backend": "cpu",
+    "shape": {"n": 20, "m": 10, "d": 2},
+    "dtype": "float32",
+    "precision": "float32",
+    "rel_err_max": 1e-5,
+    "bound_ms": 1.0,
+    "bound": "a bound",
+}
+TIMES: dict[str, Any] = {"median_ms": 4.0, "q1_ms": 3.0, "q3_ms": 5.0, "runs": 7}
+
+
+def test_a_line_says_what_was_measured() -> None:
+    line = record.line(ROW | TIMES | {"timing": "graph", "peer": {"name": "Rival", "rel_err_max": None} | TIMES})
+    for part in ("sd_kde", "n=20 m=10 d=2", "graph", "4.000 ms [3.000, 5.000] x7", "25% of a bound", "1.0 times Rival"):
+        assert part in line
+
+
+def test_a_peer_that_fails_has_a_row_that_says_so() -> None:
+    def broken() -> None:
+        raise ValueError("no /usr/lib/x86_64/libthing.so\n  of any kind")
+
+    peer = _beside("Rival", (broken, 0.0), gpu=False)
+    assert peer == {"name": "Rival", "reason": "ValueError: no libthing.so of any kind"}
+    row = _named(ROW) | {"peer": peer}
+    assert "median_ms" not in row
+    assert record.line(row).endswith("no row of Rival: ValueError: no libthing.so of any kind")
+    assert _beside("Other", "absent", gpu=False) == {"name": "Other", "reason": "absent"}
+
+
+def test_a_row_that_could_not_be_measured_says_why() -> None:
+    assert record.line(_named(ROW) | {"reason": "no header"}).endswith("no row: no header")
+
+
+def test_a_peer_that_works_has_its_times() -> None:
+    peer = _beside("Rival", (lambda: None, 0.5), gpu=False)
+    assert peer["rel_err_max"] == 0.5
+    assert peer["median_ms"] >= 0
+    assert "Rival" in record.line(ROW | TIMES | {"peer": peer})
