@@ -17,9 +17,9 @@ def noted() -> Iterator[set[Kernel]]:
     found: set[Kernel] = set()
     kernel = _compile.kernel
 
-    def noting(stem: str, name: str, defines: _compile.Defines, *others: Any) -> Any:
+    def noting(stem: str, name: str, defines: _compile.Defines, *others: Any, **named: Any) -> Any:
         found.add((stem, name, defines))
-        return kernel(stem, name, defines, *others)
+        return kernel(stem, name, defines, *others, **named)
 
     _compile.kernel = noting
     try:

@@ -1,6 +1,7 @@
-"""Launch float32 and tf32 passes at small sizes that cross tile edges: what to run under compute-sanitizer.
+"""Launch every kernel of the density family at small sizes that cross tile edges: what to run under compute-sanitizer.
 
-With the spread unknown to the host the difference kernels that stand by are launched too.
+Passes as a call asks for them come first, then what they did not choose: each specialisation that
+``_specialise.kernels`` lists is launched, and every result is checked against float64.
 
 compute-sanitizer --tool memcheck python -m benchmarks.small_launches
 compute-sanitizer --tool racecheck python -m benchmarks.small_launches
@@ -8,59 +9,221 @@ compute-sanitizer --tool racecheck python -m benchmarks.small_launches
 
 from __future__ import annotations
 
+import functools
 import itertools
-from typing import Any
+from collections.abc import Iterator
+from unittest import mock
 
-import cupy as cp
 import numpy as np
 
-from cukde import _compile
-from cukde.gpu import _specialise, density
-from tests import reference
+import cukde
+from benchmarks import launched
+from cukde import gpu
+from cukde._partial import Output, PartialSums
+from cukde.gpu import _difference, _f16, _f16_symmetric, _grid, _operands, _specialise, _tf32, density
+from cukde.gpu._specialisation import OPERATION, Specialisation
+from tests import reference, tolerances
+from tests.test_f16 import DIMENSIONS as ORDERED
+from tests.test_f16 import Sample, verify
+from tests.test_f16_symmetric import DIMENSIONS as SYMMETRIC
+from tests.test_f16_symmetric import SHIFT, TOTAL
+from tests.tolerances import DENSITY, SD_DENSITY, check_log
 
 N, M = 200, 70
+ROWS_OF_SPLITS = 600  # data that the difference kernels split, for which one of N rows is too few
+
+# Of the data: off the edges of groups of 4, 8 and 16 and of chunks, and on them.
+DIMENSIONS = (1, 3, 5, 8, 16, 20, 33, 64, 65)
+VALUES = (1, 7, 16, 30, 64, 65)  # columns
+OUTPUTS: tuple[Output, ...] = tuple(OPERATION)
+
+# One float16 or TF32 term keeps 11 bits of a point. The symmetric pass has tolerances of its own.
+_ALLOWED = {precision: DENSITY["gpu", precision].value for precision in ("float32", "ieee", "float64")} | {"tf32": 1e-2}
+
+_FORMS = {1: "tf32", 3: "float32", 4: "float32"}  # precision of the products of an exponent
+
+
+@functools.cache
+def sample(d: int, weighted: bool = False, dtype: str = "float32", itself: bool = False, n: int = N) -> Sample:
+    """Data, and queries or the data once more."""
+    made = Sample(n, M, d, weighted=weighted, dtype=dtype)
+    if itself:
+        made.Y = made.X
+    return made
+
+
+class Device:
+    """A sample's arrays on the device, as the launchers take them."""
+
+    def __init__(self, of: Sample, output: Output, k: int) -> None:
+        self.h, self.output = of.h, output
+        self.X = gpu.asarray(of.X)
+        self.Y = None if of.Y is of.X else gpu.asarray(of.Y)
+        self.values = gpu.asarray(of.V[:, :k]) if output == "values" else None
+        self.log_weights = None if of.log_weights is None else gpu.asarray(of.log_weights)
+        self.centre = self.X.mean(axis=0, dtype=np.float64)
+
+    def sums(self, precision: str, spread: float | None = None) -> PartialSums:
+        """By the engine that the arguments choose."""
+        return density.partial_sums(
+            self.X,
+            self.Y,
+            self.h,
+            self.output,
+            values=self.values,
+            log_weights=self.log_weights,
+            precision=precision,
+            spread=spread,
+        )
+
+    def sums_in_shape(self, shape: _grid.Shape, products: int) -> PartialSums:
+        """By the ordered float16 engine in one of its shapes, the data in two splits where they are enough."""
+        half = -(-N // 2 // shape.tile) * shape.tile
+        plan = _grid.Plan(shape, -(-M // shape.queries), -(-N // half), half)
+        with mock.patch.object(_grid, "plan", return_value=plan):
+            return _f16.run(
+                self.X,
+                self.Y,
+                self.h,
+                self.output,
+                self.values,
+                self.log_weights,
+                form=_f16.Form(products, _f16.SPREAD),
+                centre=self.centre,
+                spread_known=True,
+            )
+
+
+class Launches:
+    """What has been launched so far, of what is known."""
+
+    def __init__(self, found: set[launched.Kernel]) -> None:
+        self.found = found
+        self.known = set(_specialise.kernels())
+
+    def lacks(self, chosen: Specialisation) -> bool:
+        """Whether a kernel is listed and has not been launched."""
+        return (chosen.stem, chosen.name, chosen.defines) in self.known - self.found
+
+
+def check(of: Sample, output: str, sums: PartialSums, allowed: float, k: int) -> None:
+    """Compare sums on the device with float64, by the documented measures of error."""
+    verify(of, output, _on_host(sums), allowed, k)
+
+
+def check_symmetric(of: Sample, sums: PartialSums, mode: str) -> None:
+    """The same for the symmetric pass, whose moments are good to 11 bits of their terms."""
+    of_host = _on_host(sums)
+    log_total = reference.log_kde(of.X, of.X, of.h) - of.log_scale
+    # Exact sums are as good as the exponents, which a device makes less well than the emulation that TOTAL is for.
+    allowed = _ALLOWED["float32"] if mode == "exact" else TOTAL[mode].value
+    tolerances.check(np.abs(of_host.reference + np.log(of_host.total) - log_total), np.asarray(allowed), "log total")
+    shift = of_host.moments / of_host.total[:, None] / of.h
+    tolerances.check(np.abs(shift - of.h * reference.score(of.X, of.X, of.h)), np.asarray(SHIFT[mode].value), "shift")
+
+
+def _on_host(sums: PartialSums) -> PartialSums:
+    return PartialSums(*(None if a is None else gpu.asnumpy(a) for a in sums))
 
 
 def main() -> None:
-    launched: set[tuple[str, _compile.Defines]] = set()
-    kernel = _compile.kernel
+    with launched.noted() as found:
+        launches = Launches(found)
+        for run in PASSES:
+            run(launches)
+    missing, unknown = launches.known - found, found - launches.known
+    assert not missing, f"never launched: {sorted(missing)}"
+    assert not unknown, f"launched, but not among _specialise.kernels(): {sorted(unknown)}"
+    print(f"{len(found)} kernels launched, all that are known; every result is within its tolerance")
 
-    def noted(stem: str, name: str, defines: _compile.Defines, shared_bytes: int = 0) -> Any:
-        launched.add((stem, defines))
-        return kernel(stem, name, defines, shared_bytes)
 
-    _compile.kernel = noted
-    rng = np.random.default_rng(0)
-    worst = 0.0
-    for d in (4, 16, 30, 40, 64):
-        X, Y = rng.normal(size=(N, d)), rng.normal(size=(M, d))
-        h = float(np.sqrt(d))
-        exact = reference.kde(X, Y, h) * np.exp(-reference.log_constant(h, d)) * N
-        of_data = reference.kde(X, X, h) * np.exp(-reference.log_constant(h, d)) * N
-        x, y = cp.asarray(X, "f4"), cp.asarray(Y, "f4")
-        for output, precision, weights in itertools.product(
-            ("sum", "moments", "laplace", "values"), ("float32", "tf32"), (None, cp.zeros(N))
+def whole_calls(launches: Launches) -> None:
+    """What the public functions launch around the passes, with the survey of the data and without."""
+    for depth, dtype, check_finite in itertools.product(ORDERED, ("float32", "float64"), (True, False)):
+        s = sample(ORDERED[depth], dtype=dtype)
+        on = Device(s, "sum", 1)
+        for call, exact, tolerance in (
+            (cukde.kde, reference.log_kde, _ALLOWED["float32"]),
+            (cukde.sd_kde, functools.partial(reference.sd_kde, log=True), SD_DENSITY["float32"].value),
         ):
-            for k, spread, itself in itertools.product(
-                (1, 40) if output == "values" else (0,), (None, 100.0), (False, True)
-            ):
-                sums = density.partial_sums(
-                    x,
-                    None if itself else y,
-                    h,
-                    output,
-                    values=cp.asarray(rng.normal(size=(N, k)), "f4") if k else None,
-                    log_weights=weights,
-                    precision=precision,
-                    spread=spread,
-                )
-                if output != "laplace":
-                    total = (cp.exp(sums.reference) * sums.total).get()
-                    worst = max(worst, float(np.abs(total / (of_data if itself else exact) - 1).max()))
-    assert worst < 2e-2, worst
-    known = {(stem, defines) for stem, _, defines in _specialise.kernels()}
-    assert launched <= known, launched - known
-    print(f"{len(launched)} of {len(known)} kernels launched; worst relative error {worst:.1e}")
+            got = call(on.X, on.Y, s.h, log=True, precision="float32", check_finite=check_finite)
+            want = exact(s.X, s.Y, s.h)
+            check_log(gpu.asnumpy(got), want, np.full(M, tolerance))
+
+
+def chosen_by_a_call(launches: Launches) -> None:
+    """Passes as a call chooses them, with the spread known to the host and unknown: then others stand by."""
+    kinds = [(output, precision, "float32") for output in OUTPUTS for precision in ("float32", "tf32")]
+    kinds.append(("sum", "float32", "float64"))
+    for depth, (output, precision, dtype) in itertools.product(ORDERED, kinds):
+        for weighted, itself, spread in itertools.product((False, True), (False, True), (None, 50.0)):
+            if weighted and output == "values":
+                continue
+            symmetric = output == "moments" and itself and not weighted
+            s = sample((SYMMETRIC if symmetric else ORDERED)[depth], weighted, dtype, itself)
+            sums = Device(s, output, 7).sums(precision, spread)
+            if symmetric:
+                check_symmetric(s, sums, "split" if precision == "float32" else "one-term")
+            else:
+                check(s, output, sums, _ALLOWED[precision], 7)
+
+
+def splits_merged(launches: Launches) -> None:
+    """Enough data for the difference kernels to split them."""
+    s = sample(5, n=ROWS_OF_SPLITS)
+    for output in ("sum", "moments"):
+        check(s, output, Device(s, output, 1).sums("ieee"), _ALLOWED["ieee"], 1)
+
+
+def differences(launches: Launches) -> None:
+    for (output, d, k), precision, dtype in itertools.product(_tasks(), ("ieee", "float64"), ("float32", "float64")):
+        chosen = _difference.specialise(output, precision, np.dtype(dtype), d, d if output == "moments" else k)
+        if launches.lacks(chosen):
+            s = sample(d, output != "values", dtype)
+            check(s, output, Device(s, output, k).sums(precision), _ALLOWED[precision], k)
+
+
+def tf32_operands(launches: Launches) -> None:
+    with mock.patch.object(_specialise, "ENGINE_OF_TF32", "tf32"):
+        for output, d, k in _tasks():
+            if launches.lacks(_tf32.specialise(output, d, k)):
+                s = sample(d, output != "values")
+                check(s, output, Device(s, output, k).sums("tf32", 50.0), _ALLOWED["tf32"], k)
+
+
+def _tasks() -> Iterator[tuple[Output, int, int]]:
+    """Output, dimensions and columns of the values that kernels may be specialised for."""
+    for output, d in itertools.product(OUTPUTS, DIMENSIONS):
+        for k in VALUES if output == "values" else (1,):
+            yield output, d, k
+
+
+def f16_ordered(launches: Launches) -> None:
+    """Every tile shape of every task."""
+    for d, output, products, weighted in itertools.product(ORDERED.values(), OUTPUTS, _FORMS, (False, True)):
+        if weighted and output == "values":
+            continue
+        for k in (7, 30, 64) if output == "values" else (1,):
+            posed = _f16.task(output, products, _operands.depth_of(d), k, weighted)
+            for shape in posed.shapes:
+                if launches.lacks(_f16.specialise(posed, shape)):
+                    s = sample(d, weighted)
+                    sums = Device(s, output, k).sums_in_shape(shape, products)
+                    check(s, output, sums, _ALLOWED[_FORMS[products]], k)
+
+
+def f16_symmetric(launches: Launches) -> None:
+    """The data against themselves, with exact sums and with rounded ones."""
+    for d, split, exact_sums in itertools.product(SYMMETRIC.values(), (False, True), (False, True)):
+        s = sample(d, itself=True)
+        on = Device(s, "moments", 1)
+        operand, _ = _operands.prepare(on.X, None, on.centre, s.h, split=split, symmetric=True)
+        S, T = _f16_symmetric.launch(operand, exact_sums=exact_sums)
+        sums = _f16_symmetric.finish(operand, S, T, N, d, s.h)
+        check_symmetric(s, sums, "one-term" if not split else "exact" if exact_sums else "split")
+
+
+PASSES = (whole_calls, chosen_by_a_call, splits_merged, differences, tf32_operands, f16_ordered, f16_symmetric)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import cupy as cp
@@ -70,8 +71,7 @@ def merge(of: Splits, out: PartialSums) -> PartialSums:
     if of.parts > 1:
         m = of.reference.shape[1]
         k = 0 if of.moments is None else of.moments.shape[2]
-        defines = (("OUTPUT", "MOMENTS" if k else "SUM"), ("COLUMNS", "0"))
-        _compile.kernel("finish", "merge_splits", defines)(
+        _compile.kernel(*_kernel(moments=k > 0))(
             finish_grid(m),
             (FINISH_THREADS,),
             (
@@ -87,6 +87,17 @@ def merge(of: Splits, out: PartialSums) -> PartialSums:
             ),
         )
     return out
+
+
+def specialisations() -> Iterator[tuple[str, str, _compile.Defines]]:
+    """Stem, name and macros of every kernel of this module."""
+    for moments in (False, True):
+        yield _kernel(moments=moments)
+
+
+@functools.cache
+def _kernel(*, moments: bool) -> tuple[str, str, _compile.Defines]:
+    return "finish", "merge_splits", (("OUTPUT", "MOMENTS" if moments else "SUM"), ("COLUMNS", "0"))
 
 
 def finish_grid(m: int) -> tuple[int]:

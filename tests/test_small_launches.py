@@ -1,0 +1,50 @@
+"""What runs under compute-sanitizer: it launches every kernel, and what it launches here is right."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import pytest
+
+from benchmarks import launched
+from tests import host_emulation
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The script, on the emulated device."""
+    works, reason = host_emulation.available()
+    if not works:
+        pytest.skip(f"CUDA kernels cannot be emulated here: {reason}")
+    host_emulation.use(monkeypatch)
+    from benchmarks import small_launches
+
+    # Imported just now, perhaps: after `use` replaced CuPy in the modules that there were.
+    host_emulation.use(monkeypatch)
+    return small_launches
+
+
+def test_every_kernel_is_launched(
+    small: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without running them, which takes minutes of compilation: launches do nothing, and nothing is checked."""
+    monkeypatch.setattr("cukde._compile.kernel", lambda *_: lambda grid, block, args: None)
+    for name in ("check", "check_symmetric", "check_log"):
+        monkeypatch.setattr(small, name, lambda *_: None)
+    small.main()
+    assert "all that are known" in capsys.readouterr().out
+
+
+def test_a_kernel_that_no_pass_launches_is_named(small: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(small._specialise, "kernels", lambda: iter([("density", "never", ())]))
+    monkeypatch.setattr(small, "PASSES", ())
+    with pytest.raises(AssertionError, match="never"):
+        small.main()
+
+
+# The ordered float16 engine has tests of its own for every kernel.
+@pytest.mark.parametrize("passes", ["splits_merged", "tf32_operands", "f16_symmetric"])
+def test_what_is_launched_is_right(small: ModuleType, passes: str) -> None:
+    with launched.noted() as found:
+        getattr(small, passes)(small.Launches(found))
+    assert found
