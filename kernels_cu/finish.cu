@@ -4,7 +4,7 @@
 //
 //   references      (splits, m)            float   a_si; null: all zero
 //   fast_total      (splits, m)            float   S_si
-//   fast_moments    (splits, m[, COLUMNS]) float   for outputs LAPLACE, MOMENTS and VALUES, see pairs_f16.cuh
+//   fast_moments    (splits, m, COLUMNS)   float   for outputs MOMENTS and VALUES, see pairs_f16.cuh
 //   Y_hi, Y_lo      (rows, COLUMNS)        float16 queries in the order of prepare.cu, for output MOMENTS; lo may be null
 //   spread          (1,)                   float   largest |z|^2, or null: within `limit`
 //   exact_reference, exact_total           (exact_splits, m)     double  sums by differences, of the queries that the
@@ -85,7 +85,7 @@ finish_f16(const float* __restrict__ references, const float* __restrict__ fast_
 #ifdef DENSITY
            DENSITY* __restrict__ density, double log_constant, int log_wanted,
 #endif
-           long long m, int d, int k, int splits, int exact_splits, float limit, float least, float shift, double unit) {
+           long long m, int k, int splits, int exact_splits, float limit, float least, float shift, double unit) {
     const int lane = threadIdx.x % 32;
     const long long i = (long long)blockIdx.x * (threads / 32) + threadIdx.x / 32;
     if (i >= m) return;
@@ -93,7 +93,7 @@ finish_f16(const float* __restrict__ references, const float* __restrict__ fast_
     bool served = !spread || *spread <= limit;
     if (served && !has_moments) {
         bool enough = false;
-        for (int s = lane; s < splits; s += 32) enough |= fast_total[s * m + i] >= least;
+        for (int s = lane; s < splits; s += 32) enough |= fabsf(fast_total[s * m + i]) >= least;
         served = __any_sync(~0u, enough);
     }
     if (!served) {
@@ -111,14 +111,13 @@ finish_f16(const float* __restrict__ references, const float* __restrict__ fast_
         for (int s = lane; s < splits; s += 32) top = fmaxf(top, references[s * m + i]);
         top = largest_over_lanes<32>(top);
     }
-    double sum = 0, slope = 0;
+    double sum = 0;
     for (int s = lane; s < splits; s += 32) {
         const float factor = has_moments ? exp2_approx(references[s * m + i] - top) : 1;
         sum += double(factor) * fast_total[s * m + i];
-        if constexpr (output == LAPLACE) slope += fast_moments[s * m + i];
     }
     sum = sum_over_lanes<32>(sum);
-    if constexpr (output == LAPLACE) slope = sum_over_lanes<32>(slope);
+    if constexpr (output == LAPLACE) sum *= ln_2;  // the factors were in bits
 #ifdef DENSITY
     if (lane == 0) density[i] = density_of(log_constant - shift * ln_2, sum, log_wanted);
     return;
@@ -126,8 +125,7 @@ finish_f16(const float* __restrict__ references, const float* __restrict__ fast_
     if (lane == 0) {
         // The reference of a query that nothing counted for lies below any other.
         reference[i] = (has_moments && sum == 0 ? double(nothing) : double(top) - shift) * ln_2;
-        // The slope counts exponents from -shift.
-        total[i] = output == LAPLACE ? (1 + 0.5 * d) * sum + ln_2 * (slope - shift * sum) : sum;
+        total[i] = sum;
     }
     if constexpr (has_moments) {
         for (int column = lane; column < k; column += 32) {

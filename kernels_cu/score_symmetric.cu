@@ -11,8 +11,8 @@
 //   SUMS         PRODUCT or EXACT
 //   ROW_TILES    of 16 rows, a warp
 //   BLOCKS       that a multiprocessor runs at a time, up to sm_90
-//   OVERLAP      1: sums of columns are made during the next tile; 0 at DEPTH 16
-//   SHARED_BYTES of dynamic shared memory; 0 at DEPTH 16
+//   SHARED_BYTES of dynamic shared memory, where phi is shared; 0 where sums are handed on
+//   OVERLAP      1: sums of columns are made during the next tile; only where phi is shared
 #include "ptx.cuh"
 
 #ifdef FINISH

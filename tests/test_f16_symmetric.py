@@ -135,7 +135,7 @@ def test_a_spread_that_is_no_number_is_beyond_any_limit(gpu):
 
 
 # (row tiles, overlap) of shared phi, each as far as registers and 99 KiB reach.
-LAYOUTS = {32: [(2, False), (3, True), (4, False)], 48: [(2, False), (3, False)], 64: [(2, False)]}
+LAYOUTS = {16: [(2, False), (4, False)], 32: [(2, True), (3, True), (4, False)], 48: [(2, False)], 64: [(2, False)]}
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,8 @@ LAYOUTS = {32: [(2, False), (3, True), (4, False)], 48: [(2, False), (3, False)]
 )
 def test_layouts_that_are_not_chosen_are_right(gpu, monkeypatch, depth, row_tiles, overlap):
     symmetric, _ = gpu
-    monkeypatch.setitem(symmetric._LAYOUTS, depth, symmetric.Layout(row_tiles, 2, overlap))
+    for terms in (1, 3):
+        monkeypatch.setitem(symmetric._LAYOUTS, (depth, terms), symmetric.Layout(row_tiles, 2, overlap=overlap))
     X, h = data(500, DIMENSIONS[depth])
     for mode in OPERAND:
         check(computed(gpu, X, h, mode, chunk=192), X, h, mode)
@@ -158,10 +159,12 @@ def test_shared_memory_fits_every_device(gpu, depth, terms):
 
 @pytest.mark.parametrize("depth", DIMENSIONS)
 @pytest.mark.parametrize("rows", [128, 384, 2048, 32768, 1 << 20, 1 << 26])
-def test_split_fills_the_device_and_bounds_what_a_block_adds_up(gpu, rows, depth):
+@pytest.mark.parametrize("terms", [1, 3])
+def test_split_fills_the_device_and_bounds_what_a_block_adds_up(gpu, terms, rows, depth):
     symmetric, _ = gpu
-    cut = symmetric.split(rows, depth, 132)
-    owned = symmetric.rows_of_block(depth)
+    layout = symmetric.layout(depth, terms)
+    cut = symmetric.split(rows, layout, 132)
+    owned = layout.rows
     assert cut.chunk % 64 == 0
     assert 64 <= cut.chunk <= 8192
     chunks = -(-rows // cut.chunk)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -30,12 +31,12 @@ LEAST = 2.0**-80
 
 MOST_VALUES = 64  # columns
 
-# Of 16 exponentials, how many the multiply-add pipe takes over from the special function unit, by the number of
-# products: each takes the issue slots of eight others, and three products leave none.
-SOFT_EXP = {1: 4, 3: 0, 4: 0}
+# Of 16 exponentials, how many the multiply-add pipe takes over from the special function unit, by products and depth:
+# each takes the issue slots of eight others, and more products leave none.
+SOFT_EXP = {(1, 16): 4, (1, 32): 2}
 
-# Exponents carry this many bits more than they are worth, see pairs_f16.cuh.
-_SHIFT: dict[Output, int] = {"sum": 40, "laplace": 40, "moments": 13, "values": 0}
+# Bits that kernels scale 2^e up by: to stay clear of underflow; of moments, to be a normal float16 down to e = -27.
+_SHIFT: dict[Output, float] = {"sum": 40, "moments": 13, "values": 0}
 
 _SHARED_BYTES = 48 * 1024
 
@@ -89,11 +90,10 @@ class Task:
         narrow = _grid.Shape(4, 1, 64, blocks, efficiency=0.8)
         if self._heavy:
             return (self._fitted(narrow),)
-        if plain and self.depth < 64:
-            wide = _grid.Shape(8, 2, 64, 2)
-            if self.depth == 16:
-                one_product = _grid.Shape(4, 4, 128, 4 if self.output == "sum" else 3)
-                wide = one_product if self.products == 1 else _grid.Shape(8, 2, 128, 3)
+        if plain:
+            wide = _grid.Shape(8, 2, 128 if self.depth == 16 else 64, 3 if self.depth == 16 else 2)
+            if self.products == 1 and self.depth <= 32:
+                wide = _grid.Shape(4, 4, 128 if self.depth == 16 else 64, 3)
         elif self.output == "moments" and self.depth == 16:
             wide = _grid.Shape(8, 2, 128, 2)
         else:
@@ -142,7 +142,7 @@ def specialise(task: Task, shape: _grid.Shape) -> Specialisation:
 def task(output: Output, products: int, depth: int, k: int, weighted: bool) -> Task:
     """Pose the task of a pass: operands of ``depth`` columns, ``k`` values."""
     columns = at_least(k, (8, 32, MOST_VALUES)) if output == "values" else 0
-    soft_exp = SOFT_EXP[products] if output in ("sum", "laplace") else 0
+    soft_exp = SOFT_EXP.get((products, depth), 0) if output in ("sum", "laplace") else 0
     return _task(output, products, depth, columns, output == "laplace" and weighted, soft_exp)
 
 
@@ -245,7 +245,8 @@ def run(
         )
     data, queries, spread = points
     limit = form.length_limit
-    passed = launch(posed, data, queries, V, n, m, spread, limit)
+    shift = _shift(output, d)
+    passed = launch(posed, data, queries, V, n, m, spread, limit, shift)
 
     out = _results.empty(m, k)
     exact = None
@@ -253,7 +254,7 @@ def run(
     if guard.spread is not None or guard.fast_total is not None:
         stand_in = _difference.specialise(output, "float32", X.dtype, d, k)
         exact = _difference.launch(stand_in, X, Y, h, output, values, log_weights, out=out, guard=guard)
-    _finish(posed, passed, queries, spread, limit, exact, out, density, d, h)
+    _finish(posed, passed, queries, spread, limit, exact, out, density, shift, h)
     return out
 
 
@@ -274,10 +275,11 @@ def launch(
     m: int,
     spread: Any | None,
     limit: float,
+    shift: float,
     plan: _grid.Plan | None = None,
 ) -> Passed:
     """Launch the pass; ``plan`` fixes the tile shape and the splits."""
-    columns = {"laplace": 1, "moments": posed.depth, "values": posed.columns}.get(posed.output, 0)
+    columns = {"moments": posed.depth, "values": posed.columns}.get(posed.output, 0)
     plan = plan or _grid.plan(posed.shapes, n, m, columns + 1, _device.multiprocessors())
     shape = plan.splits, m
     has_reference = posed.output in ("moments", "values")
@@ -303,9 +305,20 @@ def launch(
             np.int32(0 if V is None else V.shape[1]),
             plan.split_rows,
             np.float32(limit),
+            np.float32(shift),
         ),
     )
     return passed
+
+
+@functools.cache
+def _shift(output: Output, d: int) -> float:
+    """Return the shift of a pass. That of "laplace" makes an exponent, in bits, the factor of the kernel."""
+    if output != "laplace":
+        return _SHIFT[output]
+    shift = (1 + d / 2) / math.log(2)
+    high = float(np.float16(shift))
+    return high + float(np.float16(shift - high))  # as the kernel takes it
 
 
 def _finish(
@@ -317,7 +330,7 @@ def _finish(
     exact: _results.Splits | None,
     out: PartialSums,
     density: Density | None,
-    d: int,
+    shift: float,
     h: float,
 ) -> None:
     m = out.total.shape[0]
@@ -339,13 +352,12 @@ def _finish(
             or_null(out.moments),
             *wanted,
             m,
-            np.int32(d),
             np.int32(0 if out.moments is None else out.moments.shape[1]),
             np.int32(passed.total.shape[0]),
             np.int32(1 if exact is None else exact.parts),
             np.float32(limit),
             np.float32(LEAST),
-            np.float32(_SHIFT[posed.output]),
+            np.float32(shift),
             1 / _operands.scale_of(h),
         ),
     )

@@ -32,18 +32,31 @@ class Layout:
 
     row_tiles: int  # of 16 rows, a warp
     blocks: int  # that a multiprocessor runs at a time, up to sm_90; later ones run two
-    overlap: bool  # work on the columns of a tile during the next tile, which takes phi of both
+    phi_is_shared: bool = True  # columns' sums come from phi in shared memory, and are not handed from warp to warp
+    overlap: bool = False  # work on the columns of a tile during the next tile, which takes phi of both
+
+    @property
+    def rows(self) -> int:
+        """Rows that a block owns."""
+        return 16 * self.row_tiles * _WARPS
+
+    @property
+    def block_overhead(self) -> float:
+        """What a block costs beside its tiles, in tiles: rows to load, sums to add to memory, the last columns."""
+        return 2.0 if self.overlap else 0.7
 
 
+# By depth and terms of the operand.
 _LAYOUTS = {
-    16: Layout(row_tiles=4, blocks=3, overlap=False),
-    32: Layout(row_tiles=2, blocks=3, overlap=True),
-    48: Layout(row_tiles=2, blocks=2, overlap=True),
-    64: Layout(row_tiles=2, blocks=2, overlap=True),
+    (16, 1): Layout(row_tiles=3, blocks=3, overlap=True),
+    (16, 3): Layout(row_tiles=4, blocks=3, phi_is_shared=False),
+    (32, 1): Layout(row_tiles=3, blocks=3),
+    (32, 3): Layout(row_tiles=3, blocks=3),
+    (48, 1): Layout(row_tiles=2, blocks=2, overlap=True),
+    (48, 3): Layout(row_tiles=2, blocks=2, overlap=True),
+    (64, 1): Layout(row_tiles=2, blocks=2, overlap=True),
+    (64, 3): Layout(row_tiles=2, blocks=2, overlap=True),
 }
-
-# What a block costs beside its tiles (its rows' fragments to load, their sums to add to memory), in tiles.
-_BLOCK_OVERHEAD = 0.7
 
 
 @dataclass(frozen=True)
@@ -54,43 +67,39 @@ class Split:
     grid: tuple[int, int]
 
 
-def rows_of_block(depth: int) -> int:
-    """Rows that a block owns."""
-    return _WARPS * 16 * _LAYOUTS[depth].row_tiles
-
-
-def blocks_of_multiprocessor(depth: int) -> int:
-    """Blocks that a multiprocessor runs at a time, up to sm_90; later ones run two."""
-    return _LAYOUTS[depth].blocks
+def layout(depth: int, terms: int) -> Layout:
+    """Layout of the kernel for an operand of ``depth`` columns in one term, or in two with 3 products."""
+    return _LAYOUTS[depth, terms]
 
 
 def shared_bytes(depth: int, terms: int) -> int:
-    """Bytes of dynamic shared memory of a block: the kernel's ``SharedWithPhi``."""
-    if depth == 16:
+    """Bytes of dynamic shared memory of a block: the kernel's ``SharedWithPhi``, 0 where phi is not shared."""
+    of = layout(depth, terms)
+    if not of.phi_is_shared:
         return 0
-    rows, pitch = rows_of_block(depth), 2 * depth + 16
+    pitch = 2 * depth + 16
     tiles = 2 * _TILE * ((2 if terms == 3 else 1) * pitch + 4)
-    phi = (2 if _LAYOUTS[depth].overlap else 1) * (rows * (2 * _TILE + 16) + _WARPS * _TILE * 4)
-    return tiles + phi + rows * (pitch + 4) + 16
+    phi = (2 if of.overlap else 1) * (of.rows * (2 * _TILE + 16) + _WARPS * _TILE * 4)
+    return tiles + phi + of.rows * (pitch + 4) + 16
 
 
 @functools.lru_cache(maxsize=1024)
-def split(rows: int, depth: int, multiprocessors: int, chunk: int | None = None) -> Split:
+def split(rows: int, of: Layout, multiprocessors: int, chunk: int | None = None) -> Split:
     """Cut the pairs of ``rows`` padded rows; ``chunk`` fixes the columns of a block, a multiple of 64.
 
     Shorter chunks waste more on the overhead of blocks, longer ones more on the last blocks, which run alone
     (half a block on average); the sum of both is least where the chunk is the root of twice their product.
     """
-    row_blocks = -(-rows // rows_of_block(depth))
+    row_blocks = -(-rows // of.rows)
     if chunk is None:
         tiles = row_blocks * (rows // _TILE + 1) / 2
-        at_a_time = multiprocessors * blocks_of_multiprocessor(depth)
-        best = round(math.sqrt(2 * _BLOCK_OVERHEAD * tiles / at_a_time))
+        at_a_time = multiprocessors * of.blocks
+        best = round(math.sqrt(2 * of.block_overhead * tiles / at_a_time))
         chunk = _TILE * max(1, min(best, _MOST_TILES, rows // _TILE))
     chunks = -(-rows // chunk)
     # The kernel pairs chunk c with chunk `chunks - 1 - c`, whose ends add up to at most rows + 2 chunk. What
     # blocks are too many return at once.
-    width = row_blocks if chunks == 1 else (rows + 2 * chunk - 2) // rows_of_block(depth) + 2
+    width = row_blocks if chunks == 1 else (rows + 2 * chunk - 2) // of.rows + 2
     return Split(chunk, (width, (chunks + 1) // 2))
 
 
@@ -99,19 +108,19 @@ def specialisations() -> Iterator[tuple[str, str, _compile.Defines]]:
     for depth in (16, 32, 48, 64):
         for terms in (1, 3):
             for exact_sums in (False, True):
-                yield _STEM, *_pass(depth, terms, exact_sums)
+                yield _STEM, *_pass(depth, terms, exact_sums, layout(depth, terms))
             yield _STEM, *_finish(depth, terms)
 
 
 @functools.cache
-def _pass(depth: int, terms: int, exact_sums: bool) -> tuple[str, _compile.Defines]:
+def _pass(depth: int, terms: int, exact_sums: bool, of: Layout) -> tuple[str, _compile.Defines]:
     name = "score_symmetric_f16x2" if terms == 3 else "score_symmetric_f16"
     return name, (
         *_defines(name, depth, terms),
         ("SUMS", "EXACT" if exact_sums else "PRODUCT"),
-        ("ROW_TILES", str(_LAYOUTS[depth].row_tiles)),
-        ("BLOCKS", str(_LAYOUTS[depth].blocks)),
-        ("OVERLAP", str(int(_LAYOUTS[depth].overlap))),
+        ("ROW_TILES", str(of.row_tiles)),
+        ("BLOCKS", str(of.blocks)),
+        ("OVERLAP", str(int(of.overlap))),
         ("SHARED_BYTES", str(shared_bytes(depth, terms))),
     )
 
@@ -176,9 +185,9 @@ def launch(
     if sums is None:
         sums = cp.zeros(rows * (depth + 1), np.float32)
     S, T = sums[:rows], sums[rows:].reshape(rows, depth)
-    cut = split(rows, depth, _device.multiprocessors(), chunk)
     terms = _terms(operand)
-    name, defines = _pass(depth, terms, exact_sums)
+    cut = split(rows, layout(depth, terms), _device.multiprocessors(), chunk)
+    name, defines = _pass(depth, terms, exact_sums, layout(depth, terms))
     _compile.kernel(_STEM, name, defines, shared_bytes(depth, terms))(
         cut.grid,
         (32 * _WARPS,),

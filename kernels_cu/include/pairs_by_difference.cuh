@@ -223,7 +223,7 @@ __device__ inline void add_staged_moments(Sums& sums, const Real* powers, Coordi
 }
 
 // Whether the float16 engine has left any of the block's queries to this kernel: all of them where the spread is
-// beyond its limit, else those that no split has a large enough sum of. All threads of a block pass the barriers.
+// beyond its limit, else those that no split has a large enough sum of, of whichever sign. All threads of a block pass the barriers.
 __device__ inline bool wanted(const float* spread, const float* fast_total, long long first_query, long long m,
                               int fast_splits, float limit, float least) {
     if (!spread && !fast_total) return true;
@@ -236,7 +236,7 @@ __device__ inline bool wanted(const float* spread, const float* fast_total, long
     const int query = threadIdx.x % tile;
     if (first_query + query < m) {
         for (int s = threadIdx.x / tile; s < fast_splits; s += threads / tile)
-            if (fast_total[s * m + first_query + query] >= least) served[query] = 1;
+            if (fabsf(fast_total[s * m + first_query + query]) >= least) served[query] = 1;
     }
     __syncthreads();
     if (threadIdx.x < tile && !served[threadIdx.x]) any = 1;

@@ -12,18 +12,19 @@
 //   V            (n, k)         float    values, for output VALUES; k is at most COLUMNS
 //   spread       (1,)           float    largest |z|^2, or null; beyond `limit` the kernel does nothing
 //   split_rows                  data rows of a split, a multiple of TILE
+//   shift                       bits that 2^e is scaled up by, of two float16 terms
 //
 // For every split of the data, in a row of its own:
 //
 //   reference  (splits, m)           float  a_i; outputs MOMENTS and VALUES
 //   total      (splits, m)           float  S_i = sum_j 2^(e_ij - a_i + shift)
-//   moments    (splits, m)           float  sum_j 2^(e_ij + shift) (e_ij - log2 w_j + shift); output LAPLACE
-//              (splits, m, DEPTH)    float  sum_j 2^(e_ij - a_i + shift) z_jk; output MOMENTS, dimensions in order
+//                                           sum_j 2^(e_ij + shift) (e_ij - log2 w_j + shift); output LAPLACE
+//   moments    (splits, m, DEPTH)    float  sum_j 2^(e_ij - a_i + shift) z_jk; output MOMENTS, dimensions in order
 //              (splits, m, COLUMNS)  float  sum_j 2^(e_ij - a_i + shift) V_jk; output VALUES
 //
-// Outputs SUM and LAPLACE know no reference, a_i = 0: that saves looking for the largest exponent, and a shift of
-// 40 bits keeps e down to -166 from underflow. Sums that come out too small all the same are taken anew by
-// differences (finish.cu tells which). Outputs MOMENTS and VALUES need a reference, for they round 2^e to 11
+// Outputs SUM and LAPLACE know no reference, a_i = 0: that saves looking for the largest exponent, and a shift keeps e
+// from underflow. Sums that come out too small all the same are taken anew by differences (finish.cu tells which).
+// LAPLACE has ln 2 (e - log2 w + shift) for its factor, with shift = (1 + d/2) / ln 2: one multiply-add a pair. Outputs MOMENTS and VALUES need a reference, for they round 2^e to 11
 // bits, or to 22 with TERMS 3 and 4. It follows the largest exponent from above, in whole steps: only an exponent
 // that would not fit makes its warp raise the references of its rows and take the 16 columns again, which is rare.
 //
@@ -49,7 +50,7 @@ constexpr bool split = TERMS > 1;
 constexpr bool weights_apart = WEIGHTS_APART;
 constexpr bool has_reference = output == MOMENTS || output == VALUES;
 
-constexpr int columns = output == MOMENTS ? DEPTH : output == VALUES ? COLUMNS : 1;
+constexpr int columns = output == MOMENTS ? DEPTH : output == VALUES ? COLUMNS : 0;
 constexpr int column_tiles = columns / 8;
 
 // Where moments of rounded powers are divided by the total, that sums the same rounded powers: by a column of ones.
@@ -61,9 +62,6 @@ constexpr int pitch = DEPTH * 2 + 16;
 constexpr int place_of_norm = DEPTH * 2;
 constexpr int value_pitch = COLUMNS + 4;  // floats of a row of values: likewise
 
-// 2^e is scaled by 2^shift: to stay clear of underflow; for MOMENTS, to be a normal float16 down to e = -27.
-constexpr float shift = output == VALUES ? 0 : output == MOMENTS ? 13 : 40;
-
 // Exponents (shift included) that make a warp raise references, and how far below that it brings the largest.
 constexpr float most = output == MOMENTS ? 15 : 0;
 constexpr float margin = 6;
@@ -72,6 +70,13 @@ constexpr float margin = 6;
 constexpr float first_reference = -4096;
 
 constexpr unsigned ones = 0x3c003c00;  // 1, 1
+
+// From sm_100 on the compiler needs more registers where queries take most.
+#if __CUDA_ARCH__ >= 1000
+constexpr int blocks_at_once = DEPTH == 64 && TERMS > 1 && BLOCKS > 1 && WARPS == 8 ? 1 : BLOCKS;
+#else
+constexpr int blocks_at_once = BLOCKS;
+#endif
 
 // Groups of 16 data rows in a pass of the loop over them: two where registers are left.
 constexpr int rows_unrolled = row_tiles == 1 && !has_reference ? 2 : 1;
@@ -201,13 +206,12 @@ __device__ inline float power_of_2(float x, int place) {
 // Sums of the thread's queries, rows g and g + 8 of each row tile.
 struct Sums {
     float total[row_tiles][2];  // of the lane's columns
-    float slope[row_tiles][2];  // sum of 2^e e
     float product[row_tiles][product_tiles ? product_tiles : 1][4];
 
     __device__ void clear() {
 #pragma unroll
         for (int i = 0; i < row_tiles; i++) {
-            total[i][0] = total[i][1] = slope[i][0] = slope[i][1] = 0;
+            total[i][0] = total[i][1] = 0;
 #pragma unroll
             for (int u = 0; u < product_tiles; u++)
 #pragma unroll
@@ -219,10 +223,7 @@ struct Sums {
 #pragma unroll
         for (int i = 0; i < row_tiles; i++) {
 #pragma unroll
-            for (int r = 0; r < 2; r++) {
-                total[i][r] += other.total[i][r];
-                slope[i][r] += other.slope[i][r];
-            }
+            for (int r = 0; r < 2; r++) total[i][r] += other.total[i][r];
 #pragma unroll
             for (int u = 0; u < product_tiles; u++)
 #pragma unroll
@@ -323,7 +324,7 @@ __device__ inline void add_values(Sums& sums, const float (&powers)[row_tiles][2
 // Where an exponent is larger than `most`, bring the references of its warp so far up that `margin` is left, in whole
 // steps, and lower none; say whether any was raised.
 __device__ inline bool raise_references(const float (&e)[row_tiles][2][4], Queries& y, float (&reference)[row_tiles][2],
-                                        Sums& sums, Sums& of_tile) {
+                                        Sums& sums, Sums& of_tile, float shift) {
     const int t = threadIdx.x % 4;
     float largest[row_tiles][2], largest_of_all = most;
 #pragma unroll
@@ -351,11 +352,11 @@ __device__ inline bool raise_references(const float (&e)[row_tiles][2][4], Queri
 
 // Add the pairs of the warp's queries with the 16 data rows of `x` from `row` on.
 __device__ inline void add_pairs(Queries& y, float (&reference)[row_tiles][2], Sums& sums, Sums& of_tile, const Tile& x,
-                                 int row) {
+                                 int row, float shift) {
     const int t = threadIdx.x % 4;
     float e[row_tiles][2][4];
     do exponents(e, y, x, row);
-    while (has_reference && raise_references(e, y, reference, sums, of_tile));
+    while (has_reference && raise_references(e, y, reference, sums, of_tile, shift));
 #pragma unroll
     for (int half = 0; half < 2; half++) {
         float2 weight;
@@ -368,9 +369,9 @@ __device__ inline void add_pairs(Queries& y, float (&reference)[row_tiles][2], S
                 float weighted = exponent;
                 if constexpr (weights_apart) weighted += c % 2 ? weight.y : weight.x;
                 const float power = power_of_2(weighted, (half * row_tiles + i) * 4 + c);
-                if constexpr (!total_by_product) of_tile.total[i][c / 2] += power;
-                if constexpr (output == LAPLACE)
-                    of_tile.slope[i][c / 2] = fmaf(power, exponent, of_tile.slope[i][c / 2]);
+                float& total = of_tile.total[i][c / 2];
+                if constexpr (output == LAPLACE) total = fmaf(power, exponent, total);
+                else if constexpr (!total_by_product) total += power;
                 e[i][half][c] = power;
             }
     }
@@ -382,13 +383,11 @@ __device__ inline void add_pairs(Queries& y, float (&reference)[row_tiles][2], S
 __device__ inline void write(const Sums& sums, const float (&reference)[row_tiles][2], int i, int r, long long row,
                              bool exists, float* references, float* total, float* moments) {
     const int t = threadIdx.x % 4;
-    float whole = sum_over_lanes<4>(sums.total[i][r]), slope = 0;
-    if constexpr (output == LAPLACE) slope = sum_over_lanes<4>(sums.slope[i][r]);
+    float whole = sum_over_lanes<4>(sums.total[i][r]);
     if constexpr (total_by_product) whole = sums.product[i][column_tiles][2 * r];
     if (!exists) return;
     if (t == 0) {
         total[row] = whole;
-        if constexpr (output == LAPLACE) moments[row] = slope;
         if constexpr (has_reference) references[row] = reference[i][r];
     }
     if constexpr (output == MOMENTS) {
@@ -408,12 +407,12 @@ __device__ inline void write(const Sums& sums, const float (&reference)[row_tile
     }
 }
 
-extern "C" __global__ void __launch_bounds__(threads, BLOCKS)
+extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
 KERNEL(const unsigned short* __restrict__ X_hi, const unsigned short* __restrict__ X_lo,
        const uint4* __restrict__ X_norms, const float* __restrict__ X_weights, const unsigned short* __restrict__ Y_hi,
        const unsigned short* __restrict__ Y_lo, const uint4* __restrict__ Y_norms, const float* __restrict__ V,
        const float* __restrict__ spread, float* __restrict__ references, float* __restrict__ total,
-       float* __restrict__ moments, long long n, long long m, int k, long long split_rows, float limit) {
+       float* __restrict__ moments, long long n, long long m, int k, long long split_rows, float limit, float shift) {
     __shared__ Tile tiles[2];
     if (spread && !(*spread <= limit)) return;
 
@@ -451,7 +450,7 @@ KERNEL(const unsigned short* __restrict__ X_hi, const unsigned short* __restrict
             fetch(tiles[(at + 1) % 2], X_hi, X_lo, X_norms, X_weights, V, begin + (at + 1) * (long long)TILE, n, k);
         of_tile.clear();
 #pragma unroll rows_unrolled
-        for (int row = 0; row < TILE; row += 16) add_pairs(y, reference, sums, of_tile, tiles[at % 2], row);
+        for (int row = 0; row < TILE; row += 16) add_pairs(y, reference, sums, of_tile, tiles[at % 2], row, shift);
         sums.add(of_tile);
     }
 #pragma unroll

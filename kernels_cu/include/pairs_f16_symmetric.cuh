@@ -26,11 +26,11 @@
 //
 // The columns' sums go to S and T once for all rows of the block. They come about in one of two ways:
 //
-//   DEPTH 16, handed on: in step s warp w takes group (w + s) % 4, adds what its rows contribute to the sums of those
+//   Handed on: in step s warp w takes group (w + s) % 4, adds what its rows contribute to the sums of those
 //     columns (movmatrix makes of phi the left operand of the transposed product), and hands these sums on through
 //     shared memory; the warp of the last step adds them to S and T.
-//   DEPTH > 16, from shared phi: sums of so many dimensions are more bytes than phi itself. Each warp leaves its phi
-//     in shared memory, 64 columns wide, where the block's hi are, too; once those of a tile are complete, each warp
+//   From shared phi (SHARED_BYTES > 0): sums of more than 16 dimensions are more bytes than phi itself. Each warp
+//     leaves its phi in shared memory, 64 columns wide, where the block's hi are, too; once those of a tile are complete, each warp
 //     makes the sums over all rows of the block for its own part of columns and dimensions. With OVERLAP it does so
 //     during the steps of the next tile, a quarter of the rows in each.
 //
@@ -38,7 +38,7 @@
 // the other: the upper triangle folded into a rectangle. Neighbours in x share their columns, so each begins
 // with another tile and they do not add to the same rows at the same time.
 //
-// Shared memory: static at DEPTH 16, dynamic beyond (SharedWithPhi, up to 99 KiB).
+// Shared memory: static where sums are handed on, dynamic where phi is shared (SharedWithPhi, up to 99 KiB).
 //
 // Barriers: one a tile, which says that the tile has come and that the one before is done with; and where sums are
 // handed on, one between steps; where phi is shared without OVERLAP, one when phi is complete, with OVERLAP one more
@@ -52,10 +52,10 @@ constexpr int row_tiles = ROW_TILES;                 // of 16 rows, a warp
 constexpr int block_rows = warps * row_tiles * 16;
 // Row tiles whose exponents are in registers together: of large DEPTH more than one, so that each fragment of the
 // columns is used as it comes, and the tensor cores have independent products.
-constexpr int row_tiles_at_once = DEPTH == 16 ? 1 : row_tiles % 2 ? row_tiles : 2;
+constexpr int row_tiles_at_once = !SHARED_BYTES ? 1 : row_tiles % 2 ? row_tiles : 2;
 constexpr int groups = DEPTH / 16;                   // of 16 dimensions
 
-constexpr bool phi_is_shared = DEPTH > 16;
+constexpr bool phi_is_shared = SHARED_BYTES > 0;
 // OVERLAP keeps phi of two tiles, and gives the tensor cores products to do while a step waits for its exponentials.
 // From sm_100 on the compiler has too few registers for that where rows take most.
 #if __CUDA_ARCH__ < 1000
@@ -585,7 +585,7 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_a_multiprocessor)
 KERNEL(const uint4* __restrict__ hi, const uint4* __restrict__ lo, const float* __restrict__ norms,
        const float* __restrict__ spread, float* __restrict__ S, float* __restrict__ T, int row_count, int chunk,
        float limit) {
-#if DEPTH == 16
+#if !SHARED_BYTES
     __shared__ Shared shared;
 #else
     extern __shared__ uint4 dynamic_shared[];
