@@ -204,22 +204,21 @@ def _scaled_deviations(X: Any, weights: Any, factor: Callable[[float, int], floa
         x, _ = _validate.data(X, backend)
         n, d = x.shape
         _validate.two_rows(n)
-        x = x.astype(xp.float64, copy=False)
+        x = xp.ascontiguousarray(x, dtype=xp.float64)
         if weights is None:
             w = xp.ones(n)
         else:
             w = _validate.weights(weights, n, backend).astype(xp.float64, copy=False)
-        x_finite, w_finite, least, most = backend.to_floats(
-            [backend.all_finite(x), backend.all_finite(w), w.min(), w.max()]
-        )
-        _validate.finite({"X": bool(x_finite), "weights": bool(w_finite)})
-        _validate.weight_range(least, most)
+        _, (x_finite, w_finite) = backend.look(x, None, None, [w])
+        _validate.finite({"X": x_finite, "weights": w_finite})
+        most = float(w.max())
+        _validate.weight_range(float(w.min()), most)
 
         w = w / most  # the sum of huge weights must not overflow
         heaviest = w.argmax()
         others = w.copy()
         others[heaviest] = 0
-        rest, squares = backend.to_floats([others.sum(), (others * others).sum()])
+        rest, squares = float(others.sum()), float((others * others).sum())
         total = 1 + rest
         effective_rows = total**2 / (1 + squares)
         _validate.two_rows(n, effective_rows)
