@@ -30,6 +30,7 @@ enum Output { SUM, MOMENTS, LAPLACE, VALUES };
 constexpr Output output = OUTPUT;
 
 constexpr int threads = 128;
+constexpr int blocks_at_least = 4;  // of a multiprocessor: 128 registers, without which some compilers spill
 constexpr bool has_moments = output == MOMENTS || output == VALUES;
 
 constexpr float nothing = -1e30f;
@@ -75,7 +76,7 @@ __device__ inline void merge_exact(const double* exact_reference, const double* 
     }
 }
 
-extern "C" __global__ void __launch_bounds__(threads)
+extern "C" __global__ void __launch_bounds__(threads, blocks_at_least)
 finish_f16(const float* __restrict__ references, const float* __restrict__ fast_total,
            const float* __restrict__ fast_moments, const unsigned short* __restrict__ Y_hi,
            const unsigned short* __restrict__ Y_lo, const float* __restrict__ spread,
@@ -145,7 +146,7 @@ finish_f16(const float* __restrict__ references, const float* __restrict__ fast_
 }
 
 // The splits of the difference kernel alone, see above; grid and block as for finish_f16.
-extern "C" __global__ void __launch_bounds__(threads)
+extern "C" __global__ void __launch_bounds__(threads, blocks_at_least)
 merge_splits(const double* __restrict__ exact_reference, const double* __restrict__ exact_total,
              const double* __restrict__ exact_moments, double* __restrict__ reference, double* __restrict__ total,
              double* __restrict__ moments, long long m, int k, int splits) {

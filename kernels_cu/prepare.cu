@@ -45,6 +45,7 @@
 #include "norms_f16.cuh"
 
 constexpr int threads = 128;
+constexpr int blocks_at_least = 4;  // of a multiprocessor: 128 registers, without which some compilers spill
 constexpr double log2_e = 1.4426950408889634;
 
 // Norms are multiples of this where the rest has a place.
@@ -57,13 +58,10 @@ __device__ inline int position_of(int k) { return k / 16 * 16 + k % 4 / 2 * 8 + 
 // What the sums of a symmetric pass are multiplied by, see pairs_f16_symmetric.cuh.
 constexpr double shift = 1.0 / 8192;
 
-// The float16 number at a place of a row.
-__device__ inline double value_at(const uint4* row, int place) {
-    const uint4 piece = row[place / 8];
-    const unsigned words[] = {piece.x, piece.y, piece.z, piece.w};
-    float value[2];
-    unpack_f16(words[place % 8 / 2], value[0], value[1]);
-    return value[place % 2];
+// Word w of the 8 of a group.
+__device__ inline unsigned word_of(const uint4* group, int w) {
+    const uint4 piece = group[w / 4];
+    return w % 4 == 0 ? piece.x : w % 4 == 1 ? piece.y : w % 4 == 2 ? piece.z : piece.w;
 }
 #endif
 
@@ -75,7 +73,7 @@ __device__ inline double step_of_23_bits(double x) {
 
 __device__ inline unsigned larger_bits(unsigned a, unsigned b) { return a > b ? a : b; }
 
-extern "C" __global__ void __launch_bounds__(threads)
+extern "C" __global__ void __launch_bounds__(threads, blocks_at_least)
 prepare_f16(const STORAGE* __restrict__ X, const STORAGE* __restrict__ Y, const double* __restrict__ centre,
             const double* __restrict__ log_weights, uint4* __restrict__ X_hi, uint4* __restrict__ X_lo,
             float* __restrict__ X_norms, uint4* __restrict__ X_terms, float* __restrict__ X_weights,
@@ -102,14 +100,16 @@ prepare_f16(const STORAGE* __restrict__ X, const STORAGE* __restrict__ Y, const 
 #if MOVED
     const bool by_engine = !score_spread || *score_spread <= limit;
     const double others = by_engine && exists && of_data ? S[row] * shift : 0.0;  // beside the point's own 1
-    // Where dimension k of this row goes.
-    const auto coordinate = [&](int k) {
+    // Where dimension k of this row goes, which lies in half e of word w of its group.
+    const auto coordinate = [&](int k, int w, int e) {
         const double given = points[row * d + k];
         if (!of_data) return Y_wide[row * d + k] = given;
         double mean_shift;
         if (by_engine) {
-            const int place = position_of(k);
-            const double z = value_at(hi_of_row, place) + (split ? value_at(lo_of_row, place) : 0.0);
+            float high[2], low[2] = {0, 0};
+            unpack_f16(word_of(hi_of_row + k / 16 * 2, w), high[0], high[1]);
+            if (split) unpack_f16(word_of(lo_of_row + k / 16 * 2, w), low[0], low[1]);
+            const double z = double(high[e]) + low[e];
             mean_shift = (T[row * DEPTH + k] * shift - others * z) / (1 + others) * unit;
         } else {
             mean_shift = exact_moments[row * d + k] / exact_total[row];
@@ -117,7 +117,7 @@ prepare_f16(const STORAGE* __restrict__ X, const STORAGE* __restrict__ Y, const 
         return X_moved[row * d + k] = given + step * mean_shift;
     };
 #else
-    const auto coordinate = [&](int k) { return double(points[row * d + k]); };
+    const auto coordinate = [&](int k, int, int) { return double(points[row * d + k]); };
     if (sums && of_data) {
         const long long padded = (n + threads - 1) / threads * threads;
         sums[row] = 0;
@@ -138,7 +138,7 @@ prepare_f16(const STORAGE* __restrict__ X, const STORAGE* __restrict__ Y, const 
 #pragma unroll
             for (int e = 0; e < 2; e++) {
                 const int k = dimension + e;
-                z[e] = exists && k < d ? (coordinate(k) - centre[k]) * scale : 0.0;
+                z[e] = exists && k < d ? (coordinate(k, pair, e) - centre[k]) * scale : 0.0;
             }
             float of_hi[2], of_lo[2] = {0, 0};
             hi[pair] = pack_f16(float(z[0]), float(z[1]));

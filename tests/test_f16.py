@@ -315,8 +315,10 @@ class TestForm:
         assert form("float32", 2, 50.0).products == 3
         assert form("float32", 2, 300.0).products == 4
         assert form("float32", 2, None).products == 4
-        assert form("float32", 16, None) == form("float32", 16, 218.0) == (3, 218.75)
-        assert form("float32", 16, 219.0) is None
+        assert form("float32", 16, 218.0) == (3, 300.0)
+        assert form("float32", 16, None) == form("float32", 16, 219.0) == form("float32", 16, 300.0) == (4, 300.0)
+        assert form("float32", 16, 301.0) is None
+        assert form("float32", 64, None) == (3, 150.0)
         assert form("float32", 5, 700.0) is not None
         assert form("float32", 5, 700.1) is None
         assert form("tf32", 64, 700.0) == (1, 700.0)

@@ -139,8 +139,8 @@ extern "C" __global__ void kernel(const uint4* a, const uint4* b, float* c) {
     // Of the 32 addresses the last 16 count for nothing; the second matrix of the right operand neither.
     load_matrices(of_left, threadIdx.x < 16 ? &left[threadIdx.x] : nullptr);
     load_matrices(of_right, &right[threadIdx.x % 8]);
-    float product[4];
-    multiply_f16_m16n8k8(product, of_left, of_right[0]);
+    float product[4] = {1, 2, 3, 4};
+    mma_f16_m16n8k8(product, of_left, of_right[0], product);
     for (int i = 0; i < 4; i++) c[(g + i / 2 * 8) * 8 + 2 * t + i % 2] = product[i];
 }
 """
@@ -151,7 +151,8 @@ def test_mma_f16_multiplies_rows_that_load_matrices_brings():
     a, b = (rng.standard_normal(shape).astype(np.float16) for shape in ((16, 8), (8, 8)))
     c = nans((16, 8))
     kernel(MMA_F16)((1,), WARP, (a.view(np.uint16), b.view(np.uint16), c))
-    np.testing.assert_allclose(c, a.astype(float) @ b.T.astype(float), rtol=2**-22, atol=2**-24)
+    before = np.tile([[1.0, 2.0]], (8, 4)), np.tile([[3.0, 4.0]], (8, 4))
+    np.testing.assert_allclose(c, np.vstack(before) + a.astype(float) @ b.T.astype(float), rtol=2**-22, atol=2**-24)
 
 
 CONVERSIONS = """

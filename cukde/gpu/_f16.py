@@ -17,13 +17,13 @@ from cukde.gpu._operands import LOG2_E, Operand, or_null
 from cukde.gpu._specialisation import C_TYPE, OPERATION, Specialisation, at_least
 
 # Largest squared distance to the centre, in bandwidths, up to which exponents may come from products of two terms a
-# point. The tensor cores truncate each product to about 2^-25 of the largest; what that leaves of the density, worst
-# of 2,000 queries on an H200: 3.1e-5 at d = 16 and spread 200, 2.6e-5 at 32 and 100, 2.8e-5 at 64 and 50, 2.0e-5 at
-# 2 and 4 dimensions and 500. One term keeps 11 bits: the percent that "tf32" is meant for.
+# point. The tensor cores truncate what they add up to about 2^-25 of the largest; what that leaves of the density stays
+# below 3e-5 up to these limits, on an H200. One term keeps 11 bits: the percent that "tf32" is meant for.
 SPREAD = 700.0
 SPREAD_TIMES_DIMENSIONS = 3500.0
+SPREAD_TIMES_ROOT_OF_DIMENSIONS = 1200.0
 
-# The product of the lower terms, lo . lo, is left out up to this spread for each dimension: 1e-5.
+# Up to this spread for each dimension the product of the lower terms, lo . lo, is left out: 1e-5.
 _SPREAD_OF_THREE_PRODUCTS = 50.0
 
 # Sums without a reference that are smaller may have lost parts below float32's range, and are taken again.
@@ -63,12 +63,16 @@ def form(precision: str, d: int, spread: float | None) -> Form | None:
     """Choose the form for a spread (None: not known on the host), or None where none will do."""
     if not 2 <= d <= _operands.MOST_DIMENSIONS:
         return None
-    single = precision == "tf32"
-    limit = SPREAD if single else min(SPREAD, SPREAD_TIMES_DIMENSIONS / d)
+    if precision == "tf32":
+        return Form(1, SPREAD) if spread is None or spread <= SPREAD else None
+    most_of_three = SPREAD_TIMES_DIMENSIONS / d
+    limit = min(SPREAD, max(most_of_three, SPREAD_TIMES_ROOT_OF_DIMENSIONS / math.sqrt(d)))
     reached = limit if spread is None else spread
     if reached > limit:
         return None
-    return Form(1 if single else 3 if reached <= _SPREAD_OF_THREE_PRODUCTS * d else 4, limit)
+    # Three products of more than 16 dimensions are added up as carefully as four are, see pairs_f16.cuh.
+    enough = d > 16 or reached <= min(most_of_three, _SPREAD_OF_THREE_PRODUCTS * d)
+    return Form(3 if enough else 4, limit)
 
 
 @dataclass(frozen=True)
@@ -90,14 +94,15 @@ class Task:
         narrow = _grid.Shape(4, 1, 64, blocks, efficiency=0.8)
         if self._heavy:
             return (self._fitted(narrow),)
-        if plain:
-            wide = _grid.Shape(8, 2, 128 if self.depth == 16 else 64, 3 if self.depth == 16 else 2)
-            if self.products == 1 and self.depth <= 32:
-                wide = _grid.Shape(4, 4, 128 if self.depth == 16 else 64, 3)
+        tile = 128 if self.depth == 16 else 64
+        if plain and self.products == 1 and self.depth <= 32:
+            wide = _grid.Shape(4, 4, tile, 3)
+        elif plain and (self.products == 1 or self.depth < 64):
+            wide = _grid.Shape(8, 2, tile, 3 if self.depth == 16 else 2)
         elif self.output == "moments" and self.depth == 16:
-            wide = _grid.Shape(8, 2, 128, 2)
+            wide = _grid.Shape(8, 2, tile, 2)
         else:
-            wide = _grid.Shape(4, 2, 64, 3)
+            wide = _grid.Shape(4, 2, 64, 2 if self.output == "moments" else 3)
         return self._fitted(wide), self._fitted(narrow)
 
     @property

@@ -76,12 +76,12 @@ __device__ inline void mma_f16_m16n8k16(float (&c)[4], const unsigned (&a)[4], u
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// D = A B on one warp, D 16 x 8 in float32, A 16 x 8 and B 8 x 8 in float16. A lane holds
-//   a: (g, 2t) (g+8, 2t)    b: (2t, g)    d: (g, 2t) (g, 2t+1) (g+8, 2t) (g+8, 2t+1)
-__device__ inline void multiply_f16_m16n8k8(float (&d)[4], const unsigned (&a)[2], unsigned b) {
-    asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%7, %7, %7, %7};"
+// D = A B + C on one warp, C and D 16 x 8 in float32, A 16 x 8 and B 8 x 8 in float16. A lane holds
+//   a: (g, 2t) (g+8, 2t)    b: (2t, g)    c: (g, 2t) (g, 2t+1) (g+8, 2t) (g+8, 2t+1)
+__device__ inline void mma_f16_m16n8k8(float (&d)[4], const unsigned (&a)[2], unsigned b, const float (&c)[4]) {
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%7, %8, %9, %10};"
         : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
-        : "r"(a[0]), "r"(a[1]), "r"(b), "f"(0.0f));
+        : "r"(a[0]), "r"(a[1]), "r"(b), "f"(c[0]), "f"(c[1]), "f"(c[2]), "f"(c[3]));
 }
 
 // The transpose of an 8 x 8 matrix of 16-bit elements; a lane holds (g, 2t) and (g, 2t+1).

@@ -119,12 +119,11 @@ inline void mma_f16_m16n8k16(float (&c)[4], const unsigned (&a)[4], unsigned b0,
     mma_f16_m16n8k16(c, a, b0, b1, c, file, line);
 }
 
-// D (16 x 8) = A (16 x 8) B (8 x 8); a: (g, 2t) (g+8, 2t);  b: (2t, g);  d as above. It is the product of twice the
-// inner dimension where the other half of A is zero.
-inline void multiply_f16_m16n8k8(float (&d)[4], const unsigned (&a)[2], unsigned b, EMULATION_SITE) {
+// D (16 x 8) = A (16 x 8) B (8 x 8) + C; a: (g, 2t) (g+8, 2t);  b: (2t, g);  c and d as above. It is the product of
+// twice the inner dimension where the other half of A is zero.
+inline void mma_f16_m16n8k8(float (&d)[4], const unsigned (&a)[2], unsigned b, const float (&c)[4], EMULATION_SITE) {
     const unsigned wide[4] = {a[0], a[1], 0, 0};
-    const float zeros[4] = {};
-    mma_f16_m16n8k16(d, wide, b, 0, zeros, file, line);
+    mma_f16_m16n8k16(d, wide, b, 0, c, file, line);
 }
 
 // --------------------------------------------------------------------------------- 8 x 8 matrices of 16 bits
