@@ -681,7 +681,7 @@ class TestRange:
     @pytest.mark.parametrize("d", [1, 2, 16, 64])
     @pytest.mark.parametrize(
         ("precision", "spread"),
-        [("float32", s) for s in (20, 70, 149, 400, 690, 3e3)]
+        [("float32", s) for s in (20, 70, 136, 149, 270, 400, 690, 3e3)]
         + [("tf32", s) for s in (149, 690, 3e3, 1e5)]
         + [("float64", s) for s in (300, 999, 3.9e3, 3e4)],
     )

@@ -310,15 +310,28 @@ def test_operands_hold_points_to_22_bits_and_their_spread(gpu: SimpleNamespace, 
 class TestForm:
     """Which engine, and how many products an exponent takes."""
 
+    def test_exact_totals_of_data_at_themselves(self, gpu: SimpleNamespace) -> None:
+        from cukde.gpu import _specialise
+
+        def choice(spread: float | None, exact: bool, precision: str = "float32") -> str:
+            chosen: str = _specialise.engine(
+                "moments", precision, 999, 16, 16, spread=spread, capability=(9, 0), symmetric=True, exact=exact
+            )
+            return chosen
+
+        assert choice(218.0, True) == choice(220.0, False) == choice(None, False) == "f16_symmetric"
+        assert choice(220.0, True) == choice(None, True) == "f16"
+        assert choice(500.0, True, "tf32") == "f16_symmetric"
+
     def test_limits(self, gpu: SimpleNamespace) -> None:
         form = gpu.f16.form
         assert form("float32", 2, 50.0).products == 3
         assert form("float32", 2, 300.0).products == 4
         assert form("float32", 2, None).products == 4
-        assert form("float32", 16, 218.0) == (3, 300.0)
-        assert form("float32", 16, None) == form("float32", 16, 219.0) == form("float32", 16, 300.0) == (4, 300.0)
-        assert form("float32", 16, 301.0) is None
-        assert form("float32", 64, None) == (3, 150.0)
+        assert form("float32", 16, 218.0) == (3, 275.0)
+        assert form("float32", 16, None) == form("float32", 16, 219.0) == form("float32", 16, 275.0) == (4, 275.0)
+        assert form("float32", 16, 276.0) is None
+        assert form("float32", 64, None) == (3, 137.5)
         assert form("float32", 5, 700.0) is not None
         assert form("float32", 5, 700.1) is None
         assert form("tf32", 64, 700.0) == (1, 700.0)

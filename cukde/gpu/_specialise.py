@@ -32,6 +32,7 @@ def engine(
     spread: float | None,
     capability: tuple[int, int],
     symmetric: bool,
+    exact: bool = False,
 ) -> Engine:
     """Choose the engine of a pass.
 
@@ -45,6 +46,8 @@ def engine(
         Compute capability of the device.
     symmetric : bool
         The queries are the data, all weights are equal, and sums may be added up in any order.
+    exact : bool
+        The total is wanted for itself, and not to divide the moments by.
     """
     if precision not in ("float32", "tf32") or capability < (8, 0):
         return "difference"
@@ -55,7 +58,10 @@ def engine(
     if output == "values" and k > _f16.MOST_VALUES:
         return "difference"
     if output == "moments" and symmetric and n <= _MOST_SYMMETRIC_ROWS:
-        return "f16_symmetric"
+        # Its three products are added up the fast way, which takes a total less far than pairs_f16.cuh's careful one.
+        limit = _f16.SPREAD if precision == "tf32" else _f16.SPREAD_TIMES_DIMENSIONS / d
+        if not exact or (spread is not None and spread <= limit):
+            return "f16_symmetric"
     return "f16"
 
 

@@ -56,7 +56,7 @@ def partial_sums(
     precision : {"float32", "tf32", "ieee", "float64"}
         Arithmetic of the pairs. "float32" and "tf32" run on the tensor cores, in two float16 terms of each
         point or in one, where d is from 2 to 64 and the spread at most 700 (in two terms the larger of 3500/d and
-        1200/sqrt(d), where that is less); otherwise, as "ieee" does, by differences, where float64 arrays keep 48
+        1100/sqrt(d), where that is less); otherwise, as "ieee" does, by differences, where float64 arrays keep 48
         bits of each coordinate.
     centre : array, shape (d,), optional
         Where the tensor cores take points from; default the mean of ``X``.
@@ -150,8 +150,8 @@ class _Posed(NamedTuple):
         """Number of queries."""
         return int((self.X if self.Y is None else self.Y).shape[0])
 
-    def engine(self, output: Output, k: int) -> _specialise.Engine:
-        """Which engine takes the pass; ``k`` columns of moments or values."""
+    def engine(self, output: Output, k: int, *, exact: bool = False) -> _specialise.Engine:
+        """Which engine takes the pass; ``k`` columns of moments or values, ``exact`` totals of moments."""
         n, d = self.X.shape
         return _specialise.engine(
             output,
@@ -162,6 +162,7 @@ class _Posed(NamedTuple):
             spread=self.spread,
             capability=_device.capability(),
             symmetric=self.Y is None and self.log_weights is None and not self.deterministic,
+            exact=exact,
         )
 
     @property
@@ -177,7 +178,7 @@ class _Posed(NamedTuple):
         k = {"moments": d, "values": 0 if values is None else values.shape[1]}.get(output, 0)
         if self.m == 0:
             return _results.empty(0, k)
-        engine = self.engine(output, k)
+        engine = self.engine(output, k, exact=not ratio)
         if engine == "f16":
             return self.in_f16(output, values, None, None)
         if engine == "f16_symmetric":
