@@ -72,9 +72,8 @@ def kernel(stem: str, name: str, defines: Defines, shared_bytes: int = 0, *, hea
 def _kernel(device: int, stem: str, name: str, defines: Defines, shared_bytes: int, headers: Path | None) -> Any:
     import cupy
 
-    raw = cupy.RawModule(code=source(stem), options=options(defines, headers)).get_function(name)
-    function = raw.kernel  # of this device: what it wraps is called sooner
+    compiled = cupy.RawModule(code=source(stem), options=options(defines, headers)).get_function(name)
     if shared_bytes == 0:
-        return function
-    raw.max_dynamic_shared_size_bytes = shared_bytes  # 48 KiB unless more is asked for
-    return functools.partial(function, shared_mem=shared_bytes)
+        return compiled
+    compiled.max_dynamic_shared_size_bytes = shared_bytes  # 48 KiB unless more is asked for
+    return functools.partial(compiled, shared_mem=shared_bytes)

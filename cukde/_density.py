@@ -48,7 +48,8 @@ def kde(
     deterministic : bool
         Give the same bits on every run on the same machine.
     check_finite : bool
-        Refuse NaN and infinity. False skips the pass over the data.
+        Refuse NaN and infinity. False skips the look at the data; nothing then waits for the GPU, and a CUDA graph
+        can capture the call.
 
     Returns
     -------

@@ -17,8 +17,7 @@ def is_gpu_array(a: Any) -> bool:
     """Whether ``a`` lives in CUDA memory. NumPy arrays and plain Python objects answer without an import."""
     if a is None or isinstance(a, np.ndarray | np.generic | list | tuple | int | float | str):
         return False
-    # Asked of the type first: of the array it is a property that takes its time.
-    if any(hasattr(owner, name) for owner in (type(a), a) for name in ("__cuda_array_interface__", "to_cupy")):
+    if hasattr(a, "__cuda_array_interface__") or hasattr(a, "to_cupy"):
         return True
     if hasattr(a, "__dlpack_device__"):
         device = int(a.__dlpack_device__()[0])
