@@ -1,5 +1,5 @@
 // Gaussian kernel sums over all pairs of a query y_i and a data row x_j: density, score, Laplace correction,
-// sums of values. One compilation makes one kernel, chosen by macros (cukde/gpu/density.py lists them all).
+// sums of values. One compilation makes one kernel, chosen by macros (cukde/gpu/_specialise.py lists them all).
 //
 //   e_ij  = log2 w_j - log2(e) |y_i - x_j|^2 / (2 h^2)       the exponent, in bits
 //   a_i   = max_j e_ij                                       found on the way (log-sum-exp, one pass)

@@ -5,15 +5,15 @@
 //   references      (splits, m)            float   a_si; null: all zero
 //   fast_total      (splits, m)            float   S_si
 //   fast_moments    (splits, m, COLUMNS)   float   for outputs MOMENTS and VALUES, see pairs_f16.cuh
-//   Y_hi, Y_lo      (rows, COLUMNS)        float16 queries in the order of prepare.cu, for output MOMENTS; lo may be null
+//   Y_hi, Y_lo      (rows, COLUMNS)        float16 queries in the order of prepare.cu, for MOMENTS; lo may be null
 //   spread          (1,)                   float   largest |z|^2, or null: within `limit`
 //   exact_reference, exact_total           (exact_splits, m)     double  sums by differences, of the queries that the
 //   exact_moments                          (exact_splits, m, k)  double  engine could not serve; see below
 //
 //   reference, total  (m,)                 double  natural logarithm of the reference, and the total about it
 //   moments           (m, k)               double  about the query, in the units of the data; k: dimensions or values
-//   density           (m,)                 DENSITY where that is a type: exp(log_constant + reference) total, or with `log`
-//                                                  the logarithm of it, in place of reference and total
+//   density           (m,)                 DENSITY, where that is a type: exp(log_constant + reference) total, or with
+//                                                  log_wanted its logarithm, in place of reference and total
 //
 // The engine leaves all queries undone where the spread exceeds `limit`, and outputs SUM and LAPLACE leave those whose
 // sums are below `least` in every split, for they may have underflowed. The difference kernel, which comes between,

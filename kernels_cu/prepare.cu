@@ -15,14 +15,14 @@
 //   X_terms, Y_terms   (rows, 8)                 float16  the norm in terms, see norms_f16.cuh; or null
 //   X_weights          (rows,)                   float    log2 w apart from the norms, or null: in the norms
 //   spread             (1,)                      float    becomes max(spread, |z|^2); or null
-//   sums               (rows (DEPTH + 1),)       float    becomes zero: what a symmetric pass over the data adds to; or null
+//   sums               (rows (DEPTH + 1),)       float    becomes zero, for a symmetric pass to add to; or null
 //
 // With MOVED the data are first moved by `step` times the mean shift that a symmetric pass over them has found, their
 // operands standing where the new ones are to go:
 //
 //   S, T               (rows,), (rows, DEPTH)    float    sums of that pass, see pairs_f16_symmetric.cuh
-//   score_spread       (1,)                      float    its largest |z|^2, or null; beyond `limit` the pass did nothing, and
-//   exact_total        (n,)                      double   sums by differences take its place; null where it is within
+//   score_spread       (1,)                      float    its largest |z|^2, or null: within `limit`
+//   exact_total        (n,)                      double   sums by differences, which count beyond `limit`; or null
 //   exact_moments      (n, d)                    double   likewise, about the point and in the units of the data
 //   unit                                         double   of its z, in the units of the data
 //   X_moved, Y_wide    (n, d), (m, d)            double   the data moved, and the queries beside them in the same dtype

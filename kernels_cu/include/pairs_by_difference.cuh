@@ -223,7 +223,8 @@ __device__ inline void add_staged_moments(Sums& sums, const Real* powers, Coordi
 }
 
 // Whether the float16 engine has left any of the block's queries to this kernel: all of them where the spread is
-// beyond its limit, else those that no split has a large enough sum of, of whichever sign. All threads of a block pass the barriers.
+// beyond its limit, else those that no split has a large enough sum of, of whichever sign. All threads of a block pass
+// the barriers.
 __device__ inline bool wanted(const float* spread, const float* fast_total, long long first_query, long long m,
                               int fast_splits, float limit, float least) {
     if (!spread && !fast_total) return true;

@@ -24,9 +24,11 @@
 //
 // Outputs SUM and LAPLACE know no reference, a_i = 0: that saves looking for the largest exponent, and a shift keeps e
 // from underflow. Sums that come out too small all the same are taken anew by differences (finish.cu tells which).
-// LAPLACE has ln 2 (e - log2 w + shift) for its factor, with shift = (1 + d/2) / ln 2: one multiply-add a pair. Outputs MOMENTS and VALUES need a reference, for they round 2^e to 11
-// bits, or to 22 with TERMS 3 and 4. It follows the largest exponent from above, in whole steps: only an exponent
-// that would not fit makes its warp raise the references of its rows and take the 16 columns again, which is rare.
+// LAPLACE has ln 2 (e - log2 w + shift) for its factor, with shift = (1 + d/2) / ln 2: one multiply-add a pair.
+//
+// Outputs MOMENTS and VALUES need a reference, for they round 2^e to 11 bits, or to 22 with TERMS 3 and 4. It follows
+// the largest exponent from above, in whole steps: only an exponent that would not fit makes its warp raise the
+// references of its rows and take the 16 columns again, which is rare.
 //
 // WARPS warps; each has ROW_TILES x 16 queries in registers and takes them through all data rows of a split,
 // which pass through shared memory in tiles of TILE rows, fetched while the tile before is worked on. To an
@@ -34,9 +36,11 @@
 // products hi . hi: what is left is as small as the exponent. The tensor cores truncate all that they add to the place
 // of the largest, so the products with lo should not come between: they are the first. With three products of one group
 // of dimensions they are the last, where truncation is by the place of the exponent: that costs twice the error, and
-// 2% less time. A fragment of 2^e is the left operand of the second product as it stands. That product is in float16 terms
-// for MOMENTS (whose right operands are the data in shared memory) and in TF32 for VALUES (whose range is that of
-// float). Tensor cores truncate their sums, so these last for one tile and are then added in float.
+// 2% less time.
+//
+// A fragment of 2^e is the left operand of the second product as it stands. That product is in float16 terms for
+// MOMENTS (whose right operands are the data in shared memory) and in TF32 for VALUES (whose range is that of float).
+// Tensor cores truncate their sums, so these last for one tile and are then added in float.
 //
 // With SOFT_EXP n of 16 exponentials are polynomials on the FMA pipe.
 //

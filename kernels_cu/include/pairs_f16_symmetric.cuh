@@ -2,7 +2,7 @@
 //
 //   hi, lo  (rows, DEPTH)  float16  z = (x - centre) sqrt(log2 e) / h = hi + lo, in prepare.cu's order of dimensions;
 //                                   rows: a multiple of 128, zero past the data
-//   norms   (rows,)        float    -|z|^2/2 of the z that is used; -1e30 past the data, so that 2^ of it is 0
+//   norms   (rows,)        float    -|z|^2/2 of the z that is used; -60000 past the data, so that 2^ of it is 0
 //   S       (rows,)        float    S_i  += 2^13 sum_{j != i} phi_ij
 //   T       (rows, DEPTH)  float    T_ik += 2^13 sum_{j != i} phi_ij hi_jk, dimensions in their own order
 //   spread                 float    largest |z|^2, or null: the kernel does nothing where it exceeds `limit`
@@ -30,9 +30,9 @@
 //     columns (movmatrix makes of phi the left operand of the transposed product), and hands these sums on through
 //     shared memory; the warp of the last step adds them to S and T.
 //   From shared phi (SHARED_BYTES > 0): sums of more than 16 dimensions are more bytes than phi itself. Each warp
-//     leaves its phi in shared memory, 64 columns wide, where the block's hi are, too; once those of a tile are complete, each warp
-//     makes the sums over all rows of the block for its own part of columns and dimensions. With OVERLAP it does so
-//     during the steps of the next tile, a quarter of the rows in each.
+//     leaves its phi in shared memory, 64 columns wide, where the block's hi are, too; once those of a tile are
+//     complete, each warp makes the sums over all rows of the block for its own part of columns and dimensions. With
+//     OVERLAP it does so during the steps of the next tile, a quarter of the rows in each.
 //
 // Grid: y over pairs of chunks (c, chunks - 1 - c), x over their row blocks, first those of the one, then those of
 // the other: the upper triangle folded into a rectangle. Neighbours in x share their columns, so each begins
