@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cukde.cpu import density
+from cukde.cpu import _points, density
 
 __all__ = ["asarray", "asnumpy", "density", "device_of", "look", "mean", "xp"]
 
@@ -45,16 +45,12 @@ def look(
 
     Without a centre the distance is 0. The flags are those of X, of Y where there is one, and of the others.
     """
-    points = [X] if Y is None else [X, Y]
-    radius = 0.0 if centre is None else max(_squared_radius(A, centre) for A in points)
-    return radius, [bool(np.isfinite(a).all()) for a in (*points, *others)]
-
-
-def _squared_radius(A: np.ndarray, centre: np.ndarray) -> float:
-    """Largest squared distance of a row to ``centre``; 0 where there are no rows."""
-    largest = 0.0
-    with np.errstate(over="ignore", invalid="ignore"):
-        for rows in np.array_split(A, max(1, A.size // 2**20)):  # bounded temporaries
-            if len(rows):
-                largest = np.maximum(largest, np.square(rows - centre).sum(axis=1).max())
-    return float(largest)
+    radius, flags = 0.0, []
+    for A in [X] if Y is None else [X, Y]:
+        if centre is None:
+            flags.append(bool(np.isfinite(A).all()))
+            continue
+        distance, finite = _points.look(A, centre)
+        radius = max(radius, distance)
+        flags.append(bool(finite))
+    return radius, flags + [bool(np.isfinite(a).all()) for a in others]

@@ -66,22 +66,37 @@ def _exp2_overload(x: Any) -> Any:
 
 
 @njit(**_JIT)
-def weigh(tile: Any, shift: Any, total: Any) -> None:
-    """Turn exponents into weights in place; add each row's sum to ``total`` (float64)."""
+def _settle(row: Any, shift: Any) -> Any:
+    """Shift of a row whose largest exponent may exceed those before, and what sums so far are to be multiplied by."""
+    largest = row[0]
+    for j in range(1, row.size):
+        largest = max(largest, row[j])
+    settled = min(shift, -largest)
+    return settled, np.exp2(np.float64(settled) - np.float64(shift))
+
+
+@njit(**_JIT)
+def weigh(tile: Any, shift: Any, rescale: Any, total: Any) -> None:
+    """Turn exponents into weights in place, about a ``shift`` that is updated; add each row's sum to ``total``.
+
+    ``rescale`` (float64, as ``total``) becomes what sums from before are worth beside the new shift.
+    """
     for i in range(tile.shape[0]):
         row = tile[i]
-        row_shift = shift[i]
+        row_shift, factor = _settle(row, shift[i])
         row_sum = tile.dtype.type(0)
         for j in range(row.size):
             w = _exp2(row[j] + row_shift)
             row[j] = w
             row_sum += w
-        total[i] += row_sum
+        shift[i] = row_shift
+        rescale[i] = factor
+        total[i] = total[i] * factor + row_sum
 
 
 @njit(**_JIT)
 def weigh_laplace(tile: Any, shift: Any, constant: Any, log2_weights: Any, total: Any) -> None:
-    """Add each row's sum of weight times Laplace factor to ``total``; the tile is left alone.
+    """Add each row's sum of weight times Laplace factor to ``total``; the tile is left alone, the shift updated.
 
     The factor is 1 + d/2 - r^2/(2 h^2) = ``constant`` + ln 2 (exponent - log2 weight).
     """
@@ -89,12 +104,13 @@ def weigh_laplace(tile: Any, shift: Any, constant: Any, log2_weights: Any, total
     constant = tile.dtype.type(constant)
     for i in range(tile.shape[0]):
         row = tile[i]
-        row_shift = shift[i]
+        row_shift, factor = _settle(row, shift[i])
         row_sum = tile.dtype.type(0)
         for j in range(row.size):
             e = row[j]
             row_sum += _exp2(e + row_shift) * (constant + ln2 * (e - log2_weights[j]))
-        total[i] += row_sum
+        shift[i] = row_shift
+        total[i] = total[i] * factor + row_sum
 
 
 @njit(**_JIT)

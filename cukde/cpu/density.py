@@ -7,6 +7,7 @@ one tile a thread.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import threading
@@ -15,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from cukde._partial import Output, PartialSums, merge, to_density
-from cukde.cpu import _threads, _tiles
+from cukde.cpu import _points, _threads, _tiles
 
 _LOG2_E = math.log2(math.e)
 
@@ -78,14 +79,20 @@ class _Gram:
     ) -> None:
         self.dtype = np.dtype(dtype)
         self.unit = h / math.sqrt(_LOG2_E)  # exponents are then in bits
-        z = (X - centre) / self.unit
-        self._basis = np.ascontiguousarray(z.T, dtype)
-        self._data = _with_norms(self._basis, group, norms_first=True)
+        self._centre, self._group, self._d = centre, group, X.shape[1]
+        self._points = X if Y is None else Y
+        self.m = len(self._points)
+        width = self._d + 2 * -(-self._d // group)
+        self._data = np.empty((width, len(X)), dtype)
+        _points.operand(X, centre, self.unit, group, True, True, self._data)
         self._data[-2] += log2_weights
-        self._z_queries = z if Y is None else (Y - centre) / self.unit
-        self.m = len(self._z_queries)
-        rounded = np.ascontiguousarray(self._z_queries.T, dtype)
-        self._queries = np.ascontiguousarray(_with_norms(rounded, group, norms_first=False).T)
+        self._queries = np.empty((self.m, width), dtype)
+        _points.operand(self._points, centre, self.unit, group, False, False, self._queries)
+
+    @functools.cached_property
+    def _basis(self) -> np.ndarray:
+        """Coordinates of the data, (d, n), as they stand among the operands."""
+        return self._data[[k + 2 * (k // self._group) for k in range(self._d)]]
 
     def exponents(self, rows: slice, columns: slice, tile: np.ndarray) -> None:
         np.dot(self._queries[rows], self._data[:, columns], out=tile)
@@ -94,22 +101,8 @@ class _Gram:
         moments += np.dot(tile, self._basis[:, columns].T)
 
     def about_queries(self, rows: slice, total: np.ndarray, moments: np.ndarray) -> np.ndarray:
-        return (moments - total[:, None] * self._z_queries[rows]) * self.unit
-
-
-def _with_norms(z: np.ndarray, size: int, *, norms_first: bool) -> np.ndarray:
-    """Interleave coordinates (d, n) with -|z|^2/2 of each group of ``size`` dimensions and a row of ones."""
-    d, n = z.shape
-    groups = [slice(k, min(k + size, d)) for k in range(0, d, size)]
-    out = np.ones((d + 2 * len(groups), n), z.dtype)
-    for g, group in enumerate(groups):
-        start = group.start + 2 * g
-        stop = group.stop + 2 * g
-        out[start:stop] = z[group]
-        # Norms of the rounded coordinates: what is summed is then a square but for its own rounding.
-        half_norms = 0.5 * np.einsum("ij,ij->j", z[group], z[group], dtype=np.float64)
-        out[stop if norms_first else stop + 1] = -half_norms
-    return out
+        z = (self._points[rows] - self._centre) / self.unit
+        return (moments - total[:, None] * z) * self.unit
 
 
 class _Differences:
@@ -289,21 +282,17 @@ class _Sums:
         buffer = _scratch_tile().view(pairs.dtype)
         # The shift, minus a query's largest exponent, is kept in the tile's own dtype: the largest term's
         # weight is then exactly 1, and no rounding is common to all the terms of a query.
-        shift = np.full(q, np.finfo(pairs.dtype).max)
-        total = np.zeros(q)
+        shift = np.full(q, np.finfo(pairs.dtype).max, pairs.dtype)
+        total, rescale = np.zeros(q), np.empty(q)
         moments = np.zeros((q, self._k))
         for start in range(data.start, data.stop, self._tile_columns):
             columns = slice(start, min(start + self._tile_columns, data.stop))
             tile = buffer[: q * (columns.stop - start)].reshape(q, -1)
             pairs.exponents(rows, columns, tile)
-            new_shift = np.minimum(shift, -tile.max(axis=1))
-            rescale = np.exp2(new_shift.astype(np.float64) - shift)
-            shift = new_shift
-            total *= rescale
             if self._output == "laplace":
                 _tiles.weigh_laplace(tile, shift, 1 + 0.5 * self._d, self._log2_weights[columns], total)
                 continue
-            _tiles.weigh(tile, shift, total)
+            _tiles.weigh(tile, shift, rescale, total)
             moments *= rescale[:, None]
             if self._output == "moments":
                 pairs.add_moments(rows, columns, tile, moments)
