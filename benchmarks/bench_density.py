@@ -62,11 +62,12 @@ def _cpu_bound_ms(pairs: float, d: int, dtype: Any) -> float:
 
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=(256, d)).astype(dtype), rng.normal(size=(d, 1024)).astype(dtype)
-    tile, shift, total = np.empty((256, 1024), dtype), np.zeros(256, dtype), np.zeros(256)
+    tile, shift = np.empty((256, 1024), dtype), np.zeros(256, dtype)
+    rescale, total = np.empty(256), np.zeros(256)
     with threadpool_limits(1, "blas"):
         product = measure(lambda: np.dot(a, b, out=tile), gpu=False, seconds=0.3)["median_ms"]
         tile[:] = -rng.uniform(0, 20, tile.shape)
-        exponentials = measure(lambda: _tiles.weigh(tile, shift, total), gpu=False, seconds=0.3)["median_ms"]
+        exponentials = measure(lambda: _tiles.weigh(tile, shift, rescale, total), gpu=False, seconds=0.3)["median_ms"]
     return pairs * (product + exponentials) / tile.size / _threads.count()
 
 
