@@ -62,3 +62,9 @@ def to_density(sums: PartialSums, log_constant: float, log: bool, dtype: np.dtyp
         if not log:
             out = xp.exp(out)
         return out.astype(dtype, copy=False)
+
+
+def debiased(X: Any, sums: PartialSums, h: float, score_h: float) -> Any:
+    """Points moved by half of (h / score_h)^2 of their mean shift, from their output "moments" at ``score_h``."""
+    step = 0.5 * (h / score_h) ** 2
+    return X + step * (sums.moments / sums.total[:, None])

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cukde import _dispatch, _validate
-from cukde._partial import Output, PartialSums
+from cukde._partial import Output, PartialSums, debiased
 from cukde._whiten import Whitening
 
 # Stands for log(0) in weights: finite, so that differences of exponents stay numbers in every precision.
@@ -91,8 +91,7 @@ class Problem(NamedTuple):
         """Return debiased data, (n, d) float64, moved along the score that ``estimate`` poses."""
         sums = estimate.sums("moments", ratio=True)
         if self.whitening.plain and estimate.whitening.plain:
-            step = 0.5 * (self.whitening.h / estimate.whitening.h) ** 2
-            return self.X + step * (sums.moments / sums.total[:, None])
+            return debiased(self.X, sums, self.whitening.h, estimate.whitening.h)
         return self.X + 0.5 * self.whitening.smooth(estimate.score(sums), self.xp)
 
     def debiased(self, estimate: Problem) -> Problem:
@@ -172,11 +171,11 @@ def prepare(
         ), v
 
 
-def score_problem(problem: Problem, score_bandwidth: Any, name: str = "score_bandwidth") -> Problem:
+def score_problem(problem: Problem, score_bandwidth: Any) -> Problem:
     """Pose the score of the data at their own points; ``score_bandwidth`` None is the problem's own."""
     if score_bandwidth is None:
         return problem._replace(Y=None)
-    d = problem.X.shape[1]
+    d, name = problem.X.shape[1], "score_bandwidth"
     whitening = Whitening(_validate.bandwidth(_dispatch.to_host(score_bandwidth), d, name), d, name)
     spread = None
     if problem.spread is not None:
@@ -192,19 +191,18 @@ def _checked_spread(backend: ModuleType, x: Any, y: Any, v: Any, w: Any, centre:
     Everything is reduced where the arrays are.
     """
     arrays = {name: a for name, a in (("X", x), ("Y", y), ("V", v), ("weights", w)) if a is not None}
-    with np.errstate(over="ignore", invalid="ignore"):
-        others = [a for a in (v, w) if a is not None]
-        radius, finite = backend.look(x, y, centre if whitening.plain else None, others)
-        _validate.finite(dict(zip(arrays, finite, strict=True)))
-        if w is not None:
-            _validate.weight_range(float(w.min()), float(w.max()))
-        return radius / whitening.h**2 if whitening.plain else _spread(backend, x, y, centre, whitening)
+    others = [a for a in (v, w) if a is not None]
+    radius, finite = backend.look(x, y, centre if whitening.plain else None, others)
+    _validate.finite(dict(zip(arrays, finite, strict=True)))
+    if w is not None:
+        _validate.weight_range(float(w.min()), float(w.max()))
+    return radius / whitening.h**2 if whitening.plain else _spread(backend, x, y, centre, whitening)
 
 
 def _spread(backend: ModuleType, x: Any, y: Any, centre: Any, whitening: Whitening) -> float:
     """Largest squared distance to the centre, in bandwidths."""
-    x, y = (None if a is None else whitening.apply(a, centre, backend.xp) for a in (x, y))
     with np.errstate(over="ignore", invalid="ignore"):
+        x, y = (None if a is None else whitening.apply(a, centre, backend.xp) for a in (x, y))
         radius: float = backend.look(x, y, whitening.image(centre, backend.xp))[0]
     return radius / whitening.h**2
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from cukde._partial import Output, PartialSums, merge, to_density
+from cukde._partial import Output, PartialSums, debiased, merge, to_density
 from cukde.cpu import _points, _threads, _tiles
 
 _LOG2_E = math.log2(math.e)
@@ -154,7 +154,7 @@ def partial_sums(
     if centre is None:
         centre = X.mean(axis=0, dtype=np.float64)
     if spread is None:
-        spread = max(_largest_norm(A - centre) for A in (X, Y) if A is not None) / h**2
+        spread = max(_points.look(A, centre)[0] for A in (X, Y) if A is not None) / h**2
     log2_weights: Any = 0.0
     if log_weights is not None:
         # Rows without weight are dropped: no exponent is low enough for them beside a query far from the rest.
@@ -195,10 +195,9 @@ def debias(
 
     ``options`` are those of :func:`partial_sums`. The third result is for backends that prepare the next pass.
     """
-    step = 0.5 * (h / score_h) ** 2
-    own_spread = None if spread is None else 2 * step * spread
+    own_spread = None if spread is None else spread * (h / score_h) ** 2
     sums = partial_sums(X, None, score_h, "moments", spread=own_spread, **options)
-    return X + step * (sums.moments / sums.total[:, None]), Y.astype(np.float64, copy=False), None
+    return debiased(X, sums, h, score_h), Y.astype(np.float64, copy=False), None
 
 
 def _nothing(m: int, k: int, output: Output) -> PartialSums:
@@ -315,7 +314,3 @@ class _Sums:
                 moments[rows] = block.moments
             start = rows.stop
         return PartialSums(reference, total, moments)
-
-
-def _largest_norm(A: np.ndarray) -> float:
-    return float(np.einsum("ij,ij->i", A, A).max(initial=0.0))
