@@ -65,12 +65,18 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture
-def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Backend:
+def emulated_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The GPU backend on NumPy arrays, its kernels on the host; the test is skipped where they cannot run there."""
+    works, reason = host_emulation.available()
+    if not works:
+        pytest.skip(f"CUDA kernels cannot be emulated here: {reason}")
+    host_emulation.use(monkeypatch)
+
+
+@pytest.fixture
+def backend(request: pytest.FixtureRequest) -> Backend:
     if request.param == "emulated":
-        works, reason = host_emulation.available()
-        if not works:
-            pytest.skip(f"CUDA kernels cannot be emulated here: {reason}")
-        host_emulation.use(monkeypatch)
+        request.getfixturevalue("emulated_device")
     return Backend(request.param)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests import host_emulation, reference
+from tests import reference
 from tests.tolerances import DENSITY, check, check_score
 
 FLOAT32 = DENSITY["gpu", "float32"].value
@@ -18,16 +18,10 @@ OUTPUTS = ("sum", "laplace", "moments", "values")
 
 
 @pytest.fixture
-def gpu(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+def gpu(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """The modules under test, on the emulated device."""
-    works, reason = host_emulation.available()
-    if not works:
-        pytest.skip(f"CUDA kernels cannot be emulated here: {reason}")
-    host_emulation.use(monkeypatch)
     from cukde.gpu import _difference, _f16, _grid, _operands, density
 
-    # Imported just now, perhaps: after `use` replaced CuPy in the modules that there were.
-    host_emulation.use(monkeypatch)
     return SimpleNamespace(
         f16=_f16, operands=_operands, difference=_difference, density=density, grid=_grid, monkeypatch=monkeypatch
     )

@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from tests import host_emulation
 from tests.tolerances import Tolerance
 
 # For data of 16 to 64 dimensions, h 1.4 to 2.8 of their spread: largest |z|^2 below 40, few neighbours.
@@ -29,16 +28,10 @@ DIMENSIONS = {16: 16, 32: 20, 48: 33, 64: 64}  # of the data, by the depth of th
 
 
 @pytest.fixture
-def gpu(monkeypatch):
+def gpu(emulated_device):
     """The modules under test, emulated."""
-    works, reason = host_emulation.available()
-    if not works:
-        pytest.skip(f"CUDA kernels cannot be emulated here: {reason}")
-    host_emulation.use(monkeypatch)
     from cukde.gpu import _f16_symmetric, _operands
 
-    # Imported just now, perhaps: after `use` replaced CuPy in the modules that there were.
-    host_emulation.use(monkeypatch)
     return _f16_symmetric, _operands
 
 

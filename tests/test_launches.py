@@ -18,12 +18,8 @@ SMALL = 8  # launches of a whole call on small data
 
 
 @pytest.fixture
-def launched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def launched(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the kernels that the emulated device is asked for, in order."""
-    works, reason = host_emulation.available()
-    if not works:
-        pytest.skip(f"CUDA kernels cannot be emulated here: {reason}")
-    host_emulation.use(monkeypatch)
     names: list[str] = []
 
     def noted(stem: str, name: str, *specialisation: Any) -> Any:

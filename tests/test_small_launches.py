@@ -7,20 +7,13 @@ from types import ModuleType
 import pytest
 
 from benchmarks import launched
-from tests import host_emulation
 
 
 @pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def small(emulated_device: None) -> ModuleType:
     """The script, on the emulated device."""
-    works, reason = host_emulation.available()
-    if not works:
-        pytest.skip(f"CUDA kernels cannot be emulated here: {reason}")
-    host_emulation.use(monkeypatch)
     from benchmarks import small_launches
 
-    # Imported just now, perhaps: after `use` replaced CuPy in the modules that there were.
-    host_emulation.use(monkeypatch)
     return small_launches
 
 

@@ -33,11 +33,9 @@ def test_it_compiles_without_spills(wmma: ModuleType, architecture: int, depth: 
 
 
 @pytest.mark.parametrize(("n", "m", "d"), [(1, 1, 1), (63, 65, 3), (200, 70, 16), (64, 64, 17), (130, 129, 64)])
-def test_it_matches_the_reference(wmma: ModuleType, monkeypatch: pytest.MonkeyPatch, n: int, m: int, d: int) -> None:
-    works, reason = host_emulation.available()
-    if not works:
-        pytest.skip(f"CUDA kernels cannot be emulated here: {reason}")
-    host_emulation.use(monkeypatch)
+def test_it_matches_the_reference(
+    wmma: ModuleType, emulated_device: None, monkeypatch: pytest.MonkeyPatch, n: int, m: int, d: int
+) -> None:
     monkeypatch.setattr(wmma, "cp", wmma._tf32.cp)
 
     def emulated(stem: str, name: str, defines: Any, headers: Any) -> Any:
