@@ -20,13 +20,14 @@ import cukde
 from benchmarks import launched
 from cukde import gpu
 from cukde._partial import Output, PartialSums
-from cukde.gpu import _difference, _f16, _f16_symmetric, _grid, _operands, _specialise, _tf32, density
+from cukde.gpu import _difference, _f16, _f16_symmetric, _grid, _operands, _specialise, _tf32, _values, density
 from cukde.gpu._specialisation import OPERATION, Specialisation
 from tests import reference, tolerances
 from tests.test_f16 import DIMENSIONS as ORDERED
 from tests.test_f16 import Sample, verify
 from tests.test_f16_symmetric import DIMENSIONS as SYMMETRIC
 from tests.test_f16_symmetric import SHIFT, TOTAL
+from tests.test_values import as_float, in_order
 from tests.tolerances import DENSITY, SD_DENSITY, check_log
 
 N, M = 200, 70
@@ -223,7 +224,25 @@ def f16_symmetric(launches: Launches) -> None:
         check_symmetric(s, sums, "one-term" if not split else "exact" if exact_sums else "split")
 
 
-PASSES = (whole_calls, chosen_by_a_call, splits_merged, differences, tf32_operands, f16_ordered, f16_symmetric)
+def values_in_two_terms(launches: Launches) -> None:
+    """Operands of values, whose terms add up to them."""
+    for k, dtype in itertools.product(VALUES, ("float32", "float64")):
+        V = sample(3, dtype=dtype).V[:, :k]
+        values = _values.prepare(gpu.asarray(V))
+        hi, lo = (in_order(as_float(gpu.asnumpy(term)))[:N, :k] for term in values)
+        tolerances.check(np.abs(hi + lo - V), 2.0**-17 * np.abs(V), "values in two terms")
+
+
+PASSES = (
+    whole_calls,
+    chosen_by_a_call,
+    splits_merged,
+    differences,
+    tf32_operands,
+    f16_ordered,
+    f16_symmetric,
+    values_in_two_terms,
+)
 
 
 if __name__ == "__main__":

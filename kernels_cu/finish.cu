@@ -5,7 +5,7 @@
 //   references      (splits, m)            float   a_si; null: all zero
 //   fast_total      (splits, m)            float   S_si
 //   fast_moments    (splits, m, COLUMNS)   float   for outputs MOMENTS and VALUES, see pairs_f16.cuh
-//   Y_hi, Y_lo      (rows, COLUMNS)        float16 queries in the order of prepare.cu, for MOMENTS; lo may be null
+//   Y_hi, Y_lo      (rows, COLUMNS)        float16 queries in the order of column_order.cuh, for MOMENTS; lo may be null
 //   spread          (1,)                   float   largest |z|^2, or null: within `limit`
 //   exact_reference, exact_total           (exact_splits, m)     double  sums by differences, of the queries that the
 //   exact_moments                          (exact_splits, m, k)  double  engine could not serve; see below
@@ -24,6 +24,7 @@
 // Macros: OUTPUT; COLUMNS of the moments of a query: DEPTH of the operands for MOMENTS, 0 for SUM and LAPLACE; for
 // output SUM perhaps DENSITY, float or double.
 #include "ptx.cuh"
+#include "column_order.cuh"
 #include "log_sum_exp.cuh"
 
 enum Output { SUM, MOMENTS, LAPLACE, VALUES };
@@ -42,9 +43,6 @@ __device__ inline DENSITY density_of(double log_factor, double total, bool log_w
     return log_wanted ? log_density : exp(log_density);
 }
 #endif
-
-// Where prepare.cu puts dimension k.
-__device__ inline int position_of(int k) { return k / 16 * 16 + k % 4 / 2 * 8 + k % 16 / 4 * 2 + k % 2; }
 
 __device__ inline float float16_at(const unsigned short* place) {
     float value, nothing;

@@ -14,7 +14,7 @@ import numpy as np
 from cukde import _compile
 from cukde._partial import PartialSums
 from cukde.gpu import _device
-from cukde.gpu._operands import BLOCK_ROWS, Operand, depth_of, or_null, scale_of
+from cukde.gpu._operands import Operand, depth_of, or_null, padded, scale_of
 
 _STEM = "score_symmetric"
 _WARPS = 4
@@ -137,8 +137,7 @@ def _defines(name: str, depth: int, terms: int) -> _compile.Defines:
 
 def empty_sums(n: int, d: int) -> Any:
     """Memory for the sums of ``n`` points of ``d`` dimensions, for the launch that prepares the operand to zero."""
-    rows = -(-n // BLOCK_ROWS) * BLOCK_ROWS
-    return cp.empty(rows * (depth_of(d) + 1), np.float32)
+    return cp.empty(padded(n) * (depth_of(d) + 1), np.float32)
 
 
 def launch(

@@ -10,7 +10,7 @@ import numpy as np
 
 from cukde import _compile
 from cukde._partial import Output
-from cukde.gpu import _difference, _f16, _f16_symmetric, _operands, _results, _survey, _tf32
+from cukde.gpu import _difference, _f16, _f16_symmetric, _operands, _results, _survey, _tf32, _values
 from cukde.gpu._specialisation import OPERATION
 
 Engine = Literal["difference", "tf32", "f16", "f16_symmetric"]
@@ -72,6 +72,7 @@ def kernels() -> Iterator[tuple[str, str, _compile.Defines]]:
             itertools.chain(
                 _survey.specialisations(),
                 _operands.specialisations(),
+                _values.specialisations(),
                 _results.specialisations(),
                 _double_results(),
                 _of_f16(),

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import cupy as cp
 import numpy as np
 
-from cukde._partial import Output, PartialSums, to_density
+from cukde._partial import Output, PartialSums, debiased, to_density
 from cukde.gpu import (
     _device,
     _difference,
@@ -129,8 +129,7 @@ def debias(
     if posed.m and posed.engine("sum", 0) == "f16" and estimate.engine("moments", X.shape[1]) == "f16_symmetric":
         return _moved_operands(posed, estimate)
     sums = estimate.sums("moments", None, ratio=True)
-    step = 0.5 * (h / score_h) ** 2
-    return X + step * (sums.moments / sums.total[:, None]), Y.astype(np.float64, copy=False), None
+    return debiased(X, sums, h, score_h), Y.astype(np.float64, copy=False), None
 
 
 class _Posed(NamedTuple):
