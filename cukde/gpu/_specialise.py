@@ -10,10 +10,10 @@ import numpy as np
 
 from cukde import _compile
 from cukde._partial import Output
-from cukde.gpu import _difference, _f16, _f16_symmetric, _operands, _results, _survey, _tf32, _values
+from cukde.gpu import _difference, _f16, _f16_symmetric, _operands, _results, _survey, _tf32, _wide, _values
 from cukde.gpu._specialisation import OPERATION
 
-Engine = Literal["difference", "tf32", "f16", "f16_symmetric"]
+Engine = Literal["difference", "tf32", "f16", "f16_symmetric", "wide"]
 
 # The tensor cores' operands for precision "tf32": "f16", or "tf32" to measure the one against the other.
 ENGINE_OF_TF32: Engine = "f16"
@@ -53,6 +53,8 @@ def engine(
         return "difference"
     if precision == "tf32" and ENGINE_OF_TF32 == "tf32":
         return "tf32" if spread is not None and spread <= _f16.SPREAD else "difference"
+    if d >= _wide.FEWEST_DIMENSIONS:
+        return "wide" if spread is None or spread <= _wide.SPREAD else "difference"
     if _f16.form(precision, d, spread) is None:
         return "difference"
     if output == "values" and k > _f16.MOST_VALUES:
@@ -77,6 +79,7 @@ def kernels() -> Iterator[tuple[str, str, _compile.Defines]]:
                 _double_results(),
                 _of_f16(),
                 _f16_symmetric.specialisations(),
+                _wide.specialisations(),
             )
         )
     )

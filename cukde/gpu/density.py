@@ -18,6 +18,7 @@ from cukde.gpu import (
     _specialise,
     _survey,
     _tf32,
+    _wide,
 )
 
 
@@ -185,6 +186,19 @@ class _Posed(NamedTuple):
         if engine == "tf32":
             chosen = _tf32.specialise(output, d, k)
             return _tf32.run(chosen, self.X, self.Y, self.h, output, values, self.log_weights, self.centre)
+        if engine == "wide":
+            return _wide.run(
+                self.X,
+                self.Y,
+                self.h,
+                output,
+                values,
+                self.log_weights,
+                terms=1 if self.precision == "tf32" else 2,
+                centre=self.centre,
+                spread_known=self.spread is not None,
+                ratio=ratio,
+            )
         chosen = _difference.specialise(output, self.precision, self.X.dtype, d, k)
         out = _results.empty(self.m, k)
         splits = _difference.launch(chosen, self.X, self.Y, self.h, output, values, self.log_weights, out=out)

@@ -50,6 +50,18 @@ class _NumpyAsCupy(ModuleType):
         return out
 
 
+def _add_product(out: np.ndarray, A: np.ndarray, B: np.ndarray, numbers: str, *, transposed: bool = False) -> None:
+    """The library's product, its sums in float64."""
+
+    def as_numbers(bits: np.ndarray) -> np.ndarray:
+        if numbers == "f16":
+            return bits.view(np.float16).astype(np.float64)
+        return (bits.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+
+    left = as_numbers(A)
+    out += (left.T if transposed else left) @ as_numbers(B)
+
+
 def use(monkeypatch: pytest.MonkeyPatch) -> None:
     """Send every call on NumPy arrays through the GPU backend, with emulated kernels, for one test."""
     try:
@@ -71,4 +83,5 @@ def use(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device, "capability", lambda: _CAPABILITY)
     monkeypatch.setattr(device, "multiprocessors", lambda: _MULTIPROCESSORS)
     monkeypatch.setattr("cukde._compile.kernel", kernel)
+    monkeypatch.setattr("cukde.gpu._gemm.add_product", _add_product)
     monkeypatch.setattr("cukde._dispatch.backend", lambda *arrays, **others: gpu)

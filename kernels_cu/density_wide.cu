@@ -1,0 +1,417 @@
+// All pairs of queries and data of many dimensions on the tensor cores, from points in one or two float16 terms
+// (prepare_wide.cu):
+//
+//   TERMS 2: z_i . z_j = hi_i . hi_j + lo_i . hi_j + hi_i . lo_j + lo_i . lo_j;  TERMS 1: hi_i . hi_j
+//   e_ij = z_i . z_j + norm_i + norm_j
+//
+//   Y_hi, Y_lo   (rows, depth)  float16  queries, from the first of this launch on; lo is not there with TERMS 1
+//   Y_norms      (rows,)        float    -|z_i|^2/2
+//   Y_rests      (rows,)        float    what that leaves of it; not there with TERMS 1
+//   X_hi, ...    (rows, ...)             data, likewise; with log2 w_j in the norms, but for LAPLACE; -1e30 past them
+//   X_weights    (rows,)        float    log2 w_j for LAPLACE, or null: all weights 1
+//   spread       (1,)           float    largest |z|^2, or null; beyond `limit` the kernel does nothing
+//   part_rows                   data rows of a part, a multiple of 128
+//
+// rows are multiples of 128, depth is one of STEP_DEPTH.
+//
+// Outputs SUM and LAPLACE keep their sums in registers, and for every part of the data leave
+//
+//   references (parts, pitch)   float  a_i, the largest exponent
+//   totals     (parts, pitch)   float  sum_j 2^(e_ij - a_i);  LAPLACE: sum_j 2^(e_ij + log2 w_j - a_i) (shift + e_ij)
+//
+// Outputs MOMENTS and VALUES stage powers in memory, for products by a library with as many columns as there are:
+//
+//   references (m,)             float  a_i, whole numbers from a pass before; null: all zero
+//   P_hi, P_lo (rows, P_pitch)  16 bit 2^(e_ij - a_i + shift) in POWER_TERMS terms: float16 for MOMENTS; for VALUES
+//                                      bfloat16, which has the range of float
+//   totals     (parts, pitch)   float  += sum_j 2^(e_ij - a_i + shift), a row for each part of the data
+//   column_totals               float  with COLUMN_TOTALS: the same array from the first data row of this launch on;
+//                                      += sum_i 2^(e_ij + shift) over the queries of a block, a row for each
+//   skip_own                    leave out j = i: queries and data are the same rows, and the caller adds these terms
+//
+// Tensor cores truncate what they add to the place of the largest part, and products of 11 bits are soon longer than
+// what is left then. So hi are multiples of 2^-7 and norms of 2^-14: as far as |z|^2 < 1024 all sums of hi . hi are
+// exact. All that is small, products with lo and rests, has accumulators of its own. The error of an exponent so depends
+// little on the spread and the dimension.
+//
+// 4 x WARPS_DOWN warps own a tile of 64 WARPS_DOWN queries x 128 data rows, 64 x 32 a warp, and walk through all tiles
+// of their part. Of both sides STEP_DEPTH dimensions at a time pass through shared memory, STAGES such steps under way,
+// over the ends of tiles. A warp's data rows 8t + 2j + e take the place of column 2t + e in the j-th of its four
+// fragments: so a lane has eight neighbouring powers of a query.
+//
+// Grid: x over tiles of queries, y over parts of the data. What is added to in memory no other block of the launch adds
+// to: each run gives the same bits.
+// Barriers: one a step, one a tile with COLUMN_TOTALS, two in the end; all threads of a block pass all of them.
+//
+// Macros: KERNEL the name; OUTPUT one of the four; TERMS; POWER_TERMS 1 or 2; COLUMN_TOTALS 0 or 1; WARPS_DOWN;
+// STEP_DEPTH 32 or 64; STAGES; BLOCKS that a multiprocessor runs at a time.
+#include "ptx.cuh"
+#include "log_sum_exp.cuh"
+
+enum Output { SUM, MOMENTS, LAPLACE, VALUES };
+constexpr Output output = OUTPUT;
+constexpr bool staged = output == MOMENTS || output == VALUES;
+
+constexpr int terms = TERMS;
+constexpr int row_tiles = 4;     // of 16 queries, a warp
+constexpr int row_pairs = row_tiles / 2;
+constexpr int column_tiles = 4;  // of 8 data rows, a warp
+constexpr int warps_across = 4;
+constexpr int threads = 32 * warps_across * WARPS_DOWN;
+constexpr int tile_queries = 16 * row_tiles * WARPS_DOWN;
+constexpr int tile_data = 8 * column_tiles * warps_across;
+constexpr int pitch = 2 * STEP_DEPTH;  // bytes of a row in shared memory
+constexpr int pieces = pitch / 16;
+
+// Below every exponent within the limit of the spread; above that of a row that does not count.
+constexpr float first_reference = -4096;
+
+// Pieces of 16 bytes change places in their row so that the eight rows of a matrix lie in different banks: eight
+// neighbouring queries, and pairs of data rows 8 apart.
+__device__ inline int place_of_query(int row, int piece) { return piece ^ (pieces == 8 ? row % 8 : row / 2 % 4); }
+__device__ inline int place_of_datum(int row, int piece) {
+    return piece ^ (pieces == 8 ? row % 2 + row / 8 % 4 * 2 : row / 8 % 4);
+}
+
+struct Stage {
+    alignas(128) unsigned char queries[terms][tile_queries][pitch];
+    alignas(128) unsigned char data[terms][tile_data][pitch];
+};
+
+struct Shared {
+    Stage under_way[STAGES];
+    float norms[2][terms][tile_data];  // and rests, of the data rows of a tile and the next
+};
+
+// What is left at the end, where the stages were.
+struct Merge {
+    float reference[warps_across][tile_queries];
+    float total[warps_across][tile_queries];
+};
+
+// Fragments of 16 dimensions: of two row tiles of queries, and of all the warp's columns.
+struct Queries {
+    unsigned of[terms][2][4];
+
+    __device__ void load(const unsigned char* at) {
+#pragma unroll
+        for (int term = 0; term < terms; term++)
+#pragma unroll
+            for (int i = 0; i < 2; i++) load_matrices(of[term][i], at + (term * tile_queries + 16 * i) * pitch);
+    }
+};
+
+struct Data {
+    unsigned of[terms][column_tiles / 2][4];
+
+    __device__ void load(const unsigned char* at) {
+#pragma unroll
+        for (int term = 0; term < terms; term++)
+#pragma unroll
+            for (int p = 0; p < column_tiles / 2; p++) load_matrices(of[term][p], at + (term * tile_data + 4 * p) * pitch);
+    }
+};
+
+// Sums of a warp's pairs: exponents, and what is small in them.
+struct Sums {
+    float large[row_tiles][column_tiles][4];
+    float small[terms == 2 ? row_tiles : 1][column_tiles][4];
+
+    // Begin with norms and rests, of rows g and g + 8 of each row tile and of the tile of data.
+    __device__ void begin(const float (&norms)[row_tiles][2], const float (&rests)[row_tiles][2],
+                          const float (&of_data)[terms][tile_data], int own_column) {
+#pragma unroll
+        for (int j = 0; j < column_tiles; j++)
+#pragma unroll
+            for (int e = 0; e < 2; e++) {
+                const float norm = of_data[0][own_column + 2 * j + e];
+                const float rest = terms == 2 ? of_data[terms - 1][own_column + 2 * j + e] : 0.0f;
+#pragma unroll
+                for (int i = 0; i < row_tiles; i++)
+#pragma unroll
+                    for (int r = 0; r < 2; r++) {
+                        large[i][j][2 * r + e] = norms[i][r] + norm;
+                        if constexpr (terms == 2) small[i][j][2 * r + e] = rests[i][r] + rest;
+                    }
+            }
+    }
+
+    // Add the products of a pair of row tiles with all columns.
+    __device__ void add(int pair, const Queries& y, const Data& x) {
+        if constexpr (terms == 2) {
+            add_to(small, pair, y.of[1], x.of[0]);
+            add_to(small, pair, y.of[0], x.of[1]);
+            add_to(small, pair, y.of[1], x.of[1]);
+        }
+        add_to(large, pair, y.of[0], x.of[0]);
+    }
+
+    __device__ void add_small() {
+        if constexpr (terms == 2) {
+#pragma unroll
+            for (int i = 0; i < row_tiles; i++)
+#pragma unroll
+                for (int j = 0; j < column_tiles; j++)
+#pragma unroll
+                    for (int c = 0; c < 4; c++) large[i][j][c] += small[i][j][c];
+        }
+    }
+
+  private:
+    __device__ static void add_to(float (*to)[column_tiles][4], int pair, const unsigned (&y)[2][4],
+                                  const unsigned (&x)[column_tiles / 2][4]) {
+#pragma unroll
+        for (int i = 0; i < 2; i++)
+#pragma unroll
+            for (int j = 0; j < column_tiles; j++)
+                mma_f16_m16n8k16(to[2 * pair + i][j], y[i], x[j / 2][j % 2 * 2], x[j / 2][j % 2 * 2 + 1]);
+    }
+};
+
+// Where 16 dimensions further are. The bits of a place that this changes no exchange of places carries over.
+__device__ inline const unsigned char* further(const unsigned char* at, int groups) {
+    return reinterpret_cast<const unsigned char*>(reinterpret_cast<size_t>(at) ^ size_t(32 * groups));
+}
+
+// Add the products of a step; `fetch()` is called once the first fragments are on their way.
+template <class Fetch>
+__device__ inline void add_step(Sums& sums, const unsigned char* queries, const unsigned char* data, const Fetch& fetch) {
+    constexpr int phases = STEP_DEPTH / 16 * row_pairs;
+    Queries y[2];
+    Data x[2];
+    x[0].load(data);
+    y[0].load(queries);
+    fetch();
+#pragma unroll
+    for (int phase = 0; phase < phases; phase++) {
+        const int next = phase + 1, group = phase / row_pairs, next_group = next / row_pairs;
+        if (next < phases) {
+            if (next_group > group) x[next_group % 2].load(further(data, next_group));
+            y[next % 2].load(further(queries, next_group) + next % row_pairs * 32 * pitch);
+        }
+        sums.add(phase % row_pairs, y[phase % 2], x[group % 2]);
+    }
+}
+
+// Two neighbouring powers in one term or two.
+__device__ inline void split_powers(float first, float second, unsigned& hi, unsigned& lo) {
+    float rounded[2];
+    hi = output == MOMENTS ? pack_f16(first, second) : pack_bf16(first, second);
+    if constexpr (POWER_TERMS == 2) {
+        if constexpr (output == MOMENTS) unpack_f16(hi, rounded[0], rounded[1]);
+        else unpack_bf16(hi, rounded[0], rounded[1]);
+        first -= rounded[0];
+        second -= rounded[1];
+        lo = output == MOMENTS ? pack_f16(first, second) : pack_bf16(first, second);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(threads, BLOCKS)
+KERNEL(const unsigned short* __restrict__ Y_hi, const unsigned short* __restrict__ Y_lo,
+       const float* __restrict__ Y_norms, const float* __restrict__ Y_rests, const unsigned short* __restrict__ X_hi,
+       const unsigned short* __restrict__ X_lo, const float* __restrict__ X_norms, const float* __restrict__ X_rests,
+       const float* __restrict__ X_weights, const float* __restrict__ spread, float* __restrict__ references,
+       float* __restrict__ totals, float* __restrict__ column_totals, unsigned short* __restrict__ P_hi,
+       unsigned short* __restrict__ P_lo, long long n, long long m, long long totals_pitch, long long P_pitch,
+       long long part_rows, int depth, int skip_own, float limit, float shift) {
+    extern __shared__ uint4 dynamic_shared[];
+    static_assert(sizeof(Merge) <= sizeof(Shared::under_way));
+    auto& shared = *reinterpret_cast<Shared*>(dynamic_shared);
+    if (spread && !(*spread <= limit)) return;
+
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
+    const int warp_row = warp / warps_across * 16 * row_tiles, warp_column = warp % warps_across * 8 * column_tiles;
+    const int own_column = warp_column + 8 * t;  // the lane's first of eight
+    const long long first_query = (long long)blockIdx.x * tile_queries;
+
+    // Of rows g and g + 8 of each row tile.
+    float norm[row_tiles][2], rest[row_tiles][2], reference[row_tiles][2], total[row_tiles][2];
+#pragma unroll
+    for (int i = 0; i < row_tiles; i++)
+#pragma unroll
+        for (int r = 0; r < 2; r++) {
+            const long long query = first_query + warp_row + 16 * i + 8 * r + g;
+            norm[i][r] = Y_norms[query];
+            rest[i][r] = terms == 2 ? Y_rests[query] : 0.0f;
+            if constexpr (staged) norm[i][r] += shift - (references && query < m ? references[query] : 0.0f);
+            reference[i][r] = first_reference;
+            total[i][r] = 0;
+        }
+
+    const long long begin = blockIdx.y * part_rows, end = begin + part_rows < n ? begin + part_rows : n;
+    const int steps_of_tile = depth / STEP_DEPTH;
+    const int steps = int((end - begin + tile_data - 1) / tile_data) * steps_of_tile;
+
+    // A thread copies one piece of every rows_apart-th row.
+    constexpr int rows_apart = threads / pieces;
+    static_assert(rows_apart % 8 == 0);
+    const int own_row = threadIdx.x / pieces, own_piece = threadIdx.x % pieces;
+    long long y_at = (first_query + own_row) * depth + own_piece * 8, x_at = (begin + own_row) * depth + own_piece * 8;
+    int next_step = 0, next_of_tile = 0, next_tile = 0;
+    const auto fetch = [&] {
+        if (next_step < steps) {
+            Stage& stage = shared.under_way[next_step % STAGES];
+#pragma unroll
+            for (int row = 0; row < tile_queries; row += rows_apart) {
+                const int place = place_of_query(own_row + row, own_piece) * 16;
+                copy_async_16(&stage.queries[0][own_row + row][place], Y_hi + y_at + row * depth);
+                if constexpr (terms == 2)
+                    copy_async_16(&stage.queries[terms - 1][own_row + row][place], Y_lo + y_at + row * depth);
+            }
+#pragma unroll
+            for (int row = 0; row < tile_data; row += rows_apart) {
+                const int place = place_of_datum(own_row + row, own_piece) * 16;
+                copy_async_16(&stage.data[0][own_row + row][place], X_hi + x_at + row * depth);
+                if constexpr (terms == 2)
+                    copy_async_16(&stage.data[terms - 1][own_row + row][place], X_lo + x_at + row * depth);
+            }
+            if (next_of_tile == 0 && threadIdx.x < tile_data / 4) {
+                const long long from = begin + (long long)next_tile * tile_data + 4 * threadIdx.x;
+                copy_async_16(&shared.norms[next_tile % 2][0][4 * threadIdx.x], X_norms + from);
+                if constexpr (terms == 2) copy_async_16(&shared.norms[next_tile % 2][1][4 * threadIdx.x], X_rests + from);
+            }
+        }
+        copy_async_commit();
+        next_step++;
+        y_at += STEP_DEPTH;
+        x_at += STEP_DEPTH;
+        if (++next_of_tile == steps_of_tile) {
+            next_of_tile = 0;
+            next_tile++;
+            y_at -= depth;
+            x_at += (tile_data - 1) * (long long)depth;
+        }
+    };
+    for (int i = 0; i < STAGES - 1; i++) fetch();
+
+    // Where this lane's rows of the 8 x 8 matrices are. Queries: rows 0..7 and 8..15 with the lower 8 dimensions, then
+    // with the upper; data: two fragments, each with both halves of the dimensions.
+    const int own_query = warp_row + lane % 16, own_datum = warp_column + lane % 8 / 2 * 8 + lane / 16 * 2 + lane % 2;
+    const int of_queries = own_query * pitch + place_of_query(own_query, lane / 16) * 16;
+    const int of_data = own_datum * pitch + place_of_datum(own_datum, lane / 8 % 2) * 16;
+
+    Sums sums;
+    int of_tile = 0, tile = 0;
+#pragma unroll 1
+    for (int step = 0; step < steps; step++) {
+        copy_async_wait<STAGES - 2>();
+        __syncthreads();
+        if (of_tile == 0) sums.begin(norm, rest, shared.norms[tile % 2], own_column);
+        const Stage& stage = shared.under_way[step % STAGES];
+        add_step(sums, stage.queries[0][0] + of_queries, stage.data[0][0] + of_data, fetch);
+        if (++of_tile < steps_of_tile) continue;
+
+        sums.add_small();
+        const long long first_column = begin + (long long)tile * tile_data;  // of the launch's data
+        of_tile = 0;
+        tile++;
+        if constexpr (!staged) {
+            float weights[column_tiles][2] = {};
+            if (output == LAPLACE && X_weights) {
+#pragma unroll
+                for (int j = 0; j < column_tiles; j++)
+#pragma unroll
+                    for (int c = 0; c < 2; c++) weights[j][c] = X_weights[first_column + own_column + 2 * j + c];
+            }
+#pragma unroll
+            for (int i = 0; i < row_tiles; i++)
+#pragma unroll
+                for (int r = 0; r < 2; r++) {
+                    float largest = reference[i][r];
+#pragma unroll
+                    for (int j = 0; j < column_tiles; j++)
+#pragma unroll
+                        for (int c = 0; c < 2; c++) largest = fmaxf(largest, sums.large[i][j][2 * r + c] + weights[j][c]);
+                    total[i][r] *= exp2_approx(reference[i][r] - largest);
+                    reference[i][r] = largest;
+#pragma unroll
+                    for (int j = 0; j < column_tiles; j++)
+#pragma unroll
+                        for (int c = 0; c < 2; c++) {
+                            const float exponent = sums.large[i][j][2 * r + c];
+                            const float power = exp2_approx(exponent + weights[j][c] - largest);
+                            if constexpr (output == LAPLACE) total[i][r] = fmaf(power, shift + exponent, total[i][r]);
+                            else total[i][r] += power;
+                        }
+                }
+        } else {
+            float of_column[column_tiles][2] = {};
+#pragma unroll
+            for (int i = 0; i < row_tiles; i++)
+#pragma unroll
+                for (int r = 0; r < 2; r++) {
+                    const long long row = first_query + warp_row + 16 * i + 8 * r + g;
+                    unsigned hi[column_tiles], lo[column_tiles];
+#pragma unroll
+                    for (int j = 0; j < column_tiles; j++) {
+                        float power[2];
+#pragma unroll
+                        for (int c = 0; c < 2; c++) {
+                            power[c] = exp2_approx(sums.large[i][j][2 * r + c]);
+                            if (skip_own && row == first_column + own_column + 2 * j + c) power[c] = 0;
+                            total[i][r] += power[c];
+                            of_column[j][c] += power[c];
+                        }
+                        split_powers(power[0], power[1], hi[j], lo[j]);
+                    }
+                    const long long place = row * P_pitch + first_column + own_column;
+                    *reinterpret_cast<uint4*>(P_hi + place) = make_uint4(hi[0], hi[1], hi[2], hi[3]);
+                    if constexpr (POWER_TERMS == 2)
+                        *reinterpret_cast<uint4*>(P_lo + place) = make_uint4(lo[0], lo[1], lo[2], lo[3]);
+                }
+            if constexpr (COLUMN_TOTALS) {
+                __shared__ float of_warps[2][WARPS_DOWN][tile_data];
+                float(&of_tile_columns)[WARPS_DOWN][tile_data] = of_warps[tile % 2];
+#pragma unroll
+                for (int j = 0; j < column_tiles; j++)
+#pragma unroll
+                    for (int c = 0; c < 2; c++) {
+                        float sum = of_column[j][c];
+#pragma unroll
+                        for (int lanes = 4; lanes < 32; lanes *= 2) sum += __shfl_xor_sync(~0u, sum, lanes);
+                        if (g == 0) of_tile_columns[warp / warps_across][own_column + 2 * j + c] = sum;
+                    }
+                __syncthreads();
+                if (threadIdx.x < tile_data) {
+                    float sum = 0;
+#pragma unroll
+                    for (int w = 0; w < WARPS_DOWN; w++) sum += of_tile_columns[w][threadIdx.x];
+                    add_global(column_totals + blockIdx.x * totals_pitch + first_column + threadIdx.x, sum);
+                }
+            }
+        }
+    }
+
+    // The sums of the lanes and warps that share a query.
+    copy_async_wait<0>();
+    __syncthreads();
+    auto& merge = *reinterpret_cast<Merge*>(&shared);
+#pragma unroll
+    for (int i = 0; i < row_tiles; i++)
+#pragma unroll
+        for (int r = 0; r < 2; r++) {
+            const float largest = largest_over_lanes<4>(reference[i][r]);
+            const float sum = sum_over_lanes<4>(total[i][r] * exp2_approx(reference[i][r] - largest));
+            if (t == 0) {
+                const int row = warp_row + 16 * i + 8 * r + g;
+                merge.reference[warp % warps_across][row] = largest;
+                merge.total[warp % warps_across][row] = sum;
+            }
+        }
+    __syncthreads();
+    const long long query = first_query + threadIdx.x;
+    if (threadIdx.x >= tile_queries || query >= m) return;
+    float largest = first_reference, sum = 0;
+#pragma unroll
+    for (int w = 0; w < warps_across; w++) largest = fmaxf(largest, merge.reference[w][threadIdx.x]);
+#pragma unroll
+    for (int w = 0; w < warps_across; w++)
+        sum += merge.total[w][threadIdx.x] * exp2_approx(merge.reference[w][threadIdx.x] - largest);
+    const long long place = blockIdx.y * totals_pitch + query;
+    if constexpr (staged) {
+        add_global(totals + place, sum);
+    } else {
+        references[place] = largest;
+        totals[place] = sum;
+    }
+}
