@@ -35,7 +35,7 @@ ROWS_OF_SPLITS = 600  # data that the difference kernels split, for which one of
 
 # Of the data: off the edges of groups of 4, 8 and 16 and of chunks, and on them.
 DIMENSIONS = (1, 3, 5, 8, 16, 20, 33, 64, 65)
-VALUES = (1, 7, 16, 30, 64, 65)  # columns
+VALUES = (1, 7, 16, 30, 64, 65, 130)  # columns
 OUTPUTS: tuple[Output, ...] = tuple(OPERATION)
 
 # One float16 or TF32 term keeps 11 bits of a point. The symmetric pass has tolerances of its own.
@@ -80,7 +80,8 @@ class Device:
     def sums_in_shape(self, shape: _grid.Shape, products: int) -> PartialSums:
         """By the ordered float16 engine in one of its shapes, the data in two splits where they are enough."""
         half = -(-N // 2 // shape.tile) * shape.tile
-        plan = _grid.Plan(shape, -(-M // shape.queries), -(-N // half), half)
+        m = len(self.X if self.Y is None else self.Y)
+        plan = _grid.Plan(shape, -(-m // shape.queries), -(-N // half), half)
         with mock.patch.object(_grid, "plan", return_value=plan):
             return _f16.run(
                 self.X,
@@ -92,6 +93,7 @@ class Device:
                 form=_f16.Form(products, _f16.SPREAD),
                 centre=self.centre,
                 spread_known=True,
+                ratio=self.Y is None,
             )
 
 
@@ -204,13 +206,24 @@ def f16_ordered(launches: Launches) -> None:
     for d, output, products, weighted in itertools.product(ORDERED.values(), OUTPUTS, _FORMS, (False, True)):
         if weighted and output == "values":
             continue
-        for k in (7, 30, 64) if output == "values" else (1,):
+        for k in (7, 30, 65) if output == "values" else (1,):
             posed = _f16.task(output, products, _operands.depth_of(d), k, weighted)
             for shape in posed.shapes:
                 if launches.lacks(_f16.specialise(posed, shape)):
                     s = sample(d, weighted)
                     sums = Device(s, output, k).sums_in_shape(shape, products)
                     check(s, output, sums, _ALLOWED[_FORMS[products]], k)
+
+
+def f16_ordered_mean_shift(launches: Launches) -> None:
+    """The same for the mean shift of the data at themselves, whose sums are those of the symmetric pass."""
+    for d, products in itertools.product(SYMMETRIC.values(), _FORMS):
+        posed = _f16.task("moments", products, _operands.depth_of(d), d, False, of_themselves=True)
+        for shape in posed.shapes:
+            if launches.lacks(_f16.specialise(posed, shape)):
+                s = sample(d, itself=True)
+                sums = Device(s, "moments", 1).sums_in_shape(shape, products)
+                check_symmetric(s, sums, "one-term" if products == 1 else "split")
 
 
 def f16_symmetric(launches: Launches) -> None:
@@ -240,6 +253,7 @@ PASSES = (
     differences,
     tf32_operands,
     f16_ordered,
+    f16_ordered_mean_shift,
     f16_symmetric,
     values_in_two_terms,
 )

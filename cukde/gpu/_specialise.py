@@ -57,8 +57,6 @@ def engine(
         return "wide" if spread is None or spread <= _wide.SPREAD else "difference"
     if _f16.form(precision, d, spread) is None:
         return "difference"
-    if output == "values" and k > _f16.MOST_VALUES:
-        return "difference"
     if output == "moments" and symmetric and n <= _MOST_SYMMETRIC_ROWS:
         # Its three products are added up the fast way, which takes a total less far than pairs_f16.cuh's careful one.
         limit = _f16.SPREAD if precision == "tf32" else _f16.SPREAD_TIMES_DIMENSIONS / d
@@ -103,10 +101,13 @@ def _double_results() -> Iterator[tuple[str, str, _compile.Defines]]:
 def _of_f16() -> Iterator[tuple[str, str, _compile.Defines]]:
     for depth in range(16, _operands.MOST_DIMENSIONS + 1, 16):
         for output in OPERATION:
-            for products, weighted, k in itertools.product((1, 3, 4), (True, False), (8, 32, 64)):
+            choices = itertools.product((1, 3, 4), (True, False), _values.COLUMNS, (True, False))
+            for products, weighted, k, of_themselves in choices:
                 if products == 4 and depth > 16:  # only small dimensions want four
                     continue
-                posed = _f16.task(output, products, depth, k, weighted)
+                if of_themselves and (output != "moments" or weighted):
+                    continue
+                posed = _f16.task(output, products, depth, k, weighted, of_themselves=of_themselves)
                 for shape in posed.shapes:
                     chosen = _f16.specialise(posed, shape)
                     yield chosen.stem, chosen.name, chosen.defines

@@ -70,7 +70,7 @@ def partial_sums(
 
     Notes
     -----
-    Memory beside the result: float16 operands of the size of X and Y, and what the splits of the data leave,
+    Memory beside the result: 16-bit operands of the size of X, Y and the values, and what the splits of the data leave,
     at most 64 MB where there is more than one.
     """
     return _pose(X, Y, h, log_weights, precision, centre, spread, deterministic).sums(output, values, ratio=ratio)
@@ -180,7 +180,7 @@ class _Posed(NamedTuple):
             return _results.empty(0, k)
         engine = self.engine(output, k, exact=not ratio)
         if engine == "f16":
-            return self.in_f16(output, values, None, None)
+            return self.in_f16(output, values, None, None, ratio=ratio)
         if engine == "f16_symmetric":
             return _SymmetricScore.launch(self, exact_sums=not ratio).finish()
         if engine == "tf32":
@@ -204,7 +204,9 @@ class _Posed(NamedTuple):
         splits = _difference.launch(chosen, self.X, self.Y, self.h, output, values, self.log_weights, out=out)
         return _results.merge(splits, out)
 
-    def in_f16(self, output: Output, values: Any | None, points: Any, density: _f16.Density | None) -> PartialSums:
+    def in_f16(
+        self, output: Output, values: Any | None, points: Any, density: _f16.Density | None, *, ratio: bool = False
+    ) -> PartialSums:
         """Run the pass by the ordered float16 engine."""
         return _f16.run(
             self.X,
@@ -216,6 +218,7 @@ class _Posed(NamedTuple):
             form=self.form,
             centre=self.centre,
             spread_known=self.spread is not None,
+            ratio=ratio,
             points=points,
             density=density,
         )

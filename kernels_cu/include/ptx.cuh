@@ -144,13 +144,6 @@ __device__ inline void copy_async_16(void* shared, const void* global) {
                  : "memory");
 }
 
-// The same for 4 bytes, aligned to 4; where `exists` is false nothing is read and zero arrives.
-__device__ inline void copy_async_4(void* shared, const void* global, bool exists) {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(unsigned(__cvta_generic_to_shared(shared))),
-                 "l"(global), "r"(exists ? 4 : 0)
-                 : "memory");
-}
-
 // The thread's copies since the last call are one group.
 __device__ inline void copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 

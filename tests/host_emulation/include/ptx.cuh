@@ -237,11 +237,6 @@ inline void begin_copy(void* shared, const void* global, unsigned bytes) {
 // cp.async.cg.shared.global
 inline void copy_async_16(void* shared, const void* global) { begin_copy(shared, global, 16); }
 
-// cp.async.ca.shared.global with a source that may have no bytes
-inline void copy_async_4(void* shared, const void* global, bool exists) {
-    begin_copy(shared, exists ? global : nullptr, 4);
-}
-
 // cp.async.commit_group
 inline void copy_async_commit() { pending_copies().groups++; }
 
