@@ -4,15 +4,15 @@
 //   TERMS 2: z_i . z_j = hi_i . hi_j + lo_i . hi_j + hi_i . lo_j + lo_i . lo_j;  TERMS 1: hi_i . hi_j
 //   e_ij = z_i . z_j + norm_i + norm_j
 //
-//   Y_hi, Y_lo   (rows, depth)  float16  queries, from the first of this launch on; lo is not there with TERMS 1
+//   Y_hi, Y_lo   (rows, depth)  float16  queries; lo is not there with TERMS 1
 //   Y_norms      (rows,)        float    -|z_i|^2/2
 //   Y_rests      (rows,)        float    what that leaves of it; not there with TERMS 1
 //   X_hi, ...    (rows, ...)             data, likewise; with log2 w_j in the norms, but for LAPLACE; -1e30 past them
 //   X_weights    (rows,)        float    log2 w_j for LAPLACE, or null: all weights 1
 //   spread       (1,)           float    largest |z|^2, or null; beyond `limit` the kernel does nothing
-//   part_rows                   data rows of a part, a multiple of 128
 //
-// rows are multiples of 128, depth is one of STEP_DEPTH.
+// rows are multiples of 128, depth is one of STEP_DEPTH. A launch takes the m queries from `top` on, rows of the results
+// being those of the queries, and data rows [left, right) in parts of `part_rows`, a multiple of 128 as `left` is.
 //
 // Outputs SUM and LAPLACE keep their sums in registers, and for every part of the data leave
 //
@@ -21,13 +21,13 @@
 //
 // Outputs MOMENTS and VALUES stage powers in memory, for products by a library with as many columns as there are:
 //
-//   references (m,)             float  a_i, whole numbers from a pass before; null: all zero
-//   P_hi, P_lo (rows, P_pitch)  16 bit 2^(e_ij - a_i + shift) in POWER_TERMS terms: float16 for MOMENTS; for VALUES
-//                                      bfloat16, which has the range of float
-//   totals     (parts, pitch)   float  += sum_j 2^(e_ij - a_i + shift), a row for each part of the data
-//   column_totals               float  with COLUMN_TOTALS: the same array from the first data row of this launch on;
-//                                      += sum_i 2^(e_ij + shift) over the queries of a block, a row for each
-//   skip_own                    leave out j = i: queries and data are the same rows, and the caller adds these terms
+//   references (rows,)          float  a_i, whole numbers from a pass before; null: all zero
+//   P_hi, P_lo (m, P_pitch)     16 bit 2^(e_ij - a_i + shift), from `top` and `left` on, in POWER_TERMS terms: float16
+//                                      for MOMENTS; for VALUES bfloat16, which has the range of float
+//   totals     (parts, pitch)   float  += sum_j 2^(e_ij - a_i + shift), a row for each part of the data; with
+//                                      COLUMN_TOTALS also += sum_i 2^(e_ij + shift) for rows j, over the queries i of a
+//                                      block, a row for each
+//   skip_own                    leave out j = i: queries are the data, and the caller adds these terms
 //
 // Tensor cores truncate what they add to the place of the largest part, and products of 11 bits are soon longer than
 // what is left then. So hi are multiples of 2^-7 and norms of 2^-14: as far as |z|^2 < 1024 all sums of hi . hi are
@@ -211,9 +211,9 @@ KERNEL(const unsigned short* __restrict__ Y_hi, const unsigned short* __restrict
        const float* __restrict__ Y_norms, const float* __restrict__ Y_rests, const unsigned short* __restrict__ X_hi,
        const unsigned short* __restrict__ X_lo, const float* __restrict__ X_norms, const float* __restrict__ X_rests,
        const float* __restrict__ X_weights, const float* __restrict__ spread, float* __restrict__ references,
-       float* __restrict__ totals, float* __restrict__ column_totals, unsigned short* __restrict__ P_hi,
-       unsigned short* __restrict__ P_lo, long long n, long long m, long long totals_pitch, long long P_pitch,
-       long long part_rows, int depth, int skip_own, float limit, float shift) {
+       float* __restrict__ totals, unsigned short* __restrict__ P_hi, unsigned short* __restrict__ P_lo, long long top,
+       long long m, long long left, long long right, long long part_rows, long long pitch_of_totals, long long P_pitch,
+       int depth, int skip_own, float limit, float shift) {
     extern __shared__ uint4 dynamic_shared[];
     static_assert(sizeof(Merge) <= sizeof(Shared::under_way));
     auto& shared = *reinterpret_cast<Shared*>(dynamic_shared);
@@ -222,7 +222,7 @@ KERNEL(const unsigned short* __restrict__ Y_hi, const unsigned short* __restrict
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
     const int warp_row = warp / warps_across * 16 * row_tiles, warp_column = warp % warps_across * 8 * column_tiles;
     const int own_column = warp_column + 8 * t;  // the lane's first of eight
-    const long long first_query = (long long)blockIdx.x * tile_queries;
+    const long long first_query = top + (long long)blockIdx.x * tile_queries, bottom = top + m;
 
     // Of rows g and g + 8 of each row tile.
     float norm[row_tiles][2], rest[row_tiles][2], reference[row_tiles][2], total[row_tiles][2];
@@ -233,12 +233,12 @@ KERNEL(const unsigned short* __restrict__ Y_hi, const unsigned short* __restrict
             const long long query = first_query + warp_row + 16 * i + 8 * r + g;
             norm[i][r] = Y_norms[query];
             rest[i][r] = terms == 2 ? Y_rests[query] : 0.0f;
-            if constexpr (staged) norm[i][r] += shift - (references && query < m ? references[query] : 0.0f);
+            if constexpr (staged) norm[i][r] += shift - (references && query < bottom ? references[query] : 0.0f);
             reference[i][r] = first_reference;
             total[i][r] = 0;
         }
 
-    const long long begin = blockIdx.y * part_rows, end = begin + part_rows < n ? begin + part_rows : n;
+    const long long begin = left + blockIdx.y * part_rows, end = begin + part_rows < right ? begin + part_rows : right;
     const int steps_of_tile = depth / STEP_DEPTH;
     const int steps = int((end - begin + tile_data - 1) / tile_data) * steps_of_tile;
 
@@ -302,7 +302,7 @@ KERNEL(const unsigned short* __restrict__ Y_hi, const unsigned short* __restrict
         if (++of_tile < steps_of_tile) continue;
 
         sums.add_small();
-        const long long first_column = begin + (long long)tile * tile_data;  // of the launch's data
+        const long long first_column = begin + (long long)tile * tile_data;
         of_tile = 0;
         tile++;
         if constexpr (!staged) {
@@ -354,7 +354,7 @@ KERNEL(const unsigned short* __restrict__ Y_hi, const unsigned short* __restrict
                         }
                         split_powers(power[0], power[1], hi[j], lo[j]);
                     }
-                    const long long place = row * P_pitch + first_column + own_column;
+                    const long long place = (row - top) * P_pitch + first_column - left + own_column;
                     *reinterpret_cast<uint4*>(P_hi + place) = make_uint4(hi[0], hi[1], hi[2], hi[3]);
                     if constexpr (POWER_TERMS == 2)
                         *reinterpret_cast<uint4*>(P_lo + place) = make_uint4(lo[0], lo[1], lo[2], lo[3]);
@@ -376,7 +376,7 @@ KERNEL(const unsigned short* __restrict__ Y_hi, const unsigned short* __restrict
                     float sum = 0;
 #pragma unroll
                     for (int w = 0; w < WARPS_DOWN; w++) sum += of_tile_columns[w][threadIdx.x];
-                    add_global(column_totals + blockIdx.x * totals_pitch + first_column + threadIdx.x, sum);
+                    add_global(totals + blockIdx.x * pitch_of_totals + first_column + threadIdx.x, sum);
                 }
             }
         }
@@ -400,14 +400,14 @@ KERNEL(const unsigned short* __restrict__ Y_hi, const unsigned short* __restrict
         }
     __syncthreads();
     const long long query = first_query + threadIdx.x;
-    if (threadIdx.x >= tile_queries || query >= m) return;
+    if (threadIdx.x >= tile_queries || query >= bottom) return;
     float largest = first_reference, sum = 0;
 #pragma unroll
     for (int w = 0; w < warps_across; w++) largest = fmaxf(largest, merge.reference[w][threadIdx.x]);
 #pragma unroll
     for (int w = 0; w < warps_across; w++)
         sum += merge.total[w][threadIdx.x] * exp2_approx(merge.reference[w][threadIdx.x] - largest);
-    const long long place = blockIdx.y * totals_pitch + query;
+    const long long place = blockIdx.y * pitch_of_totals + query;
     if constexpr (staged) {
         add_global(totals + place, sum);
     } else {

@@ -11,6 +11,7 @@
 //   centre       (d,)           double
 //   log_weights  (n,)           double   natural logarithms, or null: all weights 1
 //   hi, lo       (rows, depth)  float16  dimensions in their order; lo may be null
+//   rounded      (rows, depth)  float16  z to nearest, or null
 //   norms        (rows,)        float
 //   rests        (rows,)        float    or null
 //   weights      (rows,)        float    log2 w apart from the norms, or null: in the norms
@@ -31,8 +32,8 @@ constexpr double hi_step = 1.0 / 128, norm_step = hi_step * hi_step;
 
 extern "C" __global__ void __launch_bounds__(threads)
 prepare_wide(const STORAGE* __restrict__ X, const double* __restrict__ centre, const double* __restrict__ log_weights,
-             unsigned short* __restrict__ hi, unsigned short* __restrict__ lo, float* __restrict__ norms,
-             float* __restrict__ rests, float* __restrict__ weights, float* __restrict__ spread, long long n, int d, int depth, double scale) {
+             unsigned short* __restrict__ hi, unsigned short* __restrict__ lo, unsigned short* __restrict__ rounded,
+             float* __restrict__ norms,             float* __restrict__ rests, float* __restrict__ weights, float* __restrict__ spread, long long n, int d, int depth, double scale) {
     const int lane = threadIdx.x % 32;
     const long long row = (long long)blockIdx.x * (threads / 32) + threadIdx.x / 32;
     const bool exists = row < n;
@@ -49,6 +50,7 @@ prepare_wide(const STORAGE* __restrict__ X, const double* __restrict__ centre, c
         const unsigned of_hi = pack_f16(kept_in_hi(z[0]), kept_in_hi(z[1]));
         unpack_f16(of_hi, high[0], high[1]);
         *reinterpret_cast<unsigned*>(hi + row * depth + 2 * pair) = of_hi;
+        if (rounded) *reinterpret_cast<unsigned*>(rounded + row * depth + 2 * pair) = pack_f16(float(z[0]), float(z[1]));
         if (lo) {
             const unsigned of_lo = pack_f16(float(z[0] - high[0]), float(z[1] - high[1]));
             unpack_f16(of_lo, low[0], low[1]);

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-import cupy as cp
 import numpy as np
 
 Format = Literal["f16", "bf16"]
@@ -14,17 +13,28 @@ _FLOAT = 0
 _ONE = np.ones(1, np.float32)
 
 
-def add_product(out: Any, A: Any, B: Any, numbers: Format, *, transposed: bool = False) -> None:
-    """Add ``A @ B``, or ``A.T @ B``, to ``out``.
+class Block(NamedTuple):
+    """Which rows and columns of a large matrix are in memory."""
+
+    top: int
+    left: int
+    height: int
+    width: int
+
+
+def add_product(products: Any, P: Any, of: Block, factors: Any, numbers: Format, *, transposed: bool = False) -> None:
+    """Add a block of a matrix times factors to the products of its rows, or its transpose to those of its columns.
 
     Parameters
     ----------
-    out : array, shape (r, c)
-        Float32, its rows contiguous.
-    A : array, shape (r, q), or (q, r) if ``transposed``
-        Uint16, the bits of float16 or bfloat16 numbers; its rows contiguous.
-    B : array, shape (q, c)
-        Likewise.
+    products : array, shape (rows, c)
+        Float32, C-contiguous like all the others.
+    P : array, shape (at least of.height, at least of.width)
+        Uint16, the bits of float16 or bfloat16 numbers: the block, in the upper left corner.
+    of : Block
+        Its place in the matrix.
+    factors : array, shape (columns, c)
+        Uint16, likewise.
     numbers : {"f16", "bf16"}
         What the bits mean.
 
@@ -34,31 +44,30 @@ def add_product(out: Any, A: Any, B: Any, numbers: Format, *, transposed: bool =
     """
     from cupy.cuda import cublas, device  # the library is loaded with its first use
 
-    rows, columns = out.shape
     kind = _CUDA_TYPE[numbers]
-    # cuBLAS stores columns: to it every matrix is its transpose, and out.T = B.T @ A.T.
+    columns = products.shape[1]
+    to, of_factors, rows, inner = of.top, of.left, of.height, of.width
+    if transposed:
+        to, of_factors, rows, inner = of.left, of.top, of.width, of.height
+    # cuBLAS stores columns: to it every matrix is its transpose, and products.T += factors.T @ P.T.
     cublas.gemmEx(
         device.get_cublas_handle(),
         cublas.CUBLAS_OP_N,
         cublas.CUBLAS_OP_T if transposed else cublas.CUBLAS_OP_N,
         columns,
         rows,
-        B.shape[0],
+        inner,
         _ONE.ctypes.data,
-        B.data.ptr,
+        factors.data.ptr + 2 * of_factors * columns,
         kind,
-        _pitch(B),
-        A.data.ptr,
+        columns,
+        P.data.ptr,
         kind,
-        _pitch(A),
+        P.shape[1],
         _ONE.ctypes.data,
-        out.data.ptr,
+        products.data.ptr + 4 * to * columns,
         _FLOAT,
-        _pitch(out),
+        columns,
         cublas.CUBLAS_COMPUTE_32F,
         cublas.CUBLAS_GEMM_DEFAULT,
     )
-
-
-def _pitch(a: Any) -> int:
-    return int(a.strides[0]) // int(a.itemsize)

@@ -10,7 +10,7 @@ import numpy as np
 
 from cukde import _compile
 from cukde._partial import Output
-from cukde.gpu import _difference, _f16, _f16_symmetric, _operands, _results, _survey, _tf32, _wide, _values
+from cukde.gpu import _difference, _f16, _f16_symmetric, _operands, _results, _survey, _tf32, _values, _wide
 from cukde.gpu._specialisation import OPERATION
 
 Engine = Literal["difference", "tf32", "f16", "f16_symmetric", "wide"]

@@ -64,13 +64,10 @@ class Operand(NamedTuple):
 
     hi: Any  # (padded rows, depth) uint16, the bits of float16
     lo: Any | None  # likewise, where two terms are kept
-    norms: Any  # (padded rows,) float32: -|z|^2/2 of the rounded points, + log2 w
+    rounded: Any | None  # likewise, where two terms are kept, but one suffices for a product
+    norms: Any  # (padded rows,) float32: -|z|^2/2 of the points as kept, + log2 w
     rests: Any | None  # (padded rows,) float32: what norms that add up exactly leave, where two terms are kept
     weights: Any | None  # (padded rows,) float32: log2 w, where they are kept apart
-
-    def part(self, begin: int, end: int) -> Operand:
-        """Rows [begin, end)."""
-        return Operand(*(None if a is None else a[begin:end] for a in self))
 
 
 class Task(NamedTuple):
@@ -87,26 +84,6 @@ class Task(NamedTuple):
         return self.output in ("moments", "values")
 
     @property
-    def kernel(self) -> tuple[str, str, _compile.Defines]:
-        """Stem, name and macros of the kernel."""
-        name = f"{OPERATION[self.output]}_wide_{'f16x2' if self.terms == 2 else 'f16'}"
-        return (
-            "density_wide",
-            name,
-            (
-                ("KERNEL", name),
-                ("OUTPUT", self.output.upper()),
-                ("TERMS", str(self.terms)),
-                ("POWER_TERMS", str(self.power_terms)),
-                ("COLUMN_TOTALS", str(int(self.column_totals))),
-                ("WARPS_DOWN", str(_LAYOUT.warps_down)),
-                ("STEP_DEPTH", str(_LAYOUT.step_depth)),
-                ("STAGES", str(_LAYOUT.stages)),
-                ("BLOCKS", str(_LAYOUT.blocks)),
-            ),
-        )
-
-    @property
     def shared_bytes(self) -> int:
         """Dynamic shared memory of a block: steps of both sides, and norms and rests of two tiles."""
         rows = _LAYOUT.stages * (_TILE + _LAYOUT.shape.queries)
@@ -121,9 +98,10 @@ def prepare(
     terms: int,
     log_weights: Any | None = None,
     weights_apart: bool = False,
+    rounded: bool = False,
     spread: Any | None = None,
 ) -> Operand:
-    """Operand of points, shape (n, d), float32 or float64, in so many terms.
+    """Operand of points, shape (n, d), float32 or float64, in so many terms, and also ``rounded`` to one.
 
     All else is as for :func:`cukde.gpu._operands.prepare`.
     """
@@ -132,6 +110,7 @@ def prepare(
     operand = Operand(
         cp.empty((rows, depth), np.uint16),
         cp.empty((rows, depth), np.uint16) if terms == 2 else None,
+        cp.empty((rows, depth), np.uint16) if terms == 2 and rounded else None,
         cp.empty(rows, np.float32),
         cp.empty(rows, np.float32) if terms == 2 else None,
         cp.empty(rows, np.float32) if weights_apart and log_weights is not None else None,
@@ -186,9 +165,17 @@ def run(
     k = {"moments": d, "values": 0 if values is None else values.shape[1]}.get(output, 0)
     spread = None if spread_known else cp.zeros(1, np.float32)
     limit = SPREAD * LOG2_E
-    apart = output == "laplace"
-    data = prepare(X, centre, h, terms=terms, log_weights=log_weights, weights_apart=apart, spread=spread)
     alike = Y is None and log_weights is None
+    data = prepare(
+        X,
+        centre,
+        h,
+        terms=terms,
+        log_weights=log_weights,
+        weights_apart=output == "laplace",
+        rounded=alike and ratio and output == "moments",
+        spread=spread,
+    )
     queries = data if alike else prepare(X if Y is None else Y, centre, h, terms=terms, spread=spread)
     out = _results.empty(m, k)
     if spread is not None:
@@ -203,39 +190,8 @@ def run(
     elif output == "values":
         of.of_values(_values.prepare(values), out, symmetric=alike)
     else:
-        of.moments(out, h, symmetric=alike, ratio=ratio)
+        of.moments(out, h, symmetric=alike)
     return out
-
-
-class _Side(NamedTuple):
-    """What belongs to the rows of one side of a block of powers."""
-
-    rows: int
-    end: int
-    operand: Operand
-    factors: list[list[Any]]  # for each term, of all column blocks
-    totals: Any | None
-    products: list[Any]
-
-    @classmethod
-    def of(
-        cls,
-        operand: Operand,
-        begin: int,
-        end: int,
-        terms: list[tuple[int, Any]],
-        totals: Any | None,
-        products: Any | None,
-    ) -> _Side:
-        """Views of rows [begin, end) of all that is given; totals and products are those of the rows as queries."""
-        return cls(
-            end - begin,
-            end,
-            operand.part(begin, end),
-            [[block[begin:end] for block in B] for _, B in terms],
-            None if totals is None else totals[:, begin:],
-            [] if products is None else [block[begin:end] for block in products],
-        )
 
 
 class _Pass(NamedTuple):
@@ -254,34 +210,28 @@ class _Pass(NamedTuple):
         plan = _grid.plan((_LAYOUT.shape,), self.n, self.m, 2, _device.multiprocessors())
         references = cp.empty((plan.splits, self.m), np.float32)
         totals = cp.empty((plan.splits, self.m), np.float32)
-        self._launch(
-            task,
-            (plan.query_blocks, plan.splits),
-            self.queries,
-            self.data,
-            references=references,
-            totals=totals,
-            n=self.n,
-            m=self.m,
-            part_rows=plan.split_rows,
-            shift=shift,
-        )
+        self._launch(task, _gemm.Block(0, 0, self.m, self.n), plan.split_rows, references, totals, None, shift=shift)
         return references, totals
 
     def references(self) -> Any:
         """Exponents of the largest term of each query, (m,) float32, rounded: so they change no bit of exact sums."""
         return cp.rint(self.summed(Task("sum", self.terms), 0.0)[0].max(axis=0))
 
-    def moments(self, out: PartialSums, h: float, *, symmetric: bool, ratio: bool) -> None:
+    def moments(self, out: PartialSums, h: float, *, symmetric: bool) -> None:
         """Output "moments"."""
-        # Of one term of powers and points the mean shift is as good as by the symmetric engine of few dimensions, where
-        # each point's own term is left out: it would outweigh all others, and its rounding them.
-        one_term = self.terms == 1 or (symmetric and ratio)
-        terms = [(0, self.data.hi)] if one_term else [(0, self.data.hi), (1, self.data.hi), (0, self.data.lo)]
+        # One term of powers and points will do for a mean shift if each point's own term is left out: it would outweigh
+        # all others, and its rounding them.
+        one_term = self.terms == 1 or self.data.rounded is not None
+        if one_term:
+            factors = [(0, self.data.hi if self.terms == 1 else self.data.rounded)]
+        else:
+            factors = [(0, self.data.hi), (1, self.data.hi), (0, self.data.lo)]
         task = Task("moments", self.terms, 1 if one_term else 2)
         references = None if symmetric else self.references()
-        products = cp.zeros((1, len(self.queries.hi), self.data.hi.shape[1]), np.float32)
-        totals = self._staged(task, references, products, [(p, B[None]) for p, B in terms], "f16", _SHIFT, symmetric)
+        products = cp.zeros((1, *self.queries.hi.shape), np.float32)
+        totals = self._staged(
+            task, references, products, [(p, B[None]) for p, B in factors], "f16", shift=_SHIFT, symmetric=symmetric
+        )
         self.finish("moments", references, totals, products, out, own=symmetric, shift=_SHIFT, unit=1 / scale_of(h))
 
     def of_values(self, values: _values.Values, out: PartialSums, *, symmetric: bool) -> None:
@@ -289,8 +239,8 @@ class _Pass(NamedTuple):
         task = Task("values", self.terms, 2)
         references = None if symmetric else self.references()
         products = cp.zeros((len(values.hi), len(self.queries.hi), values.hi.shape[2]), np.float32)
-        terms = [(0, values.hi), (1, values.hi), (0, values.lo)]
-        totals = self._staged(task, references, products, terms, "bf16", 0.0, symmetric)
+        factors = [(0, values.hi), (1, values.hi), (0, values.lo), (1, values.lo)]
+        totals = self._staged(task, references, products, factors, "bf16", shift=0.0, symmetric=symmetric)
         self.finish("values", references, totals, products, out)
 
     def _staged(
@@ -298,102 +248,83 @@ class _Pass(NamedTuple):
         task: Task,
         references: Any | None,
         products: Any,
-        terms: list[tuple[int, Any]],
+        factors: list[tuple[int, Any]],
         numbers: _gemm.Format,
+        *,
         shift: float,
         symmetric: bool,
     ) -> Any:
-        """Add powers times the terms' operands to ``products``, block by block; return the totals, (parts, rows).
+        """Add powers times ``factors`` to ``products``, block by block; return the totals, (parts, rows).
 
-        ``terms`` are pairs: which term of the powers, and an array of shape (blocks, rows, width).
+        Factors are pairs: which term of the powers, and an array of shape (blocks, rows, width). Where ``symmetric``,
+        queries are the data, and but for squares on the diagonal a block serves both of its sides.
         """
         height, width = len(self.queries.hi), len(self.data.hi)
-        tile = _LAYOUT.shape.queries
         block_rows = min(height, _STAGED_ROWS)
         block_columns = min(width, _STAGED_BYTES // (2 * task.power_terms * block_rows) // _TILE * _TILE)
         powers = cp.empty((task.power_terms, block_rows, block_columns), np.uint16)
         # A part of the data has a row of totals; where blocks serve both of their sides, so has a tile of queries.
         at_a_time = _device.multiprocessors() * _LAYOUT.blocks
+        tile = _LAYOUT.shape.queries
         totals = cp.zeros((max(block_rows // tile, at_a_time), height), np.float32)
-
-        def side(of: Operand, begin: int, end: int, *, is_query: bool) -> _Side:
-            return _Side.of(of, begin, end, terms, totals if is_query else None, products if is_query else None)
-
-        for begin in range(0, height, block_rows):
-            top = side(self.queries, begin, min(height, begin + block_rows), is_query=True)
-            # Where queries are the data, the square on the diagonal stands alone, and what follows serves both sides.
-            first = top.end if symmetric else 0
-            lefts = [(left, min(width, left + block_columns)) for left in range(first, width, block_columns)]
-            for left_begin, left_end in [(begin, top.end), *lefts] if symmetric else lefts:
-                left = side(self.data, left_begin, left_end, is_query=symmetric)
-                both = symmetric and left_begin > begin
-                part_rows = _part_rows(top.rows // tile, left.rows // _TILE, at_a_time)
+        views = [(powers[p], to, of) for p, B in factors for to, of in zip(products, B, strict=True)]
+        for top in range(0, height, block_rows):
+            bottom = min(height, top + block_rows)
+            lefts = list(range(bottom if symmetric else 0, width, block_columns))
+            for left in [top, *lefts] if symmetric else lefts:
+                both = symmetric and left > top
+                right = bottom if symmetric and not both else min(width, left + block_columns)
+                block = _gemm.Block(top, left, bottom - top, right - left)
                 self._launch(
                     task._replace(column_totals=both),
-                    (top.rows // tile, -(-left.rows // part_rows)),
-                    top.operand,
-                    left.operand,
-                    references=None if references is None else references[begin:],
-                    totals=top.totals,
-                    column_totals=left.totals if both else None,
-                    powers=powers,
-                    n=left.rows,
-                    m=min(top.rows, self.m - begin),
-                    part_rows=part_rows,
-                    skip_own=symmetric and task.output == "moments" and not both,
+                    block,
+                    _part_rows(block.height // tile, block.width // _TILE, at_a_time),
+                    references,
+                    totals,
+                    powers,
+                    skip_own=symmetric and task.output == "moments",
                     shift=shift,
                 )
-                for (p, _), of_left, of_top in zip(terms, left.factors, top.factors, strict=True):
-                    P = powers[p, : top.rows, : left.rows]
-                    for b in range(len(products)):
-                        _gemm.add_product(top.products[b], P, of_left[b], numbers)
-                        if both:
-                            _gemm.add_product(left.products[b], P, of_top[b], numbers, transposed=True)
+                for P, to, of in views:
+                    _gemm.add_product(to, P, block, of, numbers)
+                    if both:
+                        _gemm.add_product(to, P, block, of, numbers, transposed=True)
         return totals
 
     def _launch(
         self,
         task: Task,
-        grid: tuple[int, int],
-        queries: Operand,
-        data: Operand,
-        *,
+        block: _gemm.Block,
+        part_rows: int,
         references: Any | None,
         totals: Any,
-        n: int,
-        m: int,
-        part_rows: int,
+        powers: Any | None,
+        *,
         shift: float,
-        column_totals: Any | None = None,
-        powers: Any | None = None,
         skip_own: bool = False,
     ) -> None:
-        stem, name, defines = task.kernel
-        _compile.kernel(stem, name, defines, task.shared_bytes)(
-            grid,
-            (_LAYOUT.shape.threads,),
+        """Take the pairs of a block."""
+        y, x = self.queries, self.data
+        shape = _LAYOUT.shape
+        _compile.kernel(*_kernel(task), task.shared_bytes)(
+            (-(-block.height // shape.queries), -(-block.width // part_rows)),
+            (shape.threads,),
             (
-                queries.hi,
-                or_null(queries.lo),
-                queries.norms,
-                or_null(queries.rests),
-                data.hi,
-                or_null(data.lo),
-                data.norms,
-                or_null(data.rests),
-                or_null(data.weights),
+                *map(or_null, (y.hi, y.lo, y.norms, y.rests)),
+                *map(or_null, (x.hi, x.lo, x.norms, x.rests, x.weights)),
                 or_null(self.spread),
                 or_null(references),
                 totals,
-                or_null(column_totals),
                 or_null(None if powers is None else powers[0]),
-                or_null(None if task.power_terms == 1 or powers is None else powers[1]),
-                np.int64(n),
-                np.int64(m),
-                np.int64(totals.strides[0] // totals.itemsize),
-                np.int64(0 if powers is None else powers.shape[2]),
-                np.int64(part_rows),
-                np.int32(queries.hi.shape[1]),
+                or_null(powers[1] if task.power_terms == 2 and powers is not None else None),
+                block.top,
+                min(block.height, self.m - block.top),
+                block.left,
+                block.left + block.width,
+                part_rows,
+                totals.shape[1],
+                0 if powers is None else powers.shape[2],
+                np.int32(y.hi.shape[1]),
                 np.int32(skip_own),
                 np.float32(self.limit),
                 np.float32(shift),
@@ -449,12 +380,12 @@ def specialisations() -> Iterator[tuple[str, str, _compile.Defines]]:
         for terms in (1, 2):
             task = Task(output, terms)
             if not task.staged:
-                yield task.kernel
+                yield _kernel(task)
                 continue
             of_output = (2,) if output == "values" else (1,) if terms == 1 else (1, 2)
             for power_terms in of_output:
                 for column_totals in (False, True):
-                    yield task._replace(power_terms=power_terms, column_totals=column_totals).kernel
+                    yield _kernel(task._replace(power_terms=power_terms, column_totals=column_totals))
 
 
 @functools.lru_cache(maxsize=1024)
@@ -462,6 +393,26 @@ def _part_rows(query_tiles: int, tiles: int, blocks: int) -> int:
     """Data rows of a part: as many parts as make no more blocks than run at a time."""
     parts = max(1, min(tiles, blocks // query_tiles))
     return -(-tiles // parts) * _TILE
+
+
+@functools.cache
+def _kernel(task: Task) -> tuple[str, str, _compile.Defines]:
+    name = f"{OPERATION[task.output]}_wide_{'f16x2' if task.terms == 2 else 'f16'}"
+    return (
+        "density_wide",
+        name,
+        (
+            ("KERNEL", name),
+            ("OUTPUT", task.output.upper()),
+            ("TERMS", str(task.terms)),
+            ("POWER_TERMS", str(task.power_terms)),
+            ("COLUMN_TOTALS", str(int(task.column_totals))),
+            ("WARPS_DOWN", str(_LAYOUT.warps_down)),
+            ("STEP_DEPTH", str(_LAYOUT.step_depth)),
+            ("STAGES", str(_LAYOUT.stages)),
+            ("BLOCKS", str(_LAYOUT.blocks)),
+        ),
+    )
 
 
 @functools.cache

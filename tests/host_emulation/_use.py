@@ -50,16 +50,19 @@ class _NumpyAsCupy(ModuleType):
         return out
 
 
-def _add_product(out: np.ndarray, A: np.ndarray, B: np.ndarray, numbers: str, *, transposed: bool = False) -> None:
-    """The library's product, its sums in float64."""
+def _add_product(products: Any, P: Any, of: Any, factors: Any, numbers: str, *, transposed: bool = False) -> None:
+    """``cukde.gpu._gemm.add_product`` in float64."""
 
     def as_numbers(bits: np.ndarray) -> np.ndarray:
         if numbers == "f16":
             return bits.view(np.float16).astype(np.float64)
         return (bits.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
 
-    left = as_numbers(A)
-    out += (left.T if transposed else left) @ as_numbers(B)
+    block = as_numbers(P[: of.height, : of.width])
+    rows, columns = slice(of.top, of.top + of.height), slice(of.left, of.left + of.width)
+    if transposed:
+        block, rows, columns = block.T, columns, rows
+    products[rows] += block @ as_numbers(factors[columns])
 
 
 def use(monkeypatch: pytest.MonkeyPatch) -> None:
