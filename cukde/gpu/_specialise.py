@@ -53,12 +53,18 @@ def engine(
         return "difference"
     if precision == "tf32" and ENGINE_OF_TF32 == "tf32":
         return "tf32" if spread is not None and spread <= _f16.SPREAD else "difference"
-    if _f16.form(precision, d, spread) is None:
+    form = _f16.form(precision, d, spread)
+    if form is None:
         return "difference"
-    if output == "moments" and symmetric and n <= _MOST_SYMMETRIC_ROWS:
+    if symmetric and n <= _MOST_SYMMETRIC_ROWS:
         # Its three products are added up the fast way, which takes a total less far than pairs_f16.cuh's careful one.
         limit = _f16.SPREAD if precision == "tf32" else _f16.SPREAD_TIMES_DIMENSIONS / d
-        if not exact or (spread is not None and spread <= limit):
+        near = spread is not None and spread <= limit
+        if output == "moments" and (near or not exact):
+            return "f16_symmetric"
+        # It makes exponents of values by three products. Where small dimensions want four, the ordered engine has
+        # them; and for "tf32" it has a third of the products with values, too.
+        if output == "values" and near and form.products == 3 and _f16_symmetric.has_room(d, k):
             return "f16_symmetric"
     return "f16"
 
