@@ -237,6 +237,18 @@ def f16_symmetric(launches: Launches) -> None:
         check_symmetric(s, sums, "one-term" if not split else "exact" if exact_sums else "split")
 
 
+def f16_symmetric_values(launches: Launches) -> None:
+    """Values of the data at their own points; those of more than 64 columns in two blocks."""
+    for d, k, dtype in itertools.product(SYMMETRIC.values(), (7, 30, 65), ("float32", "float64")):
+        if _f16_symmetric.has_room(d, k):
+            s = sample(d, dtype=dtype, itself=True)
+            on = Device(s, "values", k)
+            operand, _ = _operands.prepare(on.X, None, on.centre, s.h, split=True, symmetric=True)
+            V = _values.contiguous(on.values)
+            S, T = _f16_symmetric.launch_values(operand, _values.prepare(V))
+            check(s, "values", _f16_symmetric.finish_values(V, S, T), _ALLOWED["float32"], k)
+
+
 def values_in_two_terms(launches: Launches) -> None:
     """Operands of values, whose terms add up to them."""
     for k, dtype in itertools.product(VALUES, ("float32", "float64")):
@@ -255,6 +267,7 @@ PASSES = (
     f16_ordered,
     f16_ordered_mean_shift,
     f16_symmetric,
+    f16_symmetric_values,
     values_in_two_terms,
 )
 

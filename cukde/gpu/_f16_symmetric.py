@@ -1,4 +1,4 @@
-"""The data against themselves in float16 terms: launcher of ``kernels_cu/score_symmetric.cu``."""
+"""The data against themselves in float16 terms: launcher of ``kernels_cu/symmetric.cu``."""
 
 from __future__ import annotations
 
@@ -13,17 +13,20 @@ import numpy as np
 
 from cukde import _compile
 from cukde._partial import PartialSums
-from cukde.gpu import _device
+from cukde.gpu import _device, _values
 from cukde.gpu._operands import Operand, depth_of, or_null, padded, scale_of
+from cukde.gpu._specialisation import C_TYPE
+from cukde.gpu._values import Values
 
-_STEM = "score_symmetric"
+_STEM = "symmetric"
 _WARPS = 4
 _FINISH_THREADS = 256
 
-# Columns of a tile, and the most tiles (8,192 columns) that a block adds up before its sums leave the
-# accumulators of the tensor cores, which truncate.
+# Columns of a tile, and the most tiles that a block adds up before its sums leave the accumulators of the tensor cores,
+# which truncate: 8,192 columns, but 2,048 for values, whose three products in two terms each then lose 8e-6.
 _TILE = 64
 _MOST_TILES = 128
+_MOST_TILES_OF_VALUES = 32
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,7 @@ class Layout:
     blocks: int  # that a multiprocessor runs at a time, up to sm_90; later ones run two
     phi_is_shared: bool = True  # columns' sums come from phi in shared memory, and are not handed from warp to warp
     overlap: bool = False  # work on the columns of a tile during the next tile, which takes phi of both
+    most_tiles: int = _MOST_TILES  # that a block walks through
 
     @property
     def rows(self) -> int:
@@ -46,7 +50,7 @@ class Layout:
         return 2.0 if self.overlap else 0.7
 
 
-# By depth and terms of the operand.
+# For moments, by depth and terms of the operand.
 _LAYOUTS = {
     (16, 1): Layout(row_tiles=3, blocks=3, overlap=True),
     (16, 3): Layout(row_tiles=4, blocks=3, phi_is_shared=False),
@@ -58,6 +62,23 @@ _LAYOUTS = {
     (64, 3): Layout(row_tiles=2, blocks=2, overlap=True),
 }
 
+# For values, by depth and columns; the operand has two terms. 64 columns beside 64 dimensions take more shared memory
+# than every device has.
+_layout_of_values = functools.partial(Layout, most_tiles=_MOST_TILES_OF_VALUES)
+_LAYOUTS_OF_VALUES = {
+    (16, 16): _layout_of_values(row_tiles=3, blocks=3, phi_is_shared=False),
+    (16, 32): _layout_of_values(row_tiles=2, blocks=2),
+    (16, 64): _layout_of_values(row_tiles=1, blocks=2),
+    (32, 16): _layout_of_values(row_tiles=3, blocks=2, phi_is_shared=False),
+    (32, 32): _layout_of_values(row_tiles=2, blocks=2),
+    (32, 64): _layout_of_values(row_tiles=1, blocks=2),
+    (48, 16): _layout_of_values(row_tiles=2, blocks=2),
+    (48, 32): _layout_of_values(row_tiles=1, blocks=2),
+    (48, 64): _layout_of_values(row_tiles=1, blocks=2),
+    (64, 16): _layout_of_values(row_tiles=2, blocks=2, phi_is_shared=False),
+    (64, 32): _layout_of_values(row_tiles=1, blocks=2),
+}
+
 
 @dataclass(frozen=True)
 class Split:
@@ -67,20 +88,33 @@ class Split:
     grid: tuple[int, int]
 
 
-def layout(depth: int, terms: int) -> Layout:
-    """Layout of the kernel for an operand of ``depth`` columns in one term, or in two with 3 products."""
-    return _LAYOUTS[depth, terms]
+def layout(depth: int, terms: int, columns: int = 0) -> Layout:
+    """Layout of the kernel for an operand of ``depth`` columns in one term, or in two with 3 products.
+
+    ``columns`` are those of the values; 0 asks for the kernel of moments.
+    """
+    return _LAYOUTS_OF_VALUES[depth, columns] if columns else _LAYOUTS[depth, terms]
 
 
-def shared_bytes(depth: int, terms: int) -> int:
-    """Bytes of dynamic shared memory of a block: the kernel's ``SharedWithPhi``, 0 where phi is not shared."""
-    of = layout(depth, terms)
-    if not of.phi_is_shared:
+def has_room(d: int, k: int) -> bool:
+    """Whether there is a kernel for ``k`` values of points of ``d`` dimensions, or for a block of them."""
+    return (depth_of(d), _values.columns_of(k)) in _LAYOUTS_OF_VALUES
+
+
+def shared_bytes(depth: int, terms: int, columns: int = 0) -> int:
+    """Bytes of dynamic shared memory of a block: the kernel's ``Shared``, or 0 where that is static."""
+    of = layout(depth, terms, columns)
+    if not of.phi_is_shared and not columns:
         return 0
     pitch = 2 * depth + 16
-    tiles = 2 * _TILE * ((2 if terms == 3 else 1) * pitch + 4)
-    phi = (2 if of.overlap else 1) * (of.rows * (2 * _TILE + 16) + _WARPS * _TILE * 4)
-    return tiles + phi + of.rows * (pitch + 4) + 16
+    points = (2 if terms == 3 else 1) * pitch + 4  # a row, with its norm
+    values = 4 * columns + 16 if columns else 0
+    if of.phi_is_shared:
+        row_of_phi = (2 if columns else 1) * 2 * _TILE + 16
+        left = (2 if of.overlap else 1) * (of.rows * row_of_phi + _WARPS * _TILE * 4)
+    else:
+        left = _WARPS * 32 * 16 * (2 * columns // 16 + 1)
+    return 2 * _TILE * (points + values) + left + of.rows * ((values or pitch) + 4) + 16
 
 
 @functools.lru_cache(maxsize=1024)
@@ -95,7 +129,7 @@ def split(rows: int, of: Layout, multiprocessors: int, chunk: int | None = None)
         tiles = row_blocks * (rows // _TILE + 1) / 2
         at_a_time = multiprocessors * of.blocks
         best = round(math.sqrt(2 * of.block_overhead * tiles / at_a_time))
-        chunk = _TILE * max(1, min(best, _MOST_TILES, rows // _TILE))
+        chunk = _TILE * max(1, min(best, of.most_tiles, rows // _TILE))
     chunks = -(-rows // chunk)
     # The kernel pairs chunk c with chunk `chunks - 1 - c`, whose ends add up to at most rows + 2 chunk. What
     # blocks are too many return at once.
@@ -108,27 +142,40 @@ def specialisations() -> Iterator[tuple[str, str, _compile.Defines]]:
     for depth in (16, 32, 48, 64):
         for terms in (1, 3):
             for exact_sums in (False, True):
-                yield _STEM, *_pass(depth, terms, exact_sums, layout(depth, terms))
+                yield _STEM, *_pass(depth, terms, 0, exact_sums, layout(depth, terms))
             yield _STEM, *_finish(depth, terms)
+    for depth, columns in _LAYOUTS_OF_VALUES:
+        yield _STEM, *_pass(depth, 3, columns, True, layout(depth, 3, columns))
+    for columns in _values.COLUMNS:
+        for storage in C_TYPE:
+            yield _STEM, *_finish_values(columns, storage)
 
 
 @functools.cache
-def _pass(depth: int, terms: int, exact_sums: bool, of: Layout) -> tuple[str, _compile.Defines]:
-    name = "score_symmetric_f16x2" if terms == 3 else "score_symmetric_f16"
+def _pass(depth: int, terms: int, columns: int, exact_sums: bool, of: Layout) -> tuple[str, _compile.Defines]:
+    name = f"{'kernel_sum' if columns else 'score'}_symmetric_{'f16x2' if terms == 3 else 'f16'}"
     return name, (
         *_defines(name, depth, terms),
+        ("COLUMNS", str(columns)),
         ("SUMS", "EXACT" if exact_sums else "PRODUCT"),
         ("ROW_TILES", str(of.row_tiles)),
         ("BLOCKS", str(of.blocks)),
+        ("SHARE_PHI", str(int(of.phi_is_shared))),
         ("OVERLAP", str(int(of.overlap))),
-        ("SHARED_BYTES", str(shared_bytes(depth, terms))),
+        ("SHARED_BYTES", str(shared_bytes(depth, terms, columns))),
     )
 
 
 @functools.cache
 def _finish(depth: int, terms: int) -> tuple[str, _compile.Defines]:
     name = "finish_symmetric"
-    return name, (*_defines(name, depth, terms), ("FINISH", "1"))
+    return name, (*_defines(name, depth, terms), ("COLUMNS", "0"), ("FINISH", "1"))
+
+
+@functools.cache
+def _finish_values(columns: int, storage: np.dtype) -> tuple[str, _compile.Defines]:
+    name = "finish_symmetric_values"
+    return name, (("KERNEL", name), ("COLUMNS", str(columns)), ("STORAGE", C_TYPE[storage]), ("FINISH", "1"))
 
 
 def _defines(name: str, depth: int, terms: int) -> _compile.Defines:
@@ -184,16 +231,67 @@ def launch(
     if sums is None:
         sums = cp.zeros(rows * (depth + 1), np.float32)
     S, T = sums[:rows], sums[rows:].reshape(rows, depth)
-    terms = _terms(operand)
-    cut = split(rows, layout(depth, terms), _device.multiprocessors(), chunk)
-    name, defines = _pass(depth, terms, exact_sums, layout(depth, terms))
-    _compile.kernel(_STEM, name, defines, shared_bytes(depth, terms))(
+    _launch(operand, (), S, T, exact_sums=exact_sums, spread=spread, limit=limit, chunk=chunk)
+    return S, T
+
+
+def launch_values(
+    operand: Operand,
+    values: Values,
+    *,
+    spread: Any | None = None,
+    limit: float = math.inf,
+    chunk: int | None = None,
+) -> tuple[Any, Any]:
+    """The same with values of the data in place of their points; the operand has two terms.
+
+    Parameters
+    ----------
+    values : Values
+        In blocks of columns; each costs a pass.
+    operand, spread, limit, chunk
+        As for :func:`launch`.
+
+    Returns
+    -------
+    S : array, shape (blocks, rows)
+        Float32, sums of phi_ij over j != i, the same for every block.
+    T : array, shape (blocks, rows, columns)
+        Float32, sums of phi_ij V_j over j != i, columns in their own order.
+    """
+    blocks, rows, columns = values.hi.shape
+    sums = cp.zeros(blocks * rows * (columns + 1), np.float32)
+    S, T = sums[: blocks * rows].reshape(blocks, rows), sums[blocks * rows :].reshape(blocks, rows, columns)
+    for b in range(blocks):
+        _launch(operand, (values.hi[b], values.lo[b]), S[b], T[b], spread=spread, limit=limit, chunk=chunk)
+    return S, T
+
+
+def _launch(
+    operand: Operand,
+    values: tuple[Any, ...],
+    S: Any,
+    T: Any,
+    *,
+    spread: Any | None,
+    limit: float,
+    chunk: int | None,
+    exact_sums: bool = True,
+) -> None:
+    """Launch the pass for moments, or for one block of values in its two terms."""
+    rows, depth = operand.hi.shape
+    terms, columns = _terms(operand), T.shape[1] if values else 0
+    of = layout(depth, terms, columns)
+    cut = split(rows, of, _device.multiprocessors(), chunk)
+    name, defines = _pass(depth, terms, columns, exact_sums, of)
+    _compile.kernel(_STEM, name, defines, shared_bytes(depth, terms, columns))(
         cut.grid,
         (32 * _WARPS,),
         (
             operand.hi,
             or_null(operand.lo),
             operand.norms,
+            *values,
             or_null(spread),
             S,
             T,
@@ -202,7 +300,6 @@ def launch(
             np.float32(limit),
         ),
     )
-    return S, T
 
 
 def finish(
@@ -251,6 +348,33 @@ def finish(
             1 / scale_of(h),
             np.float32(limit),
         ),
+    )
+    return out
+
+
+def finish_values(
+    V: Any, S: Any, T: Any, *, spread: Any | None = None, limit: float = math.inf, out: PartialSums | None = None
+) -> PartialSums:
+    """Partial sums with output "values" from what :func:`launch_values` returned, the points' own terms exact.
+
+    Parameters
+    ----------
+    V : array, shape (n, k)
+        The values, float32 or float64, C-contiguous.
+    S, T
+        The result for them.
+    spread, limit, out
+        As for :func:`finish`.
+    """
+    n, k = V.shape
+    if out is None:
+        out = PartialSums(cp.empty(n), cp.empty(n), cp.empty((n, k)))
+    blocks, rows, columns = T.shape
+    name, defines = _finish_values(columns, V.dtype)
+    _compile.kernel(_STEM, name, defines)(
+        (-(-n * columns // _FINISH_THREADS), blocks),
+        (_FINISH_THREADS,),
+        (V, S, T, or_null(spread), *out, np.int64(n), np.int64(rows), np.int32(k), np.float32(limit)),
     )
     return out
 

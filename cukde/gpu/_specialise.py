@@ -55,12 +55,18 @@ def engine(
         return "tf32" if spread is not None and spread <= _f16.SPREAD else "difference"
     if d >= _wide.FEWEST_DIMENSIONS:
         return "wide" if spread is None or spread <= _wide.SPREAD else "difference"
-    if _f16.form(precision, d, spread) is None:
+    form = _f16.form(precision, d, spread)
+    if form is None:
         return "difference"
-    if output == "moments" and symmetric and n <= _MOST_SYMMETRIC_ROWS:
+    if symmetric and n <= _MOST_SYMMETRIC_ROWS:
         # Its three products are added up the fast way, which takes a total less far than pairs_f16.cuh's careful one.
         limit = _f16.SPREAD if precision == "tf32" else _f16.SPREAD_TIMES_DIMENSIONS / d
-        if not exact or (spread is not None and spread <= limit):
+        near = spread is not None and spread <= limit
+        if output == "moments" and (near or not exact):
+            return "f16_symmetric"
+        # It makes exponents of values by three products. Where small dimensions want four, the ordered engine has
+        # them; and for "tf32" it has a third of the products with values, too.
+        if output == "values" and near and form.products == 3 and _f16_symmetric.has_room(d, k):
             return "f16_symmetric"
     return "f16"
 

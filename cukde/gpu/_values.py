@@ -32,10 +32,15 @@ def columns_of(k: int) -> int:
     return at_least(k, COLUMNS)
 
 
+def contiguous(V: Any) -> Any:
+    """``V`` in row-major order; what is neither float32 nor float64 becomes float32."""
+    return _results.contiguous(V, V.dtype if V.dtype in C_TYPE else np.dtype(np.float32))
+
+
 def prepare(V: Any) -> Values:
-    """Operands of ``V``, shape (n, k), in one launch; what is neither float32 nor float64 becomes float32."""
+    """Operands of ``V``, shape (n, k), in one launch; see :func:`contiguous` for what they may be."""
+    V = contiguous(V)
     n, k = V.shape
-    V = _results.contiguous(V, V.dtype if V.dtype in C_TYPE else np.dtype(np.float32))
     columns = columns_of(k)
     rows = _operands.padded(n)
     shape = -(-k // columns), rows, columns

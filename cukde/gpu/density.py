@@ -18,6 +18,7 @@ from cukde.gpu import (
     _specialise,
     _survey,
     _tf32,
+    _values,
     _wide,
 )
 
@@ -181,6 +182,8 @@ class _Posed(NamedTuple):
         engine = self.engine(output, k, exact=not ratio)
         if engine == "f16":
             return self.in_f16(output, values, None, None, ratio=ratio)
+        if engine == "f16_symmetric" and output == "values":
+            return _symmetric_values(self, values)
         if engine == "f16_symmetric":
             return _SymmetricScore.launch(self, exact_sums=not ratio).finish()
         if engine == "tf32":
@@ -294,6 +297,14 @@ class _SymmetricScore(NamedTuple):
     def shift(self) -> _operands.Shift:
         """What the points are moved along."""
         return _operands.Shift(self.S, self.T, self.posed.h, self.spread, self.posed.form.length_limit, self.exact)
+
+
+def _symmetric_values(posed: _Posed, values: Any) -> PartialSums:
+    """Sums of values of the data at their own points, each exponential taken once."""
+    V = _values.contiguous(values)
+    operand, _ = _operands.prepare(posed.X, None, posed.centre, posed.h, split=True, symmetric=True)
+    S, T = _f16_symmetric.launch_values(operand, _values.prepare(V))
+    return _f16_symmetric.finish_values(V, S, T)
 
 
 def _moved_operands(posed: _Posed, estimate: _Posed) -> tuple[Any, Any, _f16.Points]:
