@@ -12,6 +12,8 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -20,13 +22,14 @@ import cukde
 from benchmarks import launched
 from cukde import gpu
 from cukde._partial import Output, PartialSums
-from cukde.gpu import _difference, _f16, _f16_symmetric, _grid, _operands, _specialise, _tf32, density
+from cukde.gpu import _difference, _f16, _f16_symmetric, _f64, _grid, _operands, _specialise, _tf32, density
 from cukde.gpu._specialisation import OPERATION, Specialisation
 from tests import reference, tolerances
 from tests.test_f16 import DIMENSIONS as ORDERED
 from tests.test_f16 import Sample, verify
 from tests.test_f16_symmetric import DIMENSIONS as SYMMETRIC
 from tests.test_f16_symmetric import SHIFT, TOTAL
+from tests.test_f64 import DIMENSIONS as DOUBLE
 from tests.tolerances import DENSITY, SD_DENSITY, check_log
 
 N, M = 200, 70
@@ -78,9 +81,7 @@ class Device:
 
     def sums_in_shape(self, shape: _grid.Shape, products: int) -> PartialSums:
         """By the ordered float16 engine in one of its shapes, the data in two splits where they are enough."""
-        half = -(-N // 2 // shape.tile) * shape.tile
-        plan = _grid.Plan(shape, -(-M // shape.queries), -(-N // half), half)
-        with mock.patch.object(_grid, "plan", return_value=plan):
+        with _two_splits(shape):
             return _f16.run(
                 self.X,
                 self.Y,
@@ -92,6 +93,13 @@ class Device:
                 centre=self.centre,
                 spread_known=True,
             )
+
+
+def _two_splits(shape: _grid.Shape) -> AbstractContextManager[Any]:
+    """Fix the shape of the passes that are planned within the block, with the data in two splits or nearly so."""
+    half = -(-N // 2 // shape.tile) * shape.tile
+    plan = _grid.Plan(shape, -(-M // shape.queries), -(-N // half), half)
+    return mock.patch.object(_grid, "plan", return_value=plan)
 
 
 class Launches:
@@ -180,7 +188,22 @@ def differences(launches: Launches) -> None:
         chosen = _difference.specialise(output, precision, np.dtype(dtype), d, d if output == "moments" else k)
         if launches.lacks(chosen):
             s = sample(d, output != "values", dtype)
-            check(s, output, Device(s, output, k).sums(precision), _ALLOWED[precision], k)
+            with mock.patch.object(_specialise, "engine", return_value="difference"):
+                check(s, output, Device(s, output, k).sums(precision), _ALLOWED[precision], k)
+
+
+def f64_products(launches: Launches) -> None:
+    """As a call chooses with the spread unknown, and every tile shape."""
+    for d, output in itertools.product(DOUBLE.values(), OUTPUTS):
+        for k in (7, 64) if output == "values" else (1,):
+            s = sample(d, output != "values", "float64")
+            on = Device(s, output, k)
+            check(s, output, on.sums("float64"), _ALLOWED["float64"], k)
+            posed = _f64.task(output, d, k)
+            for shape in posed.shapes:
+                if launches.lacks(_f64.specialise(posed, shape)):
+                    with _two_splits(shape):
+                        check(s, output, on.sums("float64", 50.0), _ALLOWED["float64"], k)
 
 
 def tf32_operands(launches: Launches) -> None:
@@ -223,7 +246,16 @@ def f16_symmetric(launches: Launches) -> None:
         check_symmetric(s, sums, "one-term" if not split else "exact" if exact_sums else "split")
 
 
-PASSES = (whole_calls, chosen_by_a_call, splits_merged, differences, tf32_operands, f16_ordered, f16_symmetric)
+PASSES = (
+    whole_calls,
+    chosen_by_a_call,
+    splits_merged,
+    differences,
+    f64_products,
+    tf32_operands,
+    f16_ordered,
+    f16_symmetric,
+)
 
 
 if __name__ == "__main__":

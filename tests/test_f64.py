@@ -170,9 +170,7 @@ def test_as_far_as_the_limit_of_the_spread(gpu: SimpleNamespace, d: int, output:
 @pytest.mark.parametrize("output", OUTPUTS)
 @pytest.mark.parametrize("n", [150, 700])
 @pytest.mark.parametrize("beyond", ["within", "beyond", "nan"])
-def test_the_device_decides_where_the_spread_is_unknown(
-    gpu: SimpleNamespace, beyond: str, n: int, output: str
-) -> None:
+def test_the_device_decides_where_the_spread_is_unknown(gpu: SimpleNamespace, beyond: str, n: int, output: str) -> None:
     """One query far out, or one that is no number, is enough for the difference kernel to do all of the work."""
     s, clean = sample(n, 70, 3), sample(n, 70, 3)
     keep = np.full(70, True)

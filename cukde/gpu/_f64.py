@@ -17,7 +17,8 @@ from cukde.gpu._operands import LOG2_E, or_null, scale_of
 from cukde.gpu._specialisation import DOUBLE, OPERATION, Specialisation, at_least
 
 # Largest squared distance to the centre, in bandwidths, up to which powers of 2 stay in the range of float64 with no
-# reference: see pairs_f64.cuh. Exponents have lost 2e-13 there, of the 1e-12 that is allowed.
+# reference: see pairs_f64.cuh. The density is off by 2e-13 there (2 to 64 dimensions,
+# emulated), of the 1e-12 that is allowed.
 LIMIT: dict[Output, float] = {"sum": 620.0, "moments": 620.0, "laplace": 620.0, "values": 350.0}
 
 DEPTHS = (8, 16, 32, 48, 64)  # columns of the operands
@@ -53,7 +54,7 @@ class Task:
     depth: int  # columns of the operands
     columns: int = 0  # of the values, a block
 
-    @property
+    @functools.cached_property
     def shapes(self) -> tuple[_grid.Shape, ...]:
         """Tile shapes to choose from: where registers allow one for many queries, and one for few."""
         of_narrow, of_wide = _BLOCKS[self.output if self.columns <= 16 else "many values"]
@@ -70,6 +71,7 @@ class Task:
         return next(tile for tile in (64, 32, 16) if 2 * (tile * row + 64) <= _SHARED_BYTES)
 
 
+@functools.cache
 def task(output: Output, d: int, k: int) -> Task:
     """Pose the task of a pass: points of ``d`` dimensions, ``k`` values."""
     depth = at_least(d, DEPTHS)

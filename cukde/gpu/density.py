@@ -71,7 +71,7 @@ def partial_sums(
 
     Notes
     -----
-    Memory beside the result: float16 operands of the size of X and Y, and what the splits of the data leave,
+    Memory beside the result: float16 or float64 operands of the size of X and Y, and what the splits of the data leave,
     at most 64 MB where there is more than one.
     """
     return _pose(X, Y, h, log_weights, precision, centre, spread, deterministic).sums(output, values, ratio=ratio)

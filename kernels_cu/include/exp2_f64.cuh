@@ -1,4 +1,4 @@
-// Powers of 2 in float64 for exponents in bits: 13 instructions, no division, no table.
+// Powers of 2 in float64 for exponents in bits: 12 instructions of the float64 pipe, no table.
 #pragma once
 
 // 1.5 2^52: what is added to it is rounded to the nearest integer, which the low word then holds.
@@ -19,6 +19,7 @@ __device__ inline double exp2_from(double from, double x) {
     power = fma(fraction, power, 0.693147180559871);
     power = fma(fraction, power, 1.0000000000000127);
     const int exponent = __double2loint(whole);
-    if (exponent < -1021) return 0;  // or the exponent field would pass below zero
-    return __hiloint2double(__double2hiint(power) + exponent * (1 << 20), __double2loint(power));
+    const bool counts = exponent >= -1021;  // or the exponent field would pass below zero
+    const int high = __double2hiint(power) + exponent * (1 << 20), low = __double2loint(power);
+    return __hiloint2double(counts ? high : 0, counts ? low : 0);
 }

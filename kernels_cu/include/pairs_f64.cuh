@@ -3,7 +3,7 @@
 //   u_ij = z_i . z_j - |z_j|^2/2 + log2 w_j = e_ij + |z_i|^2/2
 //
 //   X            (rows, DEPTH)  double   z of the data
-//   X_norms      (rows,)        double   -|z_j|^2/2 + log2 w_j; past the data no_norm of prepare_f64.cu
+//   X_norms      (rows,)        double   -|z_j|^2/2 + log2 w_j; past the data `nothing` of prepare_f64.cu
 //   X_weights    (rows,)        double   log2 w_j, for output LAPLACE: then X_norms is without it
 //   Y            (rows, DEPTH)  double   z of the queries
 //   V            (n, k)         double   values, for output VALUES
