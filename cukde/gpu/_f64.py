@@ -25,8 +25,8 @@ DEPTHS = (8, 16, 32, 48, 64)  # columns of the operands
 
 # Blocks of a multiprocessor that its registers hold, for each depth: of one row tile a warp, and of two.
 _BLOCKS: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
-    "sum": ((5, 5, 3, 3, 2), (4, 4)),
-    "laplace": ((5, 5, 3, 3, 2), (4, 4)),
+    "sum": ((5, 5, 3, 2, 2), (4, 4)),
+    "laplace": ((5, 5, 3, 2, 2), (4, 4)),
     "moments": ((5, 4, 3, 2, 2), (4, 3)),
     "values": ((4, 3, 3, 2, 2), (3, 2)),
     "many values": ((2, 2, 2, 2, 2), ()),

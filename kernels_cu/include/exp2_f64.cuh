@@ -4,8 +4,8 @@
 // 1.5 2^52: what is added to it is rounded to the nearest integer, which the low word then holds.
 constexpr double magic = 6755399441055744.0;
 
-// 2^(x + s) for from = magic + s, s an integer. Relative error 1.4e-14, that of the polynomial, which is the best of its
-// degree for 2^r, |r| <= 1/2 (Remez). x + s lies between -2^31 and 1023; below -1021.5 the result is exactly zero.
+// 2^(x + s) for from = magic + s, s an integer. Relative error 1.4e-14, that of the polynomial, which is the best of
+// its degree for 2^r, |r| <= 1/2 (Remez). x + s lies between -2^31 and 1023; below -1021.5 the result is exactly zero.
 __device__ inline double exp2_from(double from, double x) {
     const double whole = x + from;
     const double fraction = x - (whole - from);

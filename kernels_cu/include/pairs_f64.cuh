@@ -13,14 +13,14 @@
 //   at_zero      1 + d/2, for output LAPLACE
 //   unit         of z, in the units of the data: output MOMENTS
 //
-// No reference is looked for: a double holds 2^(e + shift) of any two points. With |z|^2 <= B, e lies in [-2B, 0] before
+// No reference is looked for: a double holds 2^(e + shift) of any two points. With |z|^2 <= B, e is in [-2B, 0] before
 // weights, and of weights that sum to 1 the largest is at least 1/n, so that a query's largest term is at least
 // 2^(shift - 2B) / n. With shift = 940 and B = 620 log2(e) that is 2^-850 / n, and terms that come out as zero, below
 // 2^-1021, are beneath the last bit of the sum of 2^50 of them; sums stay below 2^941 n, times 2^12 for moments and the
-// factor of LAPLACE. Values have a range of their own, so VALUES has no shift, and B = 350 log2(e).
+// factor of LAPLACE. Values have a range of their own and no weights, so VALUES has no shift, and B = 350 log2(e).
 //
 // The exponential adds the integer nearest to -|z_i|^2/2, with the shift, to its exponents; the fraction goes to the
-// reference, and so does, at the end, the exponent of the total: totals are in [1, 2), like those by differences.
+// reference, and so does, at the end, the exponent of the total, which comes out in [1, 2).
 //
 // WARPS warps; each has ROW_TILES x 16 queries in registers and takes them through all data rows of a split, which pass
 // through shared memory in tiles of TILE rows, fetched while the tile before is worked on. A fragment of 2^u is the
@@ -239,8 +239,8 @@ KERNEL(const double* __restrict__ X, const double* __restrict__ X_norms, const d
     for (int at = 0; at < tile_count; at++) {
         copy_async_wait<0>();
         __syncthreads();
-        if (at + 1 < tile_count)
-            fetch(tiles[(at + 1) % 2], X, X_norms, X_weights, V, begin + (at + 1) * (long long)TILE, n, first_column, k);
+        const long long next = begin + (at + 1) * (long long)TILE;
+        if (next < end) fetch(tiles[(at + 1) % 2], X, X_norms, X_weights, V, next, n, first_column, k);
 #pragma unroll 1
         for (int row = 0; row < TILE; row += 8 * groups) add_pairs(sums, y, tiles[at % 2], row, at_zero);
     }
