@@ -12,6 +12,8 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -20,13 +22,14 @@ import cukde
 from benchmarks import launched
 from cukde import gpu
 from cukde._partial import Output, PartialSums
-from cukde.gpu import _difference, _f16, _f16_symmetric, _grid, _operands, _specialise, _tf32, _values, density
+from cukde.gpu import _difference, _f16, _f16_symmetric, _f64, _grid, _operands, _specialise, _tf32, _values, density
 from cukde.gpu._specialisation import OPERATION, Specialisation
 from tests import reference, tolerances
 from tests.test_f16 import DIMENSIONS as ORDERED
 from tests.test_f16 import Sample, verify
 from tests.test_f16_symmetric import DIMENSIONS as SYMMETRIC
 from tests.test_f16_symmetric import SHIFT, TOTAL
+from tests.test_f64 import DIMENSIONS as DOUBLE
 from tests.test_values import as_float, in_order
 from tests.tolerances import DENSITY, SD_DENSITY, check_log
 
@@ -79,10 +82,7 @@ class Device:
 
     def sums_in_shape(self, shape: _grid.Shape, products: int) -> PartialSums:
         """By the ordered float16 engine in one of its shapes, the data in two splits where they are enough."""
-        half = -(-N // 2 // shape.tile) * shape.tile
-        m = len(self.X if self.Y is None else self.Y)
-        plan = _grid.Plan(shape, -(-m // shape.queries), -(-N // half), half)
-        with mock.patch.object(_grid, "plan", return_value=plan):
+        with _two_splits(shape, len(self.X if self.Y is None else self.Y)):
             return _f16.run(
                 self.X,
                 self.Y,
@@ -95,6 +95,13 @@ class Device:
                 spread_known=True,
                 ratio=self.Y is None,
             )
+
+
+def _two_splits(shape: _grid.Shape, m: int = M) -> AbstractContextManager[Any]:
+    """Fix the shape of the passes of ``m`` queries within the block, with the data in two splits or nearly so."""
+    half = -(-N // 2 // shape.tile) * shape.tile
+    plan = _grid.Plan(shape, -(-m // shape.queries), -(-N // half), half)
+    return mock.patch.object(_grid, "plan", return_value=plan)
 
 
 class Launches:
@@ -183,7 +190,22 @@ def differences(launches: Launches) -> None:
         chosen = _difference.specialise(output, precision, np.dtype(dtype), d, d if output == "moments" else k)
         if launches.lacks(chosen):
             s = sample(d, output != "values", dtype)
-            check(s, output, Device(s, output, k).sums(precision), _ALLOWED[precision], k)
+            with mock.patch.object(_specialise, "engine", return_value="difference"):
+                check(s, output, Device(s, output, k).sums(precision), _ALLOWED[precision], k)
+
+
+def f64_products(launches: Launches) -> None:
+    """As a call chooses with the spread unknown, and every tile shape."""
+    for d, output in itertools.product(DOUBLE.values(), OUTPUTS):
+        for k in (7, 64) if output == "values" else (1,):
+            s = sample(d, output != "values", "float64")
+            on = Device(s, output, k)
+            check(s, output, on.sums("float64"), _ALLOWED["float64"], k)
+            posed = _f64.task(output, d, k)
+            for shape in posed.shapes:
+                if launches.lacks(_f64.specialise(posed, shape)):
+                    with _two_splits(shape):
+                        check(s, output, on.sums("float64", 50.0), _ALLOWED["float64"], k)
 
 
 def tf32_operands(launches: Launches) -> None:
@@ -263,6 +285,7 @@ PASSES = (
     chosen_by_a_call,
     splits_merged,
     differences,
+    f64_products,
     tf32_operands,
     f16_ordered,
     f16_ordered_mean_shift,

@@ -8,18 +8,20 @@
 //   M_ik  = sum_j 2^(e_ij - a_i) (x_jk - y_ik)               moments, output MOMENTS
 //   M_ik  = sum_j 2^(e_ij - a_i) V_jk                        moments, output VALUES
 //
-// One block owns 64 queries, at most COLUMNS columns of the moments and one split of the data rows, which it
-// walks through in tiles of 64. Grid: x over queries, y over columns, z over splits. Each split writes rows of
-// its own, so nothing is atomic, every run gives the same bits, and the caller merges the splits:
+// One block owns 64 queries (in float64 products WARPS ROW_TILES 16), at most COLUMNS columns of the moments and one
+// split of the data rows, which it walks through in tiles. Grid: x over queries, y over columns, z over splits. Each
+// split writes rows of its own, so nothing is atomic, every run gives the same bits, and the caller merges the splits:
 //
 //   reference  (splits, m)     double   a_i ln 2
 //   total      (splits, m)     double   S_i
 //   moments    (splits, m, k)  double   M_ik
 //
 // Macros: KERNEL the name; OUTPUT one of the four; COLUMNS the columns of the moments a block owns (0 for
-// none); and for the two engines
+// none); and for the engines
 //   by differences   REAL the arithmetic, STORAGE what X and Y hold, CHUNK the dimensions staged at a time
 //   TF32             TF32 defined, CHUNK the dimensions staged at a time
+//   float64          F64 defined, DEPTH the columns of X and Y, a multiple of 8; WARPS of a block, ROW_TILES of 16
+//                    queries a warp, TILE data rows in shared memory at a time, BLOCKS of a multiprocessor
 #include "ptx.cuh"
 #include "log_sum_exp.cuh"
 
@@ -30,6 +32,8 @@ constexpr Output output = OUTPUT;
 #include "pairs_f16.cuh"
 #elif defined(TF32)
 #include "pairs_tf32.cuh"
+#elif defined(F64)
+#include "pairs_f64.cuh"
 #else
 #include "pairs_by_difference.cuh"
 #endif

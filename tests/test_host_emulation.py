@@ -155,6 +155,35 @@ def test_mma_f16_multiplies_rows_that_load_matrices_brings():
     np.testing.assert_allclose(c, np.vstack(before) + a.astype(float) @ b.T.astype(float), rtol=2**-22, atol=2**-24)
 
 
+MMA_F64 = """
+#include "ptx.cuh"
+extern "C" __global__ void kernel(const double* a, const double* b, double* c) {
+    __shared__ double right[64];
+    for (int i = threadIdx.x; i < 64; i += 32) copy_async_8(&right[i], b + i, i != 63);
+    copy_async_commit();
+    copy_async_wait<0>();
+    __syncwarp();
+    const int g = threadIdx.x / 4, t = threadIdx.x % 4;
+    const double left[4] = {a[g * 8 + t], a[(g + 8) * 8 + t], a[g * 8 + t + 4], a[(g + 8) * 8 + t + 4]};
+    const double before[4] = {1, 2, 3, 4};
+    double product[4];
+    mma_f64_m16n8k8(product, left, right[t * 8 + g], right[(t + 4) * 8 + g], before);
+    for (int i = 0; i < 4; i++) c[(g + i / 2 * 8) * 8 + 2 * t + i % 2] = product[i];
+}
+"""
+
+
+def test_mma_f64_multiplies_what_asynchronous_copies_bring():
+    """The last element of the right operand is said not to exist, and is zero."""
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((16, 8)), rng.standard_normal((8, 8))
+    c = np.full((16, 8), np.nan)
+    kernel(MMA_F64)((1,), WARP, (a, b, c))
+    b[7, 7] = 0
+    before = np.tile([[1.0, 2.0]], (8, 4)), np.tile([[3.0, 4.0]], (8, 4))
+    np.testing.assert_allclose(c, np.vstack(before) + a @ b, rtol=1e-14, atol=1e-14)
+
+
 CONVERSIONS = """
 #include "ptx.cuh"
 extern "C" __global__ void kernel(const float* x, float* tf32, float* power) {

@@ -1,7 +1,7 @@
 """All pairs by differences, on the ordinary cores: the launcher of ``pairs_by_difference.cuh``.
 
-It serves what the tensor cores cannot: any precision, dimension and spread. Beside the float16 engine it is
-launched as its stand-in and returns at once where it is not needed.
+It serves what the tensor cores cannot: any precision, dimension and spread. Beside the float16 and float64 engines
+it is launched as their stand-in and returns at once where it is not needed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cukde.gpu._specialisation import C_TYPE, DOUBLE, FLOAT, OPERATION, Speciali
 
 
 class Guard(NamedTuple):
-    """What the float16 engine leaves to the difference kernel; see ``wanted`` in the kernel's source."""
+    """What an engine leaves to the difference kernel; see ``wanted`` in the kernel's source."""
 
     spread: Any | None  # (1,) float32, or None: within the limit
     limit: float
@@ -70,8 +70,12 @@ def launch(
     out: PartialSums,
     guard: Guard = _ALWAYS,
     one_split: bool = False,
+    splits: _results.Splits | None = None,
 ) -> _results.Splits:
-    """Launch the kernel and return what its splits left; where there is one, it is ``out`` itself."""
+    """Launch the kernel and return what its splits left; where there is one, it is ``out`` itself.
+
+    ``splits`` are those of another engine, in whose place the kernel then writes.
+    """
     n, d = X.shape
     X = X.astype(chosen.storage, copy=False)
     Y = X if Y is None else Y.astype(chosen.storage, copy=False)
@@ -81,7 +85,10 @@ def launch(
     # h below 2 and changes no bit of the coordinates; a small h has no such trouble.
     unit = 2.0 ** -max(0, math.frexp(h)[1] - 1)
     scale = LOG2_E / (2 * (h * unit) ** 2)
-    splits = _results.splits(n, m, chosen.columns, out, one_split=one_split)
+    if splits is None:
+        splits = _results.splits(n, m, chosen.columns, out, one_split=one_split)
+    else:
+        splits = splits._replace(blocks=_results.blocks(m, k, chosen.columns))
     _compile.kernel(chosen.stem, chosen.name, chosen.defines)(
         (*splits.blocks, splits.parts),
         (chosen.threads,),

@@ -23,7 +23,7 @@ _WARPS = 4
 _FINISH_THREADS = 256
 
 # Columns of a tile, and the most tiles that a block adds up before its sums leave the accumulators of the tensor cores,
-# which truncate: 8,192 columns, but 2,048 for values, whose three products in two terms each then lose 8e-6.
+# which truncate: 8,192 columns, but 2,048 for values, whose four products in two terms each then lose 8e-6.
 _TILE = 64
 _MOST_TILES = 128
 _MOST_TILES_OF_VALUES = 32

@@ -48,22 +48,31 @@ def splits(n: int, m: int, columns: int, out: PartialSums, *, one_split: bool = 
     """Split ``n`` data rows so that the device is busy; a single split writes to ``out``."""
     k = 0 if out.moments is None else out.moments.shape[1]
     multiprocessors = 0 if one_split else _device.multiprocessors()
-    blocks, count, rows = _plan(n, m, k, columns, multiprocessors)
+    return split_by(n, _rows_of_split(n, m, k, columns, multiprocessors), blocks(m, k, columns), out)
+
+
+def split_by(n: int, rows: int, blocks: tuple[int, int], out: PartialSums) -> Splits:
+    """Split ``n`` data rows into splits of ``rows``; a single one writes to ``out``."""
+    parts = -(-n // rows)
     where = out
-    if count > 1:
-        shape = count, m
+    if parts > 1:
+        k = 0 if out.moments is None else out.moments.shape[1]
+        shape = parts, out.total.shape[0]
         where = PartialSums(cp.empty(shape), cp.empty(shape), cp.empty((*shape, k)) if k else None)
-    return Splits(blocks, count, rows, *where)
+    return Splits(blocks, parts, rows, *where)
+
+
+def blocks(m: int, k: int, columns: int) -> tuple[int, int]:
+    """Blocks of the kernels that own 64 queries, over queries and columns."""
+    return -(-m // _TILE), -(-k // columns) if k else 1
 
 
 @functools.lru_cache(maxsize=1024)
-def _plan(n: int, m: int, k: int, columns: int, multiprocessors: int) -> tuple[tuple[int, int], int, int]:
-    """Blocks over queries and columns, number of splits, rows of a split; no multiprocessors ask for one split."""
+def _rows_of_split(n: int, m: int, k: int, columns: int, multiprocessors: int) -> int:
+    """Rows of a split; no multiprocessors ask for one split."""
     tiles = -(-n // _TILE)
-    blocks = -(-m // _TILE), -(-k // columns) if k else 1
-    wanted = _BLOCKS_PER_MULTIPROCESSOR * multiprocessors // math.prod(blocks)
-    tiles_of_split = -(-tiles // max(1, min(wanted, tiles // _TILES_PER_SPLIT)))
-    return blocks, -(-tiles // tiles_of_split), tiles_of_split * _TILE
+    wanted = _BLOCKS_PER_MULTIPROCESSOR * multiprocessors // math.prod(blocks(m, k, columns))
+    return -(-tiles // max(1, min(wanted, tiles // _TILES_PER_SPLIT))) * _TILE
 
 
 def merge(of: Splits, out: PartialSums) -> PartialSums:

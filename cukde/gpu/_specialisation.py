@@ -26,7 +26,7 @@ OPERATION: dict[Output, str] = {
 class Specialisation:
     """One compilation: its kernel and the tiles that the kernel works in."""
 
-    engine: Literal["difference", "tf32", "f16"]
+    engine: Literal["difference", "tf32", "f16", "f64"]
     name: str
     defines: _compile.Defines
     threads: int  # of a block

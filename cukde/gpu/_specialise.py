@@ -10,10 +10,10 @@ import numpy as np
 
 from cukde import _compile
 from cukde._partial import Output
-from cukde.gpu import _difference, _f16, _f16_symmetric, _operands, _results, _survey, _tf32, _values, _wide
+from cukde.gpu import _difference, _f16, _f16_symmetric, _f64, _operands, _results, _survey, _tf32, _values, _wide
 from cukde.gpu._specialisation import OPERATION
 
-Engine = Literal["difference", "tf32", "f16", "f16_symmetric", "wide"]
+Engine = Literal["difference", "tf32", "f16", "f16_symmetric", "wide", "f64"]
 
 # The tensor cores' operands for precision "tf32": "f16", or "tf32" to measure the one against the other.
 ENGINE_OF_TF32: Engine = "f16"
@@ -49,8 +49,10 @@ def engine(
     exact : bool
         The total is wanted for itself, and not to divide the moments by.
     """
-    if precision not in ("float32", "tf32") or capability < (8, 0):
+    if precision == "ieee" or capability < (8, 0):
         return "difference"
+    if precision == "float64":
+        return "f64" if _f64.serves(output, d, spread) else "difference"
     if precision == "tf32" and ENGINE_OF_TF32 == "tf32":
         return "tf32" if spread is not None and spread <= _f16.SPREAD else "difference"
     if d >= _wide.FEWEST_DIMENSIONS:
@@ -84,6 +86,7 @@ def kernels() -> Iterator[tuple[str, str, _compile.Defines]]:
                 _of_f16(),
                 _f16_symmetric.specialisations(),
                 _wide.specialisations(),
+                _f64.specialisations(),
             )
         )
     )

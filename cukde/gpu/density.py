@@ -13,6 +13,7 @@ from cukde.gpu import (
     _difference,
     _f16,
     _f16_symmetric,
+    _f64,
     _operands,
     _results,
     _specialise,
@@ -59,7 +60,8 @@ def partial_sums(
         Arithmetic of the pairs. "float32" and "tf32" run on the tensor cores, in two float16 terms of each
         point or in one, where d is from 2 to 64 and the spread at most 700 (in two terms the larger of 3500/d and
         1100/sqrt(d), where that is less); otherwise, as "ieee" does, by differences, where float64 arrays keep 48
-        bits of each coordinate.
+        bits of each coordinate. "float64" runs there too, up to a spread of 620 (350 for "values"), and otherwise by
+        differences.
     centre : array, shape (d,), optional
         Where the tensor cores take points from; default the mean of ``X``.
     spread : float, optional
@@ -71,7 +73,7 @@ def partial_sums(
 
     Notes
     -----
-    Memory beside the result: 16-bit operands of the size of X, Y and the values, and what the splits of the data leave,
+    Memory beside the result: operands of the size of X, Y and the values, and what the splits of the data leave,
     at most 64 MB where there is more than one.
     """
     return _pose(X, Y, h, log_weights, precision, centre, spread, deterministic).sums(output, values, ratio=ratio)
@@ -186,6 +188,17 @@ class _Posed(NamedTuple):
             return _symmetric_values(self, values)
         if engine == "f16_symmetric":
             return _SymmetricScore.launch(self, exact_sums=not ratio).finish()
+        if engine == "f64":
+            return _f64.run(
+                self.X,
+                self.Y,
+                self.h,
+                output,
+                values,
+                self.log_weights,
+                centre=self.centre,
+                spread_known=self.spread is not None,
+            )
         if engine == "tf32":
             chosen = _tf32.specialise(output, d, k)
             return _tf32.run(chosen, self.X, self.Y, self.h, output, values, self.log_weights, self.centre)

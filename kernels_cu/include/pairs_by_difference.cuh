@@ -5,7 +5,7 @@
 //   Y            (m, d)  STORAGE   queries
 //   V            (n, k)  REAL      values, for output VALUES
 //   log_weights  (n,)    double    or null: all weights 1
-//   spread       (1,)    float     or null: where it is within `limit`, the float16 engine has done the work
+//   spread       (1,)    float     or null: where it is within `limit`, another engine has done the work
 //   fast_total   (fast_splits, m)  float   or null: but for queries whose sums are below `least` in every split
 //   reference, total, moments      see density.cu
 //   rows         data rows of a split, a multiple of 64

@@ -23,8 +23,7 @@
 //   hi  phi in one float16 term; the shift of 13 keeps it down to 2^-27 a normal one. With PRODUCT, rounding phi
 //       changes T_i - S_i z_i by its part of phi (z_j - z_i), with EXACT by its part of phi z_j; but then S has the
 //       errors of the exponents alone.
-//   V   phi and V in two bfloat16 terms, each right to 2^-17, in three products: all but lower times lower, at most
-//       2^-16 of its term. They have the range of float, and the shift is 0: T overflows where the sum does. Of phi
+//   V   phi and V in two bfloat16 terms, each right to 2^-17, in four products. They have the range of float, and the shift is 0: T overflows where the sum does. Of phi
 //       below 2^-117 the lower term is lost, below 2^-126 all: that is off by no more than 2^-125 V_j.
 //
 // Only pairs with i < j are visited. One block owns `block_rows` rows i and one chunk of columns j. Each of its

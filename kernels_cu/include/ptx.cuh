@@ -105,6 +105,32 @@ __device__ inline void mma_bf16_m16n8k16(float (&c)[4], const unsigned (&a)[4], 
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+// D = A B + C on one warp in float64, C and D 8 x 8, A 8 x 4, B 4 x 8. A lane holds
+//   a: (g, t)    b: (t, g)    c: (g, 2t) (g, 2t+1)
+__device__ inline void mma_f64_m8n8k4(double& d0, double& d1, double a, double b, double c0, double c1) {
+    asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%4, %5};"
+        : "=d"(d0), "=d"(d1)
+        : "d"(a), "d"(b), "d"(c0), "d"(c1));
+}
+
+// The same with C and D 16 x 8, A 16 x 8, B 8 x 8: one instruction from sm_90 on, four before. A lane holds
+//   a: (g, t) (g+8, t) (g, t+4) (g+8, t+4)    b: (t, g) (t+4, g)    c: (g, 2t) (g, 2t+1) (g+8, 2t) (g+8, 2t+1)
+__device__ inline void mma_f64_m16n8k8(double (&d)[4], const double (&a)[4], double b0, double b1,
+                                       const double (&c)[4]) {
+#if __CUDA_ARCH__ >= 900
+    asm("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};"
+        : "=d"(d[0]), "=d"(d[1]), "=d"(d[2]), "=d"(d[3])
+        : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b0), "d"(b1), "d"(c[0]), "d"(c[1]), "d"(c[2]), "d"(c[3]));
+#else
+#pragma unroll
+    for (int r = 0; r < 2; r++) {
+        mma_f64_m8n8k4(d[2 * r], d[2 * r + 1], a[r], b0, c[2 * r], c[2 * r + 1]);
+        mma_f64_m8n8k4(d[2 * r], d[2 * r + 1], a[r + 2], b1, d[2 * r], d[2 * r + 1]);
+    }
+#endif
+}
+
 // The transpose of an 8 x 8 matrix of 16-bit elements; a lane holds (g, 2t) and (g, 2t+1).
 __device__ inline unsigned transpose_8x8(unsigned a) {
     unsigned transposed;
@@ -141,6 +167,13 @@ __device__ inline void load_matrices_transposed(unsigned (&r)[4], const void* sh
 __device__ inline void copy_async_16(void* shared, const void* global) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(unsigned(__cvta_generic_to_shared(shared))),
                  "l"(global)
+                 : "memory");
+}
+
+// The same for 8 bytes, aligned to 8; where `exists` is false nothing is read and zero arrives.
+__device__ inline void copy_async_8(void* shared, const void* global, bool exists) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(unsigned(__cvta_generic_to_shared(shared))),
+                 "l"(global), "r"(exists ? 8 : 0)
                  : "memory");
 }
 

@@ -34,11 +34,11 @@ __device__ __forceinline__ void load_factors(unsigned (&to)[factor_terms][4], co
 }
 
 // Add phi times a group of factors to the fragments of its two halves. Product p takes term p % 2 of phi and term p / 2
-// of the factors, the largest last; a fourth, lower times lower, would halve the worst error of values.
+// of the factors, the largest last.
 __device__ __forceinline__ void add_product(float (*to)[4], const unsigned (&phi)[factor_terms][4],
                                             const unsigned (&factors)[factor_terms][4]) {
 #pragma unroll
-    for (int p = of_values ? 2 : 0; p >= 0; p--)
+    for (int p = of_values ? 3 : 0; p >= 0; p--)
 #pragma unroll
         for (int half = 0; half < 2; half++) {
             const auto& left = phi[p % 2];

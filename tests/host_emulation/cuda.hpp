@@ -108,6 +108,17 @@ inline long long __double_as_longlong(double value) {
     return bits;
 }
 
+inline int __double2loint(double value) { return int(__double_as_longlong(value)); }
+
+inline int __double2hiint(double value) { return int(__double_as_longlong(value) >> 32); }
+
+inline double __hiloint2double(int high, int low) {
+    const unsigned long long bits = (unsigned long long)(unsigned)high << 32 | unsigned(low);
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
 // CuPy compiles with -ftz=true: float32 functions give zero for a denormal result.
 inline float flush_denormal(float value) { return fabsf(value) < 0x1p-126f ? copysignf(0.0f, value) : value; }
 

@@ -151,6 +151,37 @@ inline void mma_f16_m16n8k8(float (&d)[4], const unsigned (&a)[2], unsigned b, c
     mma_f16_m16n8k16(d, wide, b, 0, c, file, line);
 }
 
+struct MmaF64Fragments {
+    double* d;
+    const double* a;
+    double b[2];
+    const double* c;
+};
+
+// D (16 x 8) = A (16 x 8) B (8 x 8) + C in float64; a, b, c and d as for mma_tf32_m16n8k8.
+inline void mma_f64_m16n8k8(double (&d)[4], const double (&a)[4], double b0, double b1, const double (&c)[4],
+                            EMULATION_SITE) {
+    MmaF64Fragments own{d, a, {b0, b1}, c};
+    ::emulation::collective(
+        "mma_f64_m16n8k8", {file, line}, 0xffffffffu, own, [](unsigned, MmaF64Fragments* const* lanes) {
+            double A[16][8], B[8][8], C[16][8];
+            for (int l = 0; l < 32; l++) {
+                const int g = l / 4, t = l % 4;
+                for (int i = 0; i < 4; i++) A[g + 8 * (i % 2)][t + 4 * (i / 2)] = lanes[l]->a[i];
+                for (int i = 0; i < 2; i++) B[t + 4 * i][g] = lanes[l]->b[i];
+                for (int i = 0; i < 4; i++) C[g + 8 * (i / 2)][2 * t + i % 2] = lanes[l]->c[i];
+            }
+            for (int row = 0; row < 16; row++)
+                for (int k = 0; k < 8; k++)
+                    for (int column = 0; column < 8; column++)
+                        C[row][column] = fma(A[row][k], B[k][column], C[row][column]);
+            for (int l = 0; l < 32; l++) {
+                const int g = l / 4, t = l % 4;
+                for (int i = 0; i < 4; i++) lanes[l]->d[i] = C[g + 8 * (i / 2)][2 * t + i % 2];
+            }
+        });
+}
+
 // --------------------------------------------------------------------------------- 8 x 8 matrices of 16 bits
 
 // movmatrix.sync.aligned.m8n8.trans.b16: a lane holds (g, 2t) and (g, 2t+1)
@@ -236,6 +267,11 @@ inline void begin_copy(void* shared, const void* global, unsigned bytes) {
 
 // cp.async.cg.shared.global
 inline void copy_async_16(void* shared, const void* global) { begin_copy(shared, global, 16); }
+
+// cp.async.ca.shared.global with a source that may have no bytes
+inline void copy_async_8(void* shared, const void* global, bool exists) {
+    begin_copy(shared, exists ? global : nullptr, 8);
+}
 
 // cp.async.commit_group
 inline void copy_async_commit() { pending_copies().groups++; }
