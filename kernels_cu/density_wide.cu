@@ -65,6 +65,7 @@ constexpr int pieces = pitch / 16;
 
 // Below every exponent within the limit of the spread; above that of a row that does not count.
 constexpr float first_reference = -4096;
+constexpr float no_exponent = -1e30f;
 
 // Pieces of 16 bytes change places in their row so that the eight rows of a matrix lie in different banks: eight
 // neighbouring queries, and pairs of data rows 8 apart.
@@ -157,6 +158,17 @@ struct Sums {
         }
     }
 
+    // Make nothing of the powers of points with themselves, `below` rows below the lane's first exponent.
+    __device__ void clear_own(int below) {
+#pragma unroll
+        for (int i = 0; i < row_tiles; i++)
+#pragma unroll
+            for (int j = 0; j < column_tiles; j++)
+#pragma unroll
+                for (int c = 0; c < 4; c++)
+                    if (below + 16 * i + c / 2 * 8 == 2 * j + c % 2) large[i][j][c] = no_exponent;
+    }
+
   private:
     __device__ static void add_to(float (*to)[column_tiles][4], int pair, const unsigned (&y)[2][4],
                                   const unsigned (&x)[column_tiles / 2][4]) {
@@ -191,6 +203,24 @@ __device__ inline void add_step(Sums& sums, const unsigned char* queries, const 
         }
         sums.add(phase % row_pairs, y[phase % 2], x[group % 2]);
     }
+}
+
+// The sum of column g of a lane's eight over the eight lanes that share them: they halve what they hold, three times.
+__device__ inline float column_total(const float (&of_column)[column_tiles][2]) {
+    const int g = threadIdx.x % 32 / 4;
+    float held[8];
+#pragma unroll
+    for (int k = 0; k < 8; k++) held[k] = of_column[k / 2][k % 2];
+#pragma unroll
+    for (int half = 4; half > 0; half /= 2) {
+        const bool upper = g & half;
+#pragma unroll
+        for (int k = 0; k < half; k++) {
+            const float kept = upper ? held[k + half] : held[k], given = upper ? held[k] : held[k + half];
+            held[k] = kept + __shfl_xor_sync(~0u, given, 4 * half);
+        }
+    }
+    return held[0];
 }
 
 // Two neighbouring powers in one term or two.
@@ -335,6 +365,9 @@ KERNEL(const unsigned short* __restrict__ Y_hi, const unsigned short* __restrict
                         }
                 }
         } else {
+            // How far the lane's first row is below the diagonal, in the few tiles that it passes through.
+            const long long below = first_query + warp_row + g - (first_column + own_column);
+            if (skip_own && below > -tile_queries && below < tile_data) sums.clear_own(int(below));
             float of_column[column_tiles][2] = {};
 #pragma unroll
             for (int i = 0; i < row_tiles; i++)
@@ -348,7 +381,6 @@ KERNEL(const unsigned short* __restrict__ Y_hi, const unsigned short* __restrict
 #pragma unroll
                         for (int c = 0; c < 2; c++) {
                             power[c] = exp2_approx(sums.large[i][j][2 * r + c]);
-                            if (skip_own && row == first_column + own_column + 2 * j + c) power[c] = 0;
                             total[i][r] += power[c];
                             of_column[j][c] += power[c];
                         }
@@ -362,15 +394,7 @@ KERNEL(const unsigned short* __restrict__ Y_hi, const unsigned short* __restrict
             if constexpr (COLUMN_TOTALS) {
                 __shared__ float of_warps[2][WARPS_DOWN][tile_data];
                 float(&of_tile_columns)[WARPS_DOWN][tile_data] = of_warps[tile % 2];
-#pragma unroll
-                for (int j = 0; j < column_tiles; j++)
-#pragma unroll
-                    for (int c = 0; c < 2; c++) {
-                        float sum = of_column[j][c];
-#pragma unroll
-                        for (int lanes = 4; lanes < 32; lanes *= 2) sum += __shfl_xor_sync(~0u, sum, lanes);
-                        if (g == 0) of_tile_columns[warp / warps_across][own_column + 2 * j + c] = sum;
-                    }
+                of_tile_columns[warp / warps_across][own_column + g] = column_total(of_column);
                 __syncthreads();
                 if (threadIdx.x < tile_data) {
                     float sum = 0;
