@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ import numpy as np
 
 from cukde import _compile
 from cukde._partial import PartialSums
-from cukde.gpu import _device
+from cukde.gpu import _device, _tiles
 from cukde.gpu._operands import BLOCK_ROWS, Operand, depth_of, or_null, scale_of
 
 _STEM = "score_symmetric"
@@ -46,19 +47,6 @@ class Layout:
         return 2.0 if self.overlap else 0.7
 
 
-# By depth and terms of the operand.
-_LAYOUTS = {
-    (16, 1): Layout(row_tiles=3, blocks=3, overlap=True),
-    (16, 3): Layout(row_tiles=4, blocks=3, phi_is_shared=False),
-    (32, 1): Layout(row_tiles=3, blocks=3),
-    (32, 3): Layout(row_tiles=3, blocks=3),
-    (48, 1): Layout(row_tiles=2, blocks=2, overlap=True),
-    (48, 3): Layout(row_tiles=2, blocks=2, overlap=True),
-    (64, 1): Layout(row_tiles=2, blocks=2, overlap=True),
-    (64, 3): Layout(row_tiles=2, blocks=2, overlap=True),
-}
-
-
 @dataclass(frozen=True)
 class Split:
     """How the upper triangle of all pairs is cut into blocks."""
@@ -68,13 +56,22 @@ class Split:
 
 
 def layout(depth: int, terms: int) -> Layout:
-    """Layout of the kernel for an operand of ``depth`` columns in one term, or in two with 3 products."""
-    return _LAYOUTS[depth, terms]
+    """Layout for an operand of ``depth`` columns in one term, or in two with 3 products, on the current device."""
+    return _layout(depth, terms, _tiles.table())
 
 
-def shared_bytes(depth: int, terms: int) -> int:
+def every_layout(depth: int, terms: int) -> tuple[Layout, ...]:
+    """The layouts that some device takes."""
+    return tuple(dict.fromkeys(_layout(depth, terms, table) for table in _tiles.tables()))
+
+
+@functools.cache
+def _layout(depth: int, terms: int, table: _tiles.Table) -> Layout:
+    return table.tiles("f16_symmetric", Layout, {"depth": depth, "terms": terms})[0]
+
+
+def shared_bytes(depth: int, terms: int, of: Layout) -> int:
     """Bytes of dynamic shared memory of a block: the kernel's ``SharedWithPhi``, 0 where phi is not shared."""
-    of = layout(depth, terms)
     if not of.phi_is_shared:
         return 0
     pitch = 2 * depth + 16
@@ -107,8 +104,8 @@ def specialisations() -> Iterator[tuple[str, str, _compile.Defines]]:
     """Stem, name and macros of every kernel of this module."""
     for depth in (16, 32, 48, 64):
         for terms in (1, 3):
-            for exact_sums in (False, True):
-                yield _STEM, *_pass(depth, terms, exact_sums, layout(depth, terms))
+            for exact_sums, of in itertools.product((False, True), every_layout(depth, terms)):
+                yield _STEM, *_pass(depth, terms, exact_sums, of)
             yield _STEM, *_finish(depth, terms)
 
 
@@ -121,7 +118,7 @@ def _pass(depth: int, terms: int, exact_sums: bool, of: Layout) -> tuple[str, _c
         ("ROW_TILES", str(of.row_tiles)),
         ("BLOCKS", str(of.blocks)),
         ("OVERLAP", str(int(of.overlap))),
-        ("SHARED_BYTES", str(shared_bytes(depth, terms))),
+        ("SHARED_BYTES", str(shared_bytes(depth, terms, of))),
     )
 
 
@@ -149,6 +146,7 @@ def launch(
     limit: float = math.inf,
     chunk: int | None = None,
     sums: Any | None = None,
+    of: Layout | None = None,
 ) -> tuple[Any, Any]:
     """Sum over all pairs of different rows of an operand without weights, each pair's exponential taken once.
 
@@ -169,6 +167,8 @@ def launch(
         Columns of a block, a multiple of 64; by default :func:`split` chooses.
     sums : array, shape (rows * (depth + 1),), optional
         Float32, zero: memory for the results.
+    of : Layout, optional
+        Of the kernel; by default that of the device's table.
 
     Returns
     -------
@@ -186,9 +186,10 @@ def launch(
         sums = cp.zeros(rows * (depth + 1), np.float32)
     S, T = sums[:rows], sums[rows:].reshape(rows, depth)
     terms = _terms(operand)
-    cut = split(rows, layout(depth, terms), _device.multiprocessors(), chunk)
-    name, defines = _pass(depth, terms, exact_sums, layout(depth, terms))
-    _compile.kernel(_STEM, name, defines, shared_bytes(depth, terms))(
+    of = of or layout(depth, terms)
+    cut = split(rows, of, _device.multiprocessors(), chunk)
+    name, defines = _pass(depth, terms, exact_sums, of)
+    _compile.kernel(_STEM, name, defines, shared_bytes(depth, terms, of))(
         cut.grid,
         (32 * _WARPS,),
         (

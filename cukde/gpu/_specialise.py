@@ -96,17 +96,22 @@ def _double_results() -> Iterator[tuple[str, str, _compile.Defines]]:
                 yield chosen.stem, chosen.name, chosen.defines
 
 
-def _of_f16() -> Iterator[tuple[str, str, _compile.Defines]]:
+def f16_tasks() -> Iterator[_f16.Task]:
+    """What the ordered float16 engine can be asked for."""
     for depth in range(16, _operands.MOST_DIMENSIONS + 1, 16):
         for output in OPERATION:
             for products, weighted, k in itertools.product((1, 3, 4), (True, False), (8, 32, 64)):
                 if products == 4 and depth > 16:  # only small dimensions want four
                     continue
-                posed = _f16.task(output, products, depth, k, weighted)
-                for shape in posed.shapes:
-                    chosen = _f16.specialise(posed, shape)
-                    yield chosen.stem, chosen.name, chosen.defines
-                yield "finish", "finish_f16", _f16.finish_defines(posed)
+                yield _f16.task(output, products, depth, k, weighted)
+
+
+def _of_f16() -> Iterator[tuple[str, str, _compile.Defines]]:
+    for posed in f16_tasks():
+        for shape in posed.every_shape:
+            chosen = _f16.specialise(posed, shape)
+            yield chosen.stem, chosen.name, chosen.defines
+        yield "finish", "finish_f16", _f16.finish_defines(posed)
     for density in (np.float32, np.float64):
         posed = _f16.task("sum", 1, 16, 0, False)
         yield "finish", "finish_f16", _f16.finish_defines(posed, np.dtype(density))
