@@ -92,7 +92,7 @@ def test_every_task_of_every_table_has_shapes_that_fit(gpu: SimpleNamespace) -> 
     for task in gpu.specialise.f16_tasks():
         assert set(task.shapes) <= set(task.every_shape)
         for shape in task.every_shape:
-            assert task.shared_bytes(shape) <= gpu.f16.SHARED_BYTES, (task, shape)
+            assert task.shared_bytes(shape.tile) <= gpu.f16.SHARED_BYTES, (task, shape)
             assert shape.warps in (4, 8)
             assert shape.tile % 16 == 128 % shape.tile == 0, (task, shape)
             assert 0 < shape.efficiency <= 1

@@ -97,13 +97,10 @@ class Task:
         """The shapes that some device chooses from."""
         return tuple(dict.fromkeys(shape for table in _tiles.tables() for shape in _shapes(self, table)))
 
-    def shared_bytes(self, shape: _grid.Shape) -> int:
-        """Bytes of static shared memory of a block: two tiles."""
-        return 2 * self._tile_bytes(shape.tile)
-
-    def _tile_bytes(self, tile: int) -> int:
+    def shared_bytes(self, tile: int) -> int:
+        """Bytes of static shared memory of a block: two tiles of ``tile`` data rows."""
         row = (2 if self.products > 1 else 1) * (2 * self.depth + 16) + 4
-        return tile * (row + (4 * (self.columns + 4) if self.output == "values" else 0)) + 64
+        return 2 * (tile * (row + (4 * (self.columns + 4) if self.output == "values" else 0)) + 64)
 
 
 @functools.cache

@@ -105,12 +105,13 @@ def specialisations() -> Iterator[tuple[str, str, _compile.Defines]]:
     for depth in (16, 32, 48, 64):
         for terms in (1, 3):
             for exact_sums, of in itertools.product((False, True), every_layout(depth, terms)):
-                yield _STEM, *_pass(depth, terms, exact_sums, of)
+                yield _STEM, *specialise(depth, terms, exact_sums, of)
             yield _STEM, *_finish(depth, terms)
 
 
 @functools.cache
-def _pass(depth: int, terms: int, exact_sums: bool, of: Layout) -> tuple[str, _compile.Defines]:
+def specialise(depth: int, terms: int, exact_sums: bool, of: Layout) -> tuple[str, _compile.Defines]:
+    """Name and macros of the pass."""
     name = "score_symmetric_f16x2" if terms == 3 else "score_symmetric_f16"
     return name, (
         *_defines(name, depth, terms),
@@ -188,7 +189,7 @@ def launch(
     terms = _terms(operand)
     of = of or layout(depth, terms)
     cut = split(rows, of, _device.multiprocessors(), chunk)
-    name, defines = _pass(depth, terms, exact_sums, of)
+    name, defines = specialise(depth, terms, exact_sums, of)
     _compile.kernel(_STEM, name, defines, shared_bytes(depth, terms, of))(
         cut.grid,
         (32 * _WARPS,),
