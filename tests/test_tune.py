@@ -71,7 +71,7 @@ def compile_for(tune: SimpleNamespace) -> Callable[..., Any]:
     pytest.importorskip("cupy", reason="compiling CUDA sources needs CuPy and NVRTC")
     from tests.test_kernels import compile_for
 
-    return lambda stem, name, defines: compile_for(90, _compile.source(stem), _compile.options(defines), name)
+    return lambda stem, name, defines: compile_for(90, _compile.code(stem, defines), _compile.options(), name)
 
 
 @pytest.mark.parametrize(
