@@ -66,6 +66,20 @@ class TestCandidates:
             assert len(set(names)) == len(names)
 
 
+def test_a_tile_stands_for_all_kernels_that_share_it(tune: SimpleNamespace) -> None:
+    """Without compiling any: a rehearsal that loads nothing."""
+    shape, layout = tune.Shape(4, 1, 64, 7), tune.Layout(2, 3)
+    of_laplace = tune.engines.kernels(tune.engines.Ordered(), tune.Task("laplace", 1, 32), shape)
+    of_themselves = tune.engines.kernels(tune.engines.Symmetric(), (32, 3), layout)
+    for kernels, name, macro in (
+        (of_laplace, "laplace_f16", "WEIGHTS_APART"),
+        (of_themselves, "score_symmetric_f16x2", "SUMS"),
+    ):
+        found = [dict(kernel.defines) for kernel in kernels if kernel.name == name]
+        assert len({defines[macro] for defines in found}) == len(found) == 2
+    assert {dict(kernel.defines)["BLOCKS"] for kernel in of_laplace if kernel.name == "laplace_f16"} == {"7"}
+
+
 @pytest.fixture
 def compile_for(tune: SimpleNamespace) -> Callable[..., Any]:
     pytest.importorskip("cupy", reason="compiling CUDA sources needs CuPy and NVRTC")
@@ -153,10 +167,10 @@ class TestFile:
         assert table.tiles("f16_symmetric", tune.Layout, {"depth": 16, "terms": 1}) == (layout,)
 
 
-def clock_by_tiles(faster: Any) -> Callable[[Callable[[], None]], float]:
+def clock_by_tiles(faster: Any) -> Callable[[Any, Any], float]:
     """A stopwatch that runs each pass and reads 1 for the tiles ``faster``, 2 for all others."""
 
-    def clock(call: Any) -> float:
+    def clock(call: Any, ahead: Any) -> float:
         call()
         return 1.0 if call.args == (faster,) else 2.0
 
@@ -178,11 +192,17 @@ class TestRun:
     def tuned(self, few: ModuleType, engine: Any, faster: Any, useless: Any = None) -> Any:
         said: list[str] = []
 
+        def of_tile(tile: Any) -> set[Any]:
+            """The kernels of one tile alone."""
+            (task,) = engine.tasks()
+            of = {each: set(few.engines.kernels(engine, task, each)) for each in engine.candidates(task, SHARED)}
+            return of[tile].difference(*(kernels for each, kernels in of.items() if each != tile))
+
         def build(kernels: Any) -> dict[Any, str | None]:
-            gone = () if useless is None else engine.kernels(engine.tasks()[0], useless)
+            gone = () if useless is None else of_tile(useless)
             return {kernel: "spills" if kernel in gone else None for kernel in kernels}
 
-        (found,) = few.tuned(engine, 150, 70, 20, SHARED, build, clock_by_tiles(faster), said.append)
+        (found,) = few.tuned(engine, 150, 70, SHARED, build, clock_by_tiles(faster), said.append)
         assert len(said) == 2
         return found
 
@@ -202,13 +222,13 @@ class TestRun:
     def test_a_wrong_candidate_is_an_error(
         self, tune: SimpleNamespace, few: ModuleType, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        sums = tune.engines._OrderedPass.sums
+        run = tune.engines._OrderedPass.run
 
         def wrong(self: Any, tile: Any) -> Any:
-            out = sums(self, tile)
+            out = run(self, tile)
             return out._replace(moments=out.moments * (1.01 if tile.blocks == 5 else 1))
 
-        monkeypatch.setattr(tune.engines._OrderedPass, "sums", wrong)
+        monkeypatch.setattr(tune.engines._OrderedPass, "run", wrong)
         with pytest.raises(AssertionError, match=r"blocks=5.* is off by 1"):
             self.tuned(few, tune.engines.Ordered(), None)
 

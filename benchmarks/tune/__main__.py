@@ -5,65 +5,73 @@ from __future__ import annotations
 import argparse
 import datetime
 import functools
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from benchmarks import timing
 from benchmarks.tune import choice, engines
-from benchmarks.tune.building import Kernel, build_all
+from benchmarks.tune.building import build_all
+from cukde import _compile
 from cukde.gpu import _device, _tiles
 
 N = M = 65_536
-_FEW = 256  # queries, that one shape a task is chosen for
+_FEW = 256  # queries, that one shape of a task is chosen for
+_REPEATS = 5
 
-Build = Callable[[Sequence[Kernel]], Mapping[Kernel, str | None]]
-Clock = Callable[[Callable[[], None]], float]
+Build = Callable[[Sequence[_compile.Kernel]], Mapping[_compile.Kernel, str | None]]
+Clock = Callable[[Callable[[], Any], Callable[[], Any]], float]
 Say = Callable[[str], None]
 
 
 def tuned(
-    engine: engines.Engine,
-    n: int,
-    m: int,
-    few: int,
-    shared_of_multiprocessor: int,
-    build: Build,
-    clock: Clock,
-    say: Say,
+    engine: engines.Engine, n: int, m: int, shared_of_multiprocessor: int, build: Build, clock: Clock, say: Say
 ) -> list[choice.Choice]:
-    """Measure the candidates of every task of an engine, each checked against the current choice, and choose."""
-    wanted = {}
+    """Measure the candidates of every task of an engine, each checked against the current choice, and choose.
+
+    ``build`` says what is wrong with kernels; ``clock(call, ahead)`` times a call, and ``ahead`` is what may keep the
+    device at work until the call has been launched.
+    """
+    wanted: dict[Any, dict[Any, tuple[_compile.Kernel, ...]]] = {}
     for task in engine.tasks():
-        plain = {tile: None for tile in engine.candidates(task, shared_of_multiprocessor)}
-        wanted[task] = list(dict.fromkeys([*map(choice.plain, engine.current(task)), *plain]))
-    kernels = dict.fromkeys(k for task, tiles in wanted.items() for tile in tiles for k in engine.kernels(task, tile))
-    useless = {kernel for kernel, reason in build(list(kernels)).items() if reason is not None}
-    say(f"{engine.name}: {len(kernels)} kernels, of which {len(useless)} spill or do not compile")
+        tiles = [*map(choice.plain, engine.current(task)), *engine.candidates(task, shared_of_multiprocessor)]
+        wanted[task] = {tile: engines.kernels(engine, task, tile) for tile in dict.fromkeys(tiles)}
+    asked = list(dict.fromkeys(kernel for tiles in wanted.values() for of in tiles.values() for kernel in of))
+    useless = {kernel for kernel, reason in build(asked).items() if reason is not None}
+    say(f"{engine.name}: {len(asked)} kernels, of which {len(useless)} spill or do not compile")
 
     choices = []
     for task, tiles in wanted.items():
-        tiles = [tile for tile in tiles if useless.isdisjoint(engine.kernels(task, tile))]
-        if not tiles:
+        useful = [tile for tile, of in tiles.items() if useless.isdisjoint(of)]
+        if not useful:
             raise RuntimeError(f"no candidate for {task} is of any use")
-        busy, rare = engine.passed(task, n, m), engine.passed(task, n, few)
-        known = busy.sums(tiles[0])
+        busy, rare = engine.passed(task, n, m), engine.passed(task, n, min(_FEW, m))
+        known = busy.run(useful[0])
+        ahead = functools.partial(busy.run, useful[0])
         timed = []
-        for tile in tiles:
-            engines.check(task, tile, busy.sums(tile), known)
-            timed.append(
-                choice.Timed(
-                    tile,
-                    clock(functools.partial(busy.launch, tile)),
-                    clock(functools.partial(rare.launch, tile)),
-                )
-            )
+        for tile in useful:
+            engines.check(task, tile, busy.run(tile), known)
+            calls = (functools.partial(each.run, tile) for each in (busy, rare))
+            timed.append(choice.Timed(tile, *(clock(call, ahead) for call in calls)))
         choices.append(engine.choose(engine.of(task), engine.current(task), timed))
         say(choice.line(engine.name, choices[-1]))
     return choices
 
 
-def _milliseconds(call: Callable[[], None]) -> float:
-    return float(timing.measure(call, gpu=True, seconds=0.02, most=7)["median_ms"])
+def _milliseconds(call: Callable[[], Any], ahead: Callable[[], Any]) -> float:
+    """Time on the device: with something to do before, it waits for no launch of the call."""
+    import cupy as cp
+
+    start, stop = cp.cuda.Event(), cp.cuda.Event()
+    times = []
+    for _ in range(_REPEATS):
+        ahead()
+        start.record()
+        call()
+        stop.record()
+        stop.synchronize()
+        times.append(cp.cuda.get_elapsed_time(start, stop))
+    return statistics.median(times)
 
 
 def main() -> None:
@@ -82,7 +90,7 @@ def main() -> None:
     table = dict(_tiles.table().engines)
     for engine in engines.ENGINES:
         if wanted.only in (None, engine.name):
-            choices = tuned(engine, wanted.n, wanted.m, _FEW, shared, build_all, _milliseconds, print)
+            choices = tuned(engine, wanted.n, wanted.m, shared, build_all, _milliseconds, print)
             table[engine.name] = [choice.entry(one) for one in choices]
     major, minor = _device.capability()
     path = wanted.out or _tiles.FOLDER / f"sm_{major}{minor}.json"

@@ -7,25 +7,15 @@ import multiprocessing
 import os
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from typing import NamedTuple
 
 from benchmarks import record
 from cukde import _compile
 
 
-class Kernel(NamedTuple):
-    """What ``_compile.kernel`` is asked for."""
-
-    stem: str
-    name: str
-    defines: _compile.Defines
-    shared_bytes: int = 0
-
-
-def build(kernel: Kernel) -> str | None:
+def build(kernel: _compile.Kernel) -> str | None:
     """Compile and load a kernel on the current device; return why it is of no use, or None."""
     try:
-        compiled = _compile.kernel(*kernel)
+        compiled = _compile.load(kernel)
     except Exception as error:  # whatever the compiler or the driver has against it
         return record.reason(error)
     function = compiled.func if isinstance(compiled, functools.partial) else compiled
@@ -33,7 +23,7 @@ def build(kernel: Kernel) -> str | None:
     return f"{spilled} bytes of local memory" if spilled else None
 
 
-def build_all(kernels: Sequence[Kernel]) -> dict[Kernel, str | None]:
+def build_all(kernels: Sequence[_compile.Kernel]) -> dict[_compile.Kernel, str | None]:
     """:func:`build` of each kernel; NVRTC takes one program at a time in a process."""
     with ProcessPoolExecutor(os.cpu_count(), mp_context=multiprocessing.get_context("spawn")) as pool:
         return dict(zip(kernels, pool.map(build, kernels, chunksize=4), strict=True))

@@ -10,10 +10,9 @@ from unittest import mock
 import numpy as np
 
 from benchmarks.tune import candidates, choice
-from benchmarks.tune.building import Kernel
-from cukde import gpu
+from cukde import _compile, gpu
 from cukde._partial import PartialSums
-from cukde.gpu import _device, _f16, _f16_symmetric, _grid, _operands, _specialise
+from cukde.gpu import _f16, _f16_symmetric, _grid, _operands, _specialise
 
 # Candidates differ in the order of their sums, by the truncation of tensor cores; what is wrong differs by far more.
 _MOST_DIFFERENCE = 1e-3
@@ -22,11 +21,11 @@ _MOST_DIFFERENCE = 1e-3
 class Pass(Protocol):
     """One pass over all pairs, by any of the candidates."""
 
-    def launch(self, tile: Any) -> None:
-        """Launch the kernel alone."""
+    def run(self, tile: Any) -> PartialSums:
+        """Run the pass, from prepared operands to sums."""
 
-    def sums(self, tile: Any) -> PartialSums:
-        """Run all of the pass."""
+    def variants(self, tile: Any) -> None:
+        """Run it in all ways that share the tile."""
 
 
 class Engine(Protocol):
@@ -45,9 +44,6 @@ class Engine(Protocol):
 
     def candidates(self, task: Any, shared_of_multiprocessor: int) -> Sequence[Any]:
         """Tiles to measure."""
-
-    def kernels(self, task: Any, tile: Any) -> Sequence[Kernel]:
-        """What a task asks for with these tiles."""
 
     def passed(self, task: Any, n: int, m: int) -> Pass:
         """Pose a pass over ``n`` random points, at ``m`` queries."""
@@ -73,6 +69,16 @@ def check(task: Any, tile: Any, ours: PartialSums, theirs: PartialSums) -> None:
     difference = differ(ours, theirs)
     if not difference <= _MOST_DIFFERENCE:
         raise AssertionError(f"{task} in {tile} is off by {difference:.1e}")
+
+
+_ROWS_OF_REHEARSAL = 128
+
+
+def kernels(engine: Engine, task: Any, tile: Any) -> tuple[_compile.Kernel, ...]:
+    """All kernels that a task asks for with a tile, those around the pass among them."""
+    with _compile.rehearsed(loads=False) as rehearsal:
+        engine.passed(task, _ROWS_OF_REHEARSAL, _ROWS_OF_REHEARSAL).variants(tile)
+    return tuple(rehearsal.asked)
 
 
 def _sample(rows: int, d: int, seed: int) -> Any:
@@ -104,11 +110,6 @@ class Ordered:
     def candidates(self, task: _f16.Task, shared_of_multiprocessor: int) -> Sequence[_grid.Shape]:
         return candidates.shapes(task, shared_of_multiprocessor)
 
-    def kernels(self, task: _f16.Task, tile: _grid.Shape) -> Sequence[Kernel]:
-        tasks = dict.fromkeys((task, dataclasses.replace(task, weights_apart=task.output == "laplace")))
-        chosen = [_f16.specialise(each, tile) for each in tasks]
-        return [Kernel(one.stem, one.name, one.defines) for one in chosen]
-
     def passed(self, task: _f16.Task, n: int, m: int) -> Pass:
         return _OrderedPass(task, n, m)
 
@@ -120,37 +121,36 @@ class Ordered:
 
 class _OrderedPass:
     def __init__(self, task: _f16.Task, n: int, m: int) -> None:
-        self.task, self.n, self.m = task, n, m
-        d = task.depth
-        self.h, self.X, self.Y = _bandwidth(d), _sample(n, d, 0), _sample(m, d, 1)
+        self.task, self.d, self.h = task, task.depth, _bandwidth(task.depth)
+        self.X, self.Y = _sample(n, self.d, 0), _sample(m, self.d, 1)
         self.V = _sample(n, task.columns, 2) if task.output == "values" else None
-        self.form = _f16.Form(task.products, _f16.SPREAD)
-        self.centre = gpu.xp.zeros(d)
-        self.points = _f16.prepare(self.X, self.Y, self.h, None, form=self.form, centre=self.centre, spread_known=True)
+        self.points = self._prepare(None)
 
-    def _plan(self, tile: _grid.Shape) -> _grid.Plan:
-        columns = {"moments": self.task.depth, "values": self.task.columns}.get(self.task.output, 0)
-        return _grid.plan((tile,), self.n, self.m, columns + 1, _device.multiprocessors())
+    def _prepare(self, log_weights: Any) -> _f16.Points:
+        return _f16.prepare(
+            self.X, self.Y, self.h, log_weights, weights_apart=self.task.output == "laplace", **self._options
+        )
 
-    def launch(self, tile: _grid.Shape) -> None:
-        data, queries, spread = self.points
-        shift = _f16._shift(self.task.output, self.task.depth)
-        _f16.launch(self.task, data, queries, self.V, self.n, self.m, spread, np.inf, shift, self._plan(tile))
+    @property
+    def _options(self) -> dict[str, Any]:
+        form = _f16.Form(self.task.products, _f16.SPREAD)
+        return {"form": form, "centre": gpu.xp.zeros(self.d), "spread_known": True}
 
-    def sums(self, tile: _grid.Shape) -> PartialSums:
-        with mock.patch.object(_grid, "plan", return_value=self._plan(tile)):
+    def run(self, tile: _grid.Shape) -> PartialSums:
+        return self._run(tile, None, self.points)
+
+    def _run(self, tile: _grid.Shape, log_weights: Any, points: _f16.Points) -> PartialSums:
+        plan = _grid.plan
+        with mock.patch.object(_grid, "plan", lambda shapes, *others: plan((tile,), *others)):
             return _f16.run(
-                self.X,
-                self.Y,
-                self.h,
-                self.task.output,
-                self.V,
-                None,
-                form=self.form,
-                centre=self.centre,
-                spread_known=True,
-                points=self.points,
+                self.X, self.Y, self.h, self.task.output, self.V, log_weights, points=points, **self._options
             )
+
+    def variants(self, tile: _grid.Shape) -> None:
+        self.run(tile)
+        if self.task.output == "laplace":
+            log_weights = gpu.xp.zeros(len(self.X))
+            self._run(tile, log_weights, self._prepare(log_weights))
 
 
 class Symmetric:
@@ -170,13 +170,6 @@ class Symmetric:
     def candidates(self, task: tuple[int, int], shared_of_multiprocessor: int) -> Sequence[_f16_symmetric.Layout]:
         return candidates.layouts(*task, shared_of_multiprocessor)
 
-    def kernels(self, task: tuple[int, int], tile: _f16_symmetric.Layout) -> Sequence[Kernel]:
-        shared = _f16_symmetric.shared_bytes(*task, tile)
-        return [
-            Kernel("score_symmetric", *_f16_symmetric.specialise(*task, exact_sums, tile), shared)
-            for exact_sums in (False, True)
-        ]
-
     def passed(self, task: tuple[int, int], n: int, m: int) -> Pass:
         return _SymmetricPass(task, m)
 
@@ -193,19 +186,22 @@ class _SymmetricPass:
     """The points at themselves: there are as many data as queries."""
 
     def __init__(self, task: tuple[int, int], n: int) -> None:
-        depth, terms = task
-        self.n, self.d, self.h = n, depth, _bandwidth(depth)
-        X, self.memory = _sample(n, depth, 0), _f16_symmetric.empty_sums(n, depth)
+        self.d, terms = task
+        self.n, self.h = n, _bandwidth(self.d)
         self.operand, _ = _operands.prepare(
-            X, None, gpu.xp.zeros(depth), self.h, split=terms == 3, symmetric=True, sums=self.memory
+            _sample(n, self.d, 0), None, gpu.xp.zeros(self.d), self.h, split=terms == 3, symmetric=True
         )
 
-    def launch(self, tile: _f16_symmetric.Layout) -> None:
-        _f16_symmetric.launch(self.operand, exact_sums=False, sums=self.memory, of=tile)
+    def run(self, tile: _f16_symmetric.Layout) -> PartialSums:
+        return self._run(tile, exact_sums=False)
 
-    def sums(self, tile: _f16_symmetric.Layout) -> PartialSums:
-        S, T = _f16_symmetric.launch(self.operand, exact_sums=False, of=tile)
+    def _run(self, tile: _f16_symmetric.Layout, *, exact_sums: bool) -> PartialSums:
+        S, T = _f16_symmetric.launch(self.operand, exact_sums=exact_sums, of=tile)
         return _f16_symmetric.finish(self.operand, S, T, self.n, self.d, self.h)
+
+    def variants(self, tile: _f16_symmetric.Layout) -> None:
+        for exact_sums in (False, True):
+            self._run(tile, exact_sums=exact_sums)
 
 
 ENGINES: tuple[Engine, ...] = (Ordered(), Symmetric())
