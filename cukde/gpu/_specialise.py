@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator
 from typing import Literal
@@ -12,6 +13,9 @@ from cukde import _compile
 from cukde._partial import Output
 from cukde.gpu import _difference, _f16, _f16_symmetric, _operands, _results, _survey, _tf32
 from cukde.gpu._specialisation import OPERATION
+
+# Spreads that are looked at for the choices they lead to, 1% apart.
+_LARGEST_SPREAD, _STEPS = 1e6, 1400
 
 Engine = Literal["difference", "tf32", "f16", "f16_symmetric"]
 
@@ -63,6 +67,20 @@ def engine(
         if not exact or (spread is not None and spread <= limit):
             return "f16_symmetric"
     return "f16"
+
+
+@functools.cache
+def spreads(precision: str, d: int, capability: tuple[int, int]) -> tuple[float, ...]:
+    """Spreads that stand for all others: the middle of every range in which all choices are the same."""
+    ranges: dict[tuple[object, ...], list[float]] = {}
+    for step in range(_STEPS):
+        spread = _LARGEST_SPREAD ** (step / _STEPS)
+        engines = (
+            engine(output, precision, 1, d, 1, spread=spread, capability=capability, symmetric=symmetric, exact=exact)
+            for output, symmetric, exact in itertools.product(OPERATION, (False, True), (False, True))
+        )
+        ranges.setdefault((_f16.form(precision, d, spread), *engines), []).append(spread)
+    return tuple(same[len(same) // 2] for same in ranges.values())
 
 
 def kernels() -> Iterator[tuple[str, str, _compile.Defines]]:
