@@ -67,7 +67,7 @@ def _clock(call: Callable[[], None]) -> float:
 def fresh() -> dict[str, float]:
     """:func:`child` in a new process."""
     command = [sys.executable, "-m", "benchmarks.cold_start", "--child"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     times: dict[str, float] = json.loads(done.stdout)
     return times
 
