@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -112,6 +113,21 @@ def test_estimates_of_the_symmetric_engine_are_close(
     assert took.shared <= tune.candidates.handed_on_bytes(depth, terms, layout) <= took.shared + 64
 
 
+def test_what_spills_anywhere_is_of_no_use(tune: SimpleNamespace) -> None:
+    pytest.importorskip("cupy", reason="compiling CUDA sources needs CuPy and NVRTC")
+    from benchmarks.tune import building
+
+    def kernel(task: Any, shape: Any) -> _compile.Kernel:
+        chosen = tune.f16.specialise(task, shape)
+        return _compile.Kernel(chosen.stem, chosen.name, chosen.defines)
+
+    roomy = kernel(tune.Task("sum", 1, 16), tune.Shape(4, 1, 64, 4))
+    cramped = kernel(tune.Task("moments", 3, 64), tune.Shape(8, 4, 32, 4))
+    assert building.build_for(roomy, 120) is None
+    assert "sm_80" in str(building.build_for(cramped, 80))
+    assert "Error" in str(building.build_for(roomy._replace(defines=()), 90))
+
+
 class TestChoice:
     def shapes(self, tune: SimpleNamespace, current: Any, *times: tuple[Any, float, float]) -> Any:
         return tune.choice.shapes({}, current, [tune.choice.Timed(*one) for one in times])
@@ -189,7 +205,9 @@ class TestRun:
         main: ModuleType = tune.main
         return main
 
-    def tuned(self, few: ModuleType, engine: Any, faster: Any, useless: Any = None) -> Any:
+    def tuned(
+        self, few: ModuleType, engine: Any, faster: Any, useless: Any = None, useless_elsewhere: Any = None
+    ) -> Any:
         said: list[str] = []
 
         def of_tile(tile: Any) -> set[Any]:
@@ -198,11 +216,12 @@ class TestRun:
             of = {each: set(few.engines.kernels(engine, task, each)) for each in engine.candidates(task, SHARED)}
             return of[tile].difference(*(kernels for each, kernels in of.items() if each != tile))
 
-        def build(kernels: Any) -> dict[Any, str | None]:
-            gone = () if useless is None else of_tile(useless)
+        def build(tile: Any, kernels: Any) -> dict[Any, str | None]:
+            gone = () if tile is None else of_tile(tile)
             return {kernel: "spills" if kernel in gone else None for kernel in kernels}
 
-        (found,) = few.tuned(engine, 150, 70, SHARED, build, clock_by_tiles(faster), said.append)
+        builds = (functools.partial(build, tile) for tile in (useless, useless_elsewhere))
+        (found,) = few.tuned(engine, 150, 70, SHARED, *builds, clock_by_tiles(faster), said.append)
         assert len(said) == 2
         return found
 
@@ -213,8 +232,9 @@ class TestRun:
         assert found.of == {"output": "moments", "products": 3, "depth": 16, "columns": 0}
         assert found.after == [fast]
         assert found.gain_busy == 2.0
-        before = self.tuned(few, engine, fast, useless=fast)
-        assert [tune.choice.plain(tile) for tile in before.after] == [tune.choice.plain(t) for t in before.before]
+        for of_no_use in ({"useless": fast}, {"useless_elsewhere": fast}):
+            before = self.tuned(few, engine, fast, **of_no_use)
+            assert [tune.choice.plain(tile) for tile in before.after] == [tune.choice.plain(t) for t in before.before]
 
     def test_symmetric(self, tune: SimpleNamespace, few: ModuleType) -> None:
         assert self.tuned(few, tune.engines.Symmetric(), tune.Layout(2, 2)).after == [tune.Layout(2, 2)]

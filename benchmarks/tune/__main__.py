@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import datetime
 import functools
+import itertools
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.tune import choice, engines
-from benchmarks.tune.building import build_all
+from benchmarks.tune.building import build_all, build_everywhere
 from cukde import _compile
 from cukde.gpu import _device, _tiles
 
@@ -23,39 +24,68 @@ Build = Callable[[Sequence[_compile.Kernel]], Mapping[_compile.Kernel, str | Non
 Clock = Callable[[Callable[[], Any], Callable[[], Any]], float]
 Say = Callable[[str], None]
 
+Asked = dict[tuple[Any, Any], tuple[_compile.Kernel, ...]]  # by task and tile
+Times = dict[Any, list[choice.Timed[Any]]]  # by task
+
 
 def tuned(
-    engine: engines.Engine, n: int, m: int, shared_of_multiprocessor: int, build: Build, clock: Clock, say: Say
+    engine: engines.Engine,
+    n: int,
+    m: int,
+    shared_of_multiprocessor: int,
+    build: Build,
+    build_everywhere: Build,
+    clock: Clock,
+    say: Say,
 ) -> list[choice.Choice]:
     """Measure the candidates of every task of an engine, each checked against the current choice, and choose.
 
-    ``build`` says what is wrong with kernels; ``clock(call, ahead)`` times a call, and ``ahead`` is what may keep the
-    device at work until the call has been launched.
+    ``build`` says what is wrong with kernels on this device, ``build_everywhere`` on any; ``clock(call, ahead)`` times
+    a call, and ``ahead`` is what may keep the device at work until the call has been launched.
     """
-    wanted: dict[Any, dict[Any, tuple[_compile.Kernel, ...]]] = {}
+    asked: Asked = {}
     for task in engine.tasks():
         tiles = [*map(choice.plain, engine.current(task)), *engine.candidates(task, shared_of_multiprocessor)]
-        wanted[task] = {tile: engines.kernels(engine, task, tile) for tile in dict.fromkeys(tiles)}
-    asked = list(dict.fromkeys(kernel for tiles in wanted.values() for of in tiles.values() for kernel in of))
-    useless = {kernel for kernel, reason in build(asked).items() if reason is not None}
-    say(f"{engine.name}: {len(asked)} kernels, of which {len(useless)} spill or do not compile")
+        for tile in tiles:
+            asked.setdefault((task, tile), engines.kernels(engine, task, tile))
+    kernels = list(dict.fromkeys(itertools.chain(*asked.values())))
+    useless = {kernel for kernel, reason in build(kernels).items() if reason is not None}
+    say(f"{engine.name}: {len(kernels)} kernels, of which {len(useless)} spill or do not compile")
 
-    choices = []
-    for task, tiles in wanted.items():
-        useful = [tile for tile, of in tiles.items() if useless.isdisjoint(of)]
+    timed: Times = {task: [] for task, _ in asked}
+    for task, times in timed.items():
+        useful = [tile for of, tile in asked if of == task and useless.isdisjoint(asked[of, tile])]
         if not useful:
             raise RuntimeError(f"no candidate for {task} is of any use")
         busy, rare = engine.passed(task, n, m), engine.passed(task, n, min(_FEW, m))
         known = busy.run(useful[0])
         ahead = functools.partial(busy.run, useful[0])
-        timed = []
         for tile in useful:
             engines.check(task, tile, busy.run(tile), known)
             calls = (functools.partial(each.run, tile) for each in (busy, rare))
-            timed.append(choice.Timed(tile, *(clock(call, ahead) for call in calls)))
-        choices.append(engine.choose(engine.of(task), engine.current(task), timed))
-        say(choice.line(engine.name, choices[-1]))
+            times.append(choice.Timed(tile, *(clock(call, ahead) for call in calls)))
+    choices = _settled(engine, timed, asked, build_everywhere)
+    for one in choices:
+        say(choice.line(engine.name, one))
     return choices
+
+
+def _settled(engine: engines.Engine, timed: Times, asked: Asked, build_everywhere: Build) -> list[choice.Choice]:
+    """Choose, and again without what some architecture has no registers for, until there is nothing of that."""
+    while True:
+        choices = {task: engine.choose(engine.of(task), engine.current(task), times) for task, times in timed.items()}
+        new = {
+            (task, tile): asked[task, tile]
+            for task, one in choices.items()
+            for tile in map(choice.plain, one.after)
+            if tile not in map(choice.plain, one.before)
+        }
+        kernels = list(dict.fromkeys(itertools.chain(*new.values())))
+        useless = {kernel for kernel, reason in build_everywhere(kernels).items() if reason is not None}
+        dropped = {of for of, its in new.items() if not useless.isdisjoint(its)}
+        if not dropped:
+            return list(choices.values())
+        timed = {task: [one for one in times if (task, one.tile) not in dropped] for task, times in timed.items()}
 
 
 def _milliseconds(call: Callable[[], Any], ahead: Callable[[], Any]) -> float:
@@ -90,7 +120,7 @@ def main() -> None:
     table = dict(_tiles.table().engines)
     for engine in engines.ENGINES:
         if wanted.only in (None, engine.name):
-            choices = tuned(engine, wanted.n, wanted.m, shared, build_all, _milliseconds, print)
+            choices = tuned(engine, wanted.n, wanted.m, shared, build_all, build_everywhere, _milliseconds, print)
             table[engine.name] = [choice.entry(one) for one in choices]
     major, minor = _device.capability()
     path = wanted.out or _tiles.FOLDER / f"sm_{major}{minor}.json"

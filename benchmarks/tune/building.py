@@ -10,6 +10,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 from benchmarks import record
 from cukde import _compile
+from tests.test_kernels import ARCHITECTURES, compile_for
 
 
 def build(kernel: _compile.Kernel) -> str | None:
@@ -23,7 +24,32 @@ def build(kernel: _compile.Kernel) -> str | None:
     return f"{spilled} bytes of local memory" if spilled else None
 
 
+def build_for(kernel: _compile.Kernel, architecture: int) -> str | None:
+    """Compile a kernel for an architecture that need not be at hand; return why it must not be used, or None."""
+    try:
+        code, options = _compile.code(kernel.stem, kernel.defines), _compile.options(kernel.headers)
+        took = compile_for(architecture, code, options, kernel.name)
+    except AssertionError as error:
+        return record.reason(error)
+    return f"sm_{architecture}: {took.stack} bytes of local memory" if took.stack or took.spills else None
+
+
 def build_all(kernels: Sequence[_compile.Kernel]) -> dict[_compile.Kernel, str | None]:
-    """:func:`build` of each kernel; NVRTC takes one program at a time in a process."""
-    with ProcessPoolExecutor(os.cpu_count(), mp_context=multiprocessing.get_context("spawn")) as pool:
+    """:func:`build` of each kernel."""
+    with _pool() as pool:
         return dict(zip(kernels, pool.map(build, kernels, chunksize=4), strict=True))
+
+
+def build_everywhere(kernels: Sequence[_compile.Kernel]) -> dict[_compile.Kernel, str | None]:
+    """:func:`build_for` of each kernel and every architecture with tensor cores, as the tests ask of all kernels."""
+    tasks = [(kernel, architecture) for kernel in kernels for architecture in ARCHITECTURES if architecture >= 80]
+    found: dict[_compile.Kernel, str | None] = dict.fromkeys(kernels)
+    with _pool() as pool:
+        for (kernel, _), reason in zip(tasks, pool.map(build_for, *zip(*tasks, strict=True)), strict=True):
+            found[kernel] = found[kernel] or reason
+    return found
+
+
+def _pool() -> ProcessPoolExecutor:
+    """Processes: NVRTC takes one program at a time in each."""
+    return ProcessPoolExecutor(os.cpu_count(), mp_context=multiprocessing.get_context("spawn"))

@@ -55,6 +55,8 @@ def _fastest(
     current: Tile, known: Mapping[Tile, Timed[Tile]], time: Callable[[Timed[Tile]], float]
 ) -> tuple[Tile, float]:
     """The fastest candidate and its gain; the current one, unless more is gained than measurements scatter."""
+    if not known:
+        raise ValueError("no candidate is of any use")
     best = min(known.values(), key=time)
     if current not in known:  # it spills on this architecture
         return best.tile, 1.0
