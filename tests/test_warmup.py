@@ -13,6 +13,7 @@ import pytest
 import cukde
 from cukde import _compile
 from tests import host_emulation
+from tests.conftest import why_no_gpu
 
 
 @pytest.fixture
@@ -123,8 +124,11 @@ def test_nothing_is_launched_but_the_survey(emulated_device: None, monkeypatch: 
     launched = []
 
     def load(wanted: _compile.Kernel) -> Any:
-        kernel = host_emulation.kernel(*wanted[:4]) if wanted.stem == "survey" else None
-        return lambda *args: (launched.append(wanted.stem), kernel(*args))
+        def launch(*args: Any) -> None:
+            launched.append(wanted.stem)
+            host_emulation.kernel(*wanted[:4])(*args)
+
+        return launch
 
     monkeypatch.setattr("cukde._compile.load", load)
     cukde.warmup(300, 40, 16)
@@ -147,7 +151,7 @@ def test_nothing_is_launched_but_the_survey(emulated_device: None, monkeypatch: 
     ],
 )
 def test_bad_arguments_are_named(wrong: dict[str, Any], error: type[Exception], message: str) -> None:
-    arguments = {"n": 10, "m": 5, "d": 2, "backend": "cpu"} | wrong
+    arguments: dict[str, Any] = {"n": 10, "m": 5, "d": 2, "backend": "cpu"} | wrong
     with pytest.raises(error, match=message):
         cukde.warmup(arguments.pop("n"), arguments.pop("m"), arguments.pop("d"), **arguments)
 
@@ -180,4 +184,35 @@ def test_no_call_compiles_on_the_cpu(warm: bool) -> None:
     call = "cukde.warmup(3000, 700, 3, backend='cpu')" if warm else ""
     code = ON_THE_CPU.format(warm=call)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == str(warm)
+
+
+ON_A_GPU = """
+import cupy as cp, cukde
+from cupy.cuda import compiler
+{warm}
+compiled, compile = [], compiler._compile_module_with_cache
+def noted(source, *args, **named):
+    compiled.append(source)
+    return compile(source, *args, **named)
+compiler._compile_module_with_cache = noted
+X, Y = (cp.random.default_rng(0).standard_normal((rows, 16), dtype=cp.float32) for rows in (3000, 700))
+compiled.clear()
+for h in (2.0, 0.3, 0.01):
+    for check_finite in (True, False):
+        for call in (cukde.kde, cukde.score, cukde.sd_kde, cukde.laplace_kde, cukde.density_and_score):
+            call(X, Y, h, check_finite=check_finite)
+print(not compiled)
+"""
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(why_no_gpu() is not None, reason=str(why_no_gpu()))
+@pytest.mark.parametrize("warm", [True, False])
+def test_no_call_compiles_on_a_gpu(warm: bool) -> None:
+    """Nor loads from the disk: neither kernels of this package nor those of CuPy's own functions."""
+    call = "cukde.warmup(3000, 700, 16)" if warm else ""
+    done = subprocess.run(
+        [sys.executable, "-c", ON_A_GPU.format(warm=call)], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == str(warm)

@@ -7,6 +7,7 @@ import multiprocessing
 import os
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
+from typing import Any
 
 from benchmarks import record
 from cukde import _compile
@@ -19,7 +20,7 @@ def build(kernel: _compile.Kernel) -> str | None:
         compiled = _compile.load(kernel)
     except Exception as error:  # whatever the compiler or the driver has against it
         return record.reason(error)
-    function = compiled.func if isinstance(compiled, functools.partial) else compiled
+    function: Any = compiled.func if isinstance(compiled, functools.partial) else compiled
     spilled = function.local_size_bytes
     return f"{spilled} bytes of local memory" if spilled else None
 
