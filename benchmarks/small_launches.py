@@ -20,13 +20,14 @@ import cukde
 from benchmarks import launched
 from cukde import gpu
 from cukde._partial import Output, PartialSums
-from cukde.gpu import _difference, _f16, _f16_symmetric, _grid, _operands, _specialise, _tf32, density
+from cukde.gpu import _difference, _f16, _f16_symmetric, _grid, _operands, _specialise, _tf32, _values, density
 from cukde.gpu._specialisation import OPERATION, Specialisation
 from tests import reference, tolerances
 from tests.test_f16 import DIMENSIONS as ORDERED
 from tests.test_f16 import Sample, verify
 from tests.test_f16_symmetric import DIMENSIONS as SYMMETRIC
 from tests.test_f16_symmetric import SHIFT, TOTAL
+from tests.test_values import as_float, in_order
 from tests.tolerances import DENSITY, SD_DENSITY, check_log
 
 N, M = 200, 70
@@ -34,7 +35,7 @@ ROWS_OF_SPLITS = 600  # data that the difference kernels split, for which one of
 
 # Of the data: off the edges of groups of 4, 8 and 16 and of chunks, and on them.
 DIMENSIONS = (1, 3, 5, 8, 16, 20, 33, 64, 65)
-VALUES = (1, 7, 16, 30, 64, 65)  # columns
+VALUES = (1, 7, 16, 30, 64, 65, 130)  # columns
 OUTPUTS: tuple[Output, ...] = tuple(OPERATION)
 
 # One float16 or TF32 term keeps 11 bits of a point. The symmetric pass has tolerances of its own.
@@ -79,7 +80,8 @@ class Device:
     def sums_in_shape(self, shape: _grid.Shape, products: int) -> PartialSums:
         """By the ordered float16 engine in one of its shapes, the data in two splits where they are enough."""
         half = -(-N // 2 // shape.tile) * shape.tile
-        plan = _grid.Plan(shape, -(-M // shape.queries), -(-N // half), half)
+        m = len(self.X if self.Y is None else self.Y)
+        plan = _grid.Plan(shape, -(-m // shape.queries), -(-N // half), half)
         with mock.patch.object(_grid, "plan", return_value=plan):
             return _f16.run(
                 self.X,
@@ -91,6 +93,7 @@ class Device:
                 form=_f16.Form(products, _f16.SPREAD),
                 centre=self.centre,
                 spread_known=True,
+                ratio=self.Y is None,
             )
 
 
@@ -203,13 +206,26 @@ def f16_ordered(launches: Launches) -> None:
     for d, output, products, weighted in itertools.product(ORDERED.values(), OUTPUTS, _FORMS, (False, True)):
         if (weighted and output == "values") or (products == 4 and d > ORDERED[16]):
             continue
-        for k in (7, 30, 64) if output == "values" else (1,):
+        for k in (7, 30, 65) if output == "values" else (1,):
             posed = _f16.task(output, products, _operands.depth_of(d), k, weighted)
             for shape in posed.every_shape:
                 if launches.lacks(_f16.specialise(posed, shape)):
                     s = sample(d, weighted)
                     sums = Device(s, output, k).sums_in_shape(shape, products)
                     check(s, output, sums, _ALLOWED[_FORMS[products]], k)
+
+
+def f16_ordered_mean_shift(launches: Launches) -> None:
+    """The same for the mean shift of the data at themselves, whose sums are those of the symmetric pass."""
+    for d, products in itertools.product(SYMMETRIC.values(), _FORMS):
+        if products == 4 and d > SYMMETRIC[16]:
+            continue
+        posed = _f16.task("moments", products, _operands.depth_of(d), d, False, of_themselves=True)
+        for shape in posed.every_shape:
+            if launches.lacks(_f16.specialise(posed, shape)):
+                s = sample(d, itself=True)
+                sums = Device(s, "moments", 1).sums_in_shape(shape, products)
+                check_symmetric(s, sums, "one-term" if products == 1 else "split")
 
 
 def f16_symmetric(launches: Launches) -> None:
@@ -224,7 +240,40 @@ def f16_symmetric(launches: Launches) -> None:
             check_symmetric(s, sums, "one-term" if not split else "exact" if exact_sums else "split")
 
 
-PASSES = (whole_calls, chosen_by_a_call, splits_merged, differences, tf32_operands, f16_ordered, f16_symmetric)
+def f16_symmetric_values(launches: Launches) -> None:
+    """Values of the data at their own points; those of more than 64 columns in two blocks."""
+    for d, k, dtype in itertools.product(SYMMETRIC.values(), (7, 30, 65), ("float32", "float64")):
+        if _f16_symmetric.has_room(d, k):
+            s = sample(d, dtype=dtype, itself=True)
+            on = Device(s, "values", k)
+            operand, _ = _operands.prepare(on.X, None, on.centre, s.h, split=True, symmetric=True)
+            V = _values.contiguous(on.values)
+            for of in _f16_symmetric.every_layout(_operands.depth_of(d), 3, _values.columns_of(k)):
+                S, T = _f16_symmetric.launch_values(operand, _values.prepare(V), of=of)
+                check(s, "values", _f16_symmetric.finish_values(V, S, T), _ALLOWED["float32"], k)
+
+
+def values_in_two_terms(launches: Launches) -> None:
+    """Operands of values, whose terms add up to them."""
+    for k, dtype in itertools.product(VALUES, ("float32", "float64")):
+        V = sample(3, dtype=dtype).V[:, :k]
+        values = _values.prepare(gpu.asarray(V))
+        hi, lo = (in_order(as_float(gpu.asnumpy(term)))[:N, :k] for term in values)
+        tolerances.check(np.abs(hi + lo - V), 2.0**-17 * np.abs(V), "values in two terms")
+
+
+PASSES = (
+    whole_calls,
+    chosen_by_a_call,
+    splits_merged,
+    differences,
+    tf32_operands,
+    f16_ordered,
+    f16_ordered_mean_shift,
+    f16_symmetric,
+    f16_symmetric_values,
+    values_in_two_terms,
+)
 
 
 if __name__ == "__main__":

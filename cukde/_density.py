@@ -367,7 +367,8 @@ def kernel_sum(
 
     Notes
     -----
-    Cost: n m exponentials and 2 (d + k) n m flops. Errors are relative to the sum of the absolute terms.
+    Cost: n m exponentials and 2 (d + k) n m flops; with ``X`` itself for ``Y``, half of the exponentials in float32 on
+    the GPU. Errors are relative to the sum of the absolute terms.
 
     Examples
     --------

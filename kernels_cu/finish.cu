@@ -4,11 +4,13 @@
 //
 //   references      (splits, m)            float   a_si; null: all zero
 //   fast_total      (splits, m)            float   S_si
-//   fast_moments    (splits, m, COLUMNS)   float   for outputs MOMENTS and VALUES, see pairs_f16.cuh
-//   Y_hi, Y_lo      (rows, COLUMNS)        float16 queries in the order of prepare.cu, for MOMENTS; lo may be null
+//   fast_moments    (blocks, splits, m, COLUMNS)   float   for outputs MOMENTS and VALUES, see pairs_f16.cuh; of
+//                                                  MOMENTS there is one block
+//   Y_hi, Y_lo      (rows, COLUMNS)        float16 queries in the order of column_order.cuh, for MOMENTS; lo may be null
 //   spread          (1,)                   float   largest |z|^2, or null: within `limit`
 //   exact_reference, exact_total           (exact_splits, m)     double  sums by differences, of the queries that the
 //   exact_moments                          (exact_splits, m, k)  double  engine could not serve; see below
+//
 //
 //   reference, total  (m,)                 double  natural logarithm of the reference, and the total about it
 //   moments           (m, k)               double  about the query, in the units of the data; k: dimensions or values
@@ -19,11 +21,16 @@
 // sums are below `least` in every split, for they may have underflowed. The difference kernel, which comes between,
 // tells them by the same rule. With one split it has written them to the results already (exact_splits = 1).
 //
+// `of_themselves` says that the queries are the data, without weights, and that moments were summed over their hi alone.
+// A query's own term, 2^shift of it, may be nearly all of the sum; its lo is put back here, so that it adds exactly 0 to
+// the moments about the query. Of the others' lo, which differ in sign, a mean is left, as in the symmetric pass.
+//
 // One warp a query, 4 warps a block; no barriers.
 //
 // Macros: OUTPUT; COLUMNS of the moments of a query: DEPTH of the operands for MOMENTS, 0 for SUM and LAPLACE; for
 // output SUM perhaps DENSITY, float or double.
 #include "ptx.cuh"
+#include "column_order.cuh"
 #include "log_sum_exp.cuh"
 
 enum Output { SUM, MOMENTS, LAPLACE, VALUES };
@@ -32,6 +39,8 @@ constexpr Output output = OUTPUT;
 constexpr int threads = 128;
 constexpr int blocks_at_least = 4;  // of a multiprocessor: 128 registers, without which some compilers spill
 constexpr bool has_moments = output == MOMENTS || output == VALUES;
+
+constexpr int columns = COLUMNS > 0 ? COLUMNS : 1;  // of a block
 
 constexpr float nothing = -1e30f;
 
@@ -42,9 +51,6 @@ __device__ inline DENSITY density_of(double log_factor, double total, bool log_w
     return log_wanted ? log_density : exp(log_density);
 }
 #endif
-
-// Where prepare.cu puts dimension k.
-__device__ inline int position_of(int k) { return k / 16 * 16 + k % 4 / 2 * 8 + k % 16 / 4 * 2 + k % 2; }
 
 __device__ inline float float16_at(const unsigned short* place) {
     float value, nothing;
@@ -86,7 +92,8 @@ finish_f16(const float* __restrict__ references, const float* __restrict__ fast_
 #ifdef DENSITY
            DENSITY* __restrict__ density, double log_constant, int log_wanted,
 #endif
-           long long m, int k, int splits, int exact_splits, float limit, float least, float shift, double unit) {
+           long long m, int k, int splits, int exact_splits, int of_themselves, float limit, float least, float shift,
+           double unit) {
     const int lane = threadIdx.x % 32;
     const long long i = (long long)blockIdx.x * (threads / 32) + threadIdx.x / 32;
     if (i >= m) return;
@@ -107,14 +114,14 @@ finish_f16(const float* __restrict__ references, const float* __restrict__ fast_
     }
 
     float top = 0;
-    if constexpr (has_moments) {
+    if (references) {
         top = Exponent<float>::least;
         for (int s = lane; s < splits; s += 32) top = fmaxf(top, references[s * m + i]);
         top = largest_over_lanes<32>(top);
     }
     double sum = 0;
     for (int s = lane; s < splits; s += 32) {
-        const float factor = has_moments ? exp2_approx(references[s * m + i] - top) : 1;
+        const float factor = references ? exp2_approx(references[s * m + i] - top) : 1;
         sum += double(factor) * fast_total[s * m + i];
     }
     sum = sum_over_lanes<32>(sum);
@@ -129,16 +136,18 @@ finish_f16(const float* __restrict__ references, const float* __restrict__ fast_
         total[i] = sum;
     }
     if constexpr (has_moments) {
+        const double own = of_themselves ? exp2_approx(shift) : 0.0f;
         for (int column = lane; column < k; column += 32) {
             double moment = 0;
             for (int s = 0; s < splits; s++) {
-                const float factor = exp2_approx(references[s * m + i] - top);
-                moment += double(factor) * fast_moments[(s * m + i) * COLUMNS + column];
+                const float factor = references ? exp2_approx(references[s * m + i] - top) : 1;
+                const long long row = ((long long)(column / columns) * splits + s) * m + i;
+                moment += double(factor) * fast_moments[row * columns + column % columns];
             }
             if constexpr (output == MOMENTS) {
                 const long long place = i * COLUMNS + position_of(column);
-                const double z = float16_at(Y_hi + place) + double(Y_lo ? float16_at(Y_lo + place) : 0.0f);
-                moment = (moment - sum * z) * unit;
+                const double hi = float16_at(Y_hi + place), lo = Y_lo ? float16_at(Y_lo + place) : 0.0f;
+                moment = (moment + own * lo - sum * (hi + lo)) * unit;
             }
             moments[i * k + column] = moment;
         }

@@ -34,14 +34,14 @@
 // one less than a float has: two of a size add up exactly, where the tensor core would truncate the sum.
 //
 // Rows past the end are zero, with a norm so low that 2^ of it is zero, -60000; rows of zero weight have that norm too.
-// Other columns past d are zero. Of each group of 16 dimensions position 8 u + 2 t + e holds dimension 4 t + 2 u + e: a
-// lane with the fragments' columns 2t and 2t+1 of both halves then has four neighbouring dimensions.
+// Other columns past d are zero. The order of dimensions in a row is that of column_order.cuh.
 //
 // One thread a row. Grid: x over blocks of 128 rows, y = 0 the data, y = 1 the queries. Nothing is shared, and no
 // barrier passed.
 //
 // Macros: STORAGE; DEPTH, a multiple of 16 and at least d; MOVED 0 or 1.
 #include "ptx.cuh"
+#include "column_order.cuh"
 #include "norms_f16.cuh"
 
 constexpr int threads = 128;
@@ -50,9 +50,6 @@ constexpr double log2_e = 1.4426950408889634;
 
 // Norms are multiples of this where the rest has a place.
 constexpr double step_beside_rest = 1.0 / 16384;
-
-// Where dimension k lies in its row.
-__device__ inline int position_of(int k) { return k / 16 * 16 + k % 4 / 2 * 8 + k % 16 / 4 * 2 + k % 2; }
 
 #if MOVED
 // What the sums of a symmetric pass are multiplied by, see pairs_f16_symmetric.cuh.
@@ -133,7 +130,7 @@ prepare_f16(const STORAGE* __restrict__ X, const STORAGE* __restrict__ Y, const 
         unsigned hi[8], lo[8];
 #pragma unroll
         for (int pair = 0; pair < 8; pair++) {
-            const int dimension = group * 16 + 4 * (pair % 4) + 2 * (pair / 4);
+            const int dimension = column_of_word(group * 8 + pair);
             double z[2];
 #pragma unroll
             for (int e = 0; e < 2; e++) {

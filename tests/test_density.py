@@ -254,6 +254,23 @@ class TestAccuracy:
         tolerances.check(np.abs(got.reshape(total.shape) - total), allowed + edge, "kernel sum")
 
 
+class TestKernelSumAtTheData:
+    """Sums of values where the queries are the data, each exponential of which may serve two of them."""
+
+    @pytest.mark.parametrize("k", [None, 7, 30, 70])
+    @pytest.mark.parametrize(("d", "h"), [(1, 0.5), (3, 0.3), (16, 0.5), (33, 1.0), (64, 2.0)])
+    def test_it_matches_reference(self, backend: Backend, d: int, h: float, k: int | None) -> None:
+        s = draw(Case(d, h, 1e4, "uniform", "covariance"), "float32", *sizes(backend))
+        V = s.V[:, 0] if k is None else s.V[:, :k]
+        X = backend.asarray(s.X)
+        got = backend.asnumpy(cukde.kernel_sum(X, backend.asarray(V), X, s.h))
+        assert got.dtype == "float32"
+        assert got.shape == V.shape
+        total, size = reference.kernel_sum(s.X, V.reshape(len(V), -1), s.X, s.h)
+        allowed = tolerances.DENSITY[backend.device, "float32"].value + 0.5 * np.finfo(np.float32).eps
+        tolerances.check(np.abs(got.reshape(total.shape) - total), allowed * size, "kernel sum")
+
+
 def small(backend: Backend, d: int = 3, dtype: str = "float64", m: int = 21) -> tuple[Any, Any, Any, float]:
     """A small problem: data, queries, weights in the backend's arrays, and a bandwidth."""
     rng = np.random.default_rng(d)

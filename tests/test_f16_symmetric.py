@@ -1,4 +1,4 @@
-"""The symmetric score pass on tensor cores, emulated: its kernels and its launcher against float64."""
+"""The symmetric pass on tensor cores, emulated: its kernels and its launcher against float64."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from tests.tolerances import Tolerance
+from tests import reference
+from tests.tolerances import DENSITY, Tolerance
+from tests.tolerances import check as check_errors
 
 # For data of 16 to 64 dimensions, h 1.4 to 2.8 of their spread: largest |z|^2 below 40, few neighbours.
 TOTAL = {
@@ -127,6 +129,123 @@ def test_a_spread_that_is_no_number_is_beyond_any_limit(gpu):
     assert not S.any()
 
 
+VALUES = {16: 7, 32: 30, 64: 70}  # columns, by those of their blocks; 70 are two blocks
+KERNELS_OF_VALUES = [(depth, columns) for depth in DIMENSIONS for columns in VALUES if (depth, columns) != (64, 64)]
+
+
+class TestValues:
+    """Sums of values in place of points."""
+
+    @staticmethod
+    def values(n, k, dtype="float32"):
+        """Values whose sizes go over 60 decades from row to row, and whose last column is tiny beside the first."""
+        rng = np.random.default_rng([n, k])
+        V = rng.standard_normal((n, k)) * 10 ** rng.uniform(-30, 30, (n, 1))
+        V[:, -1] *= 1e-6
+        return V.astype(dtype)
+
+    @staticmethod
+    def computed(gpu, X, h, V, **options):
+        from cukde.gpu import _values
+
+        symmetric, operands = gpu
+        operand, _ = operands.prepare(X, None, X.mean(axis=0, dtype=float), h, split=True, symmetric=True)
+        S, T = symmetric.launch_values(operand, _values.prepare(V), **options)
+        return symmetric.finish_values(V, S, T)
+
+    @staticmethod
+    def verify(found, X, h, V):
+        n = len(X)
+        assert found.reference.shape == found.total.shape == (n,)
+        np.testing.assert_array_equal(found.reference, 0)
+        total, _ = reference.kernel_sum(X, np.ones((n, 1)), X, h)
+        check_errors(np.abs(found.total / total[:, 0] - 1), np.asarray(TOTAL["exact"].value), "total")
+        want, size = reference.kernel_sum(X, V, X, h)
+        check_errors(np.abs(found.moments - want), DENSITY["gpu", "float32"].value * size, "values")
+
+    @pytest.mark.parametrize("n", [1, 5, 127, 128, 129, 300])
+    @pytest.mark.parametrize(("depth", "columns"), KERNELS_OF_VALUES)
+    def test_sums_match_the_formula(self, gpu, depth, columns, n):
+        X, h = data(n, DIMENSIONS[depth])
+        V = self.values(n, VALUES[columns])
+        self.verify(self.computed(gpu, X, h, V), X, h, V)
+
+    @pytest.mark.parametrize("chunk", [64, 192, 256, 320, 1024])
+    @pytest.mark.parametrize(("depth", "columns"), [(16, 16), (32, 32)])  # handed on; from shared phi
+    def test_every_pair_is_summed_once_whatever_the_chunks(self, gpu, depth, columns, chunk):
+        X, h = data(600, DIMENSIONS[depth])
+        V = self.values(600, columns)
+        self.verify(self.computed(gpu, X, h, V, chunk=chunk), X, h, V)
+
+    @pytest.mark.parametrize("k", [1, 15, 16, 17, 32, 33, 64, 65, 129])
+    def test_any_number_of_values(self, gpu, k):
+        X, h = data(140, 3)
+        for dtype in ("float32", "float64"):
+            V = self.values(140, k, dtype)
+            self.verify(self.computed(gpu, X, h, V), X, h, V)
+
+    @pytest.mark.parametrize(("row_tiles", "phi_is_shared"), [(2, False), (4, False), (1, True), (2, True), (3, True)])
+    @pytest.mark.parametrize("depth", [16, 32])
+    def test_layouts_that_are_not_chosen_are_right(self, gpu, depth, row_tiles, phi_is_shared):
+        symmetric, _ = gpu
+        of = symmetric.laid_out(16, row_tiles=row_tiles, blocks=2, phi_is_shared=phi_is_shared)
+        X, h = data(500, DIMENSIONS[depth])
+        V = self.values(500, 9)
+        self.verify(self.computed(gpu, X, h, V, chunk=192, of=of), X, h, V)
+
+    def test_points_alone_have_their_own_values(self, gpu):
+        X = np.arange(20, dtype=np.float32)[:, None] * np.ones(16, np.float32) * 5  # 20 bandwidths apart
+        for dtype in ("float32", "float64"):
+            V = self.values(20, 3, dtype)
+            found = self.computed(gpu, X, 1.0, V)
+            np.testing.assert_array_equal(found.total, 1)
+            np.testing.assert_array_equal(found.moments, V)
+
+    def test_what_is_far_counts_where_nothing_is_near(self, gpu):
+        """Of two points the one has no value of its own, and the other is 12 bandwidths away."""
+        X = np.zeros((2, 16), np.float32)
+        X[1] = 3
+        V = np.array([[0, 1], [1e30, 0]], np.float32)
+        self.verify(self.computed(gpu, X, 1.0, V), X, 1.0, V)
+
+    def test_sums_up_to_the_end_of_the_range(self, gpu):
+        X = np.zeros((70, 16), np.float32)
+        V = np.full((70, 2), 4.5e36, np.float32)
+        V[:, 1] = -3e38
+        found = self.computed(gpu, X, 1.0, V)
+        np.testing.assert_allclose(found.moments[:, 0], 70 * float(V[0, 0]), rtol=3e-5)
+        assert (found.moments[:, 1] < -np.finfo(np.float32).max).all()
+
+    @pytest.mark.parametrize("beyond", [False, True])
+    def test_nothing_is_done_beyond_the_limit(self, gpu, beyond):
+        from cukde.gpu import _values
+
+        symmetric, operands = gpu
+        X, h = data(130, 16)
+        V = self.values(130, 7)
+        spread = np.zeros(1, np.float32)
+        centre = X.mean(axis=0, dtype=float)
+        operand, _ = operands.prepare(X, None, centre, h, split=True, symmetric=True, spread=spread)
+        limit = float(spread[0]) * (0.99 if beyond else 1.0)
+        S, T = symmetric.launch_values(operand, _values.prepare(V), spread=spread, limit=limit)
+        found = symmetric.finish_values(V, S, T, spread=spread, limit=limit)
+        assert S.any() == T.any() == (not beyond)
+        for a in found:
+            assert np.isnan(a).all() == beyond
+            assert np.isnan(a).any() == beyond
+
+    @pytest.mark.parametrize(("depth", "columns"), KERNELS_OF_VALUES)
+    def test_shared_memory_fits_every_device(self, gpu, depth, columns):
+        symmetric, _ = gpu
+        for layout in symmetric.every_layout(depth, 3, columns):
+            assert symmetric.shared_bytes(depth, 3, columns, layout) <= 99 * 1024
+
+    @pytest.mark.parametrize("rows", [128, 32768, 1 << 20])
+    def test_a_block_adds_up_less(self, gpu, rows):
+        symmetric, _ = gpu
+        assert symmetric.split(rows, symmetric.layout(16, 3, 16), 132).chunk <= 2048
+
+
 # (row tiles, overlap) of shared phi, each as far as registers and 99 KiB reach.
 LAYOUTS = {16: [(2, False), (4, False)], 32: [(2, True), (3, True), (4, False)], 48: [(2, False)], 64: [(2, False)]}
 
@@ -147,7 +266,7 @@ def test_layouts_that_are_not_chosen_are_right(gpu, depth, row_tiles, overlap):
 def test_shared_memory_fits_every_device(gpu, depth, terms):
     symmetric, _ = gpu
     for layout in symmetric.every_layout(depth, terms):
-        assert symmetric.shared_bytes(depth, terms, layout) <= 99 * 1024
+        assert symmetric.shared_bytes(depth, terms, 0, layout) <= 99 * 1024
 
 
 @pytest.mark.parametrize("depth", DIMENSIONS)

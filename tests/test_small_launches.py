@@ -24,6 +24,7 @@ def test_every_kernel_is_launched(
     monkeypatch.setattr("cukde._compile.kernel", lambda *_: lambda grid, block, args: None)
     for name in ("check", "check_symmetric", "check_log"):
         monkeypatch.setattr(small, name, lambda *_: None)
+    monkeypatch.setattr(small.tolerances, "check", lambda *_: None)
     small.main()
     assert "all that are known" in capsys.readouterr().out
 
@@ -36,7 +37,9 @@ def test_a_kernel_that_no_pass_launches_is_named(small: ModuleType, monkeypatch:
 
 
 # The ordered float16 engine has tests of its own for every kernel.
-@pytest.mark.parametrize("passes", ["splits_merged", "tf32_operands", "f16_symmetric"])
+@pytest.mark.parametrize(
+    "passes", ["splits_merged", "tf32_operands", "f16_symmetric", "f16_symmetric_values", "values_in_two_terms"]
+)
 def test_what_is_launched_is_right(small: ModuleType, passes: str) -> None:
     with launched.noted() as found:
         getattr(small, passes)(small.Launches(found))

@@ -70,8 +70,8 @@ class TestCandidates:
 def test_a_tile_stands_for_all_kernels_that_share_it(tune: SimpleNamespace) -> None:
     """Without compiling any: a rehearsal that loads nothing."""
     shape, layout = tune.Shape(4, 1, 64, 7), tune.Layout(2, 3)
-    of_laplace = tune.engines.kernels(tune.engines.Ordered(), tune.Task("laplace", 1, 32), shape)
-    of_themselves = tune.engines.kernels(tune.engines.Symmetric(), (32, 3), layout)
+    of_laplace = tune.engines.kernels(tune.engines.Ordered(), tune.f16.task("laplace", 1, 32, 0, False), shape)
+    of_themselves = tune.engines.kernels(tune.engines.Symmetric(), (32, 3, 0), layout)
     for kernels, name, macro in (
         (of_laplace, "laplace_f16", "WEIGHTS_APART"),
         (of_themselves, "score_symmetric_f16x2", "SUMS"),
@@ -109,7 +109,7 @@ def test_estimates_of_the_symmetric_engine_are_close(
     tune: SimpleNamespace, compile_for: Callable[..., Any], depth: int, terms: int
 ) -> None:
     layout = tune.Layout(2, 2, phi_is_shared=False)
-    took = compile_for("score_symmetric", *tune.symmetric.specialise(depth, terms, True, layout))
+    took = compile_for("symmetric", *tune.symmetric._pass(depth, terms, 0, True, layout))
     assert took.shared <= tune.candidates.handed_on_bytes(depth, terms, layout) <= took.shared + 64
 
 
@@ -197,8 +197,8 @@ class TestRun:
     @pytest.fixture
     def few(self, tune: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
         """Two candidates for one task of each engine: compiling for the host takes seconds."""
-        monkeypatch.setattr(tune.engines.Ordered, "tasks", lambda self: [tune.Task("moments", 3, 16)])
-        monkeypatch.setattr(tune.engines.Symmetric, "tasks", lambda self: [(16, 1)])
+        monkeypatch.setattr(tune.engines.Ordered, "tasks", lambda self: [tune.f16.task("moments", 3, 16, 0, False)])
+        monkeypatch.setattr(tune.engines.Symmetric, "tasks", lambda self: [(16, 1, 0)])
         shapes = [tune.Shape(4, 1, 64, 5), tune.Shape(4, 1, 64, 2)]
         monkeypatch.setattr(tune.candidates, "shapes", lambda *_: shapes)
         monkeypatch.setattr(tune.candidates, "layouts", lambda *_: [tune.Layout(2, 2)])
@@ -229,7 +229,7 @@ class TestRun:
         engine = tune.engines.Ordered()
         fast = tune.Shape(4, 1, 64, 5)
         found = self.tuned(few, engine, fast)
-        assert found.of == {"output": "moments", "products": 3, "depth": 16, "columns": 0}
+        assert {"output": "moments", "products": 3, "depth": 16, "columns": 0}.items() <= found.of.items()
         assert found.after == [fast]
         assert found.gain_busy == 2.0
         for of_no_use in ({"useless": fast}, {"useless_elsewhere": fast}):

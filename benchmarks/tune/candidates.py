@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 from cukde.gpu._f16 import SHARED_BYTES, Task
-from cukde.gpu._f16_symmetric import Layout, shared_bytes
+from cukde.gpu._f16_symmetric import Layout, laid_out, shared_bytes
 from cukde.gpu._grid import Shape
 
 # Of a multiprocessor, and the most that a thread can have.
@@ -20,8 +20,6 @@ _REGISTERS_BESIDE = 24
 
 _DYNAMIC_BYTES = 99 * 1024  # of a block, on every device since sm_80
 _BYTES_OF_BLOCK = 1024  # that the system keeps of shared memory for each block
-
-_DEPTHS, _TERMS = (16, 32, 48, 64), (1, 3)
 
 
 def shapes(task: Task, shared_of_multiprocessor: int) -> list[Shape]:
@@ -44,35 +42,31 @@ def least_registers(task: Task, row_tiles: int) -> int:
     """Fewer registers than a thread of a kernel needs: fragments of queries, exponents and sums, and a few more."""
     queries = task.depth // 4 * (2 if task.products > 1 else 1) + 2
     exponents = 8
-    columns = {"moments": task.depth, "values": task.columns}.get(task.output, 0)
+    columns = task.depth if task.output == "moments" else task.columns
     sums = 2 * (2 + columns // 2)  # of a tile and of all
     return row_tiles * (queries + exponents + sums) + _REGISTERS_BESIDE
 
 
-def layouts(depth: int, terms: int, shared_of_multiprocessor: int) -> list[Layout]:
+def layouts(depth: int, terms: int, columns: int, shared_of_multiprocessor: int) -> list[Layout]:
     """Layouts of the symmetric engine."""
     found = []
-    for row_tiles, blocks in itertools.product((2, 3, 4), (2, 3)):
+    for row_tiles, blocks in itertools.product((1, 2, 3, 4) if columns else (2, 3, 4), (2, 3)):
         for shared, overlap in ((False, False), (True, False), (True, True)):
-            of = Layout(row_tiles, blocks, shared, overlap)
-            dynamic, static = shared_bytes(depth, terms, of), handed_on_bytes(depth, terms, of)
-            within = dynamic <= _DYNAMIC_BYTES if shared else static <= SHARED_BYTES
-            if within and _fit(blocks, dynamic if shared else static, shared_of_multiprocessor):
+            of = laid_out(columns, row_tiles=row_tiles, blocks=blocks, phi_is_shared=shared, overlap=overlap)
+            dynamic = shared_bytes(depth, terms, columns, of)
+            static = 0 if dynamic else handed_on_bytes(depth, terms, of)
+            within = dynamic <= _DYNAMIC_BYTES and static <= SHARED_BYTES
+            if within and _fit(blocks, dynamic or static, shared_of_multiprocessor):
                 found.append(of)
     return found
 
 
 def handed_on_bytes(depth: int, terms: int, of: Layout) -> int:
-    """Bytes of the kernel's ``Shared``: two tiles, the sums that are handed on, and with exact sums the rows' hi."""
+    """Bytes of ``Shared`` for moments that are handed on: two tiles, sums, and with exact ones the rows' hi."""
     pitch = 2 * depth + 16
     tiles = 2 * 64 * ((2 if terms == 3 else 1) * pitch + 4)
     handed = 4 * 512 * (depth // 8 + 1)
     return tiles + handed + of.rows * 4 + (of.rows if terms == 3 else 1) * pitch + 16
-
-
-def operands() -> list[tuple[int, int]]:
-    """Depths and terms that the symmetric engine can be asked for."""
-    return list(itertools.product(_DEPTHS, _TERMS))
 
 
 def _fit(blocks: int, bytes_of_block: int, shared_of_multiprocessor: int) -> bool:

@@ -75,7 +75,8 @@ def entry(choice: Choice) -> dict[str, Any]:
 
 
 def _fields(tile: Any) -> dict[str, Any]:
-    fields = dataclasses.asdict(tile)
+    named = (field.name for field in dataclasses.fields(tile) if field.metadata.get("in_table", True))
+    fields = {name: getattr(tile, name) for name in named}
     if fields.get("efficiency") == 1.0:
         del fields["efficiency"]
     return fields
@@ -100,5 +101,5 @@ def line(engine: str, choice: Choice) -> str:
 
 
 def _short(tile: Any) -> str:
-    values = (f"{int(v)}" if not isinstance(v, float) else f"@{v:g}" for v in dataclasses.asdict(tile).values())
+    values = (f"{int(v)}" if not isinstance(v, float) else f"@{v:g}" for v in _fields(tile).values())
     return "/".join(values)

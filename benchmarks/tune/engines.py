@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks.tune import candidates, choice
 from cukde import _compile, gpu
 from cukde._partial import PartialSums
-from cukde.gpu import _f16, _f16_symmetric, _grid, _operands, _specialise
+from cukde.gpu import _f16, _f16_symmetric, _grid, _operands, _specialise, _values
 
 # Candidates differ in the order of their sums, by the truncation of tensor cores; what is wrong differs by far more.
 _MOST_DIFFERENCE = 1e-3
@@ -122,7 +122,9 @@ class Ordered:
 class _OrderedPass:
     def __init__(self, task: _f16.Task, n: int, m: int) -> None:
         self.task, self.d, self.h = task, task.depth, _bandwidth(task.depth)
-        self.X, self.Y = _sample(n, self.d, 0), _sample(m, self.d, 1)
+        # The mean shift without a reference is that of the data at themselves.
+        itself = task.output == "moments" and not task.has_reference
+        self.X, self.Y = _sample(m if itself else n, self.d, 0), None if itself else _sample(m, self.d, 1)
         self.V = _sample(n, task.columns, 2) if task.output == "values" else None
         self.points = self._prepare(None)
 
@@ -141,9 +143,18 @@ class _OrderedPass:
 
     def _run(self, tile: _grid.Shape, log_weights: Any, points: _f16.Points) -> PartialSums:
         plan = _grid.plan
+        ratio = self.Y is None
         with mock.patch.object(_grid, "plan", lambda shapes, *others: plan((tile,), *others)):
             return _f16.run(
-                self.X, self.Y, self.h, self.task.output, self.V, log_weights, points=points, **self._options
+                self.X,
+                self.Y,
+                self.h,
+                self.task.output,
+                self.V,
+                log_weights,
+                points=points,
+                ratio=ratio,
+                **self._options,
             )
 
     def variants(self, tile: _grid.Shape) -> None:
@@ -154,23 +165,23 @@ class _OrderedPass:
 
 
 class Symmetric:
-    """The symmetric float16 engine."""
+    """The symmetric float16 engine: depth, terms and columns of values or 0."""
 
     name = "f16_symmetric"
 
-    def tasks(self) -> Iterable[tuple[int, int]]:
-        return candidates.operands()
+    def tasks(self) -> Iterable[tuple[int, int, int]]:
+        return _f16_symmetric.operands()
 
-    def of(self, task: tuple[int, int]) -> Mapping[str, Any]:
-        return dict(zip(("depth", "terms"), task, strict=True))
+    def of(self, task: tuple[int, int, int]) -> Mapping[str, Any]:
+        return dict(zip(("depth", "terms", "columns"), task, strict=True))
 
-    def current(self, task: tuple[int, int]) -> Sequence[_f16_symmetric.Layout]:
+    def current(self, task: tuple[int, int, int]) -> Sequence[_f16_symmetric.Layout]:
         return [_f16_symmetric.layout(*task)]
 
-    def candidates(self, task: tuple[int, int], shared_of_multiprocessor: int) -> Sequence[_f16_symmetric.Layout]:
+    def candidates(self, task: tuple[int, int, int], shared_of_multiprocessor: int) -> Sequence[_f16_symmetric.Layout]:
         return candidates.layouts(*task, shared_of_multiprocessor)
 
-    def passed(self, task: tuple[int, int], n: int, m: int) -> Pass:
+    def passed(self, task: tuple[int, int, int], n: int, m: int) -> Pass:
         return _SymmetricPass(task, m)
 
     def choose(
@@ -185,17 +196,21 @@ class Symmetric:
 class _SymmetricPass:
     """The points at themselves: there are as many data as queries."""
 
-    def __init__(self, task: tuple[int, int], n: int) -> None:
-        self.d, terms = task
+    def __init__(self, task: tuple[int, int, int], n: int) -> None:
+        self.d, terms, columns = task
         self.n, self.h = n, _bandwidth(self.d)
         self.operand, _ = _operands.prepare(
             _sample(n, self.d, 0), None, gpu.xp.zeros(self.d), self.h, split=terms == 3, symmetric=True
         )
+        self.V = _sample(n, columns, 2) if columns else None
 
     def run(self, tile: _f16_symmetric.Layout) -> PartialSums:
         return self._run(tile, exact_sums=False)
 
     def _run(self, tile: _f16_symmetric.Layout, *, exact_sums: bool) -> PartialSums:
+        if self.V is not None:
+            S, T = _f16_symmetric.launch_values(self.operand, _values.prepare(self.V), of=tile)
+            return _f16_symmetric.finish_values(self.V, S, T)
         S, T = _f16_symmetric.launch(self.operand, exact_sums=exact_sums, of=tile)
         return _f16_symmetric.finish(self.operand, S, T, self.n, self.d, self.h)
 

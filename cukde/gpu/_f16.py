@@ -13,9 +13,9 @@ import numpy as np
 
 from cukde import _compile
 from cukde._partial import Output, PartialSums
-from cukde.gpu import _device, _difference, _grid, _operands, _results, _tiles
-from cukde.gpu._operands import LOG2_E, Operand, or_null
-from cukde.gpu._specialisation import C_TYPE, OPERATION, Specialisation, at_least
+from cukde.gpu import _device, _difference, _grid, _operands, _results, _tiles, _values
+from cukde.gpu._operands import LOG2_E, NULL, Operand, or_null
+from cukde.gpu._specialisation import C_TYPE, OPERATION, Specialisation
 
 # Largest squared distance to the centre, in bandwidths, up to which exponents may come from products of two terms a
 # point. The tensor cores truncate what they add up to about 2^-25 of the largest; what that leaves of the density stays
@@ -29,8 +29,6 @@ _SPREAD_OF_THREE_PRODUCTS = 50.0
 
 # Sums without a reference that are smaller may have lost parts below float32's range, and are taken again.
 LEAST = 2.0**-80
-
-MOST_VALUES = 64  # columns
 
 # Of 16 exponentials, how many the multiply-add pipe takes over from the special function unit, by products and depth:
 # each takes the issue slots of eight others, and more products leave none.
@@ -83,7 +81,9 @@ class Task:
     output: Output
     products: int  # see Form
     depth: int  # columns of the operands
-    columns: int = 0  # of the values
+    columns: int = 0  # of a block of values
+    moment_terms: int = 0  # of the operands of the moments or values
+    has_reference: bool = False  # that follows the largest exponent
     weights_apart: bool = False
     soft_exp: int = 0
 
@@ -100,7 +100,7 @@ class Task:
     def shared_bytes(self, tile: int) -> int:
         """Bytes of static shared memory of a block: two tiles of ``tile`` data rows."""
         row = (2 if self.products > 1 else 1) * (2 * self.depth + 16) + 4
-        return 2 * (tile * (row + (4 * (self.columns + 4) if self.output == "values" else 0)) + 64)
+        return 2 * (tile * (row + (2 * (2 * self.columns + 16) if self.output == "values" else 0)) + 64)
 
 
 @functools.cache
@@ -118,6 +118,8 @@ def specialise(task: Task, shape: _grid.Shape) -> Specialisation:
         ("TERMS", str(task.products)),
         ("DEPTH", str(task.depth)),
         ("COLUMNS", str(task.columns)),
+        ("MOMENT_TERMS", str(task.moment_terms)),
+        ("HAS_REFERENCE", str(int(task.has_reference))),
         ("WEIGHTS_APART", str(int(task.weights_apart))),
         ("SOFT_EXP", str(task.soft_exp)),
         ("WARPS", str(shape.warps)),
@@ -128,11 +130,22 @@ def specialise(task: Task, shape: _grid.Shape) -> Specialisation:
     return Specialisation("f16", name, defines, shape.threads, task.columns)
 
 
-def task(output: Output, products: int, depth: int, k: int, weighted: bool) -> Task:
-    """Pose the task of a pass: operands of ``depth`` columns, ``k`` values."""
-    columns = at_least(k, (8, 32, MOST_VALUES)) if output == "values" else 0
+def task(output: Output, products: int, depth: int, k: int, weighted: bool, *, of_themselves: bool = False) -> Task:
+    """Pose the task of a pass: operands of ``depth`` columns, ``k`` values.
+
+    ``of_themselves`` asks for the mean shift of data without weights at their own points, whose largest exponent is
+    their own: 0.
+    """
+    columns = _values.columns_of(k) if output == "values" else 0
+    moment_terms = 0
+    if output == "moments":
+        moment_terms = 1 if of_themselves or products == 1 else 2
+    elif output == "values":
+        moment_terms = 2
     soft_exp = SOFT_EXP.get((products, depth), 0) if output in ("sum", "laplace") else 0
-    return _task(output, products, depth, columns, output == "laplace" and weighted, soft_exp)
+    has_reference = output in ("moments", "values") and not of_themselves
+    weights_apart = output == "laplace" and weighted
+    return _task(output, products, depth, columns, moment_terms, has_reference, weights_apart, soft_exp)
 
 
 _task = functools.cache(Task)
@@ -141,9 +154,13 @@ _task = functools.cache(Task)
 @functools.cache
 def finish_defines(posed: Task, density: np.dtype | None = None) -> _compile.Defines:
     """Macros of the kernel that merges the splits of a task, perhaps to a density of a dtype."""
-    columns = {"moments": posed.depth, "values": posed.columns}.get(posed.output, 0)
-    defines = (("OUTPUT", posed.output.upper()), ("COLUMNS", str(columns)))
+    defines = (("OUTPUT", posed.output.upper()), ("COLUMNS", str(_columns(posed))))
     return defines if density is None else (*defines, ("DENSITY", C_TYPE[density]))
+
+
+def _columns(posed: Task) -> int:
+    """Columns of the moments that a block leaves."""
+    return posed.depth if posed.output == "moments" else posed.columns
 
 
 class Points(NamedTuple):
@@ -192,6 +209,7 @@ def run(
     form: Form,
     centre: Any,
     spread_known: bool,
+    ratio: bool = False,
     points: Points | None = None,
     density: Density | None = None,
 ) -> PartialSums:
@@ -206,6 +224,9 @@ def run(
     spread_known : bool
         The spread is within the limit. Otherwise it is found on the device, and where it is beyond, the
         difference kernel does the work.
+    ratio : bool
+        Of output "moments" only moments / total is wanted: for data without weights at themselves, 2^e then is one
+        float16 number, as in the symmetric pass, in moments and total alike.
     points : Points, optional
         The operands, where they have been made.
     density : Density, optional
@@ -214,13 +235,14 @@ def run(
     Notes
     -----
     Queries whose sums may have underflowed are taken again by the difference kernel; that, too, is decided on the
-    device. Launches: preparation, pass, difference kernel where it may be needed, finish.
+    device. Launches: preparation of points and of values, pass, difference kernel where it may be needed, finish.
     """
     n, d = X.shape
     m = n if Y is None else Y.shape[0]
-    V = None if values is None else _results.contiguous(values, np.dtype(np.float32))
-    k = d if output == "moments" else 0 if V is None else V.shape[1]
-    posed = task(output, form.products, _operands.depth_of(d), k, log_weights is not None)
+    k = d if output == "moments" else 0 if values is None else values.shape[1]
+    of_themselves = ratio and output == "moments" and Y is None and log_weights is None
+    weighted = log_weights is not None
+    posed = task(output, form.products, _operands.depth_of(d), k, weighted, of_themselves=of_themselves)
     if points is None:
         points = prepare(
             X,
@@ -235,15 +257,16 @@ def run(
     data, queries, spread = points
     limit = form.length_limit
     shift = _shift(output, d)
+    V = None if values is None else _values.prepare(values)
     passed = launch(posed, data, queries, V, n, m, spread, limit, shift)
 
     out = _results.empty(m, k)
     exact = None
-    guard = _difference.Guard(spread, limit, passed.total if passed.references is None else None, LEAST)
+    guard = _difference.Guard(spread, limit, passed.total if passed.moments is None else None, LEAST)
     if guard.spread is not None or guard.fast_total is not None:
         stand_in = _difference.specialise(output, "float32", X.dtype, d, k)
         exact = _difference.launch(stand_in, X, Y, h, output, values, log_weights, out=out, guard=guard)
-    _finish(posed, passed, queries, spread, limit, exact, out, density, shift, h)
+    _finish(posed, passed, queries, spread, limit, exact, out, density, of_themselves, shift, h)
     return out
 
 
@@ -252,14 +275,14 @@ class Passed(NamedTuple):
 
     references: Any | None  # (splits, m)
     total: Any  # (splits, m)
-    moments: Any | None  # (splits, m) or (splits, m, columns)
+    moments: Any | None  # (blocks of columns, splits, m, columns)
 
 
 def launch(
     posed: Task,
     data: Operand,
     queries: Operand,
-    V: Any | None,
+    V: _values.Values | None,
     n: int,
     m: int,
     spread: Any | None,
@@ -268,30 +291,30 @@ def launch(
     plan: _grid.Plan | None = None,
 ) -> Passed:
     """Launch the pass; ``plan`` fixes the tile shape and the splits."""
-    columns = {"moments": posed.depth, "values": posed.columns}.get(posed.output, 0)
-    plan = plan or _grid.plan(posed.shapes, n, m, columns + 1, _device.multiprocessors())
+    columns = _columns(posed)
+    blocks = 1 if V is None else len(V.hi)
+    plan = plan or _grid.plan(posed.shapes, n, m, blocks * columns + 1, _device.multiprocessors(), blocks)
     shape = plan.splits, m
-    has_reference = posed.output in ("moments", "values")
     passed = Passed(
-        cp.empty(shape, np.float32) if has_reference else None,
+        cp.empty(shape, np.float32) if posed.has_reference else None,
         cp.empty(shape, np.float32),
-        cp.empty((*shape, columns), np.float32) if columns else None,
+        cp.empty((blocks, *shape, columns), np.float32) if columns else None,
     )
     chosen = specialise(posed, plan.shape)
     _compile.kernel(chosen.stem, chosen.name, chosen.defines)(
-        (plan.query_blocks, plan.splits),
+        (plan.query_blocks, plan.splits, blocks),
         (chosen.threads,),
         (
             *map(or_null, (data.hi, data.lo, data.norm_terms, data.weights)),
             *map(or_null, (queries.hi, queries.lo, queries.norm_terms)),
-            or_null(V),
+            *((NULL, NULL) if V is None else V),
             or_null(spread),
             or_null(passed.references),
             passed.total,
             or_null(passed.moments),
             n,
             m,
-            np.int32(0 if V is None else V.shape[1]),
+            0 if V is None else V.hi.shape[1],
             plan.split_rows,
             np.float32(limit),
             np.float32(shift),
@@ -319,6 +342,7 @@ def _finish(
     exact: _results.Splits | None,
     out: PartialSums,
     density: Density | None,
+    of_themselves: bool,
     shift: float,
     h: float,
 ) -> None:
@@ -344,6 +368,7 @@ def _finish(
             np.int32(0 if out.moments is None else out.moments.shape[1]),
             np.int32(passed.total.shape[0]),
             np.int32(1 if exact is None else exact.parts),
+            np.int32(of_themselves),
             np.float32(limit),
             np.float32(LEAST),
             np.float32(shift),

@@ -1,4 +1,4 @@
-"""The data against themselves in float16 terms: launcher of ``kernels_cu/score_symmetric.cu``."""
+"""The data against themselves in float16 terms: launcher of ``kernels_cu/symmetric.cu``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import functools
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import cupy as cp
@@ -14,17 +14,20 @@ import numpy as np
 
 from cukde import _compile
 from cukde._partial import PartialSums
-from cukde.gpu import _device, _tiles
-from cukde.gpu._operands import BLOCK_ROWS, Operand, depth_of, or_null, scale_of
+from cukde.gpu import _device, _tiles, _values
+from cukde.gpu._operands import Operand, depth_of, or_null, padded, scale_of
+from cukde.gpu._specialisation import C_TYPE
+from cukde.gpu._values import Values
 
-_STEM = "score_symmetric"
+_STEM = "symmetric"
 _WARPS = 4
 _FINISH_THREADS = 256
 
-# Columns of a tile, and the most tiles (8,192 columns) that a block adds up before its sums leave the
-# accumulators of the tensor cores, which truncate.
+# Columns of a tile, and the most tiles that a block adds up before its sums leave the accumulators of the tensor cores,
+# which truncate: 8,192 columns, but 2,048 for values, whose three products in two terms each then lose 8e-6.
 _TILE = 64
 _MOST_TILES = 128
+_MOST_TILES_OF_VALUES = 32
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,7 @@ class Layout:
     blocks: int  # that a multiprocessor runs at a time, up to sm_90; later ones run two
     phi_is_shared: bool = True  # columns' sums come from phi in shared memory, and are not handed from warp to warp
     overlap: bool = False  # work on the columns of a tile during the next tile, which takes phi of both
+    most_tiles: int = field(default=_MOST_TILES, metadata={"in_table": False})  # that a block walks through
 
     @property
     def rows(self) -> int:
@@ -47,6 +51,10 @@ class Layout:
         return 2.0 if self.overlap else 0.7
 
 
+# Depth and columns of values that take more shared memory than every device has.
+_NO_ROOM = (64, 64)
+
+
 @dataclass(frozen=True)
 class Split:
     """How the upper triangle of all pairs is cut into blocks."""
@@ -55,29 +63,55 @@ class Split:
     grid: tuple[int, int]
 
 
-def layout(depth: int, terms: int) -> Layout:
-    """Layout for an operand of ``depth`` columns in one term, or in two with 3 products, on the current device."""
-    return _layout(depth, terms, _tiles.table())
+def layout(depth: int, terms: int, columns: int = 0) -> Layout:
+    """Layout, on the current device, for an operand of ``depth`` columns in one term, or in two with 3 products.
+
+    ``columns`` are those of the values; 0 asks for the kernel of moments.
+    """
+    return _layout(depth, terms, columns, _tiles.table())
 
 
-def every_layout(depth: int, terms: int) -> tuple[Layout, ...]:
+def every_layout(depth: int, terms: int, columns: int = 0) -> tuple[Layout, ...]:
     """The layouts that some device takes."""
-    return tuple(dict.fromkeys(_layout(depth, terms, table) for table in _tiles.tables()))
+    return tuple(dict.fromkeys(_layout(depth, terms, columns, table) for table in _tiles.tables()))
 
 
 @functools.cache
-def _layout(depth: int, terms: int, table: _tiles.Table) -> Layout:
-    return table.tiles("f16_symmetric", Layout, {"depth": depth, "terms": terms})[0]
+def _layout(depth: int, terms: int, columns: int, table: _tiles.Table) -> Layout:
+    of = {"depth": depth, "terms": terms, "columns": columns}
+    return table.tiles("f16_symmetric", functools.partial(laid_out, columns), of)[0]
 
 
-def shared_bytes(depth: int, terms: int, of: Layout) -> int:
-    """Bytes of dynamic shared memory of a block: the kernel's ``SharedWithPhi``, 0 where phi is not shared."""
-    if not of.phi_is_shared:
+def laid_out(columns: int, **tiles: Any) -> Layout:
+    """The layout of a kernel of ``columns`` of values, 0 for moments, by what a table says of its tiles."""
+    return Layout(**tiles, most_tiles=_MOST_TILES_OF_VALUES if columns else _MOST_TILES)
+
+
+def operands() -> Iterator[tuple[int, int, int]]:
+    """Depths and terms of operands, and columns of values or 0, that there are kernels for."""
+    for depth in (16, 32, 48, 64):
+        yield from ((depth, terms, 0) for terms in (1, 3))
+        yield from ((depth, 3, columns) for columns in _values.COLUMNS if (depth, columns) != _NO_ROOM)
+
+
+def has_room(d: int, k: int) -> bool:
+    """Whether there is a kernel for ``k`` values of points of ``d`` dimensions, or for a block of them."""
+    return (depth_of(d), _values.columns_of(k)) != _NO_ROOM
+
+
+def shared_bytes(depth: int, terms: int, columns: int, of: Layout) -> int:
+    """Bytes of dynamic shared memory of a block: the kernel's ``Shared``, or 0 where that is static."""
+    if not of.phi_is_shared and not columns:
         return 0
     pitch = 2 * depth + 16
-    tiles = 2 * _TILE * ((2 if terms == 3 else 1) * pitch + 4)
-    phi = (2 if of.overlap else 1) * (of.rows * (2 * _TILE + 16) + _WARPS * _TILE * 4)
-    return tiles + phi + of.rows * (pitch + 4) + 16
+    points = (2 if terms == 3 else 1) * pitch + 4  # a row, with its norm
+    values = 4 * columns + 16 if columns else 0
+    if of.phi_is_shared:
+        row_of_phi = (2 if columns else 1) * 2 * _TILE + 16
+        left = (2 if of.overlap else 1) * (of.rows * row_of_phi + _WARPS * _TILE * 4)
+    else:
+        left = _WARPS * 32 * 16 * (2 * columns // 16 + 1)
+    return 2 * _TILE * (points + values) + left + of.rows * ((values or pitch) + 4) + 16
 
 
 @functools.lru_cache(maxsize=1024)
@@ -92,7 +126,7 @@ def split(rows: int, of: Layout, multiprocessors: int, chunk: int | None = None)
         tiles = row_blocks * (rows // _TILE + 1) / 2
         at_a_time = multiprocessors * of.blocks
         best = round(math.sqrt(2 * of.block_overhead * tiles / at_a_time))
-        chunk = _TILE * max(1, min(best, _MOST_TILES, rows // _TILE))
+        chunk = _TILE * max(1, min(best, of.most_tiles, rows // _TILE))
     chunks = -(-rows // chunk)
     # The kernel pairs chunk c with chunk `chunks - 1 - c`, whose ends add up to at most rows + 2 chunk. What
     # blocks are too many return at once.
@@ -102,31 +136,43 @@ def split(rows: int, of: Layout, multiprocessors: int, chunk: int | None = None)
 
 def specialisations() -> Iterator[tuple[str, str, _compile.Defines]]:
     """Stem, name and macros of every kernel of this module."""
-    for depth in (16, 32, 48, 64):
-        for terms in (1, 3):
-            for exact_sums, of in itertools.product((False, True), every_layout(depth, terms)):
-                yield _STEM, *specialise(depth, terms, exact_sums, of)
+    for depth, terms, columns in operands():
+        for exact_sums, of in itertools.product(
+            (True,) if columns else (False, True), every_layout(depth, terms, columns)
+        ):
+            yield _STEM, *_pass(depth, terms, columns, exact_sums, of)
+        if not columns:
             yield _STEM, *_finish(depth, terms)
+    for columns in _values.COLUMNS:
+        for storage in C_TYPE:
+            yield _STEM, *_finish_values(columns, storage)
 
 
 @functools.cache
-def specialise(depth: int, terms: int, exact_sums: bool, of: Layout) -> tuple[str, _compile.Defines]:
-    """Name and macros of the pass."""
-    name = "score_symmetric_f16x2" if terms == 3 else "score_symmetric_f16"
+def _pass(depth: int, terms: int, columns: int, exact_sums: bool, of: Layout) -> tuple[str, _compile.Defines]:
+    name = f"{'kernel_sum' if columns else 'score'}_symmetric_{'f16x2' if terms == 3 else 'f16'}"
     return name, (
         *_defines(name, depth, terms),
+        ("COLUMNS", str(columns)),
         ("SUMS", "EXACT" if exact_sums else "PRODUCT"),
         ("ROW_TILES", str(of.row_tiles)),
         ("BLOCKS", str(of.blocks)),
+        ("SHARE_PHI", str(int(of.phi_is_shared))),
         ("OVERLAP", str(int(of.overlap))),
-        ("SHARED_BYTES", str(shared_bytes(depth, terms, of))),
+        ("SHARED_BYTES", str(shared_bytes(depth, terms, columns, of))),
     )
 
 
 @functools.cache
 def _finish(depth: int, terms: int) -> tuple[str, _compile.Defines]:
     name = "finish_symmetric"
-    return name, (*_defines(name, depth, terms), ("FINISH", "1"))
+    return name, (*_defines(name, depth, terms), ("COLUMNS", "0"), ("FINISH", "1"))
+
+
+@functools.cache
+def _finish_values(columns: int, storage: np.dtype) -> tuple[str, _compile.Defines]:
+    name = "finish_symmetric_values"
+    return name, (("KERNEL", name), ("COLUMNS", str(columns)), ("STORAGE", C_TYPE[storage]), ("FINISH", "1"))
 
 
 def _defines(name: str, depth: int, terms: int) -> _compile.Defines:
@@ -135,8 +181,7 @@ def _defines(name: str, depth: int, terms: int) -> _compile.Defines:
 
 def empty_sums(n: int, d: int) -> Any:
     """Memory for the sums of ``n`` points of ``d`` dimensions, for the launch that prepares the operand to zero."""
-    rows = -(-n // BLOCK_ROWS) * BLOCK_ROWS
-    return cp.empty(rows * (depth_of(d) + 1), np.float32)
+    return cp.empty(padded(n) * (depth_of(d) + 1), np.float32)
 
 
 def launch(
@@ -186,17 +231,69 @@ def launch(
     if sums is None:
         sums = cp.zeros(rows * (depth + 1), np.float32)
     S, T = sums[:rows], sums[rows:].reshape(rows, depth)
-    terms = _terms(operand)
-    of = of or layout(depth, terms)
+    _launch(operand, (), S, T, exact_sums=exact_sums, spread=spread, limit=limit, chunk=chunk, of=of)
+    return S, T
+
+
+def launch_values(
+    operand: Operand,
+    values: Values,
+    *,
+    spread: Any | None = None,
+    limit: float = math.inf,
+    chunk: int | None = None,
+    of: Layout | None = None,
+) -> tuple[Any, Any]:
+    """The same with values of the data in place of their points; the operand has two terms.
+
+    Parameters
+    ----------
+    values : Values
+        In blocks of columns; each costs a pass.
+    operand, spread, limit, chunk, of
+        As for :func:`launch`.
+
+    Returns
+    -------
+    S : array, shape (blocks, rows)
+        Float32, sums of phi_ij over j != i, the same for every block.
+    T : array, shape (blocks, rows, columns)
+        Float32, sums of phi_ij V_j over j != i, columns in their own order.
+    """
+    blocks, rows, columns = values.hi.shape
+    sums = cp.zeros(blocks * rows * (columns + 1), np.float32)
+    S, T = sums[: blocks * rows].reshape(blocks, rows), sums[blocks * rows :].reshape(blocks, rows, columns)
+    for b in range(blocks):
+        _launch(operand, (values.hi[b], values.lo[b]), S[b], T[b], spread=spread, limit=limit, chunk=chunk, of=of)
+    return S, T
+
+
+def _launch(
+    operand: Operand,
+    values: tuple[Any, ...],
+    S: Any,
+    T: Any,
+    *,
+    spread: Any | None,
+    limit: float,
+    chunk: int | None,
+    of: Layout | None,
+    exact_sums: bool = True,
+) -> None:
+    """Launch the pass for moments, or for one block of values in its two terms."""
+    rows, depth = operand.hi.shape
+    terms, columns = _terms(operand), T.shape[1] if values else 0
+    of = of or layout(depth, terms, columns)
     cut = split(rows, of, _device.multiprocessors(), chunk)
-    name, defines = specialise(depth, terms, exact_sums, of)
-    _compile.kernel(_STEM, name, defines, shared_bytes(depth, terms, of))(
+    name, defines = _pass(depth, terms, columns, exact_sums, of)
+    _compile.kernel(_STEM, name, defines, shared_bytes(depth, terms, columns, of))(
         cut.grid,
         (32 * _WARPS,),
         (
             operand.hi,
             or_null(operand.lo),
             operand.norms,
+            *values,
             or_null(spread),
             S,
             T,
@@ -205,7 +302,6 @@ def launch(
             np.float32(limit),
         ),
     )
-    return S, T
 
 
 def finish(
@@ -254,6 +350,33 @@ def finish(
             1 / scale_of(h),
             np.float32(limit),
         ),
+    )
+    return out
+
+
+def finish_values(
+    V: Any, S: Any, T: Any, *, spread: Any | None = None, limit: float = math.inf, out: PartialSums | None = None
+) -> PartialSums:
+    """Partial sums with output "values" from what :func:`launch_values` returned, the points' own terms exact.
+
+    Parameters
+    ----------
+    V : array, shape (n, k)
+        The values, float32 or float64, C-contiguous.
+    S, T
+        The result for them.
+    spread, limit, out
+        As for :func:`finish`.
+    """
+    n, k = V.shape
+    if out is None:
+        out = PartialSums(cp.empty(n), cp.empty(n), cp.empty((n, k)))
+    blocks, rows, columns = T.shape
+    name, defines = _finish_values(columns, V.dtype)
+    _compile.kernel(_STEM, name, defines)(
+        (-(-n * columns // _FINISH_THREADS), blocks),
+        (_FINISH_THREADS,),
+        (V, S, T, or_null(spread), *out, np.int64(n), np.int64(rows), np.int32(k), np.float32(limit)),
     )
     return out
 

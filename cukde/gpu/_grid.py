@@ -57,24 +57,27 @@ class Plan:
 
 
 @functools.lru_cache(maxsize=1024)
-def plan(shapes: tuple[Shape, ...], n: int, m: int, floats_of_query: int, multiprocessors: int) -> Plan:
+def plan(
+    shapes: tuple[Shape, ...], n: int, m: int, floats_of_query: int, multiprocessors: int, column_blocks: int = 1
+) -> Plan:
     """Choose the shape and the splits whose slowest multiprocessor is done first.
 
     A multiprocessor takes its blocks at a constant rate of pairs once it is busy; before that, a block takes
     as long as if it were. Towards the end it is less and less busy, the longer the larger its blocks.
-    ``floats_of_query`` is what a split leaves in memory for each query.
+    ``floats_of_query`` is what a split leaves in memory for each query; every block of queries is there
+    ``column_blocks`` times.
     """
     best: tuple[float, Plan] | None = None
     for shape in shapes:
         query_blocks = -(-m // shape.queries)
         tiles = -(-n // shape.tile)
         busy_blocks = min(shape.blocks, max(1, _BUSY_WARPS // shape.warps))
-        for wanted in _candidates(query_blocks, tiles, shape.blocks, multiprocessors):
+        for wanted in _candidates(query_blocks * column_blocks, tiles, shape.blocks, multiprocessors):
             if wanted > 1 and wanted * m * floats_of_query > _MOST_FLOATS:
                 continue
             tiles_of_split = -(-tiles // wanted)
             splits = -(-tiles // tiles_of_split)
-            blocks = query_blocks * splits / multiprocessors
+            blocks = query_blocks * column_blocks * splits / multiprocessors
             if blocks <= shape.blocks:
                 blocks = max(busy_blocks, math.ceil(blocks)) + _WAIT_AT_ONCE
             else:

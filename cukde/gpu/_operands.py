@@ -12,6 +12,7 @@ import numpy as np
 
 from cukde import _compile
 from cukde._partial import PartialSums
+from cukde.gpu._specialisation import C_TYPE
 
 LOG2_E = math.log2(math.e)
 
@@ -26,11 +27,16 @@ BLOCK_ROWS = 128
 class Operand(NamedTuple):
     """Points z = (point - centre) sqrt(log2 e) / h in float16 terms, rows and columns padded with zeros."""
 
-    hi: Any  # (padded rows, depth) uint16, the bits of float16; the order of columns is that of prepare.cu
+    hi: Any  # (padded rows, depth) uint16, the bits of float16; the order of columns is that of column_order.cuh
     lo: Any | None  # likewise, where two terms are kept
     norms: Any | None  # (padded rows,) float32: -|z|^2/2 of the rounded points, + log2 w; for the symmetric pass
     norm_terms: Any | None  # (padded rows, 8) uint16: the same in the terms of norms_f16.cuh; for the ordered pass
     weights: Any | None = None  # (padded rows,) float32: log2 w, where they are kept apart
+
+
+def padded(rows: int) -> int:
+    """Rows of the operands of so many."""
+    return -(-rows // BLOCK_ROWS) * BLOCK_ROWS
 
 
 def depth_of(d: int) -> int:
@@ -191,8 +197,7 @@ def specialisations() -> Iterator[tuple[str, str, _compile.Defines]]:
 
 @functools.cache
 def _kernel(dtype: np.dtype, depth: int, *, moved: bool) -> tuple[str, str, _compile.Defines]:
-    storage = "float" if dtype == np.float32 else "double"
-    return "prepare", "prepare_f16", (("STORAGE", storage), ("DEPTH", str(depth)), ("MOVED", str(int(moved))))
+    return "prepare", "prepare_f16", (("STORAGE", C_TYPE[dtype]), ("DEPTH", str(depth)), ("MOVED", str(int(moved))))
 
 
 def or_null(a: Any | None) -> Any:
@@ -205,7 +210,7 @@ def _of_queries(operand: Operand) -> Iterator[Any]:
 
 
 def _empty(points: Any, depth: int, split: bool) -> Operand:
-    shape = -(-points.shape[0] // BLOCK_ROWS) * BLOCK_ROWS, depth
+    shape = padded(points.shape[0]), depth
     return Operand(cp.empty(shape, np.uint16), cp.empty(shape, np.uint16) if split else None, None, None)
 
 

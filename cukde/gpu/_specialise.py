@@ -11,7 +11,7 @@ import numpy as np
 
 from cukde import _compile
 from cukde._partial import Output
-from cukde.gpu import _difference, _f16, _f16_symmetric, _operands, _results, _survey, _tf32
+from cukde.gpu import _difference, _f16, _f16_symmetric, _operands, _results, _survey, _tf32, _values
 from cukde.gpu._specialisation import OPERATION
 
 # Spreads that are looked at for the choices they lead to, 1% apart.
@@ -57,14 +57,18 @@ def engine(
         return "difference"
     if precision == "tf32" and ENGINE_OF_TF32 == "tf32":
         return "tf32" if spread is not None and spread <= _f16.SPREAD else "difference"
-    if _f16.form(precision, d, spread) is None:
+    form = _f16.form(precision, d, spread)
+    if form is None:
         return "difference"
-    if output == "values" and k > _f16.MOST_VALUES:
-        return "difference"
-    if output == "moments" and symmetric and n <= _MOST_SYMMETRIC_ROWS:
+    if symmetric and n <= _MOST_SYMMETRIC_ROWS:
         # Its three products are added up the fast way, which takes a total less far than pairs_f16.cuh's careful one.
         limit = _f16.SPREAD if precision == "tf32" else _f16.SPREAD_TIMES_DIMENSIONS / d
-        if not exact or (spread is not None and spread <= limit):
+        near = spread is not None and spread <= limit
+        if output == "moments" and (near or not exact):
+            return "f16_symmetric"
+        # It makes exponents of values by three products. Where small dimensions want four, the ordered engine has
+        # them; and for "tf32" it has a third of the products with values, too.
+        if output == "values" and near and form.products == 3 and _f16_symmetric.has_room(d, k):
             return "f16_symmetric"
     return "f16"
 
@@ -90,6 +94,7 @@ def kernels() -> Iterator[tuple[str, str, _compile.Defines]]:
             itertools.chain(
                 _survey.specialisations(),
                 _operands.specialisations(),
+                _values.specialisations(),
                 _results.specialisations(),
                 _double_results(),
                 _of_f16(),
@@ -118,10 +123,13 @@ def f16_tasks() -> Iterator[_f16.Task]:
     """What the ordered float16 engine can be asked for."""
     for depth in range(16, _operands.MOST_DIMENSIONS + 1, 16):
         for output in OPERATION:
-            for products, weighted, k in itertools.product((1, 3, 4), (True, False), (8, 32, 64)):
+            choices = itertools.product((1, 3, 4), (True, False), _values.COLUMNS, (True, False))
+            for products, weighted, k, of_themselves in choices:
                 if products == 4 and depth > 16:  # only small dimensions want four
                     continue
-                yield _f16.task(output, products, depth, k, weighted)
+                if of_themselves and (output != "moments" or weighted):
+                    continue
+                yield _f16.task(output, products, depth, k, weighted, of_themselves=of_themselves)
 
 
 def _of_f16() -> Iterator[tuple[str, str, _compile.Defines]]:

@@ -11,6 +11,7 @@ import numpy as np
 from cukde import _compile
 from cukde.gpu import _device
 from cukde.gpu._operands import or_null
+from cukde.gpu._specialisation import C_TYPE
 
 # Entries that one block adds up: so few that small data take one launch, so many that a second one is soon done.
 _ENTRIES_OF_PART = 2**16
@@ -82,11 +83,11 @@ def _column(a: Any) -> Any:
 
 
 def _defines(A: Any) -> _compile.Defines:
-    return (("STORAGE", "float" if A.dtype == np.float32 else "double"),)
+    return (("STORAGE", C_TYPE[A.dtype]),)
 
 
 def specialisations() -> Iterator[tuple[str, str, _compile.Defines]]:
     """Stem, name and macros of every kernel of this module."""
-    for storage in ("float", "double"):
+    for storage in C_TYPE.values():
         for name in ("column_means", "survey"):
             yield "survey", name, (("STORAGE", storage),)

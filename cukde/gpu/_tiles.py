@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -36,8 +36,8 @@ class Table:
     date: str
     engines: Mapping[str, Sequence[Mapping[str, Any]]]
 
-    def tiles(self, engine: str, kind: type[Tile], of: Mapping[str, Any]) -> tuple[Tile, ...]:
-        """Tiles of a kernel of an engine, each made a ``kind``; ``of`` is all that tells the kernel from others."""
+    def tiles(self, engine: str, kind: Callable[..., Tile], of: Mapping[str, Any]) -> tuple[Tile, ...]:
+        """Tiles of a kernel of an engine, each made by ``kind``; ``of`` is all that tells the kernel from others."""
         for entry in self.engines.get(engine, ()):
             if unknown := entry["of"].keys() - of.keys():
                 raise ValueError(f"{self.name}: kernels of {engine} have no {', '.join(sorted(unknown))}")

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import cupy as cp
 import numpy as np
 
-from cukde._partial import Output, PartialSums, to_density
+from cukde._partial import Output, PartialSums, debiased, to_density
 from cukde.gpu import (
     _device,
     _difference,
@@ -18,6 +18,7 @@ from cukde.gpu import (
     _specialise,
     _survey,
     _tf32,
+    _values,
 )
 
 
@@ -69,7 +70,7 @@ def partial_sums(
 
     Notes
     -----
-    Memory beside the result: float16 operands of the size of X and Y, and what the splits of the data leave,
+    Memory beside the result: 16-bit operands of the size of X, Y and the values, and what the splits of the data leave,
     at most 64 MB where there is more than one.
     """
     return _pose(X, Y, h, log_weights, precision, centre, spread, deterministic).sums(output, values, ratio=ratio)
@@ -129,8 +130,7 @@ def debias(
     if posed.m and posed.engine("sum", 0) == "f16" and estimate.engine("moments", X.shape[1]) == "f16_symmetric":
         return _moved_operands(posed, estimate)
     sums = estimate.sums("moments", None, ratio=True)
-    step = 0.5 * (h / score_h) ** 2
-    return X + step * (sums.moments / sums.total[:, None]), Y.astype(np.float64, copy=False), None
+    return debiased(X, sums, h, score_h), Y.astype(np.float64, copy=False), None
 
 
 def spreads(precision: str, d: int) -> tuple[float, ...]:
@@ -185,7 +185,9 @@ class _Posed(NamedTuple):
             return _results.empty(0, k)
         engine = self.engine(output, k, exact=not ratio)
         if engine == "f16":
-            return self.in_f16(output, values, None, None)
+            return self.in_f16(output, values, None, None, ratio=ratio)
+        if engine == "f16_symmetric" and output == "values":
+            return _symmetric_values(self, values)
         if engine == "f16_symmetric":
             return _SymmetricScore.launch(self, exact_sums=not ratio).finish()
         if engine == "tf32":
@@ -196,7 +198,9 @@ class _Posed(NamedTuple):
         splits = _difference.launch(chosen, self.X, self.Y, self.h, output, values, self.log_weights, out=out)
         return _results.merge(splits, out)
 
-    def in_f16(self, output: Output, values: Any | None, points: Any, density: _f16.Density | None) -> PartialSums:
+    def in_f16(
+        self, output: Output, values: Any | None, points: Any, density: _f16.Density | None, *, ratio: bool = False
+    ) -> PartialSums:
         """Run the pass by the ordered float16 engine."""
         return _f16.run(
             self.X,
@@ -208,6 +212,7 @@ class _Posed(NamedTuple):
             form=self.form,
             centre=self.centre,
             spread_known=self.spread is not None,
+            ratio=ratio,
             points=points,
             density=density,
         )
@@ -283,6 +288,14 @@ class _SymmetricScore(NamedTuple):
     def shift(self) -> _operands.Shift:
         """What the points are moved along."""
         return _operands.Shift(self.S, self.T, self.posed.h, self.spread, self.posed.form.length_limit, self.exact)
+
+
+def _symmetric_values(posed: _Posed, values: Any) -> PartialSums:
+    """Sums of values of the data at their own points, each exponential taken once."""
+    V = _values.contiguous(values)
+    operand, _ = _operands.prepare(posed.X, None, posed.centre, posed.h, split=True, symmetric=True)
+    S, T = _f16_symmetric.launch_values(operand, _values.prepare(V))
+    return _f16_symmetric.finish_values(V, S, T)
 
 
 def _moved_operands(posed: _Posed, estimate: _Posed) -> tuple[Any, Any, _f16.Points]:

@@ -10,6 +10,7 @@
 //
 // One thread an element of T. No barriers.
 #pragma once
+#include "column_order.cuh"
 
 constexpr int threads = 256;
 
@@ -29,8 +30,7 @@ KERNEL(const uint4* __restrict__ hi, const uint4* __restrict__ lo, const float* 
         total[i] = 1 + others;
     }
     if (k >= d) return;
-    // Where dimension 4 t + 2 u + e of a group of 16 is kept: in half e of pair 4 u + t.
-    const long long pair = i * (DEPTH / 2) + k / 16 * 8 + k / 2 % 2 * 4 + k % 16 / 4;
+    const long long pair = i * (DEPTH / 2) + position_of(k) / 2;
     const auto value = [=](const uint4* operand) {
         float half[2];
         unpack_f16(reinterpret_cast<const unsigned*>(operand)[pair], half[0], half[1]);

@@ -9,26 +9,29 @@
 //   X_weights    (rows,)        float    log2 w_j where WEIGHTS_APART is 1: then X_norms is without it
 //   Y_hi, Y_lo   (rows, DEPTH)  float16  queries
 //   Y_norms      (rows, 8)      float16  -|z_i|^2/2 likewise
-//   V            (n, k)         float    values, for output VALUES; k is at most COLUMNS
+//   V_hi, V_lo   (blocks, rows, COLUMNS)  bfloat16  blocks of columns of the values, for output VALUES: see values.cu
 //   spread       (1,)           float    largest |z|^2, or null; beyond `limit` the kernel does nothing
 //   split_rows                  data rows of a split, a multiple of TILE
 //   shift                       bits that 2^e is scaled up by, of two float16 terms
+//   rows                        of V_hi and V_lo
 //
 // For every split of the data, in a row of its own:
 //
-//   reference  (splits, m)           float  a_i; outputs MOMENTS and VALUES
+//   reference  (splits, m)           float  a_i; with HAS_REFERENCE, else a_i = 0
 //   total      (splits, m)           float  S_i = sum_j 2^(e_ij - a_i + shift)
 //                                           sum_j 2^(e_ij + shift) (e_ij - log2 w_j + shift); output LAPLACE
 //   moments    (splits, m, DEPTH)    float  sum_j 2^(e_ij - a_i + shift) z_jk; output MOMENTS, dimensions in order
-//              (splits, m, COLUMNS)  float  sum_j 2^(e_ij - a_i + shift) V_jk; output VALUES
+//              (blocks, splits, m, COLUMNS)  float  sum_j 2^(e_ij - a_i + shift) V_jk; output VALUES
 //
-// Outputs SUM and LAPLACE know no reference, a_i = 0: that saves looking for the largest exponent, and a shift keeps e
+// Without HAS_REFERENCE, a_i = 0. So it is for outputs SUM and LAPLACE: that saves looking for the largest exponent, and a shift keeps e
 // from underflow. Sums that come out too small all the same are taken anew by differences (finish.cu tells which).
 // LAPLACE has ln 2 (e - log2 w + shift) for its factor, with shift = (1 + d/2) / ln 2: one multiply-add a pair.
 //
-// Outputs MOMENTS and VALUES need a reference, for they round 2^e to 11 bits, or to 22 with TERMS 3 and 4. It follows
-// the largest exponent from above, in whole steps: only an exponent that would not fit makes its warp raise the
-// references of its rows and take the 16 columns again, which is rare.
+// Grid: x over queries, y over splits of the data, z over blocks of columns of the values.
+//
+// Outputs MOMENTS and VALUES need a reference, for they round 2^e to 16-bit terms. It follows the largest exponent from
+// above, in whole steps: only an exponent that would not fit makes its warp raise the references of its rows and take
+// the 16 columns again, which is rare. Data without weights at themselves need none: the largest exponent is their own.
 //
 // WARPS warps; each has ROW_TILES x 16 queries in registers and takes them through all data rows of a split,
 // which pass through shared memory in tiles of TILE rows, fetched while the tile before is worked on. To an
@@ -38,8 +41,14 @@
 // of dimensions they are the last, where truncation is by the place of the exponent: that costs twice the error, and
 // 2% less time.
 //
-// A fragment of 2^e is the left operand of the second product as it stands. That product is in float16 terms for
-// MOMENTS (whose right operands are the data in shared memory) and in TF32 for VALUES (whose range is that of float).
+// A fragment of 2^e is the left operand of the second product as it stands, of which MOMENT_TERMS says how many terms
+// the operands have:
+//
+//   MOMENTS  in float16, whose right operands are the data in shared memory. With one term the total sums the same
+//            rounded powers, which moments / total are all the better for; the total itself is then good to 2^-12.
+//   VALUES   in bfloat16, which has the range of float. Two terms keep 17 bits of both factors, and with the lowest of
+//            their four products the worst error of a term is 2^-16. TERMS 1 promises less and leaves that one out.
+//
 // Tensor cores truncate their sums, so these last for one tile and are then added in float.
 //
 // With SOFT_EXP n of 16 exponentials are polynomials on the FMA pipe.
@@ -55,19 +64,21 @@ constexpr int groups = DEPTH / 16;   // of 16 dimensions
 constexpr bool split = TERMS > 1;
 constexpr bool small_terms_first = TERMS == 4 || (TERMS == 3 && DEPTH > 16);
 constexpr bool weights_apart = WEIGHTS_APART;
-constexpr bool has_reference = output == MOMENTS || output == VALUES;
+constexpr bool has_reference = HAS_REFERENCE;
 
-constexpr int columns = output == MOMENTS ? DEPTH : output == VALUES ? COLUMNS : 1;
+constexpr int columns = output == MOMENTS ? DEPTH : output == VALUES ? COLUMNS : 0;
 constexpr int column_tiles = columns / 8;
+constexpr bool moments_split = MOMENT_TERMS > 1;
+constexpr bool lowest_product = output == VALUES && split;
 
 // Where moments of rounded powers are divided by the total, that sums the same rounded powers: by a column of ones.
-constexpr bool total_by_product = output == MOMENTS && !split;
+constexpr bool total_by_product = output == MOMENTS && !moments_split;
 constexpr int product_tiles = column_tiles + total_by_product;
 
-// Bytes of a row of points in shared memory: no bank conflicts. In that of hi the row's norm follows.
-constexpr int pitch = DEPTH * 2 + 16;
+// Bytes of a row of so many 16-bit numbers in shared memory: no bank conflicts. In that of hi the row's norm follows.
+__device__ constexpr int pitch_of(int width) { return width * 2 + 16; }
+constexpr int pitch = pitch_of(DEPTH);
 constexpr int place_of_norm = DEPTH * 2;
-constexpr int value_pitch = COLUMNS + 4;  // floats of a row of values: likewise
 
 // Exponents (shift included) that make a warp raise references, and how far below that it brings the largest.
 constexpr float most = output == MOMENTS ? 15 : 0;
@@ -86,13 +97,14 @@ constexpr int blocks_at_once = BLOCKS;
 #endif
 
 // Groups of 16 data rows in a pass of the loop over them: two where registers are left.
-constexpr int rows_unrolled = row_tiles == 1 && !has_reference ? 2 : 1;
+constexpr int rows_unrolled = row_tiles == 1 && columns == 0 ? 2 : 1;
 
 struct Tile {
     alignas(16) unsigned char hi[TILE][pitch];
     alignas(16) unsigned char lo[split ? TILE : 1][pitch];
     alignas(16) float weights[weights_apart ? TILE : 4];
-    alignas(16) float values[output == VALUES ? TILE : 1][value_pitch];
+    alignas(16) unsigned char values_hi[output == VALUES ? TILE : 1][pitch_of(COLUMNS)];
+    alignas(16) unsigned char values_lo[output == VALUES ? TILE : 1][pitch_of(COLUMNS)];
 };
 
 // A warp's queries and their norms as left operands.
@@ -112,26 +124,35 @@ __device__ inline void for_each_thread(F f) {
     }
 }
 
-// Begin to fetch data rows [first, first + TILE).
-__device__ inline void fetch(Tile& to, const unsigned short* X_hi, const unsigned short* X_lo, const uint4* X_norms,
-                             const float* X_weights, const float* V, long long first, long long n, int k) {
-    constexpr int pieces = DEPTH / 8;  // of 16 bytes, a row
+// What a block reads of the data.
+struct Data {
+    const unsigned short *X_hi, *X_lo;
+    const uint4* X_norms;
+    const float* X_weights;
+    const unsigned short *V_hi, *V_lo;
+};
+
+// Begin to fetch TILE rows of `width` numbers from row `first` on.
+template <int width>
+__device__ inline void fetch_rows(unsigned char (*to)[pitch_of(width)], const unsigned short* from, long long first) {
+    constexpr int pieces = width / 8;  // of 16 bytes, a row
     for_each_thread<TILE * pieces>([&](int piece) {
-        const int row = piece / pieces, at = piece % pieces * 16;
-        copy_async_16(&to.hi[row][at], X_hi + first * DEPTH + piece * 8);
-        if constexpr (split) copy_async_16(&to.lo[row][at], X_lo + first * DEPTH + piece * 8);
+        copy_async_16(&to[piece / pieces][piece % pieces * 16], from + first * width + piece * 8);
     });
-    for_each_thread<TILE>([&](int row) { copy_async_16(&to.hi[row][place_of_norm], X_norms + first + row); });
+}
+
+// Begin to fetch data rows [first, first + TILE).
+__device__ inline void fetch(Tile& to, const Data& data, long long first) {
+    fetch_rows<DEPTH>(to.hi, data.X_hi, first);
+    if constexpr (split) fetch_rows<DEPTH>(to.lo, data.X_lo, first);
+    for_each_thread<TILE>([&](int row) { copy_async_16(&to.hi[row][place_of_norm], data.X_norms + first + row); });
     if constexpr (weights_apart) {
         for_each_thread<TILE / 4>(
-            [&](int piece) { copy_async_16(&to.weights[piece * 4], X_weights + first + piece * 4); });
+            [&](int piece) { copy_async_16(&to.weights[piece * 4], data.X_weights + first + piece * 4); });
     }
     if constexpr (output == VALUES) {
-        for (int i = threadIdx.x; i < TILE * columns; i += threads) {
-            const int row = i / columns, column = i % columns;
-            const bool exists = first + row < n && column < k;
-            copy_async_4(&to.values[row][column], exists ? V + (first + row) * k + column : V, exists);
-        }
+        fetch_rows<COLUMNS>(to.values_hi, data.V_hi, first);
+        fetch_rows<COLUMNS>(to.values_lo, data.V_lo, first);
     }
     copy_async_commit();
 }
@@ -261,83 +282,63 @@ struct Sums {
     }
 };
 
-// Add powers times the points of 16 data rows, in float16 terms.
-__device__ inline void add_points(Sums& sums, const float (&powers)[row_tiles][2][4], const Tile& x, int row) {
+// Numbers of the second product, two to a register: bfloat16 for VALUES, float16 for MOMENTS.
+__device__ inline unsigned pack(float low, float high) {
+    if constexpr (output == VALUES) return pack_bf16(low, high);
+    else return pack_f16(low, high);
+}
+
+__device__ inline void unpack(unsigned packed, float& low, float& high) {
+    if constexpr (output == VALUES) unpack_bf16(packed, low, high);
+    else unpack_f16(packed, low, high);
+}
+
+__device__ inline void multiply(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+    if constexpr (output == VALUES) mma_bf16_m16n8k16(c, a, b0, b1);
+    else mma_f16_m16n8k16(c, a, b0, b1);
+}
+
+// Add powers times the points, or times the values, of 16 data rows.
+__device__ inline void add_products(Sums& sums, const float (&powers)[row_tiles][2][4], const Tile& x, int row) {
     const int lane = threadIdx.x % 32;
-    // Of the four 8 x 8 matrices: dimensions 0..7 of data rows 0..7 and 8..15, then dimensions 8..15.
-    const int row_of_lane = row + lane % 16, place_of_lane = lane / 16 * 16;
+    // Of the four 8 x 8 matrices: columns 0..7 of data rows 0..7 and 8..15, then columns 8..15.
+    const int place_of_lane = (row + lane % 16) * pitch_of(columns) + lane / 16 * 16;
+    const unsigned char* const right_hi = (output == VALUES ? x.values_hi[0] : x.hi[0]) + place_of_lane;
+    const unsigned char* const right_lo = (output == VALUES ? x.values_lo[0] : x.lo[0]) + place_of_lane;
     unsigned powers_hi[row_tiles][4], powers_lo[row_tiles][4];
 #pragma unroll
     for (int i = 0; i < row_tiles; i++)
 #pragma unroll
         for (int p = 0; p < 4; p++) {
             const float first = powers[i][p / 2][p % 2 * 2], second = powers[i][p / 2][p % 2 * 2 + 1];
-            powers_hi[i][p] = pack_f16(first, second);
-            if constexpr (split) {
+            powers_hi[i][p] = pack(first, second);
+            if constexpr (moments_split) {
                 float rounded_first, rounded_second;
-                unpack_f16(powers_hi[i][p], rounded_first, rounded_second);
-                powers_lo[i][p] = pack_f16(first - rounded_first, second - rounded_second);
+                unpack(powers_hi[i][p], rounded_first, rounded_second);
+                powers_lo[i][p] = pack(first - rounded_first, second - rounded_second);
             }
         }
     if constexpr (total_by_product) {
 #pragma unroll
-        for (int i = 0; i < row_tiles; i++) mma_f16_m16n8k16(sums.product[i][column_tiles], powers_hi[i], ones, ones);
+        for (int i = 0; i < row_tiles; i++) multiply(sums.product[i][column_tiles], powers_hi[i], ones, ones);
     }
 #pragma unroll
-    for (int q = 0; q < groups; q++) {
+    for (int q = 0; q < columns / 16; q++) {
         unsigned hi[4], lo[4];
-        load_matrices_transposed(hi, &x.hi[row_of_lane][q * 32 + place_of_lane]);
-        if constexpr (split) load_matrices_transposed(lo, &x.lo[row_of_lane][q * 32 + place_of_lane]);
+        load_matrices_transposed(hi, right_hi + q * 32);
+        if constexpr (moments_split) load_matrices_transposed(lo, right_lo + q * 32);
 #pragma unroll
         for (int i = 0; i < row_tiles; i++)
 #pragma unroll
             for (int half = 0; half < 2; half++) {
                 float(&product)[4] = sums.product[i][2 * q + half];
-                mma_f16_m16n8k16(product, powers_hi[i], hi[2 * half], hi[2 * half + 1]);
-                if constexpr (split) {
-                    mma_f16_m16n8k16(product, powers_lo[i], hi[2 * half], hi[2 * half + 1]);
-                    mma_f16_m16n8k16(product, powers_hi[i], lo[2 * half], lo[2 * half + 1]);
+                multiply(product, powers_hi[i], hi[2 * half], hi[2 * half + 1]);
+                if constexpr (moments_split) {
+                    multiply(product, powers_lo[i], hi[2 * half], hi[2 * half + 1]);
+                    multiply(product, powers_hi[i], lo[2 * half], lo[2 * half + 1]);
+                    if constexpr (lowest_product) multiply(product, powers_lo[i], lo[2 * half], lo[2 * half + 1]);
                 }
             }
-    }
-}
-
-// One TF32 term to nearest, or two that the tensor core truncates.
-__device__ inline void in_tf32(float value, unsigned& hi, unsigned& lo) {
-    if constexpr (split) {
-        hi = __float_as_uint(value) & 0xffffe000u;
-        lo = __float_as_uint(value - __uint_as_float(hi));
-    } else {
-        hi = to_tf32(value);
-    }
-}
-
-// Add powers times the values of 16 data rows, in TF32 terms. Of each 8 data rows 2t and 2t + 1 take the places t
-// and t + 4 of the inner index, in both operands: so a fragment of powers is a left operand.
-__device__ inline void add_values(Sums& sums, const float (&powers)[row_tiles][2][4], const Tile& x, int row) {
-    const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-#pragma unroll
-    for (int half = 0; half < 2; half++) {
-        unsigned powers_hi[row_tiles][4], powers_lo[row_tiles][4];
-#pragma unroll
-        for (int i = 0; i < row_tiles; i++)
-#pragma unroll
-            for (int p = 0; p < 4; p++)
-                in_tf32(powers[i][half][p % 2 * 2 + p / 2], powers_hi[i][p], powers_lo[i][p]);
-#pragma unroll
-        for (int u = 0; u < column_tiles; u++) {
-            unsigned hi[2], lo[2];
-#pragma unroll
-            for (int s = 0; s < 2; s++) in_tf32(x.values[row + half * 8 + 2 * t + s][u * 8 + g], hi[s], lo[s]);
-#pragma unroll
-            for (int i = 0; i < row_tiles; i++) {
-                mma_tf32_m16n8k8(sums.product[i][u], powers_hi[i], hi);
-                if constexpr (split) {
-                    mma_tf32_m16n8k8(sums.product[i][u], powers_lo[i], hi);
-                    mma_tf32_m16n8k8(sums.product[i][u], powers_hi[i], lo);
-                }
-            }
-        }
     }
 }
 
@@ -395,44 +396,38 @@ __device__ inline void add_pairs(Queries& y, float (&reference)[row_tiles][2], S
                 e[i][half][c] = power;
             }
     }
-    if constexpr (output == MOMENTS) add_points(of_tile, e, x, row);
-    if constexpr (output == VALUES) add_values(of_tile, e, x, row);
+    if constexpr (columns > 0) add_products(of_tile, e, x, row);
 }
 
-// Write the sums of rows g and g + 8 of row tile i, summed over the lanes that share them.
+// Write the sums of rows g and g + 8 of row tile i, summed over the lanes that share them. Blocks of columns find the
+// same references and totals.
 __device__ inline void write(const Sums& sums, const float (&reference)[row_tiles][2], int i, int r, long long row,
                              bool exists, float* references, float* total, float* moments) {
     const int t = threadIdx.x % 4;
     float whole = sum_over_lanes<4>(sums.total[i][r]);
     if constexpr (total_by_product) whole = sums.product[i][column_tiles][2 * r];
     if (!exists) return;
-    if (t == 0) {
+    if (t == 0 && (output != VALUES || blockIdx.z == 0)) {
         total[row] = whole;
         if constexpr (has_reference) references[row] = reference[i][r];
     }
-    if constexpr (output == MOMENTS) {
 #pragma unroll
-        for (int q = 0; q < groups; q++) {
-            // In the order of prepare.cu the lane's positions of both halves are four neighbouring dimensions.
-            const float(&low)[4] = sums.product[i][2 * q], (&high)[4] = sums.product[i][2 * q + 1];
-            *reinterpret_cast<float4*>(&moments[row * DEPTH + q * 16 + 4 * t]) =
-                make_float4(low[2 * r], low[2 * r + 1], high[2 * r], high[2 * r + 1]);
-        }
-    }
-    if constexpr (output == VALUES) {
-#pragma unroll
-        for (int u = 0; u < column_tiles; u++)
-            *reinterpret_cast<float2*>(&moments[row * columns + u * 8 + 2 * t]) =
-                make_float2(sums.product[i][u][2 * r], sums.product[i][u][2 * r + 1]);
+    for (int q = 0; q < columns / 16; q++) {
+        // In the order of column_order.cuh the lane's positions of both halves are four neighbouring columns.
+        const float(&low)[4] = sums.product[i][2 * q], (&high)[4] = sums.product[i][2 * q + 1];
+        *reinterpret_cast<float4*>(&moments[row * columns + q * 16 + 4 * t]) =
+            make_float4(low[2 * r], low[2 * r + 1], high[2 * r], high[2 * r + 1]);
     }
 }
 
 extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
 KERNEL(const unsigned short* __restrict__ X_hi, const unsigned short* __restrict__ X_lo,
        const uint4* __restrict__ X_norms, const float* __restrict__ X_weights, const unsigned short* __restrict__ Y_hi,
-       const unsigned short* __restrict__ Y_lo, const uint4* __restrict__ Y_norms, const float* __restrict__ V,
+       const unsigned short* __restrict__ Y_lo, const uint4* __restrict__ Y_norms,
+       const unsigned short* __restrict__ V_hi, const unsigned short* __restrict__ V_lo,
        const float* __restrict__ spread, float* __restrict__ references, float* __restrict__ total,
-       float* __restrict__ moments, long long n, long long m, int k, long long split_rows, float limit, float shift) {
+       float* __restrict__ moments, long long n, long long m, long long rows, long long split_rows, float limit,
+       float shift) {
     __shared__ Tile tiles[2];
     if (spread && !(*spread <= limit)) return;
 
@@ -459,15 +454,20 @@ KERNEL(const unsigned short* __restrict__ X_hi, const unsigned short* __restrict
 
     const long long begin = blockIdx.y * split_rows, end = begin + split_rows < n ? begin + split_rows : n;
     const int tile_count = (end - begin + TILE - 1) / TILE;
+    Data data{X_hi, X_lo, X_norms, X_weights, V_hi, V_lo};
+    if constexpr (output == VALUES) {
+        data.V_hi += blockIdx.z * rows * columns;
+        data.V_lo += blockIdx.z * rows * columns;
+        moments += blockIdx.z * m * gridDim.y * columns;
+    }
     Sums sums, of_tile;
     sums.clear();
-    fetch(tiles[0], X_hi, X_lo, X_norms, X_weights, V, begin, n, k);
+    fetch(tiles[0], data, begin);
 #pragma unroll 1
     for (int at = 0; at < tile_count; at++) {
         copy_async_wait<0>();
         __syncthreads();
-        if (at + 1 < tile_count)
-            fetch(tiles[(at + 1) % 2], X_hi, X_lo, X_norms, X_weights, V, begin + (at + 1) * (long long)TILE, n, k);
+        if (at + 1 < tile_count) fetch(tiles[(at + 1) % 2], data, begin + (at + 1) * (long long)TILE);
         of_tile.clear();
 #pragma unroll rows_unrolled
         for (int row = 0; row < TILE; row += 16) add_pairs(y, reference, sums, of_tile, tiles[at % 2], row, shift);

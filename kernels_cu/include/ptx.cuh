@@ -23,6 +23,12 @@ __device__ inline void unpack_f16(unsigned packed, float& low, float& high) {
         : "r"(packed));
 }
 
+// A bfloat16 number is the upper half of a float's bits.
+__device__ inline void unpack_bf16(unsigned packed, float& low, float& high) {
+    low = __uint_as_float(packed << 16);
+    high = __uint_as_float(packed & 0xffff0000u);
+}
+
 // Add to memory, atomically, without asking for the value before.
 __device__ inline void add_global(float* p, float a) {
     asm volatile("red.global.add.f32 [%0], %1;" ::"l"(p), "f"(a) : "memory");
@@ -84,6 +90,21 @@ __device__ inline void mma_f16_m16n8k8(float (&d)[4], const unsigned (&a)[2], un
         : "r"(a[0]), "r"(a[1]), "r"(b), "f"(c[0]), "f"(c[1]), "f"(c[2]), "f"(c[3]));
 }
 
+// Two bfloat16 numbers in a register, `low` in its low half, each rounded to nearest; beyond 3.3895e38 they are infinite.
+__device__ inline unsigned pack_bf16(float low, float high) {
+    unsigned packed;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+    return packed;
+}
+
+// C += A B as above, A and B in bfloat16.
+__device__ inline void mma_bf16_m16n8k16(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
 // The transpose of an 8 x 8 matrix of 16-bit elements; a lane holds (g, 2t) and (g, 2t+1).
 __device__ inline unsigned transpose_8x8(unsigned a) {
     unsigned transposed;
@@ -120,13 +141,6 @@ __device__ inline void load_matrices_transposed(unsigned (&r)[4], const void* sh
 __device__ inline void copy_async_16(void* shared, const void* global) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(unsigned(__cvta_generic_to_shared(shared))),
                  "l"(global)
-                 : "memory");
-}
-
-// The same for 4 bytes, aligned to 4; where `exists` is false nothing is read and zero arrives.
-__device__ inline void copy_async_4(void* shared, const void* global, bool exists) {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(unsigned(__cvta_generic_to_shared(shared))),
-                 "l"(global), "r"(exists ? 4 : 0)
                  : "memory");
 }
 

@@ -31,6 +31,23 @@ inline void unpack_f16(unsigned packed, float& low, float& high) {
     high = f16_value(packed >> 16);
 }
 
+// ---------------------------------------------------------------------------------------------- bfloat16
+
+// cvt.rn.bf16.f32: the upper half of a float, to nearest, ties to even
+inline unsigned bf16_bits(float x) {
+    const unsigned bits = __float_as_uint(x);
+    if (x != x) return 0x7fff;
+    return (bits + 0x7fffu + (bits >> 16 & 1)) >> 16;
+}
+
+// cvt.rn.bf16x2.f32
+inline unsigned pack_bf16(float low, float high) { return bf16_bits(low) | bf16_bits(high) << 16; }
+
+inline void unpack_bf16(unsigned packed, float& low, float& high) {
+    low = __uint_as_float(packed << 16);
+    high = __uint_as_float(packed & 0xffff0000u);
+}
+
 // ------------------------------------------------------------------------------------------- reductions
 
 // red.global.add.f32; blocks and threads run one at a time
@@ -78,7 +95,7 @@ inline void mma_tf32_m16n8k8(float (&c)[4], const unsigned (&a)[4], const unsign
         });
 }
 
-struct MmaF16Fragments {
+struct Mma16BitFragments {
     float* d;
     const unsigned* a;
     unsigned b[2];
@@ -87,31 +104,39 @@ struct MmaF16Fragments {
 
 // D (16 x 8) = A (16 x 16) B (16 x 8) + C. A register holds two neighbours, the lower column of A or row of B in
 // its low half: a: (g, 2t) (g+8, 2t) (g, 2t+8) (g+8, 2t+8);  b: (2t, g) (2t+8, g);  c and d as above.
+template <void (*unpack)(unsigned, float&, float&)>
+inline void mma_16_bit_m16n8k16(const char* what, ::emulation::Site site, Mma16BitFragments own) {
+    ::emulation::collective(what, site, 0xffffffffu, own, [](unsigned, Mma16BitFragments* const* lanes) {
+        // Products of 16-bit numbers are exact in double, and so are their sums but for numbers far apart.
+        float A[16][16], B[16][8];
+        double C[16][8];
+        for (int l = 0; l < 32; l++) {
+            const int g = l / 4, t = l % 4;
+            for (int i = 0; i < 4; i++) {
+                const int row = g + 8 * (i % 2), column = 2 * t + 8 * (i / 2);
+                unpack(lanes[l]->a[i], A[row][column], A[row][column + 1]);
+            }
+            for (int i = 0; i < 2; i++) unpack(lanes[l]->b[i], B[2 * t + 8 * i][g], B[2 * t + 1 + 8 * i][g]);
+            for (int i = 0; i < 4; i++) C[g + 8 * (i / 2)][2 * t + i % 2] = lanes[l]->c[i];
+        }
+        for (int row = 0; row < 16; row++)
+            for (int k = 0; k < 16; k++)
+                for (int column = 0; column < 8; column++) C[row][column] += double(A[row][k]) * B[k][column];
+        for (int l = 0; l < 32; l++) {
+            const int g = l / 4, t = l % 4;
+            for (int i = 0; i < 4; i++) lanes[l]->d[i] = float(C[g + 8 * (i / 2)][2 * t + i % 2]);
+        }
+    });
+}
+
 inline void mma_f16_m16n8k16(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, const float (&c)[4],
                              EMULATION_SITE) {
-    MmaF16Fragments own{d, a, {b0, b1}, c};
-    ::emulation::collective(
-        "mma_f16_m16n8k16", {file, line}, 0xffffffffu, own, [](unsigned, MmaF16Fragments* const* lanes) {
-            // Products of float16 numbers are exact in float32, and their sums are taken in double.
-            float A[16][16], B[16][8];
-            double C[16][8];
-            for (int l = 0; l < 32; l++) {
-                const int g = l / 4, t = l % 4;
-                for (int i = 0; i < 4; i++) {
-                    const int row = g + 8 * (i % 2), column = 2 * t + 8 * (i / 2);
-                    unpack_f16(lanes[l]->a[i], A[row][column], A[row][column + 1]);
-                }
-                for (int i = 0; i < 2; i++) unpack_f16(lanes[l]->b[i], B[2 * t + 8 * i][g], B[2 * t + 1 + 8 * i][g]);
-                for (int i = 0; i < 4; i++) C[g + 8 * (i / 2)][2 * t + i % 2] = lanes[l]->c[i];
-            }
-            for (int row = 0; row < 16; row++)
-                for (int k = 0; k < 16; k++)
-                    for (int column = 0; column < 8; column++) C[row][column] += A[row][k] * B[k][column];
-            for (int l = 0; l < 32; l++) {
-                const int g = l / 4, t = l % 4;
-                for (int i = 0; i < 4; i++) lanes[l]->d[i] = float(C[g + 8 * (i / 2)][2 * t + i % 2]);
-            }
-        });
+    mma_16_bit_m16n8k16<unpack_f16>("mma_f16_m16n8k16", {file, line}, {d, a, {b0, b1}, c});
+}
+
+// C += A B
+inline void mma_bf16_m16n8k16(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, EMULATION_SITE) {
+    mma_16_bit_m16n8k16<unpack_bf16>("mma_bf16_m16n8k16", {file, line}, {c, a, {b0, b1}, c});
 }
 
 // C += A B
@@ -211,11 +236,6 @@ inline void begin_copy(void* shared, const void* global, unsigned bytes) {
 
 // cp.async.cg.shared.global
 inline void copy_async_16(void* shared, const void* global) { begin_copy(shared, global, 16); }
-
-// cp.async.ca.shared.global with a source that may have no bytes
-inline void copy_async_4(void* shared, const void* global, bool exists) {
-    begin_copy(shared, exists ? global : nullptr, 4);
-}
 
 // cp.async.commit_group
 inline void copy_async_commit() { pending_copies().groups++; }
