@@ -154,6 +154,13 @@ class TestChoice:
         a, b = tune.Shape(8, 4, 64, 3), tune.Shape(4, 1, 64, 3)
         assert self.shapes(tune, (a,), (b, 1.0, 1.0)).after == [b]
 
+    def test_what_is_far_from_the_best_is_measured_once(self, tune: SimpleNamespace) -> None:
+        a, b, c, d = (tune.Shape(4, rows, 64, 3) for rows in (1, 2, 4, 8))
+        times = ((a, 1.0, 9.0), (b, 1.05, 9.0), (c, 2.0, 1.0), (d, 2.0, 2.0))
+        rough = [tune.choice.Timed(*one) for one in times]
+        assert tune.choice.close(rough, ()) == [a, b, c]
+        assert tune.choice.close(rough, (tune.Shape(4, 8, 64, 3, efficiency=0.8),)) == [a, b, c, d]
+
     def test_layouts(self, tune: SimpleNamespace) -> None:
         a, b = tune.Layout(2, 2), tune.Layout(3, 3)
         timed = [tune.choice.Timed(a, 1.03, 0.0), tune.choice.Timed(b, 1.0, 0.0)]
@@ -183,10 +190,10 @@ class TestFile:
         assert table.tiles("f16_symmetric", tune.Layout, {"depth": 16, "terms": 1}) == (layout,)
 
 
-def clock_by_tiles(faster: Any) -> Callable[[Any, Any], float]:
+def clock_by_tiles(faster: Any) -> Callable[[Any, Any, int], float]:
     """A stopwatch that runs each pass and reads 1 for the tiles ``faster``, 2 for all others."""
 
-    def clock(call: Any, ahead: Any) -> float:
+    def clock(call: Any, ahead: Any, repeats: int) -> float:
         call()
         return 1.0 if call.args == (faster,) else 2.0
 

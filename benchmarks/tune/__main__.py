@@ -18,10 +18,10 @@ from cukde.gpu import _device, _tiles
 
 N = M = 65_536
 _FEW = 256  # queries, that one shape of a task is chosen for
-_REPEATS = 5
+_REPEATS = 7  # of candidates that a first look leaves
 
 Build = Callable[[Sequence[_compile.Kernel]], Mapping[_compile.Kernel, str | None]]
-Clock = Callable[[Callable[[], Any], Callable[[], Any]], float]
+Clock = Callable[[Callable[[], Any], Callable[[], Any], int], float]
 Say = Callable[[str], None]
 
 Asked = dict[tuple[Any, Any], tuple[_compile.Kernel, ...]]  # by task and tile
@@ -40,8 +40,8 @@ def tuned(
 ) -> list[choice.Choice]:
     """Measure the candidates of every task of an engine, each checked against the current choice, and choose.
 
-    ``build`` says what is wrong with kernels on this device, ``build_everywhere`` on any; ``clock(call, ahead)`` times
-    a call, and ``ahead`` is what may keep the device at work until the call has been launched.
+    ``build`` says what is wrong with kernels on this device, ``build_everywhere`` on any; ``clock(call, ahead,
+    repeats)`` times a call, and ``ahead`` is what may keep the device at work until the call has been launched.
     """
     asked: Asked = {}
     for task in engine.tasks():
@@ -52,22 +52,33 @@ def tuned(
     useless = {kernel for kernel, reason in build(kernels).items() if reason is not None}
     say(f"{engine.name}: {len(kernels)} kernels, of which {len(useless)} spill or do not compile")
 
-    timed: Times = {task: [] for task, _ in asked}
-    for task, times in timed.items():
+    timed: Times = {}
+    for task in dict.fromkeys(task for task, _ in asked):
         useful = [tile for of, tile in asked if of == task and useless.isdisjoint(asked[of, tile])]
         if not useful:
             raise RuntimeError(f"no candidate for {task} is of any use")
-        busy, rare = engine.passed(task, n, m), engine.passed(task, n, min(_FEW, m))
-        known = busy.run(useful[0])
-        ahead = functools.partial(busy.run, useful[0])
-        for tile in useful:
-            engines.check(task, tile, busy.run(tile), known)
-            calls = (functools.partial(each.run, tile) for each in (busy, rare))
-            times.append(choice.Timed(tile, *(clock(call, ahead) for call in calls)))
+        timed[task] = _measured(engine, task, useful, n, m, clock)
     choices = _settled(engine, timed, asked, build_everywhere)
     for one in choices:
         say(choice.line(engine.name, one))
     return choices
+
+
+def _measured(
+    engine: engines.Engine, task: Any, tiles: Sequence[Any], n: int, m: int, clock: Clock
+) -> list[choice.Timed[Any]]:
+    """Check every candidate and look at it once; return the times of those that deserve more."""
+    busy, rare, ahead = (engine.passed(task, n, queries) for queries in (m, min(_FEW, m), max(1, m // 2)))
+
+    def times(tile: Any, repeats: int) -> choice.Timed[Any]:
+        calls = (functools.partial(each.run, tile) for each in (busy, rare))
+        return choice.Timed(tile, *(clock(call, functools.partial(ahead.run, tiles[0]), repeats) for call in calls))
+
+    known = busy.run(tiles[0])
+    for tile in tiles:
+        engines.check(task, tile, busy.run(tile), known)
+    close = choice.close([times(tile, 1) for tile in tiles], engine.current(task))
+    return [times(tile, _REPEATS) for tile in close]
 
 
 def _settled(engine: engines.Engine, timed: Times, asked: Asked, build_everywhere: Build) -> list[choice.Choice]:
@@ -88,13 +99,13 @@ def _settled(engine: engines.Engine, timed: Times, asked: Asked, build_everywher
         timed = {task: [one for one in times if (task, one.tile) not in dropped] for task, times in timed.items()}
 
 
-def _milliseconds(call: Callable[[], Any], ahead: Callable[[], Any]) -> float:
+def _milliseconds(call: Callable[[], Any], ahead: Callable[[], Any], repeats: int) -> float:
     """Time on the device: with something to do before, it waits for no launch of the call."""
     import cupy as cp
 
     start, stop = cp.cuda.Event(), cp.cuda.Event()
     times = []
-    for _ in range(_REPEATS):
+    for _ in range(repeats):
         ahead()
         start.record()
         call()

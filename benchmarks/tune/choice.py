@@ -12,6 +12,9 @@ from cukde.gpu._grid import Shape
 # Of times, that a choice must gain to change.
 LEAST_GAIN = 1.02
 
+# Of the best time, up to which a candidate is measured again.
+_NEAR = 1.1
+
 Tile = TypeVar("Tile")
 
 
@@ -31,6 +34,13 @@ class Choice(NamedTuple):
     after: Sequence[Any]
     gain_busy: float  # time before / time after
     gain_few: float
+
+
+def close(rough: Sequence[Timed[Any]], current: Sequence[Any]) -> list[Any]:
+    """Candidates that one look at each leaves: those near the best in either time, and the current ones."""
+    kept = set(map(plain, current))
+    busy, few = min(one.busy for one in rough), min(one.few for one in rough)
+    return [one.tile for one in rough if one.tile in kept or one.busy <= _NEAR * busy or one.few <= _NEAR * few]
 
 
 def shapes(of: Mapping[str, Any], current: Sequence[Shape], timed: Sequence[Timed[Shape]]) -> Choice:
