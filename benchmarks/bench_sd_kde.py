@@ -13,13 +13,12 @@ from typing import Any
 import pytest
 
 import cukde
-from benchmarks import launched, peers
+from benchmarks import memory, peers
 from tests.conftest import why_no_gpu
 
 if why_no_gpu() is None:
     from benchmarks.mixture import CHECKED, error, exact_sd_kde, in_double, mixture
     from benchmarks.study import wmma
-    from cukde.gpu import _specialise
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(why_no_gpu() is not None, reason=str(why_no_gpu()))]
 
@@ -112,24 +111,6 @@ def bench_laplace(compare: Callable[..., None], precision: str) -> None:
     assert ours <= {"float32": 1e-4, "tf32": 5e-2}[precision]
     row = _row("laplace_kde", n, m, 16, precision, ours, n * m)
     compare(lambda: cukde.laplace_kde(X, Y, h, precision=precision), row, {})
-
-
-# The ordered pass over 2^40 pairs takes TF32 operands about three seconds: SD-KDE has a smaller row.
-@pytest.mark.parametrize(("op", "n", "m", "kernel"), [("kde", *_LARGE, "kde"), ("sd_kde", 131072, 16384, "score")])
-def bench_tf32_operands(
-    compare: Callable[..., None], monkeypatch: pytest.MonkeyPatch, op: str, n: int, m: int, kernel: str
-) -> None:
-    """TF32 operands on the tensor cores, beside the float16 ones that serve precision "tf32"."""
-    monkeypatch.setattr(_specialise, "ENGINE_OF_TF32", "tf32")
-    X, Y, h = mixture(n, m)
-    call = getattr(cukde, op)
-    with launched.noted() as kernels:
-        density = call(X, Y, h, precision="tf32")
-    assert f"{kernel}_tf32" in {name for _, name, _ in kernels}  # and not the difference kernels
-    ours = error(density, _exact(op, X, Y, h))
-    assert ours <= _tolerance(op, "tf32", n, m)
-    row = _row(op, n, m, 16, "tf32 (TF32 operands)", ours, _pairs(op, n, m))
-    compare(lambda: call(X, Y, h, precision="tf32"), row, {})
 
 
 def bench_wmma_study(compare: Callable[..., None], without: Callable[..., None]) -> None:
@@ -229,15 +210,10 @@ def bench_few_queries(compare: Callable[..., None], m: int) -> None:
 
 
 def bench_memory(compare: Callable[..., None]) -> None:
-    """Peak of CuPy's pool above the inputs, in the row's ``peak_mb``; a MB is 2^20 bytes."""
-    import cupy as cp
-
+    """Memory above the inputs, in the row's ``peak_mb``."""
     n, m = _LARGE
     X, Y, h = mixture(n, m)
-    pool = cp.cuda.MemoryPool()
-    with cp.cuda.using_allocator(pool.malloc):
-        cukde.sd_kde(X, Y, h)
-        peak = pool.total_bytes() / 2**20
-        row = _row("sd_kde", n, m, 16, "float32", None, _pairs("sd_kde", n, m)) | {"peak_mb": peak}
-        compare(lambda: cukde.sd_kde(X, Y, h), row, {})
+    peak = memory.peak_mb(lambda: cukde.sd_kde(X, Y, h))
+    row = _row("sd_kde", n, m, 16, "float32", None, _pairs("sd_kde", n, m)) | {"peak_mb": peak}
+    compare(lambda: cukde.sd_kde(X, Y, h), row, {})
     assert peak <= _MOST_MB

@@ -10,6 +10,7 @@ from cukde._density import (
     score,
     sd_kde,
 )
+from cukde._warmup import warmup
 from cukde._warnings import NegativeDensityWarning
 
 __version__ = "0.1.0"
@@ -25,4 +26,5 @@ __all__ = [
     "laplace_kde",
     "score",
     "sd_kde",
+    "warmup",
 ]

@@ -149,6 +149,21 @@ def precision(name: Any, dtype: np.dtype) -> str:
     return str(name)
 
 
+def size(name: str, count: Any) -> None:
+    """Check a number of rows or columns."""
+    if isinstance(count, bool) or not isinstance(count, int | np.integer):
+        raise TypeError(f"{name} must be an integer; got {count!r}")
+    if count < 1:
+        raise ValueError(f"{name} must be at least 1; got {count}")
+
+
+def result_name(dtype: Any) -> np.dtype:
+    """Check the dtype of a result."""
+    if dtype not in ("float32", "float64"):
+        raise ValueError(f'dtype must be "float32" or "float64"; got {dtype!r}')
+    return np.dtype(dtype)
+
+
 def negative(name: Any) -> None:
     """Check what a Laplace-corrected density does with negative values."""
     if name not in ("keep", "clip"):

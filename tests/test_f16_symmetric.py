@@ -186,12 +186,12 @@ class TestValues:
 
     @pytest.mark.parametrize(("row_tiles", "phi_is_shared"), [(2, False), (4, False), (1, True), (2, True), (3, True)])
     @pytest.mark.parametrize("depth", [16, 32])
-    def test_layouts_that_are_not_chosen_are_right(self, gpu, monkeypatch, depth, row_tiles, phi_is_shared):
+    def test_layouts_that_are_not_chosen_are_right(self, gpu, depth, row_tiles, phi_is_shared):
         symmetric, _ = gpu
-        monkeypatch.setitem(symmetric._LAYOUTS_OF_VALUES, (depth, 16), symmetric.Layout(row_tiles, 2, phi_is_shared))
+        of = symmetric.laid_out(16, row_tiles=row_tiles, blocks=2, phi_is_shared=phi_is_shared)
         X, h = data(500, DIMENSIONS[depth])
         V = self.values(500, 9)
-        self.verify(self.computed(gpu, X, h, V, chunk=192), X, h, V)
+        self.verify(self.computed(gpu, X, h, V, chunk=192, of=of), X, h, V)
 
     def test_points_alone_have_their_own_values(self, gpu):
         X = np.arange(20, dtype=np.float32)[:, None] * np.ones(16, np.float32) * 5  # 20 bandwidths apart
@@ -237,7 +237,8 @@ class TestValues:
     @pytest.mark.parametrize(("depth", "columns"), KERNELS_OF_VALUES)
     def test_shared_memory_fits_every_device(self, gpu, depth, columns):
         symmetric, _ = gpu
-        assert symmetric.shared_bytes(depth, 3, columns) <= 99 * 1024
+        for layout in symmetric.every_layout(depth, 3, columns):
+            assert symmetric.shared_bytes(depth, 3, columns, layout) <= 99 * 1024
 
     @pytest.mark.parametrize("rows", [128, 32768, 1 << 20])
     def test_a_block_adds_up_less(self, gpu, rows):
@@ -252,20 +253,20 @@ LAYOUTS = {16: [(2, False), (4, False)], 32: [(2, True), (3, True), (4, False)],
 @pytest.mark.parametrize(
     ("depth", "row_tiles", "overlap"), [(depth, *layout) for depth, layouts in LAYOUTS.items() for layout in layouts]
 )
-def test_layouts_that_are_not_chosen_are_right(gpu, monkeypatch, depth, row_tiles, overlap):
+def test_layouts_that_are_not_chosen_are_right(gpu, depth, row_tiles, overlap):
     symmetric, _ = gpu
-    for terms in (1, 3):
-        monkeypatch.setitem(symmetric._LAYOUTS, (depth, terms), symmetric.Layout(row_tiles, 2, overlap=overlap))
     X, h = data(500, DIMENSIONS[depth])
     for mode in OPERAND:
-        check(computed(gpu, X, h, mode, chunk=192), X, h, mode)
+        of = symmetric.Layout(row_tiles, 2, overlap=overlap)
+        check(computed(gpu, X, h, mode, chunk=192, of=of), X, h, mode)
 
 
 @pytest.mark.parametrize("terms", [1, 3])
 @pytest.mark.parametrize("depth", DIMENSIONS)
 def test_shared_memory_fits_every_device(gpu, depth, terms):
     symmetric, _ = gpu
-    assert symmetric.shared_bytes(depth, terms) <= 99 * 1024
+    for layout in symmetric.every_layout(depth, terms):
+        assert symmetric.shared_bytes(depth, terms, 0, layout) <= 99 * 1024
 
 
 @pytest.mark.parametrize("depth", DIMENSIONS)

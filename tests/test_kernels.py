@@ -77,7 +77,7 @@ def kernels() -> list[Kernel]:
 @pytest.fixture(scope="module")
 def compiled(kernels: list[Kernel]) -> dict[tuple[Kernel, int], Resources]:
     keys = [(k, a) for k in kernels for a in ARCHITECTURES if supported(k, a)]
-    tasks = [(a, _compile.source(stem), _compile.options(defines), name) for (stem, name, defines), a in keys]
+    tasks = [(a, _compile.code(stem, defines), _compile.options(), name) for (stem, name, defines), a in keys]
     # NVRTC takes one program at a time in a process.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(os.cpu_count(), mp_context=context) as pool:

@@ -21,8 +21,17 @@ TIMES: dict[str, Any] = {"median_ms": 4.0, "q1_ms": 3.0, "q3_ms": 5.0, "runs": 7
 
 
 def test_a_line_says_what_was_measured() -> None:
-    line = record.line(ROW | TIMES | {"timing": "graph", "peer": {"name": "Rival", "rel_err_max": None} | TIMES})
-    for part in ("sd_kde", "n=20 m=10 d=2", "graph", "4.000 ms [3.000, 5.000] x7", "25% of a bound", "1.0 times Rival"):
+    row = ROW | TIMES | {"timing": "graph", "peak_mb": 2048.4}
+    line = record.line(row | {"peer": {"name": "Rival", "rel_err_max": None} | TIMES})
+    for part in (
+        "sd_kde",
+        "n=20 m=10 d=2",
+        "graph",
+        "peak 2048 MB",
+        "4.000 ms [3.000, 5.000] x7",
+        "25% of a bound",
+        "1.0 times Rival",
+    ):
         assert part in line
 
 

@@ -36,6 +36,9 @@ def test_wheel_holds_package_and_kernels(wheel: Path) -> None:
     sources = {f"cukde/kernels_cu/{p.relative_to(ROOT / 'kernels_cu')}" for p in (ROOT / "kernels_cu").rglob("*.cu*")}
     assert sources
     assert sources <= names
+    tables = {f"{p.relative_to(ROOT)}" for p in (ROOT / "cukde" / "gpu" / "tiles").glob("*.json")}
+    assert tables
+    assert tables <= names
     assert "cukde/__init__.py" in names
     assert not any(name.startswith(("tests", "benchmarks", "kernels_cu")) for name in names)
 

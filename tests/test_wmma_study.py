@@ -26,8 +26,8 @@ def wmma() -> ModuleType:
 def test_it_compiles_without_spills(wmma: ModuleType, architecture: int, depth: int) -> None:
     if wmma.why_absent():
         pytest.skip(wmma.why_absent())
-    options = _compile.options(wmma.defines(depth), wmma.headers())
-    taken = compile_for(architecture, _compile.source(wmma.STEM), options)
+    code, options = _compile.code(wmma.STEM, wmma.defines(depth)), _compile.options(wmma.headers())
+    taken = compile_for(architecture, code, options)
     assert taken.spills == taken.stack == 0
     assert taken.shared <= 48 * 1024
 

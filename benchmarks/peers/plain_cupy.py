@@ -1,4 +1,4 @@
-"""What a CuPy user writes: Gram matrix, exponential, sums; in tiles of queries that fit in memory."""
+"""What a CuPy user writes: Gram matrix, exponential, sums; in tiles of queries that fit in memory, or all at once."""
 
 from __future__ import annotations
 
@@ -11,28 +11,52 @@ import cupy as cp
 _ELEMENTS = 2**30
 
 
-def _kernel_tiles(X: Any, Y: Any, h: float) -> Iterator[tuple[slice, Any]]:
+def _exponent_tiles(X: Any, Y: Any, h: float) -> Iterator[tuple[slice, Any]]:
     norms = (X * X).sum(1)
     step = max(1, _ELEMENTS // len(X))
     for start in range(0, len(Y), step):
         rows = slice(start, start + step)
         y = Y[rows]
         squares = (y * y).sum(1)[:, None] + norms - 2 * (y @ X.T)
-        yield rows, cp.exp(squares * (-0.5 / h**2))
+        yield rows, squares * (-0.5 / h**2)
+
+
+def _constant(X: Any, h: float) -> float:
+    n, d = X.shape
+    return math.exp(-0.5 * d * math.log(2 * math.pi * h * h)) / n
 
 
 def kde(X: Any, Y: Any, h: float) -> Any:
     """Density."""
-    n, d = X.shape
     out = cp.empty(len(Y), X.dtype)
-    for rows, phi in _kernel_tiles(X, Y, h):
-        out[rows] = phi.sum(1)
-    return out * (math.exp(-0.5 * d * math.log(2 * math.pi * h * h)) / n)
+    for rows, exponents in _exponent_tiles(X, Y, h):
+        out[rows] = cp.exp(exponents).sum(1)
+    return out * _constant(X, h)
 
 
 def sd_kde(X: Any, Y: Any, h: float) -> Any:
     """Density of the debiased data."""
     moved = cp.empty_like(X)
-    for rows, phi in _kernel_tiles(X, X, h):
+    for rows, exponents in _exponent_tiles(X, X, h):
+        phi = cp.exp(exponents)
         moved[rows] = 0.5 * (X[rows] + phi @ X / phi.sum(1)[:, None])
     return kde(moved, Y, h)
+
+
+def kde_of_whole_matrix(X: Any, Y: Any, h: float) -> Any:
+    """Density, with all kernel values in memory at once, and no other matrix of their size."""
+    matrix = Y @ X.T
+    matrix *= -2
+    matrix += (X * X).sum(1)
+    matrix += (Y * Y).sum(1)[:, None]
+    matrix *= -0.5 / h**2
+    cp.exp(matrix, out=matrix)
+    return matrix.sum(1) * _constant(X, h)
+
+
+def laplace_kde_in_two_sweeps(X: Any, Y: Any, h: float) -> Any:
+    """Laplace-corrected density: a sweep over the pairs for the density, and one for their squared distances."""
+    second = cp.empty(len(Y), X.dtype)
+    for rows, exponents in _exponent_tiles(X, Y, h):
+        second[rows] = (cp.exp(exponents) * exponents).sum(1)
+    return (1 + X.shape[1] / 2) * kde(X, Y, h) + second * _constant(X, h)

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from cukde.cpu import _points, density
+from cukde.cpu import _points, _tiles, density
 
-__all__ = ["asarray", "asnumpy", "density", "device_of", "look", "mean", "xp"]
+__all__ = ["asarray", "asnumpy", "compiled", "density", "device_of", "look", "mean", "xp"]
 
 xp = np
 
@@ -30,6 +30,12 @@ def asnumpy(a: Any) -> np.ndarray:
 def device_of(a: Any) -> contextlib.AbstractContextManager[Any]:
     """Nothing to choose: there is one CPU."""
     return contextlib.nullcontext()
+
+
+def compiled() -> list[str]:
+    """Names of the Numba functions that have been compiled, once for each specialisation."""
+    functions = {name: f for module in (_points, _tiles) for name, f in vars(module).items()}
+    return [name for name, f in functions.items() for _ in getattr(f, "signatures", ())]
 
 
 def mean(A: np.ndarray) -> np.ndarray:

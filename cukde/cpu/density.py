@@ -200,6 +200,11 @@ def debias(
     return debiased(X, sums, h, score_h), Y.astype(np.float64, copy=False), None
 
 
+def spreads(precision: str, d: int) -> tuple[float, ...]:
+    """Spreads that stand for all others: exponents from single and double precision products, and from differences."""
+    return 0.0, 2 * _SINGLE_GRAM_SPREAD, 2 * _DOUBLE_GRAM_SPREAD_SINGLE
+
+
 def _nothing(m: int, k: int, output: Output) -> PartialSums:
     """Sums over no data: they merge with any others without a trace."""
     least = np.full(m, -np.finfo(np.float64).max)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import numpy as np
 
 from cukde import _compile
 from cukde._partial import Output, PartialSums
-from cukde.gpu import _device, _difference, _grid, _operands, _results, _values
+from cukde.gpu import _device, _difference, _grid, _operands, _results, _tiles, _values
 from cukde.gpu._operands import LOG2_E, NULL, Operand, or_null
 from cukde.gpu._specialisation import C_TYPE, OPERATION, Specialisation
 
@@ -36,7 +37,7 @@ SOFT_EXP = {(1, 16): 4, (1, 32): 2}
 # Bits that kernels scale 2^e up by: to stay clear of underflow; of moments, to be a normal float16 down to e = -27.
 _SHIFT: dict[Output, float] = {"sum": 40, "moments": 13, "values": 0}
 
-_SHARED_BYTES = 48 * 1024
+SHARED_BYTES = 48 * 1024  # that a block may have
 
 
 class Form(NamedTuple):
@@ -75,7 +76,7 @@ def form(precision: str, d: int, spread: float | None) -> Form | None:
 
 @dataclass(frozen=True)
 class Task:
-    """What a kernel of the engine is specialised for, beside its tile shape."""
+    """What a kernel of the engine is specialised for, beside its tile shape; the tables of tiles know its fields."""
 
     output: Output
     products: int  # see Form
@@ -86,42 +87,25 @@ class Task:
     weights_apart: bool = False
     soft_exp: int = 0
 
-    @functools.cached_property
+    @property
     def shapes(self) -> tuple[_grid.Shape, ...]:
-        """Tile shapes to choose from: one for many queries, one for few."""
-        plain = self.output in ("sum", "laplace")
-        blocks = 3 if self._heavy else 6 if plain and self.depth <= 32 else 4
-        narrow = _grid.Shape(4, 1, 64, blocks, efficiency=0.8)
-        if self._heavy:
-            return (self._fitted(narrow),)
-        tile = 128 if self.depth == 16 else 64
-        if plain and self.products == 1 and self.depth <= 32:
-            wide = _grid.Shape(4, 4, tile, 3)
-        elif plain and (self.products == 1 or self.depth < 64):
-            wide = _grid.Shape(8, 2, tile, 3 if self.depth == 16 else 2)
-        elif _columns(self) == self.depth == 16:
-            wide = _grid.Shape(8, 2, tile, 2)
-        else:
-            wide = _grid.Shape(4, 2, 64, 2 if self.output == "moments" and self.has_reference else 3)
-        return self._fitted(wide), self._fitted(narrow)
+        """Tile shapes to choose from on the current device: one for many queries, one for few."""
+        return _shapes(self, _tiles.table())
 
     @property
-    def _heavy(self) -> bool:
-        """Whether the moments of 32 queries do not fit the registers of a warp."""
-        if self.output == "moments":
-            return self.depth > 32
-        return self.output == "values" and self.depth + self.columns > 48
+    def every_shape(self) -> tuple[_grid.Shape, ...]:
+        """The shapes that some device chooses from."""
+        return tuple(dict.fromkeys(shape for table in _tiles.tables() for shape in _shapes(self, table)))
 
-    def _fitted(self, shape: _grid.Shape) -> _grid.Shape:
-        """The shape with tiles small enough that two of them fit in shared memory."""
-        tile = shape.tile
-        while 2 * self._tile_bytes(tile) > _SHARED_BYTES:
-            tile //= 2
-        return _grid.Shape(shape.warps, shape.row_tiles, tile, shape.blocks, shape.efficiency)
-
-    def _tile_bytes(self, tile: int) -> int:
+    def shared_bytes(self, tile: int) -> int:
+        """Bytes of static shared memory of a block: two tiles of ``tile`` data rows."""
         row = (2 if self.products > 1 else 1) * (2 * self.depth + 16) + 4
-        return tile * (row + (2 * (2 * self.columns + 16) if self.output == "values" else 0)) + 64
+        return 2 * (tile * (row + (2 * (2 * self.columns + 16) if self.output == "values" else 0)) + 64)
+
+
+@functools.cache
+def _shapes(task: Task, table: _tiles.Table) -> tuple[_grid.Shape, ...]:
+    return table.tiles("f16", _grid.Shape, dataclasses.asdict(task))
 
 
 @functools.cache

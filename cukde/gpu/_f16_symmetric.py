@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import cupy as cp
@@ -13,7 +14,7 @@ import numpy as np
 
 from cukde import _compile
 from cukde._partial import PartialSums
-from cukde.gpu import _device, _values
+from cukde.gpu import _device, _tiles, _values
 from cukde.gpu._operands import Operand, depth_of, or_null, padded, scale_of
 from cukde.gpu._specialisation import C_TYPE
 from cukde.gpu._values import Values
@@ -37,7 +38,7 @@ class Layout:
     blocks: int  # that a multiprocessor runs at a time, up to sm_90; later ones run two
     phi_is_shared: bool = True  # columns' sums come from phi in shared memory, and are not handed from warp to warp
     overlap: bool = False  # work on the columns of a tile during the next tile, which takes phi of both
-    most_tiles: int = _MOST_TILES  # that a block walks through
+    most_tiles: int = field(default=_MOST_TILES, metadata={"in_table": False})  # that a block walks through
 
     @property
     def rows(self) -> int:
@@ -50,34 +51,8 @@ class Layout:
         return 2.0 if self.overlap else 0.7
 
 
-# For moments, by depth and terms of the operand.
-_LAYOUTS = {
-    (16, 1): Layout(row_tiles=3, blocks=3, overlap=True),
-    (16, 3): Layout(row_tiles=4, blocks=3, phi_is_shared=False),
-    (32, 1): Layout(row_tiles=3, blocks=3),
-    (32, 3): Layout(row_tiles=3, blocks=3),
-    (48, 1): Layout(row_tiles=2, blocks=2, overlap=True),
-    (48, 3): Layout(row_tiles=2, blocks=2, overlap=True),
-    (64, 1): Layout(row_tiles=2, blocks=2, overlap=True),
-    (64, 3): Layout(row_tiles=2, blocks=2, overlap=True),
-}
-
-# For values, by depth and columns; the operand has two terms. 64 columns beside 64 dimensions take more shared memory
-# than every device has.
-_layout_of_values = functools.partial(Layout, most_tiles=_MOST_TILES_OF_VALUES)
-_LAYOUTS_OF_VALUES = {
-    (16, 16): _layout_of_values(row_tiles=3, blocks=3, phi_is_shared=False),
-    (16, 32): _layout_of_values(row_tiles=2, blocks=2),
-    (16, 64): _layout_of_values(row_tiles=1, blocks=2),
-    (32, 16): _layout_of_values(row_tiles=3, blocks=2, phi_is_shared=False),
-    (32, 32): _layout_of_values(row_tiles=2, blocks=2),
-    (32, 64): _layout_of_values(row_tiles=1, blocks=2),
-    (48, 16): _layout_of_values(row_tiles=2, blocks=2),
-    (48, 32): _layout_of_values(row_tiles=1, blocks=2),
-    (48, 64): _layout_of_values(row_tiles=1, blocks=2),
-    (64, 16): _layout_of_values(row_tiles=2, blocks=2, phi_is_shared=False),
-    (64, 32): _layout_of_values(row_tiles=1, blocks=2),
-}
+# Depth and columns of values that take more shared memory than every device has.
+_NO_ROOM = (64, 64)
 
 
 @dataclass(frozen=True)
@@ -89,21 +64,43 @@ class Split:
 
 
 def layout(depth: int, terms: int, columns: int = 0) -> Layout:
-    """Layout of the kernel for an operand of ``depth`` columns in one term, or in two with 3 products.
+    """Layout, on the current device, for an operand of ``depth`` columns in one term, or in two with 3 products.
 
     ``columns`` are those of the values; 0 asks for the kernel of moments.
     """
-    return _LAYOUTS_OF_VALUES[depth, columns] if columns else _LAYOUTS[depth, terms]
+    return _layout(depth, terms, columns, _tiles.table())
+
+
+def every_layout(depth: int, terms: int, columns: int = 0) -> tuple[Layout, ...]:
+    """The layouts that some device takes."""
+    return tuple(dict.fromkeys(_layout(depth, terms, columns, table) for table in _tiles.tables()))
+
+
+@functools.cache
+def _layout(depth: int, terms: int, columns: int, table: _tiles.Table) -> Layout:
+    of = {"depth": depth, "terms": terms, "columns": columns}
+    return table.tiles("f16_symmetric", functools.partial(laid_out, columns), of)[0]
+
+
+def laid_out(columns: int, **tiles: Any) -> Layout:
+    """The layout of a kernel of ``columns`` of values, 0 for moments, by what a table says of its tiles."""
+    return Layout(**tiles, most_tiles=_MOST_TILES_OF_VALUES if columns else _MOST_TILES)
+
+
+def operands() -> Iterator[tuple[int, int, int]]:
+    """Depths and terms of operands, and columns of values or 0, that there are kernels for."""
+    for depth in (16, 32, 48, 64):
+        yield from ((depth, terms, 0) for terms in (1, 3))
+        yield from ((depth, 3, columns) for columns in _values.COLUMNS if (depth, columns) != _NO_ROOM)
 
 
 def has_room(d: int, k: int) -> bool:
     """Whether there is a kernel for ``k`` values of points of ``d`` dimensions, or for a block of them."""
-    return (depth_of(d), _values.columns_of(k)) in _LAYOUTS_OF_VALUES
+    return (depth_of(d), _values.columns_of(k)) != _NO_ROOM
 
 
-def shared_bytes(depth: int, terms: int, columns: int = 0) -> int:
+def shared_bytes(depth: int, terms: int, columns: int, of: Layout) -> int:
     """Bytes of dynamic shared memory of a block: the kernel's ``Shared``, or 0 where that is static."""
-    of = layout(depth, terms, columns)
     if not of.phi_is_shared and not columns:
         return 0
     pitch = 2 * depth + 16
@@ -139,13 +136,13 @@ def split(rows: int, of: Layout, multiprocessors: int, chunk: int | None = None)
 
 def specialisations() -> Iterator[tuple[str, str, _compile.Defines]]:
     """Stem, name and macros of every kernel of this module."""
-    for depth in (16, 32, 48, 64):
-        for terms in (1, 3):
-            for exact_sums in (False, True):
-                yield _STEM, *_pass(depth, terms, 0, exact_sums, layout(depth, terms))
+    for depth, terms, columns in operands():
+        for exact_sums, of in itertools.product(
+            (True,) if columns else (False, True), every_layout(depth, terms, columns)
+        ):
+            yield _STEM, *_pass(depth, terms, columns, exact_sums, of)
+        if not columns:
             yield _STEM, *_finish(depth, terms)
-    for depth, columns in _LAYOUTS_OF_VALUES:
-        yield _STEM, *_pass(depth, 3, columns, True, layout(depth, 3, columns))
     for columns in _values.COLUMNS:
         for storage in C_TYPE:
             yield _STEM, *_finish_values(columns, storage)
@@ -162,7 +159,7 @@ def _pass(depth: int, terms: int, columns: int, exact_sums: bool, of: Layout) ->
         ("BLOCKS", str(of.blocks)),
         ("SHARE_PHI", str(int(of.phi_is_shared))),
         ("OVERLAP", str(int(of.overlap))),
-        ("SHARED_BYTES", str(shared_bytes(depth, terms, columns))),
+        ("SHARED_BYTES", str(shared_bytes(depth, terms, columns, of))),
     )
 
 
@@ -195,6 +192,7 @@ def launch(
     limit: float = math.inf,
     chunk: int | None = None,
     sums: Any | None = None,
+    of: Layout | None = None,
 ) -> tuple[Any, Any]:
     """Sum over all pairs of different rows of an operand without weights, each pair's exponential taken once.
 
@@ -215,6 +213,8 @@ def launch(
         Columns of a block, a multiple of 64; by default :func:`split` chooses.
     sums : array, shape (rows * (depth + 1),), optional
         Float32, zero: memory for the results.
+    of : Layout, optional
+        Of the kernel; by default that of the device's table.
 
     Returns
     -------
@@ -231,7 +231,7 @@ def launch(
     if sums is None:
         sums = cp.zeros(rows * (depth + 1), np.float32)
     S, T = sums[:rows], sums[rows:].reshape(rows, depth)
-    _launch(operand, (), S, T, exact_sums=exact_sums, spread=spread, limit=limit, chunk=chunk)
+    _launch(operand, (), S, T, exact_sums=exact_sums, spread=spread, limit=limit, chunk=chunk, of=of)
     return S, T
 
 
@@ -242,6 +242,7 @@ def launch_values(
     spread: Any | None = None,
     limit: float = math.inf,
     chunk: int | None = None,
+    of: Layout | None = None,
 ) -> tuple[Any, Any]:
     """The same with values of the data in place of their points; the operand has two terms.
 
@@ -249,7 +250,7 @@ def launch_values(
     ----------
     values : Values
         In blocks of columns; each costs a pass.
-    operand, spread, limit, chunk
+    operand, spread, limit, chunk, of
         As for :func:`launch`.
 
     Returns
@@ -263,7 +264,7 @@ def launch_values(
     sums = cp.zeros(blocks * rows * (columns + 1), np.float32)
     S, T = sums[: blocks * rows].reshape(blocks, rows), sums[blocks * rows :].reshape(blocks, rows, columns)
     for b in range(blocks):
-        _launch(operand, (values.hi[b], values.lo[b]), S[b], T[b], spread=spread, limit=limit, chunk=chunk)
+        _launch(operand, (values.hi[b], values.lo[b]), S[b], T[b], spread=spread, limit=limit, chunk=chunk, of=of)
     return S, T
 
 
@@ -276,15 +277,16 @@ def _launch(
     spread: Any | None,
     limit: float,
     chunk: int | None,
+    of: Layout | None,
     exact_sums: bool = True,
 ) -> None:
     """Launch the pass for moments, or for one block of values in its two terms."""
     rows, depth = operand.hi.shape
     terms, columns = _terms(operand), T.shape[1] if values else 0
-    of = layout(depth, terms, columns)
+    of = of or layout(depth, terms, columns)
     cut = split(rows, of, _device.multiprocessors(), chunk)
     name, defines = _pass(depth, terms, columns, exact_sums, of)
-    _compile.kernel(_STEM, name, defines, shared_bytes(depth, terms, columns))(
+    _compile.kernel(_STEM, name, defines, shared_bytes(depth, terms, columns, of))(
         cut.grid,
         (32 * _WARPS,),
         (

@@ -6,6 +6,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from cukde import _compile
+
 Format = Literal["f16", "bf16"]
 
 _CUDA_TYPE: dict[Format, int] = {"f16": 2, "bf16": 14}  # cudaDataType
@@ -44,6 +46,9 @@ def add_product(products: Any, P: Any, of: Block, factors: Any, numbers: Format,
     """
     from cupy.cuda import cublas, device  # the library is loaded with its first use
 
+    handle = device.get_cublas_handle()
+    if _compile.is_rehearsal():
+        return
     kind = _CUDA_TYPE[numbers]
     columns = products.shape[1]
     to, of_factors, rows, inner = of.top, of.left, of.height, of.width
@@ -51,7 +56,7 @@ def add_product(products: Any, P: Any, of: Block, factors: Any, numbers: Format,
         to, of_factors, rows, inner = of.left, of.top, of.width, of.height
     # cuBLAS stores columns: to it every matrix is its transpose, and products.T += factors.T @ P.T.
     cublas.gemmEx(
-        device.get_cublas_handle(),
+        handle,
         cublas.CUBLAS_OP_N,
         cublas.CUBLAS_OP_T if transposed else cublas.CUBLAS_OP_N,
         columns,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator
 from typing import Literal
@@ -12,6 +13,9 @@ from cukde import _compile
 from cukde._partial import Output
 from cukde.gpu import _difference, _f16, _f16_symmetric, _f64, _operands, _results, _survey, _tf32, _values, _wide
 from cukde.gpu._specialisation import OPERATION
+
+# Spreads that are looked at for the choices they lead to, 1% apart.
+_LARGEST_SPREAD, _STEPS = 1e6, 1400
 
 Engine = Literal["difference", "tf32", "f16", "f16_symmetric", "wide", "f64"]
 
@@ -73,6 +77,20 @@ def engine(
     return "f16"
 
 
+@functools.cache
+def spreads(precision: str, d: int, capability: tuple[int, int]) -> tuple[float, ...]:
+    """Spreads that stand for all others: the middle of every range in which all choices are the same."""
+    ranges: dict[tuple[object, ...], list[float]] = {}
+    for step in range(_STEPS):
+        spread = _LARGEST_SPREAD ** (step / _STEPS)
+        engines = (
+            engine(output, precision, 1, d, 1, spread=spread, capability=capability, symmetric=symmetric, exact=exact)
+            for output, symmetric, exact in itertools.product(OPERATION, (False, True), (False, True))
+        )
+        ranges.setdefault((_f16.form(precision, d, spread), *engines), []).append(spread)
+    return tuple(same[len(same) // 2] for same in ranges.values())
+
+
 def kernels() -> Iterator[tuple[str, str, _compile.Defines]]:
     """Stem, name and macros of every kernel of the density family, once."""
     return iter(
@@ -107,7 +125,8 @@ def _double_results() -> Iterator[tuple[str, str, _compile.Defines]]:
                 yield chosen.stem, chosen.name, chosen.defines
 
 
-def _of_f16() -> Iterator[tuple[str, str, _compile.Defines]]:
+def f16_tasks() -> Iterator[_f16.Task]:
+    """What the ordered float16 engine can be asked for."""
     for depth in range(16, _operands.MOST_DIMENSIONS + 1, 16):
         for output in OPERATION:
             choices = itertools.product((1, 3, 4), (True, False), _values.COLUMNS, (True, False))
@@ -116,11 +135,15 @@ def _of_f16() -> Iterator[tuple[str, str, _compile.Defines]]:
                     continue
                 if of_themselves and (output != "moments" or weighted):
                     continue
-                posed = _f16.task(output, products, depth, k, weighted, of_themselves=of_themselves)
-                for shape in posed.shapes:
-                    chosen = _f16.specialise(posed, shape)
-                    yield chosen.stem, chosen.name, chosen.defines
-                yield "finish", "finish_f16", _f16.finish_defines(posed)
+                yield _f16.task(output, products, depth, k, weighted, of_themselves=of_themselves)
+
+
+def _of_f16() -> Iterator[tuple[str, str, _compile.Defines]]:
+    for posed in f16_tasks():
+        for shape in posed.every_shape:
+            chosen = _f16.specialise(posed, shape)
+            yield chosen.stem, chosen.name, chosen.defines
+        yield "finish", "finish_f16", _f16.finish_defines(posed)
     for density in (np.float32, np.float64):
         posed = _f16.task("sum", 1, 16, 0, False)
         yield "finish", "finish_f16", _f16.finish_defines(posed, np.dtype(density))

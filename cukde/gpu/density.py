@@ -136,6 +136,11 @@ def debias(
     return debiased(X, sums, h, score_h), Y.astype(np.float64, copy=False), None
 
 
+def spreads(precision: str, d: int) -> tuple[float, ...]:
+    """Spreads that stand for all others: between them every engine and form that a pass may take is taken."""
+    return _specialise.spreads(precision, d, _device.capability())
+
+
 class _Posed(NamedTuple):
     """The arguments of a pass, but for what it sums."""
 

@@ -11,7 +11,7 @@ from tests.host_emulation._launch import EmulatedKernel
 
 
 def kernel(stem: str, name: str, defines: _compile.Defines, shared_bytes: int = 0) -> Callable[..., None]:
-    """Compile one specialisation of ``kernels_cu/<stem>.cu``, as ``cukde._compile.kernel`` does."""
+    """Compile one specialisation of ``kernels_cu/<stem>.cu``, as ``cukde._compile.load`` does."""
     path = _compile.folder() / f"{stem}.cu"
     compiled = from_source(path.read_text(), name, defines, origin=str(path))
     return functools.partial(compiled, shared_mem=shared_bytes) if shared_bytes else compiled

@@ -85,6 +85,8 @@ def use(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(gpu, name, getattr(cpu, name))
     monkeypatch.setattr(device, "capability", lambda: _CAPABILITY)
     monkeypatch.setattr(device, "multiprocessors", lambda: _MULTIPROCESSORS)
-    monkeypatch.setattr("cukde._compile.kernel", kernel)
+    monkeypatch.setattr(
+        "cukde._compile.load", lambda wanted: kernel(wanted.stem, wanted.name, wanted.defines, wanted.shared_bytes)
+    )
     monkeypatch.setattr("cukde.gpu._gemm.add_product", _add_product)
     monkeypatch.setattr("cukde._dispatch.backend", lambda *arrays, **others: gpu)

@@ -1,0 +1,132 @@
+"""What each part of the engine is worth: the same work without it, each row checked against float64 first.
+
+python -m pytest benchmarks/bench_ablation.py --record benchmarks/results/NAME.json
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import cukde
+from benchmarks import launched, memory
+from tests.conftest import why_no_gpu
+from tests.tolerances import DENSITY, SD_DENSITY
+
+if why_no_gpu() is None:
+    from benchmarks import exact
+    from benchmarks.mixture import CHECKED, error, exact_sd_kde, in_double, mixture
+    from benchmarks.peers import plain_cupy
+    from cukde._problem import prepare
+    from cukde.gpu import _specialise
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(why_no_gpu() is not None, reason=str(why_no_gpu()))]
+
+N, M, D = 65_536, 8_192, 16
+
+# Worst relative error of a density over 1,000 random queries. One term a point: what the docstrings say.
+_ALLOWED = {
+    ("kde", "float32"): DENSITY["gpu", "float32"].value,
+    ("kde", "ieee"): DENSITY["gpu", "ieee"].value,
+    ("kde", "tf32"): 5e-2,
+    ("sd_kde", "float32"): SD_DENSITY["float32"].value,
+    ("sd_kde", "ieee"): SD_DENSITY["float32"].value,
+    ("sd_kde", "tf32"): 5e-2,
+}
+
+
+def _row(op: str, n: int, m: int, precision: str, error: float, **others: Any) -> dict[str, Any]:
+    return {
+        "op": op,
+        "backend": "gpu",
+        "shape": {"n": n, "m": m, "d": D},
+        "dtype": "float32",
+        "precision": precision,
+        "rel_err_max": error,
+        **others,
+    }
+
+
+def _exact(op: str, n: int, m: int) -> Any:
+    """Log density at the checked queries."""
+    X, Y, h = mixture(n, m)
+    return in_double(X, Y, h)[0] if op == "kde" else exact_sd_kde(n, m, D, h)
+
+
+@pytest.mark.parametrize("op", ["kde", "sd_kde"])
+@pytest.mark.parametrize("precision", ["float32", "tf32", "ieee"])
+def bench_tensor_cores(compare: Callable[..., None], op: str, precision: str) -> None:
+    """Products on the tensor cores, in two terms and in one, beside differences on the ordinary cores."""
+    X, Y, h = mixture(N, M)
+    call = getattr(cukde, op)
+    ours = error(call(X, Y, h, precision=precision), _exact(op, N, M))
+    assert ours <= _ALLOWED[op, precision]
+    compare(lambda: call(X, Y, h, precision=precision), _row(op, N, M, precision, ours), {})
+
+
+@pytest.mark.parametrize("matrix", ["never whole", "whole"])
+def bench_materialisation(compare: Callable[..., None], matrix: str) -> None:
+    """The matrix of kernel values in registers, beside plain CuPy that holds all of it in memory."""
+    X, Y, h = mixture(N, M)
+    kde = {"never whole": cukde.kde, "whole": plain_cupy.kde_of_whole_matrix}[matrix]
+    found = error(kde(X, Y, h), _exact("kde", N, M))
+    if matrix == "never whole":
+        assert found <= _ALLOWED["kde", "float32"]
+    peak = memory.peak_mb(lambda: kde(X, Y, h))
+    row = _row("kde", N, M, "float32" if matrix == "never whole" else "float32 (whole matrix)", found, peak_mb=peak)
+    compare(lambda: kde(X, Y, h), row, {})
+
+
+def _laplace_in_two_passes(X: Any, Y: Any, h: float) -> Any:
+    """Density in one pass, sum of phi r^2 / (2 h^2) in another, by the same engine."""
+    problem, _ = prepare(X, Y, h)
+    density = problem.sums("sum")
+    corrected = problem.sums("laplace")  # a pass for the second sum costs what this one does
+    exp = problem.xp.exp
+    total = density.total * exp(density.reference)
+    second = (1 + D / 2) * total - corrected.total * exp(corrected.reference)
+    return ((1 + D / 2) * total - second) * math.exp(problem.log_constant)
+
+
+@pytest.mark.parametrize("passes", ["fused", "two passes", "two sweeps of CuPy"])
+def bench_laplace(compare: Callable[..., None], passes: str) -> None:
+    """The correction in the pass of the density, beside a pass of its own, and beside plain CuPy."""
+    X, Y, h = mixture(N, M)
+    call = {
+        "fused": cukde.laplace_kde,
+        "two passes": _laplace_in_two_passes,
+        "two sweeps of CuPy": plain_cupy.laplace_kde_in_two_sweeps,
+    }[passes]
+    total, size = exact.laplace(X, Y[:CHECKED], h)
+    scale = math.exp(-0.5 * D * math.log(2 * math.pi * h * h)) / N
+    found = float((abs(call(X, Y, h)[:CHECKED] - scale * total) / (scale * size)).max())
+    if passes != "two sweeps of CuPy":
+        assert found <= _ALLOWED["kde", "float32"]  # of the sum of absolute terms
+    precision = "float32" if passes == "fused" else f"float32 ({passes})"
+    compare(lambda: call(X, Y, h), _row("laplace_kde", N, M, precision, found), {})
+
+
+# The ordered pass over 2^40 pairs takes TF32 operands about three seconds: SD-KDE has a smaller row.
+@pytest.mark.parametrize(
+    ("op", "n", "m", "kernel"), [("kde", 1_048_576, 131_072, "kde"), ("sd_kde", 131_072, 16_384, "score")]
+)
+@pytest.mark.parametrize("operands", ["float16", "TF32"])
+def bench_operands(
+    compare: Callable[..., None], monkeypatch: pytest.MonkeyPatch, op: str, n: int, m: int, kernel: str, operands: str
+) -> None:
+    """The operands of the tensor cores for precision "tf32": one float16 term, beside TF32 itself."""
+    if operands == "TF32":
+        monkeypatch.setattr(_specialise, "ENGINE_OF_TF32", "tf32")
+    X, Y, h = mixture(n, m)
+    call = getattr(cukde, op)
+    with launched.noted() as kernels:
+        density = call(X, Y, h, precision="tf32")
+    asked = {name for _, name, _ in kernels}
+    assert any(name.startswith(kernel) and name.endswith("_tf32" if operands == "TF32" else "_f16") for name in asked)
+    ours = error(density, _exact(op, n, m))
+    assert ours <= _ALLOWED[op, "tf32"]
+    precision = "tf32" if operands == "float16" else "tf32 (TF32 operands)"
+    compare(lambda: call(X, Y, h, precision="tf32"), _row(op, n, m, precision, ours), {})

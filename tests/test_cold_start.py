@@ -1,0 +1,56 @@
+"""What the first call of a process waits for."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+
+import pytest
+
+from benchmarks import cold_start, record
+from cukde import _compile
+
+
+def loaded(code: str) -> set[str]:
+    """Top-level packages that a new process has imported after running some code."""
+    report = "import sys; print(*{name.partition('.')[0] for name in sys.modules})"
+    done = subprocess.run([sys.executable, "-c", f"{code}\n{report}"], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+HEAVY = {"numba", "scipy", "sklearn", "threadpoolctl", "rich", "matplotlib", "pandas"}
+
+
+def test_the_import_loads_nothing_heavy() -> None:
+    assert not loaded("import cukde") & (HEAVY | {"cupy"})
+
+
+@pytest.mark.skipif(importlib.util.find_spec("cupy") is None, reason="CuPy is not installed")
+def test_the_gpu_backend_loads_neither_numba_nor_scipy() -> None:
+    own = loaded("import cupy, cukde.gpu") - loaded("import cupy")
+    assert "cukde" in own
+    assert not own & HEAVY
+
+
+@pytest.mark.skipif(importlib.util.find_spec("cupy") is None, reason="CuPy is not installed")
+def test_all_kernels_share_their_options() -> None:
+    """CuPy compiles an empty file for every set of options that a process has not met."""
+    from cukde.gpu import _specialise
+
+    kernels = [_compile.Kernel(*kernel) for kernel in _specialise.kernels()]
+    assert len({_compile.options(kernel.headers) for kernel in kernels}) == 1
+    assert len({(_compile.code(kernel.stem, kernel.defines), kernel.name) for kernel in kernels}) == len(kernels)
+
+
+def test_the_row_holds_the_median_and_what_surrounds_it() -> None:
+    runs = [
+        {"first_ms": first, "next_ms": 0.5, "import_ms": 100.0, "import_cupy_ms": 300.0}
+        for first in (90.0, 110.0, 100.0, 400.0, 95.0)
+    ]
+    row = cold_start.row(runs, 1e-5)
+    assert (row["median_ms"], row["q1_ms"], row["q3_ms"], row["runs"]) == (100.0, 95.0, 110.0, 5)
+    assert row["import_ms"] == 100.0
+    line = record.line(row)
+    for part in ("sd_kde", "cold", "100.000 ms [95.000, 110.000] x5", "error 1.0e-05"):
+        assert part in line

@@ -1,0 +1,50 @@
+"""Rivals and variations that benchmarks time compute what they are compared with."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests import reference
+
+H = 0.8
+
+
+@pytest.fixture
+def plain(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Plain CuPy on NumPy arrays, in several tiles of queries."""
+    pytest.importorskip("cupy", reason="the module needs CuPy: install the test extra")
+    from benchmarks.peers import plain_cupy
+
+    monkeypatch.setattr(plain_cupy, "cp", np)
+    monkeypatch.setattr(plain_cupy, "_ELEMENTS", 1000)
+    return plain_cupy
+
+
+@pytest.mark.parametrize(
+    ("name", "exact"),
+    [
+        ("kde", reference.kde),
+        ("sd_kde", reference.sd_kde),
+        ("kde_of_whole_matrix", reference.kde),
+        ("laplace_kde_in_two_sweeps", lambda X, Y, h: reference.laplace(X, Y, h)[0]),
+    ],
+)
+def test_plain_cupy(plain: ModuleType, name: str, exact: Any) -> None:
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((120, 3)), rng.standard_normal((45, 3))
+    np.testing.assert_allclose(getattr(plain, name)(X, Y, H), exact(X, Y, H), rtol=1e-10, atol=1e-14)
+
+
+def test_laplace_in_two_passes(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    from benchmarks import bench_ablation
+    from cukde._problem import prepare
+
+    monkeypatch.setattr(bench_ablation, "prepare", prepare, raising=False)
+    rng = np.random.default_rng(0)
+    X, Y = (rng.standard_normal((rows, bench_ablation.D)).astype("f4") for rows in (200, 40))
+    total, size = reference.laplace(X, Y, 1.5)
+    assert (abs(bench_ablation._laplace_in_two_passes(X, Y, 1.5) - total) <= 3e-5 * size).all()
