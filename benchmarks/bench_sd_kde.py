@@ -182,23 +182,6 @@ def bench_debias(compare: Callable[..., None], precision: str) -> None:
     compare(lambda: cukde.debias(X, h, precision=precision), _row("debias", n, n, 16, precision, ours, n * n), {})
 
 
-@pytest.mark.parametrize("d", [2, 4, 8, 32, 64])
-def bench_dimensions(compare: Callable[..., None], d: int) -> None:
-    import cupy as cp
-
-    n, m = 65536, 8192
-    X, Y, _ = mixture(n, m, d)
-    a, b = X[:2048].astype("f8"), Y[:512].astype("f8")
-    squares = (b * b).sum(1)[:, None] + (a * a).sum(1) - 2 * b @ a.T
-    h = float(cp.sqrt(cp.median(squares) / 40))  # the median exponent is 20
-    exact = exact_sd_kde(n, m, d, h)
-    ours = error(cukde.sd_kde(X, Y, h, log=True), exact, log=True)  # the density itself underflows at d = 64
-    assert ours <= _tolerance("sd_kde", "float32", n, m)
-    row = _row("sd_kde", n, m, d, "float32", ours, _pairs("sd_kde", n, m))
-    beside = peers.rivals("sd_kde", ("CuPy",), X, Y, h, lambda density: error(density, exact))
-    compare(lambda: cukde.sd_kde(X, Y, h, log=True), row, beside)
-
-
 @pytest.mark.parametrize("m", [4, 64, 1024, 4096])
 def bench_few_queries(compare: Callable[..., None], m: int) -> None:
     n = 32768
