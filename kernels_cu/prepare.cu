@@ -33,6 +33,8 @@
 // of other points are 1 + rest_i + rest_j, the 1 being allowed for in the norms. Other norms are rounded to 23 bits,
 // one less than a float has: two of a size add up exactly, where the tensor core would truncate the sum.
 //
+// With `exact_hi` hi are multiples of 2^-7: then products hi . hi and those norms, too, add up exactly as far as 1024.
+//
 // Rows past the end are zero, with a norm so low that 2^ of it is zero, -60000; rows of zero weight have that norm too.
 // Other columns past d are zero. The order of dimensions in a row is that of column_order.cuh.
 //
@@ -47,6 +49,8 @@
 constexpr int threads = 128;
 constexpr int blocks_at_least = 4;  // of a multiprocessor: 128 registers, without which some compilers spill
 constexpr double log2_e = 1.4426950408889634;
+
+constexpr double step_of_exact_hi = 1.0 / 128;
 
 // Norms are multiples of this where the rest has a place.
 constexpr double step_beside_rest = 1.0 / 16384;
@@ -82,7 +86,7 @@ prepare_f16(const STORAGE* __restrict__ X, const STORAGE* __restrict__ Y, const 
 #else
             float* __restrict__ sums,
 #endif
-            long long n, long long m, int d, double scale) {
+            long long n, long long m, int d, int exact_hi, double scale) {
     const bool of_data = blockIdx.y == 0;
     const STORAGE* const points = of_data ? X : Y;
     const long long rows = of_data ? n : m;
@@ -138,7 +142,8 @@ prepare_f16(const STORAGE* __restrict__ X, const STORAGE* __restrict__ Y, const 
                 z[e] = exists && k < d ? (coordinate(k, pair, e) - centre[k]) * scale : 0.0;
             }
             float of_hi[2], of_lo[2] = {0, 0};
-            hi[pair] = pack_f16(float(z[0]), float(z[1]));
+            const auto in_hi = [&](double x) { return float(exact_hi ? rint(x / step_of_exact_hi) * step_of_exact_hi : x); };
+            hi[pair] = pack_f16(in_hi(z[0]), in_hi(z[1]));
             unpack_f16(hi[pair], of_hi[0], of_hi[1]);
             lo[pair] = 0;
             if (split) {

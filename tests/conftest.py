@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from dataclasses import dataclass
 from types import ModuleType
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests import host_emulation
+from tests import compilation, host_emulation
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,23 @@ def why_no_gpu() -> str | None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # Compiling every kernel takes longest: it begins first, in processes of its own, and is waited for last.
+    items.sort(key=_waits_for_compilers)
     for item in items:
         if item.get_closest_marker("gpu") and (reason := why_no_gpu()):
             item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def _waits_for_compilers(item: pytest.Item) -> bool:
+    return "compiled" in getattr(item, "fixturenames", ())
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Begin to compile where a test is going to ask what came of it."""
+    if not session.config.option.collectonly and any(map(_waits_for_compilers, session.items)):
+        with contextlib.suppress(Exception):  # where CuPy does not load, that test says so
+            compilation.started()
+
+
+def pytest_sessionfinish() -> None:
+    compilation.stop()

@@ -2,86 +2,31 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import re
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from cukde import _compile
+from tests import compilation
+from tests.compilation import ARCHITECTURES, Resources, compile_for
 
 pytest.importorskip("cupy", reason="compiling CUDA sources needs CuPy and NVRTC: install the test extra")
 
-ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
-
-
-class Resources(NamedTuple):
-    """What one kernel takes on one architecture."""
-
-    registers: int
-    shared: int  # bytes
-    stack: int  # bytes, local memory of indexed arrays and spills
-    spills: int  # bytes
-
-
-_OF_ALL_ENGINES = ("column_means", "survey", "merge_splits")
-
-Kernel = tuple[str, str, _compile.Defines]  # stem, name, macros
-
-
-def supported(kernel: Kernel, architecture: int) -> bool:
-    """Whether a kernel can be asked for: below compute capability 8.0 the difference kernels serve alone."""
-    return architecture >= 80 or kernel[1].endswith(("_ieee", "_f64")) or kernel[1] in _OF_ALL_ENGINES
-
-
-def compile_for(architecture: int, source: str, options: tuple[str, ...], name: str | None = None) -> Resources:
-    """Compile as CuPy does (it adds ``-ftz=true``) and read the report on a kernel, by default the only one."""
-    from cupy.cuda import nvrtc
-
-    program = nvrtc.createProgram(source, "kernel.cu", (), ())
-    flags = (*options, "-ftz=true", f"--gpu-architecture=sm_{architecture}", "--ptxas-options=-v")
-    try:
-        nvrtc.compileProgram(program, flags)
-    except Exception as error:
-        raise AssertionError(f"sm_{architecture} {options}: {nvrtc.getProgramLog(program)}") from error
-    log = nvrtc.getProgramLog(program)
-    assert len(nvrtc.getCUBIN(program)) > 0
-    reports = dict(re.findall(r"Compiling entry function '(\w+)'(.*?)(?=Compiling entry function|\Z)", log, re.DOTALL))
-    (report,) = reports.values() if name is None else [reports[name]]
-    stack, stores, loads = map(
-        int,
-        re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", report).groups(),  # type: ignore[union-attr]
-    )
-    registers = re.search(r"Used (\d+) registers", report)
-    shared = re.search(r"(\d+) bytes smem", report)
-    assert registers is not None, log
-    return Resources(int(registers[1]), int(shared[1]) if shared else 0, stack, stores + loads)
-
-
-def _compile_task(task: tuple[int, str, tuple[str, ...], str]) -> Resources:
-    return compile_for(*task)
+Kernel = compilation.Kernel
 
 
 @pytest.fixture(scope="module")
-def kernels() -> list[Kernel]:
+def compiled() -> dict[tuple[Kernel, int], Resources]:
     try:
-        from cukde.gpu import _specialise
+        from cukde.gpu import _specialise  # noqa: F401
     except Exception as error:  # whatever keeps CuPy from loading on this machine
         pytest.skip(f"the GPU backend does not import here: {error!r}")
-    return list(_specialise.kernels())
+    return {key: future.result() for key, future in compilation.started().items()}
 
 
 @pytest.fixture(scope="module")
-def compiled(kernels: list[Kernel]) -> dict[tuple[Kernel, int], Resources]:
-    keys = [(k, a) for k in kernels for a in ARCHITECTURES if supported(k, a)]
-    tasks = [(a, _compile.code(stem, defines), _compile.options(), name) for (stem, name, defines), a in keys]
-    # NVRTC takes one program at a time in a process.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(os.cpu_count(), mp_context=context) as pool:
-        return dict(zip(keys, pool.map(_compile_task, tasks, chunksize=8), strict=True))
+def kernels(compiled: dict[tuple[Kernel, int], Resources]) -> list[Kernel]:
+    return list(dict.fromkeys(kernel for kernel, _ in compiled))
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +82,9 @@ def test_spills_are_seen() -> None:
     assert compile_for(90, source, ()).spills > 0
 
 
-def test_names_tell_specialisations_apart(kernels: list[Kernel]) -> None:
+def test_names_tell_specialisations_apart() -> None:
+    _specialise = pytest.importorskip("cukde.gpu._specialise", exc_type=ImportError)
+    kernels = list(_specialise.kernels())
     assert len(set(kernels)) == len(kernels)
     for stem, name, defines in kernels:
         assert dict(defines).get("KERNEL", name) == name

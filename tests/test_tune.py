@@ -84,7 +84,7 @@ def test_a_tile_stands_for_all_kernels_that_share_it(tune: SimpleNamespace) -> N
 @pytest.fixture
 def compile_for(tune: SimpleNamespace) -> Callable[..., Any]:
     pytest.importorskip("cupy", reason="compiling CUDA sources needs CuPy and NVRTC")
-    from tests.test_kernels import compile_for
+    from tests.compilation import compile_for
 
     return lambda stem, name, defines: compile_for(90, _compile.code(stem, defines), _compile.options(), name)
 

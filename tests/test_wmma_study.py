@@ -10,7 +10,7 @@ import pytest
 
 from cukde import _compile
 from tests import host_emulation, reference
-from tests.test_kernels import ARCHITECTURES, compile_for
+from tests.compilation import ARCHITECTURES, compile_for
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmarks import record
 from cukde import _compile
-from tests.test_kernels import ARCHITECTURES, compile_for
+from tests.compilation import ARCHITECTURES, compile_for
 
 
 def build(kernel: _compile.Kernel) -> str | None:

@@ -52,6 +52,11 @@ class Form(NamedTuple):
         return self.products > 1
 
     @property
+    def exact_hi(self) -> bool:
+        """Whether products of higher terms are to add up exactly, which leaves more to the lower ones."""
+        return self.products == 4
+
+    @property
     def length_limit(self) -> float:
         """The limit as kernels see it: a squared length of operands."""
         return self.limit * LOG2_E
@@ -189,11 +194,20 @@ def prepare(
     centre: Any,
     spread_known: bool,
     weights_apart: bool = False,
+    one_term: bool = False,
 ) -> Points:
-    """Make the operands of a pass."""
+    """Make the operands of a pass; ``one_term`` says that their higher terms alone make its moments."""
     spread = None if spread_known else cp.zeros(1, np.float32)
     data, queries = _operands.prepare(
-        X, Y, centre, h, split=form.split, log_weights=log_weights, weights_apart=weights_apart, spread=spread
+        X,
+        Y,
+        centre,
+        h,
+        split=form.split,
+        exact_hi=form.exact_hi and not one_term,
+        log_weights=log_weights,
+        weights_apart=weights_apart,
+        spread=spread,
     )
     return Points(data, queries, spread)
 
@@ -253,6 +267,7 @@ def run(
             centre=centre,
             spread_known=spread_known,
             weights_apart=posed.weights_apart,
+            one_term=of_themselves,
         )
     data, queries, spread = points
     limit = form.length_limit

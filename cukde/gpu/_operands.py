@@ -56,6 +56,7 @@ def prepare(
     h: float,
     *,
     split: bool,
+    exact_hi: bool = False,
     log_weights: Any | None = None,
     weights_apart: bool = False,
     spread: Any | None = None,
@@ -72,6 +73,8 @@ def prepare(
         Float64.
     split : bool
         Keep two float16 terms, not one.
+    exact_hi : bool
+        Higher terms whose products add up exactly; the lower ones are larger for it.
     log_weights : array, shape (n,), optional
         Float64, natural logarithms.
     weights_apart : bool
@@ -114,6 +117,7 @@ def prepare(
             X.shape[0],
             0 if queries is None else queries.shape[0],
             np.int32(X.shape[1]),
+            np.int32(exact_hi),
             scale_of(h),
         ),
     )
@@ -132,7 +136,15 @@ class Shift(NamedTuple):
 
 
 def prepare_moved(
-    operand: Operand, X: Any, Y: Any, centre: Any, h: float, shift: Shift, *, spread: Any | None = None
+    operand: Operand,
+    X: Any,
+    Y: Any,
+    centre: Any,
+    h: float,
+    shift: Shift,
+    *,
+    exact_hi: bool = False,
+    spread: Any | None = None,
 ) -> tuple[Any, Any, Operand, Operand]:
     """Move the data by half of (h / shift.h)^2 of their mean shift, and prepare them and the queries, by one launch.
 
@@ -140,7 +152,7 @@ def prepare_moved(
     ----------
     operand : Operand
         Of the data as they were, for ``shift.h``, symmetric; that of the moved data takes its memory.
-    X, Y, centre, h, spread
+    X, Y, centre, h, exact_hi, spread
         As for :func:`prepare`; the data as they were.
 
     Returns
@@ -181,6 +193,7 @@ def prepare_moved(
             n,
             m,
             np.int32(d),
+            np.int32(exact_hi),
             scale_of(h),
         ),
     )

@@ -331,6 +331,13 @@ def _moved_operands(posed: _Posed, estimate: _Posed) -> tuple[Any, Any, _f16.Poi
     own_spread, spread = (None, None) if spreads is None else (spreads[:1], spreads[1:])
     score = _SymmetricScore.launch(estimate, exact_sums=False, spread=own_spread)
     moved, queries, data, of_queries = _operands.prepare_moved(
-        score.operand, posed.X, posed.Y, posed.centre, posed.h, score.shift, spread=spread
+        score.operand,
+        posed.X,
+        posed.Y,
+        posed.centre,
+        posed.h,
+        score.shift,
+        exact_hi=posed.form.exact_hi,
+        spread=spread,
     )
     return moved, queries, _f16.Points(data, of_queries, spread)

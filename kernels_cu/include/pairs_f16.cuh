@@ -35,11 +35,10 @@
 //
 // WARPS warps; each has ROW_TILES x 16 queries in registers and takes them through all data rows of a split,
 // which pass through shared memory in tiles of TILE rows, fetched while the tile before is worked on. To an
-// accumulator of z_i . z_j comes norm_i + norm_j - a_i + shift, by a product (norms_f16.cuh), and then the large
-// products hi . hi: what is left is as small as the exponent. The tensor cores truncate all that they add to the place
-// of the largest, so the products with lo should not come between: they are the first. With three products of one group
-// of dimensions they are the last, where truncation is by the place of the exponent: that costs twice the error, and
-// 2% less time.
+// accumulator of z_i . z_j comes norm_i + norm_j - a_i + shift, by a product (norms_f16.cuh), and the large products
+// hi . hi: what is left is as small as the exponent. The tensor cores truncate all that they add to the place of the
+// largest. So products with lo come last; but where hi . hi itself takes several steps, they come first, and truncate
+// nothing. With TERMS 4 hi are such that all sums of hi . hi and norms are exact (prepare.cu).
 //
 // A fragment of 2^e is the left operand of the second product as it stands, of which MOMENT_TERMS says how many terms
 // the operands have:
@@ -62,7 +61,7 @@ constexpr int row_tiles = ROW_TILES;
 constexpr int block_queries = WARPS * ROW_TILES * 16;
 constexpr int groups = DEPTH / 16;   // of 16 dimensions
 constexpr bool split = TERMS > 1;
-constexpr bool small_terms_first = TERMS == 4 || (TERMS == 3 && DEPTH > 16);
+constexpr bool small_terms_first = TERMS == 3 && DEPTH > 16;
 constexpr bool weights_apart = WEIGHTS_APART;
 constexpr bool has_reference = HAS_REFERENCE;
 

@@ -1,0 +1,87 @@
+"""What NVRTC makes of the CUDA sources, without a GPU: registers, shared memory, spills."""
+
+from __future__ import annotations
+
+import functools
+import multiprocessing
+import os
+import re
+from concurrent.futures import Future, ProcessPoolExecutor
+from typing import NamedTuple
+
+from cukde import _compile
+
+ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
+
+
+class Resources(NamedTuple):
+    """What one kernel takes on one architecture."""
+
+    registers: int
+    shared: int  # bytes
+    stack: int  # bytes, local memory of indexed arrays and spills
+    spills: int  # bytes
+
+
+_OF_ALL_ENGINES = ("column_means", "survey", "merge_splits")
+
+Kernel = tuple[str, str, _compile.Defines]  # stem, name, macros
+
+
+def supported(kernel: Kernel, architecture: int) -> bool:
+    """Whether a kernel can be asked for: below compute capability 8.0 the difference kernels serve alone."""
+    return architecture >= 80 or kernel[1].endswith(("_ieee", "_f64")) or kernel[1] in _OF_ALL_ENGINES
+
+
+def compile_for(architecture: int, source: str, options: tuple[str, ...], name: str | None = None) -> Resources:
+    """Compile as CuPy does (it adds ``-ftz=true``) and read the report on a kernel, by default the only one."""
+    from cupy.cuda import nvrtc
+
+    program = nvrtc.createProgram(source, "kernel.cu", (), ())
+    flags = (*options, "-ftz=true", f"--gpu-architecture=sm_{architecture}", "--ptxas-options=-v")
+    try:
+        nvrtc.compileProgram(program, flags)
+    except Exception as error:
+        raise AssertionError(f"sm_{architecture} {options}: {nvrtc.getProgramLog(program)}") from error
+    log = nvrtc.getProgramLog(program)
+    assert len(nvrtc.getCUBIN(program)) > 0
+    reports = dict(re.findall(r"Compiling entry function '(\w+)'(.*?)(?=Compiling entry function|\Z)", log, re.DOTALL))
+    (report,) = reports.values() if name is None else [reports[name]]
+    stack, stores, loads = map(
+        int,
+        re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", report).groups(),  # type: ignore[union-attr]
+    )
+    registers = re.search(r"Used (\d+) registers", report)
+    shared = re.search(r"(\d+) bytes smem", report)
+    assert registers is not None, log
+    return Resources(int(registers[1]), int(shared[1]) if shared else 0, stack, stores + loads)
+
+
+def _compile_task(task: tuple[int, str, tuple[str, ...], str]) -> Resources:
+    return compile_for(*task)
+
+
+@functools.cache
+def started() -> dict[tuple[Kernel, int], Future[Resources]]:
+    """Begin to compile every kernel for every architecture, beside what this process does meanwhile."""
+    from cukde.gpu import _specialise
+
+    # NVRTC takes one program at a time in a process.
+    pool = ProcessPoolExecutor(os.cpu_count(), mp_context=multiprocessing.get_context("spawn"))
+    futures = {
+        ((stem, name, defines), architecture): pool.submit(
+            compile_for, architecture, _compile.code(stem, defines), _compile.options(), name
+        )
+        for stem, name, defines in _specialise.kernels()
+        for architecture in ARCHITECTURES
+        if supported((stem, name, defines), architecture)
+    }
+    pool.shutdown(wait=False)
+    return futures
+
+
+def stop() -> None:
+    """Give up what has not been compiled."""
+    if started.cache_info().currsize:
+        for future in started().values():
+            future.cancel()
