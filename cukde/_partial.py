@@ -67,4 +67,4 @@ def to_density(sums: PartialSums, log_constant: float, log: bool, dtype: np.dtyp
 def debiased(X: Any, sums: PartialSums, h: float, score_h: float) -> Any:
     """Points moved by half of (h / score_h)^2 of their mean shift, from their output "moments" at ``score_h``."""
     step = 0.5 * (h / score_h) ** 2
-    return X + step * (sums.moments / sums.total[:, None])
+    return X + sums.moments * (step / sums.total)[:, None]

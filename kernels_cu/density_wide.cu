@@ -1,7 +1,8 @@
 // All pairs of queries and data of many dimensions on the tensor cores, from points in one or two float16 terms
 // (prepare_wide.cu):
 //
-//   TERMS 2: z_i . z_j = hi_i . hi_j + lo_i . hi_j + hi_i . lo_j + lo_i . lo_j;  TERMS 1: hi_i . hi_j
+//   TERMS 2: z_i . z_j = hi_i . hi_j + lo_i . hi_j + hi_i . lo_j + lo_i . lo_j, the last but for mean shifts
+//   TERMS 1: z_i . z_j = hi_i . hi_j
 //   e_ij = z_i . z_j + norm_i + norm_j
 //
 //   Y_hi, Y_lo   (rows, depth)  float16  queries; lo is not there with TERMS 1
@@ -53,6 +54,9 @@ constexpr Output output = OUTPUT;
 constexpr bool staged = output == MOMENTS || output == VALUES;
 
 constexpr int terms = TERMS;
+// Powers of one term of 11 bits, for a mean shift: lo . lo is less than they round off, but between points so close
+// together that they hardly move each other.
+constexpr bool mean_shift = output == MOMENTS && POWER_TERMS == 1;
 constexpr int row_tiles = 4;     // of 16 queries, a warp
 constexpr int row_pairs = row_tiles / 2;
 constexpr int column_tiles = 4;  // of 8 data rows, a warp
@@ -142,7 +146,7 @@ struct Sums {
         if constexpr (terms == 2) {
             add_to(small, pair, y.of[1], x.of[0]);
             add_to(small, pair, y.of[0], x.of[1]);
-            add_to(small, pair, y.of[1], x.of[1]);
+            if constexpr (!mean_shift) add_to(small, pair, y.of[1], x.of[1]);
         }
         add_to(large, pair, y.of[0], x.of[0]);
     }

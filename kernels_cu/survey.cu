@@ -35,7 +35,8 @@ column_means(const STORAGE* __restrict__ X, double* __restrict__ means, long lon
     }
 }
 
-// A look at all points, one thread a row, grid: x over blocks of 128 rows, y = 0 for X, y = 1 for Y:
+// A look at all points, `lanes` threads a row, 1 or, for neighbours to read neighbours of long rows, 32; grid: x over
+// blocks of 128 / lanes rows, y = 0 for X, y = 1 for Y:
 //
 //   X, Y      (n, d), (m, d)  STORAGE
 //   centre    (d,)            double, or null: distances are not wanted
@@ -47,20 +48,21 @@ column_means(const STORAGE* __restrict__ X, double* __restrict__ means, long lon
 // No barriers.
 extern "C" __global__ void __launch_bounds__(threads_of_survey)
 survey(const STORAGE* __restrict__ X, const STORAGE* __restrict__ Y, const double* __restrict__ centre,
-       unsigned long long* __restrict__ figures, long long n, long long m, int d, int bit) {
+       unsigned long long* __restrict__ figures, long long n, long long m, int d, int lanes, int bit) {
     const STORAGE* const points = blockIdx.y == 0 ? X : Y;
     const long long rows = blockIdx.y == 0 ? n : m;
-    const long long row = (long long)blockIdx.x * threads_of_survey + threadIdx.x;
+    const long long row = (long long)blockIdx.x * (threads_of_survey / lanes) + threadIdx.x / lanes;
     double square = 0;
     bool finite = true;
     if (row < rows) {
-        for (int k = 0; k < d; k++) {
+        for (int k = threadIdx.x % lanes; k < d; k += lanes) {
             const STORAGE entry = points[row * d + k];
             finite &= isfinite(entry);
             const double step = centre ? double(entry) - centre[k] : 0.0;
             square += step * step;
         }
     }
+    for (int step = lanes / 2; step > 0; step /= 2) square += __shfl_xor_sync(~0u, square, step);
     unsigned long long largest = __double_as_longlong(square);
 #pragma unroll
     for (int step = 16; step > 0; step /= 2) {

@@ -70,10 +70,11 @@ def look(X: Any, Y: Any | None, centre: Any | None, others: Sequence[Any] = ()) 
 def _survey(X: Any, Y: Any | None, centre: Any | None, figures: Any, bit: int) -> None:
     n, d = X.shape
     m = 0 if Y is None else Y.shape[0]
+    lanes = 32 if d >= 32 else 1  # of a row
     _compile.kernel("survey", "survey", _defines(X))(
-        (-(-max(n, m) // _THREADS_OF_SURVEY), 1 if Y is None else 2),
+        (-(-max(n, m) * lanes // _THREADS_OF_SURVEY), 1 if Y is None else 2),
         (_THREADS_OF_SURVEY,),
-        (X, or_null(Y), or_null(centre), figures, n, m, np.int32(d), np.int32(bit)),
+        (X, or_null(Y), or_null(centre), figures, n, m, np.int32(d), np.int32(lanes), np.int32(bit)),
     )
 
 

@@ -264,9 +264,10 @@ class _Pass(NamedTuple):
         block_columns = min(width, _STAGED_BYTES // (2 * task.power_terms * block_rows) // _TILE * _TILE)
         powers = cp.empty((task.power_terms, block_rows, block_columns), np.uint16)
         # A part of the data has a row of totals; where blocks serve both of their sides, so has a tile of queries.
-        at_a_time = _device.multiprocessors() * _LAYOUT.blocks
-        tile = _LAYOUT.shape.queries
-        totals = cp.zeros((max(block_rows // tile, at_a_time), height), np.float32)
+        tile, at_a_time = _LAYOUT.shape.queries, _device.multiprocessors() * _LAYOUT.blocks
+        heights = {block_rows, height % block_rows or block_rows}
+        most = max(_parts(of // tile, block_columns // _TILE, at_a_time) for of in heights)
+        totals = cp.zeros((max(most, block_rows // tile) if symmetric else most, height), np.float32)
         views = [(powers[p], to, of) for p, B in factors for to, of in zip(products, B, strict=True)]
         for top in range(0, height, block_rows):
             bottom = min(height, top + block_rows)
@@ -388,11 +389,14 @@ def specialisations() -> Iterator[tuple[str, str, _compile.Defines]]:
                     yield _kernel(task._replace(power_terms=power_terms, column_totals=column_totals))
 
 
-@functools.lru_cache(maxsize=1024)
-def _part_rows(query_tiles: int, tiles: int, blocks: int) -> int:
-    """Data rows of a part: as many parts as make no more blocks than run at a time."""
-    parts = max(1, min(tiles, blocks // query_tiles))
-    return -(-tiles // parts) * _TILE
+def _parts(query_tiles: int, tiles: int, at_a_time: int) -> int:
+    """Parts of the data, at most, that make no more blocks than run at a time; fewer tiles have no more parts."""
+    return max(1, min(tiles, at_a_time // query_tiles))
+
+
+def _part_rows(query_tiles: int, tiles: int, at_a_time: int) -> int:
+    """Data rows of a part."""
+    return -(-tiles // _parts(query_tiles, tiles, at_a_time)) * _TILE
 
 
 @functools.cache
