@@ -202,7 +202,7 @@ def f64_products(launches: Launches) -> None:
             on = Device(s, output, k)
             check(s, output, on.sums("float64"), _ALLOWED["float64"], k)
             posed = _f64.task(output, d, k)
-            for shape in posed.shapes:
+            for shape in posed.every_shape:
                 if launches.lacks(_f64.specialise(posed, shape)):
                     with _two_splits(shape):
                         check(s, output, on.sums("float64", 50.0), _ALLOWED["float64"], k)
