@@ -22,7 +22,19 @@ import cukde
 from benchmarks import launched
 from cukde import gpu
 from cukde._partial import Output, PartialSums
-from cukde.gpu import _difference, _f16, _f16_symmetric, _f64, _grid, _operands, _specialise, _tf32, _values, density
+from cukde.gpu import (
+    _difference,
+    _f16,
+    _f16_symmetric,
+    _f64,
+    _grid,
+    _operands,
+    _specialise,
+    _tf32,
+    _values,
+    _wide,
+    density,
+)
 from cukde.gpu._specialisation import OPERATION, Specialisation
 from tests import reference, tolerances
 from tests.test_f16 import DIMENSIONS as ORDERED
@@ -40,6 +52,7 @@ ROWS_OF_SPLITS = 600  # data that the difference kernels split, for which one of
 DIMENSIONS = (1, 3, 5, 8, 16, 20, 33, 64, 65)
 VALUES = (1, 7, 16, 30, 64, 65, 130)  # columns
 OUTPUTS: tuple[Output, ...] = tuple(OPERATION)
+MANY = {65: "float32", 100: "float64"}  # dimensions, of data of a type
 
 # One float16 or TF32 term keeps 11 bits of a point. The symmetric pass has tolerances of its own.
 _ALLOWED = {precision: DENSITY["gpu", precision].value for precision in ("float32", "ieee", "float64")} | {"tf32": 1e-2}
@@ -94,6 +107,23 @@ class Device:
                 centre=self.centre,
                 spread_known=True,
                 ratio=self.Y is None,
+            )
+
+    def sums_in_layout(self, of: _wide.Layout, terms: int, ratio: bool) -> PartialSums:
+        """By the engine of many dimensions in one of its layouts: several blocks of powers, the spread unknown."""
+        with mock.patch.multiple(_wide, _STAGED_ROWS=128, _STAGED_BYTES=2**16):
+            return _wide.run(
+                self.X,
+                self.Y,
+                self.h,
+                self.output,
+                self.values,
+                self.log_weights,
+                terms=terms,
+                centre=self.centre,
+                spread_known=False,
+                ratio=ratio,
+                of=of,
             )
 
 
@@ -274,6 +304,22 @@ def f16_symmetric_values(launches: Launches) -> None:
             check(s, "values", _f16_symmetric.finish_values(V, S, T), _ALLOWED["float32"], k)
 
 
+def wide(launches: Launches) -> None:
+    """Many dimensions, in every layout; with weights, at queries, and at the data for moments themselves or a ratio."""
+    cases = ((True, False, False), (False, False, False), (False, True, False), (False, True, True))
+    for (d, dtype), terms, output in itertools.product(MANY.items(), (1, 2), OUTPUTS):
+        for (weighted, itself, ratio), k in itertools.product(cases, (7, 65) if output == "values" else (1,)):
+            if (weighted and output == "values") or (ratio and output != "moments"):
+                continue
+            s = sample(d, weighted, dtype, itself)
+            for of in _wide.every_layout(_wide.pose(output, terms, of_themselves=ratio)):
+                sums = Device(s, output, k).sums_in_layout(of, terms, ratio)
+                if ratio:
+                    check_symmetric(s, sums, "one-term" if terms == 1 else "split")
+                else:
+                    check(s, output, sums, _ALLOWED["tf32" if terms == 1 else "float32"], k)
+
+
 def values_in_two_terms(launches: Launches) -> None:
     """Operands of values, whose terms add up to them."""
     for k, dtype in itertools.product(VALUES, ("float32", "float64")):
@@ -294,6 +340,7 @@ PASSES = (
     f16_ordered_mean_shift,
     f16_symmetric,
     f16_symmetric_values,
+    wide,
     values_in_two_terms,
 )
 
