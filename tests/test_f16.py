@@ -438,7 +438,7 @@ class TestForm:
             ("sum", "float32", 16, 0, 100.0, (7, 5), False, "difference"),
             ("sum", "float32", 16, 0, 400.0, (9, 0), False, "difference"),
             ("sum", "float32", 1, 0, 100.0, (9, 0), False, "difference"),
-            ("sum", "float32", 65, 0, 1.0, (9, 0), False, "difference"),
+            ("sum", "float32", 65, 0, 1.0, (9, 0), False, "wide"),
             ("values", "float32", 3, 64, 1.0, (9, 0), False, "f16"),
             ("values", "float32", 3, 65, 1.0, (9, 0), False, "f16"),
             ("values", "float32", 3, 32, 1.0, (9, 0), True, "f16_symmetric"),
