@@ -22,7 +22,19 @@ import cukde
 from benchmarks import launched
 from cukde import gpu
 from cukde._partial import Output, PartialSums
-from cukde.gpu import _difference, _f16, _f16_symmetric, _f64, _grid, _operands, _specialise, _tf32, _values, density
+from cukde.gpu import (
+    _difference,
+    _f16,
+    _f16_symmetric,
+    _f64,
+    _grid,
+    _operands,
+    _specialise,
+    _tf32,
+    _values,
+    _wide,
+    density,
+)
 from cukde.gpu._specialisation import OPERATION, Specialisation
 from tests import reference, tolerances
 from tests.test_f16 import DIMENSIONS as ORDERED
@@ -40,6 +52,7 @@ ROWS_OF_SPLITS = 600  # data that the difference kernels split, for which one of
 DIMENSIONS = (1, 3, 5, 8, 16, 20, 33, 64, 65)
 VALUES = (1, 7, 16, 30, 64, 65, 130)  # columns
 OUTPUTS: tuple[Output, ...] = tuple(OPERATION)
+MANY = {65: "float32", 100: "float64"}  # dimensions, of data of a type
 
 # One float16 or TF32 term keeps 11 bits of a point. The symmetric pass has tolerances of its own.
 _ALLOWED = {precision: DENSITY["gpu", precision].value for precision in ("float32", "ieee", "float64")} | {"tf32": 1e-2}
@@ -94,6 +107,23 @@ class Device:
                 centre=self.centre,
                 spread_known=True,
                 ratio=self.Y is None,
+            )
+
+    def sums_in_layout(self, of: _wide.Layout, terms: int, ratio: bool) -> PartialSums:
+        """By the engine of many dimensions in one of its layouts: several blocks of powers, the spread unknown."""
+        with mock.patch.multiple(_wide, _STAGED_ROWS=128, _STAGED_BYTES=2**16):
+            return _wide.run(
+                self.X,
+                self.Y,
+                self.h,
+                self.output,
+                self.values,
+                self.log_weights,
+                terms=terms,
+                centre=self.centre,
+                spread_known=False,
+                ratio=ratio,
+                of=of,
             )
 
 
@@ -202,7 +232,7 @@ def f64_products(launches: Launches) -> None:
             on = Device(s, output, k)
             check(s, output, on.sums("float64"), _ALLOWED["float64"], k)
             posed = _f64.task(output, d, k)
-            for shape in posed.shapes:
+            for shape in posed.every_shape:
                 if launches.lacks(_f64.specialise(posed, shape)):
                     with _two_splits(shape):
                         check(s, output, on.sums("float64", 50.0), _ALLOWED["float64"], k)
@@ -263,16 +293,31 @@ def f16_symmetric(launches: Launches) -> None:
 
 
 def f16_symmetric_values(launches: Launches) -> None:
-    """Values of the data at their own points; those of more than 64 columns in two blocks."""
-    for d, k, dtype in itertools.product(SYMMETRIC.values(), (7, 30, 65), ("float32", "float64")):
-        if _f16_symmetric.has_room(d, k):
-            s = sample(d, dtype=dtype, itself=True)
-            on = Device(s, "values", k)
-            operand, _ = _operands.prepare(on.X, None, on.centre, s.h, split=True, symmetric=True)
-            V = _values.contiguous(on.values)
-            for of in _f16_symmetric.every_layout(_operands.depth_of(d), 3, _values.columns_of(k)):
-                S, T = _f16_symmetric.launch_values(operand, _values.prepare(V), of=of)
-                check(s, "values", _f16_symmetric.finish_values(V, S, T), _ALLOWED["float32"], k)
+    """Values of the data at their own points."""
+    for d, k, dtype in itertools.product(SYMMETRIC.values(), (7, 30), ("float32", "float64")):
+        s = sample(d, dtype=dtype, itself=True)
+        on = Device(s, "values", k)
+        operand, _ = _operands.prepare(on.X, None, on.centre, s.h, split=True, symmetric=True)
+        V = _values.contiguous(on.values)
+        for of in _f16_symmetric.every_layout(_operands.depth_of(d), 3, _values.columns_of(k)):
+            S, T = _f16_symmetric.launch_values(operand, _values.prepare(V), of=of)
+            check(s, "values", _f16_symmetric.finish_values(V, S, T), _ALLOWED["float32"], k)
+
+
+def wide(launches: Launches) -> None:
+    """Many dimensions, in every layout; with weights, at queries, and at the data for moments themselves or a ratio."""
+    cases = ((True, False, False), (False, False, False), (False, True, False), (False, True, True))
+    for (d, dtype), terms, output in itertools.product(MANY.items(), (1, 2), OUTPUTS):
+        for (weighted, itself, ratio), k in itertools.product(cases, (7, 65) if output == "values" else (1,)):
+            if (weighted and output == "values") or (ratio and output != "moments"):
+                continue
+            s = sample(d, weighted, dtype, itself)
+            for of in _wide.every_layout(_wide.pose(output, terms, of_themselves=ratio)):
+                sums = Device(s, output, k).sums_in_layout(of, terms, ratio)
+                if ratio:
+                    check_symmetric(s, sums, "one-term" if terms == 1 else "split")
+                else:
+                    check(s, output, sums, _ALLOWED["tf32" if terms == 1 else "float32"], k)
 
 
 def values_in_two_terms(launches: Launches) -> None:
@@ -295,6 +340,7 @@ PASSES = (
     f16_ordered_mean_shift,
     f16_symmetric,
     f16_symmetric_values,
+    wide,
     values_in_two_terms,
 )
 

@@ -368,7 +368,7 @@ def kernel_sum(
     Notes
     -----
     Cost: n m exponentials and 2 (d + k) n m flops; with ``X`` itself for ``Y``, half of the exponentials in float32 on
-    the GPU. Errors are relative to the sum of the absolute terms.
+    the GPU for up to 32 values, or of more than 64 dimensions. Errors are relative to the sum of the absolute terms.
 
     Examples
     --------

@@ -6,7 +6,7 @@
 // caller has zeroed, in no fixed order (two runs differ in the last bits); the other turns them into results.
 // pairs_f16_symmetric.cuh, finish_symmetric.cuh and finish_symmetric_values.cuh describe arrays, blocks and barriers.
 //
-// Macros: KERNEL the name; COLUMNS of the values: 16, 32 or 64, or 0 where points are summed. For the pass, and for the
+// Macros: KERNEL the name; COLUMNS of the values: 16 or 32, or 0 where points are summed. For the pass, and for the
 // other kernel where points are summed,
 //   DEPTH        columns of the operands: 16, 32, 48 or 64
 //   TERMS        float16 products in an exponent: 3 (z = hi + lo) or 1 (z = hi)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,9 +14,11 @@ import pytest
 @pytest.fixture
 def gpu(emulated_device: None) -> SimpleNamespace:
     """The modules under test; the device is an sm_90."""
-    from cukde.gpu import _f16, _f16_symmetric, _grid, _specialise, _tiles
+    from cukde.gpu import _f16, _f16_symmetric, _f64, _grid, _specialise, _tiles, _wide
 
-    return SimpleNamespace(f16=_f16, symmetric=_f16_symmetric, grid=_grid, specialise=_specialise, tiles=_tiles)
+    return SimpleNamespace(
+        f16=_f16, symmetric=_f16_symmetric, f64=_f64, wide=_wide, grid=_grid, specialise=_specialise, tiles=_tiles
+    )
 
 
 def written(folder: Path, content: Any, name: str = "sm_80.json") -> Path:
@@ -89,24 +92,38 @@ def test_a_table_is_called_by_its_architecture(gpu: SimpleNamespace, tmp_path: P
 
 
 def test_every_task_of_every_table_has_shapes_that_fit(gpu: SimpleNamespace) -> None:
-    for task in gpu.specialise.f16_tasks():
+    for task in (*gpu.specialise.f16_tasks(), *gpu.f64.tasks()):
         assert set(task.shapes) <= set(task.every_shape)
         for shape in task.every_shape:
-            assert task.shared_bytes(shape.tile) <= gpu.f16.SHARED_BYTES, (task, shape)
+            assert task.shared_bytes(shape.tile) <= 48 * 1024, (task, shape)
             assert shape.warps in (4, 8)
             assert shape.tile % 16 == 128 % shape.tile == 0, (task, shape)
             assert 0 < shape.efficiency <= 1
             assert shape.threads * shape.blocks <= 2048
 
 
+def test_every_layout_of_many_dimensions_fits_every_device(gpu: SimpleNamespace) -> None:
+    for task in gpu.wide.tasks():
+        assert gpu.wide.layout(task) in gpu.wide.every_layout(task)
+        for layout in gpu.wide.every_layout(task):
+            totals = 2 * 4 * 128 * layout.warps_down if task.staged else 0  # of columns, static
+            assert layout.shared_bytes(task.terms) + totals <= 99 * 1024
+            assert layout.step_depth in (32, 64)
+
+
 def test_every_entry_of_every_table_is_some_kernels(gpu: SimpleNamespace) -> None:
-    """No entry is dead: each of the ordered engine is the first that fits some task."""
+    """No entry is dead: each is the first that fits some task."""
+    tasks = {
+        "f16": list(map(dataclasses.asdict, gpu.specialise.f16_tasks())),
+        "f16_symmetric": [dict(zip(("depth", "terms", "columns"), of, strict=True)) for of in gpu.symmetric.operands()],
+        "wide": list(map(gpu.wide.named, gpu.wide.tasks())),
+        "f64": list(map(dataclasses.asdict, gpu.f64.tasks())),
+    }
     for table in gpu.tiles.tables():
-        first = set()
-        for task in gpu.specialise.f16_tasks():
-            fits = (all(getattr(task, k) == v for k, v in e["of"].items()) for e in table.engines["f16"])
-            first.add(list(fits).index(True))
-        assert first == set(range(len(table.engines["f16"])))
+        assert table.engines.keys() == tasks.keys()
+        for engine, entries in table.engines.items():
+            fits = ([entry["of"].items() <= task.items() for entry in entries] for task in tasks[engine])
+            assert {fit.index(True) for fit in fits} == set(range(len(entries)))
 
 
 def test_every_kernel_of_every_table_is_listed(gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,6 +133,8 @@ def test_every_kernel_of_every_table_is_listed(gpu: SimpleNamespace, monkeypatch
     tiles = {
         "f16": [{"of": {}, "tiles": [{"warps": 4, "row_tiles": 1, "tile": 32, "blocks": 2}]}],
         "f16_symmetric": [{"of": {}, "tiles": [{"row_tiles": 2, "blocks": 2}]}],
+        "wide": [{"of": {}, "tiles": [{"warps_down": 2, "step_depth": 32, "stages": 3, "blocks": 1}]}],
+        "f64": [{"of": {}, "tiles": [{"warps": 8, "row_tiles": 1, "tile": 16, "blocks": 1}]}],
     }
     other = gpu.tiles.Table("sm_200.json", 200, "", "", tiles)
     monkeypatch.setattr(gpu.tiles, "tables", lambda: (*own, other))
@@ -123,3 +142,6 @@ def test_every_kernel_of_every_table_is_listed(gpu: SimpleNamespace, monkeypatch
     assert before < after
     names = {name for _, name, _ in after - before}
     assert {"kde_f16", "score_f16x2", "kernel_sum_f16x2", "score_symmetric_f16"} <= names
+    assert {"kde_wide_f16", "score_wide_f16x2", "kde_f64_products", "kernel_sum_f64_products"} <= names
+    staged = [dict(defines) for _, name, defines in after - before if name == "score_wide_f16x2"]
+    assert len(staged) == 4  # one term of powers or two, with column totals and without

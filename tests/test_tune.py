@@ -21,7 +21,7 @@ SHARED = 228 * 1024  # bytes of a multiprocessor of sm_90
 def tune(emulated_device: None) -> SimpleNamespace:
     """The modules under test."""
     from benchmarks.tune import __main__, candidates, choice, engines
-    from cukde.gpu import _f16, _f16_symmetric, _grid, _tiles
+    from cukde.gpu import _f16, _f16_symmetric, _f64, _grid, _tiles, _wide
 
     return SimpleNamespace(
         main=__main__,
@@ -34,6 +34,8 @@ def tune(emulated_device: None) -> SimpleNamespace:
         Layout=_f16_symmetric.Layout,
         f16=_f16,
         symmetric=_f16_symmetric,
+        f64=_f64,
+        wide=_wide,
     )
 
 
@@ -49,13 +51,18 @@ class TestCandidates:
             for task in engine.tasks():
                 found = engine.candidates(task, SHARED)
                 assert len(set(found)) == len(found) > 1
-        for task in tune.engines.Ordered().tasks():
-            for shape in tune.candidates.shapes(task, SHARED):
-                assert task.shared_bytes(shape.tile) <= 48 * 1024
-                assert shape.blocks * task.shared_bytes(shape.tile) < SHARED
+        for engine in (tune.engines.Ordered(), tune.engines.Double()):
+            for task in engine.tasks():
+                for shape in engine.candidates(task, SHARED):
+                    assert task.shared_bytes(shape.tile) <= 48 * 1024
+                    assert shape.blocks * task.shared_bytes(shape.tile) < SHARED
         for task in tune.engines.Symmetric().tasks():
             for layout in tune.candidates.layouts(*task, SHARED):
                 assert tune.symmetric.shared_bytes(*task, layout) <= 99 * 1024
+        for task in tune.engines.Wide().tasks():
+            for layout in tune.candidates.layouts_wide(task, SHARED):
+                assert layout.shared_bytes(task.terms) + 1024 * task.staged <= 99 * 1024
+                assert layout.blocks * layout.shared_bytes(task.terms) < SHARED
 
     def test_less_shared_memory_leaves_fewer(self, tune: SimpleNamespace) -> None:
         task = tune.Task("sum", 3, 64)
@@ -69,12 +76,14 @@ class TestCandidates:
 
 def test_a_tile_stands_for_all_kernels_that_share_it(tune: SimpleNamespace) -> None:
     """Without compiling any: a rehearsal that loads nothing."""
-    shape, layout = tune.Shape(4, 1, 64, 7), tune.Layout(2, 3)
+    shape, layout, of_wide = tune.Shape(4, 1, 64, 7), tune.Layout(2, 3), tune.wide.Layout(1, 32, 3, 1)
     of_laplace = tune.engines.kernels(tune.engines.Ordered(), tune.f16.task("laplace", 1, 32, 0, False), shape)
     of_themselves = tune.engines.kernels(tune.engines.Symmetric(), (32, 3, 0), layout)
+    of_blocks = tune.engines.kernels(tune.engines.Wide(), tune.wide.pose("values", 2), of_wide)
     for kernels, name, macro in (
         (of_laplace, "laplace_f16", "WEIGHTS_APART"),
         (of_themselves, "score_symmetric_f16x2", "SUMS"),
+        (of_blocks, "kernel_sum_wide_f16x2", "COLUMN_TOTALS"),
     ):
         found = [dict(kernel.defines) for kernel in kernels if kernel.name == name]
         assert len({defines[macro] for defines in found}) == len(found) == 2
@@ -102,6 +111,29 @@ def test_estimates_of_the_ordered_engine_are_close(
     took = compile_for(chosen.stem, chosen.name, chosen.defines)
     assert took.shared <= task.shared_bytes(32) <= took.shared + 1024
     assert tune.candidates.least_registers(task, 1) <= took.registers
+
+
+@pytest.mark.parametrize(
+    ("output", "depth", "columns"), [("sum", 8, 0), ("laplace", 16, 0), ("moments", 48, 0), ("values", 16, 16)]
+)
+def test_estimates_of_the_float64_engine_are_close(
+    tune: SimpleNamespace, compile_for: Callable[..., Any], output: str, depth: int, columns: int
+) -> None:
+    task = tune.f64.Task(output, depth, columns)
+    chosen = tune.f64.specialise(task, tune.Shape(4, 1, 32, 2))
+    took = compile_for(chosen.stem, chosen.name, chosen.defines)
+    assert took.shared <= task.shared_bytes(32) <= took.shared + 1024
+    assert tune.candidates.least_registers_f64(task, 1) <= took.registers
+
+
+@pytest.mark.parametrize("column_totals", [False, True])
+def test_static_memory_of_many_dimensions(
+    tune: SimpleNamespace, compile_for: Callable[..., Any], column_totals: bool
+) -> None:
+    """That of the column totals; the stages are dynamic."""
+    layout = tune.wide.Layout(1, 32, 3, 1)
+    took = compile_for(*tune.wide._kernel(tune.wide.Task("values", 1, 2, column_totals), layout))
+    assert took.shared == (tune.candidates.column_totals_bytes(layout) if column_totals else 0)
 
 
 @pytest.mark.parametrize(("depth", "terms"), [(16, 1), (16, 3), (32, 3)])
@@ -209,6 +241,11 @@ class TestRun:
         shapes = [tune.Shape(4, 1, 64, 5), tune.Shape(4, 1, 64, 2)]
         monkeypatch.setattr(tune.candidates, "shapes", lambda *_: shapes)
         monkeypatch.setattr(tune.candidates, "layouts", lambda *_: [tune.Layout(2, 2)])
+        monkeypatch.setattr(tune.engines.Wide, "tasks", lambda self: [tune.wide.pose("moments", 1)])
+        monkeypatch.setattr(tune.engines._WidePass, "d", 72)
+        monkeypatch.setattr(tune.candidates, "layouts_wide", lambda *_: [tune.wide.Layout(2, 32, 3, 1)])
+        monkeypatch.setattr(tune.engines.Double, "tasks", lambda self: [tune.f64.Task("sum", 8)])
+        monkeypatch.setattr(tune.candidates, "shapes_f64", lambda *_: [tune.Shape(8, 2, 128, 1)])
         main: ModuleType = tune.main
         return main
 
@@ -245,6 +282,18 @@ class TestRun:
 
     def test_symmetric(self, tune: SimpleNamespace, few: ModuleType) -> None:
         assert self.tuned(few, tune.engines.Symmetric(), tune.Layout(2, 2)).after == [tune.Layout(2, 2)]
+
+    def test_wide(self, tune: SimpleNamespace, few: ModuleType) -> None:
+        layout = tune.wide.Layout(2, 32, 3, 1)
+        found = self.tuned(few, tune.engines.Wide(), layout)
+        assert found.of == {"output": "moments", "terms": 1, "power_terms": 1}
+        assert found.after == [layout]
+
+    def test_double(self, tune: SimpleNamespace, few: ModuleType) -> None:
+        shape = tune.Shape(8, 2, 128, 1)
+        found = self.tuned(few, tune.engines.Double(), shape)
+        assert found.of == {"output": "sum", "depth": 8, "columns": 0}
+        assert found.after == [shape]
 
     def test_a_wrong_candidate_is_an_error(
         self, tune: SimpleNamespace, few: ModuleType, monkeypatch: pytest.MonkeyPatch

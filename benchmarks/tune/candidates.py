@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+from cukde.gpu import _f64, _wide
 from cukde.gpu._f16 import SHARED_BYTES, Task
 from cukde.gpu._f16_symmetric import Layout, laid_out, shared_bytes
 from cukde.gpu._grid import Shape
@@ -18,23 +19,38 @@ _TRIED = 5
 # Of a thread, beside the fragments that it keeps: addresses, counters, operands on their way. Kernels need more.
 _REGISTERS_BESIDE = 24
 
+_EXPONENTS_OF_WIDE = 64  # of a thread of the engine of many dimensions, for each term of a point
+
 _DYNAMIC_BYTES = 99 * 1024  # of a block, on every device since sm_80
 _BYTES_OF_BLOCK = 1024  # that the system keeps of shared memory for each block
 
 
 def shapes(task: Task, shared_of_multiprocessor: int) -> list[Shape]:
     """Shapes of a task of the ordered engine; whether they spill, the compiler tells."""
+    fitting = [tile for tile in (128, 64, 32) if task.shared_bytes(tile) <= SHARED_BYTES]
+    least = {row_tiles: least_registers(task, row_tiles) for row_tiles in (1, 2, 4)}
+    return _shapes(task, least, fitting[:2], shared_of_multiprocessor)
+
+
+def shapes_f64(task: _f64.Task, shared_of_multiprocessor: int) -> list[Shape]:
+    """Shapes of a task of the float64 engine."""
+    fitting = [tile for tile in (128, 64, 32, 16) if task.shared_bytes(tile) <= _f64.SHARED_BYTES]
+    least = {row_tiles: least_registers_f64(task, row_tiles) for row_tiles in (1, 2)}
+    return _shapes(task, least, fitting[:3], shared_of_multiprocessor)
+
+
+def _shapes(
+    task: Task | _f64.Task, least: dict[int, int], tiles: list[int], shared_of_multiprocessor: int
+) -> list[Shape]:
+    """Shapes of so many row tiles, by the ``least`` registers of a thread, and of ``tiles``."""
     found = []
-    for warps, row_tiles in itertools.product((4, 8), (1, 2, 4)):
-        least = least_registers(task, row_tiles)
-        if least > _MOST_REGISTERS:
+    for warps, (row_tiles, registers) in itertools.product((4, 8), least.items()):
+        if registers > _MOST_REGISTERS:
             continue
-        allowed = [blocks for blocks in _BLOCKS[warps] if 32 * warps * blocks * least <= _REGISTERS]
-        fitting = [tile for tile in (128, 64, 32) if task.shared_bytes(tile) <= SHARED_BYTES]
-        for tile, blocks in itertools.product(fitting[:2], allowed[:_TRIED]):
-            shape = Shape(warps, row_tiles, tile, blocks)
+        allowed = [blocks for blocks in _BLOCKS[warps] if 32 * warps * blocks * registers <= _REGISTERS]
+        for tile, blocks in itertools.product(tiles, allowed[:_TRIED]):
             if _fit(blocks, task.shared_bytes(tile), shared_of_multiprocessor):
-                found.append(shape)
+                found.append(Shape(warps, row_tiles, tile, blocks))
     return found
 
 
@@ -45,6 +61,15 @@ def least_registers(task: Task, row_tiles: int) -> int:
     columns = task.depth if task.output == "moments" else task.columns
     sums = 2 * (2 + columns // 2)  # of a tile and of all
     return row_tiles * (queries + exponents + sums) + _REGISTERS_BESIDE
+
+
+def least_registers_f64(task: _f64.Task, row_tiles: int) -> int:
+    """The same for the float64 engine, two registers a number."""
+    columns = task.depth if task.output == "moments" else task.columns
+    queries = task.depth // 2 + 4
+    exponents = 4
+    sums = 2 + columns // 2
+    return row_tiles * 2 * (queries + exponents + sums) + _REGISTERS_BESIDE
 
 
 def layouts(depth: int, terms: int, columns: int, shared_of_multiprocessor: int) -> list[Layout]:
@@ -59,6 +84,25 @@ def layouts(depth: int, terms: int, columns: int, shared_of_multiprocessor: int)
             if within and _fit(blocks, dynamic or static, shared_of_multiprocessor):
                 found.append(of)
     return found
+
+
+def layouts_wide(task: _wide.Task, shared_of_multiprocessor: int) -> list[_wide.Layout]:
+    """Layouts of the engine of many dimensions."""
+    found = []
+    for choice in itertools.product((1, 2), (32, 64), (2, 3, 4), (1, 2)):
+        of = _wide.Layout(*choice)
+        registers = _EXPONENTS_OF_WIDE * task.terms + _REGISTERS_BESIDE
+        if of.blocks * of.shape.threads * registers > _REGISTERS:
+            continue
+        bytes_of_block = of.shared_bytes(task.terms) + (column_totals_bytes(of) if task.staged else 0)
+        if bytes_of_block <= _DYNAMIC_BYTES and _fit(of.blocks, bytes_of_block, shared_of_multiprocessor):
+            found.append(of)
+    return found
+
+
+def column_totals_bytes(of: _wide.Layout) -> int:
+    """Bytes of static shared memory of a kernel with column totals."""
+    return 2 * of.warps_down * of.shape.tile * 4
 
 
 def handed_on_bytes(depth: int, terms: int, of: Layout) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 from unittest import mock
 
@@ -12,7 +13,7 @@ import numpy as np
 from benchmarks.tune import candidates, choice
 from cukde import _compile, gpu
 from cukde._partial import PartialSums
-from cukde.gpu import _f16, _f16_symmetric, _grid, _operands, _specialise, _values
+from cukde.gpu import _f16, _f16_symmetric, _f64, _grid, _operands, _specialise, _values, _wide
 
 # Candidates differ in the order of their sums, by the truncation of tensor cores; what is wrong differs by far more.
 _MOST_DIFFERENCE = 1e-3
@@ -71,7 +72,7 @@ def check(task: Any, tile: Any, ours: PartialSums, theirs: PartialSums) -> None:
         raise AssertionError(f"{task} in {tile} is off by {difference:.1e}")
 
 
-_ROWS_OF_REHEARSAL = 128
+_ROWS_OF_REHEARSAL = 256
 
 
 def kernels(engine: Engine, task: Any, tile: Any) -> tuple[_compile.Kernel, ...]:
@@ -83,6 +84,12 @@ def kernels(engine: Engine, task: Any, tile: Any) -> tuple[_compile.Kernel, ...]
 
 def _sample(rows: int, d: int, seed: int) -> Any:
     return gpu.asarray(np.random.default_rng(seed).standard_normal((rows, d), dtype=np.float32))
+
+
+def _in_shape(tile: _grid.Shape) -> AbstractContextManager[Any]:
+    """Fix the shape of the passes within the block."""
+    plan = _grid.plan
+    return mock.patch.object(_grid, "plan", lambda shapes, *others: plan((tile,), *others))
 
 
 def _bandwidth(d: int) -> float:
@@ -142,9 +149,8 @@ class _OrderedPass:
         return self._run(tile, None, self.points)
 
     def _run(self, tile: _grid.Shape, log_weights: Any, points: _f16.Points) -> PartialSums:
-        plan = _grid.plan
         ratio = self.Y is None
-        with mock.patch.object(_grid, "plan", lambda shapes, *others: plan((tile,), *others)):
+        with _in_shape(tile):
             return _f16.run(
                 self.X,
                 self.Y,
@@ -219,4 +225,118 @@ class _SymmetricPass:
             self._run(tile, exact_sums=exact_sums)
 
 
-ENGINES: tuple[Engine, ...] = (Ordered(), Symmetric())
+class Wide:
+    """The engine of many dimensions."""
+
+    name = "wide"
+
+    def tasks(self) -> Iterable[_wide.Task]:
+        return _wide.tasks()
+
+    def of(self, task: _wide.Task) -> Mapping[str, Any]:
+        return _wide.named(task)
+
+    def current(self, task: _wide.Task) -> Sequence[_wide.Layout]:
+        return [_wide.layout(task)]
+
+    def candidates(self, task: _wide.Task, shared_of_multiprocessor: int) -> Sequence[_wide.Layout]:
+        return candidates.layouts_wide(task, shared_of_multiprocessor)
+
+    def passed(self, task: _wide.Task, n: int, m: int) -> Pass:
+        return _WidePass(task, n, m)
+
+    def choose(
+        self, of: Mapping[str, Any], current: Sequence[_wide.Layout], timed: Sequence[choice.Timed[_wide.Layout]]
+    ) -> choice.Choice:
+        return choice.layout(of, current[0], timed)
+
+
+class _WidePass:
+    """Points of 256 dimensions, prepared anew each time: that is little beside the pass."""
+
+    d, k = 256, 64
+
+    def __init__(self, task: _wide.Task, n: int, m: int) -> None:
+        self.task, self.h = task, _bandwidth(self.d)
+        # The mean shift in one term of powers, of points in two, is that of the data at themselves.
+        self.ratio = task == _wide.pose("moments", 2, of_themselves=True)
+        self.X, self.Y = _sample(m if self.ratio else n, self.d, 0), None if self.ratio else _sample(m, self.d, 1)
+        self.V = _sample(len(self.X), self.k, 2) if task.output == "values" else None
+
+    def run(self, tile: _wide.Layout) -> PartialSums:
+        return self._run(tile, self.Y)
+
+    def _run(self, tile: _wide.Layout, Y: Any | None) -> PartialSums:
+        return _wide.run(
+            self.X,
+            Y,
+            self.h,
+            self.task.output,
+            self.V,
+            None,
+            terms=self.task.terms,
+            centre=gpu.xp.zeros(self.d),
+            spread_known=True,
+            ratio=self.ratio,
+            of=tile,
+        )
+
+    def variants(self, tile: _wide.Layout) -> None:
+        """At queries and at the data, there in so many blocks that some serve both of their sides."""
+        self.run(tile)
+        with mock.patch.object(_wide, "_STAGED_ROWS", 128):
+            self._run(tile, None)
+
+
+class Double:
+    """The float64 engine."""
+
+    name = "f64"
+
+    def tasks(self) -> Iterable[_f64.Task]:
+        return _f64.tasks()
+
+    def of(self, task: _f64.Task) -> Mapping[str, Any]:
+        return dataclasses.asdict(task)
+
+    def current(self, task: _f64.Task) -> Sequence[_grid.Shape]:
+        return task.shapes
+
+    def candidates(self, task: _f64.Task, shared_of_multiprocessor: int) -> Sequence[_grid.Shape]:
+        return candidates.shapes_f64(task, shared_of_multiprocessor)
+
+    def passed(self, task: _f64.Task, n: int, m: int) -> Pass:
+        return _DoublePass(task, n, m)
+
+    def choose(
+        self, of: Mapping[str, Any], current: Sequence[_grid.Shape], timed: Sequence[choice.Timed[_grid.Shape]]
+    ) -> choice.Choice:
+        return choice.shapes(of, current, timed)
+
+
+class _DoublePass:
+    """Points prepared anew each time: that is little beside the pass."""
+
+    def __init__(self, task: _f64.Task, n: int, m: int) -> None:
+        self.task, self.d, self.h = task, task.depth, _bandwidth(task.depth)
+        self.X, self.Y = (_sample(rows, self.d, seed).astype(np.float64) for seed, rows in enumerate((n, m)))
+        self.V = _sample(n, task.columns, 2).astype(np.float64) if task.output == "values" else None
+
+    def run(self, tile: _grid.Shape) -> PartialSums:
+        with _in_shape(tile):
+            return _f64.run(
+                self.X,
+                self.Y,
+                self.h,
+                self.task.output,
+                self.V,
+                None,
+                centre=gpu.xp.zeros(self.d),
+                spread_known=True,
+            )
+
+    def variants(self, tile: _grid.Shape) -> None:
+        self.run(tile)
+
+
+ENGINES: tuple[Engine, ...] = (Ordered(), Symmetric(), Wide(), Double())

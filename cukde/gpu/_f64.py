@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import numpy as np
 
 from cukde import _compile
 from cukde._partial import Output, PartialSums
-from cukde.gpu import _device, _difference, _grid, _results
+from cukde.gpu import _device, _difference, _grid, _results, _tiles
 from cukde.gpu._operands import LOG2_E, or_null, scale_of
 from cukde.gpu._specialisation import DOUBLE, OPERATION, Specialisation, at_least
 
@@ -23,22 +24,13 @@ LIMIT: dict[Output, float] = {"sum": 620.0, "moments": 620.0, "laplace": 620.0, 
 
 DEPTHS = (8, 16, 32, 48, 64)  # columns of the operands
 
-# Blocks of a multiprocessor that its registers hold, for each depth: of one row tile a warp, and of two.
-_BLOCKS: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
-    "sum": ((5, 5, 3, 2, 2), (4, 4)),
-    "laplace": ((5, 5, 3, 2, 2), (4, 4)),
-    "moments": ((5, 4, 3, 2, 2), (4, 3)),
-    "values": ((4, 3, 3, 2, 2), (3, 2)),
-    "many values": ((2, 2, 2, 2, 2), ()),
-}
-
 _ROWS = 128  # operands of the data come in whole multiples
 _ROWS_OF_PREPARATION = 16  # of a block of prepare_f64.cu
 _THREADS_OF_PREPARATION = 128
 
 _SPLIT_ROWS = 64  # splits come in whole multiples: tiles of the difference kernel, which may stand in
 
-_SHARED_BYTES = 48 * 1024
+SHARED_BYTES = 48 * 1024  # that a block may have
 
 
 def serves(output: Output, d: int, spread: float | None) -> bool:
@@ -48,27 +40,31 @@ def serves(output: Output, d: int, spread: float | None) -> bool:
 
 @dataclass(frozen=True)
 class Task:
-    """What a kernel of the engine is specialised for, beside its tile shape."""
+    """What a kernel of the engine is specialised for, beside its tile shape; the tables of tiles know its fields."""
 
     output: Output
     depth: int  # columns of the operands
     columns: int = 0  # of the values, a block
 
-    @functools.cached_property
+    @property
     def shapes(self) -> tuple[_grid.Shape, ...]:
-        """Tile shapes to choose from: where registers allow one for many queries, and one for few."""
-        of_narrow, of_wide = _BLOCKS[self.output if self.columns <= 16 else "many values"]
-        at = DEPTHS.index(self.depth)
-        narrow = _grid.Shape(4, 1, self._tile, of_narrow[at], efficiency=0.9)
-        if at >= len(of_wide):
-            return (narrow,)
-        return _grid.Shape(4, 2, self._tile, of_wide[at]), narrow
+        """Tile shapes to choose from on the current device: one for many queries, one for few."""
+        return _shapes(self, _tiles.table())
 
     @property
-    def _tile(self) -> int:
-        """Data rows in shared memory at a time: two tiles of them fit."""
+    def every_shape(self) -> tuple[_grid.Shape, ...]:
+        """The shapes that some device chooses from."""
+        return tuple(dict.fromkeys(shape for table in _tiles.tables() for shape in _shapes(self, table)))
+
+    def shared_bytes(self, tile: int) -> int:
+        """Bytes of static shared memory of a block: two tiles of ``tile`` data rows."""
         row = 8 * (self.depth + 4 + 1 + (self.output == "laplace") + (self.columns + 4 if self.columns else 0))
-        return next(tile for tile in (64, 32, 16) if 2 * (tile * row + 64) <= _SHARED_BYTES)
+        return 2 * (tile * row + 64)
+
+
+@functools.cache
+def _shapes(posed: Task, table: _tiles.Table) -> tuple[_grid.Shape, ...]:
+    return table.tiles("f64", _grid.Shape, dataclasses.asdict(posed))
 
 
 @functools.cache
@@ -76,6 +72,14 @@ def task(output: Output, d: int, k: int) -> Task:
     """Pose the task of a pass: points of ``d`` dimensions, ``k`` values."""
     depth = at_least(d, DEPTHS)
     return Task(output, depth, at_least(k, (16, 64 if depth < 64 else 32)) if output == "values" else 0)
+
+
+def tasks() -> Iterator[Task]:
+    """What the engine can be asked for."""
+    for depth in DEPTHS:
+        for output in OPERATION:
+            for k in (16, 64) if output == "values" else (0,):
+                yield task(output, depth, k)
 
 
 @functools.cache
@@ -216,10 +220,7 @@ def run(
 def specialisations() -> Iterator[tuple[str, str, _compile.Defines]]:
     """Stem, name and macros of every kernel of this module."""
     yield "prepare_f64", "prepare_f64", ()
-    for depth in DEPTHS:
-        for output in OPERATION:
-            for k in (16, 64):
-                posed = task(output, depth, k)
-                for shape in posed.shapes:
-                    chosen = specialise(posed, shape)
-                    yield chosen.stem, chosen.name, chosen.defines
+    for posed in tasks():
+        for shape in posed.every_shape:
+            chosen = specialise(posed, shape)
+            yield chosen.stem, chosen.name, chosen.defines

@@ -72,7 +72,7 @@ def engine(
             return "f16_symmetric"
         # It makes exponents of values by three products. Where small dimensions want four, the ordered engine has
         # them; and for "tf32" it has a third of the products with values, too.
-        if output == "values" and near and form.products == 3 and _f16_symmetric.has_room(d, k):
+        if output == "values" and near and form.products == 3 and k <= _f16_symmetric.MOST_VALUES:
             return "f16_symmetric"
     return "f16"
 

@@ -7,6 +7,7 @@ sums of values it leaves a block of powers in memory, bounded whatever the sizes
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ import numpy as np
 
 from cukde import _compile
 from cukde._partial import Output, PartialSums
-from cukde.gpu import _device, _difference, _gemm, _grid, _results, _values
+from cukde.gpu import _device, _difference, _gemm, _grid, _results, _tiles, _values
 from cukde.gpu._operands import LOG2_E, or_null, scale_of
 from cukde.gpu._specialisation import C_TYPE, OPERATION
 
@@ -45,8 +46,11 @@ class Layout:
         """As the cost rule sees it."""
         return _grid.Shape(4 * self.warps_down, 1, _TILE, self.blocks)
 
+    def shared_bytes(self, terms: int) -> int:
+        """Dynamic shared memory of a block: steps of both sides, and norms and rests of two tiles."""
+        rows = self.stages * (_TILE + self.shape.queries)
+        return terms * (rows * 2 * self.step_depth + 2 * 4 * _TILE)
 
-_LAYOUT = Layout(warps_down=1, step_depth=64, stages=2, blocks=2)
 
 # Memory for the powers that are staged at a time, and their queries.
 _STAGED_BYTES = 2**26
@@ -71,7 +75,7 @@ class Operand(NamedTuple):
 
 
 class Task(NamedTuple):
-    """What the kernel is specialised for."""
+    """What the kernel is specialised for, beside its layout."""
 
     output: Output
     terms: int  # of points
@@ -84,16 +88,52 @@ class Task(NamedTuple):
         return self.output in ("moments", "values")
 
     @property
-    def shared_bytes(self) -> int:
-        """Dynamic shared memory of a block: steps of both sides, and norms and rests of two tiles."""
-        rows = _LAYOUT.stages * (_TILE + _LAYOUT.shape.queries)
-        return self.terms * (rows * 2 * _LAYOUT.step_depth + 2 * 4 * _TILE)
+    def of_references(self) -> Task:
+        """The task whose pass finds the references of this one."""
+        return Task("sum", self.terms)
+
+
+def pose(output: Output, terms: int, *, of_themselves: bool = False) -> Task:
+    """Pose the task of a pass over points in so many terms.
+
+    ``of_themselves`` asks for the mean shift of data without weights at their own points. One term of powers and points
+    will do for that if each point's own term is left out: it would outweigh all others, and its rounding them.
+    """
+    two_terms = output == "values" or (output == "moments" and terms == 2 and not of_themselves)
+    return Task(output, terms, 2 if two_terms else 1)
+
+
+def tasks() -> Iterator[Task]:
+    """What the engine can be asked for; column totals share the layout."""
+    choices = itertools.product(OPERATION, (1, 2), (False, True))
+    yield from dict.fromkeys(pose(output, terms, of_themselves=itself) for output, terms, itself in choices)
+
+
+def layout(task: Task) -> Layout:
+    """Layout of a task's kernels on the current device."""
+    return _layout(task, _tiles.table())
+
+
+def every_layout(task: Task) -> tuple[Layout, ...]:
+    """The layouts that some device takes."""
+    return tuple(dict.fromkeys(_layout(task, table) for table in _tiles.tables()))
+
+
+@functools.cache
+def _layout(task: Task, table: _tiles.Table) -> Layout:
+    return table.tiles("wide", Layout, named(task))[0]
+
+
+def named(task: Task) -> dict[str, Any]:
+    """A task as the tables of tiles know it."""
+    return {"output": task.output, "terms": task.terms, "power_terms": task.power_terms}
 
 
 def prepare(
     points: Any,
     centre: Any,
     h: float,
+    depth: int,
     *,
     terms: int,
     log_weights: Any | None = None,
@@ -103,10 +143,11 @@ def prepare(
 ) -> Operand:
     """Operand of points, shape (n, d), float32 or float64, in so many terms, and also ``rounded`` to one.
 
+    Those of one pass have the same ``depth``, in whole steps of its kernels.
     All else is as for :func:`cukde.gpu._operands.prepare`.
     """
     n, d = points.shape
-    rows, depth = -(-n // _TILE) * _TILE, -(-d // _LAYOUT.step_depth) * _LAYOUT.step_depth
+    rows = -(-n // _TILE) * _TILE
     operand = Operand(
         cp.empty((rows, depth), np.uint16),
         cp.empty((rows, depth), np.uint16) if terms == 2 else None,
@@ -145,6 +186,7 @@ def run(
     centre: Any,
     spread_known: bool,
     ratio: bool,
+    of: Layout | None = None,
 ) -> PartialSums:
     """Sum over all pairs; the same bits on every run.
 
@@ -159,6 +201,8 @@ def run(
         difference kernel does the work.
     ratio : bool
         See :func:`cukde.gpu.density.partial_sums`.
+    of : Layout, optional
+        Of the kernels; by default that of the device's table.
     """
     n, d = X.shape
     m = n if Y is None else Y.shape[0]
@@ -166,86 +210,89 @@ def run(
     spread = None if spread_known else cp.zeros(1, np.float32)
     limit = SPREAD * LOG2_E
     alike = Y is None and log_weights is None
+    task = pose(output, terms, of_themselves=alike and ratio)
+    of = of or layout(task)
+    # Whole steps of both passes, whose lengths are powers of 2.
+    step = max(of.step_depth, layout(task.of_references).step_depth)
+    depth = -(-d // step) * step
     data = prepare(
         X,
         centre,
         h,
+        depth,
         terms=terms,
         log_weights=log_weights,
         weights_apart=output == "laplace",
-        rounded=alike and ratio and output == "moments",
+        rounded=output == "moments" and task.power_terms == 1,
         spread=spread,
     )
-    queries = data if alike else prepare(X if Y is None else Y, centre, h, terms=terms, spread=spread)
+    queries = data if alike else prepare(X if Y is None else Y, centre, h, depth, terms=terms, spread=spread)
     out = _results.empty(m, k)
     if spread is not None:
         stand_in = _difference.specialise(output, "float32", X.dtype, d, k)
         guard = _difference.Guard(spread, limit, None, 0.0)
         _difference.launch(stand_in, X, Y, h, output, values, log_weights, out=out, guard=guard, one_split=True)
-    of = _Pass(data, queries, terms, n, m, spread, limit)
+    posed = _Pass(task, of, data, queries, n, m, spread, limit)
     if output in ("sum", "laplace"):
         shift = (1 + d / 2) / math.log(2) if output == "laplace" else 0.0
-        references, totals = of.summed(Task(output, terms), shift)
-        of.finish(output, references, totals, None, out)
+        references, totals = posed.summed(task, of, shift)
+        posed.finish(output, references, totals, None, out)
     elif output == "values":
-        of.of_values(_values.prepare(values), out, symmetric=alike)
+        posed.of_values(_values.prepare(values), out, symmetric=alike)
     else:
-        of.moments(out, h, symmetric=alike)
+        posed.moments(out, h, symmetric=alike)
     return out
 
 
 class _Pass(NamedTuple):
-    """The operands of a pass."""
+    """A pass and its operands."""
 
+    task: Task
+    of: Layout
     data: Operand
     queries: Operand
-    terms: int
     n: int
     m: int
     spread: Any | None
     limit: float
 
-    def summed(self, task: Task, shift: float) -> tuple[Any, Any]:
+    def summed(self, task: Task, of: Layout, shift: float) -> tuple[Any, Any]:
         """References and totals, (parts, m) float32, of output "sum" or "laplace"."""
-        plan = _grid.plan((_LAYOUT.shape,), self.n, self.m, 2, _device.multiprocessors())
+        plan = _grid.plan((of.shape,), self.n, self.m, 2, _device.multiprocessors())
         references = cp.empty((plan.splits, self.m), np.float32)
         totals = cp.empty((plan.splits, self.m), np.float32)
-        self._launch(task, _gemm.Block(0, 0, self.m, self.n), plan.split_rows, references, totals, None, shift=shift)
+        block = _gemm.Block(0, 0, self.m, self.n)
+        self._launch(task, of, block, plan.split_rows, references, totals, None, shift=shift)
         return references, totals
 
     def references(self) -> Any:
         """Exponents of the largest term of each query, (m,) float32, rounded: so they change no bit of exact sums."""
-        return cp.rint(self.summed(Task("sum", self.terms), 0.0)[0].max(axis=0))
+        task = self.task.of_references
+        return cp.rint(self.summed(task, layout(task), 0.0)[0].max(axis=0))
 
     def moments(self, out: PartialSums, h: float, *, symmetric: bool) -> None:
         """Output "moments"."""
-        # One term of powers and points will do for a mean shift if each point's own term is left out: it would outweigh
-        # all others, and its rounding them.
-        one_term = self.terms == 1 or self.data.rounded is not None
-        if one_term:
-            factors = [(0, self.data.hi if self.terms == 1 else self.data.rounded)]
+        if self.task.power_terms == 1:
+            factors = [(0, self.data.hi if self.data.rounded is None else self.data.rounded)]
         else:
             factors = [(0, self.data.hi), (1, self.data.hi), (0, self.data.lo)]
-        task = Task("moments", self.terms, 1 if one_term else 2)
         references = None if symmetric else self.references()
         products = cp.zeros((1, *self.queries.hi.shape), np.float32)
         totals = self._staged(
-            task, references, products, [(p, B[None]) for p, B in factors], "f16", shift=_SHIFT, symmetric=symmetric
+            references, products, [(p, B[None]) for p, B in factors], "f16", shift=_SHIFT, symmetric=symmetric
         )
         self.finish("moments", references, totals, products, out, own=symmetric, shift=_SHIFT, unit=1 / scale_of(h))
 
     def of_values(self, values: _values.Values, out: PartialSums, *, symmetric: bool) -> None:
         """Output "values"."""
-        task = Task("values", self.terms, 2)
         references = None if symmetric else self.references()
         products = cp.zeros((len(values.hi), len(self.queries.hi), values.hi.shape[2]), np.float32)
         factors = [(0, values.hi), (1, values.hi), (0, values.lo), (1, values.lo)]
-        totals = self._staged(task, references, products, factors, "bf16", shift=0.0, symmetric=symmetric)
+        totals = self._staged(references, products, factors, "bf16", shift=0.0, symmetric=symmetric)
         self.finish("values", references, totals, products, out)
 
     def _staged(
         self,
-        task: Task,
         references: Any | None,
         products: Any,
         factors: list[tuple[int, Any]],
@@ -259,12 +306,13 @@ class _Pass(NamedTuple):
         Factors are pairs: which term of the powers, and an array of shape (blocks, rows, width). Where ``symmetric``,
         queries are the data, and but for squares on the diagonal a block serves both of its sides.
         """
+        task = self.task
         height, width = len(self.queries.hi), len(self.data.hi)
         block_rows = min(height, _STAGED_ROWS)
         block_columns = min(width, _STAGED_BYTES // (2 * task.power_terms * block_rows) // _TILE * _TILE)
         powers = cp.empty((task.power_terms, block_rows, block_columns), np.uint16)
         # A part of the data has a row of totals; where blocks serve both of their sides, so has a tile of queries.
-        tile, at_a_time = _LAYOUT.shape.queries, _device.multiprocessors() * _LAYOUT.blocks
+        tile, at_a_time = self.of.shape.queries, _device.multiprocessors() * self.of.blocks
         heights = {block_rows, height % block_rows or block_rows}
         most = max(_parts(of // tile, block_columns // _TILE, at_a_time) for of in heights)
         totals = cp.zeros((max(most, block_rows // tile) if symmetric else most, height), np.float32)
@@ -278,6 +326,7 @@ class _Pass(NamedTuple):
                 block = _gemm.Block(top, left, bottom - top, right - left)
                 self._launch(
                     task._replace(column_totals=both),
+                    self.of,
                     block,
                     _part_rows(block.height // tile, block.width // _TILE, at_a_time),
                     references,
@@ -295,6 +344,7 @@ class _Pass(NamedTuple):
     def _launch(
         self,
         task: Task,
+        of: Layout,
         block: _gemm.Block,
         part_rows: int,
         references: Any | None,
@@ -306,8 +356,8 @@ class _Pass(NamedTuple):
     ) -> None:
         """Take the pairs of a block."""
         y, x = self.queries, self.data
-        shape = _LAYOUT.shape
-        _compile.kernel(*_kernel(task), task.shared_bytes)(
+        shape = of.shape
+        _compile.kernel(*_kernel(task, of), of.shared_bytes(task.terms))(
             (-(-block.height // shape.queries), -(-block.width // part_rows)),
             (shape.threads,),
             (
@@ -378,15 +428,10 @@ def specialisations() -> Iterator[tuple[str, str, _compile.Defines]]:
         yield _prepare_kernel(dtype)
     for output in OPERATION:
         yield _finish_kernel(output)
-        for terms in (1, 2):
-            task = Task(output, terms)
-            if not task.staged:
-                yield _kernel(task)
-                continue
-            of_output = (2,) if output == "values" else (1,) if terms == 1 else (1, 2)
-            for power_terms in of_output:
-                for column_totals in (False, True):
-                    yield _kernel(task._replace(power_terms=power_terms, column_totals=column_totals))
+    for task in tasks():
+        for column_totals in (False, True) if task.staged else (False,):
+            for of in every_layout(task):
+                yield _kernel(task._replace(column_totals=column_totals), of)
 
 
 def _parts(query_tiles: int, tiles: int, at_a_time: int) -> int:
@@ -400,7 +445,7 @@ def _part_rows(query_tiles: int, tiles: int, at_a_time: int) -> int:
 
 
 @functools.cache
-def _kernel(task: Task) -> tuple[str, str, _compile.Defines]:
+def _kernel(task: Task, of: Layout) -> tuple[str, str, _compile.Defines]:
     name = f"{OPERATION[task.output]}_wide_{'f16x2' if task.terms == 2 else 'f16'}"
     return (
         "density_wide",
@@ -411,10 +456,10 @@ def _kernel(task: Task) -> tuple[str, str, _compile.Defines]:
             ("TERMS", str(task.terms)),
             ("POWER_TERMS", str(task.power_terms)),
             ("COLUMN_TOTALS", str(int(task.column_totals))),
-            ("WARPS_DOWN", str(_LAYOUT.warps_down)),
-            ("STEP_DEPTH", str(_LAYOUT.step_depth)),
-            ("STAGES", str(_LAYOUT.stages)),
-            ("BLOCKS", str(_LAYOUT.blocks)),
+            ("WARPS_DOWN", str(of.warps_down)),
+            ("STEP_DEPTH", str(of.step_depth)),
+            ("STAGES", str(of.stages)),
+            ("BLOCKS", str(of.blocks)),
         ),
     )
 

@@ -1,14 +1,14 @@
 // From the sums of pairs_f16_symmetric.cuh with values to partial sums of the data at their own points:
 //
 //   V          (n, k)                   STORAGE
-//   S, T       (blocks, rows), (blocks, rows, COLUMNS)  float    of COLUMNS columns a block
+//   S, T       (rows,), (rows, COLUMNS)  float
 //   reference  (n,)                     double   0
 //   total      (n,)                     double   1 + S_i
 //   moments    (n, k)                   double   V_ik + T_ik
 //
 // The point's own term is exact. `spread`, `limit` as there: nothing is written where the pass did nothing.
 //
-// One thread an element of T. Grid: x over those of a block of columns, y over blocks of columns. No barriers.
+// One thread an element of T. No barriers.
 #pragma once
 
 constexpr int threads = 256;
@@ -16,15 +16,15 @@ constexpr int threads = 256;
 extern "C" __global__ void __launch_bounds__(threads)
 KERNEL(const STORAGE* __restrict__ V, const float* __restrict__ S, const float* __restrict__ T,
        const float* __restrict__ spread, double* __restrict__ reference, double* __restrict__ total,
-       double* __restrict__ moments, long long n, long long rows, int k, float limit) {
+       double* __restrict__ moments, long long n, int k, float limit) {
     if (spread && !(*spread <= limit)) return;
     const long long element = (long long)blockIdx.x * threads + threadIdx.x;
     const long long i = element / COLUMNS;
-    const int column = blockIdx.y * COLUMNS + element % COLUMNS;
+    const int column = element % COLUMNS;
     if (i >= n || column >= k) return;
     if (column == 0) {
         reference[i] = 0;
         total[i] = 1 + double(S[i]);
     }
-    moments[i * k + column] = V[i * k + column] + double(T[blockIdx.y * rows * COLUMNS + element]);
+    moments[i * k + column] = V[i * k + column] + double(T[element]);
 }
