@@ -22,7 +22,19 @@ import cukde
 from benchmarks import launched
 from cukde import gpu
 from cukde._partial import Output, PartialSums
-from cukde.gpu import _difference, _f16, _f16_symmetric, _f64, _grid, _operands, _specialise, _tf32, _values, density
+from cukde.gpu import (
+    _difference,
+    _f16,
+    _f16_symmetric,
+    _f64,
+    _grid,
+    _operands,
+    _specialise,
+    _tf32,
+    _values,
+    _wide_f64,
+    density,
+)
 from cukde.gpu._specialisation import OPERATION, Specialisation
 from tests import reference, tolerances
 from tests.test_f16 import DIMENSIONS as ORDERED
@@ -208,6 +220,15 @@ def f64_products(launches: Launches) -> None:
                         check(s, output, on.sums("float64", 50.0), _ALLOWED["float64"], k)
 
 
+def f64_of_many_dimensions(launches: Launches) -> None:
+    """As a call chooses, with blocks so small that of the data at themselves some lie off the diagonal."""
+    cases = itertools.product(OUTPUTS, (False, True), (False, True), (None, 50.0))
+    with mock.patch.object(_wide_f64, "_STAGED_ROWS", 128):
+        for output, weighted, itself, spread in cases:
+            s = sample(70, weighted and output != "values", "float64", itself)
+            check(s, output, Device(s, output, 7).sums("float64", spread), _ALLOWED["float64"], 7)
+
+
 def tf32_operands(launches: Launches) -> None:
     with mock.patch.object(_specialise, "ENGINE_OF_TF32", "tf32"):
         for output, d, k in _tasks():
@@ -290,6 +311,7 @@ PASSES = (
     splits_merged,
     differences,
     f64_products,
+    f64_of_many_dimensions,
     tf32_operands,
     f16_ordered,
     f16_ordered_mean_shift,

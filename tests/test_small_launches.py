@@ -39,7 +39,15 @@ def test_a_kernel_that_no_pass_launches_is_named(small: ModuleType, monkeypatch:
 # The ordered float16 engine has tests of its own for every kernel.
 @pytest.mark.parametrize(
     "passes",
-    ["splits_merged", "f64_products", "tf32_operands", "f16_symmetric", "f16_symmetric_values", "values_in_two_terms"],
+    [
+        "splits_merged",
+        "f64_products",
+        "f64_of_many_dimensions",
+        "tf32_operands",
+        "f16_symmetric",
+        "f16_symmetric_values",
+        "values_in_two_terms",
+    ],
 )
 def test_what_is_launched_is_right(small: ModuleType, passes: str) -> None:
     with launched.noted() as found:
