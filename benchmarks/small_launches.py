@@ -33,6 +33,7 @@ from cukde.gpu import (
     _tf32,
     _values,
     _wide,
+    _wide_f64,
     density,
 )
 from cukde.gpu._specialisation import OPERATION, Specialisation
@@ -238,6 +239,15 @@ def f64_products(launches: Launches) -> None:
                         check(s, output, on.sums("float64", 50.0), _ALLOWED["float64"], k)
 
 
+def f64_of_many_dimensions(launches: Launches) -> None:
+    """As a call chooses, with blocks so small that of the data at themselves some lie off the diagonal."""
+    cases = itertools.product(OUTPUTS, (False, True), (False, True), (None, 50.0))
+    with mock.patch.object(_wide_f64, "_STAGED_ROWS", 128):
+        for output, weighted, itself, spread in cases:
+            s = sample(70, weighted and output != "values", "float64", itself)
+            check(s, output, Device(s, output, 7).sums("float64", spread), _ALLOWED["float64"], 7)
+
+
 def tf32_operands(launches: Launches) -> None:
     with mock.patch.object(_specialise, "ENGINE_OF_TF32", "tf32"):
         for output, d, k in _tasks():
@@ -335,6 +345,7 @@ PASSES = (
     splits_merged,
     differences,
     f64_products,
+    f64_of_many_dimensions,
     tf32_operands,
     f16_ordered,
     f16_ordered_mean_shift,

@@ -29,7 +29,7 @@ Kernel = tuple[str, str, _compile.Defines]  # stem, name, macros
 
 
 def supported(kernel: Kernel, architecture: int) -> bool:
-    """Whether a kernel can be asked for: below compute capability 8.0 the difference kernels serve alone."""
+    """Whether a kernel can be asked for: below compute capability 8.0, by differences and in float64 by a library."""
     return architecture >= 80 or kernel[1].endswith(("_ieee", "_f64")) or kernel[1] in _OF_ALL_ENGINES
 
 

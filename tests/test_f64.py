@@ -221,7 +221,7 @@ def test_which_passes_it_takes(gpu: SimpleNamespace) -> None:
         return chosen
 
     assert engine("moments", 2, None) == engine("sum", 64, 620.0) == engine("values", 3, 350.0) == "f64"
-    for output, d, spread in (("sum", 1, 1.0), ("sum", 65, 1.0), ("moments", 3, 621.0), ("values", 3, 351.0)):
+    for output, d, spread in (("sum", 1, 1.0), ("sum", 65, 621.0), ("moments", 3, 621.0), ("values", 3, 351.0)):
         assert engine(output, d, spread) == "difference"
     assert engine("sum", 3, 1.0, (7, 5)) == "difference"
     assert engine("sum", 3, 1.0, (8, 0)) == "f64"

@@ -42,6 +42,7 @@ def test_a_kernel_that_no_pass_launches_is_named(small: ModuleType, monkeypatch:
     [
         "splits_merged",
         "f64_products",
+        "f64_of_many_dimensions",
         "tf32_operands",
         "f16_symmetric",
         "f16_symmetric_values",

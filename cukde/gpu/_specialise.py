@@ -11,13 +11,25 @@ import numpy as np
 
 from cukde import _compile
 from cukde._partial import Output
-from cukde.gpu import _difference, _f16, _f16_symmetric, _f64, _operands, _results, _survey, _tf32, _values, _wide
+from cukde.gpu import (
+    _difference,
+    _f16,
+    _f16_symmetric,
+    _f64,
+    _operands,
+    _results,
+    _survey,
+    _tf32,
+    _values,
+    _wide,
+    _wide_f64,
+)
 from cukde.gpu._specialisation import OPERATION
 
 # Spreads that are looked at for the choices they lead to, 1% apart.
 _LARGEST_SPREAD, _STEPS = 1e6, 1400
 
-Engine = Literal["difference", "tf32", "f16", "f16_symmetric", "wide", "f64"]
+Engine = Literal["difference", "tf32", "f16", "f16_symmetric", "wide", "f64", "wide_f64"]
 
 # The tensor cores' operands for precision "tf32": "f16", or "tf32" to measure the one against the other.
 ENGINE_OF_TF32: Engine = "f16"
@@ -53,6 +65,8 @@ def engine(
     exact : bool
         The total is wanted for itself, and not to divide the moments by.
     """
+    if precision == "float64" and _wide_f64.serves(output, d, spread):
+        return "wide_f64"  # products by a library: on any device
     if precision == "ieee" or capability < (8, 0):
         return "difference"
     if precision == "float64":
@@ -105,6 +119,7 @@ def kernels() -> Iterator[tuple[str, str, _compile.Defines]]:
                 _f16_symmetric.specialisations(),
                 _wide.specialisations(),
                 _f64.specialisations(),
+                _wide_f64.specialisations(),
             )
         )
     )

@@ -21,6 +21,7 @@ from cukde.gpu import (
     _tf32,
     _values,
     _wide,
+    _wide_f64,
 )
 
 
@@ -60,8 +61,8 @@ def partial_sums(
         Arithmetic of the pairs. "float32" and "tf32" run on the tensor cores, in two float16 terms of each
         point or in one, where d is from 2 to 64 and the spread at most 700 (in two terms the larger of 3500/d and
         1100/sqrt(d), where that is less); otherwise, as "ieee" does, by differences, where float64 arrays keep 48
-        bits of each coordinate. "float64" runs there too, up to a spread of 620 (350 for "values"), and otherwise by
-        differences.
+        bits of each coordinate. "float64" runs there too, and where d is larger by a library's products on any device,
+        up to a spread of 620 (350 for "values"); otherwise by differences.
     centre : array, shape (d,), optional
         Where the tensor cores take points from; default the mean of ``X``.
     spread : float, optional
@@ -203,6 +204,17 @@ class _Posed(NamedTuple):
                 self.log_weights,
                 centre=self.centre,
                 spread_known=self.spread is not None,
+            )
+        if engine == "wide_f64":
+            return _wide_f64.run(
+                self.X,
+                self.Y,
+                self.h,
+                output,
+                values,
+                self.log_weights,
+                centre=self.centre,
+                spread=self.spread,
             )
         if engine == "tf32":
             chosen = _tf32.specialise(output, d, k)

@@ -23,3 +23,9 @@ __device__ inline double exp2_from(double from, double x) {
     const int high = __double2hiint(power) + exponent * (1 << 20), low = __double2loint(power);
     return __hiloint2double(counts ? high : 0, counts ? low : 0);
 }
+
+// Of a normal number, up to its sign: it is 2^exponent times 1 to 2. Of zero: -1023.
+__device__ inline int exponent_of(double x) { return (__double2hiint(x) >> 20 & 2047) - 1023; }
+
+// Exact; the exponent lies between -1022 and 1023.
+__device__ inline double power_of_2(int exponent) { return __hiloint2double((1023 + exponent) << 20, 0); }

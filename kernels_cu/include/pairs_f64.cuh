@@ -197,8 +197,8 @@ __device__ inline void write(const Sums& sums, const Queries& y, const double* Y
             const long long query = first + i * 16 + g + 8 * r, row = blockIdx.z * m + query;
             if (query >= m) continue;
             // 2^-exponent brings the total to [1, 2). A total of zero stays zero, with a reference below all others.
-            const int exponent = (__double2hiint(whole) >> 20 & 2047) - 1023;
-            const double factor = __hiloint2double((1023 - exponent) << 20, 0);
+            const int exponent = exponent_of(whole);
+            const double factor = power_of_2(-exponent);
             if (t == 0 && blockIdx.y == 0) {
                 const double rest = y.norm[i][r] - nearest_integer(y.norm[i][r]);
                 reference[row] = (rest + (exponent - shift)) * ln_2;

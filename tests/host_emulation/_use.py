@@ -54,6 +54,8 @@ def _add_product(products: Any, P: Any, of: Any, factors: Any, numbers: str, *, 
     """``cukde.gpu._gemm.add_product`` in float64."""
 
     def as_numbers(bits: np.ndarray) -> np.ndarray:
+        if numbers == "f64":
+            return bits
         if numbers == "f16":
             return bits.view(np.float16).astype(np.float64)
         return (bits.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
@@ -63,6 +65,13 @@ def _add_product(products: Any, P: Any, of: Any, factors: Any, numbers: str, *, 
     if transposed:
         block, rows, columns = block.T, columns, rows
     products[rows] += block @ as_numbers(factors[columns])
+
+
+def _gram(out: Any, A: Any, B: Any, of: Any, dimensions: slice, *, adds: bool = False) -> None:
+    """``cukde.gpu._gemm.gram``."""
+    block = out[: of.height, : of.width]
+    product = A[of.top : of.top + of.height, dimensions] @ B[of.left : of.left + of.width, dimensions].T
+    block[...] = block + product if adds else product
 
 
 def use(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,4 +98,5 @@ def use(monkeypatch: pytest.MonkeyPatch) -> None:
         "cukde._compile.load", lambda wanted: kernel(wanted.stem, wanted.name, wanted.defines, wanted.shared_bytes)
     )
     monkeypatch.setattr("cukde.gpu._gemm.add_product", _add_product)
+    monkeypatch.setattr("cukde.gpu._gemm.gram", _gram)
     monkeypatch.setattr("cukde._dispatch.backend", lambda *arrays, **others: gpu)

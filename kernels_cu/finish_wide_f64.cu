@@ -1,0 +1,44 @@
+// From what powers_f64.cu and products with its powers have left to the sums of each query:
+//
+//   totals     (parts, pitch)  double  2^shift parts of S_i
+//   products   (m, width)      double  2^shift sum_j 2^e_ij times z_jk, or times V_jk; null: only totals are wanted
+//   points     (rows, depth)   double  z of the queries, where products are with the data's; or null
+//   spread     (1,)            float   largest |z|^2, or null; beyond `limit` nothing is written
+//
+//   reference, total  (m,)     double  natural logarithm of the reference, and the total about it: 1 to 2 in size
+//   moments           (m, k)   double  about the query, in the units of the data, of which z has `unit`; or sums of
+//                                      values
+//
+// One warp a query, 4 a block. No barriers.
+#include "ptx.cuh"
+#include "log_sum_exp.cuh"
+#include "exp2_f64.cuh"
+
+constexpr int threads = 128;
+
+extern "C" __global__ void __launch_bounds__(threads)
+finish_wide_f64(const double* __restrict__ totals, const double* __restrict__ products,
+                const double* __restrict__ points, const float* __restrict__ spread, double* __restrict__ reference,
+                double* __restrict__ total, double* __restrict__ moments, long long m, long long pitch, int k,
+                int width, int depth, int parts, float limit, double shift, double unit) {
+    const int lane = threadIdx.x % 32;
+    const long long i = (long long)blockIdx.x * (threads / 32) + threadIdx.x / 32;
+    if (i >= m || (spread && !(*spread <= limit))) return;
+
+    double sum = 0;
+    for (int p = lane; p < parts; p += 32) sum += totals[p * pitch + i];
+    sum = sum_over_lanes<32>(sum);
+    // A total of zero stays zero, with a reference below all others.
+    const int exponent = exponent_of(sum);
+    const double factor = power_of_2(-exponent);
+    if (lane == 0) {
+        reference[i] = (exponent - shift) * ln_2;
+        total[i] = sum * factor;
+    }
+    if (!products) return;
+    for (int column = lane; column < k; column += 32) {
+        double moment = products[i * width + column];
+        if (points) moment = fma(-sum, points[i * depth + column], moment);
+        moments[i * k + column] = moment * factor * unit;
+    }
+}

@@ -1,0 +1,120 @@
+// Powers of 2 in float64 of a block of exponents whose inner products a library has made, and their sums:
+//
+//   e_ij = z_i . z_j + norm_i + norm_j,   p_ij = 2^(e_ij + log2 w_j + shift)
+//
+//   P          (rows, P_pitch)  double  z_i . z_j of the queries from `top` on with data rows [left, right); with KEPT
+//                                       p_ij takes its place
+//   Y_norms    (queries,)       double  -|z_i|^2/2
+//   X_norms    (data,)          double  -|z_j|^2/2, perhaps with log2 w_j, and past the data with `nothing` of
+//                                       prepare_f64.cu, so that powers are zero there
+//   X_weights  (data,)          double  log2 w_j, or null: in the norms, or 1 as they all are with COLUMN_TOTALS
+//   spread     (1,)             float   largest |z|^2, or null; beyond `limit` the kernel does nothing
+//   totals     (parts, pitch)   double  += sum_j p_ij, and with LAPLACE sum_j p_ij (at_zero + e_ij ln 2), of query i in
+//                                       a row for each part of the data; with COLUMN_TOTALS also the same over i, of
+//                                       data row j, in a row for each block of queries: where queries are the data,
+//                                       a block off the diagonal serves both of its sides
+//   shift      an integer that keeps p_ij in the range of double: see pairs_f64.cuh
+//
+// 8 warps own 128 queries, 16 a warp, and go through a part of the data, a multiple of 128 as all rows, `left` and
+// `right` are. A lane has four data rows of 128: 2 lane, 2 lane + 1, and 64 more than these.
+//
+// Grid: x over blocks of 128 queries, y over parts of the data. What is added to no other block of the launch adds to:
+// each run gives the same bits. Barriers: with COLUMN_TOTALS one every 128 data rows; all threads of a block pass all.
+//
+// Macros: KEPT, LAPLACE and COLUMN_TOTALS, each 0 or 1.
+#include "ptx.cuh"
+#include "log_sum_exp.cuh"
+#include "exp2_f64.cuh"
+
+constexpr int warps = 8;
+constexpr int threads = 32 * warps;
+constexpr int warp_rows = 16;
+constexpr int block_rows = warps * warp_rows;
+constexpr int tile_columns = 128;
+constexpr int rows_at_once = 2;    // whose loads are under way together
+constexpr int blocks_at_once = 4;  // of a multiprocessor, with 64 registers a thread
+
+// A lane's numbers of a row of 128.
+__device__ inline void load(double (&to)[4], const double* row) {
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        const double2 pair = *reinterpret_cast<const double2*>(row + half * 64 + 2 * lane);
+        to[2 * half] = pair.x;
+        to[2 * half + 1] = pair.y;
+    }
+}
+
+__device__ inline void store(double* row, const double (&from)[4]) {
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int half = 0; half < 2; half++)
+        *reinterpret_cast<double2*>(row + half * 64 + 2 * lane) = make_double2(from[2 * half], from[2 * half + 1]);
+}
+
+extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
+powers_f64(double* __restrict__ P, const double* __restrict__ Y_norms, const double* __restrict__ X_norms,
+           const double* __restrict__ X_weights, const float* __restrict__ spread, double* __restrict__ totals,
+           long long top, long long left, long long right, long long part_columns, long long P_pitch, long long pitch,
+           float limit, double shift, double at_zero) {
+    if (spread && !(*spread <= limit)) return;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const long long first_row = (long long)blockIdx.x * block_rows + warp * warp_rows;
+    const long long begin = left + blockIdx.y * part_columns;
+    const long long end = begin + part_columns < right ? begin + part_columns : right;
+    const double from = magic + shift;
+    const double* const own_norms = Y_norms + top + first_row;
+    double* row = P + first_row * P_pitch + begin - left;
+
+    double total = 0;  // of the warp's row of the lane's number
+#pragma unroll 1
+    for (long long column = begin; column < end; column += tile_columns) {
+        double norm[4], weight[4] = {}, column_total[4] = {};
+        load(norm, X_norms + column);
+        if (!COLUMN_TOTALS && X_weights) {
+            load(weight, X_weights + column);
+            if constexpr (!LAPLACE) {
+#pragma unroll
+                for (int c = 0; c < 4; c++) norm[c] += weight[c];
+            }
+        }
+#pragma unroll 1
+        for (int group = 0; group < warp_rows; group += rows_at_once) {
+            double place[rows_at_once][4];
+#pragma unroll
+            for (int r = 0; r < rows_at_once; r++) load(place[r], row + r * P_pitch);
+#pragma unroll
+            for (int r = 0; r < rows_at_once; r++) {
+                const double own_norm = own_norms[group + r];
+                double row_total = 0;
+#pragma unroll
+                for (int c = 0; c < 4; c++) {
+                    const double exponent = place[r][c] + own_norm + norm[c];
+                    const double power = exp2_from(from, LAPLACE ? exponent + weight[c] : exponent);
+                    const double term = LAPLACE ? power * fma(ln_2, exponent, at_zero) : power;
+                    row_total += term;
+                    column_total[c] += term;
+                    place[r][c] = power;
+                }
+                if constexpr (KEPT) store(row + r * P_pitch, place[r]);
+                row_total = sum_over_lanes<32>(row_total);
+                if (lane == group + r) total += row_total;
+            }
+            row += rows_at_once * P_pitch;
+        }
+        row += tile_columns - warp_rows * P_pitch;
+        if constexpr (COLUMN_TOTALS) {
+            __shared__ double of_warps[2][warps][tile_columns];
+            auto& of_tile = of_warps[(column - begin) / tile_columns % 2];
+            store(of_tile[warp], column_total);
+            __syncthreads();
+            if (threadIdx.x < tile_columns) {
+                double sum = 0;
+#pragma unroll
+                for (int w = 0; w < warps; w++) sum += of_tile[w][threadIdx.x];
+                totals[blockIdx.x * pitch + column + threadIdx.x] += sum;
+            }
+        }
+    }
+    if (lane < warp_rows) totals[blockIdx.y * pitch + top + first_row + lane] += total;
+}
