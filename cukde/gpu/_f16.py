@@ -19,13 +19,16 @@ from cukde.gpu._specialisation import C_TYPE, OPERATION, Specialisation
 
 # Largest squared distance to the centre, in bandwidths, up to which exponents may come from products of two terms a
 # point. The tensor cores truncate what they add up to about 2^-25 of the largest; what that leaves of the density stays
-# below 3e-5 up to these limits, on an H200. One term keeps 11 bits: the percent that "tf32" is meant for.
+# below 3e-5 up to these limits, on an H200, at the furthest points themselves too. One term keeps 11 bits: the percent
+# that "tf32" is meant for.
 SPREAD = 700.0
 SPREAD_TIMES_DIMENSIONS = 3500.0
-SPREAD_TIMES_ROOT_OF_DIMENSIONS = 1100.0
+_SPREAD_TIMES_ROOT = {16: 1100.0, 64: 850.0}  # up to so many dimensions
 
-# Up to this spread for each dimension the product of the lower terms, lo . lo, is left out: 1e-5.
-_SPREAD_OF_THREE_PRODUCTS = 50.0
+# Up to 16 dimensions a fourth product, lo . lo, lets the others add up exactly. Three are enough up to this spread, and
+# as far as lo . lo itself is small: up to a spread for each dimension.
+_SPREAD_OF_THREE_PRODUCTS = 120.0
+_SPREAD_WITHOUT_LOWEST = 50.0
 
 # Sums without a reference that are smaller may have lost parts below float32's range, and are taken again.
 LEAST = 2.0**-80
@@ -34,8 +37,9 @@ LEAST = 2.0**-80
 # each takes the issue slots of eight others, and more products leave none.
 SOFT_EXP = {(1, 16): 4, (1, 32): 2}
 
-# Bits that kernels scale 2^e up by: to stay clear of underflow; of moments, to be a normal float16 down to e = -27.
-_SHIFT: dict[Output, float] = {"sum": 40, "moments": 13, "values": 0}
+# Bits that kernels scale 2^e up by: to stay clear of underflow, and no more, since exponents are rounded with them; of
+# moments, to be a normal float16 down to e = -27.
+_SHIFT: dict[Output, float] = {"sum": 31, "moments": 13, "values": 0}
 
 SHARED_BYTES = 48 * 1024  # that a block may have
 
@@ -69,14 +73,18 @@ def form(precision: str, d: int, spread: float | None) -> Form | None:
         return None
     if precision == "tf32":
         return Form(1, SPREAD) if spread is None or spread <= SPREAD else None
-    most_of_three = SPREAD_TIMES_DIMENSIONS / d
-    limit = min(SPREAD, max(most_of_three, SPREAD_TIMES_ROOT_OF_DIMENSIONS / math.sqrt(d)))
+    root = next(root for most, root in _SPREAD_TIMES_ROOT.items() if d <= most)
+    limit = min(SPREAD, max(SPREAD_TIMES_DIMENSIONS / d, root / math.sqrt(d)))
     reached = limit if spread is None else spread
     if reached > limit:
         return None
-    # Three products of more than 16 dimensions are added up as carefully as four are, see pairs_f16.cuh.
-    enough = d > 16 or reached <= min(most_of_three, _SPREAD_OF_THREE_PRODUCTS * d)
+    enough = d > 16 or reached <= min(_SPREAD_OF_THREE_PRODUCTS, _SPREAD_WITHOUT_LOWEST * d)
     return Form(3 if enough else 4, limit)
+
+
+def most_of_fast_three(d: int) -> float:
+    """Spread up to which the three products of the symmetric pass give sums that are wanted for themselves."""
+    return min(SPREAD_TIMES_DIMENSIONS / d, _SPREAD_WITHOUT_LOWEST * d)
 
 
 @dataclass(frozen=True)

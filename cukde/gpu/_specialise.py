@@ -75,18 +75,16 @@ def engine(
         return "tf32" if spread is not None and spread <= _f16.SPREAD else "difference"
     if d >= _wide.FEWEST_DIMENSIONS:
         return "wide" if spread is None or spread <= _wide.SPREAD else "difference"
-    form = _f16.form(precision, d, spread)
-    if form is None:
+    if _f16.form(precision, d, spread) is None:
         return "difference"
     if symmetric and n <= _MOST_SYMMETRIC_ROWS:
         # Its three products are added up the fast way, which takes a total less far than pairs_f16.cuh's careful one.
         limit = _f16.SPREAD if precision == "tf32" else _f16.SPREAD_TIMES_DIMENSIONS / d
-        near = spread is not None and spread <= limit
-        if output == "moments" and (near or not exact):
+        if output == "moments" and (not exact or (spread is not None and spread <= limit)):
             return "f16_symmetric"
-        # It makes exponents of values by three products. Where small dimensions want four, the ordered engine has
-        # them; and for "tf32" it has a third of the products with values, too.
-        if output == "values" and near and form.products == 3 and k <= _f16_symmetric.MOST_VALUES:
+        # For "tf32" the ordered engine has a third of the products with values.
+        near = spread is not None and spread <= _f16.most_of_fast_three(d)
+        if output == "values" and near and precision == "float32" and k <= _f16_symmetric.MOST_VALUES:
             return "f16_symmetric"
     return "f16"
 
