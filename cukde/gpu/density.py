@@ -61,8 +61,9 @@ def partial_sums(
         Arithmetic of the pairs. "float32" and "tf32" run on the tensor cores, in two float16 terms of each
         point or in one, where d is at least 2 and the spread at most 700 (in two terms of 2 to 64 dimensions the
         larger of 3500/d and 1100/sqrt(d), beyond 16 dimensions 850/sqrt(d), where that is less); otherwise, as "ieee"
-        does, by differences, where float64 arrays keep 48 bits of each coordinate. "float64" runs there too, and where d is larger by a library's products on any device,
-        up to a spread of 620 (350 for "values"); otherwise by differences.
+        does, by differences, where float64 arrays keep 48 bits of each coordinate. "float64" runs there too, and where
+        d is larger by a library's products on any device, up to a spread of 620 (350 for "values"); otherwise by
+        differences.
     centre : array, shape (d,), optional
         Where the tensor cores take points from; default the mean of ``X``.
     spread : float, optional
