@@ -25,7 +25,7 @@ def test_every_kernel_is_launched(
     for name in ("check", "check_symmetric", "check_log"):
         monkeypatch.setattr(small, name, lambda *_: None)
     monkeypatch.setattr(small.tolerances, "check", lambda *_: None)
-    small.main()
+    small.main([])
     assert "all that are known" in capsys.readouterr().out
 
 
@@ -33,7 +33,14 @@ def test_a_kernel_that_no_pass_launches_is_named(small: ModuleType, monkeypatch:
     monkeypatch.setattr(small._specialise, "kernels", lambda: iter([("density", "never", ())]))
     monkeypatch.setattr(small, "PASSES", ())
     with pytest.raises(AssertionError, match="never"):
-        small.main()
+        small.main([])
+
+
+def test_some_passes(small: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    small.main(["splits_merged"])
+    assert "kernels launched by splits_merged;" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        small.main(["nothing"])
 
 
 # The ordered float16 engine has tests of its own for every kernel.

@@ -202,9 +202,8 @@ def prepare(
     centre: Any,
     spread_known: bool,
     weights_apart: bool = False,
-    one_term: bool = False,
 ) -> Points:
-    """Make the operands of a pass; ``one_term`` says that their higher terms alone make its moments."""
+    """Make the operands of a pass."""
     spread = None if spread_known else cp.zeros(1, np.float32)
     data, queries = _operands.prepare(
         X,
@@ -212,7 +211,7 @@ def prepare(
         centre,
         h,
         split=form.split,
-        exact_hi=form.exact_hi and not one_term,
+        exact_hi=form.exact_hi,
         log_weights=log_weights,
         weights_apart=weights_apart,
         spread=spread,
@@ -263,6 +262,8 @@ def run(
     m = n if Y is None else Y.shape[0]
     k = d if output == "moments" else 0 if values is None else values.shape[1]
     of_themselves = ratio and output == "moments" and Y is None and log_weights is None
+    if of_themselves and form.split:
+        form = form._replace(products=3)  # as in the symmetric pass: 2^e keeps 11 bits, and the moments one term
     weighted = log_weights is not None
     posed = task(output, form.products, _operands.depth_of(d), k, weighted, of_themselves=of_themselves)
     if points is None:
@@ -275,7 +276,6 @@ def run(
             centre=centre,
             spread_known=spread_known,
             weights_apart=posed.weights_apart,
-            one_term=of_themselves,
         )
     data, queries, spread = points
     limit = form.length_limit

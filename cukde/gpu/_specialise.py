@@ -146,7 +146,7 @@ def f16_tasks() -> Iterator[_f16.Task]:
             for products, weighted, k, of_themselves in choices:
                 if products == 4 and depth > 16:  # only small dimensions want four
                     continue
-                if of_themselves and (output != "moments" or weighted):
+                if of_themselves and (output != "moments" or weighted or products == 4):
                     continue
                 yield _f16.task(output, products, depth, k, weighted, of_themselves=of_themselves)
 
