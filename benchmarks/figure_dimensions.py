@@ -20,7 +20,7 @@ def draw(run: dict[str, Any], to: Path) -> None:
     rows = sorted(run["rows"], key=lambda row: row["shape"]["d"])
     shape = rows[0]["shape"]
     d = [row["shape"]["d"] for row in rows]
-    figure = Figure(figsize=(7, 4.5), layout="constrained")
+    figure = Figure(figsize=(7, 5), layout="constrained")
     axes = figure.subplots()
     axes.loglog(d, [row["peer"]["median_ms"] for row in rows], "s-", color="tab:gray", label=rows[0]["peer"]["name"])
     axes.loglog(d, [row["median_ms"] for row in rows], "o-", color="tab:blue", label="cukde")
@@ -33,7 +33,7 @@ def draw(run: dict[str, Any], to: Path) -> None:
         fontsize=10,
     )
     axes.grid(which="major", alpha=0.3)
-    axes.legend(fontsize=8)
+    figure.legend(loc="outside lower center", fontsize=8, ncols=1)
     to.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(to, metadata={"Date": None})
 

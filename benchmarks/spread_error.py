@@ -2,21 +2,24 @@
 
 python -m benchmarks.spread_error
 
-Data and queries stand in 50 small clouds at up to the full spread from the centre, where inner products cancel most.
+Inner products cancel most for points far from the centre and close together: in small clouds at up to the full spread
+from it, and at queries that coincide with the furthest of normal data, each its own nearest neighbour by far.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import cupy as cp
 import numpy as np
 
-from benchmarks.exact import log_sums
-from cukde.gpu import _f16, density
+from benchmarks import exact
+from cukde import gpu
+from cukde.gpu import _f16, _wide, density
 
 N, M = 20_000, 4_000
+DIMENSIONS = (2, 3, 5, 8, 12, 15, 16, 24, 32, 48, 64, 65, 128, 768, 3072)
 _CLOUDS, _NEAR = 50, 5  # of them near the centre
+_VALUES = 16
 
 
 def clouds(d: int, spread: float) -> tuple[Any, Any]:
@@ -25,37 +28,60 @@ def clouds(d: int, spread: float) -> tuple[Any, Any]:
     centres = rng.standard_normal((_CLOUDS, d))
     centres *= (0.9 * spread) ** 0.5 / np.linalg.norm(centres, axis=1, keepdims=True)
     centres[:_NEAR] *= 0.3
-    width = 0.35 if d <= 16 else 0.2
+    width = (0.35 if d <= 16 else 0.2) * min(1, (64 / d) ** 0.5)
     out = []
     for rows in (N, M):
         points = centres[rng.integers(_CLOUDS, size=rows)] + width * rng.standard_normal((rows, d))
         points *= np.minimum(1, spread**0.5 / np.linalg.norm(points, axis=1, keepdims=True))
-        out.append(cp.asarray(points, np.float32))
+        out.append(gpu.asarray(points.astype(np.float32)))
     return out[0], out[1]
 
 
-def main() -> None:
-    print("worst (and mean) error of the log density, h = 1, 4,000 queries")
-    for d in (2, 4, 8, 12, 16, 24, 32, 48, 64):
-        limit = _f16.form("float32", d, None)
-        assert limit is not None
-        for spread in (0.49 * limit.limit, 0.99 * limit.limit):
-            X, Y = clouds(d, spread)
+def copies(d: int, spread: float) -> tuple[Any, Any]:
+    """Normal data with the spread about the origin, and the same points as queries."""
+    points = np.random.default_rng(1).standard_normal((M, d))
+    points *= spread**0.5 / np.linalg.norm(points, axis=1).max()
+    X = gpu.asarray(points.astype(np.float32))
+    return X, X.copy()
+
+
+def errors(X: Any, Y: Any, spread: float) -> dict[str, tuple[float, float]]:
+    """Worst and mean error of log totals by output, and of sums of values relative to their absolute terms."""
+    xp = gpu.xp
+    V = gpu.asarray(np.random.default_rng(2).standard_normal((len(X), _VALUES)).astype(np.float32))
+    options = {"precision": "float32", "centre": xp.zeros(X.shape[1]), "spread": spread}
+    of_queries = exact.log_sums_and_shift(X, Y, 1.0, exact.exponents_by_products)[0]
+    of_data = exact.log_sums_and_shift(X, X[: len(Y)], 1.0, exact.exponents_by_products)[0]
+    found = {}
+    for name, queries, output, want in (
+        ("sum", Y, "sum", of_queries),
+        ("moments", Y, "moments", of_queries),
+        ("at themselves", None, "moments", of_data),
+    ):
+        sums = density.partial_sums(X, queries, 1.0, output, **options)
+        error = (sums.reference + xp.log(sums.total))[: len(Y)] - want
+        found[name] = float(abs(error).max()), float(error.mean())
+    sums = density.partial_sums(X, Y, 1.0, "values", values=V, **options)
+    worst, mean = 0.0, 0.0
+    for rows, e in exact.exponents_by_products(X, Y, 1.0):
+        phi = xp.exp(e - sums.reference[rows, None])
+        error = (sums.moments[rows] - phi @ V.astype(np.float64)) / (phi @ abs(V).astype(np.float64))
+        worst, mean = max(worst, float(abs(error).max())), mean + float(error.sum()) / sums.moments.size
+    return found | {"values": (worst, mean)}
+
+
+def main(dimensions: tuple[int, ...] = DIMENSIONS) -> None:
+    print(f"worst (and mean) error of log sums, h = 1; of {_VALUES} values, relative to the sum of absolute terms")
+    for d in dimensions:
+        form = _f16.form("float32", d, None)
+        limit = _wide.SPREAD if form is None else form.limit
+        for part in (0.25, 0.5, 0.75, 0.99):
+            spread = part * limit
             chosen = _f16.form("float32", d, spread)
-            assert chosen is not None
-            cells = []
-            for output, queries, exact in (
-                ("sum", Y, log_sums(X, Y, 1.0)),
-                ("moments", Y, log_sums(X, Y, 1.0)),
-                ("moments", None, log_sums(X, X[:M], 1.0)),
-            ):
-                sums = density.partial_sums(
-                    X, queries, 1.0, output, precision="float32", centre=cp.zeros(d), spread=spread
-                )
-                error = (sums.reference + cp.log(sums.total))[:M] - exact
-                name = output if queries is not None else "at themselves"
-                cells.append(f"{name} {float(abs(error).max()):.1e} ({float(error.mean()):+.1e})")
-            print(f"d={d:<3} spread {spread:4.0f}  {chosen.products} products   " + "   ".join(cells))
+            for title, (X, Y) in (("clouds", clouds(d, spread)), ("copies", copies(d, spread))):
+                cells = (f"{name} {worst:.1e} ({mean:+.1e})" for name, (worst, mean) in errors(X, Y, spread).items())
+                products = 4 if chosen is None else chosen.products
+                print(f"d={d:<4} spread {spread:4.0f}  {products} products  {title}  " + "   ".join(cells), flush=True)
 
 
 if __name__ == "__main__":

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
-from benchmarks import record
+import pytest
+
+from benchmarks import figure_dimensions, record
 from benchmarks.conftest import _beside, _named
 
 ROW = {
@@ -56,3 +59,16 @@ def test_a_peer_that_works_has_its_times() -> None:
     assert peer["rel_err_max"] == 0.5
     assert peer["median_ms"] >= 0
     assert "Rival" in record.line(ROW | TIMES | {"peer": peer})
+
+
+def test_figure_of_dimensions(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    rows = [
+        {"shape": {"n": 100, "m": 10, "d": d}, "median_ms": d, "bound_ms": d / 2, "bound": "products"}
+        | {"peer": {"name": "CuPy", "median_ms": 9.0 * d}}
+        for d in (4096, 1, 64)
+    ]
+    figure_dimensions.draw({"machine": {"gpu": "a GPU"}, "rows": rows}, tmp_path / "of" / "figure.svg")
+    text = (tmp_path / "of" / "figure.svg").read_text()
+    assert text.startswith("<?xml")
+    assert len(text) > 10_000
