@@ -75,12 +75,12 @@ def main(dimensions: tuple[int, ...] = DIMENSIONS) -> None:
     for d in dimensions:
         form = _f16.form("float32", d, None)
         limit = _wide.SPREAD if form is None else form.limit
-        for part in (0.25, 0.5, 0.75, 0.99):
+        for part in (0.15, 0.3, 0.5, 0.75, 0.99):
             spread = part * limit
-            chosen = _f16.form("float32", d, spread)
+            chosen = [_f16.form("float32", d, spread, output) for output in ("sum", "values")]
             for title, (X, Y) in (("clouds", clouds(d, spread)), ("copies", copies(d, spread))):
                 cells = (f"{name} {worst:.1e} ({mean:+.1e})" for name, (worst, mean) in errors(X, Y, spread).items())
-                products = 4 if chosen is None else chosen.products
+                products = " and ".join("4" if one is None else str(one.products) for one in chosen)
                 print(f"d={d:<4} spread {spread:4.0f}  {products} products  {title}  " + "   ".join(cells), flush=True)
 
 

@@ -46,10 +46,11 @@ def kde(
         is off by 1e-3 in the median, and by up to 5e-2 for a query among outlying data. On the CPU it means
         ``"float32"``. ``"ieee"`` sums squared differences.
     deterministic : bool
-        Give the same bits on every run on the same machine.
+        Give the same bits on every run on the same machine. It costs time only where the GPU takes data of 2 to 64
+        dimensions at their own points: 1.4 times for :func:`sd_kde` of 1,048,576 points at 131,072 queries.
     check_finite : bool
         Refuse NaN and infinity. False skips the look at the data; nothing then waits for the GPU, and a CUDA graph
-        can capture the call.
+        can capture the call, but for products by cuBLAS (of more than 64 dimensions), which CuPy does not let it.
 
     Returns
     -------

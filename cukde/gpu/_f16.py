@@ -25,9 +25,10 @@ SPREAD = 700.0
 SPREAD_TIMES_DIMENSIONS = 3500.0
 _SPREAD_TIMES_ROOT = {16: 1100.0, 64: 850.0}  # up to so many dimensions
 
-# Up to 16 dimensions a fourth product, lo . lo, lets the others add up exactly. Three are enough up to this spread, and
-# as far as lo . lo itself is small: up to a spread for each dimension.
-_SPREAD_OF_THREE_PRODUCTS = 120.0
+# Up to 16 dimensions a fourth product, lo . lo, lets the others add up exactly. Three are enough up to these spreads,
+# less for sums of values, which are rounded themselves; and as far as lo . lo itself is small: up to a spread for each
+# dimension.
+_SPREAD_OF_THREE_PRODUCTS, _SPREAD_OF_THREE_WITH_VALUES = 215.0, 120.0
 _SPREAD_WITHOUT_LOWEST = 50.0
 
 # Sums without a reference that are smaller may have lost parts below float32's range, and are taken again.
@@ -67,8 +68,8 @@ class Form(NamedTuple):
 
 
 @functools.lru_cache(maxsize=1024)
-def form(precision: str, d: int, spread: float | None) -> Form | None:
-    """Choose the form for a spread (None: not known on the host), or None where none will do."""
+def form(precision: str, d: int, spread: float | None, output: Output = "sum") -> Form | None:
+    """Choose the form for a spread (None: not known on the host), or None where none will do, whatever the output."""
     if not 2 <= d <= _operands.MOST_DIMENSIONS:
         return None
     if precision == "tf32":
@@ -78,7 +79,8 @@ def form(precision: str, d: int, spread: float | None) -> Form | None:
     reached = limit if spread is None else spread
     if reached > limit:
         return None
-    enough = d > 16 or reached <= min(_SPREAD_OF_THREE_PRODUCTS, _SPREAD_WITHOUT_LOWEST * d)
+    most = _SPREAD_OF_THREE_WITH_VALUES if output == "values" else _SPREAD_OF_THREE_PRODUCTS
+    enough = d > 16 or reached <= min(most, _SPREAD_WITHOUT_LOWEST * d)
     return Form(3 if enough else 4, limit)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -38,6 +39,19 @@ class Block(NamedTuple):
     left: int
     height: int
     width: int
+
+
+def blocks(height: int, width: int, rows: int, columns: int, *, symmetric: bool) -> Iterator[Block]:
+    """Cut a matrix in blocks; a ``symmetric`` one in squares on the diagonal and blocks of what is right of them.
+
+    Those to the right stand for their mirror images below, too.
+    """
+    for top in range(0, height, rows):
+        bottom = min(height, top + rows)
+        if symmetric:
+            yield Block(top, top, bottom - top, bottom - top)
+        for left in range(bottom if symmetric else 0, width, columns):
+            yield Block(top, left, bottom - top, min(width, left + columns) - left)
 
 
 def add_product(products: Any, P: Any, of: Block, factors: Any, numbers: Format, *, transposed: bool = False) -> None:

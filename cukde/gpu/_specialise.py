@@ -99,7 +99,8 @@ def spreads(precision: str, d: int, capability: tuple[int, int]) -> tuple[float,
             engine(output, precision, 1, d, 1, spread=spread, capability=capability, symmetric=symmetric, exact=exact)
             for output, symmetric, exact in itertools.product(OPERATION, (False, True), (False, True))
         )
-        ranges.setdefault((_f16.form(precision, d, spread), *engines), []).append(spread)
+        forms = (_f16.form(precision, d, spread, output) for output in OPERATION)
+        ranges.setdefault((*forms, *engines), []).append(spread)
     return tuple(same[len(same) // 2] for same in ranges.values())
 
 

@@ -317,28 +317,23 @@ class _Pass(NamedTuple):
         most = max(_parts(of // tile, block_columns // _TILE, at_a_time) for of in heights)
         totals = cp.zeros((max(most, block_rows // tile) if symmetric else most, height), np.float32)
         views = [(powers[p], to, of) for p, B in factors for to, of in zip(products, B, strict=True)]
-        for top in range(0, height, block_rows):
-            bottom = min(height, top + block_rows)
-            lefts = list(range(bottom if symmetric else 0, width, block_columns))
-            for left in [top, *lefts] if symmetric else lefts:
-                both = symmetric and left > top
-                right = bottom if symmetric and not both else min(width, left + block_columns)
-                block = _gemm.Block(top, left, bottom - top, right - left)
-                self._launch(
-                    task._replace(column_totals=both),
-                    self.of,
-                    block,
-                    _part_rows(block.height // tile, block.width // _TILE, at_a_time),
-                    references,
-                    totals,
-                    powers,
-                    skip_own=symmetric and task.output == "moments",
-                    shift=shift,
-                )
-                for P, to, of in views:
-                    _gemm.add_product(to, P, block, of, numbers)
-                    if both:
-                        _gemm.add_product(to, P, block, of, numbers, transposed=True)
+        for block in _gemm.blocks(height, width, block_rows, block_columns, symmetric=symmetric):
+            both = symmetric and block.left > block.top
+            self._launch(
+                task._replace(column_totals=both),
+                self.of,
+                block,
+                _part_rows(block.height // tile, block.width // _TILE, at_a_time),
+                references,
+                totals,
+                powers,
+                skip_own=symmetric and task.output == "moments",
+                shift=shift,
+            )
+            for P, to, of in views:
+                _gemm.add_product(to, P, block, of, numbers)
+                if both:
+                    _gemm.add_product(to, P, block, of, numbers, transposed=True)
         return totals
 
     def _launch(

@@ -143,19 +143,17 @@ class _Pass(NamedTuple):
         tiles = block_rows // _TILE
         parts = max(tiles, _BLOCKS * _device.multiprocessors() // tiles)
         totals = cp.zeros((parts, height))
-        for top in range(0, height, block_rows):
-            bottom = min(height, top + block_rows)
-            lefts = range(bottom if self.symmetric else 0, width, block_columns)
-            for left in [top, *lefts] if self.symmetric else lefts:
-                both = self.symmetric and left > top
-                right = bottom if self.symmetric and not both else min(width, left + block_columns)
-                self._make_powers(P, _gemm.Block(top, left, bottom - top, right - left), totals, parts, both)
-                if products is not None:
-                    # Without the rows and columns past the end.
-                    block = _gemm.Block(top, left, min(bottom, self.m) - top, min(right, self.n) - left)
-                    _gemm.add_product(products, P, block, factors, "f64")
-                    if both:
-                        _gemm.add_product(products, P, block, factors, "f64", transposed=True)
+        for block in _gemm.blocks(height, width, block_rows, block_columns, symmetric=self.symmetric):
+            both = self.symmetric and block.left > block.top
+            self._make_powers(P, block, totals, parts, both)
+            if products is not None:
+                # Without the rows and columns past the end.
+                inside = block._replace(
+                    height=min(block.height, self.m - block.top), width=min(block.width, self.n - block.left)
+                )
+                _gemm.add_product(products, P, inside, factors, "f64")
+                if both:
+                    _gemm.add_product(products, P, inside, factors, "f64", transposed=True)
         return totals
 
     def _make_powers(self, P: Any, block: _gemm.Block, totals: Any, parts: int, both: bool) -> None:

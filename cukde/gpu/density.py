@@ -70,8 +70,8 @@ def partial_sums(
         Largest squared distance to the centre, in bandwidths. Where it is not known, the device finds it and
         decides which kernel works.
     deterministic : bool
-        Sum in one order, to the same bits on every run. Only the pass of data against themselves is the
-        slower for it.
+        Sum in one order, to the same bits on every run. Only the pass of data of 2 to 64 dimensions against
+        themselves is the slower for it.
 
     Notes
     -----
@@ -175,10 +175,9 @@ class _Posed(NamedTuple):
             exact=exact,
         )
 
-    @property
-    def form(self) -> _f16.Form:
+    def form(self, output: Output) -> _f16.Form:
         """How the float16 engines make exponents."""
-        form = _f16.form(self.precision, self.X.shape[1], self.spread)
+        form = _f16.form(self.precision, self.X.shape[1], self.spread, output)
         assert form is not None  # or the engine would be another
         return form
 
@@ -195,48 +194,20 @@ class _Posed(NamedTuple):
             return _symmetric_values(self, values)
         if engine == "f16_symmetric":
             return _SymmetricScore.launch(self, exact_sums=not ratio).finish()
-        if engine == "f64":
-            return _f64.run(
-                self.X,
-                self.Y,
-                self.h,
-                output,
-                values,
-                self.log_weights,
-                centre=self.centre,
-                spread_known=self.spread is not None,
-            )
-        if engine == "wide_f64":
-            return _wide_f64.run(
-                self.X,
-                self.Y,
-                self.h,
-                output,
-                values,
-                self.log_weights,
-                centre=self.centre,
-                spread=self.spread,
-            )
-        if engine == "tf32":
-            chosen = _tf32.specialise(output, d, k)
-            return _tf32.run(chosen, self.X, self.Y, self.h, output, values, self.log_weights, self.centre)
+        taken = self.X, self.Y, self.h, output, values, self.log_weights
+        known = self.spread is not None
         if engine == "wide":
-            return _wide.run(
-                self.X,
-                self.Y,
-                self.h,
-                output,
-                values,
-                self.log_weights,
-                terms=1 if self.precision == "tf32" else 2,
-                centre=self.centre,
-                spread_known=self.spread is not None,
-                ratio=ratio,
-            )
+            terms = 1 if self.precision == "tf32" else 2
+            return _wide.run(*taken, terms=terms, centre=self.centre, spread_known=known, ratio=ratio)
+        if engine == "f64":
+            return _f64.run(*taken, centre=self.centre, spread_known=known)
+        if engine == "wide_f64":
+            return _wide_f64.run(*taken, centre=self.centre, spread=self.spread)
+        if engine == "tf32":
+            return _tf32.run(_tf32.specialise(output, d, k), *taken, self.centre)
         chosen = _difference.specialise(output, self.precision, self.X.dtype, d, k)
         out = _results.empty(self.m, k)
-        splits = _difference.launch(chosen, self.X, self.Y, self.h, output, values, self.log_weights, out=out)
-        return _results.merge(splits, out)
+        return _results.merge(_difference.launch(chosen, *taken, out=out), out)
 
     def in_f16(
         self, output: Output, values: Any | None, points: Any, density: _f16.Density | None, *, ratio: bool = False
@@ -249,7 +220,7 @@ class _Posed(NamedTuple):
             output,
             values,
             self.log_weights,
-            form=self.form,
+            form=self.form(output),
             centre=self.centre,
             spread_known=self.spread is not None,
             ratio=ratio,
@@ -290,7 +261,7 @@ class _SymmetricScore(NamedTuple):
     def launch(cls, posed: _Posed, *, exact_sums: bool, spread: Any | None = None) -> _SymmetricScore:
         """Launch the pass; ``spread`` is zeroed memory for what the device may have to find out."""
         X, h = posed.X, posed.h
-        form = posed.form
+        form = posed.form("moments")
         if posed.spread is not None:
             spread = None
         elif spread is None:
@@ -320,14 +291,16 @@ class _SymmetricScore(NamedTuple):
             d,
             self.posed.h,
             spread=self.spread,
-            limit=self.posed.form.length_limit,
+            limit=self.posed.form("moments").length_limit,
             out=self.exact,
         )
 
     @property
     def shift(self) -> _operands.Shift:
         """What the points are moved along."""
-        return _operands.Shift(self.S, self.T, self.posed.h, self.spread, self.posed.form.length_limit, self.exact)
+        return _operands.Shift(
+            self.S, self.T, self.posed.h, self.spread, self.posed.form("moments").length_limit, self.exact
+        )
 
 
 def _symmetric_values(posed: _Posed, values: Any) -> PartialSums:
@@ -350,7 +323,7 @@ def _moved_operands(posed: _Posed, estimate: _Posed) -> tuple[Any, Any, _f16.Poi
         posed.centre,
         posed.h,
         score.shift,
-        exact_hi=posed.form.exact_hi,
+        exact_hi=posed.form("sum").exact_hi,
         spread=spread,
     )
     return moved, queries, _f16.Points(data, of_queries, spread)
