@@ -18,7 +18,7 @@ from tests.tolerances import DENSITY, SD_DENSITY
 
 if why_no_gpu() is None:
     from benchmarks import exact
-    from benchmarks.mixture import CHECKED, error, exact_sd_kde, in_double, mixture
+    from benchmarks.mixture import CHECKED, error, exact_density, mixture
     from benchmarks.peers import plain_cupy
     from cukde._problem import prepare
     from cukde.gpu import _specialise
@@ -50,19 +50,13 @@ def _row(op: str, n: int, m: int, precision: str, error: float, **others: Any) -
     }
 
 
-def _exact(op: str, n: int, m: int) -> Any:
-    """Log density at the checked queries."""
-    X, Y, h = mixture(n, m)
-    return in_double(X, Y, h)[0] if op == "kde" else exact_sd_kde(n, m, D, h)
-
-
 @pytest.mark.parametrize("op", ["kde", "sd_kde"])
 @pytest.mark.parametrize("precision", ["float32", "tf32", "ieee"])
 def bench_tensor_cores(compare: Callable[..., None], op: str, precision: str) -> None:
     """Products on the tensor cores, in two terms and in one, beside differences on the ordinary cores."""
     X, Y, h = mixture(N, M)
     call = getattr(cukde, op)
-    ours = error(call(X, Y, h, precision=precision), _exact(op, N, M))
+    ours = error(call(X, Y, h, precision=precision), exact_density(op, X, Y, h))
     assert ours <= _ALLOWED[op, precision]
     compare(lambda: call(X, Y, h, precision=precision), _row(op, N, M, precision, ours), {})
 
@@ -72,7 +66,7 @@ def bench_materialisation(compare: Callable[..., None], matrix: str) -> None:
     """The matrix of kernel values in registers, beside plain CuPy that holds all of it in memory."""
     X, Y, h = mixture(N, M)
     kde = {"never whole": cukde.kde, "whole": plain_cupy.kde_of_whole_matrix}[matrix]
-    found = error(kde(X, Y, h), _exact("kde", N, M))
+    found = error(kde(X, Y, h), exact_density("kde", X, Y, h))
     if matrix == "never whole":
         assert found <= _ALLOWED["kde", "float32"]
     peak = memory.peak_mb(lambda: kde(X, Y, h))
@@ -126,7 +120,7 @@ def bench_operands(
         density = call(X, Y, h, precision="tf32")
     asked = {name for _, name, _ in kernels}
     assert any(name.startswith(kernel) and name.endswith("_tf32" if operands == "TF32" else "_f16") for name in asked)
-    ours = error(density, _exact(op, n, m))
+    ours = error(density, exact_density(op, X, Y, h))
     assert ours <= _ALLOWED[op, "tf32"]
     precision = "tf32" if operands == "float16" else "tf32 (TF32 operands)"
     compare(lambda: call(X, Y, h, precision="tf32"), _row(op, n, m, precision, ours), {})

@@ -17,7 +17,7 @@ from benchmarks import memory, peers
 from tests.conftest import why_no_gpu
 
 if why_no_gpu() is None:
-    from benchmarks.mixture import CHECKED, error, exact_sd_kde, in_double, mixture
+    from benchmarks.mixture import CHECKED, error, exact_density, exact_sd_kde, in_double, mixture
     from benchmarks.study import wmma
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(why_no_gpu() is not None, reason=str(why_no_gpu()))]
@@ -56,11 +56,6 @@ def _row(op: str, n: int, m: int, d: int, precision: str, error: float | None, p
     }
 
 
-def _exact(op: str, X: Any, Y: Any, h: float) -> Any:
-    """Log density at the checked queries."""
-    return in_double(X, Y, h)[0] if op == "kde" else exact_sd_kde(len(X), len(Y), X.shape[1], h)
-
-
 def _pairs(op: str, n: int, m: int) -> int:
     return n * m + (n * n if op == "sd_kde" else 0)
 
@@ -91,7 +86,7 @@ def bench_sd_kde(compare: Callable[..., None], precision: str, n: int, m: int, n
 def bench_kde(compare: Callable[..., None], precision: str) -> None:
     n, m = _LARGE
     X, Y, h = mixture(n, m)
-    exact = _exact("kde", X, Y, h)
+    exact = exact_density("kde", X, Y, h)
     ours = error(cukde.kde(X, Y, h, precision=precision), exact)
     assert ours <= _tolerance("kde", precision, n, m)
     names = ("Flash-SD-KDE", "PyKeOps") if precision == "float32" else ()
@@ -120,7 +115,7 @@ def bench_wmma_study(compare: Callable[..., None], without: Callable[..., None])
         without(_row("kde", n, m, 16, "tf32 (wmma study)", None, n * m), reason)
         pytest.skip(reason)
     X, Y, h = mixture(n, m)
-    ours = error(wmma.kde(X, Y, h), _exact("kde", X, Y, h))
+    ours = error(wmma.kde(X, Y, h), exact_density("kde", X, Y, h))
     assert ours <= _tolerance("kde", "tf32", n, m)
     compare(lambda: wmma.kde(X, Y, h), _row("kde", n, m, 16, "tf32 (wmma study)", ours, n * m), {})
 

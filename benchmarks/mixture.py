@@ -43,6 +43,11 @@ def exact_sd_kde(n: int, m: int, d: int, h: float) -> Any:
     return in_double(moved, Y, h)[0]
 
 
+def exact_density(op: str, X: Any, Y: Any, h: float) -> Any:
+    """Log density by "kde" or "sd_kde" at the checked queries of the mixture."""
+    return in_double(X, Y, h)[0] if op == "kde" else exact_sd_kde(len(X), len(Y), X.shape[1], h)
+
+
 def error(density: Any, log_exact: Any, log: bool = False) -> float:
     """Worst relative error of a density (or of its logarithm) over the checked queries."""
     got = density[:CHECKED].astype(cp.float64)

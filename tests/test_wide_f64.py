@@ -10,6 +10,7 @@ import pytest
 
 from tests import reference
 from tests.test_f16 import OUTPUTS, Sample, verify
+from tests.test_f64 import check_guard
 from tests.tolerances import DENSITY, FAR
 
 ALLOWED = DENSITY["gpu", "float64"].value
@@ -179,22 +180,14 @@ def test_long_products_of_far_points_are_made_in_parts(gpu: SimpleNamespace) -> 
 @pytest.mark.parametrize("output", OUTPUTS)
 @pytest.mark.parametrize("beyond", ["within", "beyond", "nan"])
 def test_the_device_decides_where_the_spread_is_unknown(gpu: SimpleNamespace, beyond: str, output: str) -> None:
-    """One query far out, or one that is no number, is enough for the difference kernel to do all of the work."""
-    s, clean = sample(300, 70, 66), sample(300, 70, 66)
-    keep = np.full(70, True)
-    if beyond != "within":
-        s.Y[7] += 60 * s.h if beyond == "beyond" else np.nan
-        keep[7] = False
-        clean.Y = s.Y[keep]
-    sums = run(gpu, s, output, spread=None)
-    kept = type(sums)(*(None if a is None else a[keep] for a in sums))
-    verify(clean, output, kept, ALLOWED)
-    if output != "laplace":
-        engine = run(gpu, clean, output)
-        assert (kept.reference == engine.reference).all() == (beyond == "within")
-    if beyond == "beyond" and output == "sum":
-        want = reference.log_kde(s.X, s.Y[7:8], s.h) - s.log_scale
-        np.testing.assert_allclose(sums.reference[7] + np.log(sums.total[7]), want, rtol=1e-14)
+    check_guard(
+        sample(300, 70, 66),
+        sample(300, 70, 66),
+        output,
+        beyond,
+        unknown=lambda s: run(gpu, s, output, spread=None),
+        known=lambda s: run(gpu, s, output),
+    )
 
 
 def test_which_passes_it_takes(gpu: SimpleNamespace) -> None:

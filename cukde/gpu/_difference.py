@@ -59,7 +59,7 @@ def _specialisation(output: Output, real: np.dtype, storage: np.dtype, chunk: in
 
 
 def launch(
-    chosen: Specialisation,
+    precision: str,
     X: Any,
     Y: Any | None,
     h: float,
@@ -77,10 +77,12 @@ def launch(
     ``splits`` are those of another engine, in whose place the kernel then writes.
     """
     n, d = X.shape
+    k = d if output == "moments" else 0 if values is None else values.shape[1]
+    chosen = specialise(output, precision, X.dtype, d, k)
     X = X.astype(chosen.storage, copy=False)
     Y = X if Y is None else Y.astype(chosen.storage, copy=False)
     V = None if values is None else _results.contiguous(values, chosen.real)
-    m, k = Y.shape[0], d if output == "moments" else 0 if values is None else values.shape[1]
+    m = Y.shape[0]
     # Squared distances of points many large bandwidths apart leave the range of float32. A power of two brings
     # h below 2 and changes no bit of the coordinates; a small h has no such trouble.
     unit = 2.0 ** -max(0, math.frexp(h)[1] - 1)

@@ -289,8 +289,7 @@ def run(
     exact = None
     guard = _difference.Guard(spread, limit, passed.total if passed.moments is None else None, LEAST)
     if guard.spread is not None or guard.fast_total is not None:
-        stand_in = _difference.specialise(output, "float32", X.dtype, d, k)
-        exact = _difference.launch(stand_in, X, Y, h, output, values, log_weights, out=out, guard=guard)
+        exact = _difference.launch("float32", X, Y, h, output, values, log_weights, out=out, guard=guard)
     _finish(posed, passed, queries, spread, limit, exact, out, density, of_themselves, shift, h)
     return out
 

@@ -211,9 +211,8 @@ def run(
         ),
     )
     if spread is not None:
-        stand_in = _difference.specialise(output, "float64", DOUBLE, d, k)
         guard = _difference.Guard(spread, limit, None, 0.0)
-        _difference.launch(stand_in, X, Y, h, output, values, log_weights, out=out, guard=guard, splits=splits)
+        _difference.launch("float64", X, Y, h, output, values, log_weights, out=out, guard=guard, splits=splits)
     return _results.merge(splits, out)
 
 

@@ -229,9 +229,8 @@ def run(
     queries = data if alike else prepare(X if Y is None else Y, centre, h, depth, terms=terms, spread=spread)
     out = _results.empty(m, k)
     if spread is not None:
-        stand_in = _difference.specialise(output, "float32", X.dtype, d, k)
         guard = _difference.Guard(spread, limit, None, 0.0)
-        _difference.launch(stand_in, X, Y, h, output, values, log_weights, out=out, guard=guard, one_split=True)
+        _difference.launch("float32", X, Y, h, output, values, log_weights, out=out, guard=guard, one_split=True)
     posed = _Pass(task, of, data, queries, n, m, spread, limit)
     if output in ("sum", "laplace"):
         shift = (1 + d / 2) / math.log(2) if output == "laplace" else 0.0

@@ -85,9 +85,8 @@ def run(
 
     out = _results.empty(m, k)
     if found is not None:
-        stand_in = _difference.specialise(output, "float64", DOUBLE, d, k)
         guard = _difference.Guard(found, limit, None, 0.0)
-        _difference.launch(stand_in, X, Y, h, output, values, log_weights, out=out, guard=guard, one_split=True)
+        _difference.launch("float64", X, Y, h, output, values, log_weights, out=out, guard=guard, one_split=True)
     of = _Pass(
         data,
         queries,

@@ -205,9 +205,8 @@ class _Posed(NamedTuple):
             return _wide_f64.run(*taken, centre=self.centre, spread=self.spread)
         if engine == "tf32":
             return _tf32.run(_tf32.specialise(output, d, k), *taken, self.centre)
-        chosen = _difference.specialise(output, self.precision, self.X.dtype, d, k)
         out = _results.empty(self.m, k)
-        return _results.merge(_difference.launch(chosen, *taken, out=out), out)
+        return _results.merge(_difference.launch(self.precision, *taken, out=out), out)
 
     def in_f16(
         self, output: Output, values: Any | None, points: Any, density: _f16.Density | None, *, ratio: bool = False
@@ -275,9 +274,8 @@ class _SymmetricScore(NamedTuple):
         exact = None
         if spread is not None:
             exact = _results.empty(*X.shape)
-            stand_in = _difference.specialise("moments", "float32", X.dtype, X.shape[1], X.shape[1])
             guard = _difference.Guard(spread, limit, None, _f16.LEAST)
-            _difference.launch(stand_in, X, None, h, "moments", None, None, out=exact, guard=guard, one_split=True)
+            _difference.launch("float32", X, None, h, "moments", None, None, out=exact, guard=guard, one_split=True)
         return cls(posed, operand, S, T, spread, exact)
 
     def finish(self) -> PartialSums:

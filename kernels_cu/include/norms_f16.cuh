@@ -37,8 +37,3 @@ __device__ inline unsigned left_norm_pair(const uint4* norm, int t, float consta
     const unsigned pair = reinterpret_cast<const unsigned*>(norm)[t ^ 2];
     return t % 2 ? with_constant(pair, constant, t / 2 + 1) : pair;
 }
-
-// All of it.
-__device__ inline uint4 left_norm(uint4 norm, float constant) {
-    return make_uint4(norm.z, with_constant(norm.w, constant, 1), norm.x, with_constant(norm.y, constant, 2));
-}
