@@ -430,8 +430,9 @@ class TestForm:
         assert form("float32", 2, 300.0).products == 4
         assert form("float32", 2, None).products == 4
         assert form("float32", 16, 215.0) == form("float32", 16, 120.0, "values") == (3, 275.0)
+        assert form("float32", 16, 180.0, "moments") == (3, 275.0)
         assert form("float32", 16, None) == form("float32", 16, 216.0) == form("float32", 16, 275.0) == (4, 275.0)
-        assert form("float32", 16, 121.0, "values") == (4, 275.0)
+        assert form("float32", 16, 121.0, "values") == form("float32", 16, 181.0, "moments") == (4, 275.0)
         assert form("float32", 16, 276.0) is None
         assert form("float32", 64, None) == (3, 106.25)
         assert form("float32", 5, 700.0) is not None

@@ -26,9 +26,9 @@ SPREAD_TIMES_DIMENSIONS = 3500.0
 _SPREAD_TIMES_ROOT = {16: 1100.0, 64: 850.0}  # up to so many dimensions
 
 # Up to 16 dimensions a fourth product, lo . lo, lets the others add up exactly. Three are enough up to these spreads,
-# less for sums of values, which are rounded themselves; and as far as lo . lo itself is small: up to a spread for each
+# less for what is rounded or added up once more; and as far as lo . lo itself is small: up to a spread for each
 # dimension.
-_SPREAD_OF_THREE_PRODUCTS, _SPREAD_OF_THREE_WITH_VALUES = 215.0, 120.0
+_SPREAD_OF_THREE_PRODUCTS: dict[Output, float] = {"sum": 215, "moments": 180, "values": 120}
 _SPREAD_WITHOUT_LOWEST = 50.0
 
 # Sums without a reference that are smaller may have lost parts below float32's range, and are taken again.
@@ -79,8 +79,7 @@ def form(precision: str, d: int, spread: float | None, output: Output = "sum") -
     reached = limit if spread is None else spread
     if reached > limit:
         return None
-    most = _SPREAD_OF_THREE_WITH_VALUES if output == "values" else _SPREAD_OF_THREE_PRODUCTS
-    enough = d > 16 or reached <= min(most, _SPREAD_WITHOUT_LOWEST * d)
+    enough = d > 16 or reached <= min(_SPREAD_OF_THREE_PRODUCTS[output], _SPREAD_WITHOUT_LOWEST * d)
     return Form(3 if enough else 4, limit)
 
 
