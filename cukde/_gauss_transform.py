@@ -61,8 +61,8 @@ MOST_BOXES = 2**40
 """Box numbers of this size, and bandwidths outside ``BANDWIDTHS``, are left to the sum over all pairs."""
 BANDWIDTHS = (1e-290, 1e290)
 
-# Width of a box in bandwidths. Orders are then 11 (float32) and 16 (float64); with 1 they would be 15 and 22 for half of
-# the boxes, and rounding across a gap exp(2) times as much for each bandwidth of it.
+# Width of a box in bandwidths. Orders are then 11 (float32) and 16 (float64); with 1 they would be 15 and 22 for half
+# of the boxes, and rounding across a gap exp(2) times as much for each bandwidth of it.
 _WIDTH = 0.5
 # Orders and windows are for boxes whose neighbours hold up to so many times their own mass ...
 _CONTRAST = 1e3
