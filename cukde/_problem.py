@@ -39,6 +39,12 @@ class Problem(NamedTuple):
         return self.backend.xp
 
     @property
+    def passes(self) -> ModuleType:
+        """The backend's passes over the data: one dimension has some of its own."""
+        module: ModuleType = self.backend.density_1d if self.X.shape[1] == 1 else self.backend.density
+        return module
+
+    @property
     def device(self) -> AbstractContextManager[Any]:
         """Makes the data's device the current one, so that work beside the pass runs there too."""
         device: AbstractContextManager[Any] = self.backend.device_of(self.X)
@@ -63,7 +69,7 @@ class Problem(NamedTuple):
     def sums(self, output: Output, values: Any = None, *, ratio: bool = False) -> PartialSums:
         """Run one pass over all pairs on the backend; ``ratio`` asks for nothing but moments / total."""
         X, Y = self._whitened()
-        result: PartialSums = self.backend.density.partial_sums(
+        result: PartialSums = self.passes.partial_sums(
             X, Y, self.whitening.h, output, values=values, ratio=ratio, **self._options
         )
         return result
@@ -71,7 +77,7 @@ class Problem(NamedTuple):
     def density(self, *, log: bool) -> Any:
         """Run the pass that sums kernels; return the density at the queries, or its logarithm."""
         X, Y = self._whitened()
-        return self.backend.density.density(
+        return self.passes.density(
             X,
             Y,
             self.whitening.h,
@@ -98,7 +104,7 @@ class Problem(NamedTuple):
         """Return the same problem with debiased data, float64; ``estimate`` poses their score."""
         points = None
         if self.whitening.plain and estimate.whitening.plain:
-            X, Y, points = self.backend.density.debias(
+            X, Y, points = self.passes.debias(
                 self.X, self.X if self.Y is None else self.Y, self.whitening.h, estimate.whitening.h, **self._options
             )
         else:

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from cukde.cpu import _points, _tiles, density
+from cukde.cpu import _boxes, _expansions, _outward, _points, _tiles, density, density_1d
 
-__all__ = ["asarray", "asnumpy", "compiled", "density", "device_of", "look", "mean", "xp"]
+__all__ = ["asarray", "asnumpy", "compiled", "density", "density_1d", "device_of", "look", "mean", "xp"]
 
 xp = np
 
@@ -34,7 +34,7 @@ def device_of(a: Any) -> contextlib.AbstractContextManager[Any]:
 
 def compiled() -> list[str]:
     """Names of the Numba functions that have been compiled, once for each specialisation."""
-    functions = {name: f for module in (_points, _tiles) for name, f in vars(module).items()}
+    functions = {name: f for module in (_points, _tiles, _boxes, _expansions, _outward, density_1d) for name, f in vars(module).items()}
     return [name for name, f in functions.items() for _ in getattr(f, "signatures", ())]
 
 

@@ -40,7 +40,7 @@ _TILE_BYTES = 2**20
 _TILE_QUERIES = 256
 
 # Logarithms of weights below this stand for a weight of zero.
-_LOG_ZERO = -1e29
+LOG_ZERO = -1e29
 
 
 class _Pairs(Protocol):
@@ -159,7 +159,7 @@ def partial_sums(
     if log_weights is not None:
         # Rows without weight are dropped: no exponent is low enough for them beside a query far from the rest.
         Y = X if Y is None else Y
-        counted = np.flatnonzero(log_weights > _LOG_ZERO)
+        counted = np.flatnonzero(log_weights > LOG_ZERO)
         X, log2_weights = X[counted], log_weights[counted] * _LOG2_E
         values = None if values is None else values[counted]
         if len(X) == 0:
