@@ -34,7 +34,11 @@ def device_of(a: Any) -> contextlib.AbstractContextManager[Any]:
 
 def compiled() -> list[str]:
     """Names of the Numba functions that have been compiled, once for each specialisation."""
-    functions = {name: f for module in (_points, _tiles, _boxes, _expansions, _outward, density_1d) for name, f in vars(module).items()}
+    functions = {
+        name: f
+        for module in (_points, _tiles, _boxes, _expansions, _outward, density_1d)
+        for name, f in vars(module).items()
+    }
     return [name for name, f in functions.items() for _ in getattr(f, "signatures", ())]
 
 

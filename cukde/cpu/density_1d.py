@@ -15,7 +15,8 @@ from numba import njit
 from cukde import _gauss_transform
 from cukde._gauss_transform import Plan
 from cukde._partial import Output, PartialSums
-from cukde.cpu import _boxes, _expansions, _outward, _threads, density as _pairs
+from cukde.cpu import _boxes, _expansions, _outward, _threads
+from cukde.cpu import density as _pairs
 
 _OUTPUT = {"sum": _outward.SUM, "moments": _outward.MOMENTS, "laplace": _outward.LAPLACE, "values": _outward.VALUES}
 
@@ -248,9 +249,7 @@ def _transform(
     weights = np.exp(log_w)
 
     def moments(rows: slice) -> None:
-        _expansions.moments(
-            rows.start, rows.stop, boxes.ids, boxes.starts, boxes.x, weights, V, plan.width, M, mass
-        )
+        _expansions.moments(rows.start, rows.stop, boxes.ids, boxes.starts, boxes.x, weights, V, plan.width, M, mass)
 
     _threads.run(moments, _boxes.shares(np.diff(boxes.starts), 4 * _threads.count()))
     return _Transform(plan, output, boxes, log_w, V, M, mass, y)
