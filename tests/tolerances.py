@@ -33,6 +33,12 @@ DENSITY = {
 }
 """Worst relative error of a density (absolute error of its log) by device and precision."""
 
+LINE = {
+    "float32": Tolerance(1e-6, "what the transform is asked for; its arithmetic is double precision"),
+    "float64": Tolerance(1e-12, "what the transform is asked for"),
+}
+"""The same in one dimension, beside the rounding of the result."""
+
 SD_DENSITY = {
     "float32": Tolerance(3e-4, "the points move by up to a density error times reach; so does the density"),
     "float64": Tolerance(3e-11, "the same, from 1e-12"),

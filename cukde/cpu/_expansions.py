@@ -18,9 +18,6 @@ _FUSED: dict[str, Any] = _JIT | {"fastmath": {"contract"}}
 
 _STRIP = 128  # points whose powers stay in the fastest cache
 
-# A pair summed on its own costs as much as so many multiply-adds of a translation (CPU with AVX2: 1.3 and 0.25 ns).
-_PAIR = 5
-
 
 @njit(**_JIT)
 def _coordinates(x: Any, centre: Any, unit: Any, out: Any) -> None:
@@ -96,13 +93,14 @@ def translate(
     least: Any,
     beyond: Any,
     tolerance: Any,
+    pair: Any,
     B: Any,
     accepted: Any,
 ) -> None:
     """Write B (T, C, P) of those of the ``wanted`` boxes of queries that are accepted, and whether they are.
 
     ``table`` is T[o, k, l], ``whole`` (C,) the mass of all points. Boxes with so few pairs that summing them is less
-    work are not accepted either.
+    work, at ``pair`` multiply-adds each, are not accepted either.
     """
     reach = error.size // 2
     columns, order = M.shape[1], M.shape[2]
@@ -110,7 +108,7 @@ def translate(
         low = np.searchsorted(ids, targets[t] - reach)
         high = np.searchsorted(ids, targets[t] + reach, side="right")
         pairs = counts[t] * (starts[high] - starts[low])
-        accepted[t] = pairs * _PAIR > columns * order * ((high - low) * order + counts[t])
+        accepted[t] = pairs * pair > columns * order * ((high - low) * order + counts[t])
         for c in range(columns):
             inside, off, near = 0.0, 0.0, 0.0
             for b in range(low, high):
