@@ -17,8 +17,9 @@ from cukde._whiten import Whitening
 
 FUNCTIONS = ("kde", "score", "density_and_score", "debias", "sd_kde", "laplace_kde", "kernel_sum")
 
-# Rows that are enough for a run on the CPU: tiles beside each other, of data and of queries.
-_CPU_ROWS, _CPU_QUERIES = 2049, 257
+# Rows that are enough for a run on the CPU: tiles beside each other, of data and of queries, and in one dimension more
+# pairs than are summed one by one.
+_CPU_ROWS, _CPU_QUERIES = 4097, 257
 
 
 def warmup(
@@ -114,7 +115,8 @@ def warmup(
     options = {"precision": precision, "deterministic": deterministic}
     with warnings.catch_warnings(), _compile.rehearsed(but="survey") as rehearsal:
         warnings.simplefilter("ignore", NegativeDensityWarning)
-        for spread in module.density.spreads(chosen, d):
+        passes = module.density_1d if d == 1 else module.density
+        for spread in passes.spreads(chosen, d):
             calls.spread_over(spread, whitening)
             for name in names:
                 for check_finite in (True, False):
