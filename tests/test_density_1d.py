@@ -42,6 +42,7 @@ def _data(name: str, n: int) -> tuple[np.ndarray, float]:
         "on the edges of boxes": lambda: (width * rng.integers(-30, 30, n).astype(float), H),
         "all equal": lambda: (np.full(n, 3.7), H),
         "gaps": lambda: (_clusters(rng, n, [0, 15, 19, 40, 1e3, 1e6]), H),
+        "between two blocks": lambda: (H * (rng.uniform(0, 1, n) + rng.choice([-15, 15], n)), H),
         "a range of 1e12 bandwidths": lambda: (_clusters(rng, n, [0, 30, 1e12]), H),
         "a few bandwidths wide": lambda: (normal, 3.0),
         "h a millionth of the range": lambda: (normal, 1e-6),
@@ -61,6 +62,7 @@ DATA = (
     "on the edges of boxes",
     "all equal",
     "gaps",
+    "between two blocks",
     "a range of 1e12 bandwidths",
     "a few bandwidths wide",
     "h a millionth of the range",
@@ -126,7 +128,7 @@ class TestAccuracy:
     def sample(backend: Backend, name: str, weights: str, dtype: str) -> Sample:
         if dtype == "float32" and name == "tiny units":
             pytest.skip("below the range of float32")
-        return draw(name, weights, dtype, backend.size(3000, 300), backend.size(300, 60))
+        return draw(name, weights, dtype, backend.size(1500, 300), backend.size(150, 60))
 
     def test_kde(self, backend: Backend, name: str, weights: str, dtype: str) -> None:
         s = self.sample(backend, name, weights, dtype)

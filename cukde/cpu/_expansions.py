@@ -172,6 +172,7 @@ def evaluate(
     """
     m, left = y.size, 0
     if targets.size == 0:
+        total[:], moments[:] = 1.0, 0.0
         return m
     for i in range(0, m, 4):
         # The last query is taken again where there are no four.
@@ -188,7 +189,9 @@ def evaluate(
             moments[i2, 0], moments[i3, 0] = slope * d2, slope * d3
         else:
             v0, v1, v2, v3 = _horner(B, 0, t, u)
-        total[i], total[i1], total[i2], total[i3] = v0, v1, v2, v3
+        # A query that is left has some number, and no reason for a warning.
+        total[i], total[i1] = 1.0 if left0 else v0, 1.0 if left1 else v1
+        total[i2], total[i3] = 1.0 if left2 else v2, 1.0 if left3 else v3
         for c in range(1, B.shape[1]):
             v0, v1, v2, v3 = _horner(B, c, t, u)
             moments[i, c - 1], moments[i1, c - 1], moments[i2, c - 1], moments[i3, c - 1] = v0, v1, v2, v3

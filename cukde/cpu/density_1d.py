@@ -29,8 +29,8 @@ _PAIR_COST = 5
 
 _QUERIES = 8192  # that a thread takes at a time
 
-Finish = Callable[[slice, np.ndarray, np.ndarray, np.ndarray], None]
-"""Takes rows, and reference, total and moments of those."""
+Finish = Callable[[Any, np.ndarray, np.ndarray, np.ndarray], None]
+"""Takes rows, a slice or an array of them, and reference, total and moments of those; later ones replace earlier."""
 
 
 def partial_sums(
@@ -68,7 +68,7 @@ def partial_sums(
     reference, total = np.empty(m), np.empty(m)
     moments = np.empty((m, transform.moments)) if transform.moments else None
 
-    def keep(rows: slice, references: np.ndarray, totals: np.ndarray, of_rows: np.ndarray) -> None:
+    def keep(rows: Any, references: np.ndarray, totals: np.ndarray, of_rows: np.ndarray) -> None:
         reference[rows], total[rows] = references, totals
         if moments is not None:
             moments[rows] = of_rows
@@ -105,8 +105,9 @@ def density(
         )
     out = np.empty(len(transform.y), dtype)
 
-    def finish(rows: slice, reference: np.ndarray, total: np.ndarray, _: np.ndarray) -> None:
-        _finish(reference, total, log_constant, log, out[rows])
+    def finish(rows: Any, reference: np.ndarray, total: np.ndarray, _: np.ndarray) -> None:
+        with np.errstate(over="ignore"):  # beyond the range of float32 a density is infinite
+            out[rows] = _finish(reference, total, log_constant, log)
 
     transform.run(finish)
     return out
@@ -129,7 +130,7 @@ def debias(
     out = np.empty((len(X), 1))
     step = 0.5 * (h / score_h) ** 2
 
-    def move(rows: slice, _: np.ndarray, total: np.ndarray, moments: np.ndarray) -> None:
+    def move(rows: Any, _: np.ndarray, total: np.ndarray, moments: np.ndarray) -> None:
         out[rows] = X[rows] + moments * (step / total)[:, None]
 
     transform.run(move)
@@ -186,35 +187,42 @@ class _Transform(NamedTuple):
                 accepted,
             )
 
-        def sums(rows: slice) -> None:
+        def sums(rows: slice) -> np.ndarray:
+            """Finish what expansions give; return the other queries."""
             y, place = self.y[rows], places.place[rows]
             reference, total, moments = np.zeros(len(y)), np.empty(len(y)), np.empty((len(y), self.moments))
             slope = plan.slope if self.output == "moments" else 0.0
-            if _expansions.evaluate(y, place, places.ids, accepted, B, plan.width, slope, total, moments):
-                _outward.outward(
-                    y,
-                    place,
-                    accepted,
-                    boxes.ids,
-                    boxes.starts,
-                    boxes.x,
-                    self.log_weights,
-                    self.values,
-                    self.mass,
-                    whole,
-                    plan.width,
-                    plan.bandwidth,
-                    plan.tolerance,
-                    _OUTPUT[self.output],
-                    reference,
-                    total,
-                    moments,
-                )
+            left = _expansions.evaluate(y, place, places.ids, accepted, B, plan.width, slope, total, moments)
+            finish(rows, reference, total, moments)
+            return rows.start + np.flatnonzero((place < 0) | ~accepted[place]) if left else np.empty(0, np.int64)
+
+        def rest(rows: np.ndarray) -> None:
+            reference, total, moments = np.empty(len(rows)), np.empty(len(rows)), np.empty((len(rows), self.moments))
+            _outward.outward(
+                self.y[rows],
+                boxes.ids,
+                boxes.starts,
+                boxes.x,
+                self.log_weights,
+                self.values,
+                self.mass,
+                whole,
+                plan.width,
+                plan.bandwidth,
+                plan.tolerance,
+                plan.order,
+                _OUTPUT[self.output],
+                reference,
+                total,
+                moments,
+            )
             finish(rows, reference, total, moments)
 
         _threads.run(translate, _boxes.chunks(len(wanted), 64))
         m = len(self.y)
-        _threads.run(sums, [slice(i, min(i + _QUERIES, m)) for i in range(0, m, _QUERIES)])
+        left = np.concatenate(_threads.run(sums, [slice(i, min(i + _QUERIES, m)) for i in range(0, m, _QUERIES)]))
+        left = left[np.argsort(self.y[left], kind="stable")]
+        _threads.run(rest, [left[rows] for rows in _boxes.chunks(len(left), 64)])
 
 
 def _transform(
@@ -260,8 +268,9 @@ def _transform(
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def _finish(reference: Any, total: Any, log_constant: Any, log: bool, out: Any) -> None:
+def _finish(reference: Any, total: Any, log_constant: Any, log: bool) -> Any:
     """Densities exp(log_constant + reference) total, or their logarithms."""
+    out = np.empty(total.size)
     direct = abs(log_constant) < 600
     constant = math.exp(log_constant) if direct else 0.0
     for i in range(out.size):
@@ -270,3 +279,4 @@ def _finish(reference: Any, total: Any, log_constant: Any, log: bool, out: Any) 
         else:
             value = reference[i] + math.log(total[i]) + log_constant
             out[i] = value if log else math.exp(value)
+    return out
