@@ -98,7 +98,7 @@ class Rehearsal:
         self._loads, self._but = loads, but
 
     def kernel(self, wanted: Kernel) -> Any:
-        """Note a kernel and return what launches nothing in its place."""
+        """Note a kernel of a CUDA source and return what launches nothing in its place."""
         self.asked[wanted] = None
         if wanted.stem == self._but:
             return load(wanted)
@@ -122,6 +122,15 @@ def rehearsed(*, loads: bool = True, but: str | None = None) -> Iterator[Rehears
         yield rehearsal
     finally:
         _rehearsal.reset(token)
+
+
+def noted(wanted: Kernel) -> bool:
+    """Whether launches are rehearsed; if so, a kernel that is made elsewhere is now among those asked for."""
+    rehearsal = _rehearsal.get()
+    if rehearsal is None:
+        return False
+    rehearsal.asked[wanted] = None
+    return True
 
 
 def is_rehearsal() -> bool:

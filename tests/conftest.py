@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
+import sys
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -90,6 +92,12 @@ def why_no_gpu() -> str | None:
         return None if cupy.cuda.is_available() else "CuPy finds no working CUDA GPU"
     except Exception as error:  # a missing package, library or driver: whatever it is, it is the reason
         return f"CuPy does not work here: {error!r}"
+
+
+# Where no GPU works, Numba's CUDA kernels run in its simulator. Numba reads the variable when it is imported.
+if why_no_gpu():
+    assert "numba" not in sys.modules
+    os.environ["NUMBA_ENABLE_CUDASIM"] = "1"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -23,3 +23,8 @@ def capability() -> tuple[int, int]:
 def multiprocessors() -> int:
     """Number of multiprocessors of the current device."""
     return int(_properties(cp.cuda.runtime.getDevice())["multiProcessorCount"])
+
+
+def capturing() -> bool:
+    """Whether the current stream is being captured: then nothing may wait for it."""
+    return bool(cp.cuda.get_current_stream().is_capturing())

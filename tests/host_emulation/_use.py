@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.host_emulation import _simulator
 from tests.host_emulation._kernel import kernel
 
 # Of the emulated device: the features of sm_90, and few multiprocessors, so that small data are split.
@@ -84,6 +85,7 @@ def use(monkeypatch: pytest.MonkeyPatch) -> None:
     gpu = importlib.import_module("cukde.gpu")
     cpu = importlib.import_module("cukde.cpu")
     device = importlib.import_module("cukde.gpu._device")
+    numba_cuda = importlib.import_module("cukde.gpu._numba_cuda")
     numpy_as_cupy = _NumpyAsCupy(cupy)
 
     for name, module in list(sys.modules.items()):
@@ -94,9 +96,11 @@ def use(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(gpu, name, getattr(cpu, name))
     monkeypatch.setattr(device, "capability", lambda: _CAPABILITY)
     monkeypatch.setattr(device, "multiprocessors", lambda: _MULTIPROCESSORS)
+    monkeypatch.setattr(device, "capturing", lambda: False)
     monkeypatch.setattr(
         "cukde._compile.load", lambda wanted: kernel(wanted.stem, wanted.name, wanted.defines, wanted.shared_bytes)
     )
+    _simulator.use(monkeypatch, numba_cuda)
     monkeypatch.setattr("cukde.gpu._gemm.add_product", _add_product)
     monkeypatch.setattr("cukde.gpu._gemm.gram", _gram)
     monkeypatch.setattr("cukde._dispatch.backend", lambda *arrays, **others: gpu)

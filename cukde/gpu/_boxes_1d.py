@@ -1,0 +1,125 @@
+"""Points of a line in ascending order, and the boxes of a plan that they occupy."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any, NamedTuple
+
+import cupy as cp
+import numpy as np
+
+from cukde import _gauss_transform
+from cukde._gauss_transform import Plan
+from cukde._partial import Output
+
+# All boxes between the first point and the last are kept where they are no more than this, or than this part of the
+# points: memory is then below that of the points. Of more, the occupied ones are found, which waits for the device.
+_FEW_BOXES = 4096
+_POINTS_PER_BOX = 8
+
+# Powers that kernels are made for, for single and for double precision: no output needs more. Powers that a plan does
+# without are zero in its translation.
+ORDERS = (12, 18)
+
+
+class Points(NamedTuple):
+    """Data in ascending order, with what belongs to them."""
+
+    x: Any  # (n,)
+    log_weights: Any | None  # (n,)
+    values: Any | None  # (n, k)
+    low: float  # all data lie between these
+    high: float
+    tight: bool  # ... of which some lie at both
+    exact: bool = True  # or a few neighbours are out of order by a rounding
+
+    @classmethod
+    def sorted(cls, X: Any, log_weights: Any, values: Any, low: float, high: float) -> Points:
+        """Sort data (n, 1) that are known to lie between two numbers; infinite where nothing is known."""
+        x = X.reshape(-1)
+        if log_weights is None and values is None:
+            return cls(cp.sort(x), None, None, low, high, False)
+        order = cp.argsort(x)
+        log_weights, values = (None if a is None else a[order] for a in (log_weights, values))
+        return cls(x[order], log_weights, values, low, high, False)
+
+    def sorted_again(self) -> Points:
+        """Return them in exact order."""
+        return self if self.exact else Points.sorted(self.x, self.log_weights, self.values, self.low, self.high)
+
+    def tightened(self) -> Points:
+        """Look where they begin and end, which waits for the device."""
+        if self.tight:
+            return self
+        ends = cp.asnumpy(self.x[:: max(1, self.x.size - 1)])
+        return self._replace(low=float(ends[0]), high=float(ends[-1]), tight=True)
+
+    def masses(self) -> Any | None:
+        """Sums of the weights, and of those times |values|, (1 + k,) float64; None where both are one."""
+        if self.log_weights is None and self.values is None:
+            return None
+        weights = cp.ones(self.x.size) if self.log_weights is None else cp.exp(self.log_weights)
+        masses = [weights.sum()[None]]
+        if self.values is not None:
+            masses.append(weights @ cp.abs(self.values).astype(np.float64, copy=False))
+        return cp.concatenate(masses)
+
+
+class Boxes(NamedTuple):
+    """Boxes of data: so many from ``first`` on, or those that ``ids`` lists."""
+
+    first: float
+    number: int
+    ids: Any | None = None  # (number,) float64, ascending
+
+
+def boxes(points: Points, plan: Plan) -> tuple[Points, Boxes | None]:
+    """Lay boxes over the points, and return them as far as that needed them looked at; None where it cannot be done."""
+    few = max(_FEW_BOXES, points.x.size // _POINTS_PER_BOX)
+    laid = _all_between(points, plan)
+    if laid is None or laid.number > few:
+        points = points.sorted_again().tightened()
+        laid = _all_between(points, plan)
+    if laid is None or laid.number <= few:
+        return points, laid
+    ids = box_of(points.x, plan.width)
+    ids = ids[cp.concatenate((cp.ones(1, np.bool_), ids[1:] != ids[:-1]))]
+    return points, Boxes(math.nan, len(ids), ids)
+
+
+def crowded(laid: Boxes, points: Points) -> bool:
+    """Whether boxes hold points enough for expansions; otherwise a query's neighbours are summed one by one."""
+    return laid.ids is None or laid.number <= max(_FEW_BOXES, points.x.size // _POINTS_PER_BOX)
+
+
+def _all_between(points: Points, plan: Plan) -> Boxes | None:
+    low, high = points.low / plan.width, points.high / plan.width
+    if not max(abs(low), abs(high)) < _gauss_transform.MOST_BOXES:
+        return None
+    first = math.floor(low)
+    return Boxes(float(first), math.floor(high) - first + 1)
+
+
+def box_of(a: Any, width: float) -> Any:
+    """Box of each entry as a float; the quotient is rounded, products of a box and the width are not."""
+    a = a.astype(np.float64, copy=False)
+    out = cp.floor(a / width)
+    out -= a < out * width
+    out += a >= (out + 1) * width
+    return out
+
+
+def order(plan: Plan) -> int:
+    """Powers that the kernels of a plan are made for."""
+    return next(powers for powers in ORDERS if powers >= plan.order)
+
+
+@functools.lru_cache(32)
+def table(h: float, output: Output, tolerance: float, place: tuple[int, int]) -> Any:
+    """Return error, least and translation [offset, k, l] of a plan, in one array on a device."""
+    plan = _gauss_transform.plan(h, output, tolerance)
+    powers = order(plan)
+    T = np.zeros((len(plan.error), powers, powers))
+    T[:, : plan.order, : plan.order] = plan.translation.transpose(0, 2, 1)
+    return cp.asarray(np.concatenate((plan.error, plan.least, T.reshape(-1))))

@@ -1,0 +1,404 @@
+"""The density family in one dimension on the GPU: a fast Gauss transform, O(n + m) beside a sort, by Numba kernels.
+
+See :mod:`cukde._gauss_transform` for the method and its bound: a pass finds the bounds of the boxes, sums their
+moments, translates them to the boxes of the queries and evaluates. Sums run in double precision for every dtype, and
+in one order on every run. Where the transform does not pay, or would have to wait and must not, all pairs are summed.
+
+Numba is imported by the first call.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import cupy as cp
+import numpy as np
+
+from cukde import _gauss_transform
+from cukde._partial import Output, PartialSums
+from cukde.gpu import _boxes_1d, _device, _results
+from cukde.gpu._boxes_1d import Boxes, Points
+
+# Up to so many pairs their sum is faster than the launches, the sort and the wait of the transform.
+_FEW_PAIRS = 2**26
+
+_THREADS = 128  # of a block
+
+# Chunks of the data, a block each: so many points or more, and so many chunks or fewer.
+_POINTS_PER_CHUNK = 1024
+_MOST_CHUNKS = 2048
+
+# Sums over pairs: blocks of a multiprocessor that the data are split for, the tiles that a split has at least, and
+# the numbers that all splits leave in memory at most (64 MB).
+_BLOCKS_PER_MULTIPROCESSOR = 16
+_TILES_PER_SPLIT = 2
+_MOST_NUMBERS = 2**23
+
+# Smallest sum of kernels that counts, where they are float32 and float64; below it they are summed by log-sum-exp.
+_LEAST = {"float32": 2.0**-80, "float64": 2.0**-900}
+
+# Bandwidths of which squares of float32 quotients stay in its range.
+_SINGLE = (1e-30, 1e30)
+
+
+def partial_sums(
+    X: Any,
+    Y: Any | None,
+    h: float,
+    output: Output,
+    *,
+    values: Any = None,
+    ratio: bool = False,
+    log_weights: Any = None,
+    precision: str,
+    centre: Any = None,
+    spread: float | None = None,
+    deterministic: bool = False,
+) -> PartialSums:
+    """Sum kernels of the data ``X`` (n, 1) at the queries ``Y`` (m, 1), or at the data where it is None.
+
+    Arguments and results are those of :func:`cukde.gpu.density.partial_sums`; every run gives the same bits.
+
+    Notes
+    -----
+    Waits for the device once, for the centre or the range of the data, and again where most boxes are empty. While a
+    stream is captured nothing may wait: then all pairs are summed.
+    """
+    posed = _pose(X, Y, h, log_weights, precision, centre, spread)
+    k = {"moments": 1, "values": 0 if values is None else values.shape[1]}.get(output, 0)
+    if posed.m == 0:
+        return _results.empty(0, k)
+    out = cp.empty((2 + k, posed.m))
+    _run(posed, output, values, _End("moments" if output == "moments" else "sums", out))
+    return PartialSums(out[0], out[1], cp.ascontiguousarray(out[2:].T) if k else None)
+
+
+def density(
+    X: Any,
+    Y: Any | None,
+    h: float,
+    *,
+    log_constant: float,
+    log: bool,
+    dtype: np.dtype,
+    log_weights: Any = None,
+    precision: str,
+    centre: Any = None,
+    spread: float | None = None,
+    deterministic: bool = False,
+    points: Points | None = None,
+) -> Any:
+    """See :func:`cukde.gpu.density.density`."""
+    posed = _pose(X, Y, h, log_weights, precision, centre, spread)
+    out = cp.empty((1, posed.m), dtype)
+    if posed.m:
+        _run(posed, "sum", None, _End("density", out, log_constant, log), points)
+    return out[0]
+
+
+def debias(
+    X: Any,
+    Y: Any,
+    h: float,
+    score_h: float,
+    *,
+    log_weights: Any = None,
+    precision: str,
+    centre: Any = None,
+    spread: float | None = None,
+    deterministic: bool = False,
+) -> tuple[Any, Any, Points | None]:
+    """See :func:`cukde.gpu.density.debias`. Without weights, moved data may come back in ascending order."""
+    own_spread = None if spread is None else spread * (h / score_h) ** 2
+    posed = _pose(X, None, score_h, log_weights, precision, centre, own_spread)
+    step = 0.5 * (h / score_h) ** 2
+    out = cp.empty((1, posed.m))
+    points = _run(posed, "moments", None, _End("shift", out, step), at_points=log_weights is None)
+    if points is not None:
+        # Where the step is at most 1, moved points are in order, as the shift's derivative is 1 - step + step (variance
+        # of the shares in the mean shift) / score_h^2; and they lie between the data, as means of them.
+        ordered = log_weights is None and step <= 1
+        points = points._replace(x=out[0], exact=False) if ordered else None
+    return out.reshape(-1, 1), Y.astype(np.float64, copy=False), points
+
+
+def spreads(precision: str, d: int) -> tuple[float, ...]:
+    """Spreads that stand for all others: boxes, and more of them than there can be."""
+    return 1.0, (4 * _gauss_transform.MOST_BOXES) ** 2
+
+
+class _Posed(NamedTuple):
+    """The arguments of a pass, but for what it sums."""
+
+    X: Any
+    Y: Any | None
+    h: float
+    log_weights: Any | None
+    precision: str
+    centre: Any
+    spread: float | None
+
+    @property
+    def m(self) -> int:
+        """Number of queries."""
+        return int((self.X if self.Y is None else self.Y).shape[0])
+
+    @property
+    def takes_pairs(self) -> bool:
+        """Whether all pairs are summed. Beside this, they are where the range of the data is found to be too much."""
+        smallest, largest = _gauss_transform.BANDWIDTHS
+        return (
+            self.precision not in _gauss_transform.TOLERANCE
+            or self.X.shape[0] * self.m <= _FEW_PAIRS
+            or not smallest < self.h < largest
+            or _device.capturing()
+        )
+
+    def sorted(self, values: Any | None) -> Points:
+        """Sort the data; where the spread is known it says between what they lie."""
+        low, high = -math.inf, math.inf
+        if self.spread is not None and self.centre is not None:
+            centre, radius = float(cp.asnumpy(self.centre)[0]), math.sqrt(self.spread) * self.h
+            low, high = centre - radius, centre + radius
+        return Points.sorted(self.X, self.log_weights, values, low, high)
+
+
+class _End(NamedTuple):
+    """What becomes of the sums, see :mod:`cukde.gpu._query_kernels`."""
+
+    name: str
+    out: Any
+    constant: float = 0.0
+    logarithm: bool = False
+
+    @property
+    def largest(self) -> float:
+        """Logarithm of the largest number that the result holds."""
+        return float(np.log(np.finfo(self.out.dtype).max))
+
+
+def _pose(
+    X: Any, Y: Any | None, h: float, log_weights: Any, precision: str, centre: Any, spread: float | None
+) -> _Posed:
+    if Y is not None and X.dtype != Y.dtype:
+        storage = np.promote_types(X.dtype, Y.dtype)
+        X, Y = X.astype(storage, copy=False), Y.astype(storage, copy=False)
+    return _Posed(X, Y, h, log_weights, precision, centre, spread)
+
+
+def _run(
+    posed: _Posed,
+    output: Output,
+    values: Any | None,
+    end: _End,
+    points: Points | None = None,
+    *,
+    at_points: bool = False,
+) -> Points | None:
+    """Run a pass by the transform, and return the data in order, or over all pairs.
+
+    ``points`` are the data where their order is known. With ``at_points`` the queries are the data in that order.
+    """
+    if values is not None:
+        values = cp.ascontiguousarray(values, dtype=posed.X.dtype)
+    if not posed.takes_pairs:
+        plan = _gauss_transform.plan(posed.h, output, _gauss_transform.TOLERANCE[posed.precision])
+        points, boxes = _boxes_1d.boxes(points or posed.sorted(values), plan)
+        if boxes is not None:
+            queries = posed.X if posed.Y is None else posed.Y
+            y = points.x if at_points else queries.reshape(-1)
+            _transform(plan, output, points, boxes, y, posed.Y is None, end)
+            return points
+    _sum_pairs(posed, output, values, end)
+    return None
+
+
+def _transform(
+    plan: _gauss_transform.Plan, output: Output, points: Points, boxes: Boxes, y: Any, at_data: bool, end: _End
+) -> None:
+    """Launch the kernels of the fast Gauss transform; ``at_data`` says that all queries are in boxes of the data."""
+    from cukde.gpu import _gauss_kernels, _numba_cuda, _query_kernels
+
+    view, launch = _numba_cuda.array, _numba_cuda.launch
+    n, dtype = points.x.size, points.x.dtype.name
+    powers = _boxes_1d.order(plan)
+    columns = 1 if points.values is None else 1 + points.values.shape[1]
+    weighted, listed = points.log_weights is not None, boxes.ids is not None
+    # What is not there is not read: another array of the type stands for it.
+    table = view(_boxes_1d.table(plan.bandwidth, output, plan.tolerance, _numba_cuda.place()))
+    x = view(points.x)
+    log_weights = view(points.log_weights) if weighted else table
+    values = view(points.x.reshape(-1, 1) if points.values is None else points.values)
+    summed = points.masses()
+    masses = table if summed is None else view(summed)
+    ids = view(boxes.ids) if listed else table
+
+    if not _boxes_1d.crowded(boxes, points):
+        target_ids, listed, first_target = table, False, math.nan
+        expansions = view(cp.empty((1, 1, 1)))
+    else:
+        chunk = max(_POINTS_PER_CHUNK, -(-n // _MOST_CHUNKS))
+        chunks = -(-n // chunk)
+        target_ids, first_target, targets = ids, boxes.first, boxes.number
+        if listed and not at_data:
+            places = cp.unique(_boxes_1d.box_of(y, plan.width))
+            target_ids, targets = view(places), len(places)
+        elif not at_data:
+            first_target, targets = boxes.first - plan.reach, boxes.number + 2 * plan.reach
+        starts = view(cp.empty(boxes.number + 1, np.int64))
+        moments = view(cp.empty((columns, chunks + boxes.number, powers + 1)))
+        expansions = view(cp.empty((columns, targets, powers)))
+        launch(
+            _numba_cuda.Specialisation(_gauss_kernels.bounds, (dtype,)),
+            _grid(boxes.number + 1),
+            _THREADS,
+            x,
+            ids,
+            starts,
+            boxes.number,
+            boxes.first,
+            plan.width,
+            listed,
+        )
+        launch(
+            _numba_cuda.Specialisation(_gauss_kernels.moments, (powers, dtype)),
+            (chunks, columns),
+            _THREADS,
+            x,
+            log_weights,
+            values,
+            ids,
+            starts,
+            moments,
+            chunk,
+            boxes.number,
+            boxes.first,
+            plan.width,
+            weighted,
+            listed,
+        )
+        launch(
+            _numba_cuda.Specialisation(_gauss_kernels.translate, (powers,)),
+            (targets, columns),
+            _THREADS,
+            moments,
+            ids,
+            starts,
+            target_ids,
+            masses,
+            table,
+            expansions,
+            n,
+            chunk,
+            boxes.number,
+            boxes.first,
+            first_target,
+            plan.reach,
+            plan.tolerance,
+            plan.beyond,
+            weighted,
+            listed,
+        )
+    launch(
+        _numba_cuda.Specialisation(_query_kernels.evaluate, (powers, end.name, dtype, end.out.dtype.name)),
+        _grid(y.size),
+        _THREADS,
+        view(y),
+        x,
+        log_weights,
+        values,
+        target_ids,
+        masses,
+        expansions,
+        view(end.out),
+        first_target,
+        plan.width,
+        plan.bandwidth,
+        plan.tolerance,
+        0.0,
+        end.constant,
+        end.largest,
+        columns,
+        weighted,
+        output == "laplace",
+        listed,
+        end.logarithm,
+    )
+
+
+def _sum_pairs(posed: _Posed, output: Output, values: Any | None, end: _End) -> None:
+    """Launch the kernels of the sum over all pairs."""
+    from cukde.gpu import _numba_cuda, _pairs_1d, _query_kernels
+
+    view, launch = _numba_cuda.array, _numba_cuda.launch
+    n, m = posed.X.shape[0], posed.m
+    single = posed.precision != "float64" and _SINGLE[0] < posed.h < _SINGLE[1]
+    real = "float32" if single else "float64"
+    storage = posed.X.dtype if single else np.dtype(np.float64)
+    X = posed.X.astype(storage, copy=False)
+    columns = 1 if values is None else 1 + values.shape[1]
+    weighted = posed.log_weights is not None
+    entries = 2 if output in ("moments", "laplace") else columns
+    queries = _pairs_1d.QUERIES[output]
+    blocks = -(-m // (_THREADS * queries)), -(-columns // _pairs_1d.COLUMNS)
+    rows = _rows_of_split(n, m * entries, math.prod(blocks), _pairs_1d.TILE)
+    splits = -(-n // rows)
+
+    x = view(X.reshape(-1))
+    y = x if posed.Y is None else view(posed.Y.astype(storage, copy=False).reshape(-1))
+    sums = view(cp.empty((splits, entries, m)))
+    # What is not there is not read: another array of the type stands for it.
+    empty = view(cp.empty(1))
+    log_weights = view(posed.log_weights) if weighted else empty
+    values = view(X if values is None else values.astype(storage, copy=False))
+    launch(
+        _numba_cuda.Specialisation(_pairs_1d.pairs, (output, weighted, real, storage.name)),
+        (blocks[0], splits, blocks[1]),
+        _THREADS,
+        y,
+        x,
+        log_weights,
+        values,
+        sums,
+        rows,
+        math.sqrt(0.5 * math.log2(math.e)) / posed.h,
+    )
+    launch(
+        _numba_cuda.Specialisation(_query_kernels.evaluate, (0, end.name, storage.name, end.out.dtype.name)),
+        _grid(m),
+        _THREADS,
+        y,
+        x,
+        log_weights,
+        values,
+        empty,
+        empty,
+        sums,
+        view(end.out),
+        0.0,
+        1.0,
+        posed.h,
+        1.0,
+        _LEAST[real],
+        end.constant,
+        end.largest,
+        columns,
+        weighted,
+        output == "laplace",
+        False,
+        end.logarithm,
+    )
+
+
+def _rows_of_split(n: int, numbers: int, blocks: int, tile: int) -> int:
+    """Rows of the data, in whole tiles, so that the device is busy; a split leaves so many ``numbers``."""
+    tiles = -(-n // tile)
+    wanted = _BLOCKS_PER_MULTIPROCESSOR * _device.multiprocessors() // blocks
+    splits = max(1, min(wanted, tiles // _TILES_PER_SPLIT, _MOST_NUMBERS // numbers))
+    return -(-tiles // splits) * tile
+
+
+def _grid(items: int) -> tuple[int]:
+    """Blocks with a thread for each item."""
+    return (-(-items // _THREADS),)
