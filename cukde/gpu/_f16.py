@@ -28,7 +28,7 @@ _SPREAD_TIMES_ROOT = {16: 1100.0, 64: 850.0}  # up to so many dimensions
 # Up to 16 dimensions a fourth product, lo . lo, lets the others add up exactly. Three are enough up to these spreads,
 # less for what is rounded or added up once more; and as far as lo . lo itself is small: up to a spread for each
 # dimension.
-_SPREAD_OF_THREE_PRODUCTS: dict[Output, float] = {"sum": 215, "moments": 180, "values": 120}
+_SPREAD_OF_THREE_PRODUCTS: dict[Output, float] = {"sum": 215, "laplace": 215, "moments": 180, "values": 120}
 _SPREAD_WITHOUT_LOWEST = 50.0
 
 # Sums without a reference that are smaller may have lost parts below float32's range, and are taken again.
