@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from cukde import _compile
+from cukde.gpu import _numba_cuda
 
 Kernel = tuple[str, str, _compile.Defines]  # stem, name, macros
 
@@ -15,14 +16,18 @@ Kernel = tuple[str, str, _compile.Defines]  # stem, name, macros
 def noted() -> Iterator[set[Kernel]]:
     """Collect the kernels that are asked for within the block."""
     found: set[Kernel] = set()
-    kernel = _compile.kernel
+    kernel, launch = _compile.kernel, _numba_cuda.launch
 
     def noting(stem: str, name: str, defines: _compile.Defines, *others: Any, **named: Any) -> Any:
         found.add((stem, name, defines))
         return kernel(stem, name, defines, *others, **named)
 
-    _compile.kernel = noting
+    def noting_launch(chosen: _numba_cuda.Specialisation, *others: Any) -> None:
+        found.add(chosen.kernel[:3])
+        launch(chosen, *others)
+
+    _compile.kernel, _numba_cuda.launch = noting, noting_launch
     try:
         yield found
     finally:
-        _compile.kernel = kernel
+        _compile.kernel, _numba_cuda.launch = kernel, launch

@@ -22,8 +22,10 @@ import numpy as np
 import cukde
 from benchmarks import launched
 from cukde import gpu
+from cukde._gauss_transform import TOLERANCE
 from cukde._partial import Output, PartialSums
 from cukde.gpu import (
+    _boxes_1d,
     _difference,
     _f16,
     _f16_symmetric,
@@ -36,6 +38,7 @@ from cukde.gpu import (
     _wide,
     _wide_f64,
     density,
+    density_1d,
 )
 from cukde.gpu._specialisation import OPERATION, Specialisation
 from tests import reference, tolerances
@@ -58,6 +61,12 @@ MANY = {65: "float32", 100: "float64"}  # dimensions, of data of a type
 
 # One float16 or TF32 term keeps 11 bits of a point. The symmetric pass has tolerances of its own.
 _ALLOWED = {precision: DENSITY["gpu", precision].value for precision in ("float32", "ieee", "float64")} | {"tf32": 1e-2}
+
+# In one dimension the transform is right to its tolerance.
+_ALLOWED_1D = {(False, precision): _ALLOWED[precision] for precision in ("float32", "float64")} | {
+    (True, precision): TOLERANCE[precision] + 2.0**-24 * (precision == "float32")
+    for precision in ("float32", "float64")
+}
 
 _FORMS = {1: "tf32", 3: "float32", 4: "float32"}  # precision of the products of an exponent
 
@@ -141,7 +150,7 @@ class Launches:
 
     def __init__(self, found: set[launched.Kernel]) -> None:
         self.found = found
-        self.known = set(_specialise.kernels())
+        self.known = set(_specialise.kernels()) | {chosen.kernel[:3] for chosen in density_1d.specialisations()}
 
     def lacks(self, chosen: Specialisation) -> bool:
         """Whether a kernel is listed and has not been launched."""
@@ -185,7 +194,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     missing, unknown = launches.known - found, found - launches.known
     assert not missing, f"never launched: {sorted(missing)}"
-    assert not unknown, f"launched, but not among _specialise.kernels(): {sorted(unknown)}"
+    assert not unknown, f"launched, but not among those that are known: {sorted(unknown)}"
     print(f"{len(found)} kernels launched, all that are known; every result is within its tolerance")
 
 
@@ -339,6 +348,49 @@ def wide(launches: Launches) -> None:
                     check(s, output, sums, _ALLOWED["tf32" if terms == 1 else "float32"], k)
 
 
+def one_dimension(launches: Launches) -> None:
+    """Fast Gauss transform and sums over pairs, of every output; whole calls for what ends in a density or a shift."""
+    kinds = (("float32", "float32"), ("float32", "float64"), ("float64", "float64"))
+    for few, (precision, dtype), output, weighted in itertools.product((0, M * N), kinds, OUTPUTS, (False, True)):
+        # The transform's kernels do not differ by the weights.
+        if few == 0 and weighted != (output in ("moments", "values")):
+            continue
+        s = sample(1, weighted and output != "values", dtype)
+        on = Device(s, output, 3)
+        log_weights = gpu.asarray(np.zeros(N)) if weighted and output == "values" else on.log_weights
+        with mock.patch.object(density_1d, "_FEW_PAIRS", few):
+            sums = density_1d.partial_sums(
+                on.X, on.Y, s.h, output, values=on.values, log_weights=log_weights, precision=precision
+            )
+        check(s, output, sums, _ALLOWED_1D[few == 0, precision], 3)
+    for few, (precision, dtype) in itertools.product((0, N * N), (*kinds, ("float64", "float32"))):
+        s = sample(1, dtype=dtype)
+        on = Device(s, "sum", 1)
+        with mock.patch.object(density_1d, "_FEW_PAIRS", few):
+            for call, exact, allowed in (
+                (cukde.kde, reference.kde, _ALLOWED_1D[few == 0, precision]),
+                (cukde.sd_kde, reference.sd_kde, SD_DENSITY[precision].value),
+            ):
+                got = gpu.asnumpy(call(on.X, on.Y, s.h, precision=precision))
+                want = np.log(exact(s.X, s.Y, s.h))
+                tolerances.check_density(got, want, np.full(M, allowed))
+
+
+def one_dimension_of_few_boxes(launches: Launches) -> None:
+    """Clusters far apart, whose occupied boxes are listed; and boxes of so few points that no expansion pays."""
+    rng = np.random.default_rng(0)
+    X = (1e6 * rng.integers(4, size=N) + rng.standard_normal(N)).astype(np.float64)
+    Y = np.concatenate((X[: M - 2] + 0.3, [5e5, -1e7]))
+    for few_boxes, points_per_box in ((N, 8), (10, N)):
+        with (
+            mock.patch.object(density_1d, "_FEW_PAIRS", 0),
+            mock.patch.multiple(_boxes_1d, _FEW_BOXES=few_boxes, _POINTS_PER_BOX=points_per_box),
+        ):
+            got = gpu.asnumpy(cukde.kde(gpu.asarray(X), gpu.asarray(Y), 0.5, log=True))
+        exponent = reference.nearness(X, Y, 0.5).exponent
+        check_log(got, reference.log_kde(X, Y, 0.5), tolerances.log_error("gpu", "float64", exponent))
+
+
 def values_in_two_terms(launches: Launches) -> None:
     """Operands of values, whose terms add up to them."""
     for k, dtype in itertools.product(VALUES, ("float32", "float64")):
@@ -362,6 +414,8 @@ PASSES = (
     f16_symmetric_values,
     wide,
     values_in_two_terms,
+    one_dimension,
+    one_dimension_of_few_boxes,
 )
 
 

@@ -22,6 +22,7 @@ def test_every_kernel_is_launched(
 ) -> None:
     """Without running them, which takes minutes of compilation: launches do nothing, and nothing is checked."""
     monkeypatch.setattr("cukde._compile.kernel", lambda *_: lambda grid, block, args: None)
+    monkeypatch.setattr("cukde.gpu._numba_cuda._run", lambda *_: None)
     for name in ("check", "check_symmetric", "check_log"):
         monkeypatch.setattr(small, name, lambda *_: None)
     monkeypatch.setattr(small.tolerances, "check", lambda *_: None)
@@ -55,6 +56,8 @@ def test_some_passes(small: ModuleType, capsys: pytest.CaptureFixture[str]) -> N
         "f16_symmetric_values",
         "wide",
         "values_in_two_terms",
+        "one_dimension",
+        "one_dimension_of_few_boxes",
     ],
 )
 def test_what_is_launched_is_right(small: ModuleType, passes: str) -> None:

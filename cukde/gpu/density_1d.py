@@ -9,8 +9,10 @@ Numba is imported by the first call.
 
 from __future__ import annotations
 
+import itertools
 import math
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cupy as cp
 import numpy as np
@@ -19,6 +21,9 @@ from cukde import _gauss_transform
 from cukde._partial import Output, PartialSums
 from cukde.gpu import _boxes_1d, _device, _results
 from cukde.gpu._boxes_1d import Boxes, Points
+
+if TYPE_CHECKING:
+    from cukde.gpu._numba_cuda import Specialisation
 
 # Up to so many pairs their sum is faster than the launches, the sort and the wait of the transform.
 _FEW_PAIRS = 2**26
@@ -126,6 +131,34 @@ def debias(
 def spreads(precision: str, d: int) -> tuple[float, ...]:
     """Spreads that stand for all others: boxes, and more of them than there can be."""
     return 1.0, (4 * _gauss_transform.MOST_BOXES) ** 2
+
+
+def specialisations() -> Iterator[Specialisation]:
+    """Every kernel of this module."""
+    from cukde.gpu import _gauss_kernels, _pairs_1d, _query_kernels
+    from cukde.gpu._numba_cuda import Specialisation
+
+    single, double = _boxes_1d.ORDERS
+    for powers in _boxes_1d.ORDERS:
+        yield Specialisation(_gauss_kernels.translate, (powers,))
+    for powers, dtype in ((single, "float32"), (single, "float64"), (double, "float64")):
+        yield Specialisation(_gauss_kernels.moments, (powers, dtype))
+    for dtype in ("float32", "float64"):
+        yield Specialisation(_gauss_kernels.bounds, (dtype,))
+    for powers, dtype in (
+        (single, "float32"),
+        (0, "float32"),
+        (single, "float64"),
+        (double, "float64"),
+        (0, "float64"),
+    ):
+        for end in ("sums", "moments", "shift"):
+            yield Specialisation(_query_kernels.evaluate, (powers, end, dtype, "float64"))
+        for result in ("float32", "float64")[: 1 if dtype == "float32" else 2]:
+            yield Specialisation(_query_kernels.evaluate, (powers, "density", dtype, result))
+    for real, dtype in (("float32", "float32"), ("float32", "float64"), ("float64", "float64")):
+        for output, weighted in itertools.product(_pairs_1d.QUERIES, (False, True)):
+            yield Specialisation(_pairs_1d.pairs, (output, weighted, real, dtype))
 
 
 class _Posed(NamedTuple):

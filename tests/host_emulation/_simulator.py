@@ -13,6 +13,10 @@ import pytest
 # Of a block: each is a thread of Python.
 _THREADS = 8
 
+# Seconds that a thread of Python keeps the others waiting: the simulator asks them in turn whether they have come to a
+# barrier.
+_SWITCH_INTERVAL = 1e-5
+
 _allocating = threading.Lock()
 
 
@@ -27,7 +31,12 @@ def use(monkeypatch: pytest.MonkeyPatch, numba_cuda: ModuleType) -> None:
 
 
 def _run(kernel: Any, grid: tuple[int, ...], threads: int, args: tuple[Any, ...]) -> None:
-    kernel[grid, threads](*args)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(_SWITCH_INTERVAL)
+    try:
+        kernel[grid, threads](*args)
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def _shared_array(self: Any, shape: int, dtype: Any) -> np.ndarray:
