@@ -73,11 +73,11 @@ def kde(
     1e-12 in float64 (``tests/test_density.py`` measures it); further out the log density is right to
     8 eps times its exponent. In float32 a density above 3e38 overflows: take ``log=True``.
 
-    In one dimension a fast Gauss transform takes O(n + m) operations, in double precision: all functions of this
-    family are then right to 1e-6 in float32 and 1e-12 in float64, by a bound that is checked box by box
-    (``tests/test_density_1d.py``). Queries between or beyond the data, where the bound does not hold, are summed over
-    the points that matter. "ieee" takes every pair. On a GPU such a call waits for the range of the data, even
-    with ``check_finite=False``; while a CUDA graph is captured every pair is taken instead.
+    In one dimension a fast Gauss transform takes O(n + m) operations, in double precision, where that is faster than
+    all pairs: the functions of this family are then right to 1e-6 in float32 and 1e-12 in float64, by a bound that is
+    checked box by box (``tests/test_density_1d.py``). Queries between or beyond the data, where the bound does not
+    hold, are summed over the points that matter. "ieee" takes every pair. On a GPU such a call waits for the range of
+    the data, even with ``check_finite=False``; while a CUDA graph is captured every pair is taken instead.
 
     References
     ----------

@@ -34,7 +34,7 @@ where least[o] = exp(-(2 rho (|o| + 1))^2 / 2) is the least that phi can be: the
 times sum |v| phi at each of its queries. What is not accepted (gaps between clusters, far tails, unequal weights) is
 summed point by point outward from the query until what is left out is as small: that is for the backends.
 
-Centres are exact. The width has 10 significant bits, so (b + 1/2) width is a float64 as long as |b| < 2^40, and with it
+Centres are exact. The width has 10 significant bits, so (b + 1/2) width is a float64 as long as |b| < 2^42, and with it
 the difference of a point and its centre is rounded once: the range may be 1e12 bandwidths.
 
 References
@@ -57,7 +57,7 @@ from cukde._partial import Output
 TOLERANCE = {"float32": 1e-6, "tf32": 1e-6, "float64": 1e-12}
 """Largest relative error of a sum, by precision; all arithmetic is in double precision."""
 
-MOST_BOXES = 2**40
+MOST_BOXES = 2**42
 """Box numbers of this size, and bandwidths outside ``BANDWIDTHS``, are left to the sum over all pairs."""
 BANDWIDTHS = (1e-290, 1e290)
 
