@@ -21,9 +21,9 @@ def draw(rows: Sequence[dict[str, Any]], slopes: Sequence[dict[str, Any]], to: P
             some = [row for row in rows if all(row[key] == fitted[key] for key in ("op", "bandwidth"))]
             if not any(row[name] for row in some):
                 continue  # densities that are never negative
-            label = f"{fitted['op']}, h {'minimising' if fitted['bandwidth'] == 'minimising' else 'by its rule'}"
+            label = f"{fitted['op']}, {'best h' if fitted['bandwidth'] == 'minimising' else 'its rule'}"
             if f"slope_{name}" in fitted:
-                label += f": {fitted[f'slope_{name}']:.2f}"
+                label += f": {fitted[f'slope_{name}']:.3f}"
             n = [row["shape"]["n"] for row in some]
             style, colour = _STYLES[fitted["bandwidth"]], _COLOURS[fitted["op"]]
             axes.loglog(n, [row[name] for row in some], style, markersize=4, color=colour, label=label)

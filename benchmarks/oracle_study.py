@@ -5,9 +5,10 @@ python -m benchmarks.oracle_study --record benchmarks/results/oracle_study.json 
 The density is 0.5 N(-1.5, 0.5^2) + 0.5 N(1, 1). Each estimator is taken at the bandwidth that minimises its mean
 integrated squared error over the samples (MISE), found anew at each n, and at its own normal-reference rule.
 
-What it finds (``benchmarks/results/oracle_study.json``). At the minimising bandwidth MISE falls like n^-0.87 for SD-KDE
-and Laplace-corrected KDE, n^-0.79 for KDE: five samples leave 0.015 of doubt about each, 0.01 about the difference.
-Over these sizes the exact slopes are -0.868 for Laplace-corrected KDE and -0.787 for KDE, on their way to -8/9 and -4/5.
+What it finds (``benchmarks/results/oracle_study.json``). At the minimising bandwidth MISE falls like n^-0.87 for
+SD-KDE and for Laplace-corrected KDE, n^-0.79 for KDE: five samples leave a standard error of 0.015 in each of these
+slopes, and 0.01 in their difference. The exact slopes over these sizes are -0.868 for Laplace-corrected KDE and -0.787
+for KDE, on their way to -8/9 and -4/5.
 At the rules the order turns round: they smooth a mixture 2 to 2.5 times too much, which costs fourth-order estimators,
 with a squared bias like h^8, far more than KDE. There SD-KDE has 2.4 times KDE's MISE at n = 1,000 and 11 times at
 10,000,000, and a slope of -0.57 where KDE has -0.74. With two modes in the data, take less than the rule.
