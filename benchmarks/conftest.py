@@ -84,9 +84,12 @@ def _beside(name: str, peer: Peer | str, gpu: bool) -> dict[str, Any]:
     """A peer's part of a row: its error and times, or the reason why it has none."""
     if isinstance(peer, str):
         return {"name": name, "reason": peer}
-    call, error = peer
+    call, error, *part = peer
     try:
         times = timing.measure(call, gpu=gpu and not name.startswith(("scikit-learn", "SciPy")), most=10)
     except Exception as reason:  # ours is measured all the same
         return {"name": name, "reason": record.reason(reason)}
+    for taken in part:
+        times |= {key: value / taken for key, value in times.items() if key.endswith("_ms")}
+        name = f"{name} (from {taken:.2%} of the queries)"
     return {"name": name, "rel_err_max": error} | times

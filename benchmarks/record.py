@@ -25,6 +25,7 @@ _PACKAGES = (
     "numba-cuda",
     "torch",
     "pykeops",
+    "KDEpy",
 )
 
 _LONGEST_REASON = 300  # characters
@@ -61,8 +62,8 @@ def write(path: Path, rows: list[dict[str, Any]]) -> None:
 
 def _command() -> str:
     """The command as a person would write it: no folders of the machine."""
-    program = Path(sys.argv[0])
-    start = ["-m", program.parent.name] if program.name == "__main__.py" else [program.name]
+    module = sys.modules["__main__"].__spec__  # None of a program that was not started by -m
+    start = ["-m", module.name.removesuffix(".__main__")] if module else [Path(sys.argv[0]).name]
     return shlex.join(["python", *start, *(Path(a).name if Path(a).is_absolute() else a for a in sys.argv[1:])])
 
 

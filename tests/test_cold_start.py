@@ -43,12 +43,20 @@ def test_all_kernels_share_their_options() -> None:
     assert len({(_compile.code(kernel.stem, kernel.defines), kernel.name) for kernel in kernels}) == len(kernels)
 
 
+def test_a_first_call_in_one_dimension_on_the_cpu() -> None:
+    case = cold_start.CASES["cpu-1d"]._replace(n=500, m=20)
+    times = cold_start.child(case._replace(not_needed=frozenset()))  # this process has imported more than a call needs
+    assert times.keys() == {"import_ms", "first_ms", "next_ms"}
+    assert cold_start._error(case) < 1e-5
+    assert "n=500 m=20 d=1" in record.line(cold_start.row(case, [times], 1e-6))
+
+
 def test_the_row_holds_the_median_and_what_surrounds_it() -> None:
     runs = [
         {"first_ms": first, "next_ms": 0.5, "import_ms": 100.0, "import_cupy_ms": 300.0}
         for first in (90.0, 110.0, 100.0, 400.0, 95.0)
     ]
-    row = cold_start.row(runs, 1e-5)
+    row = cold_start.row(cold_start.CASES["gpu"], runs, 1e-5)
     assert (row["median_ms"], row["q1_ms"], row["q3_ms"], row["runs"]) == (100.0, 95.0, 110.0, 5)
     assert row["import_ms"] == 100.0
     line = record.line(row)

@@ -39,6 +39,15 @@ def test_plain_cupy(plain: ModuleType, name: str, exact: Any) -> None:
     np.testing.assert_allclose(getattr(plain, name)(X, Y, H), exact(X, Y, H), rtol=1e-10, atol=1e-14)
 
 
+def test_kdepy() -> None:
+    pytest.importorskip("KDEpy", reason="a rival that only the benchmarks need")
+    from benchmarks.peers import kdepy
+
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal(5000), rng.uniform(-2, 2, 100)
+    np.testing.assert_allclose(kdepy.kde(X, Y, 0.2), reference.kde(X, Y, 0.2), rtol=1e-4)
+
+
 def test_laplace_in_two_passes(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> None:
     from benchmarks import bench_ablation
     from cukde._problem import prepare

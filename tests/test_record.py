@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
-from benchmarks import figure_dimensions, record
+from benchmarks import figure_dimensions, record, timing
 from benchmarks.conftest import _beside, _named
 
 ROW = {
@@ -59,6 +62,28 @@ def test_a_peer_that_works_has_its_times() -> None:
     assert peer["rel_err_max"] == 0.5
     assert peer["median_ms"] >= 0
     assert "Rival" in record.line(ROW | TIMES | {"peer": peer})
+
+
+def test_a_peer_of_some_queries_has_the_times_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timing, "measure", lambda *_, **__: TIMES)
+    peer = _beside("Rival", (lambda: None, 0.5, 0.01), gpu=False)
+    assert peer == {"name": "Rival (from 1.00% of the queries)", "rel_err_max": 0.5, "runs": 7} | {
+        "median_ms": 400.0,
+        "q1_ms": 300.0,
+        "q3_ms": 500.0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("module", "start"),
+    [("benchmarks.oracle_study", "-m benchmarks.oracle_study"), ("pytest.__main__", "-m pytest"), (None, "study.py")],
+)
+def test_the_command_is_one_to_type(monkeypatch: pytest.MonkeyPatch, module: str | None, start: str) -> None:
+    program = ModuleType("__main__")
+    program.__spec__ = module and ModuleSpec(module, None)
+    monkeypatch.setitem(sys.modules, "__main__", program)
+    monkeypatch.setattr(sys, "argv", ["/home/of/someone/study.py", "--record", "/home/of/someone/a.json", "b/c.json"])
+    assert record._command() == f"python {start} --record a.json b/c.json"
 
 
 def test_figure_of_dimensions(tmp_path: Path) -> None:

@@ -1,4 +1,7 @@
-"""Rivals: each module offers ``sd_kde(X, Y, h)`` (and more) on CuPy arrays, float32, where its library is there."""
+"""Rivals: each module offers ``sd_kde(X, Y, h)`` (or others) on CuPy arrays, float32, where its library is there.
+
+KDEpy computes on the CPU: it takes NumPy arrays.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,11 @@ _RIVALS = {
     "PyTorch": ("plain_torch", "{}"),
     "torch.compile": ("plain_torch", "compiled_{}"),
     "CuPy": ("plain_cupy", "{}"),
+    "KDEpy": ("kdepy", "{}"),
 }
 
-Peer = tuple[Callable[[], Any], float | None]
+# A call and its error; and, of one too slow to answer them all, the part of the queries that the call takes.
+Peer = tuple[Callable[[], Any], float | None] | tuple[Callable[[], Any], float | None, float]
 
 
 def rivals(
