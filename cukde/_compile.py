@@ -124,13 +124,11 @@ def rehearsed(*, loads: bool = True, but: str | None = None) -> Iterator[Rehears
         _rehearsal.reset(token)
 
 
-def noted(wanted: Kernel) -> bool:
-    """Whether launches are rehearsed; if so, a kernel that is made elsewhere is now among those asked for."""
+def note(wanted: Kernel) -> None:
+    """Put a kernel that is made elsewhere among those that the rehearsal asked for."""
     rehearsal = _rehearsal.get()
-    if rehearsal is None:
-        return False
+    assert rehearsal is not None
     rehearsal.asked[wanted] = None
-    return True
 
 
 def is_rehearsal() -> bool:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
-import warnings
+import itertools
+import struct
+import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import cupy as cp
 import numba
 import numpy as np
+from cupy_backends.cuda.api import driver
 
 from cukde import _compile
 
@@ -20,14 +24,12 @@ if numba.__version__ == "0.68.0" and np.lib.NumpyVersion(np.__version__) >= "2.5
         "install numba>=0.68.1 or numpy<2.5"
     )
 try:
-    from numba import cuda
+    from numba import cuda as cuda
 except Exception as error:  # without a CUDA runtime it is a DynamicLibNotFoundError, which is no ImportError
     raise ImportError(
         "one dimension on the GPU needs Numba CUDA and its libraries: install cukde[cuda13] or cukde[cuda12], "
         f"which bring numba-cuda[cu13] or numba-cuda[cu12]; importing numba.cuda gave {error!r}"
     ) from error
-
-_LEGACY_DEFAULT = 1  # CUDA's handle of the stream that CuPy calls 0 and for which Numba may take another
 
 
 class Specialisation(NamedTuple):
@@ -44,36 +46,90 @@ class Specialisation(NamedTuple):
         return _compile.Kernel(self.make.__module__.rpartition(".")[2], self.make.__name__, defines)
 
 
-def array(a: Any) -> Any:
-    """Numba's view of a CuPy array, made without a copy and without waiting; worth keeping for several launches."""
-    return cuda.as_cuda_array(a, sync=False)
-
-
 def launch(chosen: Specialisation, grid: tuple[int, ...], threads: int, *args: Any) -> None:
-    """Launch a kernel on CuPy's current device and stream; ``args`` are scalars and what :func:`array` made.
+    """Launch a kernel on CuPy's current device and stream; ``args`` are CuPy arrays, C-contiguous, and scalars.
 
     In a rehearsal it is compiled and loaded instead.
     """
     kernel = chosen.make(*chosen.arguments)
-    if _compile.noted(chosen.kernel):
+    if _compile.is_rehearsal():
+        _compile.note(chosen.kernel)
         _load(kernel, args)
     else:
         _run(kernel, grid, threads, args)
 
 
+class _Loaded:
+    """A kernel on a device for arguments of some types, and memory to hand it their values.
+
+    Numba's own launch takes 5 to 10 us for each argument. Its kernels take what :func:`_values` says, eight bytes or
+    less each, so the driver can be given them at once.
+    """
+
+    def __init__(self, kernel: Any, types: tuple[Any, ...]) -> None:
+        compiled = kernel.compile(tuple(map(_numba_type, types)))
+        compiled.bind()
+        handle = compiled._codelibrary.get_cufunc().handle
+        self.function = int(getattr(handle, "value", handle))  # some versions wrap it for ctypes
+        self._kept = compiled
+        self._layout = struct.Struct("=" + "".join(map(_format, types)))
+        count = self._layout.size // 8
+        self._memory = ctypes.create_string_buffer(self._layout.size)
+        first = ctypes.addressof(self._memory)
+        self._pointers = (ctypes.c_void_p * count)(*(first + 8 * i for i in range(count)))
+        self.parameters = ctypes.addressof(self._pointers)
+
+    def write(self, args: tuple[Any, ...]) -> None:
+        """Lay out the values of the arguments of the next launch."""
+        self._layout.pack_into(self._memory, 0, *itertools.chain.from_iterable(map(_values, args)))
+
+
+_launching = threading.Lock()  # the memory of a kernel's parameters is free again when its launch returns
+
+
 def _run(kernel: Any, grid: tuple[int, ...], threads: int, args: tuple[Any, ...]) -> None:
-    _configured(kernel, grid, threads, cp.cuda.get_current_stream().ptr or _LEGACY_DEFAULT)(*args)
+    loaded = _loaded(kernel, tuple(map(_type, args)), cp.cuda.runtime.getDevice())
+    x, y, z = (*grid, 1, 1)[:3]
+    stream = cp.cuda.get_current_stream().ptr
+    with _launching:
+        loaded.write(args)
+        driver.launchKernel(loaded.function, x, y, z, threads, 1, 1, 0, stream, loaded.parameters, 0)
 
 
 def _load(kernel: Any, args: tuple[Any, ...]) -> None:
-    kernel.compile(tuple(kernel.typeof_pyval(a) for a in args)).bind()
+    _loaded(kernel, tuple(map(_type, args)), cp.cuda.runtime.getDevice())
 
 
-@functools.lru_cache(1024)
-def _configured(kernel: Any, grid: tuple[int, ...], threads: int, stream: int) -> Any:
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Grid size .* under-utilization")  # small data are no news
-        return kernel[grid, threads, cuda.external_stream(stream)]
+@functools.cache
+def _loaded(kernel: Any, types: tuple[Any, ...], device: int) -> _Loaded:
+    return _Loaded(kernel, types)
+
+
+def _type(a: Any) -> Any:
+    """What a kernel is compiled for: of an array dtype and dimensions, of a scalar its type."""
+    if isinstance(a, cp.ndarray):
+        return a.dtype.char, a.ndim
+    return next(kind for kind in (bool, int, float) if isinstance(a, kind))
+
+
+def _numba_type(kind: Any) -> Any:
+    if isinstance(kind, tuple):
+        return numba.types.Array(numba.from_dtype(np.dtype(kind[0])), kind[1], "C")
+    return {bool: numba.types.boolean, int: numba.types.int64, float: numba.types.float64}[kind]
+
+
+def _format(kind: Any) -> str:
+    """Layout of a value for ``struct``, in units of eight bytes."""
+    if isinstance(kind, tuple):
+        return f"{5 + 2 * kind[1]}q"
+    return {bool: "q", int: "q", float: "d"}[kind]
+
+
+def _values(a: Any) -> tuple[Any, ...]:
+    """What a Numba kernel takes for an argument; for an array its owners, size, item size, address, shape, strides."""
+    if isinstance(a, cp.ndarray):
+        return (0, 0, a.size, a.itemsize, a.data.ptr, *a.shape, *a.strides)
+    return (a,)
 
 
 def place() -> tuple[int, int]:

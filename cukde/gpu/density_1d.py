@@ -253,35 +253,35 @@ def _transform(
     """Launch the kernels of the fast Gauss transform; ``at_data`` says that all queries are in boxes of the data."""
     from cukde.gpu import _gauss_kernels, _numba_cuda, _query_kernels
 
-    view, launch = _numba_cuda.array, _numba_cuda.launch
+    launch = _numba_cuda.launch
     n, dtype = points.x.size, points.x.dtype.name
     powers = _boxes_1d.order(plan)
     columns = 1 if points.values is None else 1 + points.values.shape[1]
     weighted, listed = points.log_weights is not None, boxes.ids is not None
     # What is not there is not read: another array of the type stands for it.
-    table = view(_boxes_1d.table(plan.bandwidth, output, plan.tolerance, _numba_cuda.place()))
-    x = view(points.x)
-    log_weights = view(points.log_weights) if weighted else table
-    values = view(points.x.reshape(-1, 1) if points.values is None else points.values)
+    table = _boxes_1d.table(plan.bandwidth, output, plan.tolerance, _numba_cuda.place())
+    x = points.x
+    log_weights = points.log_weights if weighted else table
+    values = points.x.reshape(-1, 1) if points.values is None else points.values
     summed = points.masses()
-    masses = table if summed is None else view(summed)
-    ids = view(boxes.ids) if listed else table
+    masses = table if summed is None else summed
+    ids = boxes.ids if listed else table
 
     if not _boxes_1d.crowded(boxes, points):
         target_ids, listed, first_target = table, False, math.nan
-        expansions = view(cp.empty((1, 1, 1)))
+        expansions = cp.empty((1, 1, 1))
     else:
         chunk = max(_POINTS_PER_CHUNK, -(-n // _MOST_CHUNKS))
         chunks = -(-n // chunk)
         target_ids, first_target, targets = ids, boxes.first, boxes.number
         if listed and not at_data:
             places = cp.unique(_boxes_1d.box_of(y, plan.width))
-            target_ids, targets = view(places), len(places)
+            target_ids, targets = places, len(places)
         elif not at_data:
             first_target, targets = boxes.first - plan.reach, boxes.number + 2 * plan.reach
-        starts = view(cp.empty(boxes.number + 1, np.int64))
-        moments = view(cp.empty((columns, chunks + boxes.number, powers + 1)))
-        expansions = view(cp.empty((columns, targets, powers)))
+        starts = cp.empty(boxes.number + 1, np.int64)
+        moments = cp.empty((columns, chunks + boxes.number, powers + 1))
+        expansions = cp.empty((columns, targets, powers))
         launch(
             _numba_cuda.Specialisation(_gauss_kernels.bounds, (dtype,)),
             _grid(boxes.number + 1),
@@ -337,14 +337,14 @@ def _transform(
         _numba_cuda.Specialisation(_query_kernels.evaluate, (powers, end.name, dtype, end.out.dtype.name)),
         _grid(y.size),
         _THREADS,
-        view(y),
+        y,
         x,
         log_weights,
         values,
         target_ids,
         masses,
         expansions,
-        view(end.out),
+        end.out,
         first_target,
         plan.width,
         plan.bandwidth,
@@ -364,7 +364,7 @@ def _sum_pairs(posed: _Posed, output: Output, values: Any | None, end: _End) -> 
     """Launch the kernels of the sum over all pairs."""
     from cukde.gpu import _numba_cuda, _pairs_1d, _query_kernels
 
-    view, launch = _numba_cuda.array, _numba_cuda.launch
+    launch = _numba_cuda.launch
     n, m = posed.X.shape[0], posed.m
     single = posed.precision != "float64" and _SINGLE[0] < posed.h < _SINGLE[1]
     real = "float32" if single else "float64"
@@ -378,13 +378,13 @@ def _sum_pairs(posed: _Posed, output: Output, values: Any | None, end: _End) -> 
     rows = _rows_of_split(n, m * entries, math.prod(blocks), _pairs_1d.TILE)
     splits = -(-n // rows)
 
-    x = view(X.reshape(-1))
-    y = x if posed.Y is None else view(posed.Y.astype(storage, copy=False).reshape(-1))
-    sums = view(cp.empty((splits, entries, m)))
+    x = X.reshape(-1)
+    y = x if posed.Y is None else posed.Y.astype(storage, copy=False).reshape(-1)
+    sums = cp.empty((splits, entries, m))
     # What is not there is not read: another array of the type stands for it.
-    empty = view(cp.empty(1))
-    log_weights = view(posed.log_weights) if weighted else empty
-    values = view(X if values is None else values.astype(storage, copy=False))
+    empty = cp.empty(1)
+    log_weights = posed.log_weights if weighted else empty
+    values = X if values is None else values.astype(storage, copy=False)
     launch(
         _numba_cuda.Specialisation(_pairs_1d.pairs, (output, weighted, real, storage.name)),
         (blocks[0], splits, blocks[1]),
@@ -408,7 +408,7 @@ def _sum_pairs(posed: _Posed, output: Output, values: Any | None, end: _End) -> 
         empty,
         empty,
         sums,
-        view(end.out),
+        end.out,
         0.0,
         1.0,
         posed.h,

@@ -23,7 +23,6 @@ _allocating = threading.Lock()
 def use(monkeypatch: pytest.MonkeyPatch, numba_cuda: ModuleType) -> None:
     """Launch kernels with NumPy arrays, in small blocks, for one test."""
     monkeypatch.setattr("cukde.gpu.density_1d._THREADS", _THREADS)
-    monkeypatch.setattr(numba_cuda, "array", lambda a: a)
     monkeypatch.setattr(numba_cuda, "place", lambda: ("host", 0))
     monkeypatch.setattr(numba_cuda, "_run", _run)
     monkeypatch.setattr(numba_cuda, "_load", lambda kernel, args: None)
