@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 import itertools
 import struct
 import threading
@@ -84,11 +83,12 @@ class _Loaded:
         self._layout.pack_into(self._memory, 0, *itertools.chain.from_iterable(map(_values, args)))
 
 
+_held: dict[tuple[Any, int], _Loaded] = {}
 _launching = threading.Lock()  # the memory of a kernel's parameters is free again when its launch returns
 
 
 def _run(kernel: Any, grid: tuple[int, ...], threads: int, args: tuple[Any, ...]) -> None:
-    loaded = _loaded(kernel, tuple(map(_type, args)), cp.cuda.runtime.getDevice())
+    loaded = _load(kernel, args)
     x, y, z = (*grid, 1, 1)[:3]
     stream = cp.cuda.get_current_stream().ptr
     with _launching:
@@ -96,13 +96,13 @@ def _run(kernel: Any, grid: tuple[int, ...], threads: int, args: tuple[Any, ...]
         driver.launchKernel(loaded.function, x, y, z, threads, 1, 1, 0, stream, loaded.parameters, 0)
 
 
-def _load(kernel: Any, args: tuple[Any, ...]) -> None:
-    _loaded(kernel, tuple(map(_type, args)), cp.cuda.runtime.getDevice())
-
-
-@functools.cache
-def _loaded(kernel: Any, types: tuple[Any, ...], device: int) -> _Loaded:
-    return _Loaded(kernel, types)
+def _load(kernel: Any, args: tuple[Any, ...]) -> _Loaded:
+    """Return a kernel on the current device. A specialisation always has arguments of the same types."""
+    key = kernel, cp.cuda.runtime.getDevice()
+    loaded = _held.get(key)
+    if loaded is None:
+        loaded = _held[key] = _Loaded(kernel, tuple(map(_type, args)))
+    return loaded
 
 
 def _type(a: Any) -> Any:
