@@ -37,7 +37,13 @@ def asked(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> list[_compi
         mean(A)
         return cpu.mean(A)
 
+    def launch(chosen: Any, *_: Any) -> None:
+        found.append(chosen.kernel)
+        _compile.noted(chosen.kernel)
+
     monkeypatch.setattr("cukde._compile.load", load)
+    monkeypatch.setattr("cukde.gpu._numba_cuda.launch", launch)
+    monkeypatch.setattr("cukde.gpu.density_1d._FEW_PAIRS", 1000)
     monkeypatch.setattr(gpu, "look", looked)
     monkeypatch.setattr(gpu, "mean", meant)
     monkeypatch.setattr(_survey, "mean", meant)
@@ -66,7 +72,17 @@ def workload(X: Any, Y: Any, h: Any, V: Any, **options: Any) -> Iterator[Any]:
     yield cukde.kernel_sum(X, V, Y, h, **options)
 
 
-SIZES = [(1, 1, 1), (1, 5, 16), (50, 1, 2), (300, 40, 3), (700, 70, 16), (130, None, 16), (129, 20, 33), (90, None, 65)]
+SIZES = [
+    (1, 1, 1),
+    (300, 250, 1),
+    (1, 5, 16),
+    (50, 1, 2),
+    (300, 40, 3),
+    (700, 70, 16),
+    (130, None, 16),
+    (129, 20, 33),
+    (90, None, 65),
+]
 SPREADS = (1e-6, 1.0, 30.0, 101.0, 150.0, 218.0, 219.0, 274.0, 276.0, 399.0, 600.0, 750.0, 5e3, 1e7)
 
 

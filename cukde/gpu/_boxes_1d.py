@@ -95,7 +95,7 @@ def crowded(laid: Boxes, points: Points) -> bool:
 
 def _all_between(points: Points, plan: Plan) -> Boxes | None:
     low, high = points.low / plan.width, points.high / plan.width
-    if not max(abs(low), abs(high)) < _gauss_transform.MOST_BOXES:
+    if not (abs(low) < _gauss_transform.MOST_BOXES and abs(high) < _gauss_transform.MOST_BOXES):  # or it is a NaN
         return None
     first = math.floor(low)
     return Boxes(float(first), math.floor(high) - first + 1)

@@ -60,7 +60,7 @@ def bounds(points: str) -> Any:
             edge = (ids[rank] if listed else first + rank) * width
             while low < high:
                 middle = (low + high) >> 1
-                if x[middle] < edge:
+                if float64(x[middle]) < edge:
                     low = middle + 1
                 else:
                     high = middle
@@ -107,7 +107,7 @@ def moments(order: int, points: str) -> Any:
                 for k in range(entries):
                     sums[k] = 0.0
                 for i in range(low + offset, high, stride):
-                    alpha = (x[i] - centre) * per_unit
+                    alpha = (float64(x[i]) - centre) * per_unit
                     term = 1.0
                     if weighted:
                         term = math.exp(log_weights[i])

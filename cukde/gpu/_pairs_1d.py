@@ -19,7 +19,7 @@ THREADS = 128  # of a block, at most
 TILE = 256  # data in shared memory at a time; sums are in the arithmetic of the pairs within a tile, then in double
 
 COLUMNS = 8  # of values that a thread sums, with 0 for the weight
-QUERIES = {"values": 1, "sum": 4, "moments": 4, "laplace": 4}  # of a thread
+QUERIES = {"values": 2, "sum": 4, "moments": 4, "laplace": 4}  # of a thread
 
 _LN_2 = math.log(2)
 
@@ -84,7 +84,10 @@ def pairs(output: str, weighted: bool, real: str, points: str) -> Any:
                 second[q] = number(0)
             for c in range(sums):
                 first[c] = number(0)
-            for i in range(count):
+            i = int64(
+                0
+            )  # of a loop over a range Numba does not know that it is not negative, and computes addresses anew
+            while i < count:
                 for q in range(queries):
                     difference = number(near[i] - query[q])
                     u = difference * unit
@@ -101,6 +104,7 @@ def pairs(output: str, weighted: bool, real: str, points: str) -> Any:
                         second[q] += kernel * difference
                     if with_laplace:
                         second[q] += kernel * exponent
+                i += 1
             for q in range(queries):
                 second_of_all[q] += float64(second[q])
             for c in range(sums):

@@ -111,8 +111,9 @@ def evaluate(order: int, end: str, points: str, result: str) -> Any:
             lacking = int32(1) if inside and math.isnan(total) else int32(0)
             waiting[thread] = lacking
             if cuda.syncthreads_count(lacking) > 0:
-                mass = math.inf
-                if not of_pairs:
+                if of_pairs:
+                    mass = math.inf
+                else:
                     mass = masses[column] if weighted or column > 0 else float64(x.size)
                 for other in range(threads):
                     if waiting[other]:
