@@ -43,7 +43,7 @@ def signature(chosen: Specialisation) -> tuple[Any, ...]:
         return (*arrays, _INT, _INT, _INT, _REAL, _REAL, _INT, _REAL, _REAL, _FLAG, _FLAG)
     if name == "evaluate":
         x, values, out = _array(dtypes[0]), _array(dtypes[0], 2), _array(dtypes[1], 2)
-        return (x, x, _LINE, values, _LINE, _LINE, _CUBE, out, *(_REAL,) * 7, _INT, *(_FLAG,) * 4)
+        return (x, x, _LINE, values, _LINE, _LINE, _CUBE, out, *(_REAL,) * 8, _INT, *(_FLAG,) * 4)
     x, values = _array(dtypes[1]), _array(dtypes[1], 2)
     return (x, x, _LINE, values, _CUBE, _INT, _REAL)
 

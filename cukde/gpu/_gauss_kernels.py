@@ -31,7 +31,7 @@ _SOURCES = 2 * MOST_REACH + 1
 # thread takes some.
 _TOGETHER = 32
 
-# Parts in which a target's sum over its sources is formed: 8 of 18 powers keep 128 threads busy.
+# Parts in which a sum over threads, or of a target over its sources, is formed: 8 of 18 powers keep 128 threads busy.
 _PARTS = 8
 
 _SURELY = 1 - 4 * 2.0**-52  # of a mass that was added up in double precision
@@ -80,10 +80,12 @@ def moments(order: int, points: str) -> Any:
     entries = order + 1
     row = THREADS + 1  # of shared memory: so that threads adding up rows use different banks
     size = entries * row
+    items = entries * _PARTS
 
     @cuda.jit(cache=True)
     def moments(x, log_weights, values, ids, starts, S, chunk, boxes, first, width, weighted, listed):  # type: ignore[no-untyped-def]
         shared = cuda.shared.array(size, float64)
+        parts = cuda.shared.array(items, float64)
         sums = cuda.local.array(entries, float64)
         thread, threads = cuda.threadIdx.x, cuda.blockDim.x
         column = cuda.blockIdx.y
@@ -121,12 +123,18 @@ def moments(order: int, points: str) -> Any:
                     for k in range(entries):
                         shared[k * row + thread] = sums[k]
                     cuda.syncthreads()
+                    for item in range(thread, items, threads):
+                        k = item // _PARTS
+                        total = 0.0
+                        for i in range(item - k * _PARTS, threads, _PARTS):
+                            total += shared[k * row + i]
+                        parts[item] = total
+                    cuda.syncthreads()
                     for k in range(thread, entries, threads):
                         total = 0.0
-                        for i in range(threads):
-                            total += shared[k * row + i]
+                        for part in range(_PARTS):
+                            total += parts[k * _PARTS + part]
                         S[column, slot, k] = total
-                    cuda.syncthreads()
                 else:
                     for k in range(entries):
                         S[column, slot, k] = sums[k]

@@ -57,6 +57,7 @@ def evaluate(order: int, end: str, points: str, result: str) -> Any:
         out,
         first_target,
         width,
+        per_width,
         h,
         tolerance,
         least,
@@ -77,10 +78,10 @@ def evaluate(order: int, end: str, points: str, result: str) -> Any:
         target = int64(-1)
         beta = 0.0
         if not of_pairs:
-            place = query / width
+            place = query * per_width
             if inside and abs(place) < _MOST_PLACE:
                 box = _box_of(query, place, width)
-                beta = (query - (box + 0.5) * width) * (2.0 / width)
+                beta = (query - (box + 0.5) * width) * (2.0 * per_width)
                 if listed:
                     target = _target_of(target_ids, box)
                 elif first_target <= box < first_target + source.shape[1]:
@@ -107,7 +108,7 @@ def evaluate(order: int, end: str, points: str, result: str) -> Any:
                     if with_moments:
                         moment = moment * beta + total
                     total = total * beta + source[column, target, powers - 2 - k]
-                moment *= h * h * (2.0 / width)
+                moment *= h * h * (2.0 * per_width)
             lacking = int32(1) if inside and math.isnan(total) else int32(0)
             waiting[thread] = lacking
             if cuda.syncthreads_count(lacking) > 0:
@@ -156,7 +157,7 @@ def evaluate(order: int, end: str, points: str, result: str) -> Any:
 
 @cuda.jit(device=True, inline="always")
 def _box_of(query, place, width):  # type: ignore[no-untyped-def]
-    """Which box, as a float; ``place`` = query / width is rounded, products of a box and the width are not."""
+    """Which box, as a float; ``place``, the query in widths, is rounded, products of a box and the width are not."""
     box = float64(math.floor(place))
     if query < box * width:
         box -= 1.0
