@@ -8,11 +8,16 @@ from typing import Any
 
 import numpy as np
 
+_WARM_UP = 0.2  # of the seconds of a measurement
+
 
 def measure(call: Callable[[], Any], *, gpu: bool, seconds: float = 1.5, most: int = 50) -> dict[str, Any]:
     """Repeat ``call`` for about ``seconds``, at least three times; return milliseconds."""
     clock = _events if gpu else _wall
+    begun = time.perf_counter()
     warm = clock(call)
+    while time.perf_counter() - begun < _WARM_UP * seconds:  # of processors that slow down when they wait
+        warm = clock(call)
     runs = int(np.clip(1e3 * seconds / max(warm, 1e-3), 3, most))
     times = [clock(call) for _ in range(runs)]
     q1, median, q3 = np.percentile(times, [25, 50, 75])

@@ -68,12 +68,12 @@ def test_kde_takes_few_launches(launched: list[str]) -> None:
 
 @pytest.mark.gpu
 @pytest.mark.skipif(why_no_gpu() is not None, reason=str(why_no_gpu()))
-@pytest.mark.parametrize("precision", ["float32", "tf32"])
-def test_sd_kde_in_a_cuda_graph(precision: str) -> None:
+@pytest.mark.parametrize(("precision", "d"), [("float32", 16), ("tf32", 16), ("float32", 1)])
+def test_sd_kde_in_a_cuda_graph(precision: str, d: int) -> None:
     """A capture fails where the call waits for the device; the graph computes from what arrays hold when it runs."""
     import cupy as cp
 
-    X, Y, h = _sample(2048, 256)
+    X, Y, h = _sample(2048, 256, d)
     x, y = cp.asarray(X), cp.asarray(Y)
     stream = cp.cuda.Stream(non_blocking=True)
     pool = cp.cuda.MemoryPool()  # of the graph alone: a later call must not be given its memory
