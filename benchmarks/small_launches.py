@@ -348,10 +348,13 @@ def wide(launches: Launches) -> None:
                     check(s, output, sums, _ALLOWED["tf32" if terms == 1 else "float32"], k)
 
 
+_ALL_PAIRS = 2**40  # more than any of these calls has
+
+
 def one_dimension(launches: Launches) -> None:
     """Fast Gauss transform and sums over pairs, of every output; whole calls for what ends in a density or a shift."""
     kinds = (("float32", "float32"), ("float32", "float64"), ("float64", "float64"))
-    for few, (precision, dtype), output, weighted in itertools.product((0, M * N), kinds, OUTPUTS, (False, True)):
+    for few, (precision, dtype), output, weighted in itertools.product((0, _ALL_PAIRS), kinds, OUTPUTS, (False, True)):
         # The transform's kernels do not differ by the weights.
         if few == 0 and weighted != (output in ("moments", "values")):
             continue
@@ -363,7 +366,7 @@ def one_dimension(launches: Launches) -> None:
                 on.X, on.Y, s.h, output, values=on.values, log_weights=log_weights, precision=precision
             )
         check(s, output, sums, _ALLOWED_1D[few == 0, precision], 3)
-    for few, (precision, dtype) in itertools.product((0, N * N), (*kinds, ("float64", "float32"))):
+    for few, (precision, dtype) in itertools.product((0, _ALL_PAIRS), (*kinds, ("float64", "float32"))):
         s = sample(1, dtype=dtype)
         on = Device(s, "sum", 1)
         with mock.patch.object(density_1d, "_FEW_PAIRS", few):

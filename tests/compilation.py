@@ -1,4 +1,4 @@
-"""What NVRTC makes of the CUDA sources, without a GPU: registers, shared memory, spills."""
+"""What NVRTC makes of the CUDA sources, and Numba of its kernels, without a GPU: registers, shared memory, spills."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import multiprocessing
 import os
 import re
 from concurrent.futures import Future, ProcessPoolExecutor
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from cukde import _compile
 
@@ -62,26 +62,42 @@ def _compile_task(task: tuple[int, str, tuple[str, ...], str]) -> Resources:
 
 
 @functools.cache
+def _pool() -> ProcessPoolExecutor:
+    # NVRTC takes one program at a time in a process.
+    return ProcessPoolExecutor(os.cpu_count(), mp_context=multiprocessing.get_context("spawn"))
+
+
+@functools.cache
 def started() -> dict[tuple[Kernel, int], Future[Resources]]:
     """Begin to compile every kernel for every architecture, beside what this process does meanwhile."""
     from cukde.gpu import _specialise
 
-    # NVRTC takes one program at a time in a process.
-    pool = ProcessPoolExecutor(os.cpu_count(), mp_context=multiprocessing.get_context("spawn"))
-    futures = {
-        ((stem, name, defines), architecture): pool.submit(
+    return {
+        ((stem, name, defines), architecture): _pool().submit(
             compile_for, architecture, _compile.code(stem, defines), _compile.options(), name
         )
         for stem, name, defines in _specialise.kernels()
         for architecture in ARCHITECTURES
         if supported((stem, name, defines), architecture)
     }
-    pool.shutdown(wait=False)
-    return futures
+
+
+@functools.cache
+def numba_started() -> list[Future[list[dict[str, Any]]]]:
+    """The same for the Numba kernels."""
+    from cukde.gpu import density_1d
+
+    return [_pool().submit(_numba_task, index) for index, _ in enumerate(density_1d.specialisations())]
+
+
+def _numba_task(index: int) -> list[dict[str, Any]]:
+    os.environ.pop("NUMBA_ENABLE_CUDASIM", None)  # Numba is imported after this
+    from tests import numba_ptx
+
+    return numba_ptx.report(index)
 
 
 def stop() -> None:
     """Give up what has not been compiled."""
-    if started.cache_info().currsize:
-        for future in started().values():
-            future.cancel()
+    if _pool.cache_info().currsize:
+        _pool().shutdown(wait=False, cancel_futures=True)

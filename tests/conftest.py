@@ -108,15 +108,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=reason))
 
 
+_COMPILERS = {"assembled": compilation.numba_started, "compiled": compilation.started}
+"""What begins to compile, by the fixture that waits for it."""
+
+
 def _waits_for_compilers(item: pytest.Item) -> bool:
-    return "compiled" in getattr(item, "fixturenames", ())
+    return not _COMPILERS.keys().isdisjoint(getattr(item, "fixturenames", ()))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Begin to compile where a test is going to ask what came of it."""
-    if not session.config.option.collectonly and any(map(_waits_for_compilers, session.items)):
-        with contextlib.suppress(Exception):  # where CuPy does not load, that test says so
-            compilation.started()
+    if session.config.option.collectonly:
+        return
+    wanted = {name for item in session.items for name in getattr(item, "fixturenames", ())}
+    for fixture, start in _COMPILERS.items():
+        if fixture in wanted:
+            with contextlib.suppress(Exception):  # where CuPy does not load, that test says so
+                start()
 
 
 def pytest_sessionfinish() -> None:

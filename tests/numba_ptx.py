@@ -1,11 +1,8 @@
-"""Compile the Numba kernels of one dimension without a GPU: ``python -m tests.numba_ptx``.
-
-Prints what came of each on each architecture as JSON. A process of its own, since Numba's simulator compiles nothing.
-"""
+"""Compile the Numba kernels of one dimension without a GPU, in a process where Numba does not simulate."""
 
 from __future__ import annotations
 
-import json
+import itertools
 import re
 from typing import Any
 
@@ -77,26 +74,23 @@ def assembled(ptx: str, architecture: int) -> tuple[int, int, int]:
     return int(re.search(r"Used (\d+) registers", report)[1]), stack, stores + loads
 
 
-def main() -> None:
+def report(index: int) -> list[dict[str, Any]]:
+    """What came of one of :func:`cukde.gpu.density_1d.specialisations` on each architecture."""
+    chosen = next(itertools.islice(density_1d.specialisations(), index, None))
     found = []
-    for chosen in density_1d.specialisations():
-        for architecture, ptx in texts(chosen).items():
-            registers, stack, spills = assembled(ptx, architecture)
-            found.append(
-                {
-                    "kernel": chosen.kernel.name,
-                    "defines": dict(chosen.kernel.defines),
-                    "architecture": int(re.search(r"\.target sm_(\d+)", ptx)[1]),
-                    "local": ".local" in ptx or "__local_depot" in ptx,
-                    "registers": registers,
-                    "stack": stack,
-                    "spills": spills,
-                    "exponentials": len(re.findall(r"\bex2\.approx\.ftz\.f32", ptx)),
-                    "double": len(re.findall(r"\b(?:add|mul|fma|sub)\.(?:rn\.)?f64", ptx)),
-                }
-            )
-    print(json.dumps(found))
-
-
-if __name__ == "__main__":
-    main()
+    for architecture, ptx in texts(chosen).items():
+        registers, stack, spills = assembled(ptx, architecture)
+        found.append(
+            {
+                "kernel": chosen.kernel.name,
+                "defines": dict(chosen.kernel.defines),
+                "architecture": int(re.search(r"\.target sm_(\d+)", ptx)[1]),
+                "local": ".local" in ptx or "__local_depot" in ptx,
+                "registers": registers,
+                "stack": stack,
+                "spills": spills,
+                "exponentials": len(re.findall(r"\bex2\.approx\.ftz\.f32", ptx)),
+                "double": len(re.findall(r"\b(?:add|mul|fma|sub)\.(?:rn\.)?f64", ptx)),
+            }
+        )
+    return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -16,7 +15,7 @@ import pytest
 import cukde
 from cukde import _compile, _gauss_transform
 from cukde._gauss_transform import TOLERANCE
-from tests import reference
+from tests import compilation, reference
 from tests.tolerances import DENSITY
 
 
@@ -52,7 +51,7 @@ def run_python(code: str, **environment: str) -> str:
     """Output of a process of its own, in which Numba does not simulate."""
     without = {name: value for name, value in os.environ.items() if name != "NUMBA_ENABLE_CUDASIM"}
     done = subprocess.run(
-        [sys.executable, *code.split(" ")] if code.startswith("-m") else [sys.executable, "-c", code],
+        [sys.executable, "-c", code],
         capture_output=True,
         text=True,
         check=False,
@@ -62,13 +61,17 @@ def run_python(code: str, **environment: str) -> str:
     return done.stdout
 
 
+@pytest.fixture
+def assembled() -> list[dict[str, Any]]:
+    pytest.importorskip("cuda.bindings.nvjitlink")
+    return [each for future in compilation.numba_started() for each in future.result()]
+
+
 class TestCompilation:
-    def test_every_kernel_compiles_without_a_gpu(self) -> None:
+    def test_every_kernel_compiles_without_a_gpu(self, assembled: list[dict[str, Any]]) -> None:
         """For every architecture, to nothing in local memory: no spills, no arrays that an index reaches."""
-        pytest.importorskip("cuda.bindings.nvjitlink")
-        compiled = json.loads(run_python("-m tests.numba_ptx"))
-        assert {each["architecture"] for each in compiled} == {80, 90, 120}
-        for each in compiled:
+        assert {each["architecture"] for each in assembled} == {80, 90, 120}
+        for each in assembled:
             assert not each["local"], each
             assert each["stack"] == each["spills"] == 0, each
             assert each["registers"] <= 128, each  # of which 128 threads fit four times
@@ -299,18 +302,3 @@ class TestPasses:
                     plan = _gauss_transform.plan(h, output, tolerance)
                     assert gpu.boxes.order(plan) - plan.order <= 2
                     assert plan.reach <= gpu.kernels.MOST_REACH
-
-
-def test_what_is_listed_is_launched(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the script that compute-sanitizer runs, without running them."""
-    from benchmarks import launched, small_launches
-    from cukde.gpu import density_1d
-
-    monkeypatch.setattr("cukde.gpu._numba_cuda._run", lambda *_: None)
-    for name in ("check", "check_log"):
-        monkeypatch.setattr(small_launches, name, lambda *_: None)
-    monkeypatch.setattr(small_launches.tolerances, "check_density", lambda *_: None)
-    with launched.noted() as found:
-        small_launches.one_dimension(small_launches.Launches(found))
-    listed = {chosen.kernel[:3] for chosen in density_1d.specialisations()}
-    assert {kernel for kernel in found if kernel[0] in {stem for stem, *_ in listed}} == listed

@@ -92,6 +92,15 @@ def _product(e: Any, v: Any) -> Any:
 
 
 @njit(**_JIT)
+def _raised(state: Any, highest: Any, top: Any) -> Any:
+    """Return the higher exponent, and make sums that stand beside the lower one stand beside it."""
+    if top > highest:
+        state *= math.exp(highest - top)
+        highest = top
+    return highest
+
+
+@njit(**_JIT)
 def _enough(left: Any, size: Any, reference: Any, distance: Any, tolerance: Any) -> bool:
     """Whether masses ``left`` (C,) at this distance or beyond are within the tolerance of every column's sum."""
     if reference == _NONE:
@@ -197,7 +206,9 @@ def outward(
     """
     columns, rho = whole.size, 0.5 * width / h
     u, e = np.empty(_STRIP), np.empty(_STRIP)
-    left, size, sums = np.empty(columns), np.empty(columns), np.empty(moments.shape[1])
+    # What is summed beside the highest exponent: squares; absolute terms of each column, first the kernels; moments.
+    state, left = np.empty(1 + columns + moments.shape[1]), np.empty(columns)
+    size, sums = state[1 : 1 + columns], state[1 + columns :]
     # Tilted moments of the boxes last seen, each in the slot of its number.
     owner, tilt = np.full(_SLOTS, -1, np.int64), np.empty(_SLOTS)
     tilted, sizes, tops = np.empty((_SLOTS, columns, order)), np.empty((_SLOTS, columns)), np.empty(_SLOTS)
@@ -206,8 +217,8 @@ def outward(
         near = np.float64(y[min(i + _SHARED, y.size - 1)]) - query <= 0.5 * TILT * h and i + _SHARED < y.size
         right = np.searchsorted(ids, np.int64(min(max(np.floor(query / width), ids[0]), ids[-1] + 1)))
         left_box = right - 1
-        highest, kernels, squares = _NONE, 0.0, 0.0
-        left[:], size[:], sums[:] = whole, 0.0, 0.0
+        highest = _NONE
+        left[:], state[:] = whole, 0.0
         while left_box >= 0 or right < ids.size:
             to_left = (query - (ids[left_box] + 1) * width) / h if left_box >= 0 else np.inf
             to_right = (ids[right] * width - query) / h if right < ids.size else np.inf
@@ -233,22 +244,15 @@ def outward(
                     owner[slot], tilt[slot] = b, slope
                 t = (at - slope) * rho
                 top = tops[slot] - 0.5 * at * at
-                if top > highest:
-                    factor = math.exp(highest - top)
-                    highest = top
-                    kernels *= factor
-                    squares *= factor
-                    size *= factor
-                    sums *= factor
+                highest = _raised(state, highest, top)
                 scale = math.exp(top - highest)
                 value, first, second = _taylor(tilted[slot, 0], t)
                 first, second = first * rho, 2 * second * rho * rho  # derivatives of G: sums of a and of a^2
-                kernels += scale * value
                 size[0] += scale * value
                 if output == MOMENTS:
                     sums[0] += scale * (first - at * value)
                 elif output == LAPLACE:
-                    squares += scale * 0.5 * (at * at * value - 2 * at * first + second)
+                    state[0] += scale * 0.5 * (at * at * value - 2 * at * first + second)
                 elif output == VALUES:
                     for c in range(V.shape[0]):
                         sums[c] += scale * _taylor(tilted[slot, c + 1], t)[0]
@@ -259,20 +263,12 @@ def outward(
                     count = stop - start
                     log_w = log_weights[start:stop] if log_weights.size else log_weights
                     top = _exponents(x[start:stop], query, h, log_w, u, e)
-                    if top > highest:
-                        factor = math.exp(highest - top)
-                        highest = top
-                        kernels *= factor
-                        squares *= factor
-                        size *= factor
-                        sums *= factor
-                    added = _kernels(e, highest, count)
-                    kernels += added
-                    size[0] += added
+                    highest = _raised(state, highest, top)
+                    size[0] += _kernels(e, highest, count)
                     if output == MOMENTS:
                         sums[0] += _weighted(e, u, count, output)
                     elif output == LAPLACE:
-                        squares += _weighted(e, u, count, output)
+                        state[0] += _weighted(e, u, count, output)
                     elif output == VALUES:
                         for c in range(V.shape[0]):
                             s, absolute = _product(e, V[c, start:stop])
@@ -282,6 +278,6 @@ def outward(
                 # What is left of a mass keeps what rounding may have hidden of it.
                 left[c] = max(left[c] - mass[b, c], 1e-15 * whole[c])
         reference[i] = highest
-        total[i] = 1.5 * kernels - squares if output == LAPLACE else kernels
+        total[i] = 1.5 * size[0] - state[0] if output == LAPLACE else size[0]
         for c in range(sums.size):
             moments[i, c] = h * sums[c] if output == MOMENTS else sums[c]

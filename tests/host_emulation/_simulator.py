@@ -97,10 +97,11 @@ class _Thread(threading.Thread):
 
         self.threadIdx = Dim3(self.thread_id, 0, 0)
         try:
-            for z, y, x in itertools.product(*map(range, reversed(self._team.grid))):
-                self.blockIdx = Dim3(x, y, z)
-                self._team.function(*self._team.args)
-                self._team.next_block()
+            with np.errstate(all="ignore"):  # a GPU does not warn
+                for z, y, x in itertools.product(*map(range, reversed(self._team.grid))):
+                    self.blockIdx = Dim3(x, y, z)
+                    self._team.function(*self._team.args)
+                    self._team.next_block()
         except threading.BrokenBarrierError as error:
             self._team.error = self._team.error or error
         except BaseException as error:
