@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 _FEW_PAIRS = 2**29
 _DOUBLE = 4
 
-_THREADS = 128  # of a block
+# Threads of a block. With 64 in the transform SD-KDE of 4 million points takes 0.83 ms on an H200, with 128 0.94.
+_THREADS = 64
+_MORE = 2  # times as many where all pairs are summed
 
 # Chunks of the data, a block each: so many points or more, and so many chunks or fewer.
 _POINTS_PER_CHUNK = 1024
@@ -379,7 +381,8 @@ def _sum_pairs(posed: _Posed, output: Output, values: Any | None, end: _End) -> 
     weighted = posed.log_weights is not None
     entries = 2 if output in ("moments", "laplace") else columns
     queries = _pairs_1d.QUERIES[output]
-    blocks = -(-m // (_THREADS * queries)), -(-columns // _pairs_1d.COLUMNS)
+    threads = _MORE * _THREADS
+    blocks = -(-m // (threads * queries)), -(-columns // _pairs_1d.COLUMNS)
     rows = _rows_of_split(n, m * entries, math.prod(blocks), _pairs_1d.TILE)
     splits = -(-n // rows)
 
@@ -393,7 +396,7 @@ def _sum_pairs(posed: _Posed, output: Output, values: Any | None, end: _End) -> 
     launch(
         _numba_cuda.Specialisation(_pairs_1d.pairs, (output, weighted, real, storage.name)),
         (blocks[0], splits, blocks[1]),
-        _THREADS,
+        threads,
         y,
         x,
         log_weights,
