@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,13 @@ def test_every_kernel_compiles_without_spills(
         if r.spills or r.stack or r.shared > 48 * 1024 or not r.registers
     }
     assert not wrong
+
+
+def test_no_source_tells_architectures_8_apart() -> None:
+    """Or all kernels would have to be compiled for each of them."""
+    for path in (Path(_compile.__file__).parent.parent / "kernels_cu").rglob("*.cu*"):
+        asked = {int(value) for value in re.findall(r"__CUDA_ARCH__\s*[<>=!]+\s*(\d+)", path.read_text())}
+        assert not asked & set(range(801, 900)), path
 
 
 def test_a_source_that_does_not_compile_fails() -> None:
