@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from cukde.cpu._expansions import _add_powers
+from cukde.cpu._expansions import _add_powers, _sum_of_sizes
 from cukde.cpu._tiles import _exp2
 
 _JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "cache": True}
@@ -44,18 +44,24 @@ SUM, MOMENTS, LAPLACE, VALUES = range(4)
 
 
 @njit(**_FAST)
+def _weighed(e: Any, log_weights: Any, count: Any) -> Any:
+    """Add logarithms of weights, where there are any, to exponents; return the largest."""
+    if log_weights.size:
+        for j in range(count):
+            e[j] += log_weights[j]
+    largest = _NONE
+    for j in range(count):
+        largest = max(largest, e[j])
+    return largest
+
+
+@njit(**_FAST)
 def _exponents(x: Any, y: Any, h: Any, log_weights: Any, u: Any, e: Any) -> Any:
     """Write (x - y) / h and the exponents, in natural units; return the largest of them."""
-    largest = _NONE
     for j in range(x.size):
         u[j] = (x[j] - y) / h
         e[j] = -0.5 * (u[j] * u[j])
-    if log_weights.size:
-        for j in range(x.size):
-            e[j] += log_weights[j]
-    for j in range(x.size):
-        largest = max(largest, e[j])
-    return largest
+    return _weighed(e, log_weights, x.size)
 
 
 @njit(**_FAST)
@@ -115,17 +121,11 @@ def _enough(left: Any, size: Any, reference: Any, distance: Any, tolerance: Any)
 @njit(**_FAST)
 def _tilt(x: Any, centre: Any, h: Any, rho: Any, slope: Any, log_weights: Any, alpha: Any, e: Any) -> Any:
     """Write (x - centre) / (rho h) and exponents lambda_0 a - a^2/2 + log w; return the largest of them."""
-    largest = _NONE
     for j in range(x.size):
         a = (x[j] - centre) / h
         alpha[j] = a / rho
         e[j] = slope * a - 0.5 * (a * a)
-    if log_weights.size:
-        for j in range(x.size):
-            e[j] += log_weights[j]
-    for j in range(x.size):
-        largest = max(largest, e[j])
-    return largest
+    return _weighed(e, log_weights, x.size)
 
 
 @njit(**_JIT)
@@ -136,7 +136,7 @@ def _tilted(
 
     V (k, n) holds the values of all points, of which ``x`` are those from ``first`` on.
     """
-    alpha, e, p, u = np.empty(_STRIP), np.empty(_STRIP), np.empty(_STRIP), np.empty(_STRIP)
+    alpha, e, p = np.empty(_STRIP), np.empty(_STRIP), np.empty(_STRIP)
     top = _NONE
     for start in range(0, x.size, _STRIP):
         stop = min(start + _STRIP, x.size)
@@ -152,22 +152,13 @@ def _tilted(
         for c in range(size.size):
             for j in range(count):
                 p[j] = e[j] if c == 0 else e[j] * V[c - 1, first + start + j]
-                u[j] = abs(p[j])
-            size[c] += _sum(u, count)
+            size[c] += _sum_of_sizes(p, count)
             _add_powers(alpha, p, count, M[c])
     factorial = 1.0
     for k in range(1, M.shape[1]):
         factorial *= k
         M[:, k] /= factorial
     return top
-
-
-@njit(**_FAST)
-def _sum(a: Any, count: Any) -> Any:
-    total = 0.0
-    for j in range(count):
-        total += a[j]
-    return total
 
 
 @njit(**_JIT)

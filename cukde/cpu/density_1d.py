@@ -14,7 +14,7 @@ from numba import njit
 
 from cukde import _gauss_transform
 from cukde._gauss_transform import Plan
-from cukde._partial import Output, PartialSums
+from cukde._partial import Output, PartialSums, debiased
 from cukde.cpu import _boxes, _expansions, _outward, _threads
 from cukde.cpu import density as _pairs
 
@@ -128,10 +128,9 @@ def debias(
     if transform is None:
         return _pairs.debias(X, Y, h, score_h, log_weights=log_weights, precision=precision, **options)
     out = np.empty((len(X), 1))
-    step = 0.5 * (h / score_h) ** 2
 
-    def move(rows: Any, _: np.ndarray, total: np.ndarray, moments: np.ndarray) -> None:
-        out[rows] = X[rows] + moments * (step / total)[:, None]
+    def move(rows: Any, *sums: np.ndarray) -> None:
+        out[rows] = debiased(X[rows], PartialSums(*sums), h, score_h)
 
     transform.run(move)
     return out, Y.astype(np.float64, copy=False), None
