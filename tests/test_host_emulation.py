@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import cukde
-from cukde import _dispatch
+from cukde import _compile, _dispatch
 from tests import host_emulation
+from tests.host_emulation import _build
 
 pytestmark = pytest.mark.skipif(not host_emulation.available()[0], reason=host_emulation.available()[1])
 
@@ -182,6 +183,57 @@ def test_mma_f64_multiplies_what_asynchronous_copies_bring():
     b[7, 7] = 0
     before = np.tile([[1.0, 2.0]], (8, 4)), np.tile([[3.0, 4.0]], (8, 4))
     np.testing.assert_allclose(c, np.vstack(before) + a @ b, rtol=1e-14, atol=1e-14)
+
+
+MMA_INTEGER = """
+#include "ptx.cuh"
+extern "C" __global__ void kernel(const unsigned* a, const unsigned* b, int* bits, int* bytes) {
+    const int g = threadIdx.x / 4, t = threadIdx.x % 4;
+    const unsigned left[4] = {a[g * 8 + t], a[(g + 8) * 8 + t], a[g * 8 + t + 4], a[(g + 8) * 8 + t + 4]};
+    int of_bits[4] = {1, 2, 3, 4}, of_bytes[4] = {1, 2, 3, 4};
+    mma_b1_m16n8k256(of_bits, left, b[g * 8 + t], b[g * 8 + t + 4]);
+    mma_s8_m16n8k32(of_bytes, left, b[g * 8 + t], b[g * 8 + t + 4]);
+    for (int i = 0; i < 4; i++) {
+        bits[(g + i / 2 * 8) * 8 + 2 * t + i % 2] = of_bits[i];
+        bytes[(g + i / 2 * 8) * 8 + 2 * t + i % 2] = of_bytes[i];
+    }
+}
+"""
+
+
+def test_mma_of_bits_and_bytes_multiply_by_the_documented_layout():
+    """Rows of both operands are 32 bytes, of which element k is bit k or byte k."""
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(0, 256, (rows, 32)).astype(np.uint8) for rows in (16, 8))
+    bits, bytes_ = np.full((16, 8), -1, np.int32), np.full((16, 8), -1, np.int32)
+    kernel(MMA_INTEGER)((1,), WARP, (a.view(np.uint32), b.view(np.uint32), bits, bytes_))
+    before = np.vstack((np.tile([1, 2], (8, 4)), np.tile([3, 4], (8, 4))))
+    a1, b1 = (np.unpackbits(x, axis=1).astype(int) for x in (a, b))
+    np.testing.assert_array_equal(bits, before + a1 @ b1.T)
+    np.testing.assert_array_equal(bytes_, before + a.view(np.int8).astype(int) @ b.view(np.int8).astype(int).T)
+
+
+SIGNS = """
+#include "ptx.cuh"
+extern "C" __global__ void kernel(const unsigned* a, const unsigned* b, unsigned* difference, unsigned* bytes) {
+    const int i = threadIdx.x;
+    difference[i] = subtract_f16x2(a[i], b[i]);
+    bytes[i] = sign_bytes(difference[i], a[i]);
+}
+"""
+
+
+def test_float16_differences_keep_denormals_and_signs_fill_bytes():
+    """Neighbours, equal ones, zeros and the extremes."""
+    a = np.array([1, 1, 6e-8, 0, -65504, 65504, -6e-8, 2], np.float16)
+    b = np.array([1, 1 + 2**-10, 1.2e-7, 6e-8, 65504, -65504, -6e-8, -3], np.float16)
+    difference, bytes_ = np.zeros(4, np.uint32), np.zeros(4, np.uint32)
+    kernel(SIGNS)((1,), (4,), (a.view(np.uint32), b.view(np.uint32), difference, bytes_))
+    with np.errstate(over="ignore"):
+        expected = a - b
+    np.testing.assert_array_equal(difference.view(np.uint16), expected.view(np.uint16))
+    signs = np.signbit(np.concatenate((expected.reshape(4, 2), a.reshape(4, 2)), axis=1))
+    np.testing.assert_array_equal(bytes_.view(np.uint8).reshape(4, 4), np.where(signs, 255, 0))
 
 
 CONVERSIONS = """
@@ -499,6 +551,7 @@ import sys
 sys.modules["cupy"] = None  # the import of CuPy fails
 import numpy as np, pytest, cukde
 from tests import host_emulation
+from tests.host_emulation import _build
 X = np.arange(6.0).reshape(3, 2)
 expected = cukde.kde(X, X, 2.0)
 with pytest.MonkeyPatch.context() as monkeypatch:
@@ -506,3 +559,15 @@ with pytest.MonkeyPatch.context() as monkeypatch:
     np.testing.assert_allclose(cukde.kde(X, X, 2.0), expected, rtol=1e-12)
 """
     subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parent.parent)
+
+
+def test_what_was_built_ahead_is_not_compiled_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "one.cu").write_text('extern "C" __global__ void one(int* x) { *x = VALUE; }')
+    monkeypatch.setattr(_compile, "_FOLDERS", (tmp_path,))
+    monkeypatch.setattr(_build, "_cache_folder", lambda: tmp_path)
+    wanted = "one", "one", (("VALUE", "7"),)
+    host_emulation.prebuild(*wanted)
+    monkeypatch.setattr(_build, "_run", None)
+    x = np.zeros(1, np.int32)
+    host_emulation.kernel(*wanted)((1,), (1,), (x,))
+    assert x == 7

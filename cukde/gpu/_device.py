@@ -14,15 +14,20 @@ def _properties(device: int) -> dict[str, Any]:
     return properties
 
 
+def current() -> int:
+    """Number of the current device."""
+    return int(cp.cuda.runtime.getDevice())
+
+
 def capability() -> tuple[int, int]:
     """Compute capability of the current device, such as (9, 0)."""
-    properties = _properties(cp.cuda.runtime.getDevice())
+    properties = _properties(current())
     return int(properties["major"]), int(properties["minor"])
 
 
 def multiprocessors() -> int:
     """Number of multiprocessors of the current device."""
-    return int(_properties(cp.cuda.runtime.getDevice())["multiProcessorCount"])
+    return int(_properties(current())["multiProcessorCount"])
 
 
 def capturing() -> bool:

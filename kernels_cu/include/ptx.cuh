@@ -29,6 +29,21 @@ __device__ inline void unpack_bf16(unsigned packed, float& low, float& high) {
     high = __uint_as_float(packed & 0xffff0000u);
 }
 
+// Differences of two float16 numbers in a register each, to nearest; denormal results are kept, so that only equal
+// numbers differ by zero, +0.
+__device__ inline unsigned subtract_f16x2(unsigned a, unsigned b) {
+    unsigned difference;
+    asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(difference) : "r"(a), "r"(b));
+    return difference;
+}
+
+// A byte of ones for each set sign bit of four 16-bit numbers, in the order low, high of a, low, high of b.
+__device__ inline unsigned sign_bytes(unsigned a, unsigned b) {
+    unsigned bytes;
+    asm("prmt.b32 %0, %1, %2, 0xfdb9;" : "=r"(bytes) : "r"(a), "r"(b));
+    return bytes;
+}
+
 // Add to memory, atomically, without asking for the value before.
 __device__ inline void add_global(float* p, float a) {
     asm volatile("red.global.add.f32 [%0], %1;" ::"l"(p), "f"(a) : "memory");
@@ -129,6 +144,27 @@ __device__ inline void mma_f64_m16n8k8(double (&d)[4], const double (&a)[4], dou
         mma_f64_m8n8k4(d[2 * r], d[2 * r + 1], a[r + 2], b1, d[2 * r], d[2 * r + 1]);
     }
 #endif
+}
+
+// C += A B on one warp, C 16 x 8 in int32, A 16 x 32 and B 32 x 8 in int8, four to a register (the lowest column of A,
+// the lowest row of B in the low byte). A lane holds
+//   a: (g, 4t) (g+8, 4t) (g, 4t+16) (g+8, 4t+16)    b: (4t, g) (4t+16, g)
+//   c: (g, 2t) (g, 2t+1) (g+8, 2t) (g+8, 2t+1)
+__device__ inline void mma_s8_m16n8k32(int (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// C += A B as above, A 16 x 256 and B 256 x 8 in bits, 32 to a register: C gains the number of ones that a row of A and
+// a column of B share. Native from sm_80 to sm_90; later architectures have a slow replacement. A lane holds
+//   a: (g, 32t) (g+8, 32t) (g, 32t+128) (g+8, 32t+128)    b: (32t, g) (32t+128, g)
+__device__ inline void mma_b1_m16n8k256(int (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+    asm("mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.and.popc "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
 // The transpose of an 8 x 8 matrix of 16-bit elements; a lane holds (g, 2t) and (g, 2t+1).

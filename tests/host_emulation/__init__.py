@@ -10,11 +10,11 @@ from __future__ import annotations
 from tests.host_emulation import _build
 from tests.host_emulation._arrays import LaunchError
 from tests.host_emulation._build import CompileError
-from tests.host_emulation._kernel import from_source, kernel
+from tests.host_emulation._kernel import from_source, kernel, prebuild
 from tests.host_emulation._launch import EmulatedKernel
 from tests.host_emulation._use import use
 
-__all__ = ["CompileError", "EmulatedKernel", "LaunchError", "available", "from_source", "kernel", "use"]
+__all__ = ["CompileError", "EmulatedKernel", "LaunchError", "available", "from_source", "kernel", "prebuild", "use"]
 
 
 def available() -> tuple[bool, str]:

@@ -53,6 +53,11 @@ def library(source: str, origin: str, name: str, defines: _compile.Defines) -> c
 
     ``origin`` is the file that messages are to name.
     """
+    return _load(built(source, origin, name, defines))
+
+
+def built(source: str, origin: str, name: str, defines: _compile.Defines) -> Path:
+    """The same without loading it: where the library lies in the cache."""
     text = "\n".join(
         [
             '#include "launch.hpp"',
@@ -65,7 +70,7 @@ def library(source: str, origin: str, name: str, defines: _compile.Defines) -> c
             "",
         ]
     )
-    return _load(_built(text))
+    return _built(text)
 
 
 @functools.cache

@@ -17,6 +17,12 @@ def kernel(stem: str, name: str, defines: _compile.Defines, shared_bytes: int = 
     return functools.partial(compiled, shared_mem=shared_bytes) if shared_bytes else compiled
 
 
+def prebuild(stem: str, name: str, defines: _compile.Defines) -> None:
+    """Put what :func:`kernel` compiles into the cache."""
+    path = _compile.folder() / f"{stem}.cu"
+    _build.built(path.read_text(), str(path), name, defines)
+
+
 @functools.cache
 def from_source(source: str, name: str, defines: _compile.Defines = (), *, origin: str = "kernel.cu") -> EmulatedKernel:
     """Compile the kernel ``name`` of a CUDA source text; ``origin`` is the file that messages are to name."""

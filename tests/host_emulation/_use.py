@@ -14,6 +14,7 @@ from tests.host_emulation import _simulator
 from tests.host_emulation._kernel import kernel
 
 # Of the emulated device: the features of sm_90, and few multiprocessors, so that small data are split.
+_NUMBER = -1  # no device has it: what is kept for one is not mistaken for the other's
 _CAPABILITY = (9, 0)
 _MULTIPROCESSORS = 6
 
@@ -94,6 +95,7 @@ def use(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu, "xp", numpy_as_cupy)
     for name in _ARRAY_FUNCTIONS:
         monkeypatch.setattr(gpu, name, getattr(cpu, name))
+    monkeypatch.setattr(device, "current", lambda: _NUMBER)
     monkeypatch.setattr(device, "capability", lambda: _CAPABILITY)
     monkeypatch.setattr(device, "multiprocessors", lambda: _MULTIPROCESSORS)
     monkeypatch.setattr(device, "capturing", lambda: False)

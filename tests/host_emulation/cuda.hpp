@@ -112,12 +112,21 @@ inline int __double2loint(double value) { return int(__double_as_longlong(value)
 
 inline int __double2hiint(double value) { return int(__double_as_longlong(value) >> 32); }
 
+inline int __clz(unsigned bits) { return bits ? __builtin_clz(bits) : 32; }
+inline int __ffs(unsigned bits) { return __builtin_ffs(int(bits)); }
+
+inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
+    return (unsigned long long)((unsigned __int128)a * b >> 64);
+}
+
 inline double __hiloint2double(int high, int low) {
     const unsigned long long bits = (unsigned long long)(unsigned)high << 32 | unsigned(low);
     double value;
     memcpy(&value, &bits, sizeof value);
     return value;
 }
+
+inline int __popc(unsigned value) { return __builtin_popcount(value); }
 
 // CuPy compiles with -ftz=true: float32 functions give zero for a denormal result.
 inline float flush_denormal(float value) { return fabsf(value) < 0x1p-126f ? copysignf(0.0f, value) : value; }
@@ -217,8 +226,20 @@ T __shfl_down_sync(unsigned mask, T value, unsigned distance, int width = 32, EM
 }
 
 struct Vote {
-    int own, any;
+    int own, result;
 };
+
+inline unsigned __ballot_sync(unsigned mask, int predicate, EMULATION_SITE) {
+    Vote vote{predicate, 0};
+    ::emulation::collective("__ballot_sync", {file, line}, mask, vote, [](unsigned lanes, Vote* const* votes) {
+        unsigned ballot = 0;
+        for (unsigned l = 0; l < 32; l++)
+            if (lanes >> l & 1) ballot |= unsigned(votes[l]->own != 0) << l;
+        for (unsigned l = 0; l < 32; l++)
+            if (lanes >> l & 1) votes[l]->result = int(ballot);
+    });
+    return unsigned(vote.result);
+}
 
 inline int __any_sync(unsigned mask, int predicate, EMULATION_SITE) {
     Vote vote{predicate, 0};
@@ -227,9 +248,9 @@ inline int __any_sync(unsigned mask, int predicate, EMULATION_SITE) {
         for (unsigned l = 0; l < 32; l++)
             if (lanes >> l & 1) any |= votes[l]->own != 0;
         for (unsigned l = 0; l < 32; l++)
-            if (lanes >> l & 1) votes[l]->any = any;
+            if (lanes >> l & 1) votes[l]->result = any;
     });
-    return vote.any;
+    return vote.result;
 }
 
 }  // namespace emulated

@@ -31,6 +31,16 @@ inline void unpack_f16(unsigned packed, float& low, float& high) {
     high = f16_value(packed >> 16);
 }
 
+// sub.rn.f16x2; float holds the difference of two float16 numbers so well that it is rounded right
+inline unsigned subtract_f16x2(unsigned a, unsigned b) {
+    return pack_f16(f16_value(a & 0xffffu) - f16_value(b & 0xffffu), f16_value(a >> 16) - f16_value(b >> 16));
+}
+
+// prmt.b32 with selectors that spread sign bits
+inline unsigned sign_bytes(unsigned a, unsigned b) {
+    return (a >> 15 & 1) * 0xffu | (a >> 31) * 0xff00u | (b >> 15 & 1) * 0xff0000u | (b >> 31) * 0xff000000u;
+}
+
 // ---------------------------------------------------------------------------------------------- bfloat16
 
 // cvt.rn.bf16.f32: the upper half of a float, to nearest, ties to even
@@ -180,6 +190,45 @@ inline void mma_f64_m16n8k8(double (&d)[4], const double (&a)[4], double b0, dou
                 for (int i = 0; i < 4; i++) lanes[l]->d[i] = C[g + 8 * (i / 2)][2 * t + i % 2];
             }
         });
+}
+
+struct MmaIntegerFragments {
+    int* c;
+    const unsigned* a;
+    unsigned b[2];
+};
+
+inline int dot_s8(unsigned a, unsigned b) {
+    int sum = 0;
+    for (int i = 0; i < 32; i += 8) sum += int((signed char)(a >> i)) * (signed char)(b >> i);
+    return sum;
+}
+
+inline int dot_b1(unsigned a, unsigned b) { return __builtin_popcount(a & b); }
+
+// C (16 x 8) += A B, an inner product of eight registers an element: with g = lane / 4 and t = lane % 4 a lane holds
+// registers a: (g, t) (g+8, t) (g, t+4) (g+8, t+4);  b: (t, g) (t+4, g);  and of c what mma_tf32_m16n8k8 does.
+template <int (*dot)(unsigned, unsigned)>
+inline void mma_integer(const char* what, ::emulation::Site site, MmaIntegerFragments own) {
+    ::emulation::collective(what, site, 0xffffffffu, own, [](unsigned, MmaIntegerFragments* const* lanes) {
+        for (int l = 0; l < 32; l++)
+            for (int i = 0; i < 4; i++) {
+                const int row = l / 4, column = 2 * (l % 4) + i % 2;
+                for (int k = 0; k < 8; k++)
+                    lanes[l]->c[i] +=
+                        dot(lanes[4 * row + k % 4]->a[i / 2 + k / 4 * 2], lanes[4 * column + k % 4]->b[k / 4]);
+            }
+    });
+}
+
+// mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32
+inline void mma_s8_m16n8k32(int (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, EMULATION_SITE) {
+    mma_integer<dot_s8>("mma_s8_m16n8k32", {file, line}, {c, a, {b0, b1}});
+}
+
+// mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.and.popc
+inline void mma_b1_m16n8k256(int (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, EMULATION_SITE) {
+    mma_integer<dot_b1>("mma_b1_m16n8k256", {file, line}, {c, a, {b0, b1}});
 }
 
 // --------------------------------------------------------------------------------- 8 x 8 matrices of 16 bits
