@@ -76,6 +76,14 @@ def emulated_device(monkeypatch: pytest.MonkeyPatch) -> None:
     host_emulation.use(monkeypatch)
 
 
+@pytest.fixture(params=BACKENDS[1:])
+def device(request: pytest.FixtureRequest) -> Backend:
+    """Where launchers of the GPU backend run, for tests of what the CPU backend does not have."""
+    if request.param == "emulated":
+        request.getfixturevalue("emulated_device")
+    return Backend(request.param)
+
+
 @pytest.fixture
 def backend(request: pytest.FixtureRequest) -> Backend:
     if request.param == "emulated":
@@ -121,10 +129,12 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if session.config.option.collectonly:
         return
     wanted = {name for item in session.items for name in getattr(item, "fixturenames", ())}
-    for fixture, start in _COMPILERS.items():
-        if fixture in wanted:
-            with contextlib.suppress(Exception):  # where CuPy does not load, that test says so
-                start()
+    starts = [start for fixture, start in _COMPILERS.items() if fixture in wanted]
+    if "compiled" in wanted and wanted & {"backend", "emulated_device"} and host_emulation.available()[0]:
+        starts.insert(0, compilation.emulation_started)  # of few tests, each builds what it launches
+    for start in starts:
+        with contextlib.suppress(Exception):  # where CuPy does not load, that test says so
+            start()
 
 
 def pytest_sessionfinish() -> None:
