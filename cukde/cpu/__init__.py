@@ -8,9 +8,32 @@ from typing import Any
 
 import numpy as np
 
-from cukde.cpu import _boxes, _expansions, _outward, _points, _tiles, density, density_1d
+from cukde.cpu import (
+    _boxes,
+    _expansions,
+    _inversions,
+    _outward,
+    _points,
+    _ranks,
+    _sign_bits,
+    _tiles,
+    density,
+    density_1d,
+    kendall,
+)
 
-__all__ = ["asarray", "asnumpy", "compiled", "density", "density_1d", "device_of", "look", "mean", "xp"]
+__all__ = [
+    "asarray",
+    "asnumpy",
+    "compiled",
+    "density",
+    "density_1d",
+    "device_of",
+    "kendall",
+    "look",
+    "mean",
+    "xp",
+]
 
 xp = np
 
@@ -36,7 +59,18 @@ def compiled() -> list[str]:
     """Names of the Numba functions that have been compiled, once for each specialisation."""
     functions = {
         name: f
-        for module in (_points, _tiles, _boxes, _expansions, _outward, density_1d)
+        for module in (
+            _points,
+            _tiles,
+            _boxes,
+            _expansions,
+            _outward,
+            density_1d,
+            _ranks,
+            _inversions,
+            _sign_bits,
+            kendall,
+        )
         for name, f in vars(module).items()
     }
     return [name for name, f in functions.items() for _ in getattr(f, "signatures", ())]
