@@ -1,4 +1,4 @@
-"""Kernel density estimation, its bias-reduced forms and the score, on NumPy and CuPy arrays."""
+"""Kernel density estimation, its bias-reduced forms, the score, and Kendall's tau, on NumPy and CuPy arrays."""
 
 from cukde import bandwidth
 from cukde._density import (
@@ -10,6 +10,7 @@ from cukde._density import (
     score,
     sd_kde,
 )
+from cukde._kendall import concordance, kendall_matrix, kendalltau
 from cukde._warmup import warmup
 from cukde._warnings import NegativeDensityWarning
 
@@ -19,9 +20,12 @@ __all__ = [
     "NegativeDensityWarning",
     "__version__",
     "bandwidth",
+    "concordance",
     "debias",
     "density_and_score",
     "kde",
+    "kendall_matrix",
+    "kendalltau",
     "kernel_sum",
     "laplace_kde",
     "score",

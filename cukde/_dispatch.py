@@ -28,8 +28,8 @@ def is_gpu_array(a: Any) -> bool:
     return False
 
 
-def backend(X: Any, **others: Any) -> ModuleType:
-    """Return ``cukde.gpu`` where ``X`` is a GPU array, else ``cukde.cpu``; the training data decides.
+def backend(X: Any, /, first: str = "X", **others: Any) -> ModuleType:
+    """Return ``cukde.gpu`` where ``X``, the argument named ``first``, is a GPU array, else ``cukde.cpu``.
 
     ``others`` are the remaining array arguments by name: beside a GPU ``X`` they are moved there; beside
     a CPU ``X`` a GPU array is an error, since the answer would land on a device nobody asked for.
@@ -39,7 +39,7 @@ def backend(X: Any, **others: Any) -> ModuleType:
     for name, other in others.items():
         if is_gpu_array(other):
             raise TypeError(
-                f"{name} is on the GPU but X is not; write cupy.asarray(X) to compute on the GPU, "
+                f"{name} is on the GPU but {first} is not; write cupy.asarray({first}) to compute on the GPU, "
                 f"or cupy.asnumpy({name}) to compute on the CPU"
             )
     return importlib.import_module("cukde.cpu")

@@ -1,5 +1,52 @@
 """The warnings a caller may want to filter by category."""
 
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
 
 class NegativeDensityWarning(UserWarning):
     """A Laplace-corrected density was negative somewhere and was clipped to zero there."""
+
+
+_TOO_SMALL = {
+    (True, False): "One or more sample arguments is too small; all returned values will be NaN.",
+    (True, True): "After omitting NaNs, one or more sample arguments is too small; all returned values will be NaN.",
+    (False, False): (
+        "All axis-slices of one or more sample arguments are too small; all elements of returned arrays will be NaN."
+    ),
+    (False, True): (
+        "After omitting NaNs, one or more axis-slices of one or more sample arguments is too small; corresponding "
+        "elements of returned arrays will be NaN."
+    ),
+}
+"""SciPy's words, by whether there is one result, and whether NaN was left out."""
+
+
+def small_samples(samples: Any, has_nan: Any, n: int, shape: tuple[int, ...], nan_policy: str) -> None:
+    """Warn the caller's caller, in SciPy's words, of results of fewer than two samples.
+
+    Of a single result always, of an array of ``shape`` where there are no samples at all or where NaN was left out.
+    ``samples`` and ``has_nan`` are those left of ``n`` for each result; on a device nothing is asked about them.
+    """
+    on_host = isinstance(samples, np.ndarray)
+    nan = on_host and bool(has_nan.any())
+    if nan and nan_policy != "omit":
+        return
+    few = bool((samples < 2).any()) if on_host else n < 2
+    if few and (shape == () or nan or n == 0):
+        text = _TOO_SMALL[shape == (), nan] + " See documentation for sample size requirements."
+        warnings.warn(text, _small_sample_category(), stacklevel=3)
+
+
+def _small_sample_category() -> type[Warning]:
+    """Return SciPy's SmallSampleWarning, or its base where SciPy is older."""
+    try:
+        from scipy.stats._axis_nan_policy import SmallSampleWarning
+    except ImportError:
+        return RuntimeWarning
+    category: type[Warning] = SmallSampleWarning
+    return category

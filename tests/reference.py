@@ -10,7 +10,10 @@ difference in bandwidths, ``|z|^2 / 2`` its exponent.
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -193,3 +196,100 @@ def nearness(X: Any, Y: Any, h: Any, weights: Any = None) -> Nearness:
         variance = (p * block.squares).sum(axis=1) - np.square(mean).sum(axis=1)
         scatter[block.rows] = np.sqrt(np.maximum(0, variance))
     return Nearness(exponent, np.maximum(1, reach), scatter)
+
+
+class PairsOfSamples(NamedTuple):
+    """Counts over all pairs of samples i < j without NaN, Python integers."""
+
+    samples: int
+    concordant: int
+    discordant: int
+    tied_x: int  # in x, in y or not
+    tied_y: int
+    tied_both: int
+    groups_x: list[int]  # sizes of the groups of equal values
+    groups_y: list[int]
+
+
+def pairs_of_samples(x: Any, y: Any) -> PairsOfSamples:
+    """Count by comparing all pairs: sign(x_j - x_i) sign(y_j - y_i), from comparisons of the values as they are."""
+    x, y = np.asarray(x), np.asarray(y)
+    there = (x == x) & (y == y)
+    x, y = x[there], y[there]
+    i, j = np.triu_indices(len(x), 1)
+    sign_x = (x[j] > x[i]).astype(np.int64) - (x[j] < x[i])
+    sign_y = (y[j] > y[i]).astype(np.int64) - (y[j] < y[i])
+    return PairsOfSamples(
+        len(x),
+        int((sign_x * sign_y == 1).sum()),
+        int((sign_x * sign_y == -1).sum()),
+        int((sign_x == 0).sum()),
+        int((sign_y == 0).sum()),
+        int(((sign_x == 0) & (sign_y == 0)).sum()),
+        [int((x == value).sum()) for value in set(x.tolist())],
+        [int((y == value).sum()) for value in set(y.tolist())],
+    )
+
+
+def kendall_tau(counts: PairsOfSamples, variant: str) -> float:
+    """tau-a, -b or -c from counts; NaN where a variable does not vary."""
+    n, m = counts.samples, min(len(counts.groups_x), len(counts.groups_y))
+    if m < 2:
+        return float("nan")
+    pairs = n * (n - 1) // 2
+    difference = counts.concordant - counts.discordant
+    if variant == "a":
+        return difference / pairs
+    if variant == "b":
+        return difference / math.sqrt((pairs - counts.tied_x) * (pairs - counts.tied_y))
+    return 2 * difference / (n**2 * ((m - 1) / m))
+
+
+def kendall_p_value(counts: PairsOfSamples, method: str, alternative: str) -> float:
+    """p-value of C - D under independence: by its normal approximation, or by counting orders without ties."""
+    n, (x, y) = counts.samples, (counts.groups_x, counts.groups_y)
+    if min(len(x), len(y)) < 2:
+        return float("nan")
+    untied = len(x) == len(y) == n
+    if method == "auto":
+        few = n <= 33 or min(counts.concordant, counts.discordant) <= 1
+        method = "exact" if untied and few else "asymptotic"
+    if method == "exact":
+        orders = permutations_by_inversions(n)
+        less, greater = sum(orders[: counts.concordant + 1]), sum(orders[: counts.discordant + 1])
+        ways = {"less": less, "greater": greater, "two-sided": min(2 * min(less, greater), math.factorial(n))}
+        return ways[alternative] / math.factorial(n)
+
+    def total(groups: list[int], term: Any) -> Fraction:
+        return Fraction(sum(term(t) for t in groups))
+
+    def first(t: int) -> int:
+        return t * (t - 1) * (2 * t + 5)
+
+    def second(t: int) -> int:
+        return t * (t - 1)
+
+    def third(t: int) -> int:
+        return t * (t - 1) * (t - 2)
+
+    variance = (first(n) - total(x, first) - total(y, first)) / 18
+    variance += total(x, second) * total(y, second) / (2 * second(n))
+    if n > 2:
+        variance += total(x, third) * total(y, third) / (9 * third(n))
+    z = (counts.concordant - counts.discordant) / math.sqrt(variance)
+    if alternative == "two-sided":
+        return math.erfc(abs(z) / math.sqrt(2))
+    return 0.5 * math.erfc((z if alternative == "greater" else -z) / math.sqrt(2))
+
+
+@functools.cache
+def permutations_by_inversions(n: int) -> list[int]:
+    """How many permutations of n have 0, 1, ... inversions: the product of 1 + q + ... + q^(j-1) over j <= n."""
+    counts = [1]
+    for j in range(2, n + 1):
+        product = [0] * (len(counts) + j - 1)
+        for i, count in enumerate(counts):
+            for k in range(j):
+                product[i + k] += count
+        counts = product
+    return counts

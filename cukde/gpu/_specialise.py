@@ -1,4 +1,4 @@
-"""Which engine takes a pass, and every kernel that a pass can ask for."""
+"""Which engine takes a pass of the density family, and every kernel of the CUDA sources that can be asked for."""
 
 from __future__ import annotations
 
@@ -16,8 +16,13 @@ from cukde.gpu import (
     _f16,
     _f16_symmetric,
     _f64,
+    _inversions,
+    _kendall_statistics,
+    _merge_sort,
     _operands,
+    _ranks,
     _results,
+    _sign_products,
     _survey,
     _tf32,
     _values,
@@ -105,7 +110,7 @@ def spreads(precision: str, d: int, capability: tuple[int, int]) -> tuple[float,
 
 
 def kernels() -> Iterator[tuple[str, str, _compile.Defines]]:
-    """Stem, name and macros of every kernel of the density family, once."""
+    """Stem, name and macros of every kernel of a CUDA source, once."""
     return iter(
         dict.fromkeys(
             itertools.chain(
@@ -119,6 +124,11 @@ def kernels() -> Iterator[tuple[str, str, _compile.Defines]]:
                 _wide.specialisations(),
                 _f64.specialisations(),
                 _wide_f64.specialisations(),
+                _merge_sort.specialisations(),
+                _ranks.specialisations(),
+                _inversions.specialisations(),
+                _kendall_statistics.specialisations(),
+                _sign_products.specialisations(),
             )
         )
     )

@@ -1,0 +1,127 @@
+"""The errors a user of Kendall's tau can cause; where SciPy raises one, its type and its first words are SciPy's."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+NAN_POLICIES = ("propagate", "omit", "raise")
+
+
+def option(name: str, value: Any, options: Sequence[str]) -> None:
+    """Check one of a few words."""
+    if value not in options:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, options))}; got {value!r}")
+
+
+def alternative(value: Any) -> None:
+    """Check the alternative hypothesis, with SciPy's words."""
+    if value not in ("two-sided", "less", "greater"):
+        raise ValueError(f"`alternative` must be 'less', 'greater', or 'two-sided'; got {value!r}")
+
+
+def comparable(dtype: np.dtype) -> bool:
+    """Whether the backends compare values of this dtype: real numbers of up to 8 bytes."""
+    return dtype.kind in "fiub" and dtype.itemsize <= 8
+
+
+def sample(name: str, a: Any, backend: ModuleType) -> Any:
+    """Return a sample as an array: of the backend where it can compare the dtype, else of NumPy, on the CPU alone."""
+    try:
+        out = backend.asarray(a)
+    except ValueError as error:
+        raise ValueError(f"{name} must be a rectangular array: {error}") from None
+    if out.dtype.kind == "c":
+        raise TypeError(f"{name} must hold values that have an order; got dtype {out.dtype}")
+    if not comparable(out.dtype) and backend.xp is not np:
+        raise TypeError(f"{name} must hold real numbers of up to 8 bytes on the GPU; got dtype {out.dtype}")
+    return out.reshape(1) if out.ndim == 0 else out
+
+
+def mask_on_host(name: str, backend: ModuleType) -> None:
+    """Check that a masked sample stays on the CPU."""
+    if backend.xp is not np:
+        raise TypeError(f'{name} must not be masked on the GPU; write {name}.filled(numpy.nan) and nan_policy="omit"')
+
+
+def matrix(name: str, A: Any, backend: ModuleType) -> Any:
+    """Return a matrix of variables, one a column, in the backend's arrays."""
+    if np.ma.is_masked(A):
+        raise ValueError(f"{name} must not have masked entries; write {name}.filled(numpy.nan)")
+    try:
+        out = backend.asarray(A)
+        if out.dtype == object and hasattr(A, "to_numpy"):  # a pandas table of mixed or nullable columns
+            out = backend.asarray(A.to_numpy(dtype=np.float64, na_value=np.nan))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be a rectangular array of numbers: {error}") from None
+    if not comparable(out.dtype):
+        raise ValueError(
+            f"{name} must hold real numbers (float16, float32, float64, integers or booleans); got dtype {out.dtype}"
+        )
+    if out.ndim != 2:
+        raise ValueError(f"{name} must have shape (rows, columns), a variable a column; got {out.shape}")
+    return out
+
+
+def same_rows(A: Any, B: Any) -> None:
+    """Check that two matrices hold the same samples."""
+    if B.shape[0] != A.shape[0]:
+        raise ValueError(f"B must have {A.shape[0]} rows like A; got shape {B.shape}")
+
+
+def length(x: Any, y: Any) -> int:
+    """Return the number of pairs of two flattened samples; as in SciPy one that is too small anyhow may differ."""
+    if x.size != y.size and min(x.size, y.size) > 1:
+        raise ValueError(f"{_INCOMPATIBLE} x has {x.size} values and y has {y.size}; give axis to broadcast them")
+    return int(min(x.size, y.size))
+
+
+def common_shape(x: Any, y: Any) -> tuple[int, ...]:
+    """Return the shape that two samples broadcast to."""
+    try:
+        return np.broadcast_shapes(x.shape, y.shape)
+    except ValueError:
+        raise ValueError(f"{_INCOMPATIBLE} x has shape {x.shape} and y {y.shape}") from None
+
+
+_INCOMPATIBLE = "Array shapes are incompatible for broadcasting."
+
+
+def axes(axis: Any, ndim: int) -> tuple[int, ...]:
+    """Return an axis or several as a tuple of non-negative ones, in the order given."""
+    out = []
+    for a in (axis,) if np.ndim(axis) == 0 else axis:
+        try:
+            i = operator.index(a)
+        except TypeError:
+            raise TypeError(f"axis must be an integer, a tuple of integers, or None; got {axis!r}") from None
+        if not -ndim <= i < ndim:
+            raise np.exceptions.AxisError(i, ndim)
+        out.append(i % ndim)
+    if len(set(out)) < len(out):
+        raise ValueError(f"axis must not name one twice; got {axis!r}")
+    return tuple(out)
+
+
+def no_nan(among: np.ndarray | None = None, **arrays: Any) -> None:
+    """Raise for the first array that holds NaN; of masked samples, for the rows ``among`` which it was found."""
+    if among is not None:
+        if among.any():
+            raise ValueError(_NAN_FOUND.format("a sample"))
+        return
+    for name, a in arrays.items():
+        if a.dtype.kind == "f" and bool((a != a).any()):
+            raise ValueError(_NAN_FOUND.format(name))
+
+
+_NAN_FOUND = "The input contains nan values: {} does; drop them or fill them"
+
+
+def exact_without_ties(tied: Any) -> None:
+    """Raise where the exact distribution is asked for and there are ties."""
+    if bool(tied.any()):
+        raise ValueError('Ties found, exact method cannot be used: set method to "auto" or "asymptotic"')

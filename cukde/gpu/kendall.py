@@ -1,0 +1,154 @@
+"""Kendall's counts on the GPU: by sorting, O(n log n) a pair of variables, or by products of signs on tensor cores."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+import cupy as cp
+import numpy as np
+
+from cukde._pair_counts import PairCounts, Ties
+from cukde.gpu import _inversions, _kendall_cost, _sign_products
+from cukde.gpu._kendall_statistics import statistics
+from cukde.gpu._ranks import Ranks, ranks
+
+__all__ = ["matrix", "pairs", "statistics"]
+
+Path = Literal["sorting", "products"]
+
+
+def pairs(x: Any, y: Any) -> PairCounts:
+    """Count the pairs of samples of each row of ``x`` with that row of ``y``; nothing waits for the result.
+
+    Parameters
+    ----------
+    x, y : array, shape (b, n)
+        Samples of variables, a row each, of any real dtype of up to 8 bytes. Those with NaN in either are left out.
+
+    Returns
+    -------
+    PairCounts
+        Every field of shape (b,).
+    """
+    if x.dtype == y.dtype:  # half the launches
+        both = ranks(cp.concatenate((x, y))).values
+        return _inversions.counts(both[: len(x)], both[len(x) :])
+    return _inversions.counts(ranks(x).values, ranks(y).values)
+
+
+def matrix(A: Any, B: Any = None, *, deletion: bool) -> PairCounts:
+    """Count the pairs of samples of all pairs of columns of A, or of A with B.
+
+    Parameters
+    ----------
+    A, B : array, shape (n, p) and (n, q)
+        Samples in rows, of any real dtype of up to 8 bytes. Without B it is A.
+    deletion : bool
+        Leave out, of each pair of columns, the samples with NaN in either. Otherwise columns that hold NaN are in no
+        pair: their counts are 0.
+
+    Returns
+    -------
+    PairCounts
+        Fields that broadcast to (p, q).
+
+    Notes
+    -----
+    Waits for the device once, to learn which columns hold NaN and which have ties.
+    """
+    return _matrix(A, B, deletion, None)
+
+
+class _Side(NamedTuple):
+    """The variables of A or of B, and what the host knows of them."""
+
+    ranks: Ranks
+    whole: np.ndarray  # (p,) bool: without NaN
+    tied: np.ndarray  # (p,) bool
+
+    def of(self, rows: np.ndarray) -> _Side:
+        """Some of the variables."""
+        values, samples, ties = self.ranks
+        ranked = Ranks(values[rows], samples[rows], Ties(*(field[rows] for field in ties)))
+        return _Side(ranked, self.whole[rows], self.tied[rows])
+
+
+def _matrix(A: Any, B: Any, deletion: bool, path: Path | None) -> PairCounts:
+    symmetric = B is None
+    x, y = _sides(A, B)
+    p, q = len(x.whole), len(y.whole)
+    if path is None:
+        tied = bool(x.tied.any() or y.tied.any())
+        multiplies = _kendall_cost.by_products(p, q, A.shape[0], symmetric=symmetric, tied=tied)
+        path = "products" if multiplies else "sorting"
+    if x.whole.all() and y.whole.all():
+        return _whole(x, y, symmetric, path)
+
+    counts = _no_counts(p, q)
+    if x.whole.any() and y.whole.any():
+        rows, columns = np.flatnonzero(x.whole), np.flatnonzero(y.whole)
+        of_x = x.of(rows)
+        _put(counts, np.ix_(rows, columns), _whole(of_x, of_x if symmetric else y.of(columns), symmetric, path))
+    if deletion:
+        gaps = ~(x.whole[:, None] & y.whole)
+        i, j = np.nonzero(np.triu(gaps) if symmetric else gaps)
+        found = _inversions.counts(x.ranks.values, y.ranks.values, cp.asarray(i), cp.asarray(j))
+        _put(counts, (i, j), found)
+        if symmetric:
+            _put(counts, (j, i), found._replace(x=found.y, y=found.x))
+    return counts
+
+
+def _sides(A: Any, B: Any) -> tuple[_Side, _Side]:
+    """Rank the variables, and bring to the host which have NaN and which have ties."""
+    ranked = [ranks(side.T) for side in ((A,) if B is None else (A, B))]
+    sides = [_Side(of, cp.asnumpy(of.samples) == A.shape[0], cp.asnumpy(of.ties.pairs) > 0) for of in ranked]
+    return sides[0], sides[-1]
+
+
+def _whole(x: _Side, y: _Side, symmetric: bool, path: Path) -> PairCounts:
+    """Counts of all pairs of variables without NaN, whose ties are the same in all pairs."""
+    count = _multiplied if path == "products" else _sorted
+    concordant, discordant = count(x, y, symmetric)
+    ties_x = Ties(*(field[:, None] for field in x.ranks.ties))
+    ties_y = Ties(*(field[None, :] for field in y.ranks.ties))
+    return PairCounts(x.ranks.samples[:1, None], concordant, discordant, ties_x, ties_y)
+
+
+def _multiplied(x: _Side, y: _Side, symmetric: bool) -> tuple[Any, Any]:
+    values = x.ranks.values
+    other = None if symmetric else y.ranks.values
+    return _sign_products.products(values, other, values.shape[1], x.tied, y.tied)
+
+
+def _sorted(x: _Side, y: _Side, symmetric: bool) -> tuple[Any, Any]:
+    p, q = len(x.tied), len(y.tied)
+    wanted = np.triu(np.ones((p, q), bool)) if symmetric else np.ones((p, q), bool)
+    i, j = np.nonzero(wanted)
+    counts = _inversions.counts(x.ranks.values, y.ranks.values, cp.asarray(i), cp.asarray(j))
+    place = np.empty((p, q), np.int64)
+    place[i, j] = np.arange(len(i))
+    if symmetric:
+        place[j, i] = place[i, j]
+    on_device = cp.asarray(place)
+    return counts.concordant[on_device], counts.discordant[on_device]
+
+
+def _no_counts(p: int, q: int) -> PairCounts:
+    def ties() -> Ties:
+        return Ties(integers(), cp.zeros((p, q)), cp.zeros((p, q)), integers())
+
+    def integers() -> Any:
+        return cp.zeros((p, q), np.int64)
+
+    return PairCounts(integers(), integers(), integers(), ties(), ties())
+
+
+def _put(counts: PairCounts, where: Any, found: PairCounts) -> None:
+    """Write the counts of some pairs of variables."""
+    for to, field in zip(_fields(counts), _fields(found), strict=True):
+        to[where] = field
+
+
+def _fields(counts: PairCounts) -> tuple[Any, ...]:
+    return (counts.samples, counts.concordant, counts.discordant, *counts.x, *counts.y)
