@@ -142,7 +142,7 @@ def _cpu_rivals(X: np.ndarray, Y: np.ndarray, h: float) -> dict[str, Any]:
         name: (call, float(abs(call() / exact_density - 1).max()), part)
         for name, call in (("scikit-learn KernelDensity", of_tree), ("SciPy gaussian_kde", of_pairs))
     }
-    return found | peers.rivals("kde", ("KDEpy",), X, Y, h, lambda got: _error(got, X, Y, h))
+    return found | peers.rivals("kde", ("KDEpy",), X, Y, h, error=lambda got: _error(got, X, Y, h))
 
 
 @pytest.mark.parametrize("n", [N, 4 * N, 16 * N])
@@ -175,7 +175,7 @@ def bench_sd_kde_gpu(compare: Callable[..., None], n: int, m: int, dtype: str, n
     X, Y, h = _on_gpu(n, m, dtype)
     error = _sd_kde_error(cukde.sd_kde(X, Y, h), X, Y, h)
     assert error <= _TOLERANCE[dtype]
-    beside = peers.rivals("sd_kde", names, X, Y, h, lambda got: _sd_kde_error(got, X, Y, h))
+    beside = peers.rivals("sd_kde", names, X, Y, h, error=lambda got: _sd_kde_error(got, X, Y, h))
     compare(lambda: cukde.sd_kde(X, Y, h), _row("sd_kde", "gpu", n, m, dtype, error), beside)
 
 

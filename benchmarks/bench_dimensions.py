@@ -70,5 +70,5 @@ def bench_dimensions(compare: Callable[..., None], d: int) -> None:
     # Plain CuPy gives a density, which many dimensions take out of the range of float32: it has no error there.
     finite = (cp.finfo(cp.float32).minexp + 8) * math.log(2) < float(log_density.min())
     finite &= float(log_density.max()) < (cp.finfo(cp.float32).maxexp - 1) * math.log(2)
-    beside = peers.rivals("sd_kde", ("CuPy",), X, Y, h, lambda got: error(got, log_density) if finite else None)
+    beside = peers.rivals("sd_kde", ("CuPy",), X, Y, h, error=lambda got: error(got, log_density) if finite else None)
     compare(lambda: cukde.sd_kde(X, Y, h, log=True), row, beside)

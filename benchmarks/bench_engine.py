@@ -82,5 +82,5 @@ def bench_float64(compare: Callable[..., None]) -> None:
     log_density = in_double(moved, Y, h)[0]
     ours = error(cukde.sd_kde(X, Y, h), log_density)
     assert ours <= DENSITY["gpu", "float64"].value
-    beside = peers.rivals("sd_kde", ("CuPy",), X, Y, h, lambda density: error(density, log_density))
+    beside = peers.rivals("sd_kde", ("CuPy",), X, Y, h, error=lambda density: error(density, log_density))
     compare(lambda: cukde.sd_kde(X, Y, h), _row("sd_kde", n, m, 16, "float64", ours), beside)

@@ -78,7 +78,7 @@ def bench_sd_kde(compare: Callable[..., None], precision: str, n: int, m: int, n
     row = _row("sd_kde", n, m, 16, precision, ours, _pairs("sd_kde", n, m))
     # PyKeOps computes in float32 only, and takes its time.
     names = tuple(name for name in names if name != "PyKeOps" or precision == "float32")
-    beside = peers.rivals("sd_kde", names, X, Y, h, lambda density: error(density, exact))
+    beside = peers.rivals("sd_kde", names, X, Y, h, error=lambda density: error(density, exact))
     compare(lambda: cukde.sd_kde(X, Y, h, precision=precision), row, beside)
 
 
@@ -90,7 +90,7 @@ def bench_kde(compare: Callable[..., None], precision: str) -> None:
     ours = error(cukde.kde(X, Y, h, precision=precision), exact)
     assert ours <= _tolerance("kde", precision, n, m)
     names = ("Flash-SD-KDE", "PyKeOps") if precision == "float32" else ()
-    beside = peers.rivals("kde", names, X, Y, h, lambda density: error(density, exact))
+    beside = peers.rivals("kde", names, X, Y, h, error=lambda density: error(density, exact))
     row = _row("kde", n, m, 16, precision, ours, _pairs("kde", n, m))
     compare(lambda: cukde.kde(X, Y, h, precision=precision), row, beside)
 

@@ -26,6 +26,7 @@ _PACKAGES = (
     "torch",
     "pykeops",
     "KDEpy",
+    "pandas",
 )
 
 _LONGEST_REASON = 300  # characters

@@ -1,4 +1,4 @@
-"""Launch every kernel of the density family at small sizes that cross tile edges: what to run under compute-sanitizer.
+"""Launch every kernel at small sizes that cross tile edges: what to run under compute-sanitizer.
 
 Passes as a call asks for them come first, then what they did not choose: each specialisation that
 ``_specialise.kernels`` lists is launched, and every result is checked against float64.
@@ -21,8 +21,9 @@ import numpy as np
 
 import cukde
 from benchmarks import launched
-from cukde import gpu
+from cukde import _kendall_statistics, cpu, gpu
 from cukde._gauss_transform import TOLERANCE
+from cukde._kendall_statistics import VARIANTS, Null
 from cukde._partial import Output, PartialSums
 from cukde.gpu import (
     _boxes_1d,
@@ -31,7 +32,10 @@ from cukde.gpu import (
     _f16_symmetric,
     _f64,
     _grid,
+    _inversions,
     _operands,
+    _ranks,
+    _sign_products,
     _specialise,
     _tf32,
     _values,
@@ -47,6 +51,7 @@ from tests.test_f16 import Sample, verify
 from tests.test_f16_symmetric import DIMENSIONS as SYMMETRIC
 from tests.test_f16_symmetric import SHIFT, TOTAL
 from tests.test_f64 import DIMENSIONS as DOUBLE
+from tests.test_sign_products import TIES, by_brute_force, has_ties, ranks
 from tests.test_values import as_float, in_order
 from tests.tolerances import DENSITY, SD_DENSITY, check_log
 
@@ -67,6 +72,8 @@ _ALLOWED_1D = {(False, precision): _ALLOWED[precision] for precision in ("float3
     (True, precision): TOLERANCE[precision] + 2.0**-24 * (precision == "float32")
     for precision in ("float32", "float64")
 }
+
+SORTED = (900, 1800, 3000, 2 * 8192 + 5)  # samples in a tile of every size, and in three tiles
 
 _FORMS = {1: "tf32", 3: "float32", 4: "float32"}  # precision of the products of an exponent
 
@@ -171,6 +178,18 @@ def check_symmetric(of: Sample, sums: PartialSums, mode: str) -> None:
     tolerances.check(np.abs(of_host.reference + np.log(of_host.total) - log_total), np.asarray(allowed), "log total")
     shift = of_host.moments / of_host.total[:, None] / of.h
     tolerances.check(np.abs(shift - of.h * reference.score(of.X, of.X, of.h)), np.asarray(SHIFT[mode].value), "shift")
+
+
+def check_ranks(columns: np.ndarray, ranked: _ranks.Ranks) -> None:
+    """Compare ranks on the device with positions in the sorted columns."""
+    for got, column in zip(gpu.asnumpy(ranked.values), columns, strict=True):
+        np.testing.assert_array_equal(got, np.searchsorted(np.sort(column), column))
+
+
+def check_reversed(n: int, sums: Sequence[int]) -> None:
+    """Of two permutations and their reverses and of one pair of constants: discordant, concordant, tied."""
+    pairs = n * (n - 1) // 2
+    np.testing.assert_array_equal(sums, (2 * pairs, 0, pairs, pairs))
 
 
 def _on_host(sums: PartialSums) -> PartialSums:
@@ -403,7 +422,64 @@ def values_in_two_terms(launches: Launches) -> None:
         tolerances.check(np.abs(hi + lo - V), 2.0**-17 * np.abs(V), "values in two terms")
 
 
+def ranks_of_columns(launches: Launches) -> None:
+    """Of every type and in every size of tile, of few values, and of several tiles."""
+    rng = np.random.default_rng(0)
+    for n, dtype in itertools.product(SORTED, ("float64", "float32", "float16", "int8")):
+        columns = rng.integers(-60, 60, (2, n)).astype(dtype)
+        check_ranks(columns, _ranks.ranks(gpu.asarray(columns)))
+
+
+def counts_of_pairs(launches: Launches) -> None:
+    """By rows and by rows that are named, of permutations and of few values."""
+    rng = np.random.default_rng(0)
+    for n in SORTED:
+        x = np.stack([rng.permutation(n), np.zeros(n), np.arange(n)]).astype(np.uint32)
+        y = n - 1 - x  # reversed: all pairs that are not tied are discordant
+        rows = gpu.asarray(np.array([2, 0, 1]))
+        for named in ((), (rows, rows)):
+            got = _inversions.counts(gpu.asarray(x), gpu.asarray(y), *named)
+            check_reversed(
+                n, [gpu.asnumpy(a).sum() for a in (got.discordant, got.concordant, got.x.pairs, got.y.pairs)]
+            )
+
+
+def sign_products(launches: Launches) -> None:
+    """Both kinds of signs, both tiles, rows with ties and without; several launches and parts."""
+    for bits, rows, ties in itertools.product((False, True), (70, 150), TIES.values()):
+        x = ranks(rows, 100, ties(rows))
+        with (
+            mock.patch.object(_sign_products, "in_bits", return_value=bits),
+            mock.patch.multiple(_sign_products, _PLANE_BYTES=2**16, _FEWEST_SLABS=16),
+        ):
+            got = _sign_products.products(gpu.asarray(x), None, x.shape[1], has_ties(x), None)
+        for sums, want in zip(got, by_brute_force(x, x), strict=True):
+            tolerances.check(np.abs(gpu.asnumpy(sums) - want), np.zeros(()), "counts of pairs")
+
+
+def kendall_statistics(launches: Launches) -> None:
+    """Of pairs and of matrices, with p-values and without, more of them than a block has threads; exact and normal."""
+    rng = np.random.default_rng(0)
+    for n, variant, ties in itertools.product((20, 50), VARIANTS, (False, True)):
+        A, B = rng.standard_normal((n, 20)), (rng.integers(5, size=(n, 15)) if ties else rng.standard_normal((n, 15)))
+        null = Null("auto", "less")
+        for counts, got in (
+            (cpu.kendall.matrix(A, B, deletion=False), gpu.kendall.matrix(*map(gpu.asarray, (A, B)), deletion=False)),
+            (cpu.kendall.pairs(A.T[:15], B.T), gpu.kendall.pairs(*map(gpu.asarray, (A.T[:15], B.T)))),
+        ):
+            want = _kendall_statistics.statistics(counts, variant, null, 0)
+            for result, expected in zip(gpu.kendall.statistics(got, variant, null, 0), want, strict=True):
+                tolerances.check(np.abs(gpu.asnumpy(result) - expected), np.full((), 1e-12), "tau and p")
+            tau, none = gpu.kendall.statistics(got, variant, None, n + 1)
+            assert none is None
+            assert np.isnan(gpu.asnumpy(tau)).all()
+
+
 PASSES = (
+    ranks_of_columns,
+    counts_of_pairs,
+    sign_products,
+    kendall_statistics,
     whole_calls,
     chosen_by_a_call,
     splits_merged,

@@ -23,7 +23,7 @@ def test_every_kernel_is_launched(
     """Without running them, which takes minutes of compilation: launches do nothing, and nothing is checked."""
     monkeypatch.setattr("cukde._compile.kernel", lambda *_: lambda grid, block, args: None)
     monkeypatch.setattr("cukde.gpu._numba_cuda._run", lambda *_: None)
-    for name in ("check", "check_symmetric", "check_log"):
+    for name in ("check", "check_symmetric", "check_log", "check_ranks", "check_reversed"):
         monkeypatch.setattr(small, name, lambda *_: None)
     for name in ("check", "check_density"):
         monkeypatch.setattr(small.tolerances, name, lambda *_: None)
@@ -55,6 +55,8 @@ def test_some_passes(small: ModuleType, capsys: pytest.CaptureFixture[str]) -> N
         "f16_symmetric_values",
         "values_in_two_terms",
         "one_dimension_of_few_boxes",
+        "ranks_of_columns",
+        "counts_of_pairs",
     ],
 )
 def test_what_is_launched_is_right(small: ModuleType, passes: str) -> None:

@@ -1,0 +1,17 @@
+"""pandas, on the CPU: SciPy's function for each pair of columns; NumPy arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+
+def kendalltau(x: Any, y: Any) -> Any:
+    """tau-b of two samples."""
+    return pd.Series(x).corr(pd.Series(y), method="kendall")
+
+
+def kendall_matrix(A: Any) -> Any:
+    """tau-b of all pairs of columns."""
+    return pd.DataFrame(A).corr(method="kendall").to_numpy()
