@@ -20,7 +20,7 @@ __device__ inline double exp2_from(double from, double x) {
     power = fma(fraction, power, 1.0000000000000127);
     const int exponent = __double2loint(whole);
     const bool counts = exponent >= -1021;  // or the exponent field would pass below zero
-    const int high = __double2hiint(power) + exponent * (1 << 20), low = __double2loint(power);
+    const int high = int(unsigned(__double2hiint(power)) + (unsigned(exponent) << 20)), low = __double2loint(power);
     return __hiloint2double(counts ? high : 0, counts ? low : 0);
 }
 
