@@ -10,10 +10,60 @@ __device__ inline float exp2_approx(float x) {
     return y;
 }
 
+// a b + c, rounded to nearest, held between 0 and 1; NaN gives 0.
+__device__ inline float fma_saturate(float a, float b, float c) {
+    float y;
+    asm("fma.rn.sat.f32 %0, %1, %2, %3;" : "=f"(y) : "f"(a), "f"(b), "f"(c));
+    return y;
+}
+
+// a b + c, rounded down.
+__device__ inline float fma_down(float a, float b, float c) {
+    float y;
+    asm("fma.rm.f32 %0, %1, %2, %3;" : "=f"(y) : "f"(a), "f"(b), "f"(c));
+    return y;
+}
+
+__device__ inline double fma_down(double a, double b, double c) {
+    double y;
+    asm("fma.rm.f64 %0, %1, %2, %3;" : "=d"(y) : "d"(a), "d"(b), "d"(c));
+    return y;
+}
+
+// a >= b of denormal numbers too, which a comparison in C++ takes for zero.
+__device__ inline bool at_least(float a, float b) {
+    int yes;
+    asm("{ .reg .pred p;\n setp.ge.f32 p, %1, %2;\n selp.s32 %0, 1, 0, p; }" : "=r"(yes) : "f"(a), "f"(b));
+    return yes;
+}
+
+// 16 bytes that are read once, or written and not read: they are kept out of the caches. The address is aligned to 16.
+__device__ inline uint4 load_streaming(const void* global) {
+    uint4 v;
+    asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(global));
+    return v;
+}
+
+__device__ inline void store_streaming(void* global, uint4 v) {
+    asm volatile("st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(global), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+                 : "memory");
+}
+
+// No access to memory is moved past this by the compiler.
+__device__ inline void keep_order() { asm volatile("" ::: "memory"); }
+
 // Two float16 numbers in a register, `low` in its low half, each rounded to nearest; beyond 65504 they are infinite.
 __device__ inline unsigned pack_f16(float low, float high) {
     unsigned packed;
+#if __CUDA_ARCH__ >= 800
     asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+#else
+    asm("{ .reg .b16 l, h;\n cvt.rn.f16.f32 l, %1;\n cvt.rn.f16.f32 h, %2;\n mov.b32 %0, {l, h}; }"
+        : "=r"(packed)
+        : "f"(low), "f"(high));
+#endif
     return packed;
 }
 
@@ -35,6 +85,13 @@ __device__ inline unsigned subtract_f16x2(unsigned a, unsigned b) {
     unsigned difference;
     asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(difference) : "r"(a), "r"(b));
     return difference;
+}
+
+// a b + c of two float16 numbers in a register each, rounded once to nearest; denormal results are kept.
+__device__ inline unsigned fma_f16x2(unsigned a, unsigned b, unsigned c) {
+    unsigned d;
+    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+    return d;
 }
 
 // A byte of ones for each set sign bit of four 16-bit numbers, in the order low, high of a, low, high of b.

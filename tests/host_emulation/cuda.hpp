@@ -4,6 +4,7 @@
 // those of the C library where CUDA's meaning differs.
 #pragma once
 
+#include <fenv.h>
 #include <link.h>
 #include <math.h>
 #include <string.h>

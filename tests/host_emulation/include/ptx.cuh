@@ -7,6 +7,55 @@
 // ex2.approx.ftz.f32
 inline float exp2_approx(float x) { return exp2f(x); }
 
+// -------------------------------------------------------------------------------- arithmetic and memory
+
+// fma.rn.sat.f32
+inline float fma_saturate(float a, float b, float c) {
+    const float y = ::fmaf(a, b, c);
+    return y > 0 ? (y < 1 ? y : 1.0f) : 0.0f;
+}
+
+// fma.rm; volatile, so that nothing is computed before the rounding changes
+inline double fma_down(double a, double b, double c) {
+    const int before = fegetround();
+    fesetround(FE_DOWNWARD);
+    volatile double factors[] = {a, b, c};
+    volatile double y = ::fma(factors[0], factors[1], factors[2]);
+    fesetround(before);
+    return y;
+}
+
+inline float fma_down(float a, float b, float c) {
+    const int before = fegetround();
+    fesetround(FE_DOWNWARD);
+    volatile float factors[] = {a, b, c};
+    volatile float y = ::fmaf(factors[0], factors[1], factors[2]);
+    fesetround(before);
+    return y;
+}
+
+// Of the compiler alone.
+inline void keep_order() {}
+
+// setp.ge.f32
+inline bool at_least(float a, float b) { return a >= b; }
+
+inline void check_streamed(const char* what, const void* p) {
+    if (reinterpret_cast<uintptr_t>(p) % 16) ::emulation::fail("%s of a misaligned address %p", what, p);
+}
+
+// ld.global.nc.L1::no_allocate.v4.u32
+inline uint4 load_streaming(const void* global) {
+    check_streamed("load_streaming", global);
+    return *static_cast<const uint4*>(global);
+}
+
+// st.global.cs.v4.u32
+inline void store_streaming(void* global, uint4 v) {
+    check_streamed("store_streaming", global);
+    *static_cast<uint4*>(global) = v;
+}
+
 // ----------------------------------------------------------------------------------------------- float16
 
 // cvt.rn.f16.f32
@@ -34,6 +83,26 @@ inline void unpack_f16(unsigned packed, float& low, float& high) {
 // sub.rn.f16x2; float holds the difference of two float16 numbers so well that it is rounded right
 inline unsigned subtract_f16x2(unsigned a, unsigned b) {
     return pack_f16(f16_value(a & 0xffffu) - f16_value(b & 0xffffu), f16_value(a >> 16) - f16_value(b >> 16));
+}
+
+// fma.rn.f16: the product is exact in double; the sum is rounded to odd, so that rounding it again is rounding once
+inline unsigned short fma_f16(unsigned short a, unsigned short b, unsigned short c) {
+    const double product = double(f16_value(a)) * f16_value(b), added = f16_value(c);
+    double sum = product + added;
+    const double taken = sum - product;
+    const double lost = (product - (sum - taken)) + (added - taken);
+    unsigned long long bits;
+    memcpy(&bits, &sum, sizeof bits);
+    if (isfinite(sum) && lost != 0 && !(bits & 1)) sum = nextafter(sum, lost > 0 ? INFINITY : -INFINITY);
+    const _Float16 rounded = _Float16(sum);
+    unsigned short result;
+    memcpy(&result, &rounded, sizeof result);
+    return result;
+}
+
+// fma.rn.f16x2
+inline unsigned fma_f16x2(unsigned a, unsigned b, unsigned c) {
+    return fma_f16(a & 0xffffu, b & 0xffffu, c & 0xffffu) | unsigned(fma_f16(a >> 16, b >> 16, c >> 16)) << 16;
 }
 
 // prmt.b32 with selectors that spread sign bits
