@@ -155,5 +155,7 @@ def _load(device: int, wanted: Kernel) -> Any:
     compiled = cupy.RawModule(code=text, options=options(wanted.headers)).get_function(wanted.name)
     if wanted.shared_bytes == 0:
         return compiled
-    compiled.max_dynamic_shared_size_bytes = wanted.shared_bytes  # 48 KiB unless more is asked for
+    # 48 KiB unless more is asked for. Kernels that differ in these bytes alone are one function on the device.
+    if compiled.max_dynamic_shared_size_bytes < wanted.shared_bytes:
+        compiled.max_dynamic_shared_size_bytes = wanted.shared_bytes
     return functools.partial(compiled, shared_mem=wanted.shared_bytes)

@@ -30,7 +30,10 @@ class Resources(NamedTuple):
 
 
 _OF_ALL_ENGINES = ("column_means", "survey", "merge_splits")
-_OF_ALL_ARCHITECTURES = ("merge_sort", "order_keys", "ranks", "inversions", "kendall_statistics")  # stems
+_OF_ALL_ARCHITECTURES = (  # stems
+    *("merge_sort", "order_keys", "ranks", "inversions", "kendall_statistics"),
+    *("piecewise", "piecewise_columns", "piecewise_knots"),
+)
 
 Kernel = tuple[str, str, _compile.Defines]  # stem, name, macros
 

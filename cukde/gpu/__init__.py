@@ -8,10 +8,10 @@ from typing import Any
 import cupy as cp
 import numpy as np
 
-from cukde.gpu import density, density_1d, kendall
+from cukde.gpu import density, density_1d, kendall, piecewise
 from cukde.gpu._survey import look, mean
 
-__all__ = ["asarray", "asnumpy", "density", "density_1d", "device_of", "kendall", "look", "mean", "xp"]
+__all__ = ["asarray", "asnumpy", "density", "density_1d", "device_of", "kendall", "look", "mean", "piecewise", "xp"]
 
 xp = cp
 

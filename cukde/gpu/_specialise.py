@@ -28,6 +28,7 @@ from cukde.gpu import (
     _values,
     _wide,
     _wide_f64,
+    piecewise,
 )
 from cukde.gpu._specialisation import OPERATION
 
@@ -129,6 +130,7 @@ def kernels() -> Iterator[tuple[str, str, _compile.Defines]]:
                 _inversions.specialisations(),
                 _kendall_statistics.specialisations(),
                 _sign_products.specialisations(),
+                piecewise.specialisations(),
             )
         )
     )

@@ -1,0 +1,62 @@
+"""A piecewise polynomial as the public functions hand it to a backend."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Pieces(NamedTuple):
+    """m polynomials of k coefficients, the leading one first.
+
+    Piece i is for ``knots[i] <= x < knots[i + 1]``, the last one also for its end.
+    """
+
+    coefficients: Any  # (k, m, r): r values at a point
+    knots: Any  # (m + 1,), strictly increasing
+    local: bool  # powers of x - knots[i], else of x itself
+
+
+def arithmetic(dtype: np.dtype) -> np.dtype:
+    """The dtype that values at x of ``dtype`` are computed in: float16 in float32, the others in their own."""
+    return np.dtype(np.float32) if dtype.itemsize == 2 else dtype
+
+
+def rounded(pieces: Pieces, dtype: np.dtype) -> Pieces:
+    """The same function at every x of ``dtype``, from knots and coefficients of that dtype.
+
+    A knot moves up to the next number of ``dtype``, and the end down: no such x changes its piece or leaves the range.
+    Powers of x - knot are expanded about the knot where it has moved to; only then coefficients are rounded. A piece
+    that no x falls into is left out.
+
+    Parameters
+    ----------
+    pieces : Pieces
+        Of float64 arrays on the host.
+    dtype : dtype
+        float32 or float64.
+    """
+    if dtype == np.float64:
+        return pieces
+    with np.errstate(over="ignore"):
+        knots = pieces.knots.astype(dtype)
+        low, high = knots[:-1] < pieces.knots[:-1], knots[-1] > pieces.knots[-1]
+        knots[:-1][low] = np.nextafter(knots[:-1][low], dtype.type(np.inf))
+        if high:
+            knots[-1] = np.nextafter(knots[-1], dtype.type(-np.inf))
+        kept = knots[:-1] < np.minimum(knots[1:], knots[-1])
+        coefficients = pieces.coefficients[:, kept]
+        moved = knots[:-1][kept].astype(np.float64) - pieces.knots[:-1][kept]
+        if pieces.local and moved.any():
+            coefficients = _expanded_about(coefficients, moved)
+        return Pieces(coefficients.astype(dtype), np.append(knots[:-1][kept], knots[-1]), pieces.local)
+
+
+def _expanded_about(coefficients: np.ndarray, moved: np.ndarray) -> np.ndarray:
+    """Coefficients of p(u + moved) for those of p(u), (k, m, r), by repeated synthetic division."""
+    out: np.ndarray = coefficients.copy()
+    for last in range(len(out), 1, -1):
+        for j in range(1, last):
+            out[j] += moved[:, None] * out[j - 1]
+    return out

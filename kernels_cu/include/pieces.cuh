@@ -1,0 +1,175 @@
+// Which piece an x belongs to, and the polynomial there. Included by the kernels of piecewise polynomials.
+//
+// Piece i is for knots[i] <= x < knots[i + 1], of which the first and the last go on. Three searches find it; each
+// compares x with the knots themselves, so that an x next to a knot is never on the wrong side of it.
+//
+//   UNIFORM  knots[i] is first + i step in Real, rounded once, and x is in its own cell or the next
+//            one where the range is cut into cells of equal width, a cell a piece
+//   GUIDE    the range in cells of equal width; a cell has the first two knots A <= B in it (NaN: fewer), the last knot
+//            before it and that knot's piece, whose highest bit says that there are more; they are sought one by one
+//            among all knots, which follow the cells
+//   TREE     knots[1] to knots[pieces - 1] as a complete binary search tree, node i above 2 i and 2 i + 1, from node 1
+//            on; NaN where there is no knot, which no x is beyond
+//
+// The coefficients of a piece are rows of 16 bytes, leading coefficient first; zeros, which are not used, fill the front
+// of the first row.
+//
+// Macros: STORAGE, bits of x and y; SEARCH. 16 bits are float16, computed in float32.
+#pragma once
+#include "ptx.cuh"
+
+#if STORAGE == 64
+typedef double Real;
+typedef double2 Row;
+typedef double Stored;
+#elif STORAGE == 32
+typedef float Real;
+typedef float4 Row;
+typedef float Stored;
+#else
+typedef float Real;
+typedef float4 Row;
+struct Stored {
+    unsigned short bits;
+};
+#endif
+
+#define UNIFORM 0
+#define GUIDE 1
+#define TREE 2
+
+enum Beyond { EXTRAPOLATE, MISSING, CLAMP, PERIODIC };
+
+constexpr int row_width = 16 / sizeof(Real);
+
+// The last bits of magic + i are those of i, for i from 0 to 2^22.
+constexpr Real magic = sizeof(Real) == 4 ? 12582912.0 : 6755399441055744.0;
+constexpr unsigned magic_bits = sizeof(Real) == 4 ? 0x4b400000u : 0u;
+
+__device__ inline unsigned last_bits(float a) { return __float_as_uint(a); }
+__device__ inline unsigned last_bits(double a) { return unsigned(__double2loint(a)); }
+
+// Doubles are never flushed to zero, and have no instruction that saturates.
+__device__ inline bool at_least(double a, double b) { return a >= b; }
+__device__ inline double fma_saturate(double a, double b, double c) { return fmin(fmax(fma(a, b, c), 0.0), 1.0); }
+
+#if STORAGE == 16
+__device__ inline Real to_real(Stored stored) {
+    Real value, above;
+    unpack_f16(stored.bits, value, above);
+    return value;
+}
+__device__ inline Stored to_stored(Real value) { return {(unsigned short)pack_f16(value, 0)}; }
+#else
+__device__ inline Real to_real(Stored value) { return value; }
+__device__ inline Stored to_stored(Real value) { return value; }
+#endif
+
+struct Knots {
+    Real first, last;
+    Real scale, offset;  // scale x + offset goes from 0 to 1 between first and last
+    Real cells;          // the number below the number of cells
+    Real step;           // of UNIFORM
+    int levels;          // of TREE
+    int pieces;
+    const Real* all;     // of GUIDE, (pieces + 1,)
+};
+
+// magic + the cell that x is in, of NaN the first one: never decreasing with x.
+__device__ inline Real cell(Real x, const Knots& knots) {
+    return fma_down(fma_saturate(x, knots.scale, knots.offset), knots.cells, magic);
+}
+
+__device__ inline Real uniform_knot(Real i, const Knots& knots) { return fma(i, knots.step, knots.first); }
+
+// What stands for x where it lies beyond the knots. NaN stays NaN.
+__device__ inline Real brought_within(Real x, int beyond, const Knots& knots) {
+    if (beyond == MISSING) return at_least(x, knots.first) && at_least(knots.last, x) ? x : __uint_as_float(0x7fffffffu);
+    if (beyond == CLAMP) {
+        x = at_least(knots.first, x) ? knots.first : x;
+        x = at_least(x, knots.last) ? knots.last : x;
+    }
+    return x;
+}
+
+// What locate adds to the number of a piece.
+constexpr unsigned piece_excess = SEARCH == UNIFORM ? magic_bits : 0u;
+
+// Pieces of several x, by their numbers plus piece_excess, and the knots that they begin with; of NaN any piece there
+// is. `search` is the guide, `stride` bytes from cell to cell, or the tree.
+template <int n>
+__device__ inline void locate(const Real (&x)[n], const Row* search, unsigned stride, const Knots& knots,
+                              unsigned (&piece)[n], Real (&origin)[n]) {
+#if SEARCH == UNIFORM
+#pragma unroll
+    for (int e = 0; e < n; e++) {
+        const Real guess = cell(x[e], knots) - magic;
+        const Real i = at_least(x[e], uniform_knot(guess, knots)) ? guess : max(guess - 1, Real(0));
+        origin[e] = uniform_knot(i, knots);
+        piece[e] = last_bits(i + magic);
+    }
+#elif SEARCH == GUIDE
+    Row of_cell[n];
+#pragma unroll
+    for (int e = 0; e < n; e++) {
+        const unsigned begin = last_bits(cell(x[e], knots)) * stride - magic_bits * stride;
+        of_cell[e] = *reinterpret_cast<const Row*>(reinterpret_cast<const char*>(search) + begin);
+    }
+    bool crowded = false;
+#pragma unroll
+    for (int e = 0; e < n; e++) {
+        const bool past_a = at_least(x[e], of_cell[e].x), past_b = at_least(x[e], of_cell[e].y);
+        origin[e] = past_b ? of_cell[e].y : past_a ? of_cell[e].x : of_cell[e].z;
+        piece[e] = __float_as_uint(of_cell[e].w) + past_a + past_b;
+        crowded |= int(piece[e]) < 0;
+    }
+    if (crowded) {
+#pragma unroll
+        for (int e = 0; e < n; e++) {
+            if (int(piece[e]) >= 0) continue;
+            piece[e] &= 0x7fffffffu;
+            while (int(piece[e]) < knots.pieces - 1 && at_least(x[e], knots.all[piece[e] + 1]))
+                origin[e] = knots.all[++piece[e]];
+        }
+    }
+#else
+    const Real* const tree = reinterpret_cast<const Real*>(search);
+#pragma unroll
+    for (int e = 0; e < n; e++) {
+        piece[e] = 1;
+        origin[e] = knots.first;
+    }
+    for (int level = 0; level < knots.levels; level++) {
+#pragma unroll
+        for (int e = 0; e < n; e++) {
+            const Real knot = tree[piece[e]];
+            const bool past = at_least(x[e], knot);
+            origin[e] = past ? knot : origin[e];
+            piece[e] = 2 * piece[e] + past;
+        }
+    }
+#pragma unroll
+    for (int e = 0; e < n; e++) piece[e] -= 1u << knots.levels;
+#endif
+}
+
+// Horner's rule over the first row of coefficients, of which the last `terms` are there. A coefficient that is not there
+// is left out, for zero times infinity is NaN.
+__device__ inline float begin_horner(float4 c, float t, int terms) {
+    float y = terms == 4 ? c.x : terms == 3 ? c.y : terms == 2 ? c.z : c.w;
+    if (terms >= 4) y = fma(y, t, c.y);
+    if (terms >= 3) y = fma(y, t, c.z);
+    if (terms >= 2) y = fma(y, t, c.w);
+    return y;
+}
+
+__device__ inline double begin_horner(double2 c, double t, int terms) {
+    return terms == 2 ? fma(c.x, t, c.y) : c.y;
+}
+
+// Over a further row.
+__device__ inline float go_on_horner(float y, float4 c, float t) {
+    return fma(fma(fma(fma(y, t, c.x), t, c.y), t, c.z), t, c.w);
+}
+
+__device__ inline double go_on_horner(double y, double2 c, double t) { return fma(fma(y, t, c.x), t, c.y); }

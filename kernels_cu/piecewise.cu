@@ -1,0 +1,163 @@
+// A piecewise polynomial of k coefficients a piece at many points:
+//
+//   y = sum_j c[j, i] t^(k - 1 - j),   t = x - knots[i], or x where the origin is global,   knots[i] <= x < knots[i + 1]
+//
+//   x, y     (n,)                  STORAGE bits; vectors where both are aligned to 16 bytes
+//   rows     (rows, pieces)        Row     coefficients, rows = ceil(k / row_width), see pieces.cuh
+//   search   (search_rows,)        Row     guide or tree, see pieces.cuh; not read for uniform knots
+//
+// It is bound by memory: 16 bytes a load and a store past the caches, IN_FLIGHT of them a thread, and nothing else from
+// memory. With SHARED a block has the tables in shared memory, rows and guide 2^copies times side by side: the eight
+// threads of a load of 128 bytes read a copy each, and with eight copies none waits for a bank. Without it the tables,
+// which are too large, come through the read-only cache.
+//
+// A block owns tiles of IN_FLIGHT vectors a thread, in the stride of the grid. Barriers: one, after the tables are there.
+//
+// Macros: STORAGE and SEARCH (pieces.cuh), COEFFICIENTS (k, or 0: any number), SHARED, THREADS, IN_FLIGHT, BLOCKS (of a
+// multiprocessor).
+//
+// The piece by comparisons, and coefficients in shared memory: Piecewise polynomial activations, the source of cukde's
+// pwpa. Copies against bank conflicts, the exact index in constant time, and vectors are not from there.
+#include "pieces.cuh"
+
+constexpr int vector = 16 / sizeof(Stored);  // elements of 16 bytes
+constexpr int together = vector < 4 ? vector : 4;  // elements that a thread computes at a time
+constexpr int rows_at_a_time = COEFFICIENTS ? 4 : 1;  // of rows whose number is not known, more take registers
+constexpr int tile = THREADS * IN_FLIGHT * vector;
+
+__device__ inline void unpack(uint4 v, Real (&x)[vector]) {
+#if STORAGE == 64
+    x[0] = __hiloint2double(int(v.y), int(v.x));
+    x[1] = __hiloint2double(int(v.w), int(v.z));
+#else
+    const unsigned words[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+#if STORAGE == 32
+        x[i] = __uint_as_float(words[i]);
+#else
+        unpack_f16(words[i], x[2 * i], x[2 * i + 1]);
+#endif
+    }
+#endif
+}
+
+__device__ inline uint4 pack(const Real (&y)[vector]) {
+#if STORAGE == 64
+    return make_uint4(unsigned(__double2loint(y[0])), unsigned(__double2hiint(y[0])), unsigned(__double2loint(y[1])),
+                      unsigned(__double2hiint(y[1])));
+#elif STORAGE == 32
+    return make_uint4(__float_as_uint(y[0]), __float_as_uint(y[1]), __float_as_uint(y[2]), __float_as_uint(y[3]));
+#else
+    return make_uint4(pack_f16(y[0], y[1]), pack_f16(y[2], y[3]), pack_f16(y[4], y[5]), pack_f16(y[6], y[7]));
+#endif
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+piecewise(const Stored* __restrict__ x, const Row* __restrict__ rows, const Row* __restrict__ search,
+          Stored* __restrict__ y, long long n, int pieces, int coefficients, int search_rows, int levels, int copies,
+          int beyond, int local, Real first, Real last, Real scale, Real offset, Real cells, Real step) {
+    const bool aligned = (reinterpret_cast<size_t>(x) | reinterpret_cast<size_t>(y)) % 16 == 0;
+    const Knots knots = {first, last, scale, offset, cells, step, levels, pieces,
+                         reinterpret_cast<const Real*>(search + search_rows)};
+    const int k = COEFFICIENTS ? COEFFICIENTS : coefficients;
+    const int rows_of_piece = (k + row_width - 1) / row_width;
+    const int first_terms = k - (rows_of_piece - 1) * row_width;
+
+    // What a thread reads next is under way while it computes, the first of it while the tables are filled.
+    constexpr bool runs_ahead = STORAGE == 64 || (COEFFICIENTS && (STORAGE == 32 || SEARCH != GUIDE));  // by registers
+    const auto is_whole = [&](long long begin) { return aligned && begin + tile <= n; };
+    uint4 ahead[IN_FLIGHT];
+    const auto fetch = [&](long long begin) {
+#pragma unroll
+        for (int v = 0; v < IN_FLIGHT; v++)
+            ahead[v] = load_streaming(x + begin + (v * THREADS + threadIdx.x) * vector);
+    };
+    if (runs_ahead && is_whole((long long)blockIdx.x * tile)) fetch((long long)blockIdx.x * tile);
+
+#if SHARED
+    extern __shared__ Row shared_rows[];
+    const int all_rows = rows_of_piece * pieces << copies, own_copy = threadIdx.x & (1 << copies) - 1;
+    const int search_copies = SEARCH == GUIDE ? copies : 0;
+    for (int i = threadIdx.x; i < all_rows; i += THREADS) shared_rows[i] = rows[i >> copies];
+    for (int i = threadIdx.x; i < search_rows << search_copies; i += THREADS)
+        shared_rows[all_rows + i] = search[i >> search_copies];
+    __syncthreads();
+    // Offsets in bytes, so that one product and one sum make an address.
+    const unsigned stride = unsigned(sizeof(Row)) << copies, plane = stride * pieces;
+    const unsigned own_rows = unsigned(sizeof(Row)) * own_copy - piece_excess * stride;
+    const auto row_of = [&](unsigned piece, int row) {
+        const unsigned begin = piece * stride + own_rows + row * plane;
+        return *reinterpret_cast<const Row*>(reinterpret_cast<const char*>(shared_rows) + begin);
+    };
+    const Row* const own_search = shared_rows + all_rows + (SEARCH == GUIDE ? own_copy : 0);
+#else
+    constexpr unsigned stride = sizeof(Row);
+    const Row* const own_search = search;
+    const auto row_of = [&](unsigned piece, int row) { return rows[row * pieces + int(piece - piece_excess)]; };
+#endif
+
+    const auto evaluate = [&](const Real(&from)[vector], Real(&to)[vector]) {
+#pragma unroll
+        for (int begin = 0; begin < vector; begin += together) {
+            if (COEFFICIENTS && begin) keep_order();  // or the loads of all would come first, for which there are no registers
+            Real t[together], origin[together];
+            unsigned piece[together];
+#pragma unroll
+            for (int e = 0; e < together; e++) t[e] = from[begin + e];
+            if (beyond != EXTRAPOLATE) {
+#pragma unroll
+                for (int e = 0; e < together; e++) t[e] = brought_within(t[e], beyond, knots);
+            }
+            locate(t, own_search, stride, knots, piece, origin);
+#pragma unroll
+            for (int e = 0; e < together; e++) t[e] = local ? t[e] - origin[e] : t[e];
+#pragma unroll
+            for (int e = 0; e < together; e++)
+                to[begin + e] = begin_horner(row_of(piece[e], 0), t[e], first_terms);
+#pragma unroll rows_at_a_time
+            for (int row = 1; row < rows_of_piece; row++) {
+#pragma unroll
+                for (int e = 0; e < together; e++)
+                    to[begin + e] = go_on_horner(to[begin + e], row_of(piece[e], row), t[e]);
+            }
+            if (k == 1) {
+#pragma unroll
+                for (int e = 0; e < together; e++) to[begin + e] = t[e] == t[e] ? to[begin + e] : t[e];
+            }
+        }
+    };
+
+    const long long stride_of_grid = (long long)gridDim.x * tile;
+    for (long long begin = (long long)blockIdx.x * tile; begin < n; begin += stride_of_grid) {
+        if (is_whole(begin)) {
+            if (!runs_ahead) fetch(begin);
+            uint4 loaded[IN_FLIGHT];
+#pragma unroll
+            for (int v = 0; v < IN_FLIGHT; v++) loaded[v] = ahead[v];
+            if (runs_ahead && is_whole(begin + stride_of_grid)) fetch(begin + stride_of_grid);
+#pragma unroll
+            for (int v = 0; v < IN_FLIGHT; v++) {
+                Real from[vector], to[vector];
+                unpack(loaded[v], from);
+                evaluate(from, to);
+                store_streaming(y + begin + (v * THREADS + threadIdx.x) * vector, pack(to));
+            }
+        } else {
+            // The last tile, and arrays that vectors do not fit: neighbouring threads read neighbouring elements.
+            const Stored* const own_x = x + begin;
+            Stored* const own_y = y + begin;
+            const int left = int(min(n - begin, (long long)tile));
+#pragma unroll 1
+            for (int at = threadIdx.x; at < left; at += THREADS * vector) {
+                Real from[vector], to[vector];
+#pragma unroll
+                for (int e = 0; e < vector; e++) from[e] = at + e * THREADS < left ? to_real(own_x[at + e * THREADS]) : first;
+                evaluate(from, to);
+#pragma unroll
+                for (int e = 0; e < vector; e++)
+                    if (at + e * THREADS < left) own_y[at + e * THREADS] = to_stored(to[e]);
+            }
+        }
+    }
+}
