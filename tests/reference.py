@@ -293,3 +293,30 @@ def permutations_by_inversions(n: int) -> list[int]:
                 product[i + k] += count
         counts = product
     return counts
+
+
+def piecewise(c: np.ndarray, knots: np.ndarray, x: np.ndarray, beyond: Any = True, local: bool = True) -> np.ndarray:
+    """Values of a piecewise polynomial and their scales, (2, N, ...), for knots that rise or fall.
+
+    Sums of c u^power and of |c| |u|^power, u = x - knot or x itself; c (k, m, ...), the leading coefficient first.
+    """
+    c = c.astype(np.float64)
+    if beyond == "periodic":
+        with np.errstate(invalid="ignore"):
+            x = knots[0] + (x - knots[0]) % (knots[-1] - knots[0])
+    elif beyond == "clamp":
+        x = np.clip(x, min(knots[0], knots[-1]), max(knots[0], knots[-1]))
+    rises = knots[0] < knots[-1]
+    piece = np.zeros(len(x), np.int64)
+    for knot in knots[1:-1]:
+        piece += x >= knot if rises else x <= knot
+    u = x - knots[piece] if local else x
+    of_points = (len(u), *[1] * (c.ndim - 2))
+    total, scale = np.zeros((2, len(x), *c.shape[2:]))
+    for power in range(len(c)):
+        term = c[len(c) - 1 - power, piece] * (u**power).reshape(of_points)
+        total, scale = total + term, scale + np.abs(term)
+    if beyond is False:
+        total[(x < knots.min()) | (x > knots.max())] = np.nan
+    total[np.isnan(x)] = np.nan
+    return np.stack([total, scale])

@@ -12,6 +12,7 @@ from cukde.cpu import (
     _boxes,
     _expansions,
     _inversions,
+    _locate,
     _outward,
     _points,
     _ranks,
@@ -20,6 +21,7 @@ from cukde.cpu import (
     density,
     density_1d,
     kendall,
+    piecewise,
 )
 
 __all__ = [
@@ -32,6 +34,7 @@ __all__ = [
     "kendall",
     "look",
     "mean",
+    "piecewise",
     "xp",
 ]
 
@@ -70,6 +73,8 @@ def compiled() -> list[str]:
             _inversions,
             _sign_bits,
             kendall,
+            _locate,
+            piecewise,
         )
         for name, f in vars(module).items()
     }

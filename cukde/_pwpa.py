@@ -1,0 +1,145 @@
+"""One evaluation of a piecewise polynomial from coefficients in memory, and the two orders they come in."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+from cukde import _dispatch, _piecewise, _validate, _validate_piecewise
+from cukde._pieces import Pieces
+
+LAYOUTS = ("aos", "soa")
+ORIGINS = ("global", "local")
+
+
+def pwpa(
+    x: Any,
+    coefficients: Any,
+    knots: Any,
+    *,
+    layout: Literal["aos", "soa"] = "aos",
+    origin: Literal["global", "local"] = "global",
+    extrapolate: bool | Literal["periodic", "clamp"] = "clamp",
+    out: Any = None,
+) -> Any:
+    r"""Evaluate a piecewise polynomial of P pieces of degree D at each x.
+
+    With the coefficients :math:`a_{i,0}, \ldots, a_{i,D}` of piece i, the leading one first,
+
+    .. math:: y = \sum_{j=0}^{D} a_{i,j} \, x^{D-j}, \qquad knots_i \le x < knots_{i+1}
+
+    Parameters
+    ----------
+    x : array_like
+        Points, of any shape. NaN gives NaN. A GPU array is evaluated on the GPU.
+    coefficients : array_like (P, D + 1) or (D + 1, P)
+        One row a piece ("aos", an array of structures) or one column ("soa", a structure of arrays).
+    knots : array_like (P + 1,)
+        Strictly increasing. The last piece holds its end.
+    layout : {"aos", "soa"}
+        Which of the two shapes.
+    origin : {"global", "local"}
+        Whether coefficients are of powers of x or of x - knots[i], which are accurate far from 0 too.
+    extrapolate : {"clamp", True, False, "periodic"}
+        What lies beyond the knots: the value at the nearer end, the polynomials of the edge pieces, NaN, or the
+        function of a period.
+    out : ndarray, optional
+        Where to write: of the shape and dtype of x, and apart from the other arrays.
+
+    Returns
+    -------
+    ndarray
+        Of the shape and dtype of x (integers become float64); ``out`` where it is given.
+
+    Raises
+    ------
+    ValueError
+        For knots that are not in order, shapes that do not fit, entries that are not finite, unknown options, and an
+        ``out`` that does not fit or overlaps; also where the dtype of x cannot hold the knots or coefficients.
+    TypeError
+        For arrays that do not hold real numbers of at most 64 bits, an ``out`` that is not an array of the kind of x,
+        and coefficients or knots on the GPU beside x on the CPU.
+
+    See Also
+    --------
+    PiecewisePolynomial : Keeps what an evaluation needs, and knows derivatives and integrals.
+
+    Notes
+    -----
+    Arguments are those of torchPACE's ``pwpa``, which sends NaN and all x from the last knot on to the first piece, and
+    x below the knots to it as well. Computed in the dtype of x, float16 in float32 and rounded once. Every call
+    prepares the coefficients anew, on the host.
+
+    References
+    ----------
+    Sangiorgi, M. (2025). "CUDAification" of PACE: optimization of PwPA kernels. University of Bologna.
+
+    Examples
+    --------
+    >>> import cukde
+    >>> cukde.pwpa([-1.0, 0.5, 1.5, 9.0], [[1, 0, 0], [0, 2, -1]], [0, 1, 2])  # x^2, then 2 x - 1
+    array([0.  , 0.25, 2.  , 3.  ])
+    """
+    _validate_piecewise.option("layout", layout, LAYOUTS)
+    _validate_piecewise.option("origin", origin, ORIGINS)
+    beyond = _validate_piecewise.extrapolate(extrapolate)
+    backend = _dispatch.backend(x, "x", coefficients=coefficients, knots=knots)
+    with backend.device_of(x):
+        xp = backend.xp
+        points = _validate_piecewise.points(x, backend)
+        if out is not None:
+            _validate_piecewise.output(out, points, backend, coefficients=coefficients, knots=knots)
+        a, ends = _validate_piecewise.held("coefficients", coefficients), _validate_piecewise.held("knots", knots)
+        _validate_piecewise.knots("knots", ends, decreasing=False)
+        _validate_piecewise.raw_coefficients(a, len(ends) - 1, layout)
+        c = (a.T if layout == "aos" else a)[:, :, None].astype(np.float64)
+        pieces = Pieces(c, ends.astype(np.float64), local=origin == "local")
+        dtype = np.dtype(np.float64) if beyond == "periodic" else points.dtype
+        prepared = _piecewise.prepare(pieces, backend, dtype)
+        flat = xp.ascontiguousarray(points.reshape(-1), dtype)
+        if out is not None and out.flags.c_contiguous and out.dtype == dtype:
+            backend.piecewise.evaluate(prepared, flat, beyond, out.reshape(-1))
+            return out
+        with np.errstate(over="ignore"):
+            values = backend.piecewise.evaluate(prepared, flat, beyond).astype(points.dtype, copy=False)
+        if out is None:
+            return values.reshape(points.shape)
+        out[...] = values.reshape(points.shape)
+        return out
+
+
+def aos_to_soa(coefficients: Any) -> Any:
+    """Return coefficients (P, D + 1), one row a piece, as (D + 1, P), one column a piece, in new memory.
+
+    Examples
+    --------
+    >>> import cukde
+    >>> cukde.aos_to_soa([[1, 0, 0], [0, 2, -1]])
+    array([[ 1,  0],
+           [ 0,  2],
+           [ 0, -1]])
+    """
+    return _turned(coefficients)
+
+
+def soa_to_aos(coefficients: Any) -> Any:
+    """Return coefficients (D + 1, P), one column a piece, as (P, D + 1), one row a piece, in new memory.
+
+    Examples
+    --------
+    >>> import cukde
+    >>> cukde.soa_to_aos([[1, 0], [0, 2], [0, -1]])
+    array([[ 1,  0,  0],
+           [ 0,  2, -1]])
+    """
+    return _turned(coefficients)
+
+
+def _turned(coefficients: Any) -> Any:
+    backend = _dispatch.backend(coefficients, "coefficients")
+    with backend.device_of(coefficients):
+        a = _validate.array("coefficients", coefficients, backend)
+        if a.ndim != 2:
+            raise ValueError(f"coefficients must have two dimensions; got shape {a.shape}")
+        return a.T.copy(order="C")

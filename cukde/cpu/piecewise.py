@@ -1,0 +1,161 @@
+"""Values of piecewise polynomials on the CPU: blocks of points that stay in cache, located and then evaluated."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numba import njit, uint64
+
+from cukde import _pieces
+from cukde._pieces import Pieces
+from cukde.cpu import _locate, _threads
+
+__all__ = ["Prepared", "evaluate", "prepare"]
+
+# Sums of products may be fused, which is all the freedom that NaN and infinities leave.
+_JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}, "cache": True}
+
+_BLOCK = 512  # points of which pieces, differences and values are in the first-level cache together
+_TASK = 2**16  # points a thread takes at once
+_AS_IT_IS, _HELD, _PERIODIC = range(3)  # what is done to x
+
+
+class Prepared(NamedTuple):
+    """A polynomial in the dtype of the arithmetic, with the table that finds pieces."""
+
+    coefficients: np.ndarray  # (r, m, k)
+    search: _locate.Search
+    ends: tuple[Any, Any]
+    local: bool
+
+
+def prepare(pieces: Pieces, dtype: np.dtype) -> Prepared:
+    """Make what evaluation at x of ``dtype`` needs, once."""
+    number = _pieces.arithmetic(np.dtype(dtype))
+    knots = np.ascontiguousarray(pieces.knots, number)
+    coefficients = np.ascontiguousarray(np.asarray(pieces.coefficients, number).transpose(2, 1, 0))
+    return Prepared(coefficients, _locate.search(knots), (knots[0], knots[-1]), pieces.local)
+
+
+def evaluate(
+    prepared: Prepared,
+    x: np.ndarray,
+    extrapolate: bool | Literal["periodic", "clamp"],
+    out: np.ndarray | None = None,
+) -> np.ndarray:
+    """Evaluate at each x.
+
+    Parameters
+    ----------
+    prepared : Prepared
+        For the dtype of x.
+    x : ndarray (N,)
+        float16, float32 or float64, contiguous.
+    extrapolate : {True, False, "periodic", "clamp"}
+        What lies beyond the knots.
+    out : ndarray, optional
+        Where to write, contiguous, apart from x.
+
+    Returns
+    -------
+    ndarray (N,) or (N, r)
+        Of the dtype of x; (N,) where r is 1.
+    """
+    r = len(prepared.coefficients)
+    if out is None:
+        out = np.empty(x.size if r == 1 else (x.size, r), x.dtype)
+    flat = out.reshape(-1)
+    number = prepared.coefficients.dtype
+    mode = _HELD if extrapolate == "clamp" else _PERIODIC if extrapolate == "periodic" else _AS_IT_IS
+    low, high = prepared.ends if extrapolate is False else (number.type(-np.inf), number.type(np.inf))
+
+    def values(start: int) -> None:
+        points = x[start : start + _TASK]
+        into = flat[start * r : (start + points.size) * r]
+        if x.dtype == number:
+            _evaluate(points, prepared, mode, low, high, into)
+            return
+        wide = np.empty(into.size, number)
+        _evaluate(points.astype(number), prepared, mode, low, high, wide)
+        with np.errstate(over="ignore"):
+            into[...] = wide
+
+    _threads.run(values, range(0, x.size, _TASK), blas=False)
+    return out
+
+
+@njit(**_JIT)
+def _evaluate(x: Any, prepared: Any, mode: int, low: Any, high: Any, out: Any) -> None:
+    """Write the values at x, (x.size, r) flattened; NaN where x is not in [low, high]."""
+    r, k = prepared.coefficients.shape[0], prepared.coefficients.shape[2]
+    piece = np.empty(_BLOCK, np.uint32)
+    argument = np.empty(_BLOCK, x.dtype)
+    power = np.empty(_BLOCK, x.dtype)
+    column = np.empty(_BLOCK, x.dtype)
+    for start in range(0, x.size, _BLOCK):
+        stop = min(start + _BLOCK, x.size)
+        n = stop - start
+        at = argument[:n]
+        _fold(x[start:stop], prepared.ends, mode, at)
+        _locate.locate(at, prepared.search, piece[:n])
+        if prepared.local:
+            for p in range(n):
+                power[p] = at[p] - prepared.search.knots[piece[p]]
+        else:
+            for p in range(n):
+                power[p] = at[p]
+        for q in range(r):
+            y = out[start:stop] if r == 1 else column[:n]
+            _horner(prepared.coefficients[q], piece[:n], power[:n], y)
+            if k == 1 or low > -np.inf:  # a constant does not hand on the NaN of x
+                for p in range(n):
+                    y[p] = y[p] if low <= at[p] <= high else np.nan
+            if r > 1:
+                for p in range(n):
+                    out[(start + p) * r + q] = y[p]
+
+
+@njit(**_JIT)
+def _fold(x: Any, ends: Any, mode: int, out: Any) -> None:
+    """Copy x, held at the nearer end or brought into the first period where ``mode`` says so; NaN stays."""
+    first, last = ends
+    if mode == _HELD:
+        for p in range(x.size):
+            held = first if x[p] < first else x[p]
+            out[p] = last if held > last else held
+    elif mode == _PERIODIC:
+        for p in range(x.size):
+            out[p] = first + (x[p] - first) % (last - first)
+    else:
+        for p in range(x.size):
+            out[p] = x[p]
+
+
+@njit(**_JIT)
+def _horner(c: Any, piece: Any, u: Any, y: Any) -> None:
+    """Write sum_j c[piece, j] u^(k - 1 - j), c (m, k); after the first few coefficients four at a time."""
+    k = uint64(c.shape[1])
+    first = (k - uint64(1)) % uint64(4) + uint64(1)
+    if first == 1:
+        for p in range(y.size):
+            y[p] = c[piece[p], uint64(0)]
+    elif first == 2:
+        for p in range(y.size):
+            i = piece[p]
+            y[p] = c[i, uint64(0)] * u[p] + c[i, uint64(1)]
+    elif first == 3:
+        for p in range(y.size):
+            i = piece[p]
+            y[p] = (c[i, uint64(0)] * u[p] + c[i, uint64(1)]) * u[p] + c[i, uint64(2)]
+    else:
+        for p in range(y.size):
+            i, t = piece[p], u[p]
+            y[p] = ((c[i, uint64(0)] * t + c[i, uint64(1)]) * t + c[i, uint64(2)]) * t + c[i, uint64(3)]
+    j = first
+    while j < k:
+        for p in range(y.size):
+            i, t = piece[p], u[p]
+            s = (y[p] * t + c[i, j]) * t + c[i, j + uint64(1)]
+            y[p] = (s * t + c[i, j + uint64(2)]) * t + c[i, j + uint64(3)]
+        j += uint64(4)
