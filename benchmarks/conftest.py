@@ -39,12 +39,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 def compare(benchmark: Any, request: pytest.FixtureRequest) -> Callable[..., None]:
     """Time a call through pytest-benchmark, its peers beside it in the same run, and keep a row for each.
 
-    A peer is its call and its error, or the reason why there is none; a peer that fails leaves its reason too.
+    A peer is its call and its error, or the reason why there is none; a peer that fails leaves its reason too. A time
+    is a part of that of ``calls`` in a row.
     """
 
-    def run(call: Callable[[], Any], row: dict[str, Any], peers: dict[str, Peer | str]) -> None:
+    def run(call: Callable[[], Any], row: dict[str, Any], peers: dict[str, Peer | str], calls: int = 1) -> None:
         gpu = row["backend"] == "gpu"
-        ours = timing.measure(call, gpu=gpu)
+        ours = timing.measure(call, gpu=gpu, calls=calls)
         if "m" in row["shape"]:
             ours["pairs_per_s"] = 1e3 * row["shape"]["n"] * row["shape"]["m"] / ours["median_ms"]
         if row.get("bound_ms"):
@@ -53,7 +54,7 @@ def compare(benchmark: Any, request: pytest.FixtureRequest) -> Callable[..., Non
         benchmark.pedantic(call, rounds=3, warmup_rounds=0)
         benchmark.extra_info.update(row | ours)
         rows = request.config.stash[_ROWS]
-        beside = {name: _beside(name, peer, gpu) for name, peer in peers.items()}
+        beside = {name: _beside(name, peer, gpu, calls) for name, peer in peers.items()}
         timed = [measured for measured in beside.values() if "median_ms" in measured]
         if not timed:
             rows.append(row | ours)
@@ -81,13 +82,14 @@ def _named(row: dict[str, Any]) -> dict[str, Any]:
     return {key: row[key] for key in ("op", "backend", "shape", "dtype", "precision")}
 
 
-def _beside(name: str, peer: Peer | str, gpu: bool) -> dict[str, Any]:
+def _beside(name: str, peer: Peer | str, gpu: bool, calls: int = 1) -> dict[str, Any]:
     """A peer's part of a row: its error and times, or the reason why it has none."""
     if isinstance(peer, str):
         return {"name": name, "reason": peer}
     call, error, *part = peer
     try:
-        times = timing.measure(call, gpu=gpu and not name.startswith(("scikit-learn", "SciPy", "pandas")), most=10)
+        on_gpu = gpu and not name.startswith(("scikit-learn", "SciPy", "pandas"))
+        times = timing.measure(call, gpu=on_gpu, most=10, calls=calls)
     except Exception as reason:  # ours is measured all the same
         return {"name": name, "reason": record.reason(reason)}
     for taken in part:

@@ -25,6 +25,7 @@ from cukde import _kendall_statistics, cpu, gpu
 from cukde._gauss_transform import TOLERANCE
 from cukde._kendall_statistics import VARIANTS, Null
 from cukde._partial import Output, PartialSums
+from cukde._pieces import Pieces
 from cukde.gpu import (
     _boxes_1d,
     _difference,
@@ -43,6 +44,7 @@ from cukde.gpu import (
     _wide_f64,
     density,
     density_1d,
+    piecewise,
 )
 from cukde.gpu._specialisation import OPERATION, Specialisation
 from tests import reference, tolerances
@@ -51,6 +53,9 @@ from tests.test_f16 import Sample, verify
 from tests.test_f16_symmetric import DIMENSIONS as SYMMETRIC
 from tests.test_f16_symmetric import SHIFT, TOTAL
 from tests.test_f64 import DIMENSIONS as DOUBLE
+from tests.test_piecewise_gpu import allowed as allowed_of_pieces
+from tests.test_piecewise_gpu import coefficients_of, knots_of
+from tests.test_piecewise_gpu import expected as values_of_pieces
 from tests.test_sign_products import TIES, by_brute_force, has_ties, ranks
 from tests.test_values import as_float, in_order
 from tests.tolerances import DENSITY, SD_DENSITY, check_log
@@ -475,7 +480,31 @@ def kendall_statistics(launches: Launches) -> None:
             assert np.isnan(gpu.asnumpy(tau)).all()
 
 
+def piecewise_polynomials(launches: Launches) -> None:
+    """Every search, in tables in shared memory and too large for it; degrees with kernels of their own and others."""
+    kinds = itertools.product(("uniform", "guide", "tree"), ("float16", "float32", "float64"), (3, 8000), (2, 3, 4, 9))
+    for search, dtype, m, k in kinds:
+        if search == "guide" and (dtype == "float64" or m > 3):
+            continue  # a tree
+        knots = knots_of("whole", m, dtype)
+        x = np.random.default_rng(0).uniform(-5, 7, 20_003).astype(dtype)
+        with mock.patch.multiple(
+            piecewise,
+            _is_uniform=lambda *_, search=search: search == "uniform",
+            _CELLS_A_PIECE=() if search == "tree" else (1,),
+        ):
+            for columns, mode in ((1, "clamp"), (1, "periodic"), (3, False)):
+                pieces = Pieces(coefficients_of(k, m, columns, dtype), knots, True)
+                prepared = piecewise.prepare(pieces, dtype)
+                got = gpu.asnumpy(piecewise.evaluate(prepared, gpu.asarray(x), mode)).reshape(-1, columns)
+                want, size = values_of_pieces(pieces, x, mode)
+                inside = np.isfinite(want)
+                error = np.abs(got[inside].astype(np.float64) - want[inside])
+                tolerances.check(error, allowed_of_pieces(pieces, x.dtype, want, size)[inside], "piecewise polynomial")
+
+
 PASSES = (
+    piecewise_polynomials,
     ranks_of_columns,
     counts_of_pairs,
     sign_products,
