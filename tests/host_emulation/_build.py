@@ -21,9 +21,9 @@ _HERE = Path(__file__).parent
 # The emulated ptx.cuh shadows the real one, whichever file includes it; so does mma.h, which is CUDA's.
 _INCLUDE_FOLDERS = (_HERE / "include", _compile.folder() / "include")
 
-# Optimised, since fibers make every call dear, though not beyond -O1: it builds in two thirds of the time of -O2 what runs
-# as fast. Checked, since a GPU would fault where a host goes on. The fortified longjmp of some distributions takes a
-# switch between stacks for an attack.
+# Optimised, since fibers make every call dear, though not beyond -O1: it builds in two thirds of the time of -O2 what
+# runs as fast. Checked, since a GPU would fault where a host goes on. The fortified longjmp of some distributions takes
+# a switch between stacks for an attack.
 _FLAGS = [
     *("-std=c++20", "-O1", "-fPIC", "-fvisibility=hidden", "-fno-exceptions", "-fno-math-errno", "-w"),
     *("-ffp-contract=off", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=0"),
