@@ -5,11 +5,10 @@ python -m benchmarks.figure_dimensions benchmarks/results/NAME.json FIGURE.svg
 
 from __future__ import annotations
 
-import argparse
-import json
 from pathlib import Path
 from typing import Any
 
+from benchmarks import figures
 from benchmarks.bench_dimensions import MEDIAN_EXPONENT
 
 
@@ -38,13 +37,5 @@ def draw(run: dict[str, Any], to: Path) -> None:
     figure.savefig(to, metadata={"Date": None})
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.figure_dimensions", description=__doc__)
-    parser.add_argument("run", type=Path, help="a record of bench_dimensions.py")
-    parser.add_argument("to", type=Path, help="the figure, SVG or PNG")
-    wanted = parser.parse_args()
-    draw(json.loads(wanted.run.read_text()), wanted.to)
-
-
 if __name__ == "__main__":
-    main()
+    figures.main(draw, "figure_dimensions", "bench_dimensions", __doc__)

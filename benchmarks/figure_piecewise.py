@@ -5,11 +5,11 @@ python -m benchmarks.figure_piecewise benchmarks/results/NAME.json FIGURE.png
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+
+from benchmarks import figures
 
 BASE = "base AoS"
 _OURS, _COPY = "cukde", "copy"
@@ -79,13 +79,5 @@ def _place(name: str) -> tuple[int, str]:
     return list(_COLOURS).index(_kind(name)), name
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.figure_piecewise", description=__doc__)
-    parser.add_argument("run", type=Path, help="a record of bench_piecewise_gpu.py")
-    parser.add_argument("to", type=Path, help="the figure, PNG or SVG")
-    wanted = parser.parse_args()
-    draw(json.loads(wanted.run.read_text()), wanted.to)
-
-
 if __name__ == "__main__":
-    main()
+    figures.main(draw, "figure_piecewise", "bench_piecewise_gpu", __doc__)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,15 +40,8 @@ def has_ties(r: np.ndarray) -> np.ndarray:
     return np.array([len(np.unique(row)) < len(row) for row in r], bool)
 
 
-@pytest.fixture(params=["emulated", pytest.param("cupy", marks=pytest.mark.gpu)])
-def device(request: pytest.FixtureRequest) -> None:
-    """The GPU backend, emulated or on a GPU."""
-    if request.param == "emulated":
-        request.getfixturevalue("emulated_device")
-
-
 @pytest.fixture(params=["bits", "bytes"])
-def module(request: pytest.FixtureRequest, device: None, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def module(request: pytest.FixtureRequest, device: Any, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The launcher on a device that multiplies bits, or one that does not."""
     from cukde.gpu import _sign_products
 

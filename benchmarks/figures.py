@@ -1,0 +1,18 @@
+"""What the commands of the figures share."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+
+def main(draw: Callable[[dict[str, Any], Path], None], name: str, of: str, description: str | None) -> None:
+    """Draw a record of the benchmark ``of`` by the arguments of ``python -m benchmarks.name``."""
+    parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{name}", description=description)
+    parser.add_argument("run", type=Path, help=f"a record of {of}.py")
+    parser.add_argument("to", type=Path, help="the figure, SVG or PNG")
+    wanted = parser.parse_args()
+    draw(json.loads(wanted.run.read_text()), wanted.to)
