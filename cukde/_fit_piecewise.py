@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from cukde import _fit_knots, _fit_pieces, _validate_fit
+from cukde import _fit_knots, _fit_pieces, _pieces, _validate, _validate_fit
 from cukde._piecewise import PiecewisePolynomial
 
 MOST_PIECES = 2**16
@@ -116,10 +116,10 @@ def fit_piecewise(
     evaluated = _validate_fit.dtype(dtype)
     low, high = _validate_fit.domain(domain)
     degree = _validate_fit.count("degree", degree)
-    _validate_fit.option("method", method, _fit_pieces.METHODS)
+    _validate.option("method", method, _fit_pieces.METHODS)
     given: np.ndarray | None = None
     if isinstance(knots, str):
-        _validate_fit.option("knots", knots, ("uniform", "adaptive"), " or an array")
+        _validate.option("knots", knots, ("uniform", "adaptive"), " or an array")
     else:
         given = _validate_fit.knots(knots, (low, high))
     first, tol = _validate_fit.size(pieces, tol, None if given is None else len(given) - 1)
@@ -175,13 +175,13 @@ def _fewest(fitted: Callable[[int], FittedPolynomial], tol: float, evaluated: np
 
 def _rounded(knots: np.ndarray, evaluated: np.dtype) -> np.ndarray:
     """Round knots to the dtype they are compared in, the ends outward."""
-    arithmetic = np.float64 if evaluated == np.float64 else np.float32
+    number = _pieces.arithmetic(evaluated)
     with np.errstate(over="ignore"):
-        out = knots.astype(arithmetic)
+        out = knots.astype(number)
     if out[0] > knots[0]:
-        out[0] = np.nextafter(out[0], arithmetic(-np.inf))
+        out[0] = np.nextafter(out[0], number.type(-np.inf))
     if out[-1] < knots[-1]:
-        out[-1] = np.nextafter(out[-1], arithmetic(np.inf))
+        out[-1] = np.nextafter(out[-1], number.type(np.inf))
     _validate_fit.distinct(out, out.dtype.name)
     return out.astype(np.float64)
 

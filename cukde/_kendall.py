@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from cukde import _dispatch, _kendall_statistics, _paired_samples, _validate_kendall, _warnings
+from cukde import _dispatch, _kendall_statistics, _paired_samples, _validate, _validate_kendall, _warnings
 from cukde._pair_counts import PairCounts, Ties
 
 
@@ -121,9 +121,9 @@ def kendalltau(
     >>> print(f"{result.statistic:.4f} {result.pvalue:.4f}")
     -0.4714 0.2827
     """
-    _validate_kendall.option("nan_policy", nan_policy, _validate_kendall.NAN_POLICIES)
-    _validate_kendall.option("method", method, _kendall_statistics.METHODS)
-    _validate_kendall.option("variant", variant, _kendall_statistics.VARIANTS)
+    _validate.option("nan_policy", nan_policy, _validate_kendall.NAN_POLICIES)
+    _validate.option("method", method, _kendall_statistics.METHODS)
+    _validate.option("variant", variant, _kendall_statistics.VARIANTS)
     _validate_kendall.alternative(alternative)
     backend = _dispatch.backend(x, "x", y=y)
     with backend.device_of(x):
@@ -133,8 +133,7 @@ def kendalltau(
         if nan_policy == "raise":
             _validate_kendall.no_nan(x=rows.x, y=rows.y, among=rows.nan)
         counts = backend.kendall.pairs(rows.x, rows.y) if b else _no_counts((0,), xp)
-        has_nan = counts.samples < n if rows.nan is None else rows.nan
-        _warnings.small_samples(counts.samples, has_nan, n, rows.shape, nan_policy)
+        _warnings.small_samples(counts.samples, rows.nan, n, rows.shape, nan_policy)
         complete = 0
         if nan_policy == "propagate":
             if rows.nan is None:
@@ -214,8 +213,8 @@ def kendall_matrix(
            [ 0.3333,  1.    , -0.3333],
            [-1.    , -0.3333,  1.    ]])
     """
-    _validate_kendall.option("variant", variant, _kendall_statistics.VARIANTS)
-    _validate_kendall.option("nan_policy", nan_policy, _validate_kendall.NAN_POLICIES)
+    _validate.option("variant", variant, _kendall_statistics.VARIANTS)
+    _validate.option("nan_policy", nan_policy, _validate_kendall.NAN_POLICIES)
     backend = _dispatch.backend(A, "A", B=B)
     with backend.device_of(A):
         counts = _counts(A, B, backend, nan_policy)

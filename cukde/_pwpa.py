@@ -81,8 +81,8 @@ def pwpa(
     >>> cukde.pwpa([-1.0, 0.5, 1.5, 9.0], [[1, 0, 0], [0, 2, -1]], [0, 1, 2])  # x^2, then 2 x - 1
     array([0.  , 0.25, 2.  , 3.  ])
     """
-    _validate_piecewise.option("layout", layout, LAYOUTS)
-    _validate_piecewise.option("origin", origin, ORIGINS)
+    _validate.option("layout", layout, LAYOUTS)
+    _validate.option("origin", origin, ORIGINS)
     beyond = _validate_piecewise.extrapolate(extrapolate)
     backend = _dispatch.backend(x, "x", coefficients=coefficients, knots=knots)
     with backend.device_of(x):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -147,6 +147,12 @@ def precision(name: Any, dtype: np.dtype) -> str:
     if name not in PRECISIONS:
         raise ValueError(f"precision must be one of {', '.join(PRECISIONS)} or None; got {name!r}")
     return str(name)
+
+
+def option(name: str, value: Any, options: Sequence[str], otherwise: str = "") -> None:
+    """Check one of a few words; ``otherwise`` names what else is taken."""
+    if value not in options:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, options))}{otherwise}; got {value!r}")
 
 
 def size(name: str, count: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,12 +20,6 @@ def count(name: str, value: Any) -> int:
     if out < 1:
         raise ValueError(f"{name} must be at least 1; got {out}")
     return out
-
-
-def option(name: str, value: Any, options: Sequence[str], otherwise: str = "") -> None:
-    """Check one of a few words; ``otherwise`` names what else is taken."""
-    if value not in options:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, options))}{otherwise}; got {value!r}")
 
 
 def dtype(value: Any) -> np.dtype:

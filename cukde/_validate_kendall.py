@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 NAN_POLICIES = ("propagate", "omit", "raise")
-
-
-def option(name: str, value: Any, options: Sequence[str]) -> None:
-    """Check one of a few words."""
-    if value not in options:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, options))}; got {value!r}")
 
 
 def alternative(value: Any) -> None:

@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from cukde import _dispatch, _validate, _validate_kendall
+from cukde import _dispatch, _validate
 from cukde._pieces import Pieces
-
-option = _validate_kendall.option
 
 
 def extrapolate(value: Any) -> Any:

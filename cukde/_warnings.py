@@ -26,19 +26,20 @@ _TOO_SMALL = {
 """SciPy's words, by whether there is one result, and whether NaN was left out."""
 
 
-def small_samples(samples: Any, has_nan: Any, n: int, shape: tuple[int, ...], nan_policy: str) -> None:
+def small_samples(samples: Any, nan: np.ndarray | None, n: int, shape: tuple[int, ...], nan_policy: str) -> None:
     """Warn the caller's caller, in SciPy's words, of results of fewer than two samples.
 
     Of a single result always, of an array of ``shape`` where there are no samples at all or where NaN was left out.
-    ``samples`` and ``has_nan`` are those left of ``n`` for each result; on a device nothing is asked about them.
+    ``samples`` are those left of ``n`` for each result, and ``nan`` says which of them had NaN, where not all that lack
+    samples did; on a device nothing is asked about them.
     """
     on_host = isinstance(samples, np.ndarray)
-    nan = on_host and bool(has_nan.any())
-    if nan and nan_policy != "omit":
+    has_nan = on_host and bool((samples < n if nan is None else nan).any())
+    if has_nan and nan_policy != "omit":
         return
     few = bool((samples < 2).any()) if on_host else n < 2
-    if few and (shape == () or nan or n == 0):
-        text = _TOO_SMALL[shape == (), nan] + " See documentation for sample size requirements."
+    if few and (shape == () or has_nan or n == 0):
+        text = _TOO_SMALL[shape == (), has_nan] + " See documentation for sample size requirements."
         warnings.warn(text, _small_sample_category(), stacklevel=3)
 
 
