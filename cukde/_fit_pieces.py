@@ -13,9 +13,8 @@ import functools
 from collections.abc import Callable
 
 import numpy as np
-from numpy.polynomial import chebyshev, legendre
 
-from cukde import _remez
+from cukde import _pieces, _remez
 
 Function = Callable[[np.ndarray], np.ndarray]
 
@@ -59,7 +58,7 @@ def errors(f: Function, knots: np.ndarray, c: np.ndarray) -> np.ndarray:
         coefficients = c[:, first : first + block]
         x = _points(some, np.broadcast_to(t, (len(some) - 1, len(t))))
         y = f(x)
-        e = np.abs(y - _horner(coefficients[..., None], x - some[:-1, None]))
+        e = np.abs(y - _pieces.horner(coefficients[..., None], x - some[:-1, None]))
         largest = e.max(axis=1)
         high = (e[:, 1:-1] >= e[:, :-2]) & (e[:, 1:-1] > e[:, 2:]) & (e[:, 1:-1] >= 0.99 * largest[:, None])
         piece, i = np.nonzero(high)
@@ -67,7 +66,7 @@ def errors(f: Function, knots: np.ndarray, c: np.ndarray) -> np.ndarray:
         for width in angle[1] * np.array([1, 1 / 8, 1 / 64]):
             x = left + (right - left) * ((1 - np.cos(at + width * np.array([-1, 0, 1]))) / 2)
             x = np.clip(x, left, right)
-            e = np.abs(f(x) - _horner(coefficients[:, piece, None], x - left))
+            e = np.abs(f(x) - _pieces.horner(coefficients[:, piece, None], x - left))
             np.maximum.at(largest, piece, e.max(axis=1))
             before, here, after = e[:, :1], e[:, 1:2], e[:, 2:]
             curvature = before - 2 * here + after
@@ -84,25 +83,18 @@ def _points(knots: np.ndarray, t: np.ndarray) -> np.ndarray:
     return np.where(t < 1, np.minimum(left + (right - left) * ((1 + t) / 2), right), right)
 
 
-def _horner(c: np.ndarray, dx: np.ndarray) -> np.ndarray:
-    y = np.zeros_like(dx)
-    for coefficient in c:
-        y = y * dx + coefficient
-    return y
-
-
 def _minimax(at: Function, at_knots: np.ndarray, degree: int, continuous: bool) -> np.ndarray:
     """Chebyshev coefficients (m, degree + 1) of the best uniform approximations."""
     noise = 8 * _EPS * np.maximum(np.abs(at_knots[:-1]), np.abs(at_knots[1:]))
     if not continuous:
-        return _remez.minimax(at, lambda t: chebyshev.chebvander(t, degree), degree + 1, noise)
+        return _remez.minimax(at, lambda t: np.polynomial.chebyshev.chebvander(t, degree), degree + 1, noise)
     line = _line(at_knots)
 
     def rest(t: np.ndarray) -> np.ndarray:
         return at(t) - line[:, :1] - line[:, 1:] * t
 
     def basis(t: np.ndarray) -> np.ndarray:
-        return (1 - t[..., None] ** 2) * chebyshev.chebvander(t, max(degree - 2, 0))[..., : degree - 1]
+        return (1 - t[..., None] ** 2) * np.polynomial.chebyshev.chebvander(t, max(degree - 2, 0))[..., : degree - 1]
 
     b = _remez.minimax(rest, basis, degree - 1, noise) @ _vanishing(degree).T
     b[:, :2] += line
@@ -119,17 +111,17 @@ def _linear(degree: int, method: str, continuous: bool) -> tuple[np.ndarray, np.
     """Nodes (g,) in [-1, 1], and the matrix (degree + 1, g) from values there to Chebyshev coefficients."""
     k = degree + 1
     if method == "least_squares":
-        t, weights = legendre.leggauss(4 * k + 16)
+        t, weights = np.polynomial.legendre.leggauss(4 * k + 16)
         root = np.sqrt(weights)
         if not continuous:
-            return t, np.linalg.pinv(root[:, None] * chebyshev.chebvander(t, degree)) * root
+            return t, np.linalg.pinv(root[:, None] * np.polynomial.chebyshev.chebvander(t, degree)) * root
         B = _vanishing(degree)
-        inner = B @ np.linalg.pinv(root[:, None] * (chebyshev.chebvander(t, degree) @ B)) * root
+        inner = B @ np.linalg.pinv(root[:, None] * (np.polynomial.chebyshev.chebvander(t, degree) @ B)) * root
         # The line is subtracted before q is fitted and added afterwards; the ends are two more nodes.
         ends = np.array([[0.5, 0.5], [-0.5, 0.5]])
         line = np.zeros((k, 2))
         line[:2] = ends
-        line -= inner @ (chebyshev.chebvander(t, 1) @ ends)
+        line -= inner @ (np.polynomial.chebyshev.chebvander(t, 1) @ ends)
         return np.concatenate([[-1.0], t, [1.0]]), np.concatenate([line[:, :1], inner, line[:, 1:]], axis=1)
     if method == "interpolate":
         t = -np.cos(np.linspace(0, np.pi, k))
@@ -139,7 +131,7 @@ def _linear(degree: int, method: str, continuous: bool) -> tuple[np.ndarray, np.
             t /= t[-1]  # the outermost zeros moved to the ends
     if continuous or method == "interpolate":
         t[0], t[-1] = -1, 1
-    return t, np.linalg.inv(chebyshev.chebvander(t, degree))
+    return t, np.linalg.inv(np.polynomial.chebyshev.chebvander(t, degree))
 
 
 @functools.cache
@@ -147,7 +139,7 @@ def _vanishing(degree: int) -> np.ndarray:
     """Chebyshev coefficients of (1 - t^2) T_j for j = 0 .. degree - 2 in the columns of (degree + 1, degree - 1)."""
     B = np.zeros((degree + 1, degree - 1))
     for j in range(degree - 1):
-        product = chebyshev.chebmul([0.5, 0, -0.5], np.eye(j + 1)[j])
+        product = np.polynomial.chebyshev.chebmul([0.5, 0, -0.5], np.eye(j + 1)[j])
         B[: len(product), j] = product
     return B
 

@@ -23,6 +23,14 @@ def arithmetic(dtype: np.dtype) -> np.dtype:
     return np.dtype(np.float32) if dtype.itemsize == 2 else dtype
 
 
+def horner(c: np.ndarray, u: np.ndarray) -> np.ndarray:
+    """Evaluate polynomials, coefficients c (k, ...) with the leading one first, at u, which broadcasts with c[0]."""
+    y = np.broadcast_to(c[0], np.broadcast_shapes(c.shape[1:], u.shape)).copy()
+    for row in c[1:]:
+        y = y * u + row
+    return y
+
+
 def rounded(pieces: Pieces, dtype: np.dtype) -> Pieces:
     """The same function at every x of ``dtype``, from knots and coefficients of that dtype.
 

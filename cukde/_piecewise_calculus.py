@@ -9,6 +9,8 @@ import math
 
 import numpy as np
 
+from cukde import _pieces
+
 
 def derivative(c: np.ndarray, nu: int) -> np.ndarray:
     """Coefficients of the derivative of order nu; one zero where nothing is left."""
@@ -92,8 +94,4 @@ def _by_power(c: np.ndarray, factors: np.ndarray) -> np.ndarray:
 
 def _horner(c: np.ndarray, u: np.ndarray) -> np.ndarray:
     """Each piece at its own u (m,); (m, ...)."""
-    u = u.reshape(-1, *[1] * (c.ndim - 2))
-    out = c[0].copy()
-    for row in c[1:]:
-        out = out * u + row
-    return out
+    return _pieces.horner(c, u.reshape(-1, *[1] * (c.ndim - 2)))

@@ -47,7 +47,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cukde import _dispatch, _fit_pieces
+from cukde import _dispatch, _fit_pieces, _pieces
 from cukde._piecewise import PiecewisePolynomial
 
 __all__ = ["erf", "exp", "gelu", "log", "polynomial", "sigmoid", "silu", "softplus", "tanh"]
@@ -172,7 +172,7 @@ def _in_arithmetic(x: Any) -> tuple[Any, np.dtype, Any]:
     backend = _dispatch.backend(x, "x")
     x = backend.asarray(x)
     dtype = x.dtype if x.dtype in (np.float16, np.float32) else np.dtype(np.float64)
-    return x.astype(np.float32 if dtype == np.float16 else dtype), dtype, backend.xp
+    return x.astype(_pieces.arithmetic(dtype)), dtype, backend.xp
 
 
 def _with_linear_tail(name: str, x: Any) -> Any:
