@@ -34,6 +34,7 @@ from cukde.gpu import (
     _f64,
     _grid,
     _inversions,
+    _lookup_f16,
     _operands,
     _ranks,
     _sign_products,
@@ -503,8 +504,44 @@ def piecewise_polynomials(launches: Launches) -> None:
                 tolerances.check(error, allowed_of_pieces(pieces, x.dtype, want, size)[inside], "piecewise polynomial")
 
 
+def infinite_points(launches: Launches) -> None:
+    """Limits, for which a kernel reads the coefficients once more."""
+    for dtype, k, columns in itertools.product(("float16", "float32", "float64"), (4, 9), (1, 3)):
+        c = coefficients_of(k, 3, columns, dtype)
+        c[: k - 1] = 0
+        x = gpu.asarray(np.tile(np.array([np.inf, 0.5, -np.inf], dtype), 5001))
+        prepared = piecewise.prepare(Pieces(c, knots_of("whole", 3, dtype), True), dtype)
+        got = gpu.asnumpy(piecewise.evaluate(prepared, x, True)).reshape(-1, columns)
+        for point, piece in ((0, -1), (2, 0)):
+            tolerances.check(np.abs(got[point] - c[-1, piece]), 1e-3 * np.abs(c[-1, piece]), "a limit")
+
+
+def reduced_arguments(launches: Launches) -> None:
+    """exp and log."""
+    for name, dtype in itertools.product(("exp", "log"), ("float16", "float32", "float64")):
+        x = np.random.default_rng(0).uniform(0.01, 9, 20_003).astype(dtype)
+        got, want = (f(a) for f, a in ((getattr(cukde.functions, name), gpu.asarray(x)), (getattr(np, name), x)))
+        tolerances.check(np.abs(gpu.asnumpy(got) - want), 1e-3 * np.maximum(1, np.abs(want)), name)
+
+
+def lookups(launches: Launches) -> None:
+    """All float16 numbers from a table."""
+    pieces = Pieces(coefficients_of(6, 9, 1, "float16"), knots_of("whole", 9, "float16"), True)
+    x = gpu.asarray(np.arange(2**16 + 3).astype(np.uint16).view(np.float16))
+    prepared = piecewise.prepare(pieces, "float16")
+    want = gpu.asnumpy(piecewise.evaluate(prepared, x, "clamp"))
+    with mock.patch.object(_lookup_f16, "_FEWEST_POINTS", 0):
+        for part in (slice(None), slice(3, None)):
+            got = gpu.asnumpy(piecewise.evaluate(prepared, x[part], "clamp"))
+            numbers = ~np.isnan(want[part])
+            tolerances.check(np.abs(got - want[part])[numbers], 0.0, "a value that is looked up")
+
+
 PASSES = (
     piecewise_polynomials,
+    infinite_points,
+    reduced_arguments,
+    lookups,
     ranks_of_columns,
     counts_of_pairs,
     sign_products,

@@ -82,8 +82,8 @@ def kernel(stem: str, name: str, defines: Defines, shared_bytes: int = 0, *, hea
     """Return the kernel ``name`` of ``<stem>.cu`` for the current device, called ``kernel(grid, block, args)``.
 
     It is compiled at its first use on a device: from CuPy's cache on disk, or by NVRTC in about a second. Each
-    block gets ``shared_bytes`` of dynamic shared memory, at most 99 KiB on every device since sm_80. ``headers``
-    is a folder of CUDA's own headers.
+    block gets ``shared_bytes`` of dynamic shared memory: 99 KiB are there on every device since sm_80, for more ask the
+    device. ``headers`` is a folder of CUDA's own headers.
     """
     wanted = Kernel(stem, name, defines, shared_bytes, headers)
     rehearsal = _rehearsal.get()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+
+Reduction = Literal["exp", "log"]
 
 
 class Pieces(NamedTuple):
@@ -16,6 +18,7 @@ class Pieces(NamedTuple):
     coefficients: Any  # (k, m, r): r values at a point
     knots: Any  # (m + 1,), strictly increasing
     local: bool  # powers of x - knots[i], else of x itself
+    reduction: Reduction | None = None
 
 
 def arithmetic(dtype: np.dtype) -> np.dtype:

@@ -2,6 +2,8 @@
 //
 //   y = sum_j c[j, i] t^(k - 1 - j),   t = x - knots[i], or x where the origin is global,   knots[i] <= x < knots[i + 1]
 //
+// or exp or log of x by one, see reduction.cuh.
+//
 //   x, y     (n,)                  STORAGE bits; vectors where both are aligned to 16 bytes
 //   rows     (rows, pieces)        Row     coefficients, rows = ceil(k / row_width), see pieces.cuh
 //   search   (search_rows,)        Row     guide or tree, see pieces.cuh; not read for uniform knots
@@ -13,12 +15,13 @@
 //
 // A block owns tiles of IN_FLIGHT vectors a thread, in the stride of the grid. Barriers: one, after the tables are there.
 //
-// Macros: STORAGE and SEARCH (pieces.cuh), COEFFICIENTS (k, or 0: any number), SHARED, THREADS, IN_FLIGHT, BLOCKS (of a
-// multiprocessor).
+// Macros: STORAGE and SEARCH (pieces.cuh), REDUCTION (reduction.cuh), COEFFICIENTS (k, or 0: any number), SHARED, THREADS,
+// IN_FLIGHT, BLOCKS (of a multiprocessor).
 //
 // The piece by comparisons, and coefficients in shared memory: Piecewise polynomial activations, the source of cukde's
 // pwpa. Copies against bank conflicts, the exact index in constant time, and vectors are not from there.
 #include "pieces.cuh"
+#include "reduction.cuh"
 
 constexpr int vector = 16 / sizeof(Stored);  // elements of 16 bytes
 constexpr int together = vector < 4 ? vector : 4;  // elements that a thread computes at a time
@@ -65,7 +68,7 @@ piecewise(const Stored* __restrict__ x, const Row* __restrict__ rows, const Row*
     const int first_terms = k - (rows_of_piece - 1) * row_width;
 
     // What a thread reads next is under way while it computes, the first of it while the tables are filled.
-    constexpr bool runs_ahead = STORAGE == 64 || (COEFFICIENTS && (STORAGE == 32 || SEARCH != GUIDE));  // by registers
+    constexpr bool runs_ahead = STORAGE == 64 || (COEFFICIENTS && (STORAGE == 32 || (SEARCH != GUIDE && !REDUCTION)));  // by registers
     const auto is_whole = [&](long long begin) { return aligned && begin + tile <= n; };
     uint4 ahead[IN_FLIGHT];
     const auto fetch = [&](long long begin) {
@@ -105,7 +108,12 @@ piecewise(const Stored* __restrict__ x, const Row* __restrict__ rows, const Row*
             unsigned piece[together];
 #pragma unroll
             for (int e = 0; e < together; e++) t[e] = from[begin + e];
-            if (beyond != EXTRAPOLATE) {
+#if REDUCTION
+            int power[together];
+#pragma unroll
+            for (int e = 0; e < together; e++) t[e] = reduced(t[e], power[e]);
+#endif
+            if (!REDUCTION && beyond != EXTRAPOLATE) {
 #pragma unroll
                 for (int e = 0; e < together; e++) t[e] = brought_within(t[e], beyond, knots);
             }
@@ -125,6 +133,22 @@ piecewise(const Stored* __restrict__ x, const Row* __restrict__ rows, const Row*
 #pragma unroll
                 for (int e = 0; e < together; e++) to[begin + e] = t[e] == t[e] ? to[begin + e] : t[e];
             }
+#if REDUCTION
+#pragma unroll
+            for (int e = 0; e < together; e++) to[begin + e] = restored(to[begin + e], power[e], from[begin + e]);
+#else
+            if (beyond == EXTRAPOLATE) {
+                bool missing = false;
+#pragma unroll
+                for (int e = 0; e < together; e++) missing |= to[begin + e] != to[begin + e];
+                if (missing) {
+#pragma unroll
+                    for (int e = 0; e < together; e++)
+                        if (to[begin + e] != to[begin + e] && is_infinite(t[e]))
+                            to[begin + e] = limit([&](int row) { return row_of(piece[e], row); }, rows_of_piece, t[e]);
+                }
+            }
+#endif
         }
     };
 

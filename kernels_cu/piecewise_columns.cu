@@ -50,6 +50,8 @@ piecewise_columns(const Stored* __restrict__ x, const Row* __restrict__ rows, co
             Real value = begin_horner(own_rows[0], t, first_terms);
 #pragma unroll 1
             for (int row = 1; row < rows_of_piece; row++) value = go_on_horner(value, own_rows[row * plane], t);
+            if (beyond == EXTRAPOLATE && value != value && is_infinite(t))
+                value = limit([&](int row) { return own_rows[row * plane]; }, rows_of_piece, t);
             y[begin * columns + i] = to_stored(t == t ? value : t);
             q += THREADS % columns;
             point += int(THREADS / columns);

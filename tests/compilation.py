@@ -32,7 +32,7 @@ class Resources(NamedTuple):
 _OF_ALL_ENGINES = ("column_means", "survey", "merge_splits")
 _OF_ALL_ARCHITECTURES = (  # stems
     *("merge_sort", "order_keys", "ranks", "inversions", "kendall_statistics"),
-    *("piecewise", "piecewise_columns", "piecewise_knots"),
+    *("piecewise", "piecewise_columns", "piecewise_knots", "lookup_f16"),
 )
 
 Kernel = tuple[str, str, _compile.Defines]  # stem, name, macros

@@ -30,6 +30,11 @@ def multiprocessors() -> int:
     return int(_properties(current())["multiProcessorCount"])
 
 
+def shared_bytes_of_block() -> int:
+    """Shared memory that a block of the current device can ask for."""
+    return int(_properties(current())["sharedMemPerBlockOptin"])
+
+
 def capturing() -> bool:
     """Whether the current stream is being captured: then nothing may wait for it."""
     return bool(cp.cuda.get_current_stream().is_capturing())

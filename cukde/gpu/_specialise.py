@@ -18,6 +18,7 @@ from cukde.gpu import (
     _f64,
     _inversions,
     _kendall_statistics,
+    _lookup_f16,
     _merge_sort,
     _operands,
     _ranks,
@@ -131,6 +132,7 @@ def kernels() -> Iterator[tuple[str, str, _compile.Defines]]:
                 _kendall_statistics.specialisations(),
                 _sign_products.specialisations(),
                 piecewise.specialisations(),
+                _lookup_f16.specialisations(),
             )
         )
     )

@@ -14,8 +14,8 @@ import cupy as cp
 import numpy as np
 
 from cukde import _compile
-from cukde._pieces import Pieces
-from cukde.gpu import _device
+from cukde._pieces import Pieces, Reduction, arithmetic
+from cukde.gpu import _device, _lookup_f16
 
 Search = Literal["uniform", "guide", "tree"]
 
@@ -45,6 +45,7 @@ _BITS: dict[np.dtype, int] = {np.dtype(np.float16): 16, np.dtype(np.float32): 32
 _SEARCH: tuple[Search, ...] = ("uniform", "guide", "tree")
 _BEYOND = {True: 0, False: 1, "clamp": 2, "periodic": 3}
 _PERIODIC = _BEYOND["periodic"]
+_REDUCTION: dict[Reduction | None, int] = {None: 0, "exp": 1, "log": 2}
 
 
 class Knots(NamedTuple):
@@ -63,7 +64,7 @@ class Table(NamedTuple):
 
     search: Search
     rows: Any  # guide and all knots, or tree, of 16 bytes a row; empty for uniform knots
-    height: int  # rows of the guide or the tree
+    height: np.int32  # rows of the guide or the tree
     knots: Knots
 
 
@@ -72,7 +73,6 @@ class Plan(NamedTuple):
 
     kernel: tuple[str, str, _compile.Defines, int]
     table: Table
-    search_rows: np.int32
     copies: np.int32  # of the tables in shared memory: a power of two, by its logarithm
     tile: int  # points of a block at a time
 
@@ -91,12 +91,15 @@ class Prepared:
     most_blocks: int
     columnar: Table  # for several values at a point, and for periodic ones
     plan: Plan | None  # of one value at a point
+    lookups: (
+        dict[int, Any] | None
+    )  # values at all float16 numbers, where that is faster, by what is done beyond the knots
 
 
 def prepare(pieces: Pieces, dtype: Any) -> Prepared:
     """Make the tables for x of a type, float16, float32 or float64, on the current device."""
     dtype = np.dtype(dtype)
-    real = _real(dtype)
+    real = arithmetic(dtype)
     coefficients = cp.asnumpy(pieces.coefficients).astype(real, copy=False)
     knots = cp.asnumpy(pieces.knots).astype(real, copy=False)
     k, m, columns = coefficients.shape
@@ -105,10 +108,13 @@ def prepare(pieces: Pieces, dtype: Any) -> Prepared:
     candidates = _tables(knots, levels)
     # Its kernel knows uniform knots and the tree.
     columnar = next(table for table in candidates if table.search != "guide")
-    plan = _plan(candidates, dtype, k, m) if columns == 1 else None
+    plan = _plan(candidates, dtype, k, m, pieces.reduction) if columns == 1 else None
     most_blocks = _BLOCKS * _device.multiprocessors()
     counts = np.int32(m), np.int32(k), columns, np.int32(pieces.local)
-    return Prepared(dtype, *counts, rows, np.int32(levels), most_blocks, columnar, plan)
+    # Uniform knots and few coefficients are as fast as a table.
+    fast = plan is None or (plan.table.search == "uniform" and k in _COEFFICIENTS and pieces.reduction is None)
+    lookups: dict[int, Any] | None = None if fast or dtype != np.float16 else {}
+    return Prepared(dtype, *counts, rows, np.int32(levels), most_blocks, columnar, plan, lookups)
 
 
 def evaluate(prepared: Prepared, x: Any, extrapolate: bool | str, out: Any | None = None) -> Any:
@@ -133,12 +139,23 @@ def evaluate(prepared: Prepared, x: Any, extrapolate: bool | str, out: Any | Non
             ),
         )
         return out
-    kernel, table, search_rows, copies, tile = prepared.plan
+    if prepared.lookups is None or not _lookup_f16.pays(n):
+        return _computed(prepared, prepared.plan, x, beyond, out)
+    if beyond not in prepared.lookups:
+        numbers = _lookup_f16.numbers()
+        prepared.lookups[beyond] = _computed(prepared, prepared.plan, numbers, beyond, cp.empty_like(numbers))
+    _lookup_f16.evaluate(prepared.lookups[beyond], x, out)
+    return out
+
+
+def _computed(prepared: Prepared, plan: Plan, x: Any, beyond: int, out: Any) -> Any:
+    """Write one value a point."""
+    kernel, table, copies, tile = plan
     _compile.kernel(*kernel)(
-        (_blocks(-(-n // tile), prepared.most_blocks, prepared.dtype, kernel[3]),),
+        (_blocks(-(-x.size // tile), prepared.most_blocks, prepared.dtype, kernel[3]),),
         (_THREADS,),
         (
-            *(x, prepared.rows, table.rows, out, n, prepared.pieces, prepared.coefficients, search_rows),
+            *(x, prepared.rows, table.rows, out, x.size, prepared.pieces, prepared.coefficients, table.height),
             *(prepared.levels, copies, np.int32(beyond), prepared.local),
             *table.knots,
         ),
@@ -161,7 +178,9 @@ def specialisations() -> Iterator[tuple[str, str, _compile.Defines]]:
         for search, shared, k in itertools.product(_SEARCH, (True, False), (*_COEFFICIENTS, 0)):
             own = _own_kernel(dtype, k, shared)
             if own == k and (search != "guide" or (shared and _has_guide(dtype, own))):
-                yield _kernel(dtype, search, k, shared, 0)[:3]
+                yield _kernel(dtype, search, k, shared, None, 0)[:3]
+        for reduction in ("exp", "log"):  # of cukde.functions
+            yield _kernel(dtype, "uniform", _COEFFICIENTS[-1], True, reduction, 0)[:3]
         for search in ("uniform", "tree"):
             yield _columns_kernel(dtype, search)
     for dtype in (np.dtype(np.float32), np.dtype(np.float64)):
@@ -205,14 +224,14 @@ def _tables(knots: np.ndarray, levels: int) -> list[Table]:
             placed = scalars._replace(cells=np.nextafter(real(cells), real(0)))
             cell_of, uniform = _cells(knots, placed)
             if cells == m and _is_uniform(knots, cell_of, uniform):
-                return [Table("uniform", cp.zeros((0, 16 // knots.itemsize), real), 0, placed)]
+                return [Table("uniform", cp.zeros((0, 16 // knots.itemsize), real), np.int32(0), placed)]
             of_cell = np.bincount(cell_of[1:-1], minlength=cells)
             crowded = np.count_nonzero(of_cell > 2)
             if knots.dtype == np.float32 and crowded <= _CROWDED * cells and of_cell.max() <= _MOST_KNOTS_OF_CELL:
-                tables.append(Table("guide", cp.asarray(_guide(knots, cell_of, cells)), cells, placed))
+                tables.append(Table("guide", cp.asarray(_guide(knots, cell_of, cells)), np.int32(cells), placed))
                 break
     tree = _tree(knots, levels)
-    tables.append(Table("tree", cp.asarray(tree), len(tree), scalars))
+    tables.append(Table("tree", cp.asarray(tree), np.int32(len(tree)), scalars))
     return tables
 
 
@@ -267,32 +286,32 @@ def _tree(knots: np.ndarray, levels: int) -> np.ndarray:
     return tree.reshape(-1, width)
 
 
-def _plan(tables: list[Table], dtype: np.dtype, k: int, m: int) -> Plan:
+def _plan(tables: list[Table], dtype: np.dtype, k: int, m: int, reduction: Reduction | None) -> Plan:
     """Choose among the tables by how many copies of them shared memory holds."""
     most = 99 * 1024 if _device.capability() >= (8, 0) else 64 * 1024
-    row_bytes = 16 * m * -(-k // (16 // _real(dtype).itemsize))
+    row_bytes = 16 * m * -(-k // (16 // arithmetic(dtype).itemsize))
     own = _own_kernel(dtype, k, True)
     tile = 16 // dtype.itemsize * _THREADS * _in_flight(dtype, own)
     for table in tables:
         if table.search == "guide" and not _has_guide(dtype, own):
             continue
-        table_bytes = 16 * table.height
+        table_bytes = 16 * int(table.height)
         copied, once = (row_bytes + table_bytes, 0) if table.search == "guide" else (row_bytes, table_bytes)
         for copies in reversed(range(_MOST_COPIES.bit_length())):
             shared = (copied << copies) + once
             few = 1 << copies < _FEWEST_COPIES_OF_GUIDE and m < _PIECES_OF_LONG_SEARCH
             if shared <= most and not (table.search == "guide" and few):
-                kernel = _kernel(dtype, table.search, k, True, shared)
-                return Plan(kernel, table, np.int32(table.height), np.int32(copies), tile)
+                kernel = _kernel(dtype, table.search, k, True, reduction, shared)
+                return Plan(kernel, table, np.int32(copies), tile)
     tile = 16 // dtype.itemsize * _THREADS * _in_flight(dtype, 0)
     table = tables[-1]
-    kernel = _kernel(dtype, table.search, k, False, 0)
-    return Plan(kernel, table, np.int32(table.height), np.int32(0), tile)
+    kernel = _kernel(dtype, table.search, k, False, reduction, 0)
+    return Plan(kernel, table, np.int32(0), tile)
 
 
 def _own_kernel(dtype: np.dtype, k: int, shared: bool) -> int:
     """The number of coefficients that a kernel is compiled for; 0: any."""
-    own = _COEFFICIENTS if _real(dtype) == np.float32 else _COEFFICIENTS[-1:]
+    own = _COEFFICIENTS if arithmetic(dtype) == np.float32 else _COEFFICIENTS[-1:]
     return k if shared and k in own else 0
 
 
@@ -302,11 +321,12 @@ def _in_flight(dtype: np.dtype, own: int) -> int:
 
 
 def _kernel(
-    dtype: np.dtype, search: Search, k: int, shared: bool, shared_bytes: int
+    dtype: np.dtype, search: Search, k: int, shared: bool, reduction: Reduction | None, shared_bytes: int
 ) -> tuple[str, str, _compile.Defines, int]:
     own = _own_kernel(dtype, k, shared)
     defines = (
         *_of_pieces(dtype, search),
+        ("REDUCTION", str(_REDUCTION[reduction])),
         ("COEFFICIENTS", str(own)),
         ("SHARED", str(int(shared))),
         ("THREADS", str(_THREADS)),

@@ -173,3 +173,29 @@ __device__ inline float go_on_horner(float y, float4 c, float t) {
 }
 
 __device__ inline double go_on_horner(double y, double2 c, double t) { return fma(fma(y, t, c.x), t, c.y); }
+
+__device__ inline bool is_infinite(Real t) { return (t < 0 ? -t : t) == Real(__uint_as_float(0x7f800000u)); }
+
+// What Horner's rule, which may find zero times infinity, stands for at an infinite t: the limit, by the first coefficient
+// that is not zero. `row_of` gives the rows of the piece.
+template <class RowOf>
+__device__ inline Real limit(const RowOf& row_of, int rows, Real t) {
+    Real value = 0;
+    int degree = rows * row_width - 1;
+#pragma unroll 1
+    for (int row = 0; row < rows; row++) {
+        const Row c = row_of(row);
+#if STORAGE == 64
+        const Real terms[] = {c.x, c.y};
+#else
+        const Real terms[] = {c.x, c.y, c.z, c.w};
+#endif
+#pragma unroll
+        for (int i = 0; i < row_width; i++, degree--) {
+            const Real power = t < 0 && degree % 2 == 0 ? -t : t;
+            if (value == 0 && terms[i] != 0) value = degree ? terms[i] * power : terms[i];
+        }
+    }
+    return value;
+}
+

@@ -14,7 +14,7 @@ from tests.host_emulation._stacks import MOST_THREADS, thread_stacks
 
 _MOST_BLOCKS = (2**31 - 1, 65535, 65535)
 _MOST_THREADS_A_SIDE = (1024, 1024, 64)
-_MOST_SHARED_BYTES = 99 * 1024  # of a block, on the smallest device that kernels with so much are for
+_MOST_SHARED_BYTES = 227 * 1024  # of a block of sm_90
 
 
 class EmulatedKernel:

@@ -17,6 +17,7 @@ from tests.host_emulation._kernel import kernel
 _NUMBER = -1  # no device has it: what is kept for one is not mistaken for the other's
 _CAPABILITY = (9, 0)
 _MULTIPROCESSORS = 6
+_SHARED_BYTES = 227 * 1024
 
 _ARRAY_FUNCTIONS = ("asarray", "asnumpy", "device_of")
 
@@ -98,6 +99,7 @@ def use(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device, "current", lambda: _NUMBER)
     monkeypatch.setattr(device, "capability", lambda: _CAPABILITY)
     monkeypatch.setattr(device, "multiprocessors", lambda: _MULTIPROCESSORS)
+    monkeypatch.setattr(device, "shared_bytes_of_block", lambda: _SHARED_BYTES)
     monkeypatch.setattr(device, "capturing", lambda: False)
     monkeypatch.setattr(
         "cukde._compile.load", lambda wanted: kernel(wanted.stem, wanted.name, wanted.defines, wanted.shared_bytes)
