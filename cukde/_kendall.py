@@ -143,7 +143,7 @@ def kendalltau(
         null = None if method == "exact" else _kendall_statistics.Null(method, alternative)
         statistic, pvalue = backend.kendall.statistics(counts, variant, null, complete)
         if method == "exact":
-            on_host = _kendall_statistics.of_complete(_on_host(counts, backend), complete)
+            on_host = _kendall_statistics.of_complete(counts.of_each(backend.asnumpy), complete)
             _validate_kendall.exact_without_ties(_kendall_statistics.tied(on_host))
             pvalue = xp.asarray(_kendall_statistics.exact_p_value(on_host, alternative))
         return _result(statistic, pvalue, rows.kept if keepdims else rows.shape)
@@ -289,12 +289,6 @@ def _no_counts(shape: tuple[int, ...], xp: Any) -> PairCounts:
     """Counts for no pair of variables."""
     none = xp.zeros(shape, np.int64)
     return PairCounts(none, none, none, Ties(none, none, none, none), Ties(none, none, none, none))
-
-
-def _on_host(counts: PairCounts, backend: ModuleType) -> PairCounts:
-    samples, concordant, discordant, x, y = counts
-    ties = (Ties(*map(backend.asnumpy, side)) for side in (x, y))
-    return PairCounts(*map(backend.asnumpy, (samples, concordant, discordant)), *ties)
 
 
 def _result(statistic: Any, pvalue: Any, shape: tuple[int, ...]) -> SignificanceResult:

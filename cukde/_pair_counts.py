@@ -6,6 +6,7 @@ discordant where it is -1, and tied where it is 0. Every statistic of the family
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 
@@ -39,3 +40,18 @@ class PairCounts(NamedTuple):
     def tied_in_both(self) -> Any:
         """Pairs of samples that are tied in x and in y."""
         return self.concordant + self.discordant - self.pairs + self.x.pairs + self.y.pairs
+
+    @property
+    def arrays(self) -> tuple[Any, ...]:
+        """All of them, the fields of ties too."""
+        return (*self[:3], *self.x, *self.y)
+
+    @property
+    def turned(self) -> PairCounts:
+        """The same counts of (y, x)."""
+        return self._replace(x=self.y, y=self.x)
+
+    def of_each(self, function: Callable[[Any], Any]) -> PairCounts:
+        """What a function makes of each array."""
+        samples, concordant, discordant = map(function, self[:3])
+        return PairCounts(samples, concordant, discordant, Ties(*map(function, self.x)), Ties(*map(function, self.y)))

@@ -65,7 +65,7 @@ def matrix(A: np.ndarray, B: np.ndarray | None = None, *, deletion: bool) -> Pai
     whole = (x.valid == n)[:, None] & (y.valid == n)
     by_pair = deletion and not whole.all()
     out = _zeros((p, q), (p, q) if by_pair else (0, 0))
-    flat = _flat(out)
+    flat = out.of_each(lambda a: a.reshape(-1))  # the same memory with one index
 
     def count(task: tuple[int, np.ndarray]) -> None:
         i, columns = task
@@ -89,7 +89,7 @@ def matrix(A: np.ndarray, B: np.ndarray | None = None, *, deletion: bool) -> Pai
     _threads.run(count, tasks, blas=False)
 
     if B is None:
-        for upper, lower in zip((*out[:3], *out.x, *out.y), (*out[:3], *out.y, *out.x), strict=True):
+        for upper, lower in zip(out.arrays, out.turned.arrays, strict=True):
             below = np.tril_indices(len(lower), -1)
             lower[below] = upper.T[below]
     if by_pair:
@@ -103,12 +103,6 @@ def _zeros(shape: tuple[int, ...], ties: tuple[int, ...]) -> PairCounts:
     """Counts of zero, and sums over ties of a shape of their own."""
     samples, concordant, discordant = (np.zeros(shape, np.int64) for _ in range(3))
     return PairCounts(samples, concordant, discordant, _ranks.no_ties(*ties), _ranks.no_ties(*ties))
-
-
-def _flat(out: PairCounts) -> PairCounts:
-    """The same memory with one index."""
-    x, y = (Ties(*(t.reshape(-1) for t in ties)) for ties in (out.x, out.y))
-    return PairCounts(out.samples.reshape(-1), out.concordant.reshape(-1), out.discordant.reshape(-1), x, y)
 
 
 @njit(**_JIT)

@@ -95,7 +95,7 @@ def _matrix(A: Any, B: Any, deletion: bool, path: Path | None) -> PairCounts:
         found = _inversions.counts(x.ranks.values, y.ranks.values, cp.asarray(i), cp.asarray(j))
         _put(counts, (i, j), found)
         if symmetric:
-            _put(counts, (j, i), found._replace(x=found.y, y=found.x))
+            _put(counts, (j, i), found.turned)
     return counts
 
 
@@ -146,9 +146,5 @@ def _no_counts(p: int, q: int) -> PairCounts:
 
 def _put(counts: PairCounts, where: Any, found: PairCounts) -> None:
     """Write the counts of some pairs of variables."""
-    for to, field in zip(_fields(counts), _fields(found), strict=True):
+    for to, field in zip(counts.arrays, found.arrays, strict=True):
         to[where] = field
-
-
-def _fields(counts: PairCounts) -> tuple[Any, ...]:
-    return (counts.samples, counts.concordant, counts.discordant, *counts.x, *counts.y)
