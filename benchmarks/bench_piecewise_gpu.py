@@ -3,7 +3,7 @@
 python -m pytest benchmarks/bench_piecewise_gpu.py -m gpu --record benchmarks/results/NAME.json
 
 2^26 points. Each call takes the next of several buffers, which together are many times the L2 cache, and a time is of
-several calls in a row, so that launches hide behind the work. The bound of a row is a copy of the same bytes from
+several calls in a row, which begin when all are launched. The bound of a row is a copy of the same bytes from
 device to device, timed just before it. The error of a row is the largest of 2^20 points, in float64: of polynomials
 |y - p(x)| / sum_j |c_j| |t|^j, where t is x - knots[i] for ours and CuPy's, x for the source's variants; of functions
 |y - f(x)| / max(1, |f(x)|).

@@ -24,7 +24,8 @@
 #include "reduction.cuh"
 
 constexpr int vector = 16 / sizeof(Stored);  // elements of 16 bytes
-constexpr int together = vector < 4 ? vector : 4;  // elements that a thread computes at a time
+// Elements that a thread computes at a time: of float16 by a guide registers suffice for two.
+constexpr int together = vector < 4 ? vector : STORAGE == 16 && SEARCH == GUIDE ? 2 : 4;
 constexpr int rows_at_a_time = COEFFICIENTS ? 4 : 1;  // of rows whose number is not known, more take registers
 constexpr int tile = THREADS * IN_FLIGHT * vector;
 

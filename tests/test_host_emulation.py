@@ -391,8 +391,8 @@ def test_writes_outside_dynamic_shared_memory_are_caught(at, where):
 
 
 def test_more_shared_memory_than_a_block_may_have_is_refused():
-    with pytest.raises(host_emulation.LaunchError, match="at most 101376 bytes of shared memory; got 101377"):
-        kernel(DYNAMIC)((1,), (32,), (nans(32), np.int32(0)), shared_mem=99 * 1024 + 1)
+    with pytest.raises(host_emulation.LaunchError, match="at most 232448 bytes of shared memory; got 232449"):
+        kernel(DYNAMIC)((1,), (32,), (nans(32), np.int32(0)), shared_mem=227 * 1024 + 1)
 
 
 OUT_OF_RANGE = """
