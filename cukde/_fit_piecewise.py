@@ -115,7 +115,7 @@ def fit_piecewise(
     f = _validate_fit.sampled(func)
     evaluated = _validate_fit.dtype(dtype)
     low, high = _validate_fit.domain(domain)
-    degree = _validate_fit.count("degree", degree)
+    degree = _validate.count("degree", degree)
     _validate.option("method", method, _fit_pieces.METHODS)
     given: np.ndarray | None = None
     if isinstance(knots, str):

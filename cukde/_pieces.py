@@ -10,9 +10,20 @@ Reduction = Literal["exp", "log"]
 
 
 class Pieces(NamedTuple):
-    """m polynomials of k coefficients, the leading one first.
+    r"""m polynomials of k coefficients, the leading one first.
 
     Piece i is for ``knots[i] <= x < knots[i + 1]``, the last one also for its end.
+
+    With a ``reduction`` the polynomial p, of one value at a point, is of a part of x, which the knots enclose, and
+    there is nothing beyond them:
+
+    - "exp": of r = x - n log 2, n the integer nearest to x / log 2, so that \|r\| is at most log(2) / 2 up to rounding.
+      The value is 2^n p(r), rounded once: beyond the largest number infinity, below the normal ones subnormal numbers,
+      where the arithmetic has them, and then 0; infinity at infinity and 0 at minus infinity.
+    - "log": of the mantissa m in [3/4, 3/2) of x = 2^n m, which subnormal numbers have too. The value is
+      p(m) + n log 2; minus infinity at zero of either sign, NaN below it, and infinity at infinity.
+
+    NaN gives NaN.
     """
 
     coefficients: Any  # (k, m, r): r values at a point
@@ -61,7 +72,7 @@ def rounded(pieces: Pieces, dtype: np.dtype) -> Pieces:
         moved = knots[:-1][kept].astype(np.float64) - pieces.knots[:-1][kept]
         if pieces.local and moved.any():
             coefficients = _expanded_about(coefficients, moved)
-        return Pieces(coefficients.astype(dtype), np.append(knots[:-1][kept], knots[-1]), pieces.local)
+        return pieces._replace(coefficients=coefficients.astype(dtype), knots=np.append(knots[:-1][kept], knots[-1]))
 
 
 def _expanded_about(coefficients: np.ndarray, moved: np.ndarray) -> np.ndarray:

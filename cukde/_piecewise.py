@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
-from types import ModuleType
+import functools
 from typing import Any, Literal
 
 import numpy as np
 
-from cukde import _dispatch, _pieces, _piecewise_calculus, _validate_piecewise
+from cukde import _dispatch, _piecewise_calculus, _validate_piecewise
+from cukde._evaluator import Evaluator
 from cukde._pieces import Pieces
 
 Extrapolate = bool | Literal["periodic", "clamp"]
@@ -89,7 +89,6 @@ class PiecewisePolynomial:
             gpu = _dispatch.backend(c, "c")
             with gpu.device_of(c):
                 self.c, self.x = gpu.asarray(held_c), gpu.asarray(held_x)
-        self._prepared: dict[tuple[str, int | None, np.dtype], Any] = {}
         self._derivatives: dict[int, PiecewisePolynomial] = {}
 
     def __call__(self, x: Any, nu: int = 0, extrapolate: Extrapolate | None = None) -> Any:
@@ -123,8 +122,10 @@ class PiecewisePolynomial:
         -----
         Computed in the dtype of x, float16 in float32 and rounded once; periodic functions in float64, since float32
         loses a point's place in the period. With u = x - x[i] the error is at most 1e-13 of
-        :math:`\sum_j |c_{j,i}| |u|^{k-1-j}` in float64 and 1e-6 of it in float32, for up to 13 coefficients. Infinite
-        points follow Horner's rule: the leading term gives the sign, where SciPy has NaN if terms have opposite signs.
+        :math:`\sum_j |c_{j,i}| |u|^{k-1-j}` in float64 and 1e-6 of it in float32, for up to 13 coefficients. With
+        ``extrapolate=True`` the value at an infinite point is the limit of the edge piece's polynomial: a constant
+        itself, and else infinity with the sign of the leading coefficient that is not 0, where SciPy has NaN if that
+        is not the first one or terms have opposite signs.
 
         Cost: a value reads and writes memory once, and takes k - 1 multiplications and additions; its piece is found
         in a few comparisons, in O(log m) where many of the m pieces crowd into a small part of the range.
@@ -141,24 +142,16 @@ class PiecewisePolynomial:
         backend = _dispatch.backend(decides, "x")
         with backend.device_of(decides):
             points = _validate_piecewise.points(x, backend)
-            dtype = np.dtype(np.float64) if beyond == "periodic" else points.dtype
-            prepared = self._prepare(backend, dtype)
-            flat = backend.xp.ascontiguousarray(points.reshape(-1), dtype)
-            values = backend.piecewise.evaluate(prepared, -flat if self._falls else flat, beyond)
-            with np.errstate(over="ignore"):
-                return values.astype(points.dtype, copy=False).reshape(points.shape + self._c.shape[2:])
+            values = self._evaluator(-points if self._falls else points, beyond, backend)
+            return values.reshape(points.shape + self._c.shape[2:])
 
     @property
     def _falls(self) -> bool:
         return bool(self._x[0] > self._x[-1])
 
-    def _prepare(self, backend: ModuleType, dtype: np.dtype) -> Any:
-        """What the backend keeps of the polynomial for a dtype, made once for each device."""
-        device = None if backend.xp is np else importlib.import_module("cukde.gpu._device").current()
-        key = (backend.__name__, device, dtype)
-        if key not in self._prepared:
-            self._prepared[key] = prepare(self._pieces(), backend, dtype)
-        return self._prepared[key]
+    @functools.cached_property
+    def _evaluator(self) -> Evaluator:
+        return Evaluator(self._pieces())
 
     def _pieces(self) -> Pieces:
         """The polynomial of x, or of -x where knots fall: powers change sign and nothing is rounded."""
@@ -169,8 +162,8 @@ class PiecewisePolynomial:
         return Pieces(c * sign[:, None, None], -self._x, local=True)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what belongs to a device of this process."""
-        return self.__dict__ | {"_prepared": {}}
+        """Without what belongs to devices of this process."""
+        return {name: value for name, value in self.__dict__.items() if name != "_evaluator"}
 
     def derivative(self, nu: int = 1) -> PiecewisePolynomial:
         """Return the derivative of order ``nu``, or for a negative one the antiderivative.
@@ -282,11 +275,3 @@ class PiecewisePolynomial:
         gpu = _dispatch.backend(self.c, "c")
         with gpu.device_of(self.c):
             return gpu.asarray(a)
-
-
-def prepare(pieces: Pieces, backend: ModuleType, dtype: np.dtype) -> Any:
-    """Prepare pieces of float64 for points of ``dtype``, after rounding that keeps every point in its piece."""
-    number = _pieces.arithmetic(dtype)
-    pieces = _pieces.rounded(pieces, number)
-    _validate_piecewise.representable(pieces, number)
-    return backend.piecewise.prepare(pieces, dtype)

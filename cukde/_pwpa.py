@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Literal
 
 import numpy as np
 
-from cukde import _dispatch, _piecewise, _validate, _validate_piecewise
+from cukde import _dispatch, _validate, _validate_piecewise
+from cukde._evaluator import Evaluator
 from cukde._pieces import Pieces
 
 LAYOUTS = ("aos", "soa")
 ORIGINS = ("global", "local")
+
+# Tables that are kept, and the bytes that one may take in float64: they stay in memory, and are compared at every call.
+_KEPT, _LARGEST_KEPT = 8, 2**20
 
 
 def pwpa(
@@ -42,8 +47,9 @@ def pwpa(
     origin : {"global", "local"}
         Whether coefficients are of powers of x or of x - knots[i], which are accurate far from 0 too.
     extrapolate : {"clamp", True, False, "periodic"}
-        What lies beyond the knots: the value at the nearer end, the polynomials of the edge pieces, NaN, or the
-        function of a period.
+        What lies beyond the knots: with "clamp" the constant value at the nearer end, as x is held there; with True
+        the polynomials of the edge pieces go on, and infinite x have their limits; NaN; or the function of a period,
+        which is the range.
     out : ndarray, optional
         Where to write: of the shape and dtype of x, and apart from the other arrays.
 
@@ -69,7 +75,8 @@ def pwpa(
     -----
     Arguments are those of torchPACE's ``pwpa``, which sends NaN and all x from the last knot on to the first piece, and
     x below the knots to it as well. Computed in the dtype of x, float16 in float32 and rounded once. Every call
-    prepares the coefficients anew, on the host.
+    copies coefficients and knots to the host. What is prepared of them is kept for the last eight tables of at most
+    1 MiB in float64, and found by their contents, so that arrays may be changed in place.
 
     References
     ----------
@@ -86,27 +93,34 @@ def pwpa(
     beyond = _validate_piecewise.extrapolate(extrapolate)
     backend = _dispatch.backend(x, "x", coefficients=coefficients, knots=knots)
     with backend.device_of(x):
-        xp = backend.xp
         points = _validate_piecewise.points(x, backend)
         if out is not None:
             _validate_piecewise.output(out, points, backend, coefficients=coefficients, knots=knots)
-        a, ends = _validate_piecewise.held("coefficients", coefficients), _validate_piecewise.held("knots", knots)
-        _validate_piecewise.knots("knots", ends, decreasing=False)
-        _validate_piecewise.raw_coefficients(a, len(ends) - 1, layout)
-        c = (a.T if layout == "aos" else a)[:, :, None].astype(np.float64)
-        pieces = Pieces(c, ends.astype(np.float64), local=origin == "local")
-        dtype = np.dtype(np.float64) if beyond == "periodic" else points.dtype
-        prepared = _piecewise.prepare(pieces, backend, dtype)
-        flat = xp.ascontiguousarray(points.reshape(-1), dtype)
-        if out is not None and out.flags.c_contiguous and out.dtype == dtype:
-            backend.piecewise.evaluate(prepared, flat, beyond, out.reshape(-1))
-            return out
-        with np.errstate(over="ignore"):
-            values = backend.piecewise.evaluate(prepared, flat, beyond).astype(points.dtype, copy=False)
-        if out is None:
-            return values.reshape(points.shape)
-        out[...] = values.reshape(points.shape)
-        return out
+        a, ends = (
+            _validate_piecewise.on_host(name, given).astype(np.float64, copy=False)
+            for name, given in (("coefficients", coefficients), ("knots", knots))
+        )
+        small = a.nbytes + ends.nbytes <= _LARGEST_KEPT
+        evaluator = (_kept_evaluator if small else _evaluator)(
+            a.tobytes(), a.shape, ends.tobytes(), ends.shape, layout, origin
+        )
+        return evaluator(points, beyond, backend, out)
+
+
+def _evaluator(
+    coefficients: bytes, shape: tuple[int, ...], knots: bytes, knots_shape: tuple[int, ...], layout: str, origin: str
+) -> Evaluator:
+    """Check the contents of arrays of float64, and make of them what can be evaluated."""
+    a, ends = np.ndarray(shape, buffer=coefficients), np.ndarray(knots_shape, buffer=knots)
+    _validate_piecewise.finite("coefficients", a)
+    _validate_piecewise.finite("knots", ends)
+    _validate_piecewise.knots("knots", ends, decreasing=False)
+    _validate_piecewise.raw_coefficients(a, len(ends) - 1, layout)
+    c = (a.T if layout == "aos" else a)[:, :, None]
+    return Evaluator(Pieces(c, ends, local=origin == "local"))
+
+
+_kept_evaluator = functools.lru_cache(_KEPT)(_evaluator)
 
 
 def aos_to_soa(coefficients: Any) -> Any:

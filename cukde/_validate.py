@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any
@@ -155,12 +156,17 @@ def option(name: str, value: Any, options: Sequence[str], otherwise: str = "") -
         raise ValueError(f"{name} must be one of {', '.join(map(repr, options))}{otherwise}; got {value!r}")
 
 
-def size(name: str, count: Any) -> None:
-    """Check a number of rows or columns."""
-    if isinstance(count, bool) or not isinstance(count, int | np.integer):
-        raise TypeError(f"{name} must be an integer; got {count!r}")
-    if count < 1:
-        raise ValueError(f"{name} must be at least 1; got {count}")
+def count(name: str, value: Any) -> int:
+    """Return a number of things, such as rows, of which there is at least one."""
+    try:
+        out = operator.index(value)
+    except TypeError:
+        out = None
+    if out is None or isinstance(value, bool):
+        raise TypeError(f"{name} must be an integer; got {value!r}")
+    if out < 1:
+        raise ValueError(f"{name} must be at least 1; got {out}")
+    return out
 
 
 def result_name(dtype: Any) -> np.dtype:

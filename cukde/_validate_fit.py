@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from cukde import _validate
+
 DTYPES = ("float16", "float32", "float64")
-
-
-def count(name: str, value: Any) -> int:
-    """Return a number of things, at least one."""
-    try:
-        out = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} must be an integer; got {value!r}") from None
-    if out < 1:
-        raise ValueError(f"{name} must be at least 1; got {out}")
-    return out
 
 
 def dtype(value: Any) -> np.dtype:
@@ -68,13 +58,13 @@ def size(pieces: Any, tol: Any, given: int | None) -> tuple[int, float | None]:
     if given is not None:
         if tol is not None:
             raise ValueError("tol chooses the number of pieces, and so does an array of knots: give one of them")
-        if pieces is not None and count("pieces", pieces) != given:
+        if pieces is not None and _validate.count("pieces", pieces) != given:
             raise ValueError(f"pieces must be left out or {given} like the knots say; got {pieces}")
         return given, None
     if (pieces is None) == (tol is None):
         raise ValueError(f"exactly one of pieces and tol must be given; got pieces={pieces!r} and tol={tol!r}")
     if tol is None:
-        return count("pieces", pieces), None
+        return _validate.count("pieces", pieces), None
     try:
         out = float(tol)
     except (TypeError, ValueError):

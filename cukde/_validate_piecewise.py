@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cukde import _dispatch, _validate
+from cukde import _dispatch, _host, _validate
 from cukde._pieces import Pieces
 
 
@@ -31,20 +31,30 @@ def order(nu: Any) -> int:
 
 
 def points(x: Any, backend: ModuleType) -> Any:
-    """Return x as an array of the backend of a floating dtype; integers become float64."""
+    """Return x as an array of the backend of a floating dtype in native byte order; integers become float64."""
     out = _validate.array("x", x, backend)
-    return out if out.dtype.kind == "f" else out.astype(np.float64)
+    return out.astype(out.dtype.newbyteorder("=") if out.dtype.kind == "f" else np.float64, copy=False)
+
+
+def on_host(name: str, a: Any) -> np.ndarray:
+    """Return real numbers on the host, without a copy where they are there."""
+    out: np.ndarray = _validate.array(name, _dispatch.to_host(a), _host)
+    return out
 
 
 def held(name: str, a: Any) -> np.ndarray:
     """Return a copy on the host, read-only, of finite floating numbers; integers become float64."""
-    host = _dispatch.backend(None)
-    out = _validate.array(name, _dispatch.to_host(a), host)
+    out = on_host(name, a)
     out = out.astype(out.dtype if out.dtype.kind == "f" else np.float64)
-    if not np.isfinite(out).all():
-        raise ValueError(f"{name} must be finite; got {int((~np.isfinite(out)).sum())} NaN or infinite entries")
+    finite(name, out)
     out.flags.writeable = False
     return out
+
+
+def finite(name: str, a: np.ndarray) -> None:
+    """Check that all entries are finite."""
+    if not np.isfinite(a).all():
+        raise ValueError(f"{name} must be finite; got {int((~np.isfinite(a)).sum())} NaN or infinite entries")
 
 
 def knots(name: str, x: np.ndarray, *, decreasing: bool) -> None:

@@ -96,12 +96,12 @@ def warmup(
     >>> "weigh" in ready
     True
     """
-    _validate.size("n", n)
+    _validate.count("n", n)
     if m is not None:
-        _validate.size("m", m)
-    _validate.size("d", d)
+        _validate.count("m", m)
+    _validate.count("d", d)
     if values is not None:
-        _validate.size("values", values)
+        _validate.count("values", values)
     names = _functions(functions, values)
     result = _validate.result_name(dtype)
     chosen = _validate.precision(precision, result)

@@ -33,6 +33,23 @@ def test_the_gpu_backend_loads_neither_numba_nor_scipy() -> None:
     assert not own & HEAVY
 
 
+def test_piecewise_polynomials_load_numba_only_for_points_on_the_host() -> None:
+    """What is made of arrays on the host may be for a GPU."""
+    made = "import cukde; p = cukde.PiecewisePolynomial([[1.0]], [0, 1]); cukde.functions.polynomial('exp')"
+    assert not loaded(f"{made}; p.derivative(); p.integrate(0, 1)") & HEAVY
+    assert "numba" in loaded(f"{made}; p(0.5)")
+
+
+@pytest.mark.gpu
+def test_piecewise_polynomials_on_a_gpu_load_no_numba() -> None:
+    calls = (
+        "cukde.functions.gelu(x); cukde.pwpa(x, [[1.0, 0.0]], [0, 1]); cukde.PiecewisePolynomial([[1.0]], [0, 1])(x)"
+    )
+    own = loaded(f"import cupy, cukde; x = cupy.ones(3); {calls}") - loaded("import cupy; cupy.ones(3)")
+    assert "cukde" in own
+    assert not own & HEAVY
+
+
 @pytest.mark.skipif(importlib.util.find_spec("cupy") is None, reason="CuPy is not installed")
 def test_all_kernels_share_their_options() -> None:
     """CuPy compiles an empty file for every set of options that a process has not met."""

@@ -339,7 +339,9 @@ class TestUserErrors:
         with pytest.raises(ValueError, match=re.escape(message)):
             cukde.fit_piecewise(**arguments)
 
-    @pytest.mark.parametrize("changes", [{"degree": 2.5}, {"pieces": "4"}, {"pieces": None, "tol": "small"}])
+    @pytest.mark.parametrize(
+        "changes", [{"degree": 2.5}, {"degree": True}, {"pieces": "4"}, {"pieces": None, "tol": "small"}]
+    )
     def test_types(self, changes: dict[str, Any]) -> None:
         with pytest.raises(TypeError, match="must be"):
             cukde.fit_piecewise(**{"func": np.exp, "domain": (0, 1), "pieces": 4, **changes})

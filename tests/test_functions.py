@@ -117,10 +117,25 @@ def test_exp_overflows_and_underflows(backend: Backend, dtype: str) -> None:
     assert values(backend, functions.exp, [largest, -largest, 710, -746], dtype) == [INF, 0, INF, 0]
 
 
-def test_exp_of_subnormal_results() -> None:
-    x = np.linspace(-103, -87.4, 1001, dtype=np.float32)
-    exact = np.exp(x.astype(np.float64))
-    assert (np.abs(functions.exp(x) - exact) <= 2e-7 * exact + 2.0**-150).all()
+@pytest.mark.parametrize(("dtype", "low", "high"), [("float32", -104, -87.4), ("float64", -745.2, -708.4)])
+def test_exp_of_subnormal_results(dtype: str, low: float, high: float) -> None:
+    x = np.linspace(low, high, 1001, dtype=dtype)
+    exact = np.exp(x.astype(np.longdouble))
+    smallest = np.finfo(dtype).smallest_subnormal.astype(np.longdouble)
+    assert (np.abs(functions.exp(x) - exact) <= documented()["exp"][dtype] * exact + smallest / 2).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_exp_of_large_results(backend: Backend, dtype: str) -> None:
+    """It is infinite only where the exponential is, up to the error of the function."""
+    edge = float(np.log(np.finfo(dtype).max.astype(np.longdouble)))
+    x = np.linspace(edge - 1e-3 * edge, edge + 1e-3 * edge, 400).astype(dtype)
+    exact = np.exp(x.astype(np.longdouble))
+    largest = float(np.finfo(dtype).max)
+    y = backend.asnumpy(functions.exp(backend.asarray(x)))
+    error = documented()["exp"][dtype]
+    assert np.isinf(y[exact > largest * (1 + error)]).all()
+    assert np.isfinite(y[exact < largest * (1 - error)]).all()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -129,9 +144,19 @@ def test_log_beyond_its_domain(backend: Backend, dtype: str) -> None:
     np.testing.assert_array_equal(y, [-INF, -INF, np.nan, np.nan])
 
 
-def test_log_of_subnormal_numbers() -> None:
-    x = np.float32(2.0) ** np.arange(-149, -120, dtype=np.float32)
-    np.testing.assert_allclose(functions.log(x), np.log(x.astype(np.float64)), rtol=2e-7)
+@pytest.mark.parametrize(("dtype", "least"), [("float32", -149), ("float64", -1074)])
+def test_log_of_subnormal_numbers(dtype: str, least: int) -> None:
+    x = np.ldexp(np.linspace(1, 2, 9, dtype=dtype), np.arange(least, least + 60)[:, None])
+    np.testing.assert_allclose(functions.log(x), np.log(x.astype(np.float64)), rtol=documented()["log"][dtype])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_log_where_mantissas_begin_anew(backend: Backend, dtype: str) -> None:
+    x = np.ldexp(np.array([0.75, 1], dtype), np.arange(-13, 15)[:, None]).astype(dtype).ravel()
+    x = np.concatenate([x, np.nextafter(x, np.zeros(1, dtype))])
+    exact = np.log(x.astype(np.float64))
+    y = backend.asnumpy(functions.log(backend.asarray(x)))
+    assert (np.abs(y - exact) <= documented()["log"][dtype] * np.maximum(1, np.abs(exact))).all()
 
 
 @pytest.mark.parametrize("name", EXACT)
@@ -144,6 +169,14 @@ def test_shapes_and_other_dtypes(backend: Backend, name: str) -> None:
     np.testing.assert_array_equal(backend.asnumpy(function(backend.asarray(x.T[::2]))), y.T[::2])
     assert function(backend.asarray(np.zeros((2, 0, 3), np.float32))).shape == (2, 0, 3)
     assert function(backend.asarray(np.float32(0.5))).shape == ()
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_what_is_refused(backend: Backend, name: str) -> None:
+    dtypes = (complex, np.longdouble) if backend.xp is np else (complex,)  # CuPy has no longdouble
+    for dtype in dtypes:
+        with pytest.raises(TypeError, match="x must hold real numbers"):
+            getattr(functions, name)(backend.asarray(np.ones(2, dtype)))
 
 
 @pytest.mark.parametrize("name", EXACT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import pickle
 from typing import Any
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.interpolate import BSpline, CubicSpline, PPoly, make_interp_spline
 
 import cukde
-from cukde import _pieces
+from cukde import _pieces, _pwpa
 from tests import reference, tolerances
 from tests.conftest import Backend
 
@@ -49,6 +50,14 @@ def near(knots: np.ndarray, dtype: str, rng: np.random.Generator) -> np.ndarray:
     within = rng.uniform(middle - span, middle + span, 200)
     x = [at, np.nextafter(at, number(np.inf)), np.nextafter(at, number(-np.inf)), within.astype(dtype), [np.nan]]
     return rng.permutation(np.concatenate(x).astype(dtype))
+
+
+def limit(c: np.ndarray, sign: int) -> float:
+    """Of the polynomial of coefficients c, the leading one first, at infinity of that sign."""
+    for degree, coefficient in zip(range(len(c) - 1, -1, -1), c, strict=True):
+        if coefficient != 0:
+            return float(coefficient * (np.inf * sign**degree if degree else 1))
+    return 0.0
 
 
 def held(x: np.ndarray, knots: np.ndarray) -> np.ndarray:
@@ -147,8 +156,41 @@ class TestEvaluation:
         for beyond, values in expected.items():
             p = cukde.PiecewisePolynomial(c, [0.0, 1.0, 2.0], extrapolate=beyond)
             np.testing.assert_array_equal(backend.asnumpy(p(x)), values)
-        constant = cukde.PiecewisePolynomial(c[2:], [0.0, 1.0, 2.0])
-        np.testing.assert_array_equal(backend.asnumpy(constant(x)), [0.5, 0.25])
+        expected |= {True: [0.5, 0.25], "clamp": [0.5, 0.25]}
+        for constant in (c[2:], c * [[0.0], [0.0], [1.0]]):
+            for beyond, values in expected.items():
+                p = cukde.PiecewisePolynomial(constant, [0.0, 1.0, 2.0], extrapolate=beyond)
+                np.testing.assert_array_equal(backend.asnumpy(p(x)), values)
+
+    @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+    @pytest.mark.parametrize("k", [2, 3, 4, 6])
+    def test_limits_where_leading_coefficients_are_zero(self, backend: Backend, k: int, dtype: str) -> None:
+        rng = np.random.default_rng(k)
+        x = np.array([0.5, np.inf, np.nan, -np.inf, 1.5] * 3, dtype)
+        up, down = x == np.inf, x == -np.inf
+        for zeros in range(1, k + 1):
+            c = rng.uniform(1, 2, (k, 2)) * rng.choice([-1, 1], (k, 2))
+            c[:zeros] = 0
+            expected, _ = reference.piecewise(c, np.arange(3.0), np.where(np.isinf(x), 1, x).astype(np.float64))
+            expected[up], expected[down] = limit(c[:, 1], 1), limit(c[:, 0], -1)
+            y = cukde.PiecewisePolynomial(c, [0, 1, 2])(backend.asarray(x))
+            z = cukde.pwpa(backend.asarray(x), c.T, [0, 1, 2], extrapolate=True)  # other polynomials, the same limits
+            tolerance = {"rtol": TOLERANCE[dtype], "atol": 16 * TOLERANCE[dtype]}
+            np.testing.assert_allclose(backend.asnumpy(y), expected, **tolerance)
+            np.testing.assert_allclose(backend.asnumpy(z)[up | down], expected[up | down], **tolerance)
+
+    @pytest.mark.parametrize("falls", [False, True], ids=["rising", "falling"])
+    def test_limits_of_several_values(self, backend: Backend, falls: bool) -> None:
+        """Coefficients of either sign and 0 in each place."""
+        columns = np.array(list(itertools.product((-2.0, 0.0, 3.0), repeat=4))).T
+        c = np.stack([columns, columns[:, ::-1]], axis=1)
+        expected = [[limit(of, sign) for of in c[:, piece].T] for piece, sign in ((0, -1), (1, 1))]
+        if falls:
+            c = c[:, ::-1]
+        p = cukde.PiecewisePolynomial(c, [2, 1, 0] if falls else [0, 1, 2])
+        y = backend.asnumpy(p(backend.asarray(np.array([-np.inf, 0.5, np.inf]))))
+        np.testing.assert_array_equal(y[[0, 2]], expected)
+        assert np.isfinite(y[1]).all()
 
     def test_nan_of_a_constant(self, backend: Backend) -> None:
         x = backend.asarray(np.array([np.nan, 0.5]))
@@ -218,6 +260,13 @@ class TestEvaluation:
         x = np.linspace(0, 1, 9)
         x.flags.writeable = False
         np.testing.assert_array_equal(cukde.PiecewisePolynomial([[1.0], [0.0]], [0, 1])(x), x)
+
+    @pytest.mark.parametrize("dtype", [">f2", ">f4", ">f8"])
+    def test_points_of_the_other_byte_order(self, dtype: str) -> None:
+        x = np.linspace(0, 1, 9).astype(dtype)
+        y = cukde.PiecewisePolynomial([[1.0], [0.0]], [0, 1])(x)
+        np.testing.assert_array_equal(y, x)
+        assert y.dtype == x.dtype.newbyteorder("=")
 
     def test_many_blocks_and_threads(self, backend: Backend) -> None:
         rng = np.random.default_rng(2)
@@ -423,6 +472,50 @@ class TestPwpa:
         for out in (xp.zeros((2, 4), np.float32), xp.zeros((4, 2), np.float32).T, xp.zeros((4, 4), np.float32)[::2]):
             assert cukde.pwpa(x, a, knots, extrapolate=beyond, out=out) is out
             np.testing.assert_array_equal(backend.asnumpy(xp.ascontiguousarray(out)), expected)
+
+    def test_tables_are_prepared_once(self, backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+        made: list[Any] = []
+        rounded = _pieces.rounded
+        monkeypatch.setattr(_pieces, "rounded", lambda *a: made.append(a) or rounded(*a))
+        _pwpa._kept_evaluator.cache_clear()
+        a, knots = backend.asarray(np.array([[1.0, 7.0], [2.0, -1.0]])), backend.asarray(np.array([0, 1, 2.125]))
+        x = backend.asarray(np.array([0.5, 1.5]))
+        for n in range(12):  # more than are kept, and each again at once
+            a[0, 0] = n
+            for _ in range(2):
+                y = cukde.pwpa(x, a, knots)
+            np.testing.assert_array_equal(backend.asnumpy(y), [n / 2 + 7, 2])
+        assert len(made) == 12
+        cukde.pwpa(x, 0 + a, 0 + knots)
+        assert len(made) == 12
+        a[0, 0] = 0
+        cukde.pwpa(x, a, knots)
+        assert len(made) == 13
+
+    def test_tables_of_the_same_numbers(self, backend: Backend) -> None:
+        """Changed knots, layouts and origins are told apart."""
+        a, knots = backend.asarray(np.array([[1.0, 7.0], [2.0, -1.0]])), backend.asarray(np.array([0, 1, 2.25]))
+        x = backend.asarray(np.array([0.5, 1.25]))
+        for layout, origin, expected in (
+            ("aos", "global", [7.5, 1.5]),
+            ("soa", "global", [2.5, 7.75]),
+            ("aos", "local", [7.5, -0.5]),
+            ("soa", "local", [2.5, 0.75]),
+        ):
+            y = cukde.pwpa(x, a, knots, layout=layout, origin=origin)
+            np.testing.assert_array_equal(backend.asnumpy(y), expected)
+        knots[1] = 0.25
+        y = cukde.pwpa(x, a, knots)
+        np.testing.assert_array_equal(backend.asnumpy(y), [0, 1.5])
+
+    def test_large_tables_are_not_kept(self, backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+        made: list[Any] = []
+        rounded = _pieces.rounded
+        monkeypatch.setattr(_pieces, "rounded", lambda *a: made.append(a) or rounded(*a))
+        x, a, knots = backend.asarray(np.array([1.5])), np.ones((2**14, 8)), np.arange(2**14 + 1.0)
+        for _ in range(2):
+            cukde.pwpa(x, a, knots)
+        assert len(made) == 2
 
     def test_layouts(self, backend: Backend) -> None:
         a = backend.asarray(np.arange(6.0).reshape(3, 2))

@@ -61,6 +61,15 @@ def test_writes_where_it_is_told(dtype: type) -> None:
     np.testing.assert_array_equal(memory[:, 0], memory[:, 1])
 
 
+def test_farther_from_a_knot_than_the_largest_number() -> None:
+    """x - knot is infinite where x is not: what the leading coefficients that are not zero make of it."""
+    x = np.array([-1.7e308, 0, 1e308, 1.7e308])
+    for c, expected in (([0, 0, 5.0], [5, 5, 5, 5]), ([0, 1.0, 0], [0, 1.7e308, np.inf, np.inf])):
+        pieces = Pieces(np.array(c).reshape(3, 1, 1), np.array([-1.7e308, 1.7e308]), True)
+        y = piecewise.evaluate(piecewise.prepare(pieces, x.dtype), x, False)
+        np.testing.assert_array_equal(y, expected)
+
+
 def test_rounding_keeps_points_in_their_pieces() -> None:
     knots = np.cumsum(rng.uniform(0.01, 1, 200)) - 30
     given = Pieces(rng.standard_normal((4, 199, 1)), knots, True)

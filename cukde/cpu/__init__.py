@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
 
+from cukde._host import asarray
 from cukde.cpu import (
     _boxes,
     _expansions,
@@ -16,6 +17,7 @@ from cukde.cpu import (
     _outward,
     _points,
     _ranks,
+    _reduction,
     _sign_bits,
     _tiles,
     density,
@@ -30,6 +32,7 @@ __all__ = [
     "compiled",
     "density",
     "density_1d",
+    "device_key",
     "device_of",
     "kendall",
     "look",
@@ -41,13 +44,6 @@ __all__ = [
 xp = np
 
 
-def asarray(a: Any) -> np.ndarray:
-    """Take anything array-like (lists, pandas, polars, DLPack in host memory) as a NumPy array."""
-    if not hasattr(a, "__array__") and hasattr(a, "__dlpack__"):
-        return np.from_dlpack(a)
-    return np.asarray(a)
-
-
 def asnumpy(a: Any) -> np.ndarray:
     """Return the array itself: it is on the host."""
     return np.asarray(a)
@@ -56,6 +52,11 @@ def asnumpy(a: Any) -> np.ndarray:
 def device_of(a: Any) -> contextlib.AbstractContextManager[Any]:
     """Nothing to choose: there is one CPU."""
     return contextlib.nullcontext()
+
+
+def device_key() -> Hashable:
+    """What tells apart things made for the current device: there is one CPU."""
+    return "cpu"
 
 
 def compiled() -> list[str]:
@@ -74,6 +75,7 @@ def compiled() -> list[str]:
             _sign_bits,
             kendall,
             _locate,
+            _reduction,
             piecewise,
         )
         for name, f in vars(module).items()

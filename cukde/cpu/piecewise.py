@@ -9,7 +9,7 @@ from numba import njit, uint64
 
 from cukde import _pieces
 from cukde._pieces import Pieces
-from cukde.cpu import _locate, _threads
+from cukde.cpu import _locate, _reduction, _threads
 
 __all__ = ["Prepared", "evaluate", "prepare"]
 
@@ -28,6 +28,7 @@ class Prepared(NamedTuple):
     search: _locate.Search
     ends: tuple[Any, Any]
     local: bool
+    reduction: _reduction.Reduction | None
 
 
 def prepare(pieces: Pieces, dtype: np.dtype) -> Prepared:
@@ -35,7 +36,8 @@ def prepare(pieces: Pieces, dtype: np.dtype) -> Prepared:
     number = _pieces.arithmetic(np.dtype(dtype))
     knots = np.ascontiguousarray(pieces.knots, number)
     coefficients = np.ascontiguousarray(np.asarray(pieces.coefficients, number).transpose(2, 1, 0))
-    return Prepared(coefficients, _locate.search(knots), (knots[0], knots[-1]), pieces.local)
+    reduction = None if pieces.reduction is None else _reduction.constants(pieces.reduction, number)
+    return Prepared(coefficients, _locate.search(knots), (knots[0], knots[-1]), pieces.local, reduction)
 
 
 def evaluate(
@@ -53,7 +55,7 @@ def evaluate(
     x : ndarray (N,)
         float16, float32 or float64, contiguous.
     extrapolate : {True, False, "periodic", "clamp"}
-        What lies beyond the knots.
+        What lies beyond the knots; of no effect after a reduction, which leaves nothing there.
     out : ndarray, optional
         Where to write, contiguous, apart from x.
 
@@ -70,14 +72,20 @@ def evaluate(
     mode = _HELD if extrapolate == "clamp" else _PERIODIC if extrapolate == "periodic" else _AS_IT_IS
     low, high = prepared.ends if extrapolate is False else (number.type(-np.inf), number.type(np.inf))
 
+    def write(points: np.ndarray, into: np.ndarray) -> None:
+        if prepared.reduction is None:
+            _evaluate(points, prepared, mode, low, high, into)
+        else:
+            _evaluate_reduced(points, prepared, _reduction.workspace(_BLOCK, number), into)
+
     def values(start: int) -> None:
         points = x[start : start + _TASK]
         into = flat[start * r : (start + points.size) * r]
         if x.dtype == number:
-            _evaluate(points, prepared, mode, low, high, into)
+            write(points, into)
             return
         wide = np.empty(into.size, number)
-        _evaluate(points.astype(number), prepared, mode, low, high, wide)
+        write(points.astype(number), wide)
         with np.errstate(over="ignore"):
             into[...] = wide
 
@@ -108,12 +116,31 @@ def _evaluate(x: Any, prepared: Any, mode: int, low: Any, high: Any, out: Any) -
         for q in range(r):
             y = out[start:stop] if r == 1 else column[:n]
             _horner(prepared.coefficients[q], piece[:n], power[:n], y)
+            if _any_nan(y):
+                _mend_infinities(prepared.coefficients[q], piece[:n], power[:n], y)
             if k == 1 or low > -np.inf:  # a constant does not hand on the NaN of x
                 for p in range(n):
                     y[p] = y[p] if low <= at[p] <= high else np.nan
             if r > 1:
                 for p in range(n):
                     out[(start + p) * r + q] = y[p]
+
+
+@njit(**_JIT)
+def _evaluate_reduced(x: Any, prepared: Any, work: Any, out: Any) -> None:
+    """Write the values at x of one polynomial of a reduced argument."""
+    piece = np.empty(_BLOCK, np.uint32)
+    part = np.empty(_BLOCK, x.dtype)
+    for start in range(0, x.size, _BLOCK):
+        stop = min(start + _BLOCK, x.size)
+        n = stop - start
+        points, at, y = x[start:stop], part[:n], out[start:stop]
+        _reduction.reduce(points, prepared.reduction, work, at)
+        _locate.locate(at, prepared.search, piece[:n])
+        for p in range(n):
+            at[p] = at[p] - prepared.search.knots[piece[p]]
+        _horner(prepared.coefficients[0], piece[:n], at, y)
+        _reduction.restore(points, prepared.reduction, work, y)
 
 
 @njit(**_JIT)
@@ -159,3 +186,27 @@ def _horner(c: Any, piece: Any, u: Any, y: Any) -> None:
             s = (y[p] * t + c[i, j]) * t + c[i, j + uint64(1)]
             y[p] = (s * t + c[i, j + uint64(2)]) * t + c[i, j + uint64(3)]
         j += uint64(4)
+
+
+@njit(**_JIT)
+def _any_nan(y: Any) -> bool:
+    """Whether there is a NaN; without a branch in the loop."""
+    found = False
+    for p in range(y.size):
+        found |= y[p] != y[p]
+    return found
+
+
+@njit(**_JIT)
+def _mend_infinities(c: Any, piece: Any, u: Any, y: Any) -> None:
+    """Write limits where u is infinite and Horner's rule gave NaN: it multiplied a leading zero by infinity."""
+    k = uint64(c.shape[1])
+    for p in range(y.size):
+        if y[p] != y[p] and np.isinf(u[p]):
+            j = uint64(0)
+            while j < k - uint64(1) and c[piece[p], j] == 0:
+                j += uint64(1)
+            y[p] = c[piece[p], j]
+            while j < k - uint64(1):
+                y[p] = y[p] * u[p]
+                j += uint64(1)

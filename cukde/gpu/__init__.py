@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Hashable
 from typing import Any
 
 import cupy as cp
 import numpy as np
 
-from cukde.gpu import density, density_1d, kendall, piecewise
+from cukde.gpu import _device, density, density_1d, kendall, piecewise
 from cukde.gpu._survey import look, mean
 
-__all__ = ["asarray", "asnumpy", "density", "density_1d", "device_of", "kendall", "look", "mean", "piecewise", "xp"]
+__all__ = [
+    "asarray",
+    "asnumpy",
+    "density",
+    "density_1d",
+    "device_key",
+    "device_of",
+    "kendall",
+    "look",
+    "mean",
+    "piecewise",
+    "xp",
+]
 
 xp = cp
 
@@ -42,6 +55,11 @@ def device_of(a: Any) -> contextlib.AbstractContextManager[Any]:
     # cuDF makes its columns one array on request, and always on the current device.
     out = None if hasattr(a, "to_cupy") else _view(a)
     return contextlib.nullcontext() if out is None else out.device
+
+
+def device_key() -> Hashable:
+    """What tells apart things made for the current device: its number."""
+    return "gpu", _device.current()
 
 
 def _view(a: Any) -> Any | None:

@@ -1,0 +1,55 @@
+"""Piecewise polynomials at arrays of either backend, with what a backend prepares kept for the next call."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any, Literal
+
+import numpy as np
+
+from cukde import _pieces, _validate_piecewise
+from cukde._pieces import Pieces
+
+
+class Evaluator:
+    """Values of pieces of float64, which nobody changes, prepared once for each device and dtype.
+
+    What is prepared belongs to devices of this process: it is not to be pickled.
+    """
+
+    def __init__(self, pieces: Pieces) -> None:
+        self._pieces = pieces
+        self._prepared: dict[tuple[Any, np.dtype], Any] = {}
+
+    def __call__(
+        self, x: Any, extrapolate: bool | Literal["periodic", "clamp"], backend: ModuleType, out: Any = None
+    ) -> Any:
+        """Evaluate at floating points of any shape on the current device of the backend.
+
+        The result has the dtype of x; its shape is that of x, with an axis for the values where a point has several.
+        ``out``, for one value a point, is of the shape and dtype of x and apart from it. Periodic functions are
+        computed in float64.
+        """
+        dtype = np.dtype(np.float64) if extrapolate == "periodic" else x.dtype
+        prepared = self._prepare(backend, dtype)
+        flat = backend.xp.ascontiguousarray(x.reshape(-1), dtype)
+        if out is not None and out.flags.c_contiguous and out.dtype == dtype:
+            backend.piecewise.evaluate(prepared, flat, extrapolate, out.reshape(-1))
+            return out
+        values = backend.piecewise.evaluate(prepared, flat, extrapolate)
+        with np.errstate(over="ignore"):
+            values = values.astype(x.dtype, copy=False)
+        values = values.reshape(x.shape + values.shape[1:])
+        if out is None:
+            return values
+        out[...] = values
+        return out
+
+    def _prepare(self, backend: ModuleType, dtype: np.dtype) -> Any:
+        key = backend.device_key(), dtype
+        if key not in self._prepared:
+            number = _pieces.arithmetic(dtype)
+            pieces = _pieces.rounded(self._pieces, number)
+            _validate_piecewise.representable(pieces, number)
+            self._prepared[key] = backend.piecewise.prepare(pieces, dtype)
+        return self._prepared[key]
