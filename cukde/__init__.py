@@ -1,9 +1,11 @@
-"""Kernel density estimation, its bias-reduced forms, the score, Kendall's tau and piecewise polynomials.
+"""Kernel density estimation, its bias-reduced forms, the score, Kendall's tau, piecewise polynomials and convolution.
 
 On NumPy and CuPy arrays.
 """
 
 from cukde import bandwidth, functions
+from cukde._activations import activation_grad
+from cukde._conv1d import depthwise_conv1d, depthwise_conv1d_input_grad, depthwise_conv1d_weight_grad
 from cukde._density import (
     debias,
     density_and_score,
@@ -26,11 +28,15 @@ __all__ = [
     "NegativeDensityWarning",
     "PiecewisePolynomial",
     "__version__",
+    "activation_grad",
     "aos_to_soa",
     "bandwidth",
     "concordance",
     "debias",
     "density_and_score",
+    "depthwise_conv1d",
+    "depthwise_conv1d_input_grad",
+    "depthwise_conv1d_weight_grad",
     "fit_piecewise",
     "functions",
     "kde",

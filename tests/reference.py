@@ -320,3 +320,119 @@ def piecewise(c: np.ndarray, knots: np.ndarray, x: np.ndarray, beyond: Any = Tru
         total[(x < knots.min()) | (x > knots.max())] = np.nan
     total[np.isnan(x)] = np.nan
     return np.stack([total, scale])
+
+
+Padding = str | int | tuple[int, int]
+
+
+def conv1d(
+    x: np.ndarray,
+    w: np.ndarray,
+    *,
+    bias: np.ndarray | None = None,
+    padding: Padding = "causal",
+    stride: int = 1,
+    dilation: int = 1,
+    activation: str | None = None,
+    layout: str = "BCL",
+    flip: bool = False,
+    state: np.ndarray | None = None,
+) -> np.ndarray:
+    """Depthwise convolution, a loop over taps of the padded input; arguments of :func:`cukde.depthwise_conv1d`.
+
+    ``padding`` may be the numbers of zeros before and after the input, too; negative ones leave inputs out.
+    """
+    if layout == "BLC":
+        x, state = x.transpose(0, 2, 1), None if state is None else state.transpose(0, 2, 1)
+    w = w.astype(np.float64)[:, ::-1] if flip else w.astype(np.float64)
+    padded, outputs = _padded(x.astype(np.float64), w.shape[1], padding, stride, dilation)
+    if state is not None:
+        padded[:, :, : state.shape[2]] = state
+    y = np.zeros((*x.shape[:2], outputs))
+    with np.errstate(invalid="ignore"):  # of infinities
+        for k in range(w.shape[1]):
+            y += w[:, k, None] * padded[:, :, k * dilation :: stride][:, :, :outputs]
+    if bias is not None:
+        y += bias.astype(np.float64)[:, None]
+    y = activated(y, activation)
+    return y.transpose(0, 2, 1) if layout == "BLC" else y
+
+
+def activated(z: np.ndarray, activation: str | None) -> np.ndarray:
+    """silu, gelu, or z itself."""
+    if activation == "silu":
+        return z / (1 + np.exp(-z))
+    if activation == "gelu":
+        return z * np.vectorize(math.erfc, otypes=[np.float64])(-z / math.sqrt(2)) / 2
+    return z
+
+
+def conv1d_input_grad(
+    dy: np.ndarray,
+    w: np.ndarray,
+    *,
+    input_length: int,
+    padding: Padding = "causal",
+    stride: int = 1,
+    dilation: int = 1,
+    layout: str = "BCL",
+    flip: bool = False,
+) -> np.ndarray:
+    """Adjoint of :func:`conv1d` with respect to x: every tap adds to the padded input that it read."""
+    if layout == "BLC":
+        dy = dy.transpose(0, 2, 1)
+    w = w.astype(np.float64)[:, ::-1] if flip else w.astype(np.float64)
+    empty = np.zeros((*dy.shape[:2], input_length))
+    padded, outputs = _padded(empty, w.shape[1], padding, stride, dilation)
+    for k in range(w.shape[1]):
+        padded[:, :, k * dilation :: stride][:, :, :outputs] += w[:, k, None] * dy.astype(np.float64)
+    places = _places(input_length, w.shape[1], padding, dilation)
+    inside = (places >= 0) & (places < input_length)
+    dx = np.zeros((*dy.shape[:2], input_length))
+    dx[:, :, places[inside]] = padded[:, :, inside]
+    return dx.transpose(0, 2, 1) if layout == "BLC" else dx
+
+
+def conv1d_weight_grad(
+    x: np.ndarray,
+    dy: np.ndarray,
+    kernel_size: int,
+    *,
+    padding: Padding = "causal",
+    stride: int = 1,
+    dilation: int = 1,
+    layout: str = "BCL",
+    flip: bool = False,
+) -> np.ndarray:
+    """Adjoint of :func:`conv1d` with respect to w: the inner product of dy with what each tap read."""
+    if layout == "BLC":
+        x, dy = x.transpose(0, 2, 1), dy.transpose(0, 2, 1)
+    padded, outputs = _padded(x.astype(np.float64), kernel_size, padding, stride, dilation)
+    dw = np.zeros((x.shape[1], kernel_size))
+    for k in range(kernel_size):
+        read = padded[:, :, k * dilation :: stride][:, :, :outputs]
+        dw[:, k] = np.ascontiguousarray(read * dy.astype(np.float64)).sum(axis=2).sum(axis=0)  # of pairs
+    return dw[:, ::-1] if flip else dw
+
+
+def _zeros(taps: int, padding: Padding, dilation: int) -> tuple[int, int]:
+    """Before the input and after it."""
+    reach = (taps - 1) * dilation
+    if isinstance(padding, str):
+        before = {"causal": reach, "same": (taps - 1) // 2 * dilation, "valid": 0}[padding]
+        return before, reach - before if padding == "same" else 0
+    return padding if isinstance(padding, tuple) else (padding, padding)
+
+
+def _padded(x: np.ndarray, taps: int, padding: Padding, stride: int, dilation: int) -> tuple[np.ndarray, int]:
+    """Return x with its zeros, and the number of outputs."""
+    places = _places(x.shape[2], taps, padding, dilation)
+    inside = (places >= 0) & (places < x.shape[2])
+    padded = np.where(inside, x[:, :, np.clip(places, 0, x.shape[2] - 1)], 0)
+    return padded, (len(places) - (taps - 1) * dilation - 1) // stride + 1
+
+
+def _places(length: int, taps: int, padding: Padding, dilation: int) -> np.ndarray:
+    """Which input stands where in the padded one; what is not from 0 to length - 1 is a zero."""
+    before, after = _zeros(taps, padding, dilation)
+    return np.arange(-before, length + after)

@@ -57,6 +57,26 @@ FAR = {
 """Error of log p relative to the exponent, where that is beyond NEAR."""
 
 
+_EIGHT_EPS_OF_TERMS = "8 eps of the sum of absolute terms: partial sums round like a tree's; measured 2 to 4 eps"
+CONV1D = {
+    "float16": Tolerance(1e-6, "sums are of float32, and the one rounding to float16 is allowed for beside"),
+    "float32": Tolerance(1e-6, _EIGHT_EPS_OF_TERMS),
+    "float64": Tolerance(2e-15, _EIGHT_EPS_OF_TERMS),
+}
+"""Error of depthwise convolution and its gradients relative to the sum of absolute terms; by FFT, to the largest."""
+
+_OF_TWO_TERMS = "8 eps of the sizes of the two terms, each of exponentials, a quotient or erfcx: measured 4 eps"
+ACTIVATION_GRAD = {
+    "float16": Tolerance(2.0**-20, "float32, and the one rounding to float16 is allowed for beside"),
+    "float32": Tolerance(2.0**-20, _OF_TWO_TERMS),
+    "float64": Tolerance(2.0**-49, _OF_TWO_TERMS),
+}
+"""Error of a derivative of an activation relative to the sizes of its two terms."""
+
+ACTIVATION = Tolerance(4.0, "in eps of the argument: an exponential, a quotient or polynomial, products; measured 2")
+"""Error of an activation on the CPU."""
+
+
 def log_error(device: str, precision: str, exponent: np.ndarray) -> np.ndarray:
     """Allowed error of log p of each query."""
     base = DENSITY[device, precision].value

@@ -11,7 +11,10 @@ import numpy as np
 from cukde._host import asarray
 from cukde.cpu import (
     _boxes,
+    _conv1d_activations,
+    _conv1d_rows,
     _expansions,
+    _float16,
     _inversions,
     _locate,
     _outward,
@@ -20,6 +23,8 @@ from cukde.cpu import (
     _reduction,
     _sign_bits,
     _tiles,
+    _transpose,
+    conv1d,
     density,
     density_1d,
     kendall,
@@ -30,10 +35,12 @@ __all__ = [
     "asarray",
     "asnumpy",
     "compiled",
+    "conv1d",
     "density",
     "density_1d",
     "device_key",
     "device_of",
+    "erfcx",
     "kendall",
     "look",
     "mean",
@@ -59,6 +66,13 @@ def device_key() -> Hashable:
     return "cpu"
 
 
+def erfcx(a: Any) -> Any:
+    """Scaled complementary error function, exp(a^2) erfc(a)."""
+    from scipy import special
+
+    return special.erfcx(a)
+
+
 def compiled() -> list[str]:
     """Names of the Numba functions that have been compiled, once for each specialisation."""
     functions = {
@@ -76,7 +90,11 @@ def compiled() -> list[str]:
             kendall,
             _locate,
             _reduction,
+            _float16,
             piecewise,
+            _conv1d_activations,
+            _conv1d_rows,
+            _transpose,
         )
         for name, f in vars(module).items()
     }

@@ -9,7 +9,7 @@ from numba import njit, uint64
 
 from cukde import _pieces
 from cukde._pieces import Pieces
-from cukde.cpu import _locate, _reduction, _threads
+from cukde.cpu import _float16, _locate, _reduction, _threads
 
 __all__ = ["Prepared", "evaluate", "prepare"]
 
@@ -85,9 +85,8 @@ def evaluate(
             write(points, into)
             return
         wide = np.empty(into.size, number)
-        write(points.astype(number), wide)
-        with np.errstate(over="ignore"):
-            into[...] = wide
+        write(_float16.widen(points), wide)
+        _float16.narrow(wide, into)
 
     _threads.run(values, range(0, x.size, _TASK), blas=False)
     return out
