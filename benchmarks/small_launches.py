@@ -28,6 +28,9 @@ from cukde._partial import Output, PartialSums
 from cukde._pieces import Pieces
 from cukde.gpu import (
     _boxes_1d,
+    _conv1d_direct,
+    _conv1d_toeplitz,
+    _conv1d_weight_grad,
     _difference,
     _f16,
     _f16_symmetric,
@@ -48,7 +51,11 @@ from cukde.gpu import (
     piecewise,
 )
 from cukde.gpu._specialisation import OPERATION, Specialisation
-from tests import reference, tolerances
+from tests import conv1d_cases, reference, tolerances
+from tests import test_conv1d_toeplitz as toeplitz
+from tests import test_conv1d_weight_grad_gpu as weight_gradients
+from tests.test_conv1d_gpu import check as check_conv1d
+from tests.test_conv1d_gpu import sample as sample_of_conv1d
 from tests.test_f16 import DIMENSIONS as ORDERED
 from tests.test_f16 import Sample, verify
 from tests.test_f16_symmetric import DIMENSIONS as SYMMETRIC
@@ -540,7 +547,59 @@ def lookups(launches: Launches) -> None:
             tolerances.check(np.abs(got - want[part])[numbers], 0.0, "a value that is looked up")
 
 
+def conv1d_weight_gradients(launches: Launches) -> None:
+    """Both layouts, strides, short rows and ragged ones, with taps of every class of blocks."""
+    for dtype, taps in itertools.product(weight_gradients.DTYPES, (4, 16, 31)):
+        geometries = [weight_gradients.geometry(600, taps, last=last) for last in (False, True)]
+        short = (weight_gradients.geometry(length, taps, batch=45) for length in (61, 64))
+        others = weight_gradients.geometry(603, taps), weight_gradients.geometry(90, taps, stride=2)
+        for of in (*geometries, *short, *others):
+            x, dy = weight_gradients.arrays(of, dtype)
+            got = _conv1d_weight_grad.weight_grad(gpu.asarray(x), gpu.asarray(dy), of, True)
+            weight_gradients.check(*map(gpu.asnumpy, got), x, dy, of)
+
+
+def depthwise_convolutions(launches: Launches) -> None:
+    """Along rows, of few taps and of more than are staged at once, short ones, along positions, strided."""
+    geometry = conv1d_cases.geometry
+    shapes = (
+        *(geometry(2, 3, 2100, taps) for taps in (3, 4, 31, 300)),
+        *(geometry(5, 5, length, taps, before=1) for taps in (2, 3, 4) for length in (8, 40, 304, 600, 3000)),
+        *(geometry(2, 3, 2047, taps, before=taps // 2, after=taps - 1 - taps // 2) for taps in (4, 31)),
+        *(geometry(2, channels, 70, taps, last=True) for channels in (8, 9, 300) for taps in (4, 37)),
+        *(geometry(37, 3, length, taps) for length in (61, 64) for taps in (6, 64)),
+        *(geometry(3, 40, 61, 5, stride=3, dilation=2, last=last) for last in (False, True)),
+    )
+    for dtype, g in itertools.product(("float16", "float32", "float64"), shapes):
+        x, w, bias = sample_of_conv1d(g, g.length, dtype)
+        got = gpu.asnumpy(_conv1d_direct.forward(*map(gpu.asarray, (x, w, bias)), g, "gelu"))
+        check_conv1d(got, conv1d_cases.activated(conv1d_cases.expected(x, w, bias, g), "gelu"), g, g.taps)
+        dy = sample_of_conv1d(g, g.outputs, dtype)[0]
+        got = gpu.asnumpy(_conv1d_direct.input_grad(gpu.asarray(dy), gpu.asarray(w), g))
+        check_conv1d(got, conv1d_cases.expected_grad(dy, w, g), g, g.taps)
+
+
+def toeplitz_convolutions(launches: Launches) -> None:
+    """Few taps and many, in several chunks, rows that begin anywhere, and what tensor cores cannot sum."""
+    sizes = itertools.product(("float16", "float32"), (5, 40, 900), (77, 2100), (False, True))
+    for dtype, taps, length, newer in sizes:
+        g = toeplitz.geometry_of(2, 3, length, taps, taps // 2, taps)
+        x, w = toeplitz.numbers(dtype, 2, 3, length), toeplitz.numbers(dtype, 3, taps)
+        x[0, 0, 50], x[0, 1, 9] = np.inf, 1e-7
+        shape = _conv1d_toeplitz._SHAPES[int(dtype[5:]), newer]
+        with mock.patch.object(_conv1d_toeplitz, "_shape", return_value=shape):
+            got = gpu.asnumpy(_conv1d_toeplitz.forward(gpu.asarray(x), gpu.asarray(w), None, g, None))
+        want, size = conv1d_cases.expected(x, w, None, g)
+        finite = np.isfinite(want)
+        relative, absolute = toeplitz.ROUNDING[dtype]
+        allowed = toeplitz.SUMS[dtype] * size + relative * np.abs(want) + absolute
+        tolerances.check(np.abs(got[finite].astype(np.float64) - want[finite]), allowed[finite], "convolution")
+
+
 PASSES = (
+    depthwise_convolutions,
+    toeplitz_convolutions,
+    conv1d_weight_gradients,
     piecewise_polynomials,
     infinite_points,
     reduced_arguments,

@@ -15,47 +15,18 @@
 //
 // A block owns tiles of IN_FLIGHT vectors a thread, in the stride of the grid. Barriers: one, after the tables are there.
 //
-// Macros: STORAGE and SEARCH (pieces.cuh), REDUCTION (reduction.cuh), COEFFICIENTS (k, or 0: any number), SHARED, THREADS,
-// IN_FLIGHT, BLOCKS (of a multiprocessor).
+// Macros: STORAGE (storage.cuh), SEARCH (pieces.cuh), REDUCTION (reduction.cuh), COEFFICIENTS (k, or 0: any number), SHARED,
+// THREADS, IN_FLIGHT, BLOCKS (of a multiprocessor).
 //
 // The piece by comparisons, and coefficients in shared memory: Piecewise polynomial activations, the source of cukde's
 // pwpa. Copies against bank conflicts, the exact index in constant time, and vectors are not from there.
 #include "pieces.cuh"
 #include "reduction.cuh"
 
-constexpr int vector = 16 / sizeof(Stored);  // elements of 16 bytes
 // Elements that a thread computes at a time: of float16 by a guide registers suffice for two.
 constexpr int together = vector < 4 ? vector : STORAGE == 16 && SEARCH == GUIDE ? 2 : 4;
 constexpr int rows_at_a_time = COEFFICIENTS ? 4 : 1;  // of rows whose number is not known, more take registers
 constexpr int tile = THREADS * IN_FLIGHT * vector;
-
-__device__ inline void unpack(uint4 v, Real (&x)[vector]) {
-#if STORAGE == 64
-    x[0] = __hiloint2double(int(v.y), int(v.x));
-    x[1] = __hiloint2double(int(v.w), int(v.z));
-#else
-    const unsigned words[4] = {v.x, v.y, v.z, v.w};
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-#if STORAGE == 32
-        x[i] = __uint_as_float(words[i]);
-#else
-        unpack_f16(words[i], x[2 * i], x[2 * i + 1]);
-#endif
-    }
-#endif
-}
-
-__device__ inline uint4 pack(const Real (&y)[vector]) {
-#if STORAGE == 64
-    return make_uint4(unsigned(__double2loint(y[0])), unsigned(__double2hiint(y[0])), unsigned(__double2loint(y[1])),
-                      unsigned(__double2hiint(y[1])));
-#elif STORAGE == 32
-    return make_uint4(__float_as_uint(y[0]), __float_as_uint(y[1]), __float_as_uint(y[2]), __float_as_uint(y[3]));
-#else
-    return make_uint4(pack_f16(y[0], y[1]), pack_f16(y[2], y[3]), pack_f16(y[4], y[5]), pack_f16(y[6], y[7]));
-#endif
-}
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 piecewise(const Stored* __restrict__ x, const Row* __restrict__ rows, const Row* __restrict__ search,

@@ -33,6 +33,16 @@ _OF_ALL_ENGINES = ("column_means", "survey", "merge_splits")
 _OF_ALL_ARCHITECTURES = (  # stems
     *("merge_sort", "order_keys", "ranks", "inversions", "kendall_statistics"),
     *("piecewise", "piecewise_columns", "piecewise_knots", "lookup_f16"),
+    *("conv1d_weight_grad", "conv1d_weight_grad_strided", "conv1d_weight_grad_channels_last"),
+    *("conv1d_weight_grad_few_taps", "conv1d_weight_grad_short_rows", "finish_conv1d_weight_grad"),
+    *(
+        "conv1d",
+        "conv1d_short_rows",
+        "conv1d_few_taps",
+        "conv1d_channels_last",
+        "conv1d_strided",
+        "conv1d_strided_input_grad",
+    ),
 )
 
 Kernel = tuple[str, str, _compile.Defines]  # stem, name, macros
@@ -41,10 +51,13 @@ Kernel = tuple[str, str, _compile.Defines]  # stem, name, macros
 def supported(kernel: Kernel, architecture: int) -> bool:
     """Whether a kernel can be asked for.
 
-    Below compute capability 8.0 sorts, differences, and float64 by a library; products of bits below 10.0.
+    Below compute capability 8.0 sorts, differences, and float64 by a library; products of bits below 10.0; four
+    groups a warp of a convolution of float32 from 9.0 on.
     """
     stem, name, defines = kernel
     if architecture >= 100 and ("BITS", "1") in defines:
+        return False
+    if stem == "conv1d_toeplitz" and architecture < 90 and {("STORAGE", "32"), ("GROUPS", "4")} <= set(defines):
         return False
     everywhere = stem in _OF_ALL_ARCHITECTURES or name.endswith(("_ieee", "_f64")) or name in _OF_ALL_ENGINES
     return architecture >= 80 or everywhere

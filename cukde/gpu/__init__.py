@@ -9,16 +9,18 @@ from typing import Any
 import cupy as cp
 import numpy as np
 
-from cukde.gpu import _device, density, density_1d, kendall, piecewise
+from cukde.gpu import _device, conv1d, density, density_1d, kendall, piecewise
 from cukde.gpu._survey import look, mean
 
 __all__ = [
     "asarray",
     "asnumpy",
+    "conv1d",
     "density",
     "density_1d",
     "device_key",
     "device_of",
+    "erfcx",
     "kendall",
     "look",
     "mean",
@@ -60,6 +62,13 @@ def device_of(a: Any) -> contextlib.AbstractContextManager[Any]:
 def device_key() -> Hashable:
     """What tells apart things made for the current device: its number."""
     return "gpu", _device.current()
+
+
+def erfcx(a: Any) -> Any:
+    """Scaled complementary error function, exp(a^2) erfc(a)."""
+    from cupyx.scipy import special
+
+    return special.erfcx(a)
 
 
 def _view(a: Any) -> Any | None:

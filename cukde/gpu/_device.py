@@ -7,6 +7,8 @@ from typing import Any
 
 import cupy as cp
 
+_STEP_OF_SHARED_BYTES = 2048
+
 
 @functools.cache
 def _properties(device: int) -> dict[str, Any]:
@@ -30,6 +32,11 @@ def multiprocessors() -> int:
     return int(_properties(current())["multiProcessorCount"])
 
 
+def rounded_shared_bytes(needed: int) -> int:
+    """So many bytes of shared memory or a few more: calls of any sizes ask for few amounts, each a kernel to load."""
+    return -(-needed // _STEP_OF_SHARED_BYTES) * _STEP_OF_SHARED_BYTES
+
+
 def shared_bytes_of_block() -> int:
     """Shared memory that a block of the current device can ask for."""
     return int(_properties(current())["sharedMemPerBlockOptin"])
@@ -38,3 +45,8 @@ def shared_bytes_of_block() -> int:
 def capturing() -> bool:
     """Whether the current stream is being captured: then nothing may wait for it."""
     return bool(cp.cuda.get_current_stream().is_capturing())
+
+
+def address(a: Any) -> int:
+    """Where an array begins in the device's memory."""
+    return int(a.data.ptr)

@@ -12,6 +12,9 @@ import numpy as np
 from cukde import _compile
 from cukde._partial import Output
 from cukde.gpu import (
+    _conv1d_direct,
+    _conv1d_toeplitz,
+    _conv1d_weight_grad,
     _difference,
     _f16,
     _f16_symmetric,
@@ -133,6 +136,9 @@ def kernels() -> Iterator[tuple[str, str, _compile.Defines]]:
                 _sign_products.specialisations(),
                 piecewise.specialisations(),
                 _lookup_f16.specialisations(),
+                _conv1d_weight_grad.specialisations(),
+                _conv1d_direct.specialisations(),
+                _conv1d_toeplitz.specialisations(),
             )
         )
     )

@@ -14,33 +14,15 @@
 // The coefficients of a piece are rows of 16 bytes, leading coefficient first; zeros, which are not used, fill the front
 // of the first row.
 //
-// Macros: STORAGE, bits of x and y; SEARCH. 16 bits are float16, computed in float32.
+// Macros: STORAGE (storage.cuh), of x and y; SEARCH.
 #pragma once
-#include "ptx.cuh"
-
-#if STORAGE == 64
-typedef double Real;
-typedef double2 Row;
-typedef double Stored;
-#elif STORAGE == 32
-typedef float Real;
-typedef float4 Row;
-typedef float Stored;
-#else
-typedef float Real;
-typedef float4 Row;
-struct Stored {
-    unsigned short bits;
-};
-#endif
+#include "storage.cuh"
 
 #define UNIFORM 0
 #define GUIDE 1
 #define TREE 2
 
 enum Beyond { EXTRAPOLATE, MISSING, CLAMP, PERIODIC };
-
-constexpr int row_width = 16 / sizeof(Real);
 
 // The last bits of magic + i are those of i, for i from 0 to 2^22.
 constexpr Real magic = sizeof(Real) == 4 ? 12582912.0 : 6755399441055744.0;
@@ -52,18 +34,6 @@ __device__ inline unsigned last_bits(double a) { return unsigned(__double2loint(
 // Doubles are never flushed to zero, and have no instruction that saturates.
 __device__ inline bool at_least(double a, double b) { return a >= b; }
 __device__ inline double fma_saturate(double a, double b, double c) { return fmin(fmax(fma(a, b, c), 0.0), 1.0); }
-
-#if STORAGE == 16
-__device__ inline Real to_real(Stored stored) {
-    Real value, above;
-    unpack_f16(stored.bits, value, above);
-    return value;
-}
-__device__ inline Stored to_stored(Real value) { return {(unsigned short)pack_f16(value, 0)}; }
-#else
-__device__ inline Real to_real(Stored value) { return value; }
-__device__ inline Stored to_stored(Real value) { return value; }
-#endif
 
 struct Knots {
     Real first, last;

@@ -46,13 +46,42 @@ __device__ inline uint4 load_streaming(const void* global) {
     return v;
 }
 
+// The same, or zeros without a load where there is nothing at the address: no branch.
+__device__ inline uint4 load_streaming_if(bool exists, const void* global) {
+    uint4 v = {0, 0, 0, 0};
+    asm volatile("{ .reg .pred p;\n setp.ne.s32 p, %5, 0;\n"
+                 " @p ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4]; }"
+                 : "+r"(v.x), "+r"(v.y), "+r"(v.z), "+r"(v.w)
+                 : "l"(global), "r"(int(exists)));
+    return v;
+}
+
 __device__ inline void store_streaming(void* global, uint4 v) {
     asm volatile("st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(global), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
                  : "memory");
 }
 
+// The same, or nothing, without a branch.
+__device__ inline void store_streaming_if(bool wanted, void* global, uint4 v) {
+    asm volatile("{ .reg .pred p;\n setp.ne.s32 p, %5, 0;\n @p st.global.cs.v4.u32 [%0], {%1, %2, %3, %4}; }" ::"l"(global),
+                 "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w), "r"(int(wanted))
+                 : "memory");
+}
+
+// The same for 8 bytes; the address is aligned to 8.
+__device__ inline void store_streaming(void* global, uint2 v) {
+    asm volatile("st.global.cs.v2.u32 [%0], {%1, %2};" ::"l"(global), "r"(v.x), "r"(v.y) : "memory");
+}
+
 // No access to memory is moved past this by the compiler.
 __device__ inline void keep_order() { asm volatile("" ::: "memory"); }
+
+// The value, of which the compiler knows nothing: what depends on it is computed after this, in every turn of a loop,
+// and not kept in registers from before the loop.
+__device__ inline int computed_here(int value) {
+    asm volatile("" : "+r"(value));
+    return value;
+}
 
 // Two float16 numbers in a register, `low` in its low half, each rounded to nearest; beyond 65504 they are infinite.
 __device__ inline unsigned pack_f16(float low, float high) {

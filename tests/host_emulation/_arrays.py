@@ -77,6 +77,11 @@ def _root_address(a: np.ndarray) -> int:
     return _bounds(a)[0]
 
 
+def address_in_allocation(a: np.ndarray) -> int:
+    """Where an array begins, of an allocation at address 0: as aligned as the copy that a kernel gets."""
+    return _bounds(a)[0] - _root_address(a)
+
+
 class _Copy:
     """The bytes ``[low, high)`` of an allocation at ``root``, copied to guarded memory.
 

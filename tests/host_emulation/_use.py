@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import special
 
 from tests.host_emulation import _simulator
+from tests.host_emulation._arrays import address_in_allocation
 from tests.host_emulation._kernel import kernel
 
 # Of the emulated device: the features of sm_90, and few multiprocessors, so that small data are split.
@@ -19,7 +21,7 @@ _CAPABILITY = (9, 0)
 _MULTIPROCESSORS = 6
 _SHARED_BYTES = 227 * 1024
 
-_ARRAY_FUNCTIONS = ("asarray", "asnumpy", "device_of")
+_ARRAY_FUNCTIONS = ("asarray", "asnumpy", "device_of", "erfcx")
 
 
 class _NumpyAsCupy(ModuleType):
@@ -88,6 +90,7 @@ def use(monkeypatch: pytest.MonkeyPatch) -> None:
     cpu = importlib.import_module("cukde.cpu")
     device = importlib.import_module("cukde.gpu._device")
     numba_cuda = importlib.import_module("cukde.gpu._numba_cuda")
+    conv1d_fft = importlib.import_module("cukde.gpu._conv1d_fft")
     numpy_as_cupy = _NumpyAsCupy(cupy)
 
     for name, module in list(sys.modules.items()):
@@ -101,10 +104,12 @@ def use(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device, "multiprocessors", lambda: _MULTIPROCESSORS)
     monkeypatch.setattr(device, "shared_bytes_of_block", lambda: _SHARED_BYTES)
     monkeypatch.setattr(device, "capturing", lambda: False)
+    monkeypatch.setattr(device, "address", address_in_allocation)
     monkeypatch.setattr(
         "cukde._compile.load", lambda wanted: kernel(wanted.stem, wanted.name, wanted.defines, wanted.shared_bytes)
     )
     _simulator.use(monkeypatch, numba_cuda)
     monkeypatch.setattr("cukde.gpu._gemm.add_product", _add_product)
     monkeypatch.setattr("cukde.gpu._gemm.gram", _gram)
+    monkeypatch.setattr(conv1d_fft, "_erfc", special.erfc)
     monkeypatch.setattr("cukde._dispatch.backend", lambda *arrays, **others: gpu)

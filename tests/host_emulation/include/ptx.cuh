@@ -36,6 +36,7 @@ inline float fma_down(float a, float b, float c) {
 
 // Of the compiler alone.
 inline void keep_order() {}
+inline int computed_here(int value) { return value; }
 
 // setp.ge.f32
 inline bool at_least(float a, float b) { return a >= b; }
@@ -50,10 +51,26 @@ inline uint4 load_streaming(const void* global) {
     return *static_cast<const uint4*>(global);
 }
 
+// The same with a predicate; zeros where it is false.
+inline uint4 load_streaming_if(bool exists, const void* global) {
+    return exists ? load_streaming(global) : uint4{0, 0, 0, 0};
+}
+
 // st.global.cs.v4.u32
 inline void store_streaming(void* global, uint4 v) {
     check_streamed("store_streaming", global);
     *static_cast<uint4*>(global) = v;
+}
+
+// The same with a predicate.
+inline void store_streaming_if(bool wanted, void* global, uint4 v) {
+    if (wanted) store_streaming(global, v);
+}
+
+// The same for 8 bytes, st.global.cs.v2.u32
+inline void store_streaming(void* global, uint2 v) {
+    if (reinterpret_cast<uintptr_t>(global) % 8) ::emulation::fail("store_streaming of a misaligned address %p", global);
+    *static_cast<uint2*>(global) = v;
 }
 
 // ----------------------------------------------------------------------------------------------- float16
