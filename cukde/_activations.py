@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cukde import _dispatch, _pieces, _validate_conv1d
+from cukde import _dispatch, _pieces, _validate, _validate_conv1d
 
 
 def activation_grad(name: str | None, z: Any) -> Any:
@@ -59,7 +59,7 @@ def activation_grad(name: str | None, z: Any) -> Any:
     _validate_conv1d.activation(name)
     backend = _dispatch.backend(z, "z")
     with backend.device_of(z):
-        points = _validate_conv1d.values(z, backend)
+        points = _validate.floating("z", z, backend)
         if name is None:
             return backend.xp.ones_like(points)
         number = _pieces.arithmetic(points.dtype)

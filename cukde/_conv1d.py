@@ -108,14 +108,14 @@ def depthwise_conv1d(
     >>> cukde.depthwise_conv1d([[[16.0, 32.0]]], [[-1.0, 1.0]], state=state)
     array([[[ 8., 16.]]])
     """
-    _validate.options(padding, stride, dilation, layout)
+    stride, dilation = _validate.options(padding, stride, dilation, layout)
     _validate.activation(activation)
     backend = _dispatch.backend(x, "x", w=w, bias=bias, state=state)
     with backend.device_of(x):
         signal = _validate.signal("x", x, layout, backend)
         axis = layout.index("C")
         taps = _validate.weights(w, signal.shape[axis], "x", backend)
-        g = _validate.geometry(signal.shape, taps.shape[1], padding, int(stride), int(dilation), layout, flip)
+        g = _validate.geometry(signal.shape, taps.shape[1], padding, stride, dilation, layout, flip)
         dtype = _validate.result_dtype(signal, taps)
         if bias is not None:
             bias = _contiguous(backend, _validate.bias(bias, g.channels, backend), _pieces.arithmetic(dtype))
@@ -190,15 +190,15 @@ def depthwise_conv1d_input_grad(
     >>> cukde.depthwise_conv1d_input_grad([[[1.0, 0.0, 0.0, 1.0]]], [[-1.0, 1.0]])
     array([[[ 1.,  0., -1.,  1.]]])
     """
-    _validate.options(padding, stride, dilation, layout)
+    stride, dilation = _validate.options(padding, stride, dilation, layout)
     backend = _dispatch.backend(dy, "dy", w=w)
     with backend.device_of(dy):
         gradient = _validate.signal("dy", dy, layout, backend)
         taps = _validate.weights(w, gradient.shape[layout.index("C")], "dy", backend)
         outputs, many = gradient.shape[layout.index("L")], taps.shape[1]
-        length = _validate.input_length(input_length, outputs, many, padding, int(stride), int(dilation))
+        length = _validate.input_length(input_length, outputs, many, padding, stride, dilation)
         shape = tuple(length if letter == "L" else size for letter, size in zip(layout, gradient.shape, strict=True))
-        g = _validate.geometry(shape, many, padding, int(stride), int(dilation), layout, flip)
+        g = _validate.geometry(shape, many, padding, stride, dilation, layout, flip)
         dtype = _validate.result_dtype(gradient, taps)
         return backend.conv1d.input_grad(_contiguous(backend, gradient, dtype), _contiguous(backend, taps, dtype), g)
 
@@ -263,13 +263,13 @@ def depthwise_conv1d_weight_grad(
     >>> cukde.depthwise_conv1d_weight_grad([[[1.0, 2.0, 4.0]]], [[[1.0, 1.0, 1.0]]], 2, bias=True)
     (array([[3., 7.]]), array([3.]))
     """
-    _validate.options(padding, stride, dilation, layout)
+    stride, dilation = _validate.options(padding, stride, dilation, layout)
     many = _validate.kernel_size(kernel_size)
     backend = _dispatch.backend(x, "x", dy=dy)
     with backend.device_of(x):
         signal = _validate.signal("x", x, layout, backend)
         gradient = _validate.signal("dy", dy, layout, backend)
-        g = _validate.geometry(signal.shape, many, padding, int(stride), int(dilation), layout, flip)
+        g = _validate.geometry(signal.shape, many, padding, stride, dilation, layout, flip)
         _validate.gradient(gradient, g)
         dtype = _validate.result_dtype(signal, gradient)
         dw, dbias = backend.conv1d.weight_grad(

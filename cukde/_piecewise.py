@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from cukde import _dispatch, _piecewise_calculus, _validate_piecewise
+from cukde import _dispatch, _piecewise_calculus, _validate, _validate_piecewise
 from cukde._evaluator import Evaluator
 from cukde._pieces import Pieces
 
@@ -141,7 +141,7 @@ class PiecewisePolynomial:
         decides = self.c if _dispatch.is_gpu_array(self.c) and not _dispatch.is_gpu_array(x) else x
         backend = _dispatch.backend(decides, "x")
         with backend.device_of(decides):
-            points = _validate_piecewise.points(x, backend)
+            points = _validate.floating("x", x, backend)
             values = self._evaluator(-points if self._falls else points, beyond, backend)
             return values.reshape(points.shape + self._c.shape[2:])
 

@@ -93,7 +93,7 @@ def pwpa(
     beyond = _validate_piecewise.extrapolate(extrapolate)
     backend = _dispatch.backend(x, "x", coefficients=coefficients, knots=knots)
     with backend.device_of(x):
-        points = _validate_piecewise.points(x, backend)
+        points = _validate.floating("x", x, backend)
         if out is not None:
             _validate_piecewise.output(out, points, backend, coefficients=coefficients, knots=knots)
         a, ends = (

@@ -31,6 +31,12 @@ def array(name: str, a: Any, backend: ModuleType) -> Any:
     return out
 
 
+def floating(name: str, a: Any, backend: ModuleType) -> Any:
+    """Return ``a`` as an array of the backend, of a floating dtype in native byte order; integers become float64."""
+    out = array(name, a, backend)
+    return out.astype(out.dtype.newbyteorder("=") if out.dtype.kind == "f" else np.float64, copy=False)
+
+
 def points(name: str, a: Any, backend: ModuleType) -> Any:
     """Return ``a`` as a two-dimensional array of points, one a row; a vector is points of one dimension."""
     out = array(name, a, backend)

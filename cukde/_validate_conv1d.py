@@ -21,12 +21,6 @@ def activation(name: Any) -> None:
         _validate.option("activation", name, ACTIVATIONS, " or None")
 
 
-def values(z: Any, backend: ModuleType) -> Any:
-    """Return what an activation is taken of, of a floating dtype; integers become float64."""
-    out = _validate.array("z", z, backend)
-    return out if out.dtype.kind == "f" else out.astype(np.float64)
-
-
 def signal(name: str, a: Any, layout: str, backend: ModuleType) -> Any:
     """Check an array of batch, channels and positions; return it as it is."""
     out = _validate.array(name, a, backend)
@@ -108,11 +102,10 @@ def sides(padding: Any, taps: int, dilation: int) -> tuple[int, int]:
     return (0, 0) if padding == "valid" else (int(padding), int(padding))
 
 
-def options(padding: Any, stride: Any, dilation: Any, layout: Any) -> None:
-    """Check what does not depend on arrays."""
+def options(padding: Any, stride: Any, dilation: Any, layout: Any) -> tuple[int, int]:
+    """Check what does not depend on arrays; return the stride and the dilation."""
     _validate.option("layout", layout, LAYOUTS)
-    _validate.count("stride", stride)
-    _validate.count("dilation", dilation)
+    steps = _validate.count("stride", stride), _validate.count("dilation", dilation)
     if isinstance(padding, str | bool) or not isinstance(padding, int | np.integer):
         if not isinstance(padding, str) or padding not in PADDINGS:
             raise ValueError(
@@ -120,6 +113,7 @@ def options(padding: Any, stride: Any, dilation: Any, layout: Any) -> None:
             )
     elif padding < 0:
         raise ValueError(f"padding must not be negative; got {padding}")
+    return steps
 
 
 def kernel_size(count: Any) -> int:

@@ -30,12 +30,6 @@ def order(nu: Any) -> int:
         raise TypeError(f"nu must be an integer; got {nu!r}") from None
 
 
-def points(x: Any, backend: ModuleType) -> Any:
-    """Return x as an array of the backend of a floating dtype in native byte order; integers become float64."""
-    out = _validate.array("x", x, backend)
-    return out.astype(out.dtype.newbyteorder("=") if out.dtype.kind == "f" else np.float64, copy=False)
-
-
 def on_host(name: str, a: Any) -> np.ndarray:
     """Return real numbers on the host, without a copy where they are there."""
     out: np.ndarray = _validate.array(name, _dispatch.to_host(a), _host)

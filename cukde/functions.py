@@ -47,7 +47,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cukde import _dispatch, _fit_pieces, _validate_piecewise
+from cukde import _dispatch, _fit_pieces, _validate
 from cukde._evaluator import Evaluator
 from cukde._pieces import Pieces, Reduction
 from cukde._piecewise import PiecewisePolynomial
@@ -154,7 +154,7 @@ def _evaluate(name: str, x: Any) -> Any:
     backend = _dispatch.backend(x, "x")
     with backend.device_of(x):
         evaluator, beyond = _evaluator(name)
-        return evaluator(_validate_piecewise.points(x, backend), beyond, backend)
+        return evaluator(_validate.floating("x", x, backend), beyond, backend)
 
 
 @functools.cache

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import cukde
-from benchmarks import bench_conv1d_gpu, exact_conv1d, figure_conv1d, timing
+from benchmarks import bench_conv1d_gpu, exact_conv1d, figure_conv1d
 from cukde import _compile
+from tests import untimed
 from tests.compilation import ARCHITECTURES, LIKE_80, compile_for
 
 PATHS = ("forward", "input_grad", "weight_grad")
@@ -117,30 +118,13 @@ def bench(emulated: ModuleType, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
         exact = _as_the_library(getattr(exact_conv1d, path))
         monkeypatch.setattr(cukde, f"depthwise_conv1d{name}", exact, raising=False)
 
-    def measure(call: Any, **_: Any) -> dict[str, Any]:
-        call()
-        return {"median_ms": 4.0, "q1_ms": 3.0, "q3_ms": 5.0, "runs": 7}
-
-    monkeypatch.setattr(timing, "measure", measure)
+    untimed.use(monkeypatch)
     return bench_conv1d_gpu
-
-
-class _Rows(list[dict[str, Any]]):
-    """What the fixture ``compare`` makes of calls, each made for all buffers."""
-
-    def __call__(self, call: Any, row: dict[str, Any], peers: dict[str, Any], calls: int = 1) -> None:
-        timed = {name: peer for name, peer in peers.items() if not isinstance(peer, str)}
-        for one in (call, *(peer[0] for peer in timed.values())):
-            for _ in range(calls):
-                one()
-        times = timing.measure(call, gpu=True)
-        self.extend(row | times | {"peer": {"name": name, "rel_err_max": of[1]} | times} for name, of in timed.items())
-        self.extend([] if timed else [row | times])
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_benchmark_of_the_library(bench: ModuleType, dtype: str) -> None:
-    rows = _Rows()
+    rows = untimed.Rows()
     for path in PATHS:
         for layout in ("BCL", "BLC"):
             bench.bench_short(rows, dtype, 4, layout, path)
@@ -154,7 +138,7 @@ def test_benchmark_of_the_library(bench: ModuleType, dtype: str) -> None:
 
 
 def test_benchmark_of_the_source(bench: ModuleType) -> None:
-    rows = _Rows()
+    rows = untimed.Rows()
     for path in (*PATHS, "all"):
         bench.bench_study(rows, 4, path)
     names = [*VARIANTS[:-1], "cukde"]
@@ -165,7 +149,7 @@ def test_benchmark_of_the_source(bench: ModuleType) -> None:
 
 
 def test_benchmark_of_a_step_of_training(bench: ModuleType) -> None:
-    rows = _Rows()
+    rows = untimed.Rows()
     for convolution in (*VARIANTS, "cukde"):
         bench.bench_training_step(rows, convolution)
     assert [row["shape"]["convolution"] for row in rows] == [*VARIANTS, "cukde"]

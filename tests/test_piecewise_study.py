@@ -14,7 +14,7 @@ import pytest
 
 from benchmarks import bench_piecewise_gpu, figure_piecewise, timing
 from cukde import _compile
-from tests import host_emulation
+from tests import host_emulation, untimed
 from tests.compilation import compile_for
 
 KINDS = ("BASE", "UNROLLED", "BRANCH_FREE", "REGISTERS", "SHARED")
@@ -227,29 +227,13 @@ def bench(study: ModuleType, emulated_device: None, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(bench_piecewise_gpu, "study", study, raising=False)
     monkeypatch.setattr(bench_piecewise_gpu, "N", 2000)
 
-    def measure(call: Any, **_: Any) -> dict[str, Any]:
-        call()
-        return {"median_ms": 4.0, "q1_ms": 3.0, "q3_ms": 5.0, "runs": 7}
-
-    monkeypatch.setattr(timing, "measure", measure)
+    untimed.use(monkeypatch)
     return bench_piecewise_gpu
-
-
-class _Rows(list[dict[str, Any]]):
-    """What the fixture ``compare`` makes of calls, each made for all buffers."""
-
-    def __call__(self, call: Any, row: dict[str, Any], peers: dict[str, Any], calls: int) -> None:
-        for one in (call, *(peer[0] for peer in peers.values())):
-            for _ in range(calls):
-                one()
-        times = timing.measure(call, gpu=True)
-        self.extend(row | times | {"peer": {"name": name} | times} for name in peers)
-        self.extend([] if peers else [row | times])
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_benchmark_of_variants(bench: ModuleType, study: ModuleType, tmp_path: Path, dtype: str) -> None:
-    rows = _Rows()
+    rows = untimed.Rows()
     bench.bench_uniform(rows, 16, 2, "random", dtype)
     assert [row["peer"]["name"] for row in rows] == [variant.name for variant in study.SOURCE]
     assert len(figure_piecewise.speedups(rows, dtype)["P = 16, D = 2"]) == len(study.SOURCE) + 2
@@ -258,7 +242,7 @@ def test_benchmark_of_variants(bench: ModuleType, study: ModuleType, tmp_path: P
 
 
 def test_benchmark_of_what_the_source_leaves_open(bench: ModuleType) -> None:
-    rows = _Rows()
+    rows = untimed.Rows()
     bench.bench_ilp(rows, 16, 2, "BRANCH_FREE", 4)
     for arithmetic in ("FLOAT", "HALF", "PACKED"):
         bench.bench_simd_float16(rows, 1, 15, arithmetic)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
+from benchmarks import exact_conv1d
 from examples import s4_like_classifier as model
-from tests import dense_conv1d
 from tests.conftest import BACKENDS, Backend
 
-DENSE = model.Convolution(dense_conv1d.forward, dense_conv1d.input_grad, dense_conv1d.weight_grad)
+EXACT = model.Convolution(exact_conv1d.forward, exact_conv1d.input_grad, exact_conv1d.weight_grad)
 
 
 def test_gradients() -> None:
@@ -19,7 +19,7 @@ def test_gradients() -> None:
     for steps, taps in ((4, 6), (9, 5)):
         p = model.parameters(channels=3, taps=taps, blocks=2, dtype=np.float64)
         sequences, labels = rng.standard_normal((4, steps)), rng.integers(model.LABELS, size=4)
-        _, gradients = model.loss_and_gradients(p, sequences, labels, DENSE)
+        _, gradients = model.loss_and_gradients(p, sequences, labels, EXACT)
         assert gradients.keys() == p.keys()
         for name, parameter in p.items():
             assert gradients[name].shape == parameter.shape
@@ -27,7 +27,7 @@ def test_gradients() -> None:
                 here, step = parameter[index], 1e-5
                 ends = []
                 for parameter[index] in (here + step, here - step):
-                    ends.append(model.loss_and_gradients(p, sequences, labels, DENSE)[0])
+                    ends.append(model.loss_and_gradients(p, sequences, labels, EXACT)[0])
                 parameter[index] = here
                 slope = (ends[0] - ends[1]) / (2 * step)
                 assert gradients[name][index] == pytest.approx(slope, rel=1e-6, abs=1e-9), (name, index)
@@ -38,15 +38,15 @@ def test_it_learns() -> None:
     learned, held_back = model.digits()
     p = model.parameters()
     with threadpool_limits(1):  # of products this small, threads wait for each other longer than they work
-        losses = list(model.train(p, *learned, DENSE, epochs=10))
+        losses = list(model.train(p, *learned, model.library(), epochs=10))
     assert losses[-1] < 0.1 * losses[0]
     assert {of.dtype for of in p.values()} == {np.dtype(np.float32)}
-    assert model.accuracy(p, *held_back, DENSE) >= 0.95
+    assert model.accuracy(p, *held_back, model.library()) >= 0.95
 
 
 def test_large_activations_do_not_overflow() -> None:
     p = {name: 1e3 * of for name, of in model.parameters(channels=2, taps=3).items()}
-    found = model.logits(p, np.full((1, 8), 1e3, np.float32), DENSE)
+    found = model.logits(p, np.full((1, 8), 1e3, np.float32), EXACT)
     assert np.isfinite(found).all()
 
 
@@ -61,7 +61,7 @@ def test_training_by_the_library(either: Backend) -> None:
     rng = np.random.default_rng(1)
     sequences, labels = rng.standard_normal((200, 12)), rng.integers(model.LABELS, size=200)
     trained = []
-    for backend, convolution in ((Backend("numpy"), DENSE), (either, model.library())):
+    for backend, convolution in ((Backend("numpy"), EXACT), (either, model.library())):
         p = {name: backend.asarray(of) for name, of in model.parameters(4, 5, dtype=np.float64).items()}
         (loss,) = model.train(p, backend.asarray(sequences), backend.asarray(labels), convolution, epochs=1)
         trained.append({"loss": np.array(loss)} | {name: backend.asnumpy(of) for name, of in p.items()})

@@ -16,20 +16,12 @@ inline float fma_saturate(float a, float b, float c) {
 }
 
 // fma.rm; volatile, so that nothing is computed before the rounding changes
-inline double fma_down(double a, double b, double c) {
+template <class Real>
+inline Real fma_down(Real a, Real b, Real c) {
     const int before = fegetround();
     fesetround(FE_DOWNWARD);
-    volatile double factors[] = {a, b, c};
-    volatile double y = ::fma(factors[0], factors[1], factors[2]);
-    fesetround(before);
-    return y;
-}
-
-inline float fma_down(float a, float b, float c) {
-    const int before = fegetround();
-    fesetround(FE_DOWNWARD);
-    volatile float factors[] = {a, b, c};
-    volatile float y = ::fmaf(factors[0], factors[1], factors[2]);
+    volatile Real factors[] = {a, b, c};
+    volatile Real y = std::fma(factors[0], factors[1], factors[2]);
     fesetround(before);
     return y;
 }
