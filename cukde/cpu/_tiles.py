@@ -17,6 +17,7 @@ from numba.extending import overload
 _FAST = {"reassoc", "contract", "nsz", "arcp", "nnan", "ninf"}
 _JIT: dict[str, Any] = {"fastmath": _FAST, "nogil": True, "error_model": "numpy", "cache": True}
 _LN2 = math.log(2.0)
+_LANES = 64  # of a search for the largest; fewer and more take longer
 
 
 def _exp2_coefficients(degree: int) -> list[float]:
@@ -66,12 +67,26 @@ def _exp2_overload(x: Any) -> Any:
 
 
 @njit(**_JIT)
-def _settle(row: Any, shift: Any) -> Any:
-    """Shift of a row whose largest exponent may exceed those before, and what sums so far are to be multiplied by."""
+def _largest(row: Any, lanes: Any) -> Any:
+    """Largest of a row, found in lanes: one comparison after the other would wait four cycles for each."""
+    lanes[:] = row[0]
+    whole = row.size // _LANES * _LANES
+    for start in range(0, whole, _LANES):
+        part = row[start : start + _LANES]
+        for j in range(_LANES):
+            lanes[j] = lanes[j] if lanes[j] > part[j] else part[j]
     largest = row[0]
-    for j in range(1, row.size):
+    for j in range(_LANES):
+        largest = max(largest, lanes[j])
+    for j in range(whole, row.size):
         largest = max(largest, row[j])
-    settled = min(shift, -largest)
+    return largest
+
+
+@njit(**_JIT)
+def _settle(row: Any, lanes: Any, shift: Any) -> Any:
+    """Shift of a row whose largest exponent may exceed those before, and what sums so far are to be multiplied by."""
+    settled = min(shift, -_largest(row, lanes))
     return settled, np.exp2(np.float64(settled) - np.float64(shift))
 
 
@@ -81,9 +96,10 @@ def weigh(tile: Any, shift: Any, rescale: Any, total: Any) -> None:
 
     ``rescale`` (float64, as ``total``) becomes what sums from before are worth beside the new shift.
     """
+    lanes = np.empty(_LANES, tile.dtype)
     for i in range(tile.shape[0]):
         row = tile[i]
-        row_shift, factor = _settle(row, shift[i])
+        row_shift, factor = _settle(row, lanes, shift[i])
         row_sum = tile.dtype.type(0)
         for j in range(row.size):
             w = _exp2(row[j] + row_shift)
@@ -102,9 +118,10 @@ def weigh_laplace(tile: Any, shift: Any, constant: Any, log2_weights: Any, total
     """
     ln2 = tile.dtype.type(_LN2)
     constant = tile.dtype.type(constant)
+    lanes = np.empty(_LANES, tile.dtype)
     for i in range(tile.shape[0]):
         row = tile[i]
-        row_shift, factor = _settle(row, shift[i])
+        row_shift, factor = _settle(row, lanes, shift[i])
         row_sum = tile.dtype.type(0)
         for j in range(row.size):
             e = row[j]

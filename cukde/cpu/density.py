@@ -261,7 +261,8 @@ class _Sums:
         self._pairs = pairs
         self._output = output
         self._n, self._d = shape
-        self._log2_weights = np.broadcast_to(np.asarray(log2_weights, pairs.dtype), (self._n,))
+        # Contiguous and writable: what is neither is taken one number after the other.
+        self._log2_weights = np.full(self._n, log2_weights, pairs.dtype)
         self._k = self._d if output == "moments" else 0
         if output == "values":
             self._values = values.astype(pairs.dtype, copy=False)
