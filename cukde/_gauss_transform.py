@@ -172,3 +172,8 @@ def _sizes(translation: np.ndarray, rho: float, output: Output) -> np.ndarray:
     if output == "moments":
         size = np.maximum(size, rows @ np.arange(rows.shape[1]) / rho)
     return size
+
+
+def few_boxes(points: int) -> int:
+    """Boxes between the first point and the last up to which a table of all of them takes less than the points do."""
+    return max(4096, points // 8)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cukde import _conv1d_engine
 from cukde._conv1d_geometry import Geometry
 from tests import reference, tolerances
 from tests.conftest import Backend
@@ -96,23 +97,21 @@ def test_activation(device: Backend, fft: ModuleType, dtype: str, activation: st
     )
 
 
-def test_lengths_of_transforms(fft: ModuleType) -> None:
+def test_lengths_of_transforms() -> None:
     """The least that have no factor but 2, 3 and 5."""
     smooth = sorted(2**a * 3**b * 5**c for a in range(14) for b in range(9) for c in range(6))
     for n in range(1, 3000):
-        assert fft.fast_length(n) == next(m for m in smooth if m >= n)
+        assert _conv1d_engine.fast_length(n) == next(m for m in smooth if m >= n)
 
 
 def choose(of: str, dtype: str, capability: tuple[int, int] = (9, 0), **sizes: Any) -> str:
-    from cukde.gpu import _conv1d_choice
-
     given = {"batch": 16, "channels": 128, "length": 4096, "taps": 512, "stride": 1, "dilation": 1}
     g = Geometry(**{**given, "before": 0, "after": 0, "channels_last": False, "flip": False, **sizes})  # type: ignore[arg-type]
     g = g._replace(before=g.reach)
-    return _conv1d_choice.engine(of, dtype, g, capability)  # type: ignore[arg-type]
+    return _conv1d_engine.engine(of, dtype, g, capability)  # type: ignore[arg-type]
 
 
-def test_engines(fft: ModuleType) -> None:
+def test_engines() -> None:
     """Where the table says so."""
     for of in ("forward", "input_grad"):
         assert choose(of, "float32") == choose(of, "float16") == "toeplitz"
@@ -131,10 +130,8 @@ def test_engines(fft: ModuleType) -> None:
     assert choose("weight_grad", "float32", taps=65536, length=65536) == "fft"
 
 
-def test_an_engine_for_every_geometry(fft: ModuleType) -> None:
+def test_an_engine_for_every_geometry() -> None:
     """One that serves it, and none but sums for small work."""
-    from cukde.gpu import _conv1d_toeplitz
-
     for of, dtype, capability, taps, stride, dilation, last, batch in itertools.product(
         ("forward", "input_grad", "weight_grad"),
         NORMS,
@@ -151,6 +148,6 @@ def test_an_engine_for_every_geometry(fft: ModuleType) -> None:
         if chosen == "toeplitz":
             g = Geometry(batch, 64, 5000, taps, stride, dilation, taps - 1, 0, last, False)
             assert of != "weight_grad"
-            assert _conv1d_toeplitz.serves(dtype, g, capability)
+            assert _conv1d_engine.tensor_cores_serve(dtype, g, capability)
         if taps < 100 and not (dtype == "float64" and capability[1] | (capability[0] > 10)):
             assert chosen != "fft"

@@ -7,6 +7,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from cukde import _conv1d_engine
 from cukde._conv1d_geometry import Geometry
 from tests import reference, tolerances
 from tests.conftest import Backend
@@ -66,7 +67,7 @@ def numbers(dtype: str, *shape: int, seed: int = 0) -> np.ndarray:
 def run(
     device: Backend, toeplitz: ModuleType, x: np.ndarray, w: np.ndarray, g: Geometry, activation: str | None = None
 ) -> np.ndarray:
-    assert toeplitz.serves(x.dtype, g, (8, 0))
+    assert _conv1d_engine.tensor_cores_serve(x.dtype, g, (8, 0))
     return device.asnumpy(toeplitz.forward(device.asarray(x), device.asarray(w), None, g, activation))
 
 
@@ -193,11 +194,11 @@ def test_empty(device: Backend, toeplitz: ModuleType) -> None:
 
 def test_what_it_does_not_serve(device: Backend, toeplitz: ModuleType) -> None:
     g = geometry_of(2, 3, 100, 5, 4)
-    assert not toeplitz.serves("float64", g, (9, 0))
-    assert not toeplitz.serves("float32", g, (7, 5))
+    assert not _conv1d_engine.tensor_cores_serve("float64", g, (9, 0))
+    assert not _conv1d_engine.tensor_cores_serve("float32", g, (7, 5))
     for other in (g._replace(stride=2), g._replace(dilation=2), g._replace(channels_last=True)):
-        assert not toeplitz.serves("float32", other, (9, 0))
-    assert not toeplitz.serves("float16", g._replace(batch=2**31), (9, 0))
+        assert not _conv1d_engine.tensor_cores_serve("float32", other, (9, 0))
+    assert not _conv1d_engine.tensor_cores_serve("float16", g._replace(batch=2**31), (9, 0))
 
 
 @pytest.mark.gpu

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 from types import ModuleType
@@ -9,6 +10,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from cukde import _kendall_choice
 from cukde._pair_counts import PairCounts
 from cukde.cpu import kendall as cpu
 from tests.conftest import Backend
@@ -92,23 +94,20 @@ def measured(table: str) -> Iterator[tuple[bool, int, int, float, float]]:
             yield from ((tied, p, n, float(a), float(b)) for p, (a, b) in zip(columns, cells, strict=True))
 
 
-def test_the_rule_is_that_of_the_measured_times(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_rule_is_that_of_the_measured_times() -> None:
     """It loses less than half a millisecond, or a third of the time, to the faster way."""
-    cost = pytest.importorskip("cukde.gpu._kendall_cost", exc_type=ImportError)
-    monkeypatch.setattr(cost._device, "capability", lambda: (9, 0))
-    cells = [cell for cell in measured(cost.__doc__) if not np.isnan(cell[-1])]
+    cells = [cell for cell in measured(str(_kendall_choice.__doc__)) if not np.isnan(cell[-1])]
     assert len(cells) == 38
     for tied, p, n, products, by_sorting in cells:
-        chosen = products if cost.by_products(p, p, n, symmetric=True, tied=tied) else by_sorting
+        multiplied = _kendall_choice.by_products(p, p, n, symmetric=True, tied=tied, capability=(9, 0))
+        chosen = products if multiplied else by_sorting
         assert chosen <= max(4 / 3 * min(products, by_sorting), min(products, by_sorting) + 0.5), (tied, p, n)
 
 
-def test_products_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_products_have_a_limit() -> None:
     """Of samples, as many as there are float16 numbers; of the device, tensor cores that multiply integers."""
-    cost = pytest.importorskip("cukde.gpu._kendall_cost", exc_type=ImportError)
-    monkeypatch.setattr(cost._device, "capability", lambda: (9, 0))
-    assert cost.by_products(1000, 1000, 1000, symmetric=True, tied=True)
-    assert not cost.by_products(1, 1, 1000, symmetric=True, tied=True)
-    assert not cost.by_products(1000, 1000, 70_000, symmetric=True, tied=False)
-    monkeypatch.setattr(cost._device, "capability", lambda: (7, 5))
-    assert not cost.by_products(1000, 1000, 1000, symmetric=True, tied=True)
+    by_products = functools.partial(_kendall_choice.by_products, symmetric=True, capability=(9, 0))
+    assert by_products(1000, 1000, 1000, tied=True)
+    assert not by_products(1, 1, 1000, tied=True)
+    assert not by_products(1000, 1000, 70_000, tied=False)
+    assert not by_products(1000, 1000, 1000, tied=True, capability=(7, 5))

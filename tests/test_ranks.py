@@ -9,6 +9,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
+from cukde import _merge_tiles
 from tests import host_emulation
 from tests.conftest import Backend
 
@@ -123,9 +124,9 @@ def test_the_largest_integers_are_no_padding(device: Backend, launchers: ModuleT
 
 def test_columns_in_batches_and_in_any_layout(device: Backend, launchers: ModuleType) -> None:
     columns = columns_of(300)
-    with mock.patch.object(launchers._merge_sort, "_SCRATCH_BYTES", 4 * 24 * 300):
+    with mock.patch.object(_merge_tiles, "_SCRATCH_BYTES", 4 * 24 * 300):
         check(device, launchers._ranks.ranks(device.asarray(np.asfortranarray(columns))), columns)
-    assert [s.stop - s.start for s in launchers._merge_sort.batches(3, 2**40)] == [1, 1, 1]
+    assert [s.stop - s.start for s in _merge_tiles.batches(3, 2**40)] == [1, 1, 1]
 
 
 def test_no_columns(device: Backend, launchers: ModuleType) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cukde import _sign_tiles
+
 _PAIRS_AT_ONCE = 2**22
 
 
@@ -92,9 +94,9 @@ def test_ties_in_one_argument_only(module: ModuleType, others: bool) -> None:
 @pytest.mark.parametrize("ties", TIES)
 def test_several_launches_and_parts(module: ModuleType, monkeypatch: pytest.MonkeyPatch, ties: str) -> None:
     """21 items, a few at a time."""
-    monkeypatch.setattr(module, "_PLANE_BYTES", 2**16)
-    monkeypatch.setattr(module, "_FEWEST_SLABS", 16)
-    launches = list(module._chunks(170, 64, bits=False))
+    monkeypatch.setattr(_sign_tiles, "_PLANE_BYTES", 2**16)
+    monkeypatch.setattr(_sign_tiles, "_FEWEST_SLABS", 16)
+    launches = list(_sign_tiles.chunks(170, 64, bits=False))
     assert len(launches) > 2
     assert launches[0][0] == 0
     assert all(first + count == after for (first, count), (after, _) in itertools.pairwise(launches))
@@ -104,14 +106,14 @@ def test_several_launches_and_parts(module: ModuleType, monkeypatch: pytest.Monk
 
 def test_a_tile_does_not_overtake_the_one_before(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks that work on several tiles, whose last stage is where the next tile's first one goes."""
-    monkeypatch.setattr(module, "_PLANE_BYTES", 0)
-    monkeypatch.setattr(module, "_FEWEST_SLABS", 2)
+    monkeypatch.setattr(_sign_tiles, "_PLANE_BYTES", 0)
+    monkeypatch.setattr(_sign_tiles, "_FEWEST_SLABS", 2)
     check(module, ranks(250, 60, TIES["ties"](250)), None)
 
 
 def test_all_ranks_and_their_neighbours(module: ModuleType) -> None:
     """Codes of neighbours, around the middle and at both ends, where their differences are least and largest."""
-    most = module.MOST_SAMPLES
+    most = _sign_tiles.MOST_SAMPLES
     near = np.concatenate([np.arange(c - 6, c + 7) for c in (31_743, 32_767, 30_719, 8_192)])
     ends = np.r_[0:8, most - 8 : most]
     some = np.random.default_rng(0).permutation(np.concatenate((near, ends, near[::3]))).astype(np.uint32)
@@ -122,7 +124,7 @@ def test_codes_are_in_the_order_of_ranks(module: ModuleType) -> None:
     """Every one, and what comes after the samples is zero."""
     from cukde import gpu
 
-    n = module.MOST_SAMPLES
+    n = _sign_tiles.MOST_SAMPLES
     x = gpu.asarray(np.arange(n, dtype=np.uint32)[None])
     codes = gpu.asnumpy(module._codes(x, None, gpu.asarray(np.array([0, -1], np.int32)), n))
     values = codes[:, 0].ravel().view(np.float16)
@@ -146,9 +148,8 @@ def test_nothing_to_count(module: ModuleType, p: int, q: int | None, n: int) -> 
 
 
 def test_bits_are_multiplied_where_hardware_does() -> None:
-    module = pytest.importorskip("cukde.gpu._sign_products", exc_type=ImportError)
     capabilities = ((7, 5), (8, 0), (8, 9), (9, 0), (10, 0), (12, 0))
-    assert [module.in_bits(c) for c in capabilities] == [False, True, True, True, False, False]
+    assert [_sign_tiles.in_bits(c) for c in capabilities] == [False, True, True, True, False, False]
 
 
 def test_blocks_stay_within_what_every_device_has() -> None:
@@ -156,5 +157,5 @@ def test_blocks_stay_within_what_every_device_has() -> None:
     for _, name, defines in module.specialisations():
         macros = dict(defines)
         if name == "sign_products":
-            cut = module.shape(macros["BITS"] == "1", macros["TIED"] == "1", int(macros["TILE"]))
+            cut = _sign_tiles.shape(macros["BITS"] == "1", macros["TIED"] == "1", int(macros["TILE"]))
             assert cut.shared_bytes <= 99 * 1024

@@ -14,11 +14,6 @@ from cukde.cpu import _threads
 
 _JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "cache": True}
 
-# Up to so many boxes between the first and the last point, or an eighth of the points, points are counted in a table
-# over all boxes; beyond, they are sorted, so that boxes that hold none cost nothing.
-_TABLE = 4096
-_TABLE_PART = 8
-
 NOWHERE = -1  # place of a query that no box of the data reaches
 
 
@@ -58,7 +53,7 @@ def edges(x: np.ndarray, plan: Plan) -> tuple[int, int] | None:
 def bucket(x: np.ndarray, plan: Plan, first: int, last: int, *, ordered: bool) -> Boxes:
     """Bring the points of a line together by box; ``ordered`` asks where they came from."""
     n, size = len(x), last - first + 3  # floor of a product may be off by one at an edge
-    if size > max(_TABLE, n // _TABLE_PART):
+    if size > _gauss_transform.few_boxes(n):  # boxes that hold none would cost time: not where points are sorted
         return _sort(x, plan, ordered)
     low, rows = first - 1, chunks(n)
     counts = np.zeros((len(rows), size), np.int64)
@@ -81,7 +76,7 @@ def place(y: np.ndarray, plan: Plan, boxes: Boxes) -> Places:
     low, high = int(boxes.ids[0]) - plan.reach, int(boxes.ids[-1]) + plan.reach
     where = np.empty(len(y), np.int64)
     _threads.run(lambda rows: _locate(y[rows], 1 / plan.width, low, high, where[rows]), chunks(len(y)))
-    if high - low < max(_TABLE, len(y) // _TABLE_PART):
+    if high - low < _gauss_transform.few_boxes(len(y)):
         counts = sum(_threads.run(lambda rows: _tally(where[rows], high - low + 1), chunks(len(y))))
         return Places(np.arange(low, high + 1), np.asarray(counts), where)
     held, inverse, counts = np.unique(where, return_inverse=True, return_counts=True)

@@ -16,7 +16,7 @@ from cukde._conv1d_geometry import Geometry
 # and (16, 128, 1024), where most of a transform is zeros:
 #   float32  16, 35  28, 27  41, 38   82, 35
 #   float64  21, 37  38, 36  74, 33  136, 35
-_TAPS_OF_TRANSFORM = {"float32": 20, "float64": 14}
+TAPS_OF_TRANSFORM = {"float32": 20, "float64": 14}
 _FEWEST_TAPS = 64
 
 # Times as long as the taps a transform is where they are short, and its elements beyond which it is but twice as long:
@@ -31,4 +31,4 @@ def fft_length(g: Geometry, number: np.dtype) -> int | None:
     span = g.reach + 1
     bits = math.ceil(math.log2(min(max(2 * span, min(_SPANS * span, _LONG)), g.outputs + g.reach)))
     new = min(2**bits - g.reach, g.outputs)  # outputs of a transform
-    return 2**bits if g.taps * new > _TAPS_OF_TRANSFORM[number.name] * bits * 2**bits else None
+    return 2**bits if g.taps * new > TAPS_OF_TRANSFORM[number.name] * bits * 2**bits else None

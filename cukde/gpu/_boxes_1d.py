@@ -13,11 +13,6 @@ from cukde import _gauss_transform
 from cukde._gauss_transform import Plan
 from cukde._partial import Output
 
-# All boxes between the first point and the last are kept where they are no more than this, or than this part of the
-# points: memory is then below that of the points. Of more, the occupied ones are found, which waits for the device.
-_FEW_BOXES = 4096
-_POINTS_PER_BOX = 8
-
 # Powers that kernels are made for, for single and for double precision: no output needs more. Powers that a plan does
 # without are zero in its translation.
 ORDERS = (12, 18)
@@ -76,7 +71,8 @@ class Boxes(NamedTuple):
 
 def boxes(points: Points, plan: Plan) -> tuple[Points, Boxes | None]:
     """Lay boxes over the points, and return them as far as that needed them looked at; None where it cannot be done."""
-    few = max(_FEW_BOXES, points.x.size // _POINTS_PER_BOX)
+    # Of more boxes the occupied ones are found, which waits for the device.
+    few = _gauss_transform.few_boxes(points.x.size)
     laid = _all_between(points, plan)
     if laid is None or laid.number > few:
         points = points.sorted_again().tightened()
@@ -90,7 +86,7 @@ def boxes(points: Points, plan: Plan) -> tuple[Points, Boxes | None]:
 
 def crowded(laid: Boxes, points: Points) -> bool:
     """Whether boxes hold points enough for expansions; otherwise a query's neighbours are summed one by one."""
-    return laid.ids is None or laid.number <= max(_FEW_BOXES, points.x.size // _POINTS_PER_BOX)
+    return laid.ids is None or laid.number <= _gauss_transform.few_boxes(points.x.size)
 
 
 def _all_between(points: Points, plan: Plan) -> Boxes | None:

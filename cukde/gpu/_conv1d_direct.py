@@ -16,14 +16,12 @@ import numpy as np
 from cukde import _compile
 from cukde._conv1d_geometry import Geometry
 from cukde.gpu import _device
-from cukde.gpu._launch import Launch
+from cukde.gpu._launch import ACTIVATIONS, BITS, Launch, int32
 from cukde.gpu._operands import or_null
 
 Kernel = tuple[str, str, _compile.Defines]
 Engine = Literal["few_taps", "rows", "short_rows", "channels_last", "strided"]
 
-_ACTIVATIONS = {None: 0, "silu": 1, "gelu": 2}
-_BITS: dict[np.dtype, int] = {np.dtype(np.float16): 16, np.dtype(np.float32): 32, np.dtype(np.float64): 64}
 
 # Of conv1d.cu, by bits: threads of a block, and blocks of a multiprocessor, which leave it the registers that it takes.
 _ROWS = {16: (128, 8), 32: (64, 16), 64: (64, 12)}
@@ -72,7 +70,7 @@ def input_grad(dy: Any, w: Any, geometry: Geometry) -> Any:
 
 def specialisations() -> Iterator[Kernel]:
     """Stem, name and macros of every kernel of this module."""
-    for dtype in _BITS:
+    for dtype in BITS:
         if dtype != np.float64:
             yield _few_taps_kernel(dtype)
             yield _short_rows_kernel(dtype)
@@ -91,7 +89,7 @@ def engine(geometry: Geometry, dtype: Any, aligned: bool = True) -> Engine:
     and leaves threads idle where rows are shorter: of these ``conv1d_short_rows.cu`` has several in a block. What is
     left is summed with a load of x for every product.
     """
-    g, bits = geometry, _BITS[np.dtype(dtype)]
+    g, bits = geometry, BITS[np.dtype(dtype)]
     positions = g.length + abs(g.before) + abs(g.after) + g.reach
     if g.stride > 1 or positions > _MOST_POSITIONS:
         return "strided"
@@ -124,24 +122,24 @@ def _convolve(x: Any, w: Any, bias: Any | None, y: Any, g: Geometry, activation:
 def _launch(g: Geometry, dtype: np.dtype, aligned: bool, activation: str | None) -> Launch:
     if g.channels == 1:  # both layouts are the same
         g = g._replace(channels_last=False)
-    bits, chosen = _BITS[dtype], engine(g, dtype, aligned)
-    last = _int32(g.flip, _ACTIVATIONS[activation])
+    bits, chosen = BITS[dtype], engine(g, dtype, aligned)
+    last = int32(g.flip, ACTIVATIONS[activation])
     grid: tuple[int, ...]
     scalars: tuple[Any, ...]
     if chosen == "few_taps":
         cut = _cut_few_taps(g, bits)
-        scalars = _int32(g.batch, g.channels, g.length, g.outputs, g.before, g.taps, cut.along, cut.lane_bits)
+        scalars = int32(g.batch, g.channels, g.length, g.outputs, g.before, g.taps, cut.along, cut.lane_bits)
         return Launch(_few_taps_kernel(dtype), cut.grid, cut.block, (*scalars, *last))
     if chosen == "rows":
         grid = -(-g.outputs // _tile(bits)), g.channels, g.batch
-        scalars = _int32(g.length, g.outputs, g.before, g.taps)
+        scalars = int32(g.length, g.outputs, g.before, g.taps)
         return Launch(_rows_kernel(dtype), grid, (_ROWS[bits][0],), (*scalars, *last))
     if chosen == "short_rows":
         side = _cut_short_rows(g, bits)
         assert side is not None
         scalars = (
-            *_int32(g.batch, g.channels, g.length, g.outputs, g.before, g.taps),
-            *_int32(side.first_tap, side.taps, side.pitch, side.vectors),
+            *int32(g.batch, g.channels, g.length, g.outputs, g.before, g.taps),
+            *int32(side.first_tap, side.taps, side.pitch, side.vectors),
         )
         return Launch((*_short_rows_kernel(dtype), side.shared_bytes), side.grid, side.block, (*scalars, *last))
     if chosen == "channels_last":
@@ -151,12 +149,22 @@ def _launch(g: Geometry, dtype: np.dtype, aligned: bool, activation: str | None)
         windows = -(-g.outputs // (own * g.dilation)) * g.dilation
         groups = g.channels // width if vectors else g.channels
         grid, block = _cover(groups, g.batch * windows, _CHANNELS_LAST_THREADS)
-        counts = _int32(-(-groups // block[0]), g.length, g.outputs, g.before, g.dilation, g.taps)
+        counts = int32(-(-groups // block[0]), g.length, g.outputs, g.before, g.dilation, g.taps)
         scalars = g.batch, g.channels, windows, *counts
         return Launch(_channels_last_kernel(dtype, vectors), grid, block, (*scalars, *last))
     grid, block = _places(g, g.outputs, _OWN)
-    scalars = (g.batch, g.channels, g.length, g.outputs, g.before, g.stride, g.dilation, np.int32(g.taps))
-    return Launch(_strided_kernel(dtype, "conv1d_strided"), grid, block, (*scalars, np.int32(g.channels_last), *last))
+    scalars = (
+        g.batch,
+        g.channels,
+        g.length,
+        g.outputs,
+        g.before,
+        g.stride,
+        g.dilation,
+        *int32(g.taps, g.channels_last),
+        *last,
+    )
+    return Launch(_strided_kernel(dtype, "conv1d_strided"), grid, block, scalars)
 
 
 def _gather_strided(dy: Any, w: Any, dx: Any, g: Geometry) -> None:
@@ -167,13 +175,9 @@ def _gather_strided(dy: Any, w: Any, dx: Any, g: Geometry) -> None:
     grid, block = _places(g, g.length, 1)
     scalars = (
         *(g.batch, g.channels, g.outputs, g.length, g.before, g.stride, g.dilation, period, back),
-        *(pow(back, -1, period), *_int32(g.taps, g.channels_last, g.flip)),
+        *(pow(back, -1, period), *int32(g.taps, g.channels_last, g.flip)),
     )
     Launch(_strided_kernel(dy.dtype, "conv1d_strided_input_grad"), grid, block, scalars)(dy, w, dx)
-
-
-def _int32(*values: int) -> tuple[np.int32, ...]:
-    return tuple(map(np.int32, values))
 
 
 def _has_few_taps(g: Geometry, bits: int) -> bool:
@@ -263,18 +267,18 @@ def _few_taps_kernel(dtype: np.dtype) -> Kernel:
 
 
 def _rows_kernel(dtype: np.dtype) -> Kernel:
-    threads, blocks = _ROWS[_BITS[dtype]]
+    threads, blocks = _ROWS[BITS[dtype]]
     return "conv1d", "conv1d", (*_storage(dtype), ("THREADS", str(threads)), ("BLOCKS", str(blocks)))
 
 
 def _short_rows_kernel(dtype: np.dtype) -> Kernel:
-    blocks = _SHORT_ROWS[_BITS[dtype]]
+    blocks = _SHORT_ROWS[BITS[dtype]]
     defines = *_storage(dtype), ("THREADS", str(_SHORT_ROWS_THREADS)), ("BLOCKS", str(blocks))
     return "conv1d_short_rows", "conv1d_short_rows", defines
 
 
 def _channels_last_kernel(dtype: np.dtype, vectors: bool) -> Kernel:
-    own, blocks = _CHANNELS_LAST[_BITS[dtype], vectors]
+    own, blocks = _CHANNELS_LAST[BITS[dtype], vectors]
     defines = (
         *_storage(dtype),
         ("CHANNELS", str(16 // dtype.itemsize if vectors else 1)),
@@ -290,4 +294,4 @@ def _strided_kernel(dtype: np.dtype, name: str) -> Kernel:
 
 
 def _storage(dtype: np.dtype) -> _compile.Defines:
-    return (("STORAGE", str(_BITS[dtype])),)
+    return (("STORAGE", str(BITS[dtype])),)

@@ -18,6 +18,7 @@ from typing import Any
 import cupy as cp
 import numpy as np
 
+from cukde._conv1d_engine import fast_length
 from cukde._conv1d_geometry import Geometry
 
 _WORKSPACE = 2**28  # bytes
@@ -72,20 +73,6 @@ def weight_grad(x: Any, dy: Any, geometry: Geometry, bias: bool) -> tuple[Any, A
         dw = dw[:, ::-1]
     dbias = dy.sum(axis=(0, 2), dtype=dw.dtype).astype(dy.dtype) if bias else None
     return cp.ascontiguousarray(dw.astype(dy.dtype)), dbias
-
-
-def fast_length(n: int) -> int:
-    """The least length of at least ``n`` that has no factor but 2, 3 and 5: transforms of such are fast."""
-    best = 1 << (n - 1).bit_length() if n > 1 else 1
-    fives = 1
-    while fives < best:
-        odd = fives
-        while odd < best:
-            twos = -(-n // odd)
-            best = min(best, odd << (twos - 1).bit_length() if twos > 1 else odd)
-            odd *= 3
-        fives *= 5
-    return best
 
 
 def _blocks(batch: int, channels: int, n: int, dtype: np.dtype) -> Iterator[tuple[slice, slice]]:

@@ -28,17 +28,11 @@ import cupy as cp
 import numpy as np
 
 from cukde import _compile
+from cukde._conv1d_engine import GROUP, MOST_SHORT_TAPS, MOST_SLIP, ROW
 from cukde._conv1d_geometry import Geometry
 from cukde.gpu import _device
+from cukde.gpu._launch import ACTIVATIONS, BITS, int32
 from cukde.gpu._operands import or_null
-
-_BITS: dict[np.dtype, int] = {np.dtype(np.float16): 16, np.dtype(np.float32): 32}
-_ACTIVATIONS = {None: 0, "silu": 1, "gelu": 2}
-
-_ROW = 32  # outputs that a block of taps meets together
-_GROUP = 8 * _ROW  # and those of a matrix product
-_MOST_BLOCKS = 2**31 - 1  # of a grid
-_MOST_REACHED = 2**30  # places in a row that the kernels count in int32
 
 
 class _Shape(NamedTuple):
@@ -69,32 +63,17 @@ class _ShortShape(NamedTuple):
 
 
 _SHORT_SHAPES = {2: _ShortShape(4, 8, 5), 3: _ShortShape(4, 8, 4)}  # by blocks of taps
-_MOST_SLIP = 7
-MOST_SHORT_TAPS = 3 * _ROW - 1 - 30 - _MOST_SLIP
-
-
-def serves(dtype: Any, geometry: Geometry, capability: tuple[int, int]) -> bool:
-    """Whether there is a kernel for these sizes, both for the outputs and for the gradient of the inputs."""
-    rows, longest = geometry.batch * geometry.channels, max(geometry.length, geometry.outputs)
-    return (
-        np.dtype(dtype) in _BITS
-        and capability >= (8, 0)
-        and geometry.stride == geometry.dilation == 1
-        and not geometry.channels_last
-        and rows * (longest // _GROUP + 2) <= _MOST_BLOCKS
-        and longest + geometry.taps + geometry.before <= _MOST_REACHED
-    )
 
 
 def forward(x: Any, w: Any, bias: Any | None, geometry: Geometry, activation: str | None) -> Any:
-    """Return y = act(bias + sum), as :func:`cukde.gpu.conv1d.forward`, for sizes that :func:`serves` names."""
-    return _convolved(x, w, bias, geometry.outputs, geometry.before, geometry.flip, _ACTIVATIONS[activation])
+    """Return y = act(bias + sum), as :func:`cukde.gpu.conv1d.forward`, for sizes that tensor cores serve."""
+    return _convolved(x, w, bias, geometry.outputs, geometry.before, geometry.flip, ACTIVATIONS[activation])
 
 
 def input_grad(dy: Any, w: Any, geometry: Geometry) -> Any:
     """Return dx of dy, as :func:`cukde.gpu.conv1d.input_grad`: the convolution with the taps in the other order."""
     before = geometry.reach - geometry.before
-    return _convolved(dy, w, None, geometry.length, before, not geometry.flip, _ACTIVATIONS[None])
+    return _convolved(dy, w, None, geometry.length, before, not geometry.flip, ACTIVATIONS[None])
 
 
 def _convolved(x: Any, w: Any, bias: Any | None, outputs: int, before: int, flip: bool, activation: int) -> Any:
@@ -104,18 +83,18 @@ def _convolved(x: Any, w: Any, bias: Any | None, outputs: int, before: int, flip
     y = cp.empty((batch, channels, outputs), x.dtype)
     if y.size == 0:
         return y
-    bits = _BITS[x.dtype]
+    bits = BITS[x.dtype]
     # A row of y that is not aligned is cut where it is: up to a vector before its first number.
     vector = 128 // bits
     reached = outputs if outputs % vector == 0 else outputs + vector - 1
     arrays = x, w, or_null(bias), y
-    of_row = map(np.int32, (length, outputs, taps, before, flip, activation))
+    of_row = int32(length, outputs, taps, before, flip, activation)
     if bits == 16 and taps <= MOST_SHORT_TAPS:
         aligned = length % vector == outputs % vector == _device.address(x) % 16 == 0
-        slip = -before % vector if aligned else _MOST_SLIP
-        tap_blocks = max(2, (taps + 30 + slip) // _ROW + 1)
+        slip = -before % vector if aligned else MOST_SLIP
+        tap_blocks = max(2, (taps + 30 + slip) // ROW + 1)
         short = _SHORT_SHAPES[tap_blocks]
-        segments = -(-reached // (short.groups * _GROUP))
+        segments = -(-reached // (short.groups * GROUP))
         warps = min(short.warps, batch * segments)
         _compile.kernel(*_short_kernel(tap_blocks))(
             (channels * -(-batch * segments // warps),),
@@ -124,8 +103,8 @@ def _convolved(x: Any, w: Any, bias: Any | None, outputs: int, before: int, flip
         )
         return y
     shape = _shape(bits)
-    warps = min(shape.warps, -(-reached // (shape.groups * _GROUP)))
-    segments = -(-reached // (warps * shape.groups * _GROUP))
+    warps = min(shape.warps, -(-reached // (shape.groups * GROUP)))
+    segments = -(-reached // (warps * shape.groups * GROUP))
     _compile.kernel(*_long_kernel(bits, shape))(
         (batch * channels * segments,), (32 * warps,), (*arrays, np.uint32(channels), np.uint32(segments), *of_row)
     )

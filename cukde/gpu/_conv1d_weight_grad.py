@@ -17,10 +17,8 @@ import numpy as np
 from cukde import _compile
 from cukde._conv1d_geometry import Geometry
 from cukde.gpu import _device
-from cukde.gpu._launch import Launch
+from cukde.gpu._launch import BITS, Launch, int32
 from cukde.gpu._operands import or_null
-
-_BITS: dict[np.dtype, int] = {np.dtype(np.float16): 16, np.dtype(np.float32): 32, np.dtype(np.float64): 64}
 
 # Taps of a block, of the kernels that keep the inputs of several outputs in registers. In float64 memory binds with
 # sixteen sums too, and twice as many do not fit in shared memory.
@@ -116,18 +114,18 @@ def _launches(of: Geometry, dtype: np.dtype, aligned: bool) -> tuple[int, Launch
 
 def _finish(of: Geometry, dtype: np.dtype, splits: int) -> Launch:
     blocks = -(-of.channels * (of.taps + 1) // 32)
-    scalars = _int32(splits, of.channels, of.taps, of.flip)
+    scalars = int32(splits, of.channels, of.taps, of.flip)
     return Launch(_finish_kernel(dtype), (blocks,), (_THREADS_OF_FINISH,), scalars)
 
 
 def _in_tiles(dtype: np.dtype, of: Geometry) -> tuple[int, Launch]:
-    block_taps = _block_taps(_TAPS[_BITS[dtype]], of.taps)
+    block_taps = _block_taps(_TAPS[BITS[dtype]], of.taps)
     groups = -(-of.taps // block_taps)
-    outputs_of_tile = _OUTPUTS_OF_TILE[_BITS[dtype]]
+    outputs_of_tile = _OUTPUTS_OF_TILE[BITS[dtype]]
     tiles = of.batch * -(-of.outputs // outputs_of_tile)
     warps = _THREADS // 32
     part = _part(tiles, of.channels * groups, warps, _THREADS * _MOST_OUTPUTS // outputs_of_tile)
-    scalars = _int32(tiles, part.each, of.channels, of.length, of.outputs, of.taps, of.before)
+    scalars = int32(tiles, part.each, of.channels, of.length, of.outputs, of.taps, of.before)
     grid = (part.splits * of.channels * groups,)
     return part.splits, Launch(_tiles_kernel(dtype, block_taps), grid, (_THREADS,), scalars)
 
@@ -148,7 +146,7 @@ def _few_taps(dtype: np.dtype, of: Geometry) -> tuple[int, Launch]:
     tiles = of.batch * -(-of.outputs // _OUTPUTS_OF_FEW_TAPS)
     # Half as many outputs a block as elsewhere: six blocks of a multiprocessor wait for memory at a time.
     part = _part(tiles, -(-of.channels // 2), _THREADS // 32, _THREADS * _MOST_OUTPUTS // _OUTPUTS_OF_FEW_TAPS)
-    scalars = _int32(tiles, part.each, of.channels, of.length, of.outputs, of.taps, of.before)
+    scalars = int32(tiles, part.each, of.channels, of.length, of.outputs, of.taps, of.before)
     return part.splits, Launch(_few_taps_kernel(dtype), (part.splits * of.channels,), (_THREADS,), scalars)
 
 
@@ -172,19 +170,19 @@ def _short_rows(dtype: np.dtype, of: Geometry) -> tuple[int, Launch]:
     part = _part(of.batch, of.channels * groups, warps * rows, warps * rows * _MOST_OUTPUTS // _OWN_OF_SHORT_ROWS)
     shared_bytes = _device.rounded_shared_bytes(16 * warps * rows * sum(pitches))
     scalars = (
-        *_int32(of.batch, part.each, of.channels, of.length, of.outputs, of.taps, of.before),
-        *_int32(rows, lanes, pitches[0], vectors[0], pitches[1], vectors[1]),
+        *int32(of.batch, part.each, of.channels, of.length, of.outputs, of.taps, of.before),
+        *int32(rows, lanes, pitches[0], vectors[0], pitches[1], vectors[1]),
     )
     kernel = *_short_rows_kernel(dtype, block_taps), shared_bytes
     return part.splits, Launch(kernel, (part.splits * of.channels * groups,), (_THREADS,), scalars)
 
 
 def _strided(dtype: np.dtype, of: Geometry) -> tuple[int, Launch]:
-    block_taps = _block_taps(_TAPS_STRIDED[_BITS[dtype]], of.taps)
+    block_taps = _block_taps(_TAPS_STRIDED[BITS[dtype]], of.taps)
     groups = -(-of.taps // block_taps)
     outputs = of.batch * of.outputs
     part = _part(outputs, of.channels * groups, _THREADS, _THREADS * _MOST_OUTPUTS)
-    counts = _int32(part.each, of.channels, of.length, of.outputs, of.taps, of.stride, of.dilation, of.before)
+    counts = int32(part.each, of.channels, of.length, of.outputs, of.taps, of.stride, of.dilation, of.before)
     grid = (part.splits * of.channels * groups,)
     return part.splits, Launch(_strided_kernel(dtype, block_taps), grid, (_THREADS,), (outputs, *counts))
 
@@ -193,7 +191,7 @@ def _channels_last(dtype: np.dtype, of: Geometry) -> tuple[int, Launch]:
     common = math.gcd(of.stride, of.dilation)
     tap_step, output_step = of.stride // common, of.dilation // common
     taps_of_residue = -(-of.taps // tap_step)
-    block_taps = _block_taps(_TAPS[_BITS[dtype]], taps_of_residue)
+    block_taps = _block_taps(_TAPS[BITS[dtype]], taps_of_residue)
     groups = min(tap_step, of.taps) * -(-taps_of_residue // block_taps)
     width = min(32, 1 << (of.channels - 1).bit_length())  # neighbouring channels of a block
     bands = -(-of.channels // width)
@@ -202,8 +200,8 @@ def _channels_last(dtype: np.dtype, of: Geometry) -> tuple[int, Launch]:
     slots = _THREADS_CHANNELS_LAST // width
     part = _part(pieces, bands * groups, slots, slots * (_MOST_OUTPUTS // min(chain, _CHUNK)))
     scalars = (
-        *_int32(pieces, part.each, of.channels, width, of.length, of.outputs, of.taps),
-        *_int32(tap_step, output_step, of.stride * output_step, of.stride, of.dilation, of.before),
+        *int32(pieces, part.each, of.channels, width, of.length, of.outputs, of.taps),
+        *int32(tap_step, output_step, of.stride * output_step, of.stride, of.dilation, of.before),
     )
     grid = (part.splits * bands * groups,)
     return part.splits, Launch(_channels_last_kernel(dtype, block_taps), grid, (_THREADS_CHANNELS_LAST,), scalars)
@@ -217,7 +215,7 @@ def _part(units: int, blocks_of_split: int, fewest: int, most: int) -> Part:
 
 
 def _fills_tiles(dtype: np.dtype, outputs: int) -> bool:
-    return outputs >= _LEAST_SHARE_OF_TILE * _OUTPUTS_OF_TILE[_BITS[dtype]]
+    return outputs >= _LEAST_SHARE_OF_TILE * _OUTPUTS_OF_TILE[BITS[dtype]]
 
 
 def _block_taps(offered: tuple[int, ...], taps: int) -> int:
@@ -225,13 +223,9 @@ def _block_taps(offered: tuple[int, ...], taps: int) -> int:
     return min(offered, key=lambda own: -(-taps // own) * (own + _COST_OF_OUTPUT))
 
 
-def _int32(*values: int) -> tuple[np.int32, ...]:
-    return tuple(map(np.int32, values))
-
-
 def specialisations() -> Iterator[tuple[str, str, _compile.Defines]]:
     """Stem, name and macros of every kernel of this module."""
-    for dtype, bits in _BITS.items():
+    for dtype, bits in BITS.items():
         for taps in _TAPS[bits]:
             yield _tiles_kernel(dtype, taps)
             yield _channels_last_kernel(dtype, taps)
@@ -252,7 +246,7 @@ def _channels_last_kernel(dtype: np.dtype, taps: int) -> tuple[str, str, _compil
 
 
 def _few_taps_kernel(dtype: np.dtype) -> tuple[str, str, _compile.Defines]:
-    return "conv1d_weight_grad_few_taps", "conv1d_weight_grad_few_taps", (("STORAGE", str(_BITS[dtype])),)
+    return "conv1d_weight_grad_few_taps", "conv1d_weight_grad_few_taps", (("STORAGE", str(BITS[dtype])),)
 
 
 def _short_rows_kernel(dtype: np.dtype, taps: int) -> tuple[str, str, _compile.Defines]:
@@ -264,8 +258,8 @@ def _strided_kernel(dtype: np.dtype, taps: int) -> tuple[str, str, _compile.Defi
 
 
 def _finish_kernel(dtype: np.dtype) -> tuple[str, str, _compile.Defines]:
-    return "finish_conv1d_weight_grad", "finish_conv1d_weight_grad", (("STORAGE", str(_BITS[dtype])),)
+    return "finish_conv1d_weight_grad", "finish_conv1d_weight_grad", (("STORAGE", str(BITS[dtype])),)
 
 
 def _macros(dtype: np.dtype, taps: int) -> _compile.Defines:
-    return ("STORAGE", str(_BITS[dtype])), ("TAPS", str(taps))
+    return ("STORAGE", str(BITS[dtype])), ("TAPS", str(taps))

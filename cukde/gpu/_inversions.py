@@ -8,7 +8,7 @@ from typing import Any
 import cupy as cp
 import numpy as np
 
-from cukde import _compile
+from cukde import _compile, _merge_tiles
 from cukde._pair_counts import PairCounts, Ties
 from cukde.gpu import _merge_sort
 from cukde.gpu._operands import or_null
@@ -39,7 +39,7 @@ def counts(x: Any, y: Any, rows_x: Any | None = None, rows_y: Any | None = None)
     figures, inversions = cp.zeros((b, _FIGURES), np.uint64), cp.zeros(b, np.uint64)
     integers, reals = cp.empty((7, b), np.int64), cp.empty((4, b))
     if n > 0:
-        for pairs in _merge_sort.batches(b, n):
+        for pairs in _merge_tiles.batches(b, n):
             _count(*_of(pairs, x, rows_x), *_of(pairs, y, rows_y), figures[pairs], inversions[pairs])
     if b > 0:
         _compile.kernel(*_kernel("pair_counts"))(

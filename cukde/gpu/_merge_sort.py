@@ -9,27 +9,11 @@ from typing import Any
 import cupy as cp
 import numpy as np
 
-from cukde import _compile
+from cukde import _compile, _merge_tiles
 from cukde.gpu._operands import or_null
-from cukde.gpu._specialisation import at_least
 
 UINT32, UINT64 = np.dtype(np.uint32), np.dtype(np.uint64)
 _C_TYPE = {UINT32: "unsigned int", UINT64: "unsigned long long"}
-
-_ITEMS = 16  # of a thread
-
-# Threads of a block that may sort a tile. The last ones merge: as many as 48 KiB of shared memory have room for.
-_THREADS = {UINT32: (64, 128, 256, 512), UINT64: (64, 128, 256)}
-
-# What is sorted at a time, keys, their order and a second array of each, stays below this where it is several rows.
-_SCRATCH_BYTES = 2**30
-_BYTES_OF_SAMPLE = 2 * (UINT64.itemsize + UINT32.itemsize)
-
-
-def batches(rows: int, n: int) -> Iterator[slice]:
-    """Rows of ``n`` samples to sort at a time."""
-    step = max(1, _SCRATCH_BYTES // (_BYTES_OF_SAMPLE * max(n, 1)))
-    return (slice(begin, min(begin + step, rows)) for begin in range(0, rows, step))
 
 
 def sort(keys: Any) -> Any:
@@ -54,8 +38,8 @@ def _sort(keys: Any, order: Any | None, inversions: Any | None) -> tuple[Any, An
     rows, n = keys.shape
     if keys.size == 0:
         return keys, order
-    threads = at_least(-(-n // _ITEMS), _THREADS[keys.dtype])
-    tiles = -(-n // (threads * _ITEMS))
+    threads = _merge_tiles.threads(n, keys.itemsize)
+    tiles = -(-n // (threads * _merge_tiles.ITEMS))
     grid, block = (rows * tiles,), (threads,)
     specialised = keys.dtype, order is not None, inversions is not None, threads
     _compile.kernel(*_kernel("sort_tiles", *specialised))(
@@ -89,9 +73,9 @@ def _sort(keys: Any, order: Any | None, inversions: Any | None) -> tuple[Any, An
 def specialisations() -> Iterator[tuple[str, str, _compile.Defines]]:
     """Stem, name and macros of every kernel of this module."""
     for dtype, order, count in ((UINT64, False, False), (UINT64, True, False), (UINT32, False, True)):
-        for threads in _THREADS[dtype]:
+        for threads in _merge_tiles.THREADS[dtype.itemsize]:
             yield _kernel("sort_tiles", dtype, order, count, threads)
-        yield _kernel("merge_runs", dtype, order, count, _THREADS[dtype][-1])
+        yield _kernel("merge_runs", dtype, order, count, _merge_tiles.THREADS[dtype.itemsize][-1])
 
 
 @functools.cache

@@ -213,6 +213,14 @@ def _kernel(dtype: np.dtype, depth: int, *, moved: bool) -> tuple[str, str, _com
     return "prepare", "prepare_f16", (("STORAGE", C_TYPE[dtype]), ("DEPTH", str(depth)), ("MOVED", str(int(moved))))
 
 
+def of_one_dtype(X: Any, Y: Any | None) -> tuple[Any, Any | None]:
+    """Data and queries in the wider of their types."""
+    if Y is None or X.dtype == Y.dtype:
+        return X, Y
+    storage = np.promote_types(X.dtype, Y.dtype)
+    return X.astype(storage, copy=False), Y.astype(storage, copy=False)
+
+
 def or_null(a: Any | None) -> Any:
     """An array as a kernel's argument; None is a null pointer."""
     return NULL if a is None else a

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import cupy as cp
 import numpy as np
 
-from cukde import _compile
+from cukde import _compile, _merge_tiles
 from cukde._pair_counts import Ties
 from cukde.gpu import _merge_sort
 from cukde.gpu._operands import or_null
@@ -51,7 +51,7 @@ def ranks(columns: Any) -> Ranks:
     figures = cp.zeros((p, _FIGURES), np.uint64)
     integers, reals = cp.empty((3, p), np.int64), cp.empty((2, p))
     if n > 0:
-        for rows in _merge_sort.batches(p, n):
+        for rows in _merge_tiles.batches(p, n):
             _rank(columns[rows], values[rows], figures[rows])
     if p > 0:
         _compile.kernel(*_ranking("column_ties"))(blocks(p, THREADS), (THREADS,), (figures, integers, reals, p))

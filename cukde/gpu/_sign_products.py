@@ -7,68 +7,22 @@ differences of all pairs of samples are made once, a bounded number of pairs at 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import cupy as cp
 import numpy as np
 
-from cukde import _compile
+from cukde import _compile, _sign_tiles
+from cukde._sign_tiles import ITEM, SLAB_BYTES, in_bits, item_slabs, shape
 from cukde.gpu import _device
 from cukde.gpu._operands import or_null
 
-MOST_SAMPLES = 63_487  # as many finite float16 numbers are there, see sign_codes.cu
-
-# Of a plane of the signs that are multiplied by one launch. Launches with few of them fill the device badly and spend
-# their time on adding to the results; where there are many, they do not come from the L2 cache.
-_PLANE_BYTES = 2**27
-_FEWEST_SLABS = 256
-
-_ITEM = 32  # samples on either side
-_MOST_ITEMS = 2**30 // _ITEM**2 - 1  # of a launch: sums in int32 hold all of its pairs
-
-_SLAB_BYTES = 128  # of a row and plane
 _SLABS_OF_BLOCK = 8
 _ROWS_OF_BLOCK = 32
 _ROWS_OF_CODES = 8
 _THREADS = 256
 
-_EDGES = (64, 128)  # of tiles
-_SMALL_TILES = 1.6  # times as long small ones take for the same products
-
 _FEWEST_SLABS_OF_BLOCK = 4  # as long as it takes to add to the results
-
-
-@dataclass(frozen=True)
-class Shape:
-    """How a block of ``sign_products.cu`` is cut."""
-
-    edge: int  # of the tile
-    warp_rows: int
-    warp_columns: int
-    stages: int
-    blocks: int  # a multiprocessor
-    planes: int  # that are read
-
-    @property
-    def threads(self) -> int:
-        """Of a block."""
-        return 32 * (self.edge // self.warp_rows) * (self.edge // self.warp_columns)
-
-    @property
-    def shared_bytes(self) -> int:
-        """Of a block: stages of half slabs."""
-        return self.stages * self.planes * 2 * self.edge * _SLAB_BYTES // 2
-
-
-def shape(bits: bool, tied: bool, edge: int) -> Shape:
-    """The shape for a kind of signs, two results or one, and an edge."""
-    planes = 2 if bits and tied else 1
-    if edge == 64:
-        return Shape(edge, 32, 32, 4, 3, planes)
-    if tied:
-        return Shape(edge, 64, 32, 3 if bits else 4, 1, planes)
-    return Shape(edge, 64, 64, 4, 2, planes)
 
 
 def _product_defines(bits: bool, tied: bool, edge: int) -> _compile.Defines:
@@ -86,11 +40,6 @@ def _product_defines(bits: bool, tied: bool, edge: int) -> _compile.Defines:
 
 def _sign_defines(bits: bool, planes: int) -> _compile.Defines:
     return (("BITS", str(int(bits))), ("PLANES", str(planes)))
-
-
-def in_bits(capability: tuple[int, int]) -> bool:
-    """Whether signs are multiplied as bits, eight times as fast as bytes: what 8.0 to 9.0 do in hardware."""
-    return (8, 0) <= capability < (10, 0)
 
 
 class _Rows(NamedTuple):
@@ -116,12 +65,12 @@ def products(x: Any, y: Any | None, n: int, tied_x: Any, tied_y: Any) -> tuple[A
     Parameters
     ----------
     x : array, shape (p, at least n)
-        Ranks of samples, uint32, below ``MOST_SAMPLES``, equal where samples are tied; C-contiguous. What comes after
-        the first ``n`` of a row is not looked at.
+        Ranks of samples, uint32, below ``_sign_tiles.MOST_SAMPLES``, equal where samples are tied; C-contiguous. What
+        comes after the first ``n`` of a row is not looked at.
     y : array, shape (q, as x), optional
         The other side of the pairs; without it, x.
     n : int
-        Samples, at most ``MOST_SAMPLES``.
+        Samples, at most as many.
     tied_x, tied_y : array of bool, shape (p,) and (q,)
         Which rows have ties, on the host: pairs of rows without are multiplied faster. ``tied_y`` is not looked at
         without y.
@@ -137,7 +86,7 @@ def products(x: Any, y: Any | None, n: int, tied_x: Any, tied_y: Any) -> tuple[A
     if p == 0 or q == 0 or n < 2:
         return cp.zeros((p, q), np.int64), cp.zeros((p, q), np.int64)
     bits = in_bits(_device.capability())
-    edge = _edge(p, q, symmetric=y is None)
+    edge = _sign_tiles.edge(p, q, symmetric=y is None)
     of_x = _Rows.of(np.asarray(tied_x, bool), edge)
     of_y = of_x if y is None else _Rows.of(np.asarray(tied_y, bool), edge)
     once, twice = _tiles(of_x, of_y, edge, symmetric=y is None)
@@ -153,11 +102,10 @@ def products(x: Any, y: Any | None, n: int, tied_x: Any, tied_y: Any) -> tuple[A
     magnitudes = results[1] if len(results) == 2 else None
     ascents = cp.zeros(rows, np.uint64) if bits and len(once) else None
     planes = 2 if bits and len(twice) else 1
-    chunks = list(_chunks(n, rows, bits))
-    item_slabs = 1 if bits else 8
-    buffer = cp.empty((item_slabs * max(count for _, count in chunks), planes, rows, _SLAB_BYTES), np.uint8)
+    chunks, of_item = list(_sign_tiles.chunks(n, rows, bits)), item_slabs(bits)
+    buffer = cp.empty((of_item * max(count for _, count in chunks), planes, rows, SLAB_BYTES), np.uint8)
     for first, count in chunks:
-        signs = buffer[: item_slabs * count]
+        signs = buffer[: of_item * count]
         _make_signs(codes, signs, ascents, n, first, bits)
         for tied, tiles in ((False, tiles_once), (True, tiles_twice)):
             if len(tiles):
@@ -187,26 +135,6 @@ def products(x: Any, y: Any | None, n: int, tied_x: Any, tied_y: Any) -> tuple[A
     return concordant, discordant
 
 
-def padded(p: int, q: int, *, symmetric: bool) -> tuple[int, int]:
-    """Rows of signs and entries of tiles that p rows with q take; without y, p with themselves."""
-    edge = _edge(p, q, symmetric=symmetric)
-    return edge * (-(-p // edge) + (0 if symmetric else -(-q // edge))), edge**2 * _tile_count(p, q, edge, symmetric)
-
-
-def _edge(p: int, q: int, *, symmetric: bool) -> int:
-    """The edge of the tiles with which the products, those of padding too, take less time."""
-
-    def time(edge: int) -> float:
-        return _tile_count(p, q, edge, symmetric) * edge**2 * (_SMALL_TILES if edge == _EDGES[0] else 1)
-
-    return min(_EDGES, key=time)
-
-
-def _tile_count(p: int, q: int, edge: int, symmetric: bool) -> int:
-    down, across = -(-p // edge), -(-q // edge)
-    return down * (down + 1) // 2 if symmetric else down * across
-
-
 def _tiles(of_x: _Rows, of_y: _Rows, edge: int, *, symmetric: bool) -> tuple[Any, Any]:
     """Tiles, (count, 2) int32, whose rows and columns have no ties; and the others."""
     row, column = np.indices((len(of_x.source) // edge, len(of_y.source) // edge), np.int32).reshape(2, -1)
@@ -226,25 +154,14 @@ def _on_device(*tables: Any) -> list[Any]:
 
 
 def _codes(x: Any, y: Any | None, source: Any, n: int) -> Any:
-    rows, blocks = len(source), -(-n // _ITEM)
-    codes = cp.empty((blocks, rows, _ITEM), np.uint16)
+    rows, blocks = len(source), -(-n // ITEM)
+    codes = cp.empty((blocks, rows, ITEM), np.uint16)
     _compile.kernel("sign_codes", "sign_codes", ())(
         (-(-rows // _ROWS_OF_CODES), blocks),
         (_THREADS,),
         (x, or_null(y), source, codes, np.int32(len(x)), np.int32(rows), np.int32(n), x.shape[1]),
     )
     return codes
-
-
-def _chunks(n: int, rows: int, bits: bool) -> Iterator[tuple[int, int]]:
-    """First item and number of items of each launch, for so many rows."""
-    blocks = -(-n // _ITEM)
-    items, slabs = blocks * (blocks + 1) // 2, 1 if bits else 8  # of an item
-    most = max(_PLANE_BYTES // (rows * _SLAB_BYTES), _FEWEST_SLABS) // slabs
-    launches = -(-items // max(1, min(most, _MOST_ITEMS)))
-    for launch in range(launches):
-        first = items * launch // launches
-        yield first, items * (launch + 1) // launches - first
 
 
 def _make_signs(codes: Any, signs: Any, ascents: Any | None, n: int, first: int, bits: bool) -> None:
@@ -288,5 +205,5 @@ def specialisations() -> Iterator[tuple[str, str, _compile.Defines]]:
         yield "signs", "signs", _sign_defines(bits, planes)
     for bits in (True, False):
         for tied in (False, True):
-            for edge in _EDGES:
+            for edge in _sign_tiles.EDGES:
                 yield "sign_products", "sign_products", _product_defines(bits, tied, edge)

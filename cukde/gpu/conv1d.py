@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from cukde import _conv1d_engine
 from cukde._conv1d_geometry import Geometry
-from cukde.gpu import _conv1d_choice, _conv1d_direct, _conv1d_fft, _conv1d_toeplitz, _conv1d_weight_grad, _device
+from cukde.gpu import _conv1d_direct, _conv1d_fft, _conv1d_toeplitz, _conv1d_weight_grad, _device
 
 _BY_Y = {"direct": _conv1d_direct, "toeplitz": _conv1d_toeplitz, "fft": _conv1d_fft}
 _BY_W = {"direct": _conv1d_weight_grad, "fft": _conv1d_fft}
@@ -56,5 +57,5 @@ def weight_grad(x: Any, dy: Any, geometry: Geometry, bias: bool) -> tuple[Any, A
     return _BY_W[_engine("weight_grad", x, geometry)].weight_grad(x, dy, geometry, bias)
 
 
-def _engine(of: _conv1d_choice.Pass, x: Any, geometry: Geometry) -> _conv1d_choice.Engine:
-    return _conv1d_choice.engine(of, x.dtype, geometry, _device.capability())
+def _engine(of: _conv1d_engine.Pass, x: Any, geometry: Geometry) -> _conv1d_engine.Engine:
+    return _conv1d_engine.engine(of, x.dtype, geometry, _device.capability())

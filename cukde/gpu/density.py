@@ -238,9 +238,7 @@ def _pose(
     spread: float | None,
     deterministic: bool,
 ) -> _Posed:
-    if Y is not None and X.dtype != Y.dtype:
-        storage = np.promote_types(X.dtype, Y.dtype)
-        X, Y = X.astype(storage, copy=False), Y.astype(storage, copy=False)
+    X, Y = _operands.of_one_dtype(X, Y)
     if centre is None:
         centre = _survey.mean(X)
     return _Posed(X, Y, h, log_weights, precision, centre, spread, deterministic)

@@ -19,7 +19,7 @@ import numpy as np
 
 from cukde import _gauss_transform
 from cukde._partial import Output, PartialSums
-from cukde.gpu import _boxes_1d, _device, _results
+from cukde.gpu import _boxes_1d, _device, _operands, _results
 from cukde.gpu._boxes_1d import Boxes, Points
 
 if TYPE_CHECKING:
@@ -220,9 +220,7 @@ class _End(NamedTuple):
 def _pose(
     X: Any, Y: Any | None, h: float, log_weights: Any, precision: str, centre: Any, spread: float | None
 ) -> _Posed:
-    if Y is not None and X.dtype != Y.dtype:
-        storage = np.promote_types(X.dtype, Y.dtype)
-        X, Y = X.astype(storage, copy=False), Y.astype(storage, copy=False)
+    X, Y = _operands.of_one_dtype(X, Y)
     return _Posed(X, Y, h, log_weights, precision, centre, spread)
 
 

@@ -7,8 +7,9 @@ from typing import Any, Literal, NamedTuple
 import cupy as cp
 import numpy as np
 
+from cukde import _kendall_choice
 from cukde._pair_counts import PairCounts, Ties
-from cukde.gpu import _inversions, _kendall_cost, _sign_products
+from cukde.gpu import _device, _inversions, _sign_products
 from cukde.gpu._kendall_statistics import statistics
 from cukde.gpu._ranks import Ranks, ranks
 
@@ -79,7 +80,10 @@ def _matrix(A: Any, B: Any, deletion: bool, path: Path | None) -> PairCounts:
     p, q = len(x.whole), len(y.whole)
     if path is None:
         tied = bool(x.tied.any() or y.tied.any())
-        multiplies = _kendall_cost.by_products(p, q, A.shape[0], symmetric=symmetric, tied=tied)
+        capability = _device.capability()
+        multiplies = _kendall_choice.by_products(
+            p, q, A.shape[0], symmetric=symmetric, tied=tied, capability=capability
+        )
         path = "products" if multiplies else "sorting"
     if x.whole.all() and y.whole.all():
         return _whole(x, y, symmetric, path)

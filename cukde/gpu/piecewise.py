@@ -16,6 +16,7 @@ import numpy as np
 from cukde import _compile
 from cukde._pieces import Pieces, Reduction, arithmetic
 from cukde.gpu import _device, _lookup_f16
+from cukde.gpu._launch import BITS
 
 Search = Literal["uniform", "guide", "tree"]
 
@@ -41,7 +42,6 @@ _CROWDED = 0.02
 _MOST_CELLS = 2**22  # see pieces.cuh: magic
 _COEFFICIENTS = (2, 3, 4)  # with a kernel of their own
 
-_BITS: dict[np.dtype, int] = {np.dtype(np.float16): 16, np.dtype(np.float32): 32, np.dtype(np.float64): 64}
 _SEARCH: tuple[Search, ...] = ("uniform", "guide", "tree")
 _BEYOND = {True: 0, False: 1, "clamp": 2, "periodic": 3}
 _PERIODIC = _BEYOND["periodic"]
@@ -167,14 +167,14 @@ def _blocks(tiles: int, resident: int, dtype: np.dtype, shared_bytes: int) -> in
     """Blocks for so many tiles: more than the device holds, as long as tables are little of what they read."""
     if shared_bytes > _LARGE_TABLES:
         return min(tiles, resident)
-    bits = _BITS[dtype]
+    bits = BITS[dtype]
     each = max(_FEWEST_TILES[bits], shared_bytes // _TABLES_OF_TILE[bits])
     return max(min(tiles, resident), tiles // each)
 
 
 def specialisations() -> Iterator[tuple[str, str, _compile.Defines]]:
     """Stem, name and macros of every kernel of this module."""
-    for dtype in _BITS:
+    for dtype in BITS:
         for search, shared, k in itertools.product(_SEARCH, (True, False), (*_COEFFICIENTS, 0)):
             own = _own_kernel(dtype, k, shared)
             if own == k and (search != "guide" or (shared and _has_guide(dtype, own))):
@@ -345,4 +345,4 @@ def _knots_kernel(dtype: np.dtype) -> tuple[str, str, _compile.Defines]:
 
 
 def _of_pieces(dtype: np.dtype, search: Search) -> _compile.Defines:
-    return ("STORAGE", str(_BITS[dtype])), ("SEARCH", str(_SEARCH.index(search)))
+    return ("STORAGE", str(BITS[dtype])), ("SEARCH", str(_SEARCH.index(search)))

@@ -1,4 +1,4 @@
-"""Which way of a depthwise convolution is the fastest one: the rule, and the times that it was made from.
+"""Which way of a depthwise convolution is the fastest one on a GPU: the rule, and the times that it was made from.
 
 Microseconds on an H200, outputs (rows, length) and taps, by ``python -m benchmarks.conv1d_crossover``::
 
@@ -20,7 +20,9 @@ The rule takes the least of three costs. Of a sum of products, directly or on te
 longest of some lines in the number of taps, the first of which is memory's. On tensor cores a short row takes as long
 as one of several groups of outputs: rows (131072, 64) of float16 and 31 taps take 84 us, the time of 600 outputs a row.
 Of Fourier transforms, in float64 for float32: a time for each place of a padded row, and one for the calls. A whole
-row's transform is less accurate than sums are, see ``_conv1d_fft.py``: it is not taken for a small gain.
+row's transform is less accurate than sums are, see ``gpu/_conv1d_fft.py``: it is not taken for a small gain.
+
+It needs no GPU, and no CuPy: the performance model asks it too.
 """
 
 from __future__ import annotations
@@ -31,7 +33,6 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from cukde._conv1d_geometry import Geometry
-from cukde.gpu import _conv1d_fft, _conv1d_toeplitz
 
 Pass = Literal["forward", "input_grad", "weight_grad"]
 Engine = Literal["direct", "toeplitz", "fft"]
@@ -78,6 +79,16 @@ _FAST_DOUBLES = ((6, 0), (7, 0), (8, 0), (9, 0), (10, 0))
 _SLOWER_SUMS, _SLOWER_TRANSFORMS = 32, 4
 
 
+# Of the kernels on tensor cores, conv1d_toeplitz.cuh: outputs that a block of taps meets together, those of a matrix
+# product, how far taps slip for alignment, and how many the kernel for few taps has in its three blocks at most.
+ROW = 32
+GROUP = 8 * ROW
+MOST_SLIP = 7
+MOST_SHORT_TAPS = 3 * ROW - 1 - 30 - MOST_SLIP
+_MOST_BLOCKS = 2**31 - 1  # of a grid
+_MOST_REACHED = 2**30  # places in a row that these kernels count in int32
+
+
 @functools.lru_cache(maxsize=1024)  # as long as a small kernel takes, once for each size
 def engine(of: Pass, dtype: Any, geometry: Geometry, capability: tuple[int, int]) -> Engine:
     """Choose how a pass is computed.
@@ -101,7 +112,7 @@ def engine(of: Pass, dtype: Any, geometry: Geometry, capability: tuple[int, int]
     cost = results * _of_products("weights" if of == "weight_grad" else "direct", bits, taps, ragged)
     if slow and bits == 64:
         cost *= _SLOWER_SUMS
-    if of != "weight_grad" and _conv1d_toeplitz.serves(dtype, geometry, capability):
+    if of != "weight_grad" and tensor_cores_serve(dtype, geometry, capability):
         products = rows * max(of_row, _LEAST_OUTPUTS) * _of_products("toeplitz", bits, taps, ragged)
         if products < cost:
             sums, cost = "toeplitz", products
@@ -112,7 +123,7 @@ def engine(of: Pass, dtype: Any, geometry: Geometry, capability: tuple[int, int]
 def _of_products(way: Literal["direct", "weights", "toeplitz"], bits: int, taps: int, ragged: bool) -> float:
     """Picoseconds of an output."""
     if way == "toeplitz":
-        short = bits == 16 and taps <= _conv1d_toeplitz.MOST_SHORT_TAPS
+        short = bits == 16 and taps <= MOST_SHORT_TAPS
         lines: tuple[_Line, ...] = (_SHORT_TOEPLITZ,) if short else _TOEPLITZ[bits]
         lines += (_RAGGED_TOEPLITZ,) * ragged
         taps = _in_blocks(taps)
@@ -131,5 +142,32 @@ def _places(of: Pass, geometry: Geometry) -> int:
     """Of a row as it is transformed."""
     spread = (geometry.outputs - 1) * geometry.stride + 1
     if of == "forward":
-        return _conv1d_fft.fast_length(geometry.length + geometry.reach)
-    return _conv1d_fft.fast_length(spread + (geometry.reach if of == "input_grad" else geometry.length))
+        return fast_length(geometry.length + geometry.reach)
+    return fast_length(spread + (geometry.reach if of == "input_grad" else geometry.length))
+
+
+def tensor_cores_serve(dtype: Any, geometry: Geometry, capability: tuple[int, int]) -> bool:
+    """Whether there is a kernel for these sizes, both for the outputs and for the gradient of the inputs."""
+    rows, longest = geometry.batch * geometry.channels, max(geometry.length, geometry.outputs)
+    return (
+        np.dtype(dtype) in (np.float16, np.float32)
+        and capability >= (8, 0)
+        and geometry.stride == geometry.dilation == 1
+        and not geometry.channels_last
+        and rows * (longest // GROUP + 2) <= _MOST_BLOCKS
+        and longest + geometry.taps + geometry.before <= _MOST_REACHED
+    )
+
+
+def fast_length(n: int) -> int:
+    """The least length of at least ``n`` that has no factor but 2, 3 and 5: transforms of such are fast."""
+    best = 1 << (n - 1).bit_length() if n > 1 else 1
+    fives = 1
+    while fives < best:
+        odd = fives
+        while odd < best:
+            twos = -(-n // odd)
+            best = min(best, odd << (twos - 1).bit_length() if twos > 1 else odd)
+            odd *= 3
+        fives *= 5
+    return best

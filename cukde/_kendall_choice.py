@@ -1,4 +1,4 @@
-r"""Which way of counting is the faster one: the rule, and the times that it was made from.
+r"""Which way of counting for Kendall's tau is the faster one on a GPU: the rule, and the times that it was made from.
 
 Milliseconds on an H200 of all pairs of p columns of n samples, ranks included, by products / by sorting
 (``benchmarks/kendall_crossover.py``; host time is most of what is below 0.9)::
@@ -27,7 +27,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from cukde.gpu import _device, _sign_products
+from cukde import _sign_tiles
 
 # Of sorting a pair of columns, ms: once, and n log2(n) times.
 _SORTING, _STEP = 2e-5, 5e-9
@@ -49,13 +49,12 @@ _PRODUCTS = {
 }
 
 
-def by_products(p: int, q: int, n: int, *, symmetric: bool, tied: bool) -> bool:
+def by_products(p: int, q: int, n: int, *, symmetric: bool, tied: bool, capability: tuple[int, int]) -> bool:
     """Whether products of signs take less time than sorting, for p columns with q of n samples each."""
-    capability = _device.capability()
-    if capability < (8, 0) or n > _sign_products.MOST_SAMPLES:
+    if capability < (8, 0) or n > _sign_tiles.MOST_SAMPLES:
         return False
-    products = _PRODUCTS[_sign_products.in_bits(capability), tied]
+    products = _PRODUCTS[_sign_tiles.in_bits(capability), tied]
     pairs = p * (p + 1) // 2 if symmetric else p * q
-    rows, entries = _sign_products.padded(p, q, symmetric=symmetric)
+    rows, entries = _sign_tiles.padded(p, q, symmetric=symmetric)
     by_sorting = pairs * (_SORTING + _STEP * n * math.log2(max(n, 2)))
     return n * n / 2 * (rows * products.row + entries * products.entry) < by_sorting
