@@ -9,8 +9,11 @@ from typing import Any
 import numpy as np
 
 from cukde import _dispatch, _pieces, _validate, _validate_conv1d
+from cukde.perf._registry import declare
+from cukde.perf.costs import conv1d as costs
 
 
+@declare(costs.activation_grad, costs.activation_grad_sizes)
 def activation_grad(name: str | None, z: Any) -> Any:
     r"""Derivative of an activation of :func:`depthwise_conv1d` at values before it.
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 import cukde
-from cukde._commands import demo, density, info
+from cukde._commands import demo, density, info, roofline
 from cukde._commands.errors import CommandError
 
 _DESCRIPTION = """\
@@ -32,7 +32,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"cukde {cukde.__version__}")
     parser.add_argument("--traceback", action="store_true", help="show where an unexpected failure came from")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for command in (demo, density, info):
+    for command in (demo, density, info, roofline):
         command.add_parser(commands)
     return parser
 

@@ -8,11 +8,14 @@ import numpy as np
 
 from cukde import _conv1d_state, _dispatch, _pieces
 from cukde import _validate_conv1d as _validate
+from cukde.perf._registry import declare
+from cukde.perf.costs import conv1d as costs
 
 Padding = Literal["causal", "same", "valid"] | int
 Layout = Literal["BCL", "BLC"]
 
 
+@declare(costs.forward, costs.forward_sizes)
 def depthwise_conv1d(
     x: Any,
     w: Any,
@@ -135,6 +138,7 @@ def depthwise_conv1d(
         return y, _conv1d_state.following(backend.xp, signal, state, g)
 
 
+@declare(costs.input_grad, costs.input_grad_sizes)
 def depthwise_conv1d_input_grad(
     dy: Any,
     w: Any,
@@ -203,6 +207,7 @@ def depthwise_conv1d_input_grad(
         return backend.conv1d.input_grad(_contiguous(backend, gradient, dtype), _contiguous(backend, taps, dtype), g)
 
 
+@declare(costs.weight_grad, costs.weight_grad_sizes)
 def depthwise_conv1d_weight_grad(
     x: Any,
     dy: Any,

@@ -10,8 +10,12 @@ import numpy as np
 from cukde import _validate
 from cukde._problem import Problem, prepare, score_problem
 from cukde._warnings import NegativeDensityWarning
+from cukde.perf import declare
+from cukde.perf.costs import _density_calls as calls
+from cukde.perf.costs import density as costs
 
 
+@declare(costs.kde, calls.of_queries)
 def kde(
     X: Any,
     Y: Any,
@@ -98,6 +102,7 @@ def kde(
         return problem.density(log=log)
 
 
+@declare(costs.score, calls.of_queries)
 def score(
     X: Any,
     Y: Any,
@@ -138,6 +143,7 @@ def score(
         return _cast(problem.score(problem.sums("moments", ratio=True)), problem).reshape(problem.query_shape)
 
 
+@declare(costs.density_and_score, calls.of_queries)
 def density_and_score(
     X: Any,
     Y: Any,
@@ -174,6 +180,7 @@ def density_and_score(
         return _cast(log_density, problem), _cast(gradient, problem).reshape(problem.query_shape)
 
 
+@declare(costs.debias, calls.of_data)
 def debias(
     X: Any,
     h: Any,
@@ -230,6 +237,7 @@ def debias(
         return _cast(problem.moved(estimate), problem).reshape(problem.query_shape)
 
 
+@declare(costs.sd_kde, calls.of_queries, stages=calls.stages_of_sd_kde)
 def sd_kde(
     X: Any,
     Y: Any,
@@ -280,6 +288,7 @@ def sd_kde(
         return problem.debiased(estimate).density(log=log)
 
 
+@declare(costs.laplace_kde, calls.of_queries)
 def laplace_kde(
     X: Any,
     Y: Any,
@@ -347,6 +356,7 @@ def laplace_kde(
         return _cast(xp.sign(sums.total) * _exp(log_size, problem), problem) + 0.0  # no -0.0 where clipped
 
 
+@declare(costs.kernel_sum, calls.of_values)
 def kernel_sum(
     X: Any,
     V: Any,

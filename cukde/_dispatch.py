@@ -45,6 +45,28 @@ def backend(X: Any, /, first: str = "X", **others: Any) -> ModuleType:
     return importlib.import_module("cukde.cpu")
 
 
+def named(name: str | None) -> ModuleType:
+    """Return the backend "gpu" or "cpu" where no array says which; None is the GPU where one works."""
+    if name not in (None, "gpu", "cpu"):
+        raise ValueError(f'backend must be "gpu", "cpu" or None; got {name!r}')
+    reason = None if name == "cpu" else why_no_gpu()
+    if name == "gpu" and reason is not None:
+        raise RuntimeError(
+            f'backend="gpu" needs a working CUDA GPU: {reason}; see `cukde info`, or write backend="cpu"'
+        )
+    return importlib.import_module("cukde.cpu" if name == "cpu" or reason is not None else "cukde.gpu")
+
+
+def why_no_gpu() -> str | None:
+    """The reason why no GPU works here, or None; CuPy may import where none does."""
+    try:
+        import cupy
+
+        return None if cupy.cuda.is_available() else "CuPy finds none"
+    except Exception as error:  # a missing package, library or driver: whatever it is, it is the reason
+        return f"CuPy does not load: {error}"
+
+
 def to_host(a: Any) -> Any:
     """Copy a GPU array to a NumPy array; return anything else as it is."""
     if not is_gpu_array(a):

@@ -9,6 +9,8 @@ import numpy as np
 
 from cukde import _dispatch, _kendall_statistics, _paired_samples, _validate, _validate_kendall, _warnings
 from cukde._pair_counts import PairCounts, Ties
+from cukde.perf import declare
+from cukde.perf.costs import kendall as _cost
 
 
 class SignificanceResult(NamedTuple):
@@ -33,6 +35,7 @@ class Concordance(NamedTuple):
     tied_both: Any  # (p, q): equal in both
 
 
+@declare(_cost.kendalltau, _cost.of_samples)
 def kendalltau(
     x: Any,
     y: Any,
@@ -149,6 +152,7 @@ def kendalltau(
         return _result(statistic, pvalue, rows.kept if keepdims else rows.shape)
 
 
+@declare(_cost.kendall_matrix, _cost.of_columns)
 def kendall_matrix(
     A: Any,
     B: Any = None,
@@ -223,6 +227,7 @@ def kendall_matrix(
         return SignificanceResult(statistic, p) if pvalue else statistic
 
 
+@declare(_cost.concordance, _cost.of_columns)
 def concordance(A: Any, B: Any = None) -> Concordance:
     """Counts of concordant, discordant and tied pairs of samples for all pairs of columns of A, or of A with B.
 

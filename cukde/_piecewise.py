@@ -10,10 +10,13 @@ import numpy as np
 from cukde import _dispatch, _piecewise_calculus, _validate, _validate_piecewise
 from cukde._evaluator import Evaluator
 from cukde._pieces import Pieces
+from cukde.perf import declare
+from cukde.perf.costs import piecewise as _cost
 
 Extrapolate = bool | Literal["periodic", "clamp"]
 
 
+@declare(_cost.polynomial, _cost.of_polynomial)
 class PiecewisePolynomial:
     r"""A polynomial on each piece of a range; SciPy's ``PPoly`` for three dtypes and on the GPU.
 

@@ -10,6 +10,8 @@ import numpy as np
 from cukde import _dispatch, _validate, _validate_piecewise
 from cukde._evaluator import Evaluator
 from cukde._pieces import Pieces
+from cukde.perf import declare
+from cukde.perf.costs import piecewise as _cost
 
 LAYOUTS = ("aos", "soa")
 ORIGINS = ("global", "local")
@@ -18,6 +20,7 @@ ORIGINS = ("global", "local")
 _KEPT, _LARGEST_KEPT = 8, 2**20
 
 
+@declare(_cost.pwpa, _cost.of_raw)
 def pwpa(
     x: Any,
     coefficients: Any,
@@ -123,6 +126,7 @@ def _evaluator(
 _kept_evaluator = functools.lru_cache(_KEPT)(_evaluator)
 
 
+@declare(_cost.turned, _cost.of_rows)
 def aos_to_soa(coefficients: Any) -> Any:
     """Return coefficients (P, D + 1), one row a piece, as (D + 1, P), one column a piece, in new memory.
 
@@ -137,6 +141,7 @@ def aos_to_soa(coefficients: Any) -> Any:
     return _turned(coefficients)
 
 
+@declare(_cost.turned, _cost.of_columns)
 def soa_to_aos(coefficients: Any) -> Any:
     """Return coefficients (D + 1, P), one column a piece, as (P, D + 1), one row a piece, in new memory.
 

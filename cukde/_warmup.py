@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 import warnings
 from collections.abc import Iterator, Sequence
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from cukde import _compile, _density, _validate
+from cukde import _compile, _density, _dispatch, _validate
 from cukde._warnings import NegativeDensityWarning
 from cukde._whiten import Whitening
 
@@ -106,7 +104,7 @@ def warmup(
     result = _validate.result_name(dtype)
     chosen = _validate.precision(precision, result)
     whitening = Whitening(_validate.bandwidth(h, d), d)
-    module = _backend(backend)
+    module = _dispatch.named(backend)
 
     on_gpu = module.__name__ == "cukde.gpu"
     if not on_gpu:
@@ -185,24 +183,3 @@ def _functions(names: Sequence[str] | None, values: int | None) -> list[str]:
     if "kernel_sum" in names and values is None:
         raise ValueError("values must be the number of columns of V, for kernel_sum; got None")
     return names
-
-
-def _backend(name: str | None) -> ModuleType:
-    if name not in (None, "gpu", "cpu"):
-        raise ValueError(f'backend must be "gpu", "cpu" or None; got {name!r}')
-    reason = None if name == "cpu" else _why_no_gpu()
-    if name == "gpu" and reason is not None:
-        raise RuntimeError(
-            f'backend="gpu" needs a working CUDA GPU: {reason}; see `cukde info`, or write backend="cpu"'
-        )
-    return importlib.import_module("cukde.cpu" if name == "cpu" or reason is not None else "cukde.gpu")
-
-
-def _why_no_gpu() -> str | None:
-    """The reason why no GPU works here, or None; CuPy may import where none does."""
-    try:
-        import cupy
-
-        return None if cupy.cuda.is_available() else "CuPy finds none"
-    except Exception as error:  # a missing package, library or driver: whatever it is, it is the reason
-        return f"CuPy does not load: {error}"

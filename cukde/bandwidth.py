@@ -13,8 +13,14 @@ from typing import Any
 import numpy as np
 
 from cukde import _dispatch, _validate
+from cukde.perf import declare
+from cukde.perf.costs._density_calls import of_bandwidth
+from cukde.perf.costs.density import bandwidth as cost
+
+_PARTS = 1024  # that many rows are cut into
 
 
+@declare(cost, of_bandwidth, name="bandwidth.scott")
 def scott(X: Any, *, weights: Any = None) -> Any:
     r"""Scott's rule for :func:`cukde.kde`.
 
@@ -64,6 +70,7 @@ def scott(X: Any, *, weights: Any = None) -> Any:
     return _scaled_deviations(X, weights, lambda n, d: n ** (-1 / (d + 4)))
 
 
+@declare(cost, of_bandwidth, name="bandwidth.silverman")
 def silverman(X: Any, *, weights: Any = None) -> Any:
     r"""Silverman's rule for :func:`cukde.kde`: the best bandwidth for normal data, to leading order.
 
@@ -85,6 +92,7 @@ def silverman(X: Any, *, weights: Any = None) -> Any:
     return _scaled_deviations(X, weights, lambda n, d: (n * (d + 2) / 4) ** (-1 / (d + 4)))
 
 
+@declare(cost, of_bandwidth, name="bandwidth.sd")
 def sd(X: Any, *, weights: Any = None) -> Any:
     r"""Normal-reference rule for :func:`cukde.sd_kde`, with the score's bandwidth equal to the density's.
 
@@ -140,6 +148,7 @@ def sd(X: Any, *, weights: Any = None) -> Any:
     return _scaled_deviations(X, weights, _sd_factor)
 
 
+@declare(cost, of_bandwidth, name="bandwidth.laplace")
 def laplace(X: Any, *, weights: Any = None) -> Any:
     r"""Normal-reference rule for :func:`cukde.laplace_kde`.
 
@@ -196,6 +205,13 @@ def _laplace_factor(n: float, d: int) -> float:
     return float((8 * (d + 8) / ((d + 4) * (d + 6) * n)) ** (1 / (d + 8)))
 
 
+def _largest(a: Any, xp: Any) -> Any:
+    """Largest entry of each column, in two steps: CuPy takes a column by one block, which of many rows takes long."""
+    rows = len(a) // _PARTS * _PARTS
+    parts = [a[:rows].reshape(_PARTS, -1, a.shape[1]).max(axis=1)] if rows else []
+    return xp.concatenate([*parts, a[rows:]]).max(axis=0)
+
+
 def _scaled_deviations(X: Any, weights: Any, factor: Callable[[float, int], float]) -> Any:
     """Check the arguments; return ``factor(effective rows, d)`` times each column's standard deviation."""
     backend = _dispatch.backend(X, weights=weights)
@@ -226,7 +242,7 @@ def _scaled_deviations(X: Any, weights: Any, factor: Callable[[float, int], floa
         # Offsets go before anything is squared, taken from a row that counts; ranges are scaled to 1.
         with np.errstate(over="ignore"):  # the ranges are checked next
             deviations = xp.where((w > 0)[:, None], x - x[heaviest], 0)
-        ranges = abs(deviations).max(axis=0)
+        ranges = _largest(abs(deviations), xp)
         _validate.ranges(backend.asnumpy(ranges))
         deviations /= ranges
         deviations -= w @ deviations / total

@@ -43,7 +43,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -51,6 +51,8 @@ from cukde import _dispatch, _fit_pieces, _validate
 from cukde._evaluator import Evaluator
 from cukde._pieces import Pieces, Reduction
 from cukde._piecewise import PiecewisePolynomial
+from cukde.perf import declare
+from cukde.perf.costs import piecewise as _cost
 
 __all__ = ["erf", "exp", "gelu", "log", "polynomial", "sigmoid", "silu", "softplus", "tanh"]
 
@@ -87,6 +89,21 @@ _FUNCTIONS = {
 }
 _DEGREE = 3
 
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _declared(f: F) -> F:
+    """Declare what the function of that name costs; beyond most of them a piece more goes on at either side."""
+    of = _FUNCTIONS[f.__name__]
+    pieces = of.pieces if of.reduction else of.pieces + 2
+    count = _cost.function(pieces, _DEGREE, of.reduction, _beyond(of))
+    return declare(count, _cost.of_points, f"functions.{f.__name__}")(f)
+
+
+def _beyond(of: _Piecewise) -> bool | Literal["clamp"]:
+    """What a function does beyond its pieces: where x itself goes on, the last piece does."""
+    return True if of.reduction is None and math.isinf(of.above) else "clamp"
+
 
 @functools.cache
 def polynomial(name: str) -> PiecewisePolynomial:
@@ -107,44 +124,52 @@ def polynomial(name: str) -> PiecewisePolynomial:
     right[-2:, 0] = (1, high) if math.isinf(above) else (0, above)
     knots = np.concatenate([[low - width], knots, [high + width]])
     c = np.concatenate([left, c, right], axis=1)
-    return PiecewisePolynomial(c, knots, extrapolate=True if math.isinf(above) else "clamp")
+    return PiecewisePolynomial(c, knots, extrapolate=_beyond(_FUNCTIONS[name]))
 
 
+@_declared
 def gelu(x: Any) -> Any:
     """Gaussian error linear unit, x Phi(x) with the distribution function Phi of the standard normal distribution."""
     return _evaluate("gelu", x)
 
 
+@_declared
 def silu(x: Any) -> Any:
     """Sigmoid linear unit, x / (1 + exp(-x))."""
     return _evaluate("silu", x)
 
 
+@_declared
 def tanh(x: Any) -> Any:
     """Hyperbolic tangent."""
     return _evaluate("tanh", x)
 
 
+@_declared
 def sigmoid(x: Any) -> Any:
     """1 / (1 + exp(-x))."""
     return _evaluate("sigmoid", x)
 
 
+@_declared
 def erf(x: Any) -> Any:
     """Error function, 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x."""
     return _evaluate("erf", x)
 
 
+@_declared
 def softplus(x: Any) -> Any:
     """log(1 + exp(x))."""
     return _evaluate("softplus", x)
 
 
+@_declared
 def exp(x: Any) -> Any:
     """Exponential function."""
     return _evaluate("exp", x)
 
 
+@_declared
 def log(x: Any) -> Any:
     """Natural logarithm."""
     return _evaluate("log", x)

@@ -35,6 +35,7 @@ _OF_ALL_ARCHITECTURES = (  # stems
     *("piecewise", "piecewise_columns", "piecewise_knots", "lookup_f16"),
     *("conv1d_weight_grad", "conv1d_weight_grad_strided", "conv1d_weight_grad_channels_last"),
     *("conv1d_weight_grad_few_taps", "conv1d_weight_grad_short_rows", "finish_conv1d_weight_grad"),
+    *("peaks", "peaks_cache"),
     *(
         "conv1d",
         "conv1d_short_rows",
@@ -55,7 +56,7 @@ def supported(kernel: Kernel, architecture: int) -> bool:
     groups a warp of a convolution of float32 from 9.0 on.
     """
     stem, name, defines = kernel
-    if architecture >= 100 and ("BITS", "1") in defines:
+    if architecture >= 100 and {("BITS", "1"), ("PRODUCT", "b1")} & set(defines):
         return False
     if stem == "conv1d_toeplitz" and architecture < 90 and {("STORAGE", "32"), ("GROUPS", "4")} <= set(defines):
         return False

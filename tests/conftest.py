@@ -6,7 +6,9 @@ import contextlib
 import functools
 import os
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -89,6 +91,15 @@ def backend(request: pytest.FixtureRequest) -> Backend:
     if request.param == "emulated":
         request.getfixturevalue("emulated_device")
     return Backend(request.param)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def kept_peaks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Peaks are kept in a file of the tests, which neither read nor change the user's."""
+    file = tmp_path_factory.mktemp("kept") / "peaks.json"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CUKDE_PEAKS", str(file))
+        yield file
 
 
 @functools.cache

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import csv
+import json
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,9 +16,12 @@ import numpy as np
 import pytest
 
 import cukde
+from cukde import perf
 from cukde._cli import main
-from cukde._commands import columns, demo, demo_report, demo_task, density, info, output
+from cukde._commands import columns, demo_report, demo_task, density, info, output, roofline
 from cukde._commands.tables import open_table
+from cukde.perf import _workloads
+from tests import perf_toys
 
 RNG = np.random.default_rng(7)
 TRAIN = RNG.normal(size=(60, 3))
@@ -705,7 +710,7 @@ def test_demo_gpu_methods_are_the_cpu_ones_elsewhere(monkeypatch):
     [("", "cukde-demo.png"), ("new/folder", "new/folder/cukde-demo.png"), ("a.png", "a.png")],
 )
 def test_demo_picture_path(tmp_path, out, expected):
-    assert demo.picture_path(tmp_path / out) == tmp_path / expected
+    assert output.picture_path(tmp_path / out, "cukde-demo.png") == tmp_path / expected
     assert (tmp_path / expected).parent.is_dir()
 
 
@@ -759,6 +764,86 @@ def test_demo_without_matplotlib(capsys, tmp_path, monkeypatch):
     assert err.startswith("cukde: note: no picture without Matplotlib: pip install 'cukde[plot]'")
     assert "Time: " in out
     assert os.listdir(tmp_path) == []
+
+
+# --- roofline --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def toys(monkeypatch):
+    """Two toy operations on a toy processor, which take 4 ms."""
+    perf_toys.declare_all(monkeypatch)
+    perf_toys.time_by(monkeypatch, lambda call: 4.0)
+    monkeypatch.setattr(perf, "peaks", {"cpu": perf_toys.CPU, None: perf_toys.GPU}.__getitem__)
+    monkeypatch.setattr(info, "gpu", lambda: (False, "no GPU today"))
+    works = {
+        function.__name__: _workloads.Workload(lambda xp, rng, n, f=function: partial(f, xp.zeros(n)), {"n": 1000}, {})
+        for function in (perf_toys.half, perf_toys.whole)
+    }
+    monkeypatch.setattr(_workloads, "WORKLOADS", works)
+
+
+def test_roofline_shows_a_table_a_picture_and_a_record(capsys, tmp_path, toys):
+    code, out, _ = run(capsys, "roofline", "--out", tmp_path / "new", "--json", tmp_path / "run.json")
+    assert code == 0
+    head, _, first, second, picture, record = out.splitlines()
+    assert "Toy CPU" in head
+    assert first.split()[:4] == ["1", "half", "n=1,000", "4.00"]
+    assert second.split()[:4] == ["2", "whole", "f64", "n=1,000"]
+    assert picture == f"Picture: {tmp_path / 'new' / 'cukde-roofline.png'}"
+    assert (tmp_path / "new" / "cukde-roofline.png").read_bytes().startswith(b"\x89PNG")
+    assert record == f"Record: {tmp_path / 'run.json'}"
+    rows = json.loads((tmp_path / "run.json").read_text())["rows"]
+    assert [(row["op"], row["median_ms"], row["roofline"]["binds"]) for row in rows] == [
+        ("half", 4.0, "exponential"),
+        ("whole", 4.0, "memory"),
+    ]
+
+
+def test_roofline_of_some_operations_explained(capsys, tmp_path, toys):
+    code, out, _ = run(capsys, "roofline", "--only", "whole", "whole", "--explain", "--no-plot", "--backend", "cpu")
+    assert (code, "Picture" in out) == (0, False)
+    assert "sensitivity of the predicted" in out
+    assert out.splitlines()[-1].split()[:2] == ["1", "whole"]
+
+
+def test_roofline_without_matplotlib_has_a_table(capsys, toys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    code, out, err = run(capsys, "roofline", "--only", "half")
+    assert code == 0
+    assert err.startswith("cukde: note: no picture without Matplotlib: pip install 'cukde[plot]'")
+    assert out.splitlines()[-1].split()[:2] == ["1", "half"]
+
+
+def test_roofline_of_the_gpu_where_one_works(capsys, toys, monkeypatch):
+    seen = []
+
+    def explain_all(*arguments):
+        seen.append(arguments)
+        return {"half": perf.explain(perf_toys.half, perf_toys.X, on=perf_toys.CPU)}
+
+    monkeypatch.setattr(info, "gpu", lambda: (True, "available: one"))
+    monkeypatch.setattr(roofline, "explain_all", explain_all)
+    assert run(capsys, "roofline", "--no-plot", "--only", "half")[0] == 0
+    assert run(capsys, "roofline", "--no-plot", "--backend", "cpu", "--seconds", "2")[0] == 0
+    assert seen == [(["half"], "gpu", 0.3), (["half", "whole"], "cpu", 2.0)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--only", "third"), "--only knows no third; the operations are half, whole"),
+        (("--backend", "gpu"), "--backend gpu needs a working GPU: no GPU today"),
+        (("--out", "a.pdf"), "--out must be a folder or a .png file; got a.pdf"),
+        (("--json", "nowhere/a.json"), "--json must be a file in an existing folder; got nowhere/a.json"),
+        (("--seconds", "none"), "expected a positive number of seconds; got 'none'"),
+        (("--seconds", "0"), "expected a positive number of seconds; got '0'"),
+    ],
+)
+def test_roofline_refusals(capsys, tmp_path, toys, monkeypatch, arguments, says):
+    monkeypatch.chdir(tmp_path)
+    assert says in refusal(capsys, "roofline", *arguments)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_matching_by_position_where_the_layout_is_the_same(tmp_path):

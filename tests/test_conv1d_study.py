@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -11,8 +12,8 @@ import numpy as np
 import pytest
 
 import cukde
-from benchmarks import bench_conv1d_gpu, exact_conv1d, figure_conv1d
-from cukde import _compile
+from benchmarks import bench_conv1d_gpu, conv_study_analysis, exact_conv1d, figure_conv1d
+from cukde import _compile, perf
 from tests import untimed
 from tests.compilation import ARCHITECTURES, LIKE_80, compile_for
 
@@ -190,3 +191,65 @@ def test_figure(tmp_path: Path) -> None:
     assert to.stat().st_size > 20_000
     with pytest.raises(ValueError, match="study"):
         figure_conv1d.draw({"machine": {}, "rows": []}, to)
+
+
+# ------------------------------------------------------------------------------------------ the source's analysis
+
+
+def _times() -> conv_study_analysis.Times:
+    return {
+        conv_study_analysis.Stage(path, variant, 4): {"median_ms": 3.0 if path == "weight_grad" else 1.0, "runs": 3}
+        for variant in VARIANTS
+        for path in PATHS
+    }
+
+
+def test_analysis_of_given_times() -> None:
+    shape = (64, 256, 2048)
+    rows = conv_study_analysis.analysed(_times(), shape, perf.peaks("H200"))
+    assert [row["op"] for row in rows[:3]] == [f"study.conv1d_{path}" for path in PATHS]
+    assert [row["share"] for row in rows[:3]] == pytest.approx([0.2, 0.2, 0.6])
+    row = next(row for row in rows if row["shape"]["variant"] == "blocked")
+    assert row["shape"] == {"B": 64, "C": 256, "L": 2048, "K": 4, "variant": "blocked"}
+    least = 4 * (2 * 64 * 256 * 2048 + 256 * 4)
+    assert row["bytes"] == least
+    assert row["bandwidth"] == pytest.approx(least / 1e-3)
+    assert row["requested_bandwidth"] > row["bandwidth"]
+    assert row["intensity"] == pytest.approx(1, rel=1e-4)
+    assert row["of_roof"] == pytest.approx(2 * 64 * 256 * 2048 * 4 / 1e-3 / (row["intensity"] * 4.8e12))
+    assert {case["assumption"] for case in row["sensitivity"]} == set(conv_study_analysis._ASSUMPTIONS)
+    unchanged = [c for c in row["sensitivity"] if c["assumption"] != "cache hit rate" and c["value"] == 1]
+    assert all((c["predicted_ms"], c["bound"]) == (row["predicted_ms"], row["bound"]) for c in unchanged)
+    slower = next(c for c in row["sensitivity"] if (c["assumption"], c["value"]) == ("instruction throughput", 0.5))
+    assert slower["predicted_ms"] > row["predicted_ms"]
+
+    text = conv_study_analysis.table(rows)
+    assert "naive, 4 taps: weight_grad takes the most, 60%; modelled so in 14 of 14 perturbed cases" in text
+    assert sum(line.startswith(PATHS) for line in text.splitlines()) == 12
+
+
+def test_analysis_of_a_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given, to = tmp_path / "times.json", tmp_path / "rows.json"
+    given.write_text(json.dumps(_record()))
+    conv_study_analysis.main(["--times", str(given), "--peaks", "H200", "--record", str(to)])
+    assert "warp-tiled, 31 taps" in capsys.readouterr().out
+    rows = json.loads(to.read_text())["rows"]
+    assert len(rows) == 24
+    naive = next(row for row in rows if row["shape"] == {"B": 2, "C": 3, "L": 40, "K": 31, "variant": "naive"})
+    assert naive["median_ms"] == 4 * 31
+    given.write_text(json.dumps({"rows": []}))
+    with pytest.raises(ValueError, match="the study's rows of one shape; got 0 shapes"):
+        conv_study_analysis.main(["--times", str(given), "--peaks", "H200"])
+
+
+def test_analysis_without_a_gpu(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(conv_study_analysis, "why_no_gpu", lambda: "there is no GPU")
+    with pytest.raises(SystemExit):
+        conv_study_analysis.main([])
+    assert "there is no GPU: without a GPU, give the times of one by --times RECORD" in capsys.readouterr().err
+
+
+def test_analysis_measures_every_stage(bench: ModuleType) -> None:
+    times = conv_study_analysis.measured((2, 5, 40), (4,))
+    assert list(times) == [conv_study_analysis.Stage(path, v, 4) for v in VARIANTS for path in PATHS]
+    assert all(of["median_ms"] == 4.0 and 0 < of["rel_err_max"] < 2e-6 for of in times.values())

@@ -1,4 +1,4 @@
-"""The source's kernel that Kendall's tau is measured against, and the rates that percentages are of."""
+"""The source's kernel that Kendall's tau is measured against."""
 
 from __future__ import annotations
 
@@ -92,44 +92,3 @@ def test_more_samples_than_float_counts_are_refused(pairs: ModuleType) -> None:
         pairs.agreement(many, many)
     n = pairs.MOST_SAMPLES
     assert sum(-(-(n - 1 - i) // 16) for i in range(0, n, 16)) <= 2**24  # of thread (0, 0), which has most
-
-
-@pytest.fixture
-def rate() -> ModuleType:
-    pytest.importorskip("cupy", reason="the launcher needs CuPy: install the test extra")
-    from benchmarks.study import mma_rate
-
-    return mma_rate
-
-
-@pytest.mark.parametrize("numbers", ["s8", "b1"])
-@pytest.mark.parametrize("architecture", [a for a in ARCHITECTURES if a >= 80])
-def test_products_stay_in_registers(rate: ModuleType, architecture: int, numbers: str) -> None:
-    stem, name, defines = rate.kernel(numbers)
-    taken = compile_for(architecture, _compile.code(stem, defines), _compile.options(), name)
-    assert taken.spills == taken.stack == taken.shared == 0
-
-
-@pytest.mark.parametrize(("numbers", "bits"), [("s8", 8), ("b1", 1)])
-def test_every_product_is_made(
-    rate: ModuleType, emulated_device: None, monkeypatch: pytest.MonkeyPatch, numbers: str, bits: int
-) -> None:
-    """The elements of A B sum to the inner product of A's sums over rows with B's sums over columns."""
-    monkeypatch.setattr(rate, "cp", np)
-    operands = np.random.default_rng(bits).integers(2**32, size=6, dtype=np.uint32)
-    repeats, threads = 3, np.arange(256, dtype=np.uint32).reshape(8, 8, 4)  # warps, groups g, threads t of a group
-    wanted = np.zeros(8, np.int64)
-    for i, j in np.ndindex(4, 4):
-        A = _elements(operands[:4] ^ (threads + np.uint32(i))[..., None], bits)
-        B = _elements(operands[4:] ^ (threads + np.uint32(j))[..., None], bits)
-        of_rows = A.reshape(8, 8, 4, 2, 2, -1).sum(axis=(1, 4))  # registers 2h and 2h + 1 are rows g and g + 8
-        wanted += repeats * (of_rows * B.sum(axis=1)).sum(axis=(1, 2, 3))
-    sums = rate.launch(numbers, 1, repeats, operands).astype(np.int64)
-    np.testing.assert_array_equal(sums.reshape(8, 32).sum(axis=1) % 2**32, wanted % 2**32)
-
-
-def _elements(registers: np.ndarray, bits: int) -> np.ndarray:
-    """Signed bytes or bits of registers, along a new axis, int64."""
-    if bits == 8:
-        return registers[..., None].view(np.int8).astype(np.int64)
-    return (registers[..., None] >> np.arange(32, dtype=np.uint32) & 1).astype(np.int64)

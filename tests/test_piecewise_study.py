@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks import bench_piecewise_gpu, figure_piecewise, timing
+from benchmarks import bench_piecewise_gpu, figure_piecewise
 from cukde import _compile
 from tests import host_emulation, untimed
 from tests.compilation import compile_for
@@ -211,13 +211,6 @@ def test_figure(tmp_path: Path) -> None:
     assert to.stat().st_size > 20_000
     with pytest.raises(ValueError, match="'base AoS'"):
         figure_piecewise.draw({"machine": {}, "rows": []}, to)
-
-
-def test_a_time_of_several_calls_is_one_calls_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = []
-    monkeypatch.setattr(timing, "_wall", lambda call: call() or 12.0)
-    assert timing.measure(lambda: made.append(None), gpu=False, seconds=0.0, calls=6)["median_ms"] == 2.0
-    assert len(made) == 6 * (1 + 3)  # to warm up, and the least number of runs
 
 
 @pytest.fixture

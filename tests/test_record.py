@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import pytest
 
-from benchmarks import figure_dimensions, record, timing
+from benchmarks import figure_dimensions, record
 from benchmarks.conftest import _beside, _named
+from tests import untimed
 
 ROW = {
     "op": "sd_kde",
@@ -23,7 +20,7 @@ ROW = {
     "bound_ms": 1.0,
     "bound": "a bound",
 }
-TIMES: dict[str, Any] = {"median_ms": 4.0, "q1_ms": 3.0, "q3_ms": 5.0, "runs": 7}
+TIMES = untimed.TIMES.row()
 
 
 def test_a_line_says_what_was_measured() -> None:
@@ -65,25 +62,15 @@ def test_a_peer_that_works_has_its_times() -> None:
 
 
 def test_a_peer_of_some_queries_has_the_times_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timing, "measure", lambda *_, **__: TIMES)
+    untimed.use(monkeypatch)
     peer = _beside("Rival", (lambda: None, 0.5, 0.01), gpu=False)
     assert peer == {"name": "Rival (from 1.00% of the queries)", "rel_err_max": 0.5, "runs": 7} | {
         "median_ms": 400.0,
         "q1_ms": 300.0,
         "q3_ms": 500.0,
+        "low_ms": 350.0,
+        "high_ms": 450.0,
     }
-
-
-@pytest.mark.parametrize(
-    ("module", "start"),
-    [("benchmarks.oracle_study", "-m benchmarks.oracle_study"), ("pytest.__main__", "-m pytest"), (None, "study.py")],
-)
-def test_the_command_is_one_to_type(monkeypatch: pytest.MonkeyPatch, module: str | None, start: str) -> None:
-    program = ModuleType("__main__")
-    program.__spec__ = module and ModuleSpec(module, None)
-    monkeypatch.setitem(sys.modules, "__main__", program)
-    monkeypatch.setattr(sys, "argv", ["/home/of/someone/study.py", "--record", "/home/of/someone/a.json", "b/c.json"])
-    assert record._command() == f"python {start} --record a.json b/c.json"
 
 
 def test_figure_of_dimensions(tmp_path: Path) -> None:

@@ -23,7 +23,15 @@ def test_every_kernel_is_launched(
     """Without running them, which takes minutes of compilation: launches do nothing, and nothing is checked."""
     monkeypatch.setattr("cukde._compile.kernel", lambda *_: lambda grid, block, args: None)
     monkeypatch.setattr("cukde.gpu._numba_cuda._run", lambda *_: None)
-    for name in ("check", "check_symmetric", "check_log", "check_ranks", "check_reversed", "check_conv1d"):
+    for name in (
+        "check",
+        "check_symmetric",
+        "check_log",
+        "check_ranks",
+        "check_reversed",
+        "check_conv1d",
+        "check_wait",
+    ):
         monkeypatch.setattr(small, name, lambda *_: None)
     for name in ("check", "check_density"):
         monkeypatch.setattr(small.tolerances, name, lambda *_: None)
@@ -49,6 +57,7 @@ def test_some_passes(small: ModuleType, capsys: pytest.CaptureFixture[str]) -> N
 @pytest.mark.parametrize(
     "passes",
     [
+        "waiting",
         "splits_merged",
         "f64_of_many_dimensions",
         "f16_symmetric",

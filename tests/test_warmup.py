@@ -48,7 +48,7 @@ def asked(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> list[_compi
     monkeypatch.setattr(gpu, "look", looked)
     monkeypatch.setattr(gpu, "mean", meant)
     monkeypatch.setattr(_survey, "mean", meant)
-    monkeypatch.setattr("cukde._warmup._why_no_gpu", lambda: None)
+    monkeypatch.setattr("cukde._dispatch.why_no_gpu", lambda: None)
     return found
 
 
@@ -137,7 +137,7 @@ def test_only_the_functions_that_are_named(asked: list[_compile.Kernel]) -> None
 
 
 def test_nothing_is_launched_but_the_survey(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cukde._warmup._why_no_gpu", lambda: None)
+    monkeypatch.setattr("cukde._dispatch.why_no_gpu", lambda: None)
     launched = []
 
     def load(wanted: _compile.Kernel) -> Any:
@@ -174,7 +174,7 @@ def test_bad_arguments_are_named(wrong: dict[str, Any], error: type[Exception], 
 
 
 def test_a_gpu_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cukde._warmup._why_no_gpu", lambda: "CuPy finds none")
+    monkeypatch.setattr("cukde._dispatch.why_no_gpu", lambda: "CuPy finds none")
     with pytest.raises(RuntimeError, match=r"CuPy finds none.*cukde info"):
         cukde.warmup(10, 5, 2, backend="gpu")
     assert "weigh" in cukde.warmup(10, 5, 2, functions="kde")

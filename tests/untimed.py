@@ -6,17 +6,19 @@ from typing import Any
 
 import pytest
 
-from benchmarks import timing
+from cukde import perf
+
+TIMES = perf.Times(median_ms=4.0, q1_ms=3.0, q3_ms=5.0, low_ms=3.5, high_ms=4.5, runs=7)
 
 
 def use(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make up the times of one test's benchmarks; what is timed is called once."""
 
-    def measure(call: Any, **_: Any) -> dict[str, Any]:
-        call()
-        return {"median_ms": 4.0, "q1_ms": 3.0, "q3_ms": 5.0, "runs": 7}
+    def measure(call: Any, *args: Any, rotate: Any = ((),), **_: Any) -> perf.Times:
+        call(*args, *rotate[0])
+        return TIMES
 
-    monkeypatch.setattr(timing, "measure", measure)
+    monkeypatch.setattr(perf, "measure", measure)
 
 
 class Rows(list[dict[str, Any]]):
@@ -27,6 +29,6 @@ class Rows(list[dict[str, Any]]):
         for one in (call, *(peer[0] for peer in timed.values())):
             for _ in range(calls):
                 one()
-        times = timing.measure(call, gpu=True)
+        times = perf.measure(call, gpu=True).row()
         self.extend(row | times | {"peer": {"name": name, "rel_err_max": of[1]} | times} for name, of in timed.items())
         self.extend([] if timed else [row | times])

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cukde._commands.errors import CommandError
+from cukde._commands import output
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -44,7 +43,7 @@ def add_parser(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Run all methods on all tasks, then show the tables, the verdicts and the picture."""
-    picture = picture_path(args.out) if importlib.util.find_spec("matplotlib") else None
+    picture = output.picture_path(args.out, _NAME) if importlib.util.find_spec("matplotlib") else None
     if picture is None:
         print("cukde: note: no picture without Matplotlib: pip install 'cukde[plot]'", file=sys.stderr)
 
@@ -90,20 +89,6 @@ def measure(seed: int, bar: Progress, *, with_gpu: bool) -> tuple[list[Task], li
             demo_task.run(outcome.method, task, outcome)
             bar.advance(step)
     return tasks, outcomes
-
-
-def picture_path(out: Path) -> Path:
-    """Return the file to write, in a folder that exists from now on."""
-    if out.suffix.lower() != ".png" and out.suffix and not out.is_dir():
-        raise CommandError(f"--out must be a folder or a .png file; got {out}")
-    path = out if out.suffix.lower() == ".png" and not out.is_dir() else out / _NAME
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CommandError(f"--out: cannot make the folder {path.parent}: {error.strerror}") from None
-    if not os.access(path.parent, os.W_OK):
-        raise CommandError(f"--out must be in a folder that you may write to; got {path}")
-    return path
 
 
 def _seed(text: str) -> int:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import cukde
+from cukde._commands import peaks
 
 _CPU_PACKAGES = ("numpy", "scipy", "numba", "scikit-learn")
 _CUPY_PACKAGES = ("cupy-cuda13x", "cupy-cuda12x", "cupy")
@@ -29,11 +30,20 @@ def add_parser(commands: Any) -> None:
         help="versions, backends and devices",
         description="Show versions, backends and devices, and why a backend is not available.",
     )
+    parser.add_argument(
+        "--peaks",
+        action="store_true",
+        help="measure what the GPU, where one works, and the CPU do at most (some seconds), and keep it for cukde.perf",
+    )
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print one fact a line, in a form fit for a bug report."""
+    """Print one fact a line, in a form fit for a bug report; or what the devices do at most."""
+    if args.peaks:
+        for line in peaks.report():
+            print(line)
+        return
     sections = {"Versions": versions(), "Backends": backends(), "Notes": known_faults()}
     for title, facts in sections.items():
         lines = list(facts)

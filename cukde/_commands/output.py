@@ -22,12 +22,30 @@ def check(path: Path, inputs: list[Path]) -> None:
     """Refuse an output that has no known format, is an input, or cannot be written where it should stand."""
     if path.suffix.lower() not in _SUFFIXES:
         raise CommandError(f"--out must end in one of {', '.join(_SUFFIXES)}; got {path}")
-    if path.is_dir() or not path.parent.is_dir():
-        raise CommandError(f"--out must be a file in an existing folder; got {path}")
-    if not os.access(path.parent, os.W_OK):
-        raise CommandError(f"--out must be in a folder that you may write to; got {path}")
+    placeable("--out", path)
     if path.exists() and any(other.exists() and path.samefile(other) for other in inputs):
         raise CommandError(f"--out must not be an input file; got {path}")
+
+
+def placeable(option: str, path: Path) -> None:
+    """Refuse a file that cannot be written where it should stand."""
+    if path.is_dir() or not path.parent.is_dir():
+        raise CommandError(f"{option} must be a file in an existing folder; got {path}")
+    if not os.access(path.parent, os.W_OK):
+        raise CommandError(f"{option} must be in a folder that you may write to; got {path}")
+
+
+def picture_path(out: Path, name: str) -> Path:
+    """Return the PNG to write: ``out``, or ``name`` in the folder ``out``, which exists from now on."""
+    if out.suffix.lower() != ".png" and out.suffix and not out.is_dir():
+        raise CommandError(f"--out must be a folder or a .png file; got {out}")
+    path = out if out.suffix.lower() == ".png" and not out.is_dir() else out / name
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CommandError(f"--out: cannot make the folder {path.parent}: {error.strerror}") from None
+    placeable("--out", path)
+    return path
 
 
 @contextlib.contextmanager

@@ -13,16 +13,14 @@ from typing import Any, TypeVar
 from numba import config
 from threadpoolctl import ThreadpoolController
 
+from cukde import _processor
+
 T = TypeVar("T")
 
 
 def count() -> int:
     """Threads to use: the cores this process may run on, or fewer by ``NUMBA_NUM_THREADS``."""
-    try:
-        cores = len(os.sched_getaffinity(0))
-    except AttributeError:  # not on every system
-        cores = os.cpu_count() or 1
-    return max(1, min(cores, int(config.NUMBA_NUM_THREADS)))
+    return max(1, min(_processor.cores(), int(config.NUMBA_NUM_THREADS)))
 
 
 def run(task: Callable[[Any], T], arguments: Iterable[Any], *, blas: bool = True) -> list[T]:

@@ -9,6 +9,8 @@ import cupy as cp
 
 _STEP_OF_SHARED_BYTES = 2048
 
+_CLOCK_RATE = 13  # cudaDevAttrClockRate, in kHz: newer properties have no clock
+
 
 @functools.cache
 def _properties(device: int) -> dict[str, Any]:
@@ -30,6 +32,21 @@ def capability() -> tuple[int, int]:
 def multiprocessors() -> int:
     """Number of multiprocessors of the current device."""
     return int(_properties(current())["multiProcessorCount"])
+
+
+def name() -> str:
+    """What the current device is called, such as "NVIDIA H200"."""
+    return str(_properties(current())["name"].decode())
+
+
+def cache_bytes() -> int:
+    """Size of the last cache before the current device's memory."""
+    return int(_properties(current())["l2CacheSize"])
+
+
+def rated_clock() -> float:
+    """Cycles a second that the current device's multiprocessors reach at most."""
+    return 1e3 * float(cp.cuda.runtime.deviceGetAttribute(_CLOCK_RATE, current()))
 
 
 def rounded_shared_bytes(needed: int) -> int:

@@ -1,4 +1,4 @@
-"""Products of large matrices by cuBLAS: of 16-bit numbers with float32 sums, and of float64."""
+"""Products of large matrices by cuBLAS: of 16-bit numbers with float32 sums, of float32, and of float64."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from cukde import _compile
 
-Format = Literal["f16", "bf16", "f64"]
+Format = Literal["f16", "bf16", "f32", "f64"]
 
 
 class _Numbers(NamedTuple):
@@ -25,6 +25,7 @@ class _Numbers(NamedTuple):
 _NUMBERS: dict[Format, _Numbers] = {
     "f16": _Numbers(2, 2, 0, 4, "CUBLAS_COMPUTE_32F"),
     "bf16": _Numbers(14, 2, 0, 4, "CUBLAS_COMPUTE_32F"),
+    "f32": _Numbers(0, 4, 0, 4, "CUBLAS_COMPUTE_32F"),
     "f64": _Numbers(1, 8, 1, 8, "CUBLAS_COMPUTE_64F"),
 }
 
@@ -62,12 +63,12 @@ def add_product(products: Any, P: Any, of: Block, factors: Any, numbers: Format,
     products : array, shape (rows, c)
         Float32, or float64 for such numbers; C-contiguous like all the others.
     P : array, shape (at least of.height, at least of.width)
-        Uint16, the bits of float16 or bfloat16 numbers, or float64: the block, in the upper left corner.
+        Uint16, the bits of float16 or bfloat16 numbers, or float32 or float64: the block, in the upper left corner.
     of : Block
         Its place in the matrix.
     factors : array, shape (columns, c)
         Likewise.
-    numbers : {"f16", "bf16", "f64"}
+    numbers : {"f16", "bf16", "f32", "f64"}
         What ``P`` and ``factors`` hold.
 
     Notes

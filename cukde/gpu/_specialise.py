@@ -24,12 +24,14 @@ from cukde.gpu import (
     _lookup_f16,
     _merge_sort,
     _operands,
+    _peaks,
     _ranks,
     _results,
     _sign_products,
     _survey,
     _tf32,
     _values,
+    _wait,
     _wide,
     _wide_f64,
     piecewise,
@@ -139,6 +141,8 @@ def kernels() -> Iterator[tuple[str, str, _compile.Defines]]:
                 _conv1d_weight_grad.specialisations(),
                 _conv1d_direct.specialisations(),
                 _conv1d_toeplitz.specialisations(),
+                _wait.specialisations(),
+                _peaks.specialisations(),
             )
         )
     )

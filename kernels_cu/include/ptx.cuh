@@ -73,6 +73,13 @@ __device__ inline void store_streaming(void* global, uint2 v) {
     asm volatile("st.global.cs.v2.u32 [%0], {%1, %2};" ::"l"(global), "r"(v.x), "r"(v.y) : "memory");
 }
 
+// The device's clock, in nanoseconds; it may stand still for a microsecond.
+__device__ inline long long nanoseconds_now() {
+    long long now;
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+    return now;
+}
+
 // No access to memory is moved past this by the compiler.
 __device__ inline void keep_order() { asm volatile("" ::: "memory"); }
 

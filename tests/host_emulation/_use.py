@@ -56,10 +56,10 @@ class _NumpyAsCupy(ModuleType):
 
 
 def _add_product(products: Any, P: Any, of: Any, factors: Any, numbers: str, *, transposed: bool = False) -> None:
-    """``cukde.gpu._gemm.add_product`` in float64."""
+    """``cukde.gpu._gemm.add_product``, 16-bit numbers in float64."""
 
     def as_numbers(bits: np.ndarray) -> np.ndarray:
-        if numbers == "f64":
+        if numbers in ("f32", "f64"):
             return bits
         if numbers == "f16":
             return bits.view(np.float16).astype(np.float64)

@@ -8,6 +8,7 @@
 #include <link.h>
 #include <math.h>
 #include <string.h>
+#include <time.h>
 #include <type_traits>
 
 #include "checks.hpp"

@@ -26,6 +26,13 @@ inline Real fma_down(Real a, Real b, Real c) {
     return y;
 }
 
+// mov.u64 from %globaltimer
+inline long long nanoseconds_now() {
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return 1'000'000'000LL * now.tv_sec + now.tv_nsec;
+}
+
 // Of the compiler alone.
 inline void keep_order() {}
 inline int computed_here(int value) { return value; }

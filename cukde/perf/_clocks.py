@@ -1,0 +1,60 @@
+"""Milliseconds of a call: by the processor's clock, or by events on a GPU's stream."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+Call = Callable[[], Any]
+
+
+def wall(call: Call, ahead: Call | None = None) -> float:
+    """Time a call on the CPU, after ``ahead``, which is not in the time."""
+    if ahead is not None:
+        ahead()
+    start = time.perf_counter()
+    call()
+    return 1e3 * (time.perf_counter() - start)
+
+
+def events(call: Call, ahead: Call | None = None) -> float:
+    """Time a call between two events on CuPy's current stream, after ``ahead``, which is not in the time."""
+    import cupy as cp
+
+    start, stop = cp.cuda.Event(), cp.cuda.Event()
+    synchronize()
+    if ahead is not None:
+        ahead()
+    start.record()
+    call()
+    stop.record()
+    stop.synchronize()
+    return float(cp.cuda.get_elapsed_time(start, stop))
+
+
+def launching(call: Call) -> float:
+    """Time until a call's launches have been made, the device's work apart."""
+    synchronize()
+    taken = wall(call)
+    synchronize()
+    return taken
+
+
+def synchronize() -> None:
+    """Wait until CuPy's current stream has nothing to do."""
+    import cupy as cp
+
+    cp.cuda.get_current_stream().synchronize()
+
+
+def require_gpu() -> None:
+    """Raise unless there is a GPU to time on."""
+    try:
+        import cupy
+
+        reason = None if cupy.cuda.is_available() else "CuPy finds none"
+    except Exception as error:  # a broken CuPy fails in many ways
+        reason = f"CuPy does not import: {error}"
+    if reason is not None:
+        raise RuntimeError(f"timing on a GPU needs a working one; {reason}: see `cukde info`, or give gpu=False")

@@ -1,0 +1,401 @@
+"""What a call took, what the model says of it, and what binds."""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from cukde import _dispatch
+from cukde.perf import _text
+from cukde.perf._cost import UNITS, Cost, Unit
+from cukde.perf._lookup import peaks
+from cukde.perf._measure import Times, measure
+from cukde.perf._peaks import Peaks
+from cukde.perf._predict import Prediction, predicted
+from cukde.perf._registry import call_of, counted, found, told
+from cukde.perf._sensitivity import Sensitivity, perturbed
+
+AGREES = 1.35
+"""How far measured and predicted times may be apart before a verdict says so: the error the model is held to."""
+
+
+@dataclass(frozen=True)
+class UnitRate:
+    """What a call made of one unit.
+
+    Attributes
+    ----------
+    unit : str
+    work : float
+        Operations, or bytes: of memory the least, of the cache those that are asked for.
+    achieved : float
+        Work over the measured time, a second.
+    peak : float
+        Most that the unit does in a second; infinite of a cache that was not measured.
+    alone : float
+        Seconds that the model gives the unit by itself. Of memory those of the bytes that the cache does not serve.
+    """
+
+    unit: Unit
+    work: float
+    achieved: float
+    peak: float
+    alone: float
+
+    @property
+    def percent(self) -> float:
+        """Percent of the peak."""
+        return 100 * self.achieved / self.peak
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One of the calls that a call is made of.
+
+    Attributes
+    ----------
+    name : str
+    times : Times
+    predicted : float or None
+        Seconds, by the stage's own model, or of the parts of the whole's that have its name; None where there are none.
+    binds : str or None
+        What takes the longest in it.
+    """
+
+    name: str
+    times: Times
+    predicted: float | None
+    binds: str | None
+
+
+@dataclass(frozen=True, repr=False)
+class Explanation:
+    """What a call took and why: see :func:`explain`. Its string is the report.
+
+    Attributes
+    ----------
+    on : Peaks
+        Of the processor.
+    times : Times
+        As measured, milliseconds.
+    prediction : Prediction
+        By both rules, with the cost.
+    stages : tuple of Stage
+        Of a call that is several others in a row, each timed by itself.
+    sensitivity : Sensitivity
+    cold : bool
+        Whether the caches were emptied before each run.
+    """
+
+    on: Peaks
+    times: Times
+    prediction: Prediction
+    stages: tuple[Stage, ...]
+    sensitivity: Sensitivity
+    cold: bool
+
+    @property
+    def op(self) -> str:
+        """Name of the operation."""
+        return self.cost.op
+
+    @property
+    def cost(self) -> Cost:
+        """What the model counts."""
+        return self.prediction.cost
+
+    @property
+    def seconds(self) -> float:
+        """Median of the measured times."""
+        return self.times.median_ms / 1e3
+
+    @property
+    def requested(self) -> float:
+        """Bytes that are asked of the cache."""
+        return sum(part.asked for part in self.cost.parts)
+
+    @property
+    def effective_bandwidth(self) -> float:
+        """Least bytes a second."""
+        return self.cost.bytes / self.seconds
+
+    @property
+    def intensity(self) -> float:
+        """Floating-point operations a byte of least traffic."""
+        return self.cost.intensity
+
+    @property
+    def rates(self) -> tuple[UnitRate, ...]:
+        """What the call made of each unit that it uses."""
+        out = []
+        for unit in UNITS:
+            work = {"memory": self.cost.bytes, "cache": self.requested}.get(unit, self.cost.work(unit))
+            if work > 0:
+                alone = sum(part.units.get(unit, 0.0) for part in self.prediction.parts)
+                out.append(UnitRate(unit, work, work / self.seconds, self.on.rate(unit), alone))
+        return tuple(out)
+
+    @property
+    def binds(self) -> str:
+        """What takes the longest by the model: a unit, "latency" or "launch"."""
+        return self.prediction.binds
+
+    @property
+    def bound_seconds(self) -> float:
+        """Seconds of what binds, by itself."""
+        return self.prediction.bound
+
+    @property
+    def percent_of_bound(self) -> float:
+        """100 where the call takes as long as what binds."""
+        return 100 * self.bound_seconds / self.seconds
+
+    @property
+    def measured_over_predicted(self) -> float:
+        """Measured time over that of the better rule."""
+        return self.seconds / self.prediction.seconds if self.prediction.seconds else math.inf
+
+    @property
+    def measured_over_report(self) -> float:
+        """Measured time over that of the report's rule."""
+        return self.seconds / self.prediction.report_seconds if self.prediction.report_seconds else math.inf
+
+    @property
+    def verdict(self) -> str:
+        """What binds, how near the call comes, and whether the model agrees, in sentences."""
+        reached = f"the call reaches {self.percent_of_bound:.0f}% of that bound"
+        rate = next((rate for rate in self.rates if rate.unit == self.binds), None)
+        if rate is not None:
+            unit = _text.noun(rate.unit) + "/s"
+            text = (
+                f"{self.binds} binds: {_text.si(rate.achieved, unit)} of {_text.si(rate.peak, unit)} "
+                f"({rate.percent:.0f}%), and {reached}"
+            )
+        elif self.binds == "launch":
+            text = f"launches bind: {self.cost.launches} take {_text.si(self.bound_seconds, 's')}, and {reached}"
+        else:
+            text = (
+                "latency binds: the longest chain of dependent steps takes "
+                f"{_text.si(self.bound_seconds, 's')}, and {reached}"
+            )
+        ratio = self.measured_over_predicted
+        if ratio > AGREES:
+            rest = "what the model does not count" + (
+                ", or other work on its cores," if self.on.backend == "cpu" else ""
+            )
+            text += f". It takes {ratio:.3g} times as long as predicted: {rest} takes the rest"
+        elif ratio < 1 / AGREES:
+            text += f". It takes {ratio:.2g} of the time predicted: the model counts more than the call does"
+        return text + "."
+
+    def row(self) -> dict[str, Any]:
+        """A row of a record, with the bound and both predictions, milliseconds."""
+        return record_row(self.prediction, self.on, self.times) | {"rel_err_max": None, "cold": self.cold}
+
+    def __repr__(self) -> str:
+        """The report, as it is printed."""
+        return "\n".join(_lines(self))
+
+
+def explain(
+    fn: Callable[..., Any],
+    *args: Any,
+    on: Peaks | str | None = None,
+    seconds: float = 1.0,
+    cold: bool = False,
+    calls: int = 1,
+    **kwargs: Any,
+) -> Explanation:
+    """Run a call and say how long it took, how long it should take, and what binds; without hardware counters.
+
+    Parameters
+    ----------
+    fn : callable
+        An operation whose cost is known (:func:`cukde.perf.operations`), an object that is one when it is called, or
+        a ``functools.partial`` of one. The call is repeated.
+    *args, **kwargs
+        Its arguments; one that is named like a parameter of this function goes into a ``functools.partial``.
+    on : str or Peaks, optional
+        As for :func:`cukde.perf.peaks`. Default: the device that holds the arrays, as measured where it was.
+    seconds : float
+        Time to repeat the call for, about; stages together take as long again.
+    cold : bool
+        Empty the caches before each run; otherwise what fits stays there, and the model says so too,
+        where the rate of the cache is known.
+    calls : int
+        As for :func:`cukde.perf.measure`: a time is that of so many in a row, a call's part of it. On a GPU more than
+        one hide what Python takes to launch, which the model counts where it is longer than the work.
+
+    Returns
+    -------
+    Explanation
+        Its string is the report; :meth:`Explanation.row` is a row of a record.
+
+    Raises
+    ------
+    ValueError
+        For a call whose cost is not known: the message says which are. For a processor that is not known, or not of
+        the kind that holds the arrays, and for a time that is not positive.
+
+    See Also
+    --------
+    sensitivity : How the verdict moves with the model's assumptions.
+    roofline : Several calls beside what the processor can do at most.
+
+    Notes
+    -----
+    Rates are modelled work over measured time; what binds is the unit that takes the longest by itself in the model,
+    and the bound is its time. The share of a part is predicted, that of a stage is measured.
+
+    Examples
+    --------
+    >>> import numpy as np, cukde
+    >>> from cukde import perf
+    >>> X = np.random.default_rng(0).normal(size=(500, 2))
+    >>> found = perf.explain(cukde.kde, X, X, 0.5, on="cpu", seconds=0.01)
+    >>> found.op, found.cost.shapes["n"], found.percent_of_bound > 0
+    ('kde', 500, True)
+    """
+    if not (seconds > 0 and math.isfinite(seconds)):
+        raise ValueError(f"seconds must be positive and finite; got {seconds}")
+    of = call_of(fn, args, kwargs)
+    call = functools.partial(fn, *args, **kwargs)
+    gpu = _on_gpu(call)
+    processor = peaks(on) if on is not None else peaks(None if gpu else "cpu")
+    if gpu != (processor.backend == "gpu"):
+        raise ValueError(
+            f"on must be a {'GPU' if gpu else 'CPU'}, where the arrays of the call are; got {processor.name}: to ask "
+            "how long it would take elsewhere, use cukde.perf.predict"
+        )
+    modelled = from_memory(processor, cold=cold)
+    prediction = predicted(counted(of.operation, processor, of.shapes), processor, cold=modelled)
+    stages = of.stages
+    times = measure(call, gpu=gpu, seconds=seconds, calls=calls, cold=cold)
+    timed = {
+        name: measure(stage, gpu=gpu, seconds=seconds / len(stages), calls=calls, cold=cold)
+        for name, stage in stages.items()
+    }
+    return Explanation(
+        processor,
+        times,
+        prediction,
+        tuple(_stage(name, stages[name], timed[name], prediction, processor, modelled) for name in stages),
+        perturbed(prediction.cost, processor, cold=modelled),
+        cold,
+    )
+
+
+def record_row(prediction: Prediction, on: Peaks, times: Times) -> dict[str, Any]:
+    """Make a row of a record of a prediction and a time."""
+    sizes = prediction.cost.shapes
+    dtype = str(sizes.get("dtype", "float32"))
+    return {
+        "op": prediction.cost.op,
+        "backend": on.backend,
+        "shape": {name: size for name, size in sizes.items() if name not in ("dtype", "precision")},
+        "dtype": dtype,
+        "precision": sizes.get("precision") or dtype,
+        **times.row(),
+        "bound_ms": 1e3 * prediction.bound,
+        "bound": prediction.binds,
+        "predicted_ms": 1e3 * prediction.seconds,
+        "report_ms": 1e3 * prediction.report_seconds,
+    }
+
+
+def from_memory(on: Peaks, *, cold: bool) -> bool:
+    """Whether the model takes what fits into the cache from memory: that is not faster where no rate is known."""
+    return cold or math.isinf(on.rate("cache"))
+
+
+def _on_gpu(call: Any) -> bool:
+    """Whether an array of a call, or of the object that is called, lives on a GPU."""
+    if isinstance(call, functools.partial):
+        return any(map(_dispatch.is_gpu_array, (*call.args, *call.keywords.values()))) or _on_gpu(call.func)
+    return any(map(_dispatch.is_gpu_array, getattr(call, "__dict__", {}).values()))
+
+
+def _stage(name: str, stage: Callable[[], Any], times: Times, whole: Prediction, on: Peaks, cold: bool) -> Stage:
+    """Model a stage by itself, or else by the parts of the whole that have its name."""
+    of = found(stage, (), {})
+    if of is not None:
+        model = predicted(counted(of.operation, on, of.shapes), on, cold=cold)
+        return Stage(name, times, model.seconds, model.binds)
+    parts = [part for part in whole.parts if re.match(rf"{re.escape(name)}\b", part.name)]
+    if not parts:
+        return Stage(name, times, None, None)
+    longest = max(parts, key=lambda part: part.seconds)
+    return Stage(name, times, sum(part.seconds for part in parts), longest.binds)
+
+
+def _lines(of: Explanation) -> Iterator[str]:
+    cost, prediction, times = of.cost, of.prediction, of.times
+    yield from _text.wrapped(
+        f"{of.op} {_text.sizes(told(cost.op, cost.shapes))} on {of.on.name} ({of.on.backend.upper()})", ""
+    )
+    yield (
+        f"  time       {_ms(times.median_ms)}  quartiles {_ms(times.q1_ms)} to {_ms(times.q3_ms)}, "
+        f"median within {_ms(times.low_ms)} to {_ms(times.high_ms)}, {times.runs} runs"
+    )
+    yield (
+        f"  predicted  {_s(prediction.seconds)}  measured/predicted {of.measured_over_predicted:.2f}; "
+        f"by the report's rule {_s(prediction.report_seconds)} ({of.measured_over_report:.3g})"
+    )
+    yield f"  bound      {_s(of.bound_seconds)}  {of.binds}; {of.percent_of_bound:.0f}% of it reached"
+    yield (
+        f"  moved      {_text.si(cost.bytes, 'B')} at least, {_text.si(of.requested, 'B')} asked of the cache; "
+        f"effective bandwidth {_text.si(of.effective_bandwidth, 'B/s')}"
+    )
+    yield (
+        f"  done       {_text.si(cost.flops, 'flop')}, {_text.si(cost.exponentials, 'exp')}, "
+        f"{of.intensity:,.3g} flop/B, launches: {cost.launches}"
+        + (f", {_text.si(cost.pairs, 'pairs')}" if cost.pairs else "")
+    )
+    yield from _text.wrapped(f"verdict    {of.verdict}", "  ")
+    yield ""
+    yield f"  {'unit':<16}{'work':>14}{'achieved':>17}{'peak':>17}{'of peak':>10}{'by itself':>13}"
+    for rate in of.rates:
+        noun = _text.noun(rate.unit)
+        line = f"  {rate.unit:<16}{_text.si(rate.work, noun):>14}{_text.si(rate.achieved, noun + '/s'):>17}"
+        if math.isfinite(rate.peak):
+            line += f"{_text.si(rate.peak, noun + '/s'):>17}{rate.percent:>9.1f}%{_s(rate.alone):>13}"
+        else:
+            line += f"{'not measured':>17}"
+        yield line
+    latency = sum(part.units.get("latency", 0.0) for part in prediction.parts)
+    for name, alone in (("latency", latency), ("launch", prediction.launch)):
+        if alone > 0:
+            yield f"  {name:<74}{_s(alone):>13}"
+    if len(prediction.parts) > 1:
+        whole = sum(part.seconds for part in prediction.parts) or 1.0
+        yield ""
+        yield f"  {'part':<38}{'predicted':>12}{'share':>8}  binds"
+        for part in prediction.parts:
+            share = f"{100 * part.seconds / whole:.0f}%"
+            binds = part.binds if part.seconds else ""
+            yield f"  {_text.shortened(part.name, 37):<38}{_s(part.seconds):>12}{share:>8}  {binds}".rstrip()
+    if of.stages:
+        yield ""
+        yield f"  {'stage':<38}{'measured':>12}{'share':>8}{'predicted':>13}{'ratio':>8}  binds"
+        together = sum(stage.times.median_ms for stage in of.stages)
+        for stage in of.stages:
+            line = f"  {_text.shortened(stage.name, 37):<38}{_ms(stage.times.median_ms):>12}"
+            line += f"{f'{100 * stage.times.median_ms / together:.0f}%':>8}"
+            if stage.predicted:
+                line += f"{_s(stage.predicted):>13}{stage.times.median_ms / 1e3 / stage.predicted:>8.2f}  {stage.binds}"
+            yield line
+        yield f"  {'together':<38}{_ms(together):>12}  {together / times.median_ms:.2f} of the whole call"
+    yield ""
+    yield from ("  " + line for line in repr(of.sensitivity).splitlines())
+
+
+def _s(seconds: float) -> str:
+    return _text.si(seconds, "s")
+
+
+def _ms(milliseconds: float) -> str:
+    return _s(milliseconds / 1e3)

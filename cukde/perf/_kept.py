@@ -1,0 +1,99 @@
+"""The file of measured peaks: one entry a device, by its name."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+
+from cukde.perf._peaks import Peaks
+
+VARIABLE = "CUKDE_PEAKS"
+
+
+def path() -> Path:
+    """Where the file is: what ``CUKDE_PEAKS`` says, else ``cukde/peaks.json`` in the user's folder of caches."""
+    chosen = os.environ.get(VARIABLE)
+    if chosen:
+        return Path(chosen)
+    folder = os.environ.get("LOCALAPPDATA" if sys.platform == "win32" else "XDG_CACHE_HOME")
+    # The standard for that variable tells programs to pass over relative paths.
+    caches = Path(folder) if folder and Path(folder).is_absolute() else Path("~/.cache").expanduser()
+    return caches / "cukde" / "peaks.json"
+
+
+def load() -> dict[str, Peaks]:
+    """All entries; none where there is no file, or no good one. A file that cannot be read is warned of."""
+    try:
+        found = json.loads(path().read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except (OSError, RuntimeError) as error:  # the latter of a user without a home
+        _warn("read", error)
+        return {}
+    except ValueError:  # no JSON, or no text
+        return {}
+    entries = {name: _peaks(name, entry) for name, entry in found.items()} if isinstance(found, dict) else {}
+    return {name: peaks for name, peaks in entries.items() if peaks is not None}
+
+
+def keep(peaks: Peaks) -> bool:
+    """Put an entry in the file, in place of an older one of its name; False, and a warning, if that fails."""
+    try:
+        entries = {name: _entry(other) for name, other in load().items()} | {peaks.name: _entry(peaks)}
+        _replace(path(), json.dumps(entries, indent=1) + "\n")
+    except (OSError, RuntimeError) as error:
+        _warn("written", error)
+        return False
+    return True
+
+
+def _replace(file: Path, text: str) -> None:
+    """Write a file such that others, at any time, see the old one or the new one."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    number, new = tempfile.mkstemp(prefix=file.name, dir=file.parent)
+    try:
+        with os.fdopen(number, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        os.replace(new, file)
+    except BaseException:
+        os.unlink(new)
+        raise
+
+
+def _entry(peaks: Peaks) -> dict[str, Any]:
+    entry = dataclasses.asdict(peaks)
+    del entry["name"]
+    return entry
+
+
+def _peaks(name: str, entry: Any) -> Peaks | None:
+    """Read an entry; None if it is not one."""
+    try:
+        peaks = Peaks(
+            name=name,
+            **entry
+            | {
+                "rates": {unit: float(rate) for unit, rate in entry["rates"].items()},
+                "quartiles": {unit: (float(low), float(high)) for unit, (low, high) in entry["quartiles"].items()},
+                "capability": (int(entry["capability"][0]), int(entry["capability"][1])),
+            },
+        )
+        numbers = (*peaks.rates.values(), peaks.launch, peaks.multiprocessors, peaks.clock, peaks.cache_bytes)
+    except (TypeError, ValueError, KeyError, IndexError, AttributeError):
+        return None
+    usable = all(isinstance(number, int | float) and number > 0 for number in numbers)
+    return peaks if usable and peaks.backend in ("gpu", "cpu") else None
+
+
+def _warn(what: str, error: Exception) -> None:
+    warnings.warn(
+        f"the file of measured peaks could not be {what}: {error}; name another one by the environment variable "
+        f"{VARIABLE}",
+        stacklevel=3,
+    )

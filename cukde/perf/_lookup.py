@@ -1,0 +1,76 @@
+"""The peaks of a processor by its name, or of the one at hand."""
+
+from __future__ import annotations
+
+import importlib
+
+from cukde import _dispatch
+from cukde.perf import _kept, _measure_peaks, _published
+from cukde.perf._peaks import Peaks
+
+
+def peaks(gpu: str | Peaks | None = None) -> Peaks:
+    """Return what a processor can do at most.
+
+    Parameters
+    ----------
+    gpu : str or Peaks, optional
+        A GPU of the published table by its name, where case, spaces, hyphens, "NVIDIA", brands and the size of the
+        memory do not count: "NVIDIA H100 80GB HBM3" is "H100", but "H100 PCIe" is another GPU; or a device that was
+        measured, by its full name. "cpu" is this machine's processor. Peaks are returned as they are. Default the
+        current GPU, as measured or else as published; where no GPU works, the processor.
+
+    Returns
+    -------
+    Peaks
+
+    Raises
+    ------
+    ValueError
+        For a GPU that is not known: the message says which are, and how to measure one.
+
+    Notes
+    -----
+    Peaks of the processor are measured when they are first asked for, which takes about two seconds, and kept as
+    :func:`measure_peaks` keeps them.
+
+    Examples
+    --------
+    >>> from cukde import perf
+    >>> perf.peaks("NVIDIA TITAN V").rate("memory")
+    652800000000.0
+    """
+    if isinstance(gpu, Peaks):
+        return gpu
+    if isinstance(gpu, str) and gpu.strip().lower() == "cpu":
+        return _of_cpu()
+    if gpu is None:
+        return _at_hand()
+    found = None
+    if isinstance(gpu, str):
+        found = _published.find(gpu) or _kept.load().get(gpu)
+    if found is None:
+        raise ValueError(
+            f'gpu must be one of {", ".join(_published.TABLE)}, "cpu", or peaks of your own; got {gpu!r}: '
+            "cukde.perf.measure_peaks() or `cukde info --peaks`, run on that device, keeps its peaks under its name"
+        )
+    return found
+
+
+def _at_hand() -> Peaks:
+    """Peaks of the current GPU, or of the processor where there is none."""
+    if _dispatch.why_no_gpu() is not None:
+        return _of_cpu()
+    name = importlib.import_module("cukde.gpu._device").name()
+    found = _kept.load().get(name) or _published.find(name)
+    if found is None:
+        raise ValueError(
+            f"the peaks of this GPU, {name}, are not known: measure them by cukde.perf.measure_peaks() or "
+            f"`cukde info --peaks`, or name one of {', '.join(_published.TABLE)}"
+        )
+    return found
+
+
+def _of_cpu() -> Peaks:
+    name = importlib.import_module("cukde.cpu._peaks").name()
+    return _kept.load().get(name) or _measure_peaks.measure_peaks("cpu")

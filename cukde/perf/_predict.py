@@ -1,0 +1,231 @@
+"""Time of an operation from its cost and a processor's peaks: the report's rule, and a better one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cukde.perf import _published
+from cukde.perf._cost import Cost, Part, Unit
+from cukde.perf._lookup import peaks
+from cukde.perf._peaks import Peaks
+from cukde.perf._registry import by_name, counted
+
+OVERLAP = 2.0
+
+# What memory serves comes through the cache, and multiply-adds are among the instructions: each two take as long as the
+# slower one.
+_STREAM: tuple[Unit, ...] = ("memory", "cache")
+_ISSUED: tuple[Unit, ...] = ("fma", "instruction")
+
+REPORT_LAUNCH = _published.LAUNCH
+"""Seconds of a launch by the report."""
+
+
+@dataclass(frozen=True)
+class PartTime:
+    """Predicted time of one part, seconds."""
+
+    name: str
+    seconds: float
+    units: dict[str, float]
+    """Time of each unit by itself, "latency" of the longest chain of dependent steps included."""
+
+    @property
+    def binds(self) -> str:
+        """The unit that takes the longest."""
+        return max(self.units, key=lambda unit: self.units[unit]) if self.units else "launch"
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Predicted time of an operation: see :func:`predict`.
+
+    Attributes
+    ----------
+    cost : Cost
+    gpu : str
+        Name of the processor.
+    seconds : float
+        By the better rule.
+    report_seconds : float
+        By the report's rule.
+    report_compute, report_memory : float
+        What the report's rule takes the larger of, seconds.
+    parts : tuple of PartTime
+    launch : float
+        Seconds of the launches, hidden behind work where there is enough.
+    binds : str
+        What takes the longest: a unit, "latency" or "launch".
+    bound : float
+        Seconds of the unit that takes the longest, by itself, in all parts: no program that does this work is faster.
+    """
+
+    cost: Cost
+    gpu: str
+    seconds: float
+    report_seconds: float
+    report_compute: float
+    report_memory: float
+    parts: tuple[PartTime, ...]
+    launch: float
+    binds: str
+    bound: float
+
+
+def predict(
+    op: str,
+    gpu: str | Peaks | None = None,
+    *,
+    bytes_per_pair: float | None = None,
+    flops_per_pair: float | None = None,
+    launch_seconds: float | None = None,
+    overlap: float = OVERLAP,
+    cold: bool = True,
+    **shapes: Any,
+) -> Prediction:
+    """Predict how long an operation takes, by two rules, without running it.
+
+    The report's rule is max(flops / peak, bytes / bandwidth) + launch, its flops and bytes those of a textbook's
+    program. The better rule counts the work of the program that runs: for each part the times of all units are combined
+    as ``sum(t ** overlap) ** (1 / overlap)``, those of memory and cache as one, as those of multiply-adds and all
+    instructions; memory serves what the cache cannot keep; the slowest multiprocessor has whole blocks, and the longest
+    chain of a block's dependent steps takes its time; launches cost theirs where there is not enough work to hide them.
+
+    Parameters
+    ----------
+    op : str
+    gpu : str or Peaks, optional
+        As for :func:`cukde.perf.peaks`.
+    bytes_per_pair, flops_per_pair : float, optional
+        Assumptions of the report's rule, for operations over pairs; default: the source's count for the operation.
+    launch_seconds : float, optional
+        Of a launch; default for the report's rule 5e-6, for the better one that of the peaks.
+    overlap : float
+        How well units work at the same time: 1 means one after the other, infinity as long as the slowest one.
+    cold : bool
+        Inputs come from memory. Otherwise what fits into the cache comes from there.
+    **shapes
+        As for :func:`cukde.perf.cost`.
+
+    Returns
+    -------
+    Prediction
+
+    Examples
+    --------
+    The report's table:
+
+    >>> from cukde import perf
+    >>> p = perf.predict("kendall_matrix", "TITAN V", n=100, p=5, q=5)
+    >>> round(1e6 * p.report_seconds, 2)
+    8.03
+    """
+    on = peaks(gpu)
+    cost = counted(by_name(op), on, shapes)
+    return predicted(
+        cost,
+        on,
+        bytes_per_pair=bytes_per_pair,
+        flops_per_pair=flops_per_pair,
+        launch_seconds=launch_seconds,
+        overlap=overlap,
+        cold=cold,
+    )
+
+
+def predicted(
+    cost: Cost,
+    on: Peaks,
+    *,
+    bytes_per_pair: float | None = None,
+    flops_per_pair: float | None = None,
+    launch_seconds: float | None = None,
+    overlap: float = OVERLAP,
+    cold: bool = True,
+    hit_rate: float | None = None,
+    reduction: float = 1.0,
+    throughput: Mapping[Unit, float] | None = None,
+) -> Prediction:
+    """Predict the time of a cost.
+
+    The last three are what a sensitivity analysis perturbs: the part of the re-read bytes that the cache serves
+    (default: all or none, by size), a factor for the instructions that only reduce, and factors for rates of units.
+    """
+    _check(bytes_per_pair=bytes_per_pair, flops_per_pair=flops_per_pair, launch_seconds=launch_seconds, overlap=overlap)
+    if cost.pairs == 0 and not (bytes_per_pair is None and flops_per_pair is None):
+        raise ValueError(f"{cost.op} is no operation over pairs: it takes no bytes_per_pair or flops_per_pair")
+    parts = tuple(_part(part, on, overlap, cold, hit_rate, reduction, throughput or {}) for part in cost.parts)
+    launch = cost.launches * (on.launch if launch_seconds is None else launch_seconds)
+    body = sum(part.seconds for part in parts)
+    units: dict[str, float] = {}
+    for part in parts:
+        for unit, seconds in part.units.items():
+            units[unit] = units.get(unit, 0.0) + seconds
+    units["launch"] = launch
+    binds = max(units, key=lambda unit: units[unit])
+    flops = cost.textbook_flops if flops_per_pair is None else flops_per_pair * cost.pairs
+    traffic = cost.textbook_bytes if bytes_per_pair is None else bytes_per_pair * cost.pairs
+    compute, memory = flops / on.rate("fma"), traffic / on.rate("memory")
+    once = REPORT_LAUNCH if launch_seconds is None else launch_seconds
+    return Prediction(
+        cost,
+        on.name,
+        max(body, launch),
+        max(compute, memory) + once,
+        compute,
+        memory,
+        parts,
+        launch,
+        binds,
+        units[binds],
+    )
+
+
+def _part(
+    part: Part,
+    on: Peaks,
+    overlap: float,
+    cold: bool,
+    hit_rate: float | None,
+    reduction: float,
+    throughput: Mapping[Unit, float],
+) -> PartTime:
+    again = max(0.0, part.requested - part.bytes)  # bytes that are asked for once more
+    fits = part.bytes <= on.cache_bytes
+    if hit_rate is None:
+        hit_rate = float(fits) if part.footprint is None else min(1.0, on.cache_bytes / max(part.footprint, 1.0))
+    work: dict[Unit, float] = {"memory": (part.bytes if cold or not fits else 0.0) + again * (1 - hit_rate)}
+    work["cache"] = max(part.requested, part.bytes)
+    work.update(part.work)
+    if part.reduction:
+        work["instruction"] = work.get("instruction", 0.0) + (reduction - 1) * part.reduction
+    fair = part.blocks / on.multiprocessors
+    uneven = math.ceil(fair) / fair if 0 < fair < math.inf else 1.0
+    units: dict[str, float] = {
+        unit: uneven * count / (on.rate(unit) * throughput.get(unit, 1.0)) / (1 if unit in _STREAM else part.efficiency)
+        for unit, count in work.items()
+        if count > 0
+    }
+    if part.cycles:
+        waves = math.ceil(fair / part.resident) if fair < math.inf else 1
+        units["latency"] = waves * part.cycles / on.clock
+    return PartTime(part.name, _together(units, overlap), units)
+
+
+def _together(units: Mapping[str, float], overlap: float) -> float:
+    """Seconds of units that work at the same time, as well as they can."""
+    times = [time for unit, time in units.items() if unit not in (*_STREAM, *_ISSUED)]
+    times += [max(units.get(unit, 0.0) for unit in alike) for alike in (_STREAM, _ISSUED)]
+    longest = max(times)
+    if longest == 0.0 or math.isinf(overlap):
+        return longest
+    return longest * math.fsum((time / longest) ** overlap for time in times) ** (1 / overlap)
+
+
+def _check(**numbers: float | None) -> None:
+    for name, number in numbers.items():
+        if number is not None and not number >= (1 if name == "overlap" else 0):
+            raise ValueError(f"{name} must be at least {1 if name == 'overlap' else 0}; got {number}")

@@ -1,0 +1,190 @@
+"""Measured runs as JSON: the machine, the versions, the command and the rows, in one form for all benchmarks."""
+
+from __future__ import annotations
+
+import datetime
+import importlib.metadata
+import json
+import os
+import platform
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from cukde import _processor
+
+_PACKAGES = (
+    "numpy",
+    "scipy",
+    "numba",
+    "scikit-learn",
+    "cupy-cuda12x",
+    "cupy-cuda13x",
+    "numba-cuda",
+    "torch",
+    "pykeops",
+    "KDEpy",
+    "pandas",
+)
+
+_PARTS: dict[str, type] = {"date": str, "commit": str, "machine": dict, "versions": dict, "command": str, "rows": list}
+"""What a record has."""
+
+
+def write_record(path: str | Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write the rows of one run to a file, with the date, commit, machine, versions and command beside them.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file; folders that are not there are made.
+    rows : sequence of dict
+        What was measured: "op", "backend", "shape", "dtype", "precision", "median_ms", "q1_ms", "q3_ms", "low_ms",
+        "high_ms", "runs" (the last six are :meth:`Times.row`) and whatever else is known, as JSON has it.
+
+    Raises
+    ------
+    TypeError
+        For rows that are no dictionaries, or hold what JSON does not have.
+
+    Notes
+    -----
+    The commit is that of the checkout that cukde lies in, or ``CUKDE_COMMIT`` of the environment; elsewhere cukde's
+    version stands for it.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> import numpy as np
+    >>> from cukde import perf
+    >>> row = {"op": "sort", "backend": "cpu", "shape": {"n": 1000}, "dtype": "float64", "precision": "float64"}
+    >>> times = perf.measure(np.sort, np.arange(1000.0)[::-1], seconds=0.01)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "run.json")
+    ...     perf.write_record(path, [row | times.row()])
+    ...     perf.read_record(path)["rows"][0]["op"]
+    'sort'
+    """
+    for row in rows:
+        if not isinstance(row, Mapping):
+            raise TypeError(f"rows must be dictionaries, one a measurement; got a {type(row).__name__}")
+    run = {
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "commit": _commit(),
+        "machine": machine(),
+        "versions": _versions(),
+        "command": _command(),
+        "rows": list(rows),
+    }
+    text = json.dumps(run, indent=1) + "\n"
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text(text, encoding="utf-8")
+
+
+def read_record(path: str | Path) -> dict[str, Any]:
+    """Read what :func:`write_record` wrote.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Returns
+    -------
+    dict
+        "date", "commit", "machine", "versions", "command" and "rows".
+
+    Raises
+    ------
+    FileNotFoundError
+    ValueError
+        For a file that is no record: the message says what is missing.
+    """
+    try:
+        run = json.loads(Path(path).read_text(encoding="utf-8"))
+    except ValueError as error:  # of the encoding or of JSON
+        raise ValueError(f"{path} must be a record of cukde.perf.write_record; it is no JSON: {error}") from None
+    return checked(run, str(path))
+
+
+def checked(run: Any, name: str) -> dict[str, Any]:
+    """Return a record as it is, or raise for what is none."""
+    if not isinstance(run, dict):
+        raise ValueError(f"{name} must be a record, a dictionary or the path of one; got a {type(run).__name__}")
+    missing = [part for part, kind in _PARTS.items() if not isinstance(run.get(part), kind)]
+    if missing:
+        raise ValueError(f"{name} must be a record of cukde.perf.write_record; it has no {', '.join(missing)}")
+    if not all(isinstance(row, dict) for row in run["rows"]):
+        raise ValueError(f"{name} must be a record of cukde.perf.write_record; its rows are not all dictionaries")
+    return run
+
+
+def machine() -> dict[str, Any]:
+    """What a run runs on: the processor; GPU, driver and clocks where there is a GPU."""
+    out: dict[str, Any] = {"cpu": _processor.name(), "cores": _processor.cores()}
+    gpu = _output(
+        "nvidia-smi",
+        "--query-gpu=name,driver_version,clocks.sm,clocks.max.sm",
+        "--format=csv,noheader,nounits",
+    )
+    if gpu:
+        name, driver, clock, most = (field.strip() for field in gpu.splitlines()[0].split(","))
+        clocks = {"sm_clock_mhz": clock, "sm_clock_max_mhz": most}  # a virtual GPU may have none
+        out |= {"gpu": name, "driver": driver} | {key: int(mhz) for key, mhz in clocks.items() if mhz.isdigit()}
+        out["cuda"] = _cuda_version()
+    return out
+
+
+def _commit() -> str:
+    from cukde import __version__
+
+    return os.environ.get("CUKDE_COMMIT") or _described(Path(__file__).parents[2]) or __version__
+
+
+def _described(checkout: Path) -> str:
+    """The commit of a checkout; nothing for a folder that is none, such as that of installed packages."""
+    in_git = (checkout / ".git").exists()
+    return _output("git", "describe", "--always", "--dirty", folder=checkout) if in_git else ""
+
+
+def _command() -> str:
+    """The command as a person would write it: no folders of the machine."""
+    module = getattr(sys.modules["__main__"], "__spec__", None)  # None of a program that was not started by -m
+    program = Path(sys.argv[0]).name
+    if module:
+        start = ["python", "-m", module.name.removesuffix(".__main__")]
+    else:  # a script, or one of those that packages install
+        start = ["python", program] if program.endswith(".py") else [program or "python"]
+    return shlex.join([*start, *(Path(a).name if Path(a).is_absolute() else a for a in sys.argv[1:])])
+
+
+def _versions() -> dict[str, str]:
+    from cukde import __version__
+
+    found = {"python": platform.python_version(), "cukde": __version__}
+    for package in _PACKAGES:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _cuda_version() -> str | None:
+    try:
+        import cupy
+
+        version = cupy.cuda.runtime.runtimeGetVersion()
+    except (ImportError, RuntimeError):
+        return None
+    return f"{version // 1000}.{version % 1000 // 10}"
+
+
+def _output(*command: str, folder: Path | None = None) -> str:
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True, timeout=20)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.strip()

@@ -1,0 +1,297 @@
+"""Calls beside what a processor can do at most: the roof that each is under, and how near it comes."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cukde.perf import _roofline_list, _text
+from cukde.perf._cost import UNITS, Unit
+from cukde.perf._explain import Explanation, from_memory
+from cukde.perf._lookup import peaks
+from cukde.perf._peaks import Peaks
+from cukde.perf._predict import Prediction, predicted
+from cukde.perf._registry import by_name, counted
+
+_LISTED = 35  # characters of a row's sizes in the table
+
+# Of an operation's name, by the first that it contains.
+_FAMILIES = {
+    "convolution": ("conv1d", "activation"),
+    "Kendall": ("kendall", "concordance"),
+    "piecewise": ("piecewise", "pwpa", "aos", "functions"),
+    "density": ("kde", "score", "debias", "kernel_sum", "density", "bandwidth"),
+}
+
+
+@dataclass(frozen=True)
+class RooflinePoint:
+    """One call under its roof.
+
+    Attributes
+    ----------
+    op : str
+    shapes : dict
+    seconds : float
+        As measured.
+    binds : str
+        What takes the longest by the model: a unit, "latency" or "launch".
+    unit : str
+        Whose operations the point counts: of what binds, or, where that is no unit that computes, of the unit that
+        computes the longest; that of ``slope`` where nothing computes.
+    work : float
+        Those operations.
+    slope : {"memory", "cache"}
+        Where the bytes come from: the cache where it binds or holds everything, and was measured.
+    bytes : float
+        Of memory the least, of the cache those that are asked for.
+    peak : float
+        Operations a second of the unit at most.
+    bandwidth : float
+        Bytes a second of the slope at most.
+    bound_seconds : float
+        Seconds of what binds, by itself.
+    """
+
+    op: str
+    shapes: dict[str, Any]
+    seconds: float
+    binds: str
+    unit: Unit
+    work: float
+    slope: Unit
+    bytes: float
+    peak: float
+    bandwidth: float
+    bound_seconds: float
+
+    @property
+    def intensity(self) -> float:
+        """The unit's operations a byte."""
+        return self.work / self.bytes if self.bytes else math.inf
+
+    @property
+    def rate(self) -> float:
+        """Operations a second that were reached."""
+        return self.work / self.seconds
+
+    @property
+    def roof(self) -> float:
+        """Operations a second at most, at this intensity."""
+        return min(self.peak, self.intensity * self.bandwidth) if self.bytes else self.peak
+
+    @property
+    def percent(self) -> float:
+        """Percent of the roof that was reached."""
+        return 100 * self.rate / self.roof
+
+    @property
+    def percent_of_bound(self) -> float:
+        """100 where the call takes as long as what binds."""
+        return 100 * self.bound_seconds / self.seconds
+
+    @property
+    def study(self) -> bool:
+        """Whether this is a kernel to be measured against, not one of the library's."""
+        return self.op.startswith("study")
+
+    @property
+    def family(self) -> str:
+        """Of the operation, for the colour: "density", "Kendall", "piecewise", "convolution" or "other"."""
+        name = _family_name(self.op)
+        return next((family for family, parts in _FAMILIES.items() if any(part in name for part in parts)), "other")
+
+    def row(self) -> dict[str, Any]:
+        """Its numbers, by name; None for one that is infinite."""
+        names = (*self.__dataclass_fields__, "intensity", "rate", "roof", "percent", "percent_of_bound", "family")
+        numbers = {name: getattr(self, name) for name in names}
+        return {name: None if number == math.inf else number for name, number in numbers.items()}
+
+
+@dataclass(frozen=True, repr=False)
+class Roofline:
+    """Calls and their roofs: see :func:`roofline`. Its string is the table.
+
+    The table and the picture number the points by family and operation.
+
+    Attributes
+    ----------
+    on : Peaks
+    points : tuple of RooflinePoint
+    """
+
+    on: Peaks
+    points: tuple[RooflinePoint, ...]
+
+    def draw(self, path: Path | str) -> None:
+        """Write the picture, a PNG; this needs Matplotlib."""
+        _need_matplotlib()
+        from cukde.perf import _roofline_figure
+
+        _roofline_figure.save(self, Path(path))
+
+    def __repr__(self) -> str:
+        """The table, as it is printed."""
+        head = f"roofline of {self.on.name}: operations a second of the unit that binds, or computes the longest"
+        lines = [
+            *_text.wrapped(head, ""),
+            f"{'':>3} {'operation':<{_LISTED + 1}}{'time':>8} {'binds':<15}{'intensity':>9}{'attained':>14}{'roof':>7}"
+            f"{'of it':>6}",
+        ]
+        groups = _roofline_list.groups(self.points)
+        for line in (line for group in groups for line in _roofline_list.lines(group, _LISTED, 96)):
+            point = line.point
+            if point is None:
+                lines.append(f"{'':>3} {line.text}")
+                continue
+            noun = _text.noun(point.unit)
+            lines.append(
+                f"{line.number:>3} {line.text:<{_LISTED + 1}}{_text.si(point.seconds, 's'):>8} "
+                f"{point.binds:<15}{point.intensity:>9.3g}{_text.si(point.rate, noun + '/s'):>14}"
+                f"{_text.si(point.roof, ''):>7}{point.percent:>5.0f}%"
+            )
+        return "\n".join(lines)
+
+
+def roofline(
+    points: Iterable[RooflinePoint | Explanation | tuple[str, Mapping[str, Any], float] | Mapping[str, Any]],
+    on: Peaks | str | None = None,
+    path: Path | str | None = None,
+) -> Roofline:
+    r"""Put calls under their roofs: numbers, and a picture.
+
+    The roof is chosen by what binds. A call that an exponential, a multiply-add or a product of tensor cores binds
+    counts that unit's operations, one that memory binds those of the unit that computes the longest; with intensity I,
+    those operations a byte,
+
+    .. math:: roof = \min(peak, I \cdot bandwidth)
+
+    Parameters
+    ----------
+    points : iterable
+        Each an :class:`Explanation`; ``(op, sizes, seconds)``; a row of a record whose ``shape`` has the sizes of the
+        operation's formula, with ``dtype`` and ``precision`` beside it where the formula takes them, and
+        ``median_ms``; or a :class:`RooflinePoint`.
+    on : str or Peaks, optional
+        As for :func:`cukde.perf.peaks`. Default: the processor of the explanations, or else the device at hand.
+    path : path-like, optional
+        Where to write the picture, a PNG.
+
+    Returns
+    -------
+    Roofline
+        Its string is the table.
+
+    Raises
+    ------
+    ImportError
+        Where a picture is asked for without Matplotlib.
+    ValueError
+        For explanations of another processor, for no points, for times that are not positive, and as
+        :func:`cukde.perf.cost` does.
+    TypeError
+        For points of another kind.
+
+    Notes
+    -----
+    Bytes are the least, each input and output once, of calls whose bytes memory serves; those that are asked of the
+    cache where the cache binds or holds everything. Work that the model counts beside the unit's, uneven blocks and
+    re-reads that miss the cache keep a point below its roof: its bound counts them.
+
+    Williams, Waterman and Patterson (2009), "Roofline: an insightful visual performance model for multicore
+    architectures", Communications of the ACM 52(4).
+
+    Examples
+    --------
+    >>> from cukde import perf
+    >>> one = perf.roofline([("kde", {"n": 65536, "m": 65536, "d": 16}, 1.3e-3)], "H200").points[0]
+    >>> one.unit
+    'exponential'
+    """
+    if path is not None:
+        _need_matplotlib()
+    every = tuple(points)
+    if not every:
+        raise ValueError("points must hold at least one call; got none")
+    first = next((point for point in every if isinstance(point, Explanation)), None)
+    processor = first.on if on is None and first is not None else peaks(on)
+    drawn = Roofline(processor, tuple(_point(point, processor) for point in every))
+    if path is not None:
+        drawn.draw(path)
+    return drawn
+
+
+def _point(point: Any, on: Peaks) -> RooflinePoint:
+    if isinstance(point, RooflinePoint):
+        return point
+    if isinstance(point, Explanation):
+        if point.on != on:
+            raise ValueError(f"points must be of one processor, {on.name}; got {point.op} on {point.on.name}")
+        return _under(point.prediction, on, point.seconds)
+    if isinstance(point, Mapping):
+        missing = [name for name in ("op", "shape", "median_ms") if name not in point]
+        if missing:
+            raise ValueError(f"a row must have op, shape and median_ms; got one without {', '.join(missing)}")
+        if point.get("backend", on.backend) != on.backend:
+            raise ValueError(f"points must be of one processor, {on.name}; got a row of the {point['backend']} backend")
+        operation = by_name(point["op"])
+        taken = inspect.signature(operation.formula).parameters
+        beside = {name: point[name] for name in ("dtype", "precision") if name in point and name in taken}
+        op, sizes, seconds = point["op"], beside | dict(point["shape"]), point["median_ms"] / 1e3
+        cold = from_memory(on, cold=bool(point.get("cold", True)))
+    elif isinstance(point, tuple) and len(point) == 3:
+        (op, sizes, seconds), cold = point, True
+    else:
+        raise TypeError(
+            "points must be explanations, (op, sizes, seconds), rows of a record or RooflinePoints; "
+            f"got {type(point).__name__}"
+        )
+    if not (seconds > 0 and math.isfinite(seconds)):
+        raise ValueError(f"the time of {op} must be positive and finite; got {seconds} s")
+    return _under(predicted(counted(by_name(op), on, sizes), on, cold=cold), on, seconds)
+
+
+def _under(model: Prediction, on: Peaks, seconds: float) -> RooflinePoint:
+    """Choose the roof of a call."""
+    cost = model.cost
+    alone: dict[str, float] = {}
+    for part in model.parts:
+        for name, time in part.units.items():
+            alone[name] = alone.get(name, 0.0) + time
+    from_cache = (model.binds == "cache" or not alone.get("memory")) and math.isfinite(on.rate("cache"))
+    slope: Unit = "cache" if from_cache else "memory"
+    traffic = sum(part.asked for part in cost.parts) if from_cache else cost.bytes
+    moving = ("memory", "cache") if model.binds == "shared" else ("memory", "cache", "shared")
+    computing = [unit for unit in UNITS if unit not in moving and cost.work(unit) > 0]
+    unit: Unit = max(computing, key=lambda unit: (unit == model.binds, alone.get(unit, 0.0)), default=slope)
+    return RooflinePoint(
+        cost.op,
+        dict(cost.shapes),
+        seconds,
+        model.binds,
+        unit,
+        cost.work(unit) if computing else traffic,
+        slope,
+        traffic,
+        on.rate(unit),
+        on.rate(slope),
+        model.bound,
+    )
+
+
+def _family_name(op: str) -> str:
+    """Where an operation is defined, and its name, of one that is still declared."""
+    try:
+        return f"{op} {by_name(op).target.__module__}".lower()
+    except ValueError:
+        return op.lower()
+
+
+def _need_matplotlib() -> None:
+    if importlib.util.find_spec("matplotlib") is None:
+        raise ImportError("a picture of a roofline needs Matplotlib: pip install 'cukde[plot]'")

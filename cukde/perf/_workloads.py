@@ -1,0 +1,141 @@
+"""A call of every public operation whose cost is known, of a moderate size: what ``cukde roofline`` runs.
+
+Sizes are such that on two CPU cores a call takes some milliseconds, and on an H200 from 0.1 to 5 ms.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+import cukde
+
+Call = functools.partial[Any]
+
+
+class Workload(NamedTuple):
+    """How a call is made: of a random generator of the arrays' module, the module, and sizes by backend."""
+
+    make: Callable[..., Call]
+    cpu: Mapping[str, int]
+    gpu: Mapping[str, int]
+
+    def call(self, backend: Literal["cpu", "gpu"]) -> Call:
+        """Make the arrays and the call."""
+        xp: ModuleType = importlib.import_module("numpy" if backend == "cpu" else "cupy")
+        return self.make(xp, xp.random.default_rng(0), **(self.gpu if backend == "gpu" else self.cpu))
+
+
+def _normal(rng: Any, *shape: int) -> Any:
+    return rng.standard_normal(shape, dtype=np.float32)
+
+
+def _density(function: Callable[..., Any]) -> Callable[..., Call]:
+    """At queries like the data, with a bandwidth at which some of the pairs count."""
+    return lambda xp, rng, n, m, d: functools.partial(function, _normal(rng, n, d), _normal(rng, m, d), 1.0)
+
+
+def _of_data(function: Callable[..., Any]) -> Callable[..., Call]:
+    return lambda xp, rng, n, d: functools.partial(function, _normal(rng, n, d), 1.0)
+
+
+def _rule(function: Callable[..., Any]) -> Callable[..., Call]:
+    return lambda xp, rng, n, d: functools.partial(function, _normal(rng, n, d))
+
+
+def _kernel_sum(xp: ModuleType, rng: Any, n: int, m: int, d: int) -> Call:
+    return functools.partial(cukde.kernel_sum, _normal(rng, n, d), _normal(rng, n), _normal(rng, m, d), 1.0)
+
+
+def _kendalltau(xp: ModuleType, rng: Any, n: int) -> Call:
+    return functools.partial(cukde.kendalltau, _normal(rng, n), _normal(rng, n))
+
+
+def _matrix(function: Callable[..., Any]) -> Callable[..., Call]:
+    return lambda xp, rng, n, p: functools.partial(function, _normal(rng, n, p))
+
+
+def _knots(pieces: int) -> np.ndarray:
+    return np.linspace(-4, 4, pieces + 1, dtype=np.float32)
+
+
+def _piecewise(xp: ModuleType, rng: Any, n: int, pieces: int, degree: int) -> Call:
+    c = _normal(rng, degree + 1, pieces)
+    return functools.partial(cukde.PiecewisePolynomial(c, xp.asarray(_knots(pieces))), _normal(rng, n))
+
+
+def _pwpa(xp: ModuleType, rng: Any, n: int, pieces: int, degree: int) -> Call:
+    return functools.partial(cukde.pwpa, _normal(rng, n), _normal(rng, pieces, degree + 1), xp.asarray(_knots(pieces)))
+
+
+def _turned(function: Callable[..., Any]) -> Callable[..., Call]:
+    return lambda xp, rng, rows, columns: functools.partial(function, _normal(rng, rows, columns))
+
+
+def _function(name: str) -> Callable[..., Call]:
+    """Of positive numbers, where the logarithm is a number."""
+    return lambda xp, rng, n: functools.partial(getattr(cukde.functions, name), abs(_normal(rng, n)))
+
+
+def _convolution(xp: ModuleType, rng: Any, batch: int, channels: int, length: int, taps: int) -> Call:
+    return functools.partial(
+        cukde.depthwise_conv1d, _normal(rng, batch, channels, length), _normal(rng, channels, taps)
+    )
+
+
+def _input_grad(xp: ModuleType, rng: Any, batch: int, channels: int, length: int, taps: int) -> Call:
+    dy, w = _normal(rng, batch, channels, length), _normal(rng, channels, taps)
+    return functools.partial(cukde.depthwise_conv1d_input_grad, dy, w)
+
+
+def _weight_grad(xp: ModuleType, rng: Any, batch: int, channels: int, length: int, taps: int) -> Call:
+    x, dy = _normal(rng, batch, channels, length), _normal(rng, batch, channels, length)
+    return functools.partial(cukde.depthwise_conv1d_weight_grad, x, dy, taps)
+
+
+def _activation_grad(xp: ModuleType, rng: Any, n: int) -> Call:
+    return functools.partial(cukde.activation_grad, "gelu", _normal(rng, n))
+
+
+_PAIRS = {"n": 4096, "m": 4096, "d": 16}, {"n": 65536, "m": 65536, "d": 16}
+_DATA = {"n": 4096, "d": 16}, {"n": 65536, "d": 16}
+_ROWS = {"n": 2**17, "d": 16}, {"n": 2**22, "d": 16}
+_COLUMNS = {"n": 2000, "p": 32}, {"n": 4000, "p": 512}
+_POINTS = {"n": 2**21}, {"n": 2**26}
+_PIECES = {"n": 2**21, "pieces": 64, "degree": 3}, {"n": 2**26, "pieces": 64, "degree": 3}
+_SIGNALS = (
+    {"batch": 8, "channels": 64, "length": 2048, "taps": 31},
+    {"batch": 64, "channels": 256, "length": 4096, "taps": 31},
+)
+_FUNCTIONS = ("gelu", "silu", "tanh", "sigmoid", "erf", "softplus", "exp", "log")
+
+WORKLOADS: dict[str, Workload] = {
+    **{
+        function.__name__: Workload(_density(function), *_PAIRS)
+        for function in (cukde.kde, cukde.score, cukde.density_and_score, cukde.sd_kde, cukde.laplace_kde)
+    },
+    "debias": Workload(_of_data(cukde.debias), *_DATA),
+    "kernel_sum": Workload(_kernel_sum, *_PAIRS),
+    **{
+        f"bandwidth.{name}": Workload(_rule(getattr(cukde.bandwidth, name)), *_ROWS)
+        for name in ("scott", "silverman", "sd", "laplace")
+    },
+    "kendalltau": Workload(_kendalltau, {"n": 10**5}, {"n": 10**6}),
+    "kendall_matrix": Workload(_matrix(cukde.kendall_matrix), *_COLUMNS),
+    "concordance": Workload(_matrix(cukde.concordance), *_COLUMNS),
+    "PiecewisePolynomial": Workload(_piecewise, *_PIECES),
+    "pwpa": Workload(_pwpa, *_PIECES),
+    "aos_to_soa": Workload(_turned(cukde.aos_to_soa), {"rows": 2**19, "columns": 4}, {"rows": 2**24, "columns": 4}),
+    "soa_to_aos": Workload(_turned(cukde.soa_to_aos), {"rows": 4, "columns": 2**19}, {"rows": 4, "columns": 2**24}),
+    **{f"functions.{name}": Workload(_function(name), *_POINTS) for name in _FUNCTIONS},
+    "depthwise_conv1d": Workload(_convolution, *_SIGNALS),
+    "depthwise_conv1d_input_grad": Workload(_input_grad, *_SIGNALS),
+    "depthwise_conv1d_weight_grad": Workload(_weight_grad, *_SIGNALS),
+    "activation_grad": Workload(_activation_grad, {"n": 2**19}, {"n": 2**24}),
+}
+"""By the name under ``cukde``."""

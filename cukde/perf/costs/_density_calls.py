@@ -1,0 +1,146 @@
+"""Sizes of calls of the density family, and the calls that SD-KDE is made of.
+
+Arrays are asked for their shape and dtype, and neither copied nor moved where they have these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+Sizes = dict[str, Any]
+
+
+def of_queries(
+    X: Any,
+    Y: Any,
+    h: Any = None,
+    *,
+    weights: Any = None,
+    precision: str | None = None,
+    deterministic: bool = False,
+    check_finite: bool = True,
+    **others: Any,
+) -> Sizes:
+    """Sizes of a call with data and queries; of the other arguments none changes them."""
+    sizes = _sizes(X, Y, precision=precision, deterministic=deterministic, check_finite=check_finite)
+    return sizes | {"weighted": weights is not None}
+
+
+def of_data(X: Any, h: Any = None, **options: Any) -> Sizes:
+    """Sizes of a call with the data alone."""
+    sizes = of_queries(X, None, h, **options)
+    return {name: size for name, size in sizes.items() if name not in ("m", "at_data")}
+
+
+def of_values(
+    X: Any,
+    V: Any,
+    Y: Any,
+    h: Any = None,
+    *,
+    precision: str | None = None,
+    deterministic: bool = False,
+    check_finite: bool = True,
+) -> Sizes:
+    """Sizes of a call with values."""
+    shape = _shape(V)
+    sizes = _sizes(X, Y, V, precision=precision, deterministic=deterministic, check_finite=check_finite)
+    return sizes | {"k": shape[1] if len(shape) > 1 else 1}
+
+
+def of_bandwidth(X: Any, *, weights: Any = None) -> Sizes:
+    """Sizes of a call of a rule for the bandwidth."""
+    n, d = _rows(X)
+    return {"n": n, "d": d, "dtype": str(_dtype(X)), "weighted": weights is not None}
+
+
+def of_wmma(X: Any, Y: Any, h: Any = None) -> Sizes:
+    """Sizes of a call of the study's density."""
+    n, d = _rows(X)
+    return {"n": n, "m": _rows(Y)[0], "d": d}
+
+
+def stages_of_sd_kde(
+    X: Any,
+    Y: Any,
+    h: Any,
+    *,
+    score_bandwidth: Any = None,
+    weights: Any = None,
+    log: bool = False,
+    precision: str | None = None,
+    deterministic: bool = False,
+    check_finite: bool = True,
+) -> Mapping[str, Callable[[], Any]]:
+    """The calls that SD-KDE is made of, each of them ready to be timed: score, shift and density.
+
+    The score is computed once for the shift, and the shift for the density.
+    """
+    from cukde import _density, _dispatch
+
+    options = {
+        "weights": weights,
+        "precision": precision,
+        "deterministic": deterministic,
+        "check_finite": check_finite,
+    }
+    of_score = h if score_bandwidth is None else score_bandwidth
+
+    def score() -> Any:
+        return _density.score(X, X, of_score, **options)
+
+    found = score()
+    backend = _dispatch.backend(X)
+    points = backend.asarray(X)
+    width = np.asarray(_dispatch.to_host(h), np.float64)
+    # Half of the bandwidth's square, or of the covariance that it is.
+    step = 0.5 * (width if width.ndim == 2 else width * width)
+    if step.ndim == 2 and found.ndim == 1:
+        step = step[0]
+    along = float(step) if step.ndim == 0 else backend.asarray(step)
+
+    def shift() -> Any:
+        return points + (found @ along if step.ndim == 2 else found * along)
+
+    moved = shift()
+    return {
+        "score": score,
+        "shift": shift,
+        "kde": lambda: _density.kde(moved, moved if Y is None else Y, h, log=log, **options),
+    }
+
+
+def _sizes(X: Any, Y: Any, *others: Any, **options: Any) -> Sizes:
+    n, d = _rows(X)
+    at_data = Y is None or Y is X
+    arrays = (X, *(() if at_data else (Y,)), *others)
+    return {
+        "n": n,
+        "m": n if at_data else _rows(Y)[0],
+        "d": d,
+        "dtype": str(np.result_type(*map(_dtype, arrays))),
+        "at_data": at_data,
+        **{name: bool(value) if name != "precision" else value for name, value in options.items()},
+    }
+
+
+def _rows(a: Any) -> tuple[int, int]:
+    shape = _shape(a)
+    return int(shape[0]), int(shape[1]) if len(shape) > 1 else 1
+
+
+def _shape(a: Any) -> tuple[int, ...]:
+    if hasattr(a, "shape"):
+        return tuple(a.shape)
+    interface = getattr(a, "__cuda_array_interface__", None)
+    return np.shape(a) if interface is None else tuple(interface["shape"])
+
+
+def _dtype(a: Any) -> np.dtype:
+    if hasattr(a, "dtype"):
+        return np.dtype(a.dtype)
+    interface = getattr(a, "__cuda_array_interface__", None)
+    return np.asarray(a).dtype if interface is None else np.dtype(interface["typestr"])

@@ -1,0 +1,76 @@
+"""Work of the density passes of two dimensions and more on a CPU: BLAS tiles, an exponential in place, BLAS again.
+
+Source: ``cukde/cpu/density.py`` and ``_tiles.py``, for data near enough for exponents by a product.
+"""
+
+from __future__ import annotations
+
+from cukde.perf._cost import Part, Unit
+from cukde.perf.costs._density_engines import Pass
+
+_SUMS = 2  # of a pair beside products and exponential: the shift, the sum
+
+# Of the rate of exponentials in the fastest cache that those of a tile reach, for which the largest exponent is
+# searched and the weights are summed and written. Measured on two cores of 7.7e9 and 2.7e9 a second, float32 and
+# float64: 0.51 and 0.62.
+_POWERS = 0.55
+
+# Of a product as thin as these, terms of an entry at which half of the rate of large square ones is reached: entries
+# are written, read and written again, operands are packed. Measured on two cores of 2.7e11 and 1.3e11 operations a
+# second, float32 and float64, with 2 to 100 terms: within a factor of 1.45.
+_TERMS_OF_HALF = 20
+
+# Of a coordinate of the data, turned, and of the queries: difference, division and square on one core of 4.1e9 a
+# second, 3.4 and 1.9 ns.
+_DATA, _QUERY = 14.0, 8.0
+
+# By differences, of a pair and dimension, one at a time: difference, square, its product with the scale, sum. For
+# moments difference, product and a sum that waits for the last one: as long as so many operations. Measured on the same
+# cores 0.46 and 0.84 ns.
+_DIFFERENCE, _MOMENT = 4, 7
+
+
+def passed(of: Pass) -> list[Part]:
+    """Parts of a pass over all pairs: a thread takes each tile through them, one after the other."""
+    single = of.precision in ("float32", "tf32")
+    item = 4 if single else 8
+    points = float(of.itemsize * of.d) * (of.n + (0 if of.itself else of.m))
+    results = 8.0 * of.m * (2 + of.columns)
+    through = item * of.pairs  # bytes of the tiles, once through: from the cache, which holds one a thread
+    product: Unit = "gemm_f32" if single else "gemm_f64"
+
+    def multiplied(name: str, bytes_: float, terms: int, operations: int) -> Part:
+        work: dict[Unit, float] = {product: 2.0 * operations * of.pairs, "cache": through}
+        return Part(name, bytes_, work, efficiency=terms / (terms + _TERMS_OF_HALF))
+
+    def by_difference(name: str, bytes_: float, operations: int) -> Part:
+        return Part(name, bytes_, {"scalar": float(operations * of.d) * of.pairs, "cache": through})
+
+    if of.precision == "ieee":
+        parts = [by_difference("differences", points, _DIFFERENCE)]
+    else:
+        # Two further columns of the operands are the norms.
+        width = of.d + 2
+        operands = float(item * width) * (of.n + of.m)
+        parts = [
+            Part("prepare", points + operands, {"scalar": of.d * (_DATA * of.n + _QUERY * of.m)}, blocks=1.0),
+            multiplied("product", operands, width, width),
+        ]
+    parts.append(_powers(of, single, results, through))
+    if of.output == "moments":
+        parts.append(
+            by_difference("moments", 0.0, _MOMENT) if of.precision == "ieee" else multiplied("moments", 0.0, of.d, of.d)
+        )
+    if of.output == "values":
+        parts.append(multiplied("values", float(of.itemsize) * of.n * of.k, of.k, of.k))
+    return parts
+
+
+def _powers(of: Pass, single: bool, results: float, through: float) -> Part:
+    """Find the largest exponent of each query, take exponentials, and sum them."""
+    work: dict[Unit, float] = {
+        "cache": 3 * through,
+        ("exponential" if single else "exponential_f64"): of.pairs,
+        ("fma" if single else "float64"): _SUMS * of.pairs,
+    }
+    return Part("powers", results, work, efficiency=_POWERS)

@@ -1,0 +1,132 @@
+"""The benchmarks that compare the model with times and with counters, without a GPU."""
+
+from __future__ import annotations
+
+import functools
+import math
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cukde
+from benchmarks import counters, modelled
+from cukde import perf
+from cukde.perf._predict import predicted
+from cukde.perf._registry import by_name, called, counted
+from cukde.perf._workloads import WORKLOADS
+
+H200 = perf.peaks("H200")
+RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
+CPU = perf.Peaks("two cores", "cpu", {"memory": 2e10, "fma": 1e11, "scalar": 6e9}, 0.0, 2, 3e9, 2**25, (0, 0), "here")
+
+
+def test_every_operation_is_compared() -> None:
+    pytest.importorskip("cupy", reason="the study's launchers need CuPy: install the test extra")
+    from benchmarks import modelled_cases
+
+    cases = list(modelled_cases.cases())
+    assert {case.op for case in cases} == {op for op in perf.operations() if op in _own()}
+    assert all(case.study == case.op.startswith("study.") for case in cases)
+
+
+def _own() -> set[str]:
+    """Names that the library and the study declare; tests may declare more."""
+    from cukde.perf import _registry
+
+    modules = ("cukde", "benchmarks.study")
+    return {name for name, of in _registry._BY_NAME.items() if of.target.__module__.startswith(modules)}
+
+
+def _row(median: float, predicted: float, report: float) -> dict[str, Any]:
+    return {"median_ms": median, "predicted_ms": predicted, "report_ms": report, "study": False}
+
+
+def test_error_is_a_geometric_mean_of_long_rows() -> None:
+    rows = [_row(1.0, 2.0, 8.0), _row(1.0, 0.5, 1.0), _row(0.04, 40.0, 40.0)]
+    assert modelled.error(rows) == pytest.approx(2.0)
+    assert modelled.error(rows, "report_ms") == pytest.approx(math.sqrt(8.0))
+    assert "all: 2 rows above 50 us, geometric-mean error of the better rule 2.000" in modelled.summary(rows)
+    with pytest.raises(ValueError, match=r"no row took 0\.05 ms"):
+        modelled.error(rows[2:])
+
+
+def test_row_has_both_predictions() -> None:
+    X = np.zeros((64, 3), np.float32)
+    operation, sizes = called(cukde.kde, (X, X, 1.0), {})
+    cost = counted(operation, H200, sizes)
+    row = modelled.modelled(cost, perf.Times.of([1.0]), H200)
+    found = perf.predict("kde", H200, **sizes)
+    assert (row["dtype"], row["precision"], row["shape"]["n"]) == ("float32", "float32", 64)
+    assert (row["predicted_ms"], row["report_ms"]) == (1e3 * found.seconds, 1e3 * found.report_seconds)
+    assert row["exponentials"] >= 64 * 64
+    assert sum(row["parts"].values()) == pytest.approx(1e3 * sum(part.seconds for part in found.parts))
+    assert "n=64" in modelled.line(row)
+
+
+def test_a_cpu_runs_what_the_roofline_does() -> None:
+    cases = {case.op: case for case in modelled.cases("cpu")}
+    assert list(cases) == list(WORKLOADS)
+    row = modelled.row(cases["soa_to_aos"], CPU)
+    assert (row["backend"], row["study"]) == ("cpu", False)
+    assert row["shape"] == {"pieces": 2**19, "degree": 3}
+    assert row["median_ms"] > 0
+    assert row["predicted_ms"] == pytest.approx(sum(row["parts"].values()))
+    assert modelled.line(row).startswith("soa_to_aos")
+    assert modelled.error([row]) >= 1
+
+
+_TABLE = """some words of the program
+"ID","Kernel Name",{names}
+"","",{units}
+"0","k",{first}
+"1","k",{second}
+"""
+
+
+def _printed() -> str:
+    names = [f"{metric}.sum" for metric in counters.METRICS]
+    of = [",".join(f'"{cell}"' for cell in cells) for cells in (names, ["unit"] * 9, [9] * 9, ["1,000.5", *range(8)])]
+    return _TABLE.format(names=of[0], units=of[1], first=of[2], second=of[3])
+
+
+def test_counters_of_the_second_call_are_read() -> None:
+    assert len(counters.METRICS) == 9
+    found = counters.parsed(_printed())
+    assert found["launches"] == 1
+    assert list(found.values())[1:4] == [1000.5, 0.0, 1.0]
+    with pytest.raises(ValueError, match="ncu counted no launch: nothing"):
+        counters.parsed("nothing")
+
+
+def test_counters_are_put_beside_the_model() -> None:
+    x, w = np.zeros((2, 3, 2048), np.float32), np.zeros((3, 31), np.float32)
+    seen = dict.fromkeys(counters.METRICS, 100.0)
+    row = counters.row("depthwise_conv1d", seen, H200, functools.partial(cukde.depthwise_conv1d, x, w))
+    assert row["counters"]["device memory, bytes"] == 200
+    assert row["counters"]["between L1 and L2, bytes"] == 3200
+    assert row["model"]["device memory, bytes"] == 4 * (2 * x.size + w.size)
+    assert "device memory, bytes: model 9.868e+04, counted 200 (0.00)" in counters.line(row)
+
+
+def test_model_holds_on_recorded_times() -> None:
+    """The model as it is, on the times and rates of an H200 that are on record: the error that is promised."""
+    pytest.importorskip("cupy", reason="the study's launchers need CuPy: install the test extra")
+    from benchmarks import modelled_cases  # noqa: F401, declares the study's costs
+
+    record = perf.read_record(RESULTS / "perf_h200.json")
+    rates, *rows = record["rows"]
+    fields = {name: rates[name] for name in perf.Peaks.__dataclass_fields__}
+    on = perf.Peaks(**fields | {"capability": tuple(rates["capability"])})
+    again = []
+    for row in rows:
+        operation = by_name(row["op"])
+        given = {name: row[name] for name in ("dtype", "precision") if name in signature(operation.formula).parameters}
+        found = predicted(counted(operation, on, row["shape"] | given), on)
+        again.append(row | {"predicted_ms": 1e3 * found.seconds, "report_ms": 1e3 * found.report_seconds})
+    assert len(again) > 150
+    for rows in (again, [row for row in again if row["study"]], [row for row in again if not row["study"]]):
+        assert modelled.error(rows) < 1.2
+        assert modelled.error(rows, "report_ms") > 3
