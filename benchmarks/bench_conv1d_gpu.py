@@ -11,9 +11,7 @@ largest |y - exact| / sum of the terms' absolute values, in float64, over some o
 
 from __future__ import annotations
 
-import collections
 import functools
-import itertools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -22,8 +20,10 @@ import numpy as np
 import pytest
 
 import cukde
-from benchmarks import exact_conv1d, record, timing
+from benchmarks import exact_conv1d, record
 from benchmarks.peers import Peer, fft_conv1d
+from cukde import perf
+from cukde.perf._measure import Rotating
 from examples import s4_like_classifier as model
 from tests.conftest import why_no_gpu
 
@@ -77,10 +77,8 @@ def _data(shape: Shape, taps: int, dtype: str, layout: str, count: int | None = 
 
 
 def _rotating(call: Callable[..., Any], buffers: Buffers) -> Callable[[], None]:
-    """The call of the buffers in turn; results live until their memory has left the cache."""
-    turns = itertools.cycle(zip(*buffers, strict=True))
-    held: collections.deque[Any] = collections.deque(maxlen=len(buffers[0]))
-    return lambda: held.append(call(*next(turns)))
+    """The call of the buffers in turn."""
+    return Rotating(call, zip(*buffers, strict=True))
 
 
 def _first(call: Callable[..., Any], buffers: Buffers) -> Any:
@@ -129,9 +127,8 @@ def _exactly(path: str, x: Any, dy: Any, w: Any) -> Any:
 
 
 def _bound(of: Data) -> dict[str, Any]:
-    copies = [cp.empty_like(x) for x in of.x]
-    copy = _rotating(lambda x, out: cp.copyto(out, x), (of.x, copies))
-    return {"bound_ms": timing.measure(copy, gpu=True, calls=CALLS)["median_ms"], "bound": "a copy"}
+    turns = [(cp.empty_like(x), x) for x in of.x]
+    return {"bound_ms": perf.measure(cp.copyto, gpu=True, calls=CALLS, rotate=turns).median_ms, "bound": "a copy"}
 
 
 def _row(op: str, shape: Shape, taps: int, dtype: str, error: float, tolerance: float, **more: Any) -> dict[str, Any]:
@@ -272,7 +269,7 @@ def bench_training_step(compare: Callable[..., None], convolution: str) -> None:
         adam.step(model.loss_and_gradients(p, sequences, labels, chosen)[1], rate=0.0)
 
     def median(call: Callable[[], Any], calls: int) -> float:
-        return float(timing.measure(call, gpu=True, seconds=0.5, calls=calls)["median_ms"])
+        return perf.measure(call, gpu=True, seconds=0.5, calls=calls).median_ms
 
     convolutions, whole = median(lambda: [call() for call in noted], CALLS), median(step, CALLS)
     shape = (BATCH, CHANNELS, model.STEPS)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import cukde
+from cukde import perf
 from tests import reference
 
 D, N, M = 16, 8192, 1024
@@ -57,7 +58,6 @@ def _cpu_bound_ms(pairs: float, d: int, dtype: Any) -> float:
     """Time of the tile's BLAS product and of its exp2 pass alone, at this machine's speed, over its cores."""
     from threadpoolctl import threadpool_limits
 
-    from benchmarks.timing import measure
     from cukde.cpu import _threads, _tiles
 
     rng = np.random.default_rng(0)
@@ -65,9 +65,9 @@ def _cpu_bound_ms(pairs: float, d: int, dtype: Any) -> float:
     tile, shift = np.empty((256, 1024), dtype), np.zeros(256, dtype)
     rescale, total = np.empty(256), np.zeros(256)
     with threadpool_limits(1, "blas"):
-        product = measure(lambda: np.dot(a, b, out=tile), gpu=False, seconds=0.3)["median_ms"]
+        product = perf.measure(np.dot, a, b, tile, seconds=0.3).median_ms
         tile[:] = -rng.uniform(0, 20, tile.shape)
-        exponentials = measure(lambda: _tiles.weigh(tile, shift, rescale, total), gpu=False, seconds=0.3)["median_ms"]
+        exponentials = perf.measure(_tiles.weigh, tile, shift, rescale, total, seconds=0.3).median_ms
     return pairs * (product + exponentials) / tile.size / _threads.count()
 
 

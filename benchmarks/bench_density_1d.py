@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 
 import cukde
-from benchmarks import oracle_study, peers, timing
+from benchmarks import oracle_study, peers
+from cukde import perf
 from tests import reference
 from tests.conftest import why_no_gpu
 from tests.tolerances import DENSITY
@@ -151,10 +152,10 @@ def bench_growth(compare: Callable[..., None], op: str, n: int) -> None:
     """The bound is what a million points take in the same run, times n over a million."""
     X, Y, sigma = _data(n, n // 8, "float64")
     h, call = 0.067 * sigma, getattr(cukde, op)
-    few = timing.measure(lambda: call(X[:N], Y[: N // 8], h), gpu=False)
+    few = perf.measure(call, X[:N], Y[: N // 8], h)
     row = _row(op, "cpu", n, n // 8, "float64", _ERRORS[op](call(X, Y, h), X, Y, h))
     assert row["rel_err_max"] <= _TOLERANCE["float64"]
-    row |= {"bound_ms": few["median_ms"] * n / N, "bound": f"linear growth from n = {N:,}"}
+    row |= {"bound_ms": few.median_ms * n / N, "bound": f"linear growth from n = {N:,}"}
     compare(lambda: call(X, Y, h), row, {})
 
 

@@ -18,12 +18,13 @@ import pytest
 
 import cukde
 from benchmarks import memory, peers
+from cukde import perf
 from tests.conftest import why_no_gpu
 
 if why_no_gpu() is None:
     import cupy as cp
 
-    from benchmarks.study import kendall_pairs, mma_rate
+    from benchmarks.study import kendall_pairs
 
 needs_gpu = pytest.mark.skipif(why_no_gpu() is not None, reason=str(why_no_gpu()))
 with_and_without_ties = pytest.mark.parametrize("ties", [False, True], ids=["distinct", "ties"])
@@ -79,7 +80,7 @@ def _bound(p: int, n: int) -> dict[str, Any]:
 
 @functools.cache
 def _int8_rate() -> float:
-    return mma_rate.operations_per_second("s8")
+    return perf.measure_peaks("gpu").rate("tensor_s8")
 
 
 @with_and_without_ties

@@ -2,17 +2,16 @@
 
 python -m pytest benchmarks/bench_piecewise_gpu.py -m gpu --record benchmarks/results/NAME.json
 
-2^26 points. Each call takes the next of several buffers, which together are many times the L2 cache, and a time is of
-several calls in a row, which begin when all are launched. The bound of a row is a copy of the same bytes from
-device to device, timed just before it. The error of a row is the largest of 2^20 points, in float64: of polynomials
-|y - p(x)| / sum_j |c_j| |t|^j, where t is x - knots[i] for ours and CuPy's, x for the source's variants; of functions
-|y - f(x)| / max(1, |f(x)|).
+2^26 points. Each call takes the next of several buffers, and results live as long; together they are many times the L2
+cache. A time is of several calls in a row, which begin when all are launched. The bound of a row is a copy of the same
+bytes from device to device, timed just before it. The error of a row is the largest of 2^20 points, in float64: of
+polynomials |y - p(x)| / sum_j |c_j| |t|^j, where t is x - knots[i] for ours and CuPy's, x for the source's variants; of
+functions |y - f(x)| / max(1, |f(x)|).
 """
 
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -20,8 +19,9 @@ import numpy as np
 import pytest
 
 import cukde
-from benchmarks import timing
 from benchmarks.peers import Peer
+from cukde import perf
+from cukde.perf._measure import Rotating
 from tests.conftest import why_no_gpu
 
 if why_no_gpu() is None:
@@ -74,14 +74,9 @@ def _uniform_points(dtype: str, order: str) -> Buffers:
     return _buffers(points)
 
 
-def _rotating(call: Callable[[Any, Any], Any], buffers: Buffers) -> Callable[[], Any]:
-    turns = itertools.cycle(buffers)
-    return lambda: call(*next(turns))
-
-
 def _bound(buffers: Buffers) -> dict[str, Any]:
-    copy = _rotating(lambda x, out: cp.copyto(out, x), buffers)
-    return {"bound_ms": timing.measure(copy, gpu=True, calls=CALLS)["median_ms"], "bound": "a copy"}
+    turns = [(out, x) for x, out in buffers]
+    return {"bound_ms": perf.measure(cp.copyto, gpu=True, calls=CALLS, rotate=turns).median_ms, "bound": "a copy"}
 
 
 def _row(op: str, dtype: str, shape: dict[str, Any], error: float, precision: str | None = None) -> dict[str, Any]:
@@ -116,7 +111,7 @@ def _variant(variant: Any, of: Polynomials, buffers: Buffers) -> Peer:
     x, out = buffers[0]
     error = _error(x, study.evaluate(variant, x, stored, knots, out), c, of.knots, local=False)
     assert error <= 2 * len(c) * _ROUNDING[dtype.name]
-    return _rotating(lambda x, out: study.evaluate(variant, x, stored, knots, out), buffers), error
+    return Rotating(lambda x, out: study.evaluate(variant, x, stored, knots, out), buffers), error
 
 
 def _cupy_ppoly(of: Polynomials, buffers: Buffers) -> Peer:
@@ -124,7 +119,7 @@ def _cupy_ppoly(of: Polynomials, buffers: Buffers) -> Peer:
 
     ppoly = PPoly(cp.asarray(of.local), cp.asarray(of.knots))
     x = buffers[0][0]
-    return _rotating(lambda x, _: ppoly(x), buffers), _error(x, ppoly(x), of.local, of.knots, local=True)
+    return Rotating(lambda x, _: ppoly(x), buffers), _error(x, ppoly(x), of.local, of.knots, local=True)
 
 
 def _bench(
@@ -145,7 +140,7 @@ def _bench(
     assert error <= _TOLERANCE[dtype]
     del y
     row = _row("piecewise", dtype, {"P": pieces, "D": degree, "knots": knots, "x": order}, error) | _bound(buffers)
-    compare(_rotating(lambda x, _: ours(x), buffers), row, peers(of, buffers), calls=CALLS)
+    compare(Rotating(lambda x, _: ours(x), buffers), row, peers(of, buffers), calls=CALLS)
 
 
 def _source(of: Polynomials, buffers: Buffers) -> dict[str, Peer | str]:
@@ -185,7 +180,7 @@ def bench_raw_call(compare: Callable[..., None]) -> None:
     error = _error(x, cukde.pwpa(x, rows, knots, out=out), c, of.knots, local=False)
     assert error <= _TOLERANCE["float32"]
     row = _row("pwpa", "float32", {"P": 256, "D": 3, "knots": "uniform", "x": "random"}, error) | _bound(buffers)
-    compare(_rotating(lambda x, out: cukde.pwpa(x, rows, knots, out=out), buffers), row, {}, calls=CALLS)
+    compare(Rotating(lambda x, out: cukde.pwpa(x, rows, knots, out=out), buffers), row, {}, calls=CALLS)
 
 
 # ----------------------------------------------------------------------------------------- non-linearities
@@ -241,9 +236,9 @@ def bench_functions(compare: Callable[..., None], name: str, dtype: str) -> None
     x = buffers[0][0]
     errors = [_function_error(name, x, function(x)) for function in (ours, theirs)]
     assert errors[0] <= {"float32": 2e-7, "float16": 4.9e-4}[dtype]  # as cukde.functions says
-    peers = {"CuPy": (_rotating(lambda x, _: theirs(x), buffers), errors[1])}
+    peers = {"CuPy": (Rotating(lambda x, _: theirs(x), buffers), errors[1])}
     row = _row(name, dtype, {}, errors[0]) | _bound(buffers)
-    compare(_rotating(lambda x, _: ours(x), buffers), row, peers, calls=CALLS)
+    compare(Rotating(lambda x, _: ours(x), buffers), row, peers, calls=CALLS)
 
 
 # --------------------------------------------------------------------------------- what the source leaves open
@@ -285,4 +280,4 @@ def bench_layouts(compare: Callable[..., None], op: str, pieces: int) -> None:
     buffers = [(c, cp.empty_like(c)) for c in (cp.random.default_rng(i).random(shape, np.float32) for i in range(3))]
     assert all(bool((convert(c) == c.T).all()) and convert(c).flags.c_contiguous for c, _ in buffers)
     row = _row(op, "float32", {"n": pieces, "D": 3}, 0.0) | _bound(buffers)
-    compare(_rotating(lambda c, _: convert(c), buffers), row, {}, calls=CALLS)
+    compare(Rotating(lambda c, _: convert(c), buffers), row, {}, calls=CALLS)

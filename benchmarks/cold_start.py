@@ -3,7 +3,8 @@
 python -m benchmarks.cold_start [--cases CASE ...] [--record benchmarks/results/NAME.json]
 
 Each run is a process of its own, in which the arrays are where the call takes them before the clock starts, and CuPy
-has its context if that is on the device. A first process, which is not counted, fills the caches. One dimension is by
+has its context if that is on the device: a first call cannot be repeated, so the wall clock of each process has its
+time, not ``cukde.perf.measure``. A first process, which is not counted, fills the caches. One dimension is by
 Numba, whose import is part of the first call.
 """
 
@@ -103,7 +104,8 @@ def fresh(name: str) -> dict[str, float]:
 
 def row(case: Case, runs: Sequence[dict[str, float]], error: float | None) -> dict[str, Any]:
     """The record's row: times of the first call, and medians of what surrounds it."""
-    q1, median, q3 = np.percentile([run["first_ms"] for run in runs], [25, 50, 75])
+    from cukde import perf  # here, so that a child can time its import
+
     beside = {name: float(np.median([run[name] for run in runs])) for name in sorted(runs[0]) if name != "first_ms"}
     return {
         "op": "sd_kde",
@@ -113,10 +115,7 @@ def row(case: Case, runs: Sequence[dict[str, float]], error: float | None) -> di
         "precision": "float32",
         "rel_err_max": error,
         "timing": "cold",
-        "median_ms": float(median),
-        "q1_ms": float(q1),
-        "q3_ms": float(q3),
-        "runs": len(runs),
+        **perf.Times.of(run["first_ms"] for run in runs).row(),
         **beside,
     }
 
@@ -135,6 +134,8 @@ def _error(case: Case) -> float:
 
 
 def main() -> None:
+    from cukde import perf
+
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cold_start", description=__doc__)
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES), help="default: all of them")
     parser.add_argument("--record", type=Path, help="write the rows to this JSON file")
@@ -157,7 +158,7 @@ def main() -> None:
         )
         rows.append(found)
     if wanted.record:
-        record.write(wanted.record, rows)
+        perf.write_record(wanted.record, rows)
         print(f"written to {wanted.record}")
 
 

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from benchmarks import record, timing
+import tests.conftest  # noqa: F401  where no GPU works it sets up Numba, before a benchmark loads it
+from benchmarks import record
 from benchmarks.peers import Peer
+from cukde import perf
 
 _ROWS = pytest.StashKey[list[dict[str, Any]]]()
 
@@ -31,7 +33,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.write_line(record.line(row))
     path = config.getoption("--record")
     if path:
-        record.write(path, rows)
+        perf.write_record(path, rows)
         terminalreporter.write_line(f"written to {path}")
 
 
@@ -45,7 +47,7 @@ def compare(benchmark: Any, request: pytest.FixtureRequest) -> Callable[..., Non
 
     def run(call: Callable[[], Any], row: dict[str, Any], peers: dict[str, Peer | str], calls: int = 1) -> None:
         gpu = row["backend"] == "gpu"
-        ours = timing.measure(call, gpu=gpu, calls=calls)
+        ours = perf.measure(call, gpu=gpu, calls=calls).row()
         if "m" in row["shape"]:
             ours["pairs_per_s"] = 1e3 * row["shape"]["n"] * row["shape"]["m"] / ours["median_ms"]
         if row.get("bound_ms"):
@@ -89,7 +91,7 @@ def _beside(name: str, peer: Peer | str, gpu: bool, calls: int = 1) -> dict[str,
     call, error, *part = peer
     try:
         on_gpu = gpu and not name.startswith(("scikit-learn", "SciPy", "pandas"))
-        times = timing.measure(call, gpu=on_gpu, most=10, calls=calls)
+        times = perf.measure(call, gpu=on_gpu, most=10, calls=calls).row()
     except Exception as reason:  # ours is measured all the same
         return {"name": name, "reason": record.reason(reason)}
     for taken in part:

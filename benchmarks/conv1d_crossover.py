@@ -1,4 +1,4 @@
-"""Times of the ways of a depthwise convolution, which the rule of cukde.gpu._conv1d_choice cites.
+"""Times of the ways of a depthwise convolution, which the rule of cukde._conv1d_engine cites.
 
 python -m benchmarks.conv1d_crossover
 
@@ -14,19 +14,20 @@ from unittest import mock
 import cupy as cp
 import numpy as np
 
-from benchmarks import record, timing
+from cukde import _conv1d_engine
 from cukde._conv1d_geometry import Geometry
-from cukde.gpu import _conv1d_choice, _conv1d_toeplitz, _device, conv1d
+from cukde.gpu import _device, conv1d
+from cukde.perf import _record, measure
 
 SIZES = ((512, 256, 64), (64, 256, 2048), (16, 128, 4096), (2, 64, 65536))  # batch, channels, length
 TAPS = (4, 8, 16, 31, 48, 64, 96, 128, 256, 512, 1024, 2048, 4096, 16384, 65536)
-PASSES: tuple[_conv1d_choice.Pass, ...] = ("forward", "input_grad", "weight_grad")
-ENGINES: tuple[_conv1d_choice.Engine, ...] = ("direct", "toeplitz", "fft")
+PASSES: tuple[_conv1d_engine.Pass, ...] = ("forward", "input_grad", "weight_grad")
+ENGINES: tuple[_conv1d_engine.Engine, ...] = ("direct", "toeplitz", "fft")
 _MOST_PRODUCTS = 2**41
 
 
-def _microseconds(of: _conv1d_choice.Pass, x: Any, w: Any, g: Geometry, engine: _conv1d_choice.Engine) -> float:
-    served = of != "weight_grad" and _conv1d_toeplitz.serves(x.dtype, g, _device.capability())
+def _microseconds(of: _conv1d_engine.Pass, x: Any, w: Any, g: Geometry, engine: _conv1d_engine.Engine) -> float:
+    served = of != "weight_grad" and _conv1d_engine.tensor_cores_serve(x.dtype, g, _device.capability())
     if (engine == "toeplitz" and not served) or (engine != "fft" and x.size * g.taps > _MOST_PRODUCTS):
         return float("nan")
     calls = {
@@ -34,23 +35,23 @@ def _microseconds(of: _conv1d_choice.Pass, x: Any, w: Any, g: Geometry, engine: 
         "input_grad": lambda: conv1d.input_grad(x, w, g),
         "weight_grad": lambda: conv1d.weight_grad(x, x, g, False),
     }
-    with mock.patch.object(_conv1d_choice, "engine", return_value=engine):
-        return 1e3 * float(timing.measure(calls[of], gpu=True, seconds=0.05, calls=5)["median_ms"])
+    with mock.patch.object(_conv1d_engine, "engine", return_value=engine):
+        return 1e3 * measure(calls[of], gpu=True, seconds=0.05, calls=5).median_ms
 
 
-def _cells(of: _conv1d_choice.Pass, dtype: str, size: tuple[int, int, int], taps: int) -> str:
+def _cells(of: _conv1d_engine.Pass, dtype: str, size: tuple[int, int, int], taps: int) -> str:
     batch, channels, length = size
     g = Geometry(batch, channels, length, taps, 1, 1, taps - 1, 0, False, False)
     rng = np.random.default_rng([taps, length])
     x = cp.asarray(rng.standard_normal(g.shape(length), dtype="f4").astype(dtype))
     w = cp.asarray(rng.standard_normal((channels, taps)).astype(dtype))
-    chosen = _conv1d_choice.engine(of, dtype, g, _device.capability())
+    chosen = _conv1d_engine.engine(of, dtype, g, _device.capability())
     times = ((engine, _microseconds(of, x, w, g, engine)) for engine in ENGINES)
     return "".join(f"{f'{time:.4g}' + ('*' if engine == chosen else ' '):>12}" for engine, time in times)
 
 
 def main() -> None:
-    print(record.machine().get("gpu"))
+    print(_record.machine().get("gpu"))
     for of in PASSES:
         for dtype in ("float16", "float32", "float64"):
             for size in SIZES:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from cukde import perf
 
 
 def main(draw: Callable[[dict[str, Any], Path], None], name: str, of: str, description: str | None) -> None:
@@ -15,4 +16,4 @@ def main(draw: Callable[[dict[str, Any], Path], None], name: str, of: str, descr
     parser.add_argument("run", type=Path, help=f"a record of {of}.py")
     parser.add_argument("to", type=Path, help="the figure, SVG or PNG")
     wanted = parser.parse_args()
-    draw(json.loads(wanted.run.read_text()), wanted.to)
+    draw(perf.read_record(wanted.run), wanted.to)

@@ -1,4 +1,4 @@
-"""Times of both ways to count for all pairs of p columns of n samples, which the cost rule of cukde.gpu.kendall cites.
+"""Times of both ways to count for all pairs of p columns of n samples, which cukde/_kendall_choice.py cites.
 
 python -m benchmarks.kendall_crossover
 
@@ -13,8 +13,8 @@ from typing import Any
 import cupy as cp
 import numpy as np
 
-from benchmarks import record, timing
 from cukde.gpu import kendall
+from cukde.perf import _record, measure
 
 COLUMNS = (2, 8, 32, 128, 512)
 SAMPLES = (500, 2000, 8000, 32_000)
@@ -25,7 +25,7 @@ def _milliseconds(A: Any, path: kendall.Path) -> float:
     n, p = A.shape
     if path == "sorting" and p * p // 2 * n > _MOST_SORTED:
         return float("nan")
-    return float(timing.measure(lambda: kendall._matrix(A, None, False, path), gpu=True, seconds=0.2)["median_ms"])
+    return measure(kendall._matrix, A, None, False, path, seconds=0.2).median_ms
 
 
 def _cell(p: int, n: int, ties: bool) -> str:
@@ -35,7 +35,7 @@ def _cell(p: int, n: int, ties: bool) -> str:
 
 
 def main() -> None:
-    print(record.machine().get("gpu"))
+    print(_record.machine().get("gpu"))
     for ties in (False, True):
         print(f"\n{'with' if ties else 'without'} ties: ms by products / by sorting")
         print("".join(["n \\ p".rjust(8), *(f"{p:>20}" for p in COLUMNS)]))

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import cukde
-from benchmarks import record
+from cukde import perf
 
 SIZES = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)
 SEEDS = 5
@@ -208,7 +208,7 @@ def main() -> None:
     for row in fitted:
         print(line(row))
     if wanted.record:
-        record.write(wanted.record, rows + fitted)
+        perf.write_record(wanted.record, rows + fitted)
         print(f"written to {wanted.record}")
     if wanted.figure:
         from benchmarks import figure_oracle

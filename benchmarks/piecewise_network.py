@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import cukde
-from benchmarks import record, timing
+from cukde import perf
 
 UNITS = (64, 64, 32, 10)
 PIECES = (8, 16, 32, 64)
@@ -166,7 +166,7 @@ def study(xp: Any, layers: Layers, learned: Digits, held_back: Digits) -> list[d
     for name, (activation, pieces) in activations(farthest).items():
         labels = _to_host(forward(on_device, images, activation).argmax(axis=1))
         exact_labels = labels if exact_labels is None else exact_labels
-        alone = timing.measure(lambda call=activation: call(hidden), gpu=xp is not np, seconds=0.5)
+        alone = perf.measure(activation, hidden, seconds=0.5)
         shape = {"n": len(many)} | ({"P": pieces, "D": DEGREE} if pieces else {})
         rows.append(
             {
@@ -179,11 +179,9 @@ def study(xp: Any, layers: Layers, learned: Digits, held_back: Digits) -> list[d
                 "rel_err_max": largest_error(activation, farthest),
                 "accuracy": float((labels == held_back.labels).mean()),
                 "labels_that_differ": int((labels != exact_labels).sum()),
-                "activation_ms": alone["median_ms"],
+                "activation_ms": alone.median_ms,
             }
-            | timing.measure(
-                lambda call=activation: forward(on_device, many, call), gpu=xp is not np, seconds=0.5, most=20
-            )
+            | perf.measure(forward, on_device, many, activation, seconds=0.5, most=20).row()
         )
     return rows
 
@@ -225,7 +223,7 @@ def main() -> None:
         print(table(of_module, len(held_back.labels)))
         rows += of_module
     if wanted.record:
-        record.write(wanted.record, rows)
+        perf.write_record(wanted.record, rows)
 
 
 if __name__ == "__main__":

@@ -14,14 +14,14 @@ import functools
 import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, get_args
 from unittest import mock
 
 import numpy as np
 
 import cukde
 from benchmarks import launched
-from cukde import _kendall_statistics, cpu, gpu
+from cukde import _kendall_statistics, _sign_tiles, cpu, gpu
 from cukde._gauss_transform import TOLERANCE
 from cukde._kendall_statistics import VARIANTS, Null
 from cukde._partial import Output, PartialSums
@@ -39,11 +39,13 @@ from cukde.gpu import (
     _inversions,
     _lookup_f16,
     _operands,
+    _peaks,
     _ranks,
     _sign_products,
     _specialise,
     _tf32,
     _values,
+    _wait,
     _wide,
     _wide_f64,
     density,
@@ -54,6 +56,7 @@ from cukde.gpu._specialisation import OPERATION, Specialisation
 from tests import conv1d_cases, reference, tolerances
 from tests import test_conv1d_toeplitz as toeplitz
 from tests import test_conv1d_weight_grad_gpu as weight_gradients
+from tests import test_perf_peaks as peaks_of
 from tests.test_conv1d_gpu import check as check_conv1d
 from tests.test_conv1d_gpu import sample as sample_of_conv1d
 from tests.test_f16 import DIMENSIONS as ORDERED
@@ -463,7 +466,7 @@ def sign_products(launches: Launches) -> None:
         x = ranks(rows, 100, ties(rows))
         with (
             mock.patch.object(_sign_products, "in_bits", return_value=bits),
-            mock.patch.multiple(_sign_products, _PLANE_BYTES=2**16, _FEWEST_SLABS=16),
+            mock.patch.multiple(_sign_tiles, _PLANE_BYTES=2**16, _FEWEST_SLABS=16),
         ):
             got = _sign_products.products(gpu.asarray(x), None, x.shape[1], has_ties(x), None)
         for sums, want in zip(got, by_brute_force(x, x), strict=True):
@@ -596,7 +599,28 @@ def toeplitz_convolutions(launches: Launches) -> None:
         tolerances.check(np.abs(got[finite].astype(np.float64) - want[finite]), allowed[finite], "convolution")
 
 
+def waiting(launches: Launches) -> None:
+    """No time and some."""
+    for milliseconds in (0.0, 0.1):
+        check_wait(_wait.wait(milliseconds), milliseconds)
+
+
+def check_wait(waited: Any, milliseconds: float) -> None:
+    """As long as asked for, or longer."""
+    assert int(waited[0]) >= 1e6 * milliseconds
+
+
+def peaks(launches: Launches) -> None:
+    """What peaks are measured by."""
+    chains = map(peaks_of.of_chains, get_args(_peaks.Chained))
+    products = map(peaks_of.of_products, get_args(_peaks.Product))
+    for got, want, allowed in itertools.chain(*chains, *products, peaks_of.of_reads()):
+        tolerances.check(np.abs(got - want), np.full((), allowed), "peaks")
+
+
 PASSES = (
+    waiting,
+    peaks,
     depthwise_convolutions,
     toeplitz_convolutions,
     conv1d_weight_gradients,

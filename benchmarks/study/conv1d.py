@@ -10,28 +10,32 @@ from typing import Any
 import cupy as cp
 import numpy as np
 
+from benchmarks.study import conv1d_cost as costs
+from benchmarks.study.conv1d_cost import PATHS, VARIANTS
 from cukde import _compile
+from cukde.perf import declare
+
+__all__ = ["PATHS", "STEM", "VARIANTS", "forward", "input_grad", "kernel", "weight_grad"]
 
 STEM = "study/conv1d_study"
-VARIANTS = ("naive", "coalesced", "blocked", "warp-tiled")
-"""In the order of the source, each made of the one before."""
-
-PATHS = ("forward", "input_grad", "weight_grad")
 _THREADS, _WARPS, _SEGMENT = 256, 8, 128  # of a block; outputs of a warp
 _ACROSS, _ALONG = 32, 8  # threads of a block of two dimensions
 _MOST_TAPS, _WARP_TAPS = 32, 8  # of a block that sums weights
 
 
+@declare(costs.forward, costs.forward_sizes, "study.conv1d_forward")
 def forward(variant: str, x: Any, w: Any) -> Any:
     """y (B, C, L)."""
     return _convolve("forward", variant, x, w)
 
 
+@declare(costs.forward, costs.forward_sizes, "study.conv1d_input_grad")
 def input_grad(variant: str, dy: Any, w: Any) -> Any:
     """dx (B, C, L)."""
     return _convolve("input_grad", variant, dy, w)
 
 
+@declare(costs.weight_grad, costs.weight_grad_sizes, "study.conv1d_weight_grad")
 def weight_grad(variant: str, x: Any, dy: Any, taps: int) -> Any:
     """dw (C, taps)."""
     B, C, L = x.shape

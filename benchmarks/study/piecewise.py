@@ -6,7 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks.study import piecewise_cost
+from benchmarks.study.piecewise_cost import power_of_two
 from cukde import _compile
+from cukde.perf import declare
 
 STEM, NAME = "study/piecewise_variants", "piecewise_variant"
 _THREADS = 256
@@ -45,11 +48,12 @@ def defines(variant: Variant, dtype: Any, pieces: int, degree: int) -> _compile.
         ("ARITHMETIC", variant.arithmetic or ("HALF" if half else "FLOAT")),
         ("F16", str(int(half))),
         ("ELEMENTS", str(variant.elements)),
-        ("UNROLL", str(_power_of_two(pieces, 16 // variant.elements))),
-        ("CHUNK", str(_power_of_two(degree + 1, 16))),
+        ("UNROLL", str(power_of_two(pieces, 16 // variant.elements))),
+        ("CHUNK", str(power_of_two(degree + 1, 16))),
     )
 
 
+@declare(piecewise_cost.cost, piecewise_cost.sizes, name="study.piecewise")
 def evaluate(variant: Variant, x: Any, coefficients: Any, knots: Any, out: Any) -> Any:
     """``out`` (n,) of the polynomials in powers of x itself, all arrays of one dtype, float16 or float32, contiguous.
 
@@ -76,8 +80,3 @@ def coefficients_of(local: np.ndarray, knots: np.ndarray) -> np.ndarray:
         for j in range(1, end):
             shifted[j] -= knots[:-1] * shifted[j - 1]
     return shifted
-
-
-def _power_of_two(of: int, most: int) -> int:
-    """The greatest one that is at most ``of`` and ``most``."""
-    return min(most, 1 << (of.bit_length() - 1))

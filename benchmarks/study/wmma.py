@@ -12,9 +12,11 @@ from typing import Any
 import cupy as cp
 import numpy as np
 
-from cukde import _compile
+from cukde import _compile, perf
 from cukde.gpu import _tf32
 from cukde.gpu._operands import scale_of
+from cukde.perf.costs import _density_calls as calls
+from cukde.perf.costs import density as costs
 
 STEM, NAME = "study/density_wmma", "kde_wmma"
 MOST_DIMENSIONS = 64
@@ -38,6 +40,7 @@ def why_absent() -> str | None:
     return "no folder has mma.h and crt/mma.h: install nvidia-cuda-runtime and nvidia-cuda-crt, or set CUDA_PATH"
 
 
+@perf.declare(costs.density_wmma, calls.of_wmma, name="study.density_wmma")
 def kde(X: Any, Y: Any, h: float) -> Any:
     """Density of the data ``X``, (n, d) of float32, at the queries ``Y``: of at most 64 dimensions, no weights.
 

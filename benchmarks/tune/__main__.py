@@ -100,7 +100,11 @@ def _settled(engine: engines.Engine, timed: Times, asked: Asked, build_everywher
 
 
 def _milliseconds(call: Callable[[], Any], ahead: Callable[[], Any], repeats: int) -> float:
-    """Time on the device: with something to do before, it waits for no launch of the call."""
+    """Time on the device: with something to do before, it waits for no launch of the call.
+
+    Not by ``cukde.perf.measure``, which warms up and runs a call thrice at least: of many candidates most
+    deserve one look.
+    """
     import cupy as cp
 
     start, stop = cp.cuda.Event(), cp.cuda.Event()
