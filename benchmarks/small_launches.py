@@ -21,13 +21,12 @@ import numpy as np
 
 import cukde
 from benchmarks import launched
-from cukde import _kendall_statistics, _sign_tiles, cpu, gpu
+from cukde import _gauss_transform, _kendall_statistics, _sign_tiles, cpu, gpu
 from cukde._gauss_transform import TOLERANCE
 from cukde._kendall_statistics import VARIANTS, Null
 from cukde._partial import Output, PartialSums
 from cukde._pieces import Pieces
 from cukde.gpu import (
-    _boxes_1d,
     _conv1d_direct,
     _conv1d_toeplitz,
     _conv1d_weight_grad,
@@ -422,7 +421,7 @@ def one_dimension_of_few_boxes(launches: Launches) -> None:
     for few_boxes, points_per_box in ((N, 8), (10, N)):
         with (
             mock.patch.object(density_1d, "_FEW_PAIRS", 0),
-            mock.patch.multiple(_boxes_1d, _FEW_BOXES=few_boxes, _POINTS_PER_BOX=points_per_box),
+            mock.patch.multiple(_gauss_transform, FEW_BOXES=few_boxes, POINTS_PER_BOX=points_per_box),
         ):
             got = gpu.asnumpy(cukde.kde(gpu.asarray(X), gpu.asarray(Y), 0.5, log=True))
         exponent = reference.nearness(X, Y, 0.5).exponent

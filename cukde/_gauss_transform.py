@@ -61,6 +61,9 @@ MOST_BOXES = 2**42
 """Box numbers of this size, and bandwidths outside ``BANDWIDTHS``, are left to the sum over all pairs."""
 BANDWIDTHS = (1e-290, 1e290)
 
+# Of a table of all boxes between the first point and the last: so many are few, or one for so many points.
+FEW_BOXES, POINTS_PER_BOX = 4096, 8
+
 # Width of a box in bandwidths. Orders are then 11 (float32) and 16 (float64); with 1 they would be 15 and 22 for half
 # of the boxes, and rounding across a gap exp(2) times as much for each bandwidth of it.
 _WIDTH = 0.5
@@ -175,5 +178,5 @@ def _sizes(translation: np.ndarray, rho: float, output: Output) -> np.ndarray:
 
 
 def few_boxes(points: int) -> int:
-    """Boxes between the first point and the last up to which a table of all of them takes less than the points do."""
-    return max(4096, points // 8)
+    """Boxes between the first point and the last up to which a table of all of them is kept."""
+    return max(FEW_BOXES, points // POINTS_PER_BOX)

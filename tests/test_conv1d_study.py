@@ -230,14 +230,15 @@ def test_analysis_of_given_times() -> None:
 
 def test_analysis_of_a_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given, to = tmp_path / "times.json", tmp_path / "rows.json"
-    given.write_text(json.dumps(_record()))
+    about = {"date": "", "commit": "", "versions": {}, "command": ""}
+    given.write_text(json.dumps(about | _record()))
     conv_study_analysis.main(["--times", str(given), "--peaks", "H200", "--record", str(to)])
     assert "warp-tiled, 31 taps" in capsys.readouterr().out
     rows = json.loads(to.read_text())["rows"]
     assert len(rows) == 24
     naive = next(row for row in rows if row["shape"] == {"B": 2, "C": 3, "L": 40, "K": 31, "variant": "naive"})
     assert naive["median_ms"] == 4 * 31
-    given.write_text(json.dumps({"rows": []}))
+    given.write_text(json.dumps(about | {"machine": {}, "rows": []}))
     with pytest.raises(ValueError, match="the study's rows of one shape; got 0 shapes"):
         conv_study_analysis.main(["--times", str(given), "--peaks", "H200"])
 

@@ -276,7 +276,7 @@ class TestPasses:
         self, gpu: SimpleNamespace, launched: list[_compile.Kernel], dtype: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Neighbours are summed one by one; nothing is kept for boxes."""
-        monkeypatch.setattr(gpu.boxes, "_FEW_BOXES", 8)
+        monkeypatch.setattr(_gauss_transform, "FEW_BOXES", 8)
         X, Y = self.sample(80, 12, dtype)
         got = cukde.kde(X, Y, 0.003, log=True)
         exponent = reference.nearness(X, Y, 0.003).exponent
