@@ -1,9 +1,9 @@
 """Kernel density estimation, its bias-reduced forms, the score, Kendall's tau, piecewise polynomials and convolution.
 
-On NumPy and CuPy arrays.
+On NumPy and CuPy arrays; and why a call takes as long as it does (:mod:`cukde.perf`).
 """
 
-from cukde import bandwidth, functions
+from cukde import bandwidth, functions, perf
 from cukde._activations import activation_grad
 from cukde._conv1d import depthwise_conv1d, depthwise_conv1d_input_grad, depthwise_conv1d_weight_grad
 from cukde._density import (
@@ -44,6 +44,7 @@ __all__ = [
     "kendalltau",
     "kernel_sum",
     "laplace_kde",
+    "perf",
     "pwpa",
     "score",
     "sd_kde",

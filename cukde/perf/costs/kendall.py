@@ -14,7 +14,7 @@ import numpy as np
 from cukde import _kendall_choice, _sign_tiles
 from cukde.perf._cost import Counted, Part, Unit
 from cukde.perf._peaks import Peaks
-from cukde.perf.costs import _arguments, _elementwise, _sorting
+from cukde.perf.costs import _arguments, _elementwise, _host, _sorting
 
 _SOURCE = (
     "counted from kernels_cu/ and cukde/cpu/; textbook: the report on gpuKendall, sections 1 to 3: all pairs of "
@@ -30,11 +30,6 @@ _KEYS, _RANKS, _PAIR_KEYS, _PAIR_RUNS, _VALUE_RUNS = 16, 60, 16, 80, 50
 
 # Instructions a sign, by bits, one or both planes, and by bytes, weighed: of what is not on the diagonal.
 _SIGNS = {(True, 1): 1.7, (True, 2): 2.8, (False, 1): 5.0}
-
-# Seconds from when the host knows the ties of all columns to when the next kernel runs: calls on an H200 whose device
-# work is next to nothing take 0.47 ms, the larger part of it here (table of cukde/_kendall_choice.py). Host time: other
-# hosts differ.
-_WAIT = 3e-4
 
 _SUMS = 7  # arrays of whole numbers that the counts of ties take, each of two others
 
@@ -88,7 +83,7 @@ def kendall_matrix(
             if multiplied
             else _pairs_by_sorting(pairs, n, 4 * n * columns)
         )
-        wait = Part("wait for the ranks", cycles=_WAIT * on.clock, launches=2)
+        wait = Part("wait for the ranks", cycles=_host.TIES * on.clock, launches=2)
         parts = (turned, *_ranks(columns, n, size), wait, *found, _statistics(p * across))
     return _counted(parts, p * across * n * (n - 1) / 2)
 
