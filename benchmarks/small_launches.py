@@ -24,6 +24,8 @@ from benchmarks import launched
 from cukde import _gauss_transform, _kendall_statistics, _sign_tiles, cpu, gpu
 from cukde._gauss_transform import TOLERANCE
 from cukde._kendall_statistics import VARIANTS, Null
+from cukde._kernel_density import kernel_density
+from cukde._kernels import KERNELS
 from cukde._partial import Output, PartialSums
 from cukde._pieces import Pieces
 from cukde.gpu import (
@@ -382,6 +384,20 @@ def wide(launches: Launches) -> None:
                     check(s, output, sums, _ALLOWED["tf32" if terms == 1 else "float32"], k)
 
 
+def other_kernels(launches: Launches) -> None:
+    """Every kernel beside the Gaussian, with weights and without, the data whole and in splits."""
+    for kernel, dtype, weighted, n in itertools.product(
+        KERNELS, ("float32", "float64"), (False, True), (N, ROWS_OF_SPLITS)
+    ):
+        s = sample(5, weighted, dtype, n=n)
+        h = 4 * s.h
+        w = None if s.w is None else gpu.asarray(s.w)
+        got = kernel_density(*map(gpu.asarray, (s.X, s.Y)), h, kernel=kernel, weights=w)
+        want, size = reference.kernel_density(s.X, s.Y, h, kernel, s.w)
+        allowed = tolerances.KERNEL_DENSITY[dtype].value * want + tolerances.KERNEL_DENSITY_OF_SIZE.value * size
+        tolerances.check(np.abs(gpu.asnumpy(got) - want), allowed, f"density by {kernel}")
+
+
 _ALL_PAIRS = 2**40  # more than any of these calls has
 
 
@@ -643,6 +659,7 @@ PASSES = (
     f16_symmetric,
     f16_symmetric_values,
     wide,
+    other_kernels,
     values_in_two_terms,
     one_dimension,
     one_dimension_of_few_boxes,

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cukde import _dispatch, _validate
+from cukde import _dispatch, _kernels, _validate
+from cukde._kernels import Kernel
 from cukde._partial import Output, PartialSums, debiased
 from cukde._whiten import Whitening
 
@@ -52,9 +53,13 @@ class Problem(NamedTuple):
 
     @property
     def log_constant(self) -> float:
-        """Logarithm of the kernel's normalising constant, with 1/n in it where there are no weights."""
-        uniform = 0.0 if self.log_weights is not None else -math.log(self.X.shape[0])
-        return self.whitening.log_norm + uniform
+        """Logarithm of the Gaussian's normalising constant, with 1/n in it where there are no weights."""
+        return self.whitening.log_norm + self._log_share
+
+    @property
+    def _log_share(self) -> float:
+        """Logarithm of the weight of a point, where there are no weights."""
+        return 0.0 if self.log_weights is not None else -math.log(self.X.shape[0])
 
     @property
     def _options(self) -> dict[str, Any]:
@@ -86,6 +91,21 @@ class Problem(NamedTuple):
             dtype=self.dtype,
             points=self.points,
             **self._options,
+        )
+
+    def kernel_density(self, kernel: Kernel, *, log: bool) -> Any:
+        """Return the density at the queries by another kernel than the Gaussian, or its logarithm."""
+        X, Y = self._whitened()
+        log_constant = _kernels.log_constant(kernel, X.shape[1]) - self.whitening.log_det + self._log_share
+        return self.backend.kernels.kernel_density(
+            X,
+            Y,
+            self.whitening.h,
+            kernel,
+            log_constant=log_constant,
+            log=log,
+            log_weights=self.log_weights,
+            dtype=self.dtype,
         )
 
     def score(self, sums: PartialSums) -> Any:

@@ -45,6 +45,15 @@ SD_DENSITY = {
 }
 """The same for :func:`cukde.sd_kde`."""
 
+KERNEL_DENSITY = {
+    "float32": Tolerance(1e-5, "1 - q rounds by eps q, 1/32 from the edge and beyond"),
+    "float64": Tolerance(1e-12, "log-sum-exp, and the constant's logarithm"),
+}
+"""Worst relative error of a density by a kernel beside the Gaussian, in float32 up to 80 bandwidths from the data."""
+
+KERNEL_DENSITY_OF_SIZE = Tolerance(1e-14, "near the edge 1 - q is what cancels, in the oracle too: some eps of 1")
+"""The same relative to the mass of the points that count, beside it."""
+
 TF32_MEDIAN = Tolerance(3e-3, "of 200 queries of 16 dimensions, h half the spread; measured 1.2e-3")
 
 _EIGHT_EPS = "8 eps: differences, squares, their sum and the scale each round an exponent"

@@ -16,6 +16,7 @@ from cukde.cpu import (
     _expansions,
     _float16,
     _inversions,
+    _kernel_tiles,
     _locate,
     _outward,
     _points,
@@ -28,6 +29,7 @@ from cukde.cpu import (
     density,
     density_1d,
     kendall,
+    kernels,
     piecewise,
 )
 
@@ -42,6 +44,7 @@ __all__ = [
     "device_of",
     "erfcx",
     "kendall",
+    "kernels",
     "look",
     "mean",
     "piecewise",
@@ -80,6 +83,7 @@ def compiled() -> list[str]:
         for module in (
             _points,
             _tiles,
+            _kernel_tiles,
             _boxes,
             _expansions,
             _outward,

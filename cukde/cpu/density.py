@@ -8,15 +8,13 @@ one tile a thread.
 from __future__ import annotations
 
 import functools
-import itertools
 import math
-import threading
 from typing import Any, Protocol
 
 import numpy as np
 
-from cukde._partial import Output, PartialSums, debiased, merge, to_density
-from cukde.cpu import _points, _threads, _tiles
+from cukde._partial import Output, PartialSums, debiased, to_density
+from cukde.cpu import _points, _query_blocks, _tiles
 
 _LOG2_E = math.log2(math.e)
 
@@ -34,10 +32,6 @@ _SINGLE_GRAM_SPREAD_ROOT_D = 600.0
 _DOUBLE_GRAM_SPREAD = 4000.0
 # The same for double precision products where the result is wanted in single precision only.
 _DOUBLE_GRAM_SPREAD_SINGLE = 1e8
-
-# Large enough that the calls a tile costs are small beside its work, small enough to stay in cache.
-_TILE_BYTES = 2**20
-_TILE_QUERIES = 256
 
 # Logarithms of weights below this stand for a weight of zero.
 LOG_ZERO = -1e29
@@ -243,17 +237,6 @@ def _group(d: int, spread: float, dtype: Any) -> int:
     return next(size for limit, size in _GROUPS[dtype] if reached <= limit)
 
 
-_scratch = threading.local()
-
-
-def _scratch_tile() -> np.ndarray:
-    """Bytes for the tile of this thread, kept between calls: fresh memory costs page faults."""
-    if not hasattr(_scratch, "tile"):
-        _scratch.tile = np.empty(_TILE_BYTES, np.uint8)
-    tile: np.ndarray = _scratch.tile
-    return tile
-
-
 class _Sums:
     """One pass over all tiles."""
 
@@ -267,32 +250,24 @@ class _Sums:
         if output == "values":
             self._values = values.astype(pairs.dtype, copy=False)
             self._k = values.shape[1]
-        self._tile_columns = _TILE_BYTES // (_TILE_QUERIES * pairs.dtype.itemsize)
 
     def run(self) -> PartialSums:
-        m = self._pairs.m
-        blocks = [slice(i, min(i + _TILE_QUERIES, m)) for i in range(0, m, _TILE_QUERIES)]
-        # Few queries leave threads idle: then the data are cut too, and the pieces merged.
-        pieces = max(1, min(-(-_threads.count() // max(1, len(blocks))), -(-self._n // self._tile_columns)))
-        edges = [self._n * piece // pieces for piece in range(pieces + 1)]
-        tasks = [(block, slice(*edge)) for block in blocks for edge in itertools.pairwise(edges)]
-        done = _threads.run(lambda task: self._block(*task), tasks)
-        merged = [merge(done[i : i + pieces], np) for i in range(0, len(done), pieces)]
-        return self._assemble(merged, m)
+        pairs = self._pairs
+        return _query_blocks.run(self._block, self._n, pairs.m, self._k, pairs.dtype)
 
     def _block(self, rows: slice, data: slice) -> PartialSums:
         """Sums of a block of queries over a stretch of the data."""
         pairs = self._pairs
         q = rows.stop - rows.start
-        buffer = _scratch_tile().view(pairs.dtype)
+        step = _query_blocks.tile_columns(pairs.dtype)
         # The shift, minus a query's largest exponent, is kept in the tile's own dtype: the largest term's
         # weight is then exactly 1, and no rounding is common to all the terms of a query.
         shift = np.full(q, np.finfo(pairs.dtype).max, pairs.dtype)
         total, rescale = np.zeros(q), np.empty(q)
         moments = np.zeros((q, self._k))
-        for start in range(data.start, data.stop, self._tile_columns):
-            columns = slice(start, min(start + self._tile_columns, data.stop))
-            tile = buffer[: q * (columns.stop - start)].reshape(q, -1)
+        for start in range(data.start, data.stop, step):
+            columns = slice(start, min(start + step, data.stop))
+            tile = _query_blocks.scratch_tile(q, columns.stop - start, pairs.dtype)
             pairs.exponents(rows, columns, tile)
             if self._output == "laplace":
                 _tiles.weigh_laplace(tile, shift, 1 + 0.5 * self._d, self._log2_weights[columns], total)
@@ -308,15 +283,3 @@ class _Sums:
             moments = pairs.about_queries(rows, total, moments)
         reference = shift.astype(np.float64) * -math.log(2)
         return PartialSums(reference, total, moments if self._k else None)
-
-    def _assemble(self, blocks: list[PartialSums], m: int) -> PartialSums:
-        reference, total = np.empty(m), np.empty(m)
-        moments = np.empty((m, self._k)) if self._k else None
-        start = 0
-        for block in blocks:
-            rows = slice(start, start + len(block.total))
-            reference[rows], total[rows] = block.reference, block.total
-            if moments is not None:
-                moments[rows] = block.moments
-            start = rows.stop
-        return PartialSums(reference, total, moments)

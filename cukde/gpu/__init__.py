@@ -9,7 +9,7 @@ from typing import Any
 import cupy as cp
 import numpy as np
 
-from cukde.gpu import _device, conv1d, density, density_1d, kendall, piecewise
+from cukde.gpu import _device, conv1d, density, density_1d, kendall, kernels, piecewise
 from cukde.gpu._survey import look, mean
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "device_of",
     "erfcx",
     "kendall",
+    "kernels",
     "look",
     "mean",
     "piecewise",

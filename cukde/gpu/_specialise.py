@@ -36,6 +36,9 @@ from cukde.gpu import (
     _wide_f64,
     piecewise,
 )
+from cukde.gpu import (
+    kernels as other_kernels,
+)
 from cukde.gpu._specialisation import OPERATION
 
 # Spreads that are looked at for the choices they lead to, 1% apart.
@@ -131,6 +134,7 @@ def kernels() -> Iterator[tuple[str, str, _compile.Defines]]:
                 _wide.specialisations(),
                 _f64.specialisations(),
                 _wide_f64.specialisations(),
+                other_kernels.specialisations(),
                 _merge_sort.specialisations(),
                 _ranks.specialisations(),
                 _inversions.specialisations(),

@@ -21,13 +21,7 @@
 // rows; all threads of a block pass all of them.
 #pragma once
 
-typedef REAL Real;
-typedef STORAGE Storage;
-
-constexpr int lanes = 16;           // threads along each side of a tile; 16 neighbours share their queries
-constexpr int side = tile / lanes;  // queries, and data rows, of a thread
-constexpr int threads = lanes * lanes;
-constexpr int pitch = tile + 4;     // of shared rows: against bank conflicts, aligned for vector loads
+#include "squared_distances.cuh"
 
 constexpr bool has_moments = output == MOMENTS || output == VALUES;
 constexpr bool staged = COLUMNS > 8;  // moments through a tile of 2^(e - a)
@@ -43,82 +37,12 @@ constexpr bool crowded = false;
 constexpr int blocks_at_once =
     sizeof(Real) == 8 ? (columns <= 32 ? 2 : 1) : crowded ? 1 : CHUNK <= 4 && columns == 1 ? 3 : 2;
 
-// A coordinate as it is staged.
-struct alignas(8) Split {
-    float hi, lo;
-};
-template <typename Arithmetic, typename Stored> struct Staged { typedef Arithmetic Type; };
-template <> struct Staged<float, double> { typedef Split Type; };
-typedef Staged<Real, Storage>::Type Coordinate;
-
 // Coordinates of queries and data rows of a chunk lie as [CHUNK][pitch], staged columns as [row][COLUMNS], in
 // the same buffer at different times.
-constexpr int step_of_chunk = CHUNK <= 4 ? 1 : 4;
-constexpr int chunk_size = CHUNK * pitch;
 constexpr int buffer_size = staged && 2 * chunk_size < 1024 ? 1024 : 2 * chunk_size;
 constexpr int staged_rows = !staged ? 1 : buffer_size / columns >= tile ? tile : buffer_size / columns >= 32 ? 32 : 16;
 
 constexpr int rows_at_once = columns_of_thread == 4 || sizeof(Real) == 8 ? 2 : 4;  // of the second product
-
-__device__ inline void put(float value, float& to) { to = value; }
-__device__ inline void put(double value, double& to) { to = value; }
-__device__ inline void put(double value, Split& to) {
-    to.hi = float(value);
-    to.lo = float(value - to.hi);
-}
-__device__ inline void clear(float& to) { to = 0; }
-__device__ inline void clear(double& to) { to = 0; }
-__device__ inline void clear(Split& to) { to.hi = to.lo = 0; }
-
-__device__ inline float difference(float a, float b) { return a - b; }
-__device__ inline double difference(double a, double b) { return a - b; }
-__device__ inline float difference(Split a, Split b) { return (a.hi - b.hi) + (a.lo - b.lo); }
-
-// Stage dimensions [k0, k0 + CHUNK) of 64 rows of A from `first` on. Rows past the end repeat the last one,
-// so that even what is thrown away is finite; dimensions past d are zero and add nothing.
-__device__ inline void stage_chunk(Coordinate* to, const Storage* A, long long first, long long rows_of_A, int k0,
-                                   int d, Storage unit) {
-#pragma unroll 1
-    for (int i = threadIdx.x; i < tile * CHUNK; i += threads) {
-        const int row = i / CHUNK, k = i % CHUNK;
-        const long long from = first + row < rows_of_A ? first + row : rows_of_A - 1;
-        Coordinate& place = to[k * pitch + row];
-        if (k0 + k < d) put(A[from * d + k0 + k] * unit, place);
-        else clear(place);
-    }
-}
-
-// Add the chunk's squared differences to r^2 of the thread's pairs.
-__device__ inline void add_squares(Real (&r2)[side][side], const Coordinate* ys, const Coordinate* xs, int used,
-                                   int tx, int ty) {
-    // Long sums in float are summed by chunks: rounding grows with the number of chunks, not of dimensions.
-    constexpr bool by_chunks = CHUNK > 4 && sizeof(Real) == 4;
-    Real part[side][side] = {};
-#pragma unroll 1
-    for (int k4 = 0; k4 < used; k4 += step_of_chunk)
-#pragma unroll
-    for (int k = k4; k < k4 + step_of_chunk; k++) {
-        Coordinate y[side], x[side];
-#pragma unroll
-        for (int r = 0; r < side; r++) y[r] = ys[k * pitch + ty * side + r];
-#pragma unroll
-        for (int c = 0; c < side; c++) x[c] = xs[k * pitch + tx * side + c];
-#pragma unroll
-        for (int r = 0; r < side; r++)
-#pragma unroll
-            for (int c = 0; c < side; c++) {
-                const Real step = difference(x[c], y[r]);
-                Real& sum = by_chunks ? part[r][c] : r2[r][c];
-                sum = multiply_add(step, step, sum);
-            }
-    }
-    if (by_chunks) {
-#pragma unroll
-        for (int r = 0; r < side; r++)
-#pragma unroll
-            for (int c = 0; c < side; c++) r2[r][c] += part[r][c];
-    }
-}
 
 // What a thread keeps for each of its queries.
 struct Sums {

@@ -1,0 +1,63 @@
+"""A pass over all pairs cut into blocks of queries, and of data where queries are few, over the threads."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable
+
+import numpy as np
+
+from cukde._partial import PartialSums, merge
+from cukde.cpu import _threads
+
+# Large enough that the calls a tile costs are small beside its work, small enough to stay in cache.
+_TILE_BYTES = 2**20
+_TILE_QUERIES = 256
+
+Block = Callable[[slice, slice], PartialSums]
+"""Sums of some queries over a stretch of the data."""
+
+
+def run(block: Block, n: int, m: int, k: int, dtype: np.dtype, *, blas: bool = True) -> PartialSums:
+    """Sums of ``m`` queries over ``n`` data rows, with ``k`` moments each; ``blas`` as for :func:`_threads.run`.
+
+    Every run gives the same bits.
+    """
+    blocks = [slice(i, min(i + _TILE_QUERIES, m)) for i in range(0, m, _TILE_QUERIES)]
+    # Few queries leave threads idle: then the data are cut too, and the pieces merged.
+    pieces = max(1, min(-(-_threads.count() // max(1, len(blocks))), -(-n // tile_columns(dtype))))
+    edges = [n * piece // pieces for piece in range(pieces + 1)]
+    tasks = [(rows, slice(*edge)) for rows in blocks for edge in itertools.pairwise(edges)]
+    done = _threads.run(lambda task: block(*task), tasks, blas=blas)
+    merged = [merge(done[i : i + pieces], np) for i in range(0, len(done), pieces)]
+    return _assemble(merged, m, k)
+
+
+def tile_columns(dtype: np.dtype) -> int:
+    """Data rows of a tile."""
+    return _TILE_BYTES // (_TILE_QUERIES * dtype.itemsize)
+
+
+def _assemble(blocks: list[PartialSums], m: int, k: int) -> PartialSums:
+    reference, total = np.empty(m), np.empty(m)
+    moments = np.empty((m, k)) if k else None
+    start = 0
+    for block in blocks:
+        rows = slice(start, start + len(block.total))
+        reference[rows], total[rows] = block.reference, block.total
+        if moments is not None:
+            moments[rows] = block.moments
+        start = rows.stop
+    return PartialSums(reference, total, moments)
+
+
+_scratch = threading.local()
+
+
+def scratch_tile(queries: int, columns: int, dtype: np.dtype) -> np.ndarray:
+    """A tile of this thread, whose memory is kept between calls: fresh memory costs page faults."""
+    if not hasattr(_scratch, "tile"):
+        _scratch.tile = np.empty(_TILE_BYTES, np.uint8)
+    tile: np.ndarray = _scratch.tile.view(dtype)[: queries * columns].reshape(queries, columns)
+    return tile
