@@ -246,3 +246,8 @@ def _bandwidths() -> Iterator[Case]:
 
     for name in ("scott", "silverman", "sd", "laplace"):
         yield Case(f"bandwidth.{name}", functools.partial(of, name), 1)
+
+    def isj() -> Callable[[], Any]:
+        return functools.partial(cukde.bandwidth.isj, _points(16_777_216, 1, 1, "float32")[0])
+
+    yield Case("bandwidth.isj", isj, 1)

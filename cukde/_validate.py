@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 PRECISIONS = ("float32", "tf32", "ieee", "float64")
-_BANDWIDTH_RULES = ("scott", "silverman", "sd", "laplace")
+_BANDWIDTH_RULES = ("scott", "silverman", "sd", "laplace", "isj")
 
 
 def array(name: str, a: Any, backend: ModuleType) -> Any:
@@ -139,11 +139,11 @@ def cholesky(covariance: np.ndarray, name: str = "h") -> np.ndarray:
         ) from None
 
 
-def weights(w: Any, n: int, backend: ModuleType) -> Any:
+def weights(w: Any, n: int, backend: ModuleType, name: str = "weights") -> Any:
     """Check the form of weights; their values come with the pass over the data, see :func:`weight_range`."""
-    out = array("weights", w, backend)
+    out = array(name, w, backend)
     if out.shape != (n,):
-        raise ValueError(f"weights must have shape ({n},), one for each row of X; got {out.shape}")
+        raise ValueError(f"{name} must have shape ({n},), one for each row of X; got {out.shape}")
     return out
 
 
@@ -195,12 +195,12 @@ def finite(flags: Mapping[str, bool]) -> None:
             raise ValueError(f"{name} must be finite; it holds NaN or infinity: drop or fill those rows")
 
 
-def weight_range(least: float, largest: float) -> None:
+def weight_range(least: float, largest: float, name: str = "weights") -> None:
     """Raise for negative weights and for weights that are all zero."""
     if least < 0:
-        raise ValueError(f"weights must not be negative; the smallest is {least:g}")
+        raise ValueError(f"{name} must not be negative; the smallest is {least:g}")
     if largest == 0:
-        raise ValueError("weights must not all be zero")
+        raise ValueError(f"{name} must not all be zero")
 
 
 def two_rows(n: int, effective: float | None = None) -> None:
@@ -209,6 +209,27 @@ def two_rows(n: int, effective: float | None = None) -> None:
         raise ValueError(f"X must have at least 2 rows for a bandwidth; got {n}")
     if effective is not None and effective <= 1:
         raise ValueError("weights must not all rest on one row: a bandwidth needs at least 2 effective rows")
+
+
+def one_column(d: int) -> None:
+    """Raise for more columns than a rule for one dimension takes."""
+    if d > 1:
+        raise ValueError(
+            f"X must have one column for the improved Sheather-Jones rule; got {d}: write "
+            "cukde.bandwidth.silverman(X) or cukde.bandwidth.scott(X), which give a deviation for each column"
+        )
+
+
+def plug_in(h: float | None) -> float:
+    """Return the bandwidth that the improved Sheather-Jones rule found; raise where it found none."""
+    if h is None:
+        raise ValueError(
+            "X has no bandwidth by the improved Sheather-Jones rule: its values are too few, or many rows share, or "
+            "all but share, values that lie further apart than the bandwidth would be; count every value once, "
+            "values, counts = np.unique(X, return_counts=True) and isj(values, weights=counts), "
+            "or write cukde.bandwidth.silverman(X)"
+        )
+    return h
 
 
 def ranges(widths: np.ndarray) -> None:

@@ -1,21 +1,30 @@
-"""Reference rules for the bandwidth: the best one were the data normal, a standard deviation per dimension.
+"""Rules for the bandwidth: standard deviations, one per dimension, made from the data.
 
-Each rule is a factor times the standard deviation of each column. The factor depends only on the dimension
-and the effective number of rows; it minimises the leading terms of the mean integrated squared error (MISE)
-that one estimator has for independent normal columns (Scott's rounds that factor).
+``scott``, ``silverman``, ``sd`` and ``laplace`` are reference rules, the best bandwidth were the data normal: a factor
+times the standard deviation of each column. The factor depends only on the dimension and the effective number of rows;
+it minimises the leading terms of the mean integrated squared error (MISE) that one estimator has for independent normal
+columns (Scott's rounds that factor).
+
+``isj``, the improved Sheather-Jones rule for :func:`cukde.kde` in one dimension, takes no shape for granted: it
+estimates from the data how much their density bends, and serves data of several modes, on which the reference rules
+oversmooth.
+
+docs/bandwidths.md says which rule is for which method, and what other libraries call the same things.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from types import ModuleType
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from cukde import _dispatch, _validate
+from cukde import _dispatch, _improved_sheather_jones, _validate
 from cukde.perf import declare
 from cukde.perf.costs._density_calls import of_bandwidth
 from cukde.perf.costs.density import bandwidth as cost
+from cukde.perf.costs.improved_sheather_jones import isj as isj_cost
 
 _PARTS = 1024  # that many rows are cut into
 
@@ -196,6 +205,80 @@ def laplace(X: Any, *, weights: Any = None) -> Any:
     return _scaled_deviations(X, weights, _laplace_factor)
 
 
+@declare(isj_cost, of_bandwidth, name="bandwidth.isj")
+def isj(X: Any, *, weights: Any = None) -> Any:
+    r"""Improved Sheather-Jones rule for :func:`cukde.kde` in one dimension: for data of any shape.
+
+    .. math:: h^2 = \left[2 \sqrt\pi \, n_\mathrm{eff} \, \lVert \hat f'' \rVert^2\right]^{-2/5}
+
+    The norm is estimated from the data, each derivative's with the help of the next one's up to the seventh, whose
+    bandwidth is again ``h``: nowhere is the density taken to be normal.
+
+    Parameters
+    ----------
+    X : array_like, shape (n,) or (n, 1)
+        Data, at least two rows. A GPU array computes on the GPU.
+    weights : array_like, shape (n,), optional
+        Non-negative weights; only their ratios matter. Default 1 each.
+
+    Returns
+    -------
+    array, shape (1,)
+        A standard deviation in the units of the data: what ``h`` takes. Always float64. NumPy in, NumPy out; CuPy in,
+        CuPy out.
+
+    Raises
+    ------
+    TypeError
+        As :func:`scott`.
+    ValueError
+        As :func:`scott`; for more than one column; and where the data leave no bandwidth, because they are discrete
+        (many rows of few values, further apart than the bandwidth would be), next to none, or of so many clusters, so
+        much tighter than far apart, that no grid of 2^24 steps resolves them.
+
+    Notes
+    -----
+    ``h`` is the fixed point described in ``cukde/_improved_sheather_jones.py``: of several the smallest that iteration
+    leads to from below. It does not change when the data are shifted, and scales with them. Rows may share values: data
+    that are rounded to less than about their bandwidth serve as well as those that are not, for
+    :math:`n_\mathrm{eff} = 1 / \sum w_j^2` counts rows. The authors' program and KDEpy count distinct values, which is
+    the same without ties, and with ties is ``isj(values, weights=counts)`` but for the uneven weights' smaller number.
+    They also mirror the data at the ends of their grid; here the line is open, as for :func:`cukde.kde`.
+
+    Accuracy: the functionals come from one Fourier transform of linearly binned data, on a grid of 16 or more steps a
+    bandwidth; against sums over all pairs of 500 rows ``h`` is right to 1e-5 (normal, skewed, bimodal and heavy-tailed
+    samples, distant clusters and outliers), and to 2e-4 where only a dozen rows are within reach of each other
+    (``tests/test_bandwidth_isj.py``).
+
+    Cost: a few passes over the data, and 5 ms on the host for transform and root. Data that span more than some 500
+    bandwidths (heavy tails, outliers, far clusters) cost a pass and a transform for each factor of 4, and a sort: on
+    two CPU cores 0.3 s for 10,000,000 rows of a normal distribution, 7 s of a Cauchy distribution.
+
+    For a handful of rows, below about 20, the rule is erratic, and often wider than :func:`silverman`.
+
+    References
+    ----------
+    Botev, Z. I., Grotowski, J. F. and Kroese, D. P. (2010). Kernel density estimation via diffusion. *Annals of
+    Statistics* 38, 2916-2957.
+
+    Examples
+    --------
+    >>> import numpy as np, cukde
+    >>> X = np.random.default_rng(0).normal(size=1000)
+    >>> X[500:] += 20  # two modes
+    >>> cukde.bandwidth.isj(X).round(2), cukde.bandwidth.silverman(X).round(2)
+    (array([0.32]), array([2.67]))
+    """
+    backend = _dispatch.backend(X, weights=weights)
+    with backend.device_of(X):
+        sample = _sample(X, weights, backend, line=True)
+        w = None if weights is None else sample.weights / sample.total
+        h = _improved_sheather_jones.solve(
+            sample.deviations[:, 0], w, sample.effective_rows, backend.xp, backend.asnumpy
+        )
+        return sample.ranges * _validate.plug_in(h)
+
+
 def _sd_factor(n: float, d: int) -> float:
     roughness = 1 + d / 3 * (2 / 3) ** (d / 2) + d * (d + 2) / 64 * 2 ** (-d / 2)
     return float((32 * roughness / (25 * (d + 2) * n)) ** (1 / (d + 8)))
@@ -212,42 +295,69 @@ def _largest(a: Any, xp: Any) -> Any:
     return xp.concatenate([*parts, a[rows:]]).max(axis=0)
 
 
+class _Sample(NamedTuple):
+    """Checked data, brought to a size of 1."""
+
+    deviations: Any  # (n, d) float64: from a row that counts, over the ranges; 0 where a row has no weight
+    ranges: Any  # (d,) float64
+    weights: Any  # (n,) float64, the largest 1
+    rest: float  # sum of the weights but the largest
+    squares: float  # sum of their squares
+
+    @property
+    def total(self) -> float:
+        """Sum of the weights."""
+        return 1 + self.rest
+
+    @property
+    def effective_rows(self) -> float:
+        """Squared sum of the weights over the sum of their squares."""
+        return self.total**2 / (1 + self.squares)
+
+
+def _sample(X: Any, weights: Any, backend: ModuleType, *, line: bool = False) -> _Sample:
+    """Check the arguments and centre the data; ``line`` says that there must be one column."""
+    xp = backend.xp
+    x, _ = _validate.data(X, backend)
+    n, d = x.shape
+    _validate.two_rows(n)
+    if line:
+        _validate.one_column(d)
+    x = xp.ascontiguousarray(x, dtype=xp.float64)
+    if weights is None:
+        w = xp.ones(n)
+    else:
+        w = _validate.weights(weights, n, backend).astype(xp.float64, copy=False)
+    _, (x_finite, w_finite) = backend.look(x, None, None, [w])
+    _validate.finite({"X": x_finite, "weights": w_finite})
+    most = float(w.max())
+    _validate.weight_range(float(w.min()), most)
+
+    w = w / most  # the sum of huge weights must not overflow
+    heaviest = w.argmax()
+    others = w.copy()
+    others[heaviest] = 0
+    rest, squares = float(others.sum()), float((others * others).sum())
+    _validate.two_rows(n, (1 + rest) ** 2 / (1 + squares))
+
+    # Offsets go before anything is squared, taken from a row that counts; ranges are scaled to 1.
+    with np.errstate(over="ignore"):  # the ranges are checked next
+        deviations = xp.where((w > 0)[:, None], x - x[heaviest], 0)
+    ranges = _largest(abs(deviations), xp)
+    _validate.ranges(backend.asnumpy(ranges))
+    deviations /= ranges
+    return _Sample(deviations, ranges, w, rest, squares)
+
+
 def _scaled_deviations(X: Any, weights: Any, factor: Callable[[float, int], float]) -> Any:
     """Check the arguments; return ``factor(effective rows, d)`` times each column's standard deviation."""
     backend = _dispatch.backend(X, weights=weights)
     with backend.device_of(X):
-        xp = backend.xp
-        x, _ = _validate.data(X, backend)
-        n, d = x.shape
-        _validate.two_rows(n)
-        x = xp.ascontiguousarray(x, dtype=xp.float64)
-        if weights is None:
-            w = xp.ones(n)
-        else:
-            w = _validate.weights(weights, n, backend).astype(xp.float64, copy=False)
-        _, (x_finite, w_finite) = backend.look(x, None, None, [w])
-        _validate.finite({"X": x_finite, "weights": w_finite})
-        most = float(w.max())
-        _validate.weight_range(float(w.min()), most)
-
-        w = w / most  # the sum of huge weights must not overflow
-        heaviest = w.argmax()
-        others = w.copy()
-        others[heaviest] = 0
-        rest, squares = float(others.sum()), float((others * others).sum())
-        total = 1 + rest
-        effective_rows = total**2 / (1 + squares)
-        _validate.two_rows(n, effective_rows)
-
-        # Offsets go before anything is squared, taken from a row that counts; ranges are scaled to 1.
-        with np.errstate(over="ignore"):  # the ranges are checked next
-            deviations = xp.where((w > 0)[:, None], x - x[heaviest], 0)
-        ranges = _largest(abs(deviations), xp)
-        _validate.ranges(backend.asnumpy(ranges))
-        deviations /= ranges
+        sample = _sample(X, weights, backend)
+        w, deviations, total, rest = sample.weights, sample.deviations, sample.total, sample.rest
         deviations -= w @ deviations / total
         deviations *= deviations
         # total^2 - sum w^2, without the cancellation where one row has nearly all the weight
-        distinct_pairs = 2 * rest + (rest**2 - squares)
+        distinct_pairs = 2 * rest + (rest**2 - sample.squares)
         variances = w @ deviations * (total / distinct_pairs)
-        return ranges * xp.sqrt(variances) * factor(effective_rows, d)
+        return sample.ranges * backend.xp.sqrt(variances) * factor(sample.effective_rows, deviations.shape[1])

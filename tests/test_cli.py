@@ -356,7 +356,7 @@ def test_query_with_other_columns(capsys, train, tmp_path):
         ("-1", "must be positive and finite; got -1"),
         ("nan", "must be positive and finite; got nan"),
         ("inf", "must be positive and finite; got inf"),
-        ("wide", "or one of scott, silverman, sd, laplace; got 'wide'"),
+        ("wide", "or one of scott, silverman, sd, laplace, isj; got 'wide'"),
         ("1,2", "must be one number or 3, one a column; got 1,2"),
     ],
 )

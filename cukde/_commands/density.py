@@ -16,7 +16,7 @@ from cukde._commands.errors import CommandError
 from cukde._validate import PRECISIONS, result_dtype
 
 _RULE_OF_METHOD = {"kde": "silverman", "sd": "sd", "laplace": "laplace"}
-_RULES = ("scott", *_RULE_OF_METHOD.values())
+_RULES = ("scott", *_RULE_OF_METHOD.values(), "isj")
 
 # About two seconds of work on a small machine: often enough for a progress bar and for Ctrl-C. In one
 # dimension the cost of a pass is that of the data, not of the pairs, so passes should be few.
@@ -52,7 +52,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--bandwidth",
         metavar="H",
-        help="a number, numbers for the columns (0.5,2), or a rule: scott, silverman, sd, laplace; "
+        help="a number, numbers for the columns (0.5,2), or a rule: scott, silverman, sd, laplace, isj (one column); "
         "default: silverman for kde, and the method's own rule for sd and laplace",
     )
     parser.add_argument("--columns", metavar="A,B", help="columns by name, or by index from 0 without a header")

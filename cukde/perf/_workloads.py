@@ -48,6 +48,10 @@ def _rule(function: Callable[..., Any]) -> Callable[..., Call]:
     return lambda xp, rng, n, d: functools.partial(function, _normal(rng, n, d))
 
 
+def _isj(xp: ModuleType, rng: Any, n: int) -> Call:
+    return functools.partial(cukde.bandwidth.isj, _normal(rng, n))
+
+
 def _kernel_sum(xp: ModuleType, rng: Any, n: int, m: int, d: int) -> Call:
     return functools.partial(cukde.kernel_sum, _normal(rng, n, d), _normal(rng, n), _normal(rng, m, d), 1.0)
 
@@ -125,6 +129,7 @@ WORKLOADS: dict[str, Workload] = {
         f"bandwidth.{name}": Workload(_rule(getattr(cukde.bandwidth, name)), *_ROWS)
         for name in ("scott", "silverman", "sd", "laplace")
     },
+    "bandwidth.isj": Workload(_isj, {"n": 2**18}, {"n": 2**24}),
     "kendalltau": Workload(_kendalltau, {"n": 10**5}, {"n": 10**6}),
     "kendall_matrix": Workload(_matrix(cukde.kendall_matrix), *_COLUMNS),
     "concordance": Workload(_matrix(cukde.concordance), *_COLUMNS),
