@@ -3,6 +3,8 @@
 On NumPy and CuPy arrays; and why a call takes as long as it does (:mod:`cukde.perf`).
 """
 
+from typing import TYPE_CHECKING, Any
+
 from cukde import bandwidth, functions, perf
 from cukde._activations import activation_grad
 from cukde._conv1d import depthwise_conv1d, depthwise_conv1d_input_grad, depthwise_conv1d_weight_grad
@@ -22,9 +24,13 @@ from cukde._pwpa import aos_to_soa, pwpa, soa_to_aos
 from cukde._warmup import warmup
 from cukde._warnings import NegativeDensityWarning
 
+if TYPE_CHECKING:
+    from cukde.estimators import KernelDensity
+
 __version__ = "0.1.0"
 
 __all__ = [
+    "KernelDensity",
     "NegativeDensityWarning",
     "PiecewisePolynomial",
     "__version__",
@@ -51,3 +57,17 @@ __all__ = [
     "soa_to_aos",
     "warmup",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load the estimator when it is first asked for: scikit-learn takes half a second."""
+    if name == "KernelDensity":
+        from cukde.estimators import KernelDensity
+
+        globals()[name] = KernelDensity
+        return KernelDensity
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(globals().keys() | {"KernelDensity"})

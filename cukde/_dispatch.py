@@ -45,14 +45,17 @@ def backend(X: Any, /, first: str = "X", **others: Any) -> ModuleType:
     return importlib.import_module("cukde.cpu")
 
 
-def named(name: str | None) -> ModuleType:
-    """Return the backend "gpu" or "cpu" where no array says which; None is the GPU where one works."""
+def named(name: str | None, argument: str = "backend") -> ModuleType:
+    """Return the backend "gpu" or "cpu" where no array says which; None is the GPU where one works.
+
+    ``argument`` is what the caller's argument is called.
+    """
     if name not in (None, "gpu", "cpu"):
-        raise ValueError(f'backend must be "gpu", "cpu" or None; got {name!r}')
+        raise ValueError(f'{argument} must be "gpu", "cpu" or None; got {name!r}')
     reason = None if name == "cpu" else why_no_gpu()
     if name == "gpu" and reason is not None:
         raise RuntimeError(
-            f'backend="gpu" needs a working CUDA GPU: {reason}; see `cukde info`, or write backend="cpu"'
+            f'{argument}="gpu" needs a working CUDA GPU: {reason}; see `cukde info`, or write {argument}="cpu"'
         )
     return importlib.import_module("cukde.cpu" if name == "cpu" or reason is not None else "cukde.gpu")
 
