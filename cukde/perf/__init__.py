@@ -1,18 +1,26 @@
-"""A performance model without hardware counters: what an operation costs, how long it should take, what binds."""
+"""A performance model without hardware counters: what an operation costs, how long it should take, what binds.
 
-from cukde.perf._compare import Change, Comparison, compare
+Operations declare their costs when the library is imported; all else is loaded when it is asked for.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from cukde.perf._cost import Cost, Counted, Part, Unit
-from cukde.perf._explain import Explanation, explain
-from cukde.perf._flash import flash_bytes, flash_flops, flash_intensity, flash_tile_bytes, flash_utilisation
-from cukde.perf._lookup import peaks
-from cukde.perf._measure import Times, measure
-from cukde.perf._measure_peaks import measure_peaks
 from cukde.perf._peaks import Peaks
-from cukde.perf._predict import Prediction, predict
-from cukde.perf._record import read_record, write_record
 from cukde.perf._registry import cost, declare, operations
-from cukde.perf._roofline import Roofline, RooflinePoint, roofline
-from cukde.perf._sensitivity import Sensitivity, sensitivity
+
+if TYPE_CHECKING:
+    from cukde.perf._compare import Change, Comparison, compare
+    from cukde.perf._explain import Explanation, explain
+    from cukde.perf._flash import flash_bytes, flash_flops, flash_intensity, flash_tile_bytes, flash_utilisation
+    from cukde.perf._lookup import peaks
+    from cukde.perf._measure import Times, measure
+    from cukde.perf._measure_peaks import measure_peaks
+    from cukde.perf._predict import Prediction, predict
+    from cukde.perf._record import read_record, write_record
+    from cukde.perf._roofline import Roofline, RooflinePoint, roofline
+    from cukde.perf._sensitivity import Sensitivity, sensitivity
 
 __all__ = [
     "Change",
@@ -47,3 +55,36 @@ __all__ = [
     "sensitivity",
     "write_record",
 ]
+
+# Where names are that are loaded when they are asked for; others are in the module of their own name.
+_PLACES = {
+    "Change": "_compare",
+    "Comparison": "_compare",
+    "Explanation": "_explain",
+    "Prediction": "_predict",
+    "Roofline": "_roofline",
+    "RooflinePoint": "_roofline",
+    "Sensitivity": "_sensitivity",
+    "Times": "_measure",
+    "flash_bytes": "_flash",
+    "flash_flops": "_flash",
+    "flash_intensity": "_flash",
+    "flash_tile_bytes": "_flash",
+    "flash_utilisation": "_flash",
+    "peaks": "_lookup",
+    "read_record": "_record",
+    "write_record": "_record",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a name: together they would take as long as the rest of the library but NumPy."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(importlib.import_module(f"{__name__}.{_PLACES.get(name, '_' + name)}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted(globals().keys() | set(__all__))

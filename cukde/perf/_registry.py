@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from cukde.perf._cost import Cost, Counted
-from cukde.perf._lookup import peaks
 from cukde.perf._peaks import Peaks
 
 Formula = Callable[..., Counted]
@@ -180,9 +179,9 @@ def cost(op: str, gpu: str | Peaks | None = "H200", **shapes: Any) -> Cost:
     >>> perf.cost("kde", n=1024, m=128, d=16).exponentials
     131072.0
     """
-    operation = by_name(op)
-    on = peaks(gpu)
-    return counted(operation, on, shapes)
+    from cukde.perf._lookup import peaks  # who declares a cost does not need it
+
+    return counted(by_name(op), peaks(gpu), shapes)
 
 
 def counted(operation: Operation, on: Peaks, shapes: Mapping[str, Any]) -> Cost:

@@ -16,7 +16,6 @@ _STAGED_BYTES = 2**26  # of powers at a time
 _STAGED_ROWS, _STAGED_ROWS_F64 = 4096, 2048  # their queries
 _TILE = 128  # data rows; rows of operands come in whole tiles
 _WARP = (64, 32)  # queries and data rows of a warp
-_WARPS_ACROSS = 4
 
 # Instructions of the float64 pipe a power beside the exponential: two norms, and the sums of rows and columns.
 _SUMS_F64 = 4
