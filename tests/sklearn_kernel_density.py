@@ -44,4 +44,4 @@ def pytest_runtest_call(item: pytest.Item) -> Any:
 
 
 def pytest_sessionfinish() -> None:
-    Path(os.environ["CUKDE_SKLEARN_REPORT"]).write_text(str(_passed))
+    Path(os.environ["CUKDE_REPORT"]).write_text(str(_passed))
