@@ -38,6 +38,7 @@ from cukde.gpu import (
     _f64,
     _grid,
     _inversions,
+    _leave_one_out,
     _lookup_f16,
     _operands,
     _peaks,
@@ -398,6 +399,59 @@ def other_kernels(launches: Launches) -> None:
         tolerances.check(np.abs(gpu.asnumpy(got) - want), allowed, f"density by {kernel}")
 
 
+def factors_of_points(launches: Launches) -> None:
+    """Densities with a factor of the bandwidth for each point, of every arithmetic and storage."""
+    for (dtype, precision), n in itertools.product(
+        (("float32", "float32"), ("float64", "float32"), ("float64", "float64")), (N, ROWS_OF_SPLITS)
+    ):
+        s = sample(5, dtype=dtype, n=n)
+        factors = 3.0 ** np.random.default_rng(n).uniform(-1, 1, n)
+        arrays = map(gpu.asarray, (s.X, s.Y))
+        got = cukde.kde(*arrays, s.h, local_factors=gpu.asarray(factors), precision=precision, log=True)
+        want, _ = reference.log_local_kde(s.X, s.Y, s.h, factors)
+        allowed = _ALLOWED["ieee" if precision == "float32" else precision] + np.finfo(dtype).eps * np.abs(want)
+        tolerances.check(np.abs(gpu.asnumpy(got) - want), allowed, "density with factors")
+
+
+def leave_one_out(launches: Launches) -> None:
+    """Of few bandwidths and of several passes, of one chunk of dimensions and of more."""
+    for d, dtype, weighted, bandwidths in itertools.product((3, 20), ("float32", "float64"), (False, True), (2, 27)):
+        s = sample(d, weighted, dtype, n=ROWS_OF_SPLITS)
+        scales = np.geomspace(0.1, 1, bandwidths) / (2 * s.h**2)
+        X, w = (s.X, None) if s.w is None else (s.X[s.w > 0], s.w[s.w > 0] / s.w.sum())
+        got, _ = _leave_one_out.symmetric(gpu.asarray(X), scales, None if w is None else gpu.asarray(w))
+        for scale, logs in zip(scales, gpu.asnumpy(got), strict=True):
+            want = reference.leave_one_out(X.astype(np.float64), scale, w)
+            check_log(logs, want.log, tolerances.leave_one_out_error("gpu", dtype, want), "leave-one-out sum")
+
+
+def cross_validation(launches: Launches) -> None:
+    """Sums over the other rows and over pairs of rows, and their gradients, with weights and without."""
+    coefficients = np.array([1.5, -0.7, 0.06, -1.0, 0.3])
+    for dtype, weighted, d in itertools.product(("float32", "float64"), (False, True), (5, 20)):
+        s = sample(d, dtype=dtype)
+        exact, scale = s.X.astype(np.float64), 1 / (2 * s.h**2)
+        w = np.arange(1.0, N + 1) / (N * (N + 1) / 2) if weighted else None
+        shift = reference.mean_shift(exact, scale, w)
+        X, weights, *on_device = [None if a is None else gpu.asarray(a) for a in (s.X, w, *shift)]
+        passes = gpu.cross_validation
+        alone, moved = reference.leave_one_out(exact, scale, w), reference.debiased_leave_one_out(exact, scale, w)
+        unsettled = gpu.asarray(np.ones((1, N), bool))
+        logs = passes.settle(X, np.array([scale]), weights, gpu.asarray(np.zeros((1, N))), unsettled)
+        for got, want in ((logs[0], alone), (passes.debiased_leave_one_out(X, *on_device, scale, weights), moved)):
+            check_log(gpu.asnumpy(got), want.log, tolerances.leave_one_out_error("gpu", dtype, want))
+        allowed = _ALLOWED["ieee" if dtype == "float32" else dtype]
+        sums = reference.least_squares(exact, scale, coefficients, w)
+        got = passes.least_squares(X, np.full(5, scale), np.tile(coefficients, (5, 1)), weights)
+        tolerances.check(np.abs(got - sums.value), np.full((), allowed * sums.size), "sum over pairs")
+        got = passes.least_squares_gradient(X, scale, coefficients, weights)
+        tolerances.check(np.abs(got - sums.by_dimension), allowed * sums.size_by_dimension, "gradient")
+        got = passes.likelihood_gradient(X, scale, logs[0], weights)
+        relative = functools.partial(np.full_like, fill_value=2 * allowed)
+        gradient, off = reference.likelihood_gradient(exact, scale, alone.log, w, relative)
+        tolerances.check(np.abs(got - gradient), off, "gradient")
+
+
 _ALL_PAIRS = 2**40  # more than any of these calls has
 
 
@@ -660,6 +714,9 @@ PASSES = (
     f16_symmetric_values,
     wide,
     other_kernels,
+    factors_of_points,
+    leave_one_out,
+    cross_validation,
     values_in_two_terms,
     one_dimension,
     one_dimension_of_few_boxes,

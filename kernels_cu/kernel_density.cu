@@ -1,19 +1,22 @@
-// Sums over the data of a kernel K that is not Gaussian, q_ij = |y_i - x_j|^2 / h^2, for each query:
+// Sums over the data of a kernel K that is not the density's usual Gaussian, q_ij = |y_i - x_j|^2 / h^2, for each query:
 //
 //   S_i = sum_j w_j K(q_ij)                                  a_i = 0
 //
 //   TOPHAT 1, EPANECHNIKOV 1 - q, LINEAR 1 - sqrt(q), COSINE cos(pi sqrt(q) / 2): all where q < 1, otherwise 0
 //
-//   S_i = sum_j 2^(e_ij - a_i), e_ij = log2 w_j - log2(e) sqrt(q_ij), a_i = max_j e_ij     EXPONENTIAL, at any q
+//   S_i = sum_j 2^(e_ij - a_i), a_i = max_j e_ij, at any q
+//   e_ij = log2 w_j - log2(e) sqrt(q_ij)             EXPONENTIAL
+//   e_ij = log2 w_j - log2(e) q_ij / (2 lambda_j^2)  GAUSSIAN, with a factor of the bandwidth for each data row
 //
 //   X            (n, d)       STORAGE  data
 //   Y            (m, d)       STORAGE  queries
 //   log_weights  (n,)         double   or null: all weights 1
+//   scales       (n,)         REAL     log2(e) / (2 (unit h lambda_j)^2) of GAUSSIAN; otherwise null
 //   reference    (splits, m)  double   a_i ln 2
 //   total        (splits, m)  double   S_i
 //   rows         data rows of a split, a multiple of 64
 //   unit         a power of two that X and Y are multiplied by, so that r^2 stays in range for large h
-//   scale        1 / (unit h)^2; of EXPONENTIAL log2(e) / (unit h)
+//   scale        1 / (unit h)^2; of EXPONENTIAL log2(e) / (unit h); of GAUSSIAN unused
 //   squared_h    h^2
 //   edge_from, edge_to           pairs with q between them are taken again in double and by a division: there rounding
 //                                would decide whether a pair counts, and is not small beside 1 - q
@@ -23,14 +26,16 @@
 // atomic, every run gives the same bits, and the caller merges the splits. Barriers: two for each chunk of dimensions;
 // all threads of a block pass all of them.
 //
-// Macros: KERNEL the name; KIND one of the five; REAL the arithmetic, STORAGE what X and Y hold: float where that is,
-// otherwise double; CHUNK the dimensions staged at a time.
+// Macros: KERNEL the name; KIND one of the six; REAL the arithmetic, STORAGE what X and Y hold: the same, or of GAUSSIAN
+// double beside a REAL float; CHUNK the dimensions staged at a time.
 #include "ptx.cuh"
 #include "log_sum_exp.cuh"
 #include "squared_distances.cuh"
+#include "running_sums.cuh"
 
-enum Kind { TOPHAT, EPANECHNIKOV, LINEAR, COSINE, EXPONENTIAL };
+enum Kind { TOPHAT, EPANECHNIKOV, LINEAR, COSINE, EXPONENTIAL, GAUSSIAN };
 constexpr Kind kind = KIND;
+constexpr bool of_exponents = kind == EXPONENTIAL || kind == GAUSSIAN;
 
 constexpr int blocks_at_least = 2;  // of a multiprocessor
 
@@ -86,41 +91,20 @@ __device__ inline double squared_distance(const Storage* x, const Storage* y, in
     return sum;
 }
 
-// Sums of a thread's queries.
-struct Sums {
-    Real reference[side];
-    double total[side];
-
-    __device__ void begin() {
-#pragma unroll
-        for (int r = 0; r < side; r++) {
-            reference[r] = kind == EXPONENTIAL ? Exponent<Real>::least : Real(0);
-            total[r] = 0;
-        }
-    }
-
-    // Count from `larger_reference` from now on.
-    __device__ void raise(int r, Real larger_reference) {
-        total[r] *= exp2_of(reference[r] - larger_reference);
-        reference[r] = larger_reference;
-    }
-
-    // Add 2^e of a tile's data rows.
-    __device__ void add_exponentials(const Real (&r2)[side][side], const Real* exponents_of_weights, Real scale) {
+// Sums of a thread's queries; of bounded kernels their reference is 0.
+struct Sums : RunningSums {
+    // Add 2^e of a tile's data rows, whose scales are one or, of GAUSSIAN, `scales`.
+    __device__ void add_exponentials(const Real (&r2)[side][side], const Real* exponents_of_weights, Real scale,
+                                     const Real* scales) {
 #pragma unroll
         for (int r = 0; r < side; r++) {
             Real exponents[side];
-            Real largest = reference[r];
 #pragma unroll
             for (int c = 0; c < side; c++) {
-                exponents[c] = multiply_add(-scale, root(r2[r][c]), exponents_of_weights[c]);
-                largest = larger(largest, exponents[c]);
+                const Real length = kind == GAUSSIAN ? r2[r][c] : root(r2[r][c]);
+                exponents[c] = multiply_add(kind == GAUSSIAN ? -scales[c] : -scale, length, exponents_of_weights[c]);
             }
-            if (largest > reference[r]) raise(r, largest);
-            Real sum = 0;
-#pragma unroll
-            for (int c = 0; c < side; c++) sum += exp2_of(exponents[c] - largest);
-            total[r] += sum;
+            add_powers(r, exponents);
         }
     }
 
@@ -159,24 +143,16 @@ struct Sums {
         for (int r = 0; r < side; r++)
             if (r == row) total[r] += term;
     }
-
-    // Leave the sums over the lanes that share a query, and their common reference, in each of them.
-    __device__ void share() {
-#pragma unroll
-        for (int r = 0; r < side; r++) {
-            if (kind == EXPONENTIAL) raise(r, largest_over_lanes<lanes>(reference[r]));
-            total[r] = sum_over_lanes<lanes>(total[r]);
-        }
-    }
 };
 
 extern "C" __global__ void __launch_bounds__(threads, blocks_at_least)
 KERNEL(const Storage* __restrict__ X, const Storage* __restrict__ Y, const double* __restrict__ log_weights,
-       double* __restrict__ reference, double* __restrict__ total, long long n, long long m, int d, long long rows,
-       Storage unit, Real scale, double squared_h, Real edge_from, Real edge_to) {
+       const Real* __restrict__ scales, double* __restrict__ reference, double* __restrict__ total, long long n,
+       long long m, int d, long long rows, Storage unit, Real scale, double squared_h, Real edge_from, Real edge_to) {
     alignas(16) __shared__ Coordinate buffer[2 * chunk_size];
-    alignas(16) __shared__ Real counts[tile];     // of a data row: 1, and 0 past the end; of EXPONENTIAL log2 w_j
+    alignas(16) __shared__ Real counts[tile];     // of a data row: 1, and 0 past the end; of exponents log2 w_j
     alignas(16) __shared__ double weights[tile];  // w_j, and 0 past the end
+    alignas(16) __shared__ Real row_scales[tile];
     Coordinate* const ys = buffer;
     Coordinate* const xs = buffer + chunk_size;
 
@@ -186,7 +162,7 @@ KERNEL(const Storage* __restrict__ X, const Storage* __restrict__ Y, const doubl
     const long long end = begin + rows < n ? begin + rows : n;
 
     Sums sums;
-    sums.begin();
+    sums.begin(of_exponents ? Exponent<Real>::least : Real(0));
     for (long long at = begin; at < end; at += tile) {
         Real r2[side][side] = {};
         for (int k0 = 0; k0 < d; k0 += CHUNK) {
@@ -195,8 +171,9 @@ KERNEL(const Storage* __restrict__ X, const Storage* __restrict__ Y, const doubl
             if (d > CHUNK || at == begin) stage_chunk(ys, Y, first_query, m, k0, d, unit);
             if (k0 == 0 && threadIdx.x < tile) {
                 const long long j = at + threadIdx.x;
-                if (kind == EXPONENTIAL) {
+                if (of_exponents) {
                     counts[threadIdx.x] = exponent_of_weight<Real>(log_weights, j, end);
+                    if (kind == GAUSSIAN) row_scales[threadIdx.x] = j < end ? scales[j] : Real(0);
                 } else {
                     counts[threadIdx.x] = j < end;
                     weights[threadIdx.x] = j < end && log_weights ? exp(log_weights[j]) : double(j < end);
@@ -205,8 +182,8 @@ KERNEL(const Storage* __restrict__ X, const Storage* __restrict__ Y, const doubl
             __syncthreads();
             add_squares(r2, ys, xs, d - k0 < CHUNK ? d - k0 : CHUNK, tx, ty);
         }
-        if constexpr (kind == EXPONENTIAL) {
-            sums.add_exponentials(r2, counts + tx * side, scale);
+        if constexpr (of_exponents) {
+            sums.add_exponentials(r2, counts + tx * side, scale, row_scales + tx * side);
         } else {
             const double* const own_weights = weights + tx * side;
             const double* const given_weights = log_weights ? own_weights : nullptr;
@@ -221,12 +198,5 @@ KERNEL(const Storage* __restrict__ X, const Storage* __restrict__ Y, const doubl
         }
     }
     sums.share();
-#pragma unroll
-    for (int r = 0; r < side; r++) {
-        const long long query = first_query + ty * side + r;
-        if (tx == 0 && query < m) {
-            reference[blockIdx.z * m + query] = sums.reference[r] * ln_2;
-            total[blockIdx.z * m + query] = sums.total[r];
-        }
-    }
+    sums.write(reference, total, first_query, m);
 }

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -97,6 +97,30 @@ def log_kde(X: Any, Y: Any, h: Any, weights: Any = None) -> np.ndarray:
 def kde(X: Any, Y: Any, h: Any, weights: Any = None) -> np.ndarray:
     """p(y) = c sum_j w_j exp(-|z_j|^2 / 2); shape (m,)."""
     return np.exp(log_kde(X, Y, h, weights))
+
+
+def log_local_kde(X: Any, Y: Any, h: Any, factors: Any, weights: Any = None) -> tuple[np.ndarray, np.ndarray]:
+    """(log p, exponent), (m,): log of c sum_j w_j f_j^-d exp(-|z_j|^2 / (2 f_j^2)), and what it rounds with.
+
+    That is |z_j|^2 / (2 f_j^2) + d |log f_j| in the mean over the data, weighted by their shares in the sum.
+    """
+    X, Y, factors = points(X), points(Y), np.asarray(factors, np.float64)
+    d = X.shape[1]
+    out, exponent = np.empty((2, len(Y)))
+    for block in _blocks(X, Y, h, 0.0):
+        squares = 0.5 * block.squares / factors**2
+        terms = _log_weights(weights, len(X)) - d * np.log(factors) - squares
+        top = terms.max(axis=1)
+        out[block.rows] = top + np.log(np.exp(terms - top[:, None]).sum(axis=1))
+        exponent[block.rows] = (_posterior(terms) * (squares + d * np.abs(np.log(factors)))).sum(axis=1)
+    return out + log_constant(h, d), exponent
+
+
+def abramson(X: Any, h: Any, alpha: float, weights: Any = None) -> np.ndarray:
+    """(p(x_j) / g)^-alpha with g the weighted geometric mean of p(x_j); 1 where the weight is 0; shape (n,)."""
+    log_p = log_kde(X, X, h, weights)
+    w = np.exp(_log_weights(weights, len(log_p)))
+    return np.exp(np.where(w > 0, -alpha * (log_p - np.sum(w * log_p)), 0.0))
 
 
 _RADIAL = {
@@ -262,6 +286,108 @@ def nearness(X: Any, Y: Any, h: Any, weights: Any = None) -> Nearness:
         variance = (p * block.squares).sum(axis=1) - np.square(mean).sum(axis=1)
         scatter[block.rows] = np.sqrt(np.maximum(0, variance))
     return Nearness(exponent, np.maximum(1, reach), scatter)
+
+
+class LeaveOneOut(NamedTuple):
+    """Sums at each row over the others."""
+
+    log: np.ndarray  # (n,)
+    exponent: np.ndarray  # (n,): the smallest of the others
+    condition: np.ndarray  # (n,): relative errors of the arithmetic count so many times in the logarithm
+
+
+def _weights(weights: Any, n: int) -> np.ndarray:
+    return np.full(n, 1 / n) if weights is None else np.asarray(weights, np.float64)
+
+
+def _log_sums(exponents: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(log sum_{j != i} w_j exp(-exponents_ij), shares of j in the sum of i)."""
+    terms = np.log(w) - exponents
+    np.fill_diagonal(terms, -np.inf)
+    top = terms.max(axis=1)
+    log = top + np.log(np.exp(terms - top[:, None]).sum(axis=1))
+    return log, np.exp(terms - log[:, None])
+
+
+def leave_one_out(X: np.ndarray, scale: float, weights: Any = None) -> LeaveOneOut:
+    """log sum_{j != i} w_j exp(-scale |x_i - x_j|^2)."""
+    q = _exponents(X, scale)
+    log, _ = _log_sums(q, _weights(weights, len(X)))
+    np.fill_diagonal(q, np.inf)
+    return LeaveOneOut(log, q.min(axis=1), np.zeros(len(X)))
+
+
+def _exponents(X: np.ndarray, scale: float) -> np.ndarray:
+    return scale * np.stack([np.square(X - x).sum(axis=1) for x in X])
+
+
+def mean_shift(X: np.ndarray, scale: float, weights: Any = None) -> tuple[np.ndarray, np.ndarray]:
+    """(sum_k w_k exp(-q_jk) (x_k - x_j) / T_j, T_j = sum_k w_k exp(-q_jk)): (n, d) and (n,)."""
+    terms = np.exp(-_exponents(X, scale)) * _weights(weights, len(X))
+    totals = terms.sum(axis=1)
+    return np.einsum("jk,jkd->jd", terms, X[None] - X[:, None]) / totals[:, None], totals
+
+
+def debiased_leave_one_out(X: np.ndarray, scale: float, weights: Any = None) -> LeaveOneOut:
+    """Each row taken away in turn, the others debiased by one another, and summed at that row."""
+    n = len(X)
+    w = _weights(weights, n)
+    X = X - X.mean(axis=0)
+    K = np.exp(-_exponents(X, scale))
+    m, totals = mean_shift(X, scale, weights)
+    exponents, condition = np.empty((n, n)), np.empty((n, n))
+    for i in range(n):
+        others = np.where(np.arange(n) == i, 0, w)
+        left = K @ others
+        left[i] = 1  # any: the row itself is not asked for
+        moved = 0.5 * (X + K @ (others[:, None] * X) / left[:, None])
+        v, u = X[i] - moved, X[i] - X
+        exponents[i] = scale * (v * v).sum(axis=1)
+        # What the step to v is made of, by its length, and errors of a share count 1 / (1 - share) times.
+        parts = sum(np.linalg.norm(part, axis=1) for part in (2 * v - u, u, m))
+        condition[i] = scale * np.linalg.norm(v, axis=1) * parts * totals / left
+    log, shares = _log_sums(exponents, w)
+    np.fill_diagonal(exponents, np.inf)
+    return LeaveOneOut(log, exponents.min(axis=1), (shares * condition).sum(axis=1))
+
+
+class PairSums(NamedTuple):
+    """Sums over pairs, and the same of absolute terms."""
+
+    value: float
+    size: float
+    by_dimension: np.ndarray  # (d,): each pair times its squared difference
+    size_by_dimension: np.ndarray
+
+
+def least_squares(X: np.ndarray, scale: float, coefficients: Any, weights: Any = None) -> PairSums:
+    """sum_{i < j} w_i w_j [exp(-q/2) (p0 + p1 q + p2 q^2) + (v_i + v_j) exp(-q) (r0 + r1 q)], v = 1 / (1 - w)."""
+    w = _weights(weights, len(X))
+    v = 1 / (1 - w)
+    i, j = np.triu_indices(len(X), 1)
+    squares = (X[i] - X[j]) ** 2
+    q = scale * squares.sum(axis=1)
+
+    def terms(p0: float, p1: float, p2: float, r0: float, r1: float) -> np.ndarray:
+        both = (v[i] + v[j]) * np.exp(-q) * (r0 + r1 * q)
+        out: np.ndarray = w[i] * w[j] * (np.exp(-q / 2) * (p0 + p1 * q + p2 * q * q) + both)
+        return out
+
+    signed, absolute = terms(*coefficients), terms(*np.abs(coefficients))
+    return PairSums(math.fsum(signed), math.fsum(absolute), signed @ squares, absolute @ squares)
+
+
+def likelihood_gradient(
+    X: np.ndarray, scale: float, logs: np.ndarray, weights: Any, relative: Callable[[np.ndarray], np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    """(sum_j w_j sum_{i != j} w_i exp(-q_ij - logs_j) (x_ik - x_jk)^2, that of terms times relative(q_ij)): (d,)."""
+    w = _weights(weights, len(X))
+    q = _exponents(X, scale)
+    terms = np.log(w)[:, None] + np.log(w) - q - logs
+    np.fill_diagonal(terms, -np.inf)
+    squares = (X[:, None] - X[None]) ** 2
+    terms = np.exp(terms)
+    return np.einsum("ij,ijk->k", terms, squares), np.einsum("ij,ijk->k", terms * relative(q), squares)
 
 
 class PairsOfSamples(NamedTuple):
@@ -532,3 +658,33 @@ def sheather_jones_map(X: np.ndarray, t: float, weights: Any = None, *, begin: i
         ratio = (1 + 0.5 ** (j + 0.5)) / 3 * odd / (N * math.sqrt(math.pi / 2) * derivative_norm(X, w, j + 1, t))
         t = ratio ** (2 / (3 + 2 * j))
     return ((6 * math.sqrt(2) - 3) / 7) ** (2 / 5) * t
+
+
+# Cross-validation, by a fit without each row
+
+
+def leave_one_out_score(X: Any, h: Any, method: str, objective: str, weights: Any = None) -> float:
+    """Mean over the rows of log p_-j(x_j), or 2 of p_-j(x_j) minus the integral of p^2 (one or two dimensions)."""
+    X = points(X)
+    n, d = X.shape
+    w = np.exp(_log_weights(weights, n))
+    values = np.empty(n)
+    for j in range(n):
+        rest = np.arange(n) != j
+        values[j] = _estimate(method, X[rest], X[j : j + 1], h, w[rest], log=objective == "likelihood")[0]
+    if objective == "likelihood":
+        return float(w @ values)
+    # The square's frequencies beyond those of a grid of half a bandwidth are exp(-4 pi^2) of it.
+    step = 0.5 * np.broadcast_to(np.asarray(h, np.float64), (d,))
+    lines = [np.arange(X[:, k].min() - 20 * step[k], X[:, k].max() + 20 * step[k], step[k]) for k in range(d)]
+    grid = np.stack([axis.ravel() for axis in np.meshgrid(*lines)], axis=1)
+    density = _estimate(method, X, grid, h, w, log=False)
+    return float(2 * w @ values - step.prod() * density @ density)
+
+
+def _estimate(method: str, X: np.ndarray, Y: np.ndarray, h: Any, weights: np.ndarray, log: bool) -> np.ndarray:
+    """The density by one of the methods; the logarithm of kde and sd."""
+    if method == "laplace":
+        return laplace(X, Y, h, weights)[0]
+    log_p = log_kde(X, Y, h, weights) if method == "kde" else sd_kde(X, Y, h, weights=weights, log=True)
+    return log_p if log else np.exp(log_p)

@@ -60,6 +60,7 @@ def test_some_passes(small: ModuleType, capsys: pytest.CaptureFixture[str]) -> N
         "waiting",
         "splits_merged",
         "other_kernels",
+        "cross_validation",
         "f64_of_many_dimensions",
         "f16_symmetric",
         "f16_symmetric_values",

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tests.reference import Nearness
+from tests.reference import LeaveOneOut, Nearness
 
 
 class Tolerance(NamedTuple):
@@ -54,6 +54,16 @@ KERNEL_DENSITY = {
 KERNEL_DENSITY_OF_SIZE = Tolerance(1e-14, "near the edge 1 - q is what cancels, in the oracle too: some eps of 1")
 """The same relative to the mass of the points that count, beside it."""
 
+CROSS_VALIDATION = {
+    ("kde", "float32"): Tolerance(3e-5, "what a density is allowed; measured 4e-7 on the CPU"),
+    ("laplace", "float32"): Tolerance(3e-5, "the same; measured 8e-7"),
+    ("sd", "float32"): Tolerance(3e-4, "what a density of debiased points is allowed; 2e-7, and 1e-4 of the GPU's"),
+    ("kde", "float64"): Tolerance(1e-12, "what a density is allowed; measured 4e-14"),
+    ("laplace", "float64"): Tolerance(1e-12, "the same; measured 1e-14"),
+    ("sd", "float64"): Tolerance(3e-11, "what a density of debiased points is allowed; measured 1e-14"),
+}
+"""Error of a leave-one-out score: of a mean logarithm absolute, of least squares relative to the mean density."""
+
 TF32_MEDIAN = Tolerance(3e-3, "of 200 queries of 16 dimensions, h half the spread; measured 1.2e-3")
 
 _EIGHT_EPS = "8 eps: differences, squares, their sum and the scale each round an exponent"
@@ -91,6 +101,21 @@ def log_error(device: str, precision: str, exponent: np.ndarray) -> np.ndarray:
     base = DENSITY[device, precision].value
     far = FAR["float32" if device == "cpu" and precision == "tf32" else precision].value
     return np.where(exponent < NEAR.value, base, np.maximum(base, far * exponent))
+
+
+SHARES = Tolerance(128 * 2.0**-52, "a share of an exponent up to 80, by some roundings and those of what it is made of")
+"""Error of a debiased leave-one-out log density times its condition: a share near 1 is what is taken away from 1."""
+
+
+def leave_one_out_error(device: str, dtype: str, sums: LeaveOneOut) -> np.ndarray:
+    """Allowed error of a logarithm of sums of squared differences over the other rows."""
+    precision = "ieee" if dtype == "float32" else dtype
+    return log_error(device, precision, sums.exponent) + SHARES.value * sums.condition
+
+
+def pair_error(device: str, dtype: str, exponents: np.ndarray) -> np.ndarray:
+    """Allowed relative error of what a pair adds to a sum; it is large where the exponent cannot be right."""
+    return np.expm1(log_error(device, "ieee" if dtype == "float32" else dtype, exponents))
 
 
 def sd_log_error(precision: str, near: Nearness, held: float) -> np.ndarray:

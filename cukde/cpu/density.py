@@ -70,6 +70,7 @@ class _Gram:
         log2_weights: Any,
         dtype: Any,
         group: int,
+        local_factors: np.ndarray | None,
     ) -> None:
         self.dtype = np.dtype(dtype)
         self.unit = h / math.sqrt(_LOG2_E)  # exponents are then in bits
@@ -79,6 +80,8 @@ class _Gram:
         width = self._d + 2 * -(-self._d // group)
         self._data = np.empty((width, len(X)), dtype)
         _points.operand(X, centre, self.unit, group, True, True, self._data)
+        if local_factors is not None:  # every term of an exponent has a factor among the data's operands
+            self._data /= local_factors * local_factors
         self._data[-2] += log2_weights
         self._queries = np.empty((self.m, width), dtype)
         _points.operand(self._points, centre, self.unit, group, False, False, self._queries)
@@ -107,8 +110,11 @@ class _Differences:
 
     dtype = np.dtype(np.float64)
 
-    def __init__(self, X: np.ndarray, Y: np.ndarray | None, h: float, log2_weights: Any) -> None:
+    def __init__(
+        self, X: np.ndarray, Y: np.ndarray | None, h: float, log2_weights: Any, local_factors: np.ndarray | None
+    ) -> None:
         self._scale = 0.5 * _LOG2_E / h**2
+        self._factors = None if local_factors is None else 1 / (local_factors * local_factors)
         self._log2_weights = np.broadcast_to(np.asarray(log2_weights, np.float64), (len(X),))
         self._data = np.ascontiguousarray(X.T, np.float64)
         self._queries = np.ascontiguousarray(X if Y is None else Y, np.float64)
@@ -116,7 +122,12 @@ class _Differences:
 
     def exponents(self, rows: slice, columns: slice, tile: np.ndarray) -> None:
         weights = self._log2_weights[columns]
-        _tiles.differences(self._queries[rows], self._data[:, columns], self._scale, weights, tile)
+        if self._factors is None:
+            _tiles.differences(self._queries[rows], self._data[:, columns], self._scale, weights, tile)
+            return
+        _tiles.differences(self._queries[rows], self._data[:, columns], self._scale, np.zeros_like(weights), tile)
+        tile *= self._factors[columns]
+        tile += weights
 
     def add_moments(self, rows: slice, columns: slice, tile: np.ndarray, moments: np.ndarray) -> None:
         _tiles.add_difference_moments(tile, self._queries[rows], self._data[:, columns], moments)
@@ -138,12 +149,15 @@ def partial_sums(
     centre: np.ndarray | None = None,
     spread: float | None = None,
     deterministic: bool = False,
+    local_factors: np.ndarray | None = None,
 ) -> PartialSums:
     """Sum kernels of the data ``X`` (n, d) at the queries ``Y`` (m, d), or at the data where it is None.
 
     See :class:`cukde._partial.PartialSums` for the outputs. ``centre`` and ``spread`` (the largest squared
     distance to it, in bandwidths) are computed where they are None. Every run of the same call on the same
-    machine gives the same bits, with ``deterministic`` or without. ``ratio`` changes nothing here.
+    machine gives the same bits, with ``deterministic`` or without. ``ratio`` changes nothing here. ``local_factors``
+    (n,), float64 and for output "sum", are factors of ``h``, with ``log_weights`` those of weights over their power d;
+    pairs are then taken in double.
     """
     if centre is None:
         centre = X.mean(axis=0, dtype=np.float64)
@@ -156,9 +170,10 @@ def partial_sums(
         counted = np.flatnonzero(log_weights > LOG_ZERO)
         X, log2_weights = X[counted], log_weights[counted] * _LOG2_E
         values = None if values is None else values[counted]
+        local_factors = None if local_factors is None else local_factors[counted]
         if len(X) == 0:
             return _nothing(len(Y), X.shape[1] if values is None else values.shape[1], output)
-    pairs = _pairs(X, Y, h, centre, log2_weights, precision, spread)
+    pairs = _pairs(X, Y, h, centre, log2_weights, precision, spread, local_factors)
     return _Sums(pairs, output, values, log2_weights, X.shape).run()
 
 
@@ -213,20 +228,26 @@ def _pairs(
     log2_weights: Any,
     precision: str,
     spread: float,
+    local_factors: np.ndarray | None,
 ) -> _Pairs:
     """Pick how exponents are formed, by precision and spread: the only place that decides."""
+    if local_factors is not None:  # in bandwidths of the narrowest point
+        spread /= min(1.0, float(local_factors.min())) ** 2
 
     def gram(dtype: Any) -> _Gram:
-        return _Gram(X, Y, h, centre, log2_weights, dtype, _group(X.shape[1], spread, dtype))
+        return _Gram(X, Y, h, centre, log2_weights, dtype, _group(X.shape[1], spread, dtype), local_factors)
 
     if precision in ("float32", "tf32"):
-        if spread <= min(_SINGLE_GRAM_SPREAD, _SINGLE_GRAM_SPREAD_ROOT_D / math.sqrt(X.shape[1])):
+        # Logarithms of factors may be large: single precision is not enough for exponents that have them.
+        if local_factors is None and spread <= min(
+            _SINGLE_GRAM_SPREAD, _SINGLE_GRAM_SPREAD_ROOT_D / math.sqrt(X.shape[1])
+        ):
             return gram(np.float32)
         if spread <= _DOUBLE_GRAM_SPREAD_SINGLE:
             return gram(np.float64)
     elif precision == "float64" and spread <= _DOUBLE_GRAM_SPREAD:
         return gram(np.float64)
-    return _Differences(X, Y, h, log2_weights)
+    return _Differences(X, Y, h, log2_weights, local_factors)
 
 
 def _group(d: int, spread: float, dtype: Any) -> int:

@@ -9,13 +9,14 @@ from typing import Any
 import cupy as cp
 import numpy as np
 
-from cukde.gpu import _device, conv1d, density, density_1d, kendall, kernels, piecewise
+from cukde.gpu import _device, conv1d, cross_validation, density, density_1d, kendall, kernels, piecewise
 from cukde.gpu._survey import look, mean
 
 __all__ = [
     "asarray",
     "asnumpy",
     "conv1d",
+    "cross_validation",
     "density",
     "density_1d",
     "device_key",

@@ -22,6 +22,7 @@ from cukde.gpu import (
     _values,
     _wide,
     _wide_f64,
+    kernels,
 )
 
 
@@ -38,6 +39,7 @@ def partial_sums(
     centre: Any = None,
     spread: float | None = None,
     deterministic: bool = False,
+    local_factors: Any = None,
 ) -> PartialSums:
     """Sum over all data rows for each query, on the current device and stream; nothing waits for the result.
 
@@ -72,12 +74,17 @@ def partial_sums(
     deterministic : bool
         Sum in one order, to the same bits on every run. Only the pass of data of 2 to 64 dimensions against
         themselves is the slower for it.
+    local_factors : array, shape (n,), optional
+        Float64, for output "sum": factors of ``h``. ``log_weights`` are then those of weights over their power d, and
+        pairs are taken by differences.
 
     Notes
     -----
     Memory beside the result: operands of the size of X, Y and the values, and what the splits of the data leave,
     at most 64 MB where there is more than one.
     """
+    if local_factors is not None:
+        return kernels.local_sums(X, Y, h, local_factors, log_weights=log_weights, precision=precision)
     return _pose(X, Y, h, log_weights, precision, centre, spread, deterministic).sums(output, values, ratio=ratio)
 
 
@@ -95,11 +102,15 @@ def density(
     spread: float | None = None,
     deterministic: bool = False,
     points: Any = None,
+    local_factors: Any = None,
 ) -> Any:
     """Return ``exp(log_constant)`` times the sums of the kernel, shape (m,), or the logarithm of that.
 
     ``points`` is what :func:`debias` returned beside these data. All else is as for :func:`partial_sums`.
     """
+    if local_factors is not None:
+        sums = kernels.local_sums(X, Y, h, local_factors, log_weights=log_weights, precision=precision)
+        return to_density(sums, log_constant, log, dtype, cp)
     posed = _pose(X, Y, h, log_weights, precision, centre, spread, deterministic)
     if posed.m and posed.engine("sum", 0) == "f16":
         out = cp.empty(posed.m, dtype)

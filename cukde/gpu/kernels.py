@@ -1,11 +1,14 @@
-"""Densities by kernels beside the Gaussian on the GPU: the launcher of ``kernel_density.cu``."""
+"""Densities by kernels beside the Gaussian, and by Gaussians with a factor a row of the data, on the GPU.
+
+The launcher of ``kernel_density.cu``.
+"""
 
 from __future__ import annotations
 
 import functools
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import cupy as cp
 import numpy as np
@@ -52,54 +55,92 @@ def kernel_density(
         Float64; -1e30 stands for the logarithm of zero. Default 0.
     """
     X, Y = _operands.of_one_dtype(X, Y)
+    unit = _unit(h)
+    scale = _operands.LOG2_E / (unit * h) if kernel == "exponential" else (unit * h) ** -2
+    edges = edge(kernel, X.shape[1], X.dtype == FLOAT)
+    sums = _sums(X, Y, h, kernel, X.dtype, log_weights, None, scale, edges)
+    with np.errstate(divide="ignore"):  # nothing near a query: the logarithm is -inf
+        return to_density(sums, log_constant, log, dtype, cp)
+
+
+def local_sums(X: Any, Y: Any | None, h: float, factors: Any, *, log_weights: Any, precision: str) -> PartialSums:
+    """Sum Gaussians of bandwidths ``h factors`` at each query, on the current device and stream, without waiting.
+
+    Parameters
+    ----------
+    X, Y, h
+        As for :func:`kernel_density`. Pairs are taken in double for ``precision`` "float64", otherwise in float32,
+        where float64 arrays keep 48 bits of each coordinate.
+    factors : array, shape (n,)
+        Float64, positive.
+    log_weights : array, shape (n,)
+        Float64, logarithms of weights over ``factors`` to the power d; about -1e30 for a weight of zero.
+    """
+    X, Y = _operands.of_one_dtype(X, Y)
+    real = DOUBLE if precision == "float64" else FLOAT
+    scales = (0.5 * _operands.LOG2_E / (_unit(h) * h * factors) ** 2).astype(real)
+    return _sums(X, Y, h, "gaussian", real, log_weights, scales, 0.0, (0.0, 0.0))
+
+
+def _unit(h: float) -> float:
+    """A power of two that brings h below 2, and changes no bit of the coordinates."""
+    return 2.0 ** -max(0, math.frexp(h)[1] - 1)
+
+
+def _sums(
+    X: Any,
+    Y: Any | None,
+    h: float,
+    kernel: Kernel | Literal["gaussian"],
+    real: np.dtype,
+    log_weights: Any,
+    scales: Any | None,
+    scale: float,
+    edges: tuple[float, float],
+) -> PartialSums:
+    """Launch the kernel, and merge what its splits leave."""
     Y = X if Y is None else Y
     (n, d), m = X.shape, Y.shape[0]
     out = _results.empty(m, 0)
-    if m:
-        out = _results.merge(_launch(X, Y, h, kernel, log_weights, n, m, d, out), out)
-    with np.errstate(divide="ignore"):  # nothing near a query: the logarithm is -inf
-        return to_density(out, log_constant, log, dtype, cp)
-
-
-def _launch(
-    X: Any, Y: Any, h: float, kernel: Kernel, log_weights: Any, n: int, m: int, d: int, out: PartialSums
-) -> _results.Splits:
-    real = X.dtype
+    if m == 0:
+        return out
     splits = _results.splits(n, m, 0, out)
-    unit = 2.0 ** -max(0, math.frexp(h)[1] - 1)  # brings h below 2, and changes no bit of the coordinates
-    scale = _operands.LOG2_E / (unit * h) if kernel == "exponential" else (unit * h) ** -2
-    _compile.kernel(*_specialise(kernel, real))(
+    _compile.kernel(*_specialise(kernel, real, X.dtype))(
         (*splits.blocks, splits.parts),
         (_THREADS,),
         (
             X,
             Y,
             _operands.or_null(log_weights),
+            _operands.or_null(scales),
             splits.reference,
             splits.total,
             np.int64(n),
             np.int64(m),
             np.int32(d),
             np.int64(splits.rows),
-            real.type(unit),
+            X.dtype.type(_unit(h)),
             real.type(scale),
             np.float64(h * h),
-            *map(real.type, edge(kernel, d, real == FLOAT)),
+            *map(real.type, edges),
         ),
     )
-    return splits
+    return _results.merge(splits, out)
 
 
 def specialisations() -> Iterator[tuple[str, str, _compile.Defines]]:
     """Stem, name and macros of every kernel of this module."""
     for kernel in KERNELS:
         for real in (FLOAT, DOUBLE):
-            yield _specialise(kernel, real)
+            yield _specialise(kernel, real, real)
+    for real, storage in ((FLOAT, FLOAT), (FLOAT, DOUBLE), (DOUBLE, DOUBLE)):
+        yield _specialise("gaussian", real, storage)
 
 
 @functools.cache
-def _specialise(kernel: Kernel, real: np.dtype) -> tuple[str, str, _compile.Defines]:
+def _specialise(
+    kernel: Kernel | Literal["gaussian"], real: np.dtype, storage: np.dtype
+) -> tuple[str, str, _compile.Defines]:
     name = f"{kernel}_{'f64' if real == DOUBLE else 'ieee'}"
-    c_type = C_TYPE[real]
-    defines = (("KERNEL", name), ("KIND", kernel.upper()), ("REAL", c_type), ("STORAGE", c_type))
+    defines = (("KERNEL", name), ("KIND", kernel.upper()), ("REAL", C_TYPE[real]), ("STORAGE", C_TYPE[storage]))
     return "kernel_density", name, (*defines, ("CHUNK", str(_CHUNK)))

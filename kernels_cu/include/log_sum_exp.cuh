@@ -25,6 +25,9 @@ __device__ inline double exp2_of(double x) { return exp2(x); }
 __device__ inline float larger(float a, float b) { return fmaxf(a, b); }
 __device__ inline double larger(double a, double b) { return fmax(a, b); }
 
+__device__ inline float smaller(float a, float b) { return fminf(a, b); }
+__device__ inline double smaller(double a, double b) { return fmin(a, b); }
+
 __device__ inline float multiply_add(float a, float b, float c) { return fmaf(a, b, c); }
 __device__ inline double multiply_add(double a, double b, double c) { return fma(a, b, c); }
 

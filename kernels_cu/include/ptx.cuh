@@ -10,6 +10,13 @@ __device__ inline float exp2_approx(float x) {
     return y;
 }
 
+// 1 / x to 1 unit in the last place; denormal numbers, and results, are zero.
+__device__ inline float reciprocal_approx(float x) {
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
 // a b + c, rounded to nearest, held between 0 and 1; NaN gives 0.
 __device__ inline float fma_saturate(float a, float b, float c) {
     float y;

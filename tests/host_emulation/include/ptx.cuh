@@ -6,6 +6,7 @@
 
 // ex2.approx.ftz.f32
 inline float exp2_approx(float x) { return exp2f(x); }
+inline float reciprocal_approx(float x) { return 1 / x; }
 
 // -------------------------------------------------------------------------------- arithmetic and memory
 

@@ -1,0 +1,311 @@
+// Leave-one-out sums of the data at their own points for many bandwidths, the exponential of each unordered pair taken
+// once and added to the sums of both of its rows:
+//
+//   S_bj = sum_{i != j} w_i 2^(SHIFT - c_b r_ij^2),   r_ij = unit |x_i - x_j|
+//
+//   X          (n, d)  REAL    data
+//   factors    (B,)    REAL    c_b, positive
+//   weights    (n,)    REAL    w_i, at most 1; or null: all 1
+//   total      (B, n)  double  S_bj; zero before
+//   a_pass     bandwidths of a block, at most MOST_BANDWIDTHS
+//   strip      tiles of columns of a block
+//   unit       a power of two that brings the distances that matter to about 1
+//
+// A row block is what 4 warps of 8 SIDE rows hold. It walks tiles of 4 SIDE columns j from its own first row on; of those
+// on the diagonal the pairs j > i count. Row block k and the k-th from the last have the same number of tiles together
+// for every k: one after the other they are the walk blockIdx.x, and a block takes the strip blockIdx.y of it for the
+// bandwidths blockIdx.z. So all blocks have the same work.
+//
+// In a tile a thread has SIDE x SIDE pairs, whose r^2, by differences, stay in registers for all bandwidths. An
+// exponential costs a multiply-add, ex2 and a multiply-add for each of its rows. Lane 4 p + q has in slot r of its rows
+// the row p SIDE + (r ^ turn of q) of its warp, in slot s of its columns the column q SIDE + (s ^ turn of p). The turns
+// are such that what a lane keeps and what it hands on, when sums over lanes are made, lie in the same slots of every
+// lane: nothing has to be selected, and the sums of a tile take less than half an instruction an exponential.
+//
+// Sums of a tile are of REAL, and so are those of the rows of a strip; both leave by atomic additions in double, in no
+// fixed order. REAL holds them: they are at most 2^SHIFT times the rows that they are over.
+//
+// Barriers: two for each tile, two more for each chunk of dimensions but the first, one for each row block; all threads
+// of a block pass all of them.
+//
+// Macros: KERNEL the name; REAL the arithmetic; SIDE 4 or 8; SHIFT; CHUNK the dimensions staged at a time;
+// MOST_BANDWIDTHS; BLOCKS of a multiprocessor at a time.
+#include "ptx.cuh"
+#include "exp2_f64.cuh"
+
+typedef REAL Real;
+
+constexpr int warps = 4;
+constexpr int threads = 32 * warps;
+constexpr int row_lanes = 8, column_lanes = 4;
+constexpr int warp_rows = row_lanes * SIDE;
+constexpr int block_rows = warps * warp_rows;
+constexpr int column_tile = column_lanes * SIDE;
+constexpr int rows_kept = SIDE / column_lanes;  // of a lane, once sums over lanes are made
+constexpr int part_columns = 2;                 // of a thread that one of many chunks is added up for at a time
+constexpr int few_dimensions = 2 * CHUNK;       // that are added up one after the other
+
+// Of shared rows, such that staging meets no bank conflicts; and aligned.
+constexpr int row_pitch = block_rows + 12, column_pitch = column_tile + 4;
+
+// What neighbouring rows have of something, read and written at once.
+struct alignas(rows_kept * sizeof(Real)) Neighbours {
+    Real of[rows_kept];
+};
+
+struct Shared {
+    alignas(16) Real rows[CHUNK][row_pitch];                    // coordinates
+    Real columns[CHUNK][column_pitch];
+    Real row_weights[block_rows], column_weights[column_tile];
+    Real factors[MOST_BANDWIDTHS];
+    alignas(16) Real row_sums[MOST_BANDWIDTHS][block_rows];     // of the strip
+    Real column_sums[MOST_BANDWIDTHS][warps][column_tile];      // of the tile
+};
+
+struct Data {
+    const Real *X, *weights;
+    long long n;
+    int d;
+    Real unit;
+};
+
+__device__ inline float power(float factor, float r2) { return exp2_approx(fmaf(-factor, r2, SHIFT)); }
+
+__device__ inline double power(double factor, double r2) {
+    // The exponent is held above -4097, where the result is zero: exp2_from takes no number of any size. Of numbers that
+    // are not positive the high words, as unsigned, grow with the size.
+    const double x = factor * -r2;
+    const int high = int(min(unsigned(__double2hiint(x)), 0xc0b00000u));
+    return exp2_from(magic + SHIFT, __hiloint2double(high, __double2loint(x)));
+}
+
+__device__ inline float multiply_add(float a, float b, float c) { return fmaf(a, b, c); }
+__device__ inline double multiply_add(double a, double b, double c) { return fma(a, b, c); }
+
+// A squared distance at which every power is zero.
+__device__ inline Real beyond_all() {
+    if constexpr (sizeof(Real) == 4) return __uint_as_float(0x7f800000u);
+    else return __hiloint2double(0x7ff00000, 0);
+}
+
+// What a lane's slots are turned by, so that the slots that the lanes of a step exchange hold the same rows or columns.
+template <int lanes>
+__device__ inline int turn(int lane) {
+    if constexpr (SIDE >= lanes) return lane * (SIDE / lanes);
+    else return lane / (lanes / SIDE);
+}
+
+// Sums over `lanes` lanes that are `apart`: the first SIDE / lanes slots, at least one, hold those that stay here.
+template <int lanes, int apart>
+__device__ inline void sum_over_lanes(Real (&sums)[SIDE]) {
+#pragma unroll
+    for (int step = lanes / 2; step > 0; step /= 2) {
+        const int half = SIDE * step / lanes;
+        if (half == 0) sums[0] += __shfl_xor_sync(~0u, sums[0], step * apart);
+#pragma unroll
+        for (int s = 0; s < SIDE / 2; s++)
+            if (s < half) sums[s] += __shfl_xor_sync(~0u, sums[s + half], step * apart);
+    }
+}
+
+// Stage dimensions [k0, k0 + CHUNK) of `count` rows from `first` on. Rows past the end repeat the last one.
+template <int count, int pitch>
+__device__ inline void stage(Real (&to)[CHUNK][pitch], const Data& data, long long first, int k0) {
+    const int k = threadIdx.x % CHUNK;
+    if (k0 + k >= data.d) return;
+#pragma unroll 2
+    for (int row = threadIdx.x / CHUNK; row < count; row += threads / CHUNK)
+        to[k][row] = data.X[min(first + row, data.n - 1) * data.d + k0 + k] * data.unit;
+}
+
+// Stage weights, 0 past the end: whatever such a row is worth then, it counts for nothing.
+template <int count>
+__device__ inline void stage_weights(Real (&to)[count], const Data& data, long long first) {
+#pragma unroll 1
+    for (int i = threadIdx.x; i < count; i += threads) {
+        const long long row = first + i;
+        to[i] = row >= data.n ? Real(0) : data.weights ? data.weights[row] : Real(1);
+    }
+}
+
+// Where the slots of a thread are, in its row block and its tile; worked out where they are used, to save registers.
+struct Slots {
+    int first_row, row_turn, first_column, column_turn;
+
+    __device__ Slots() {
+        const int thread = computed_here(threadIdx.x), p = thread % 32 / column_lanes, q = thread % column_lanes;
+        first_row = thread / 32 * warp_rows + p * SIDE;
+        row_turn = turn<column_lanes>(q);
+        first_column = q * SIDE;
+        column_turn = turn<row_lanes>(p);
+    }
+    __device__ int row(int r) const { return first_row + (r ^ row_turn); }
+    __device__ int column(int s) const { return first_column + (s ^ column_turn); }
+};
+
+// Add a chunk's squared differences to `sums` of pairs with the columns from slot s0 on.
+template <int count>
+__device__ inline void add_squares(Real (&sums)[SIDE][count], const Shared& shared, const Slots& slots, int s0,
+                                   int used) {
+#pragma unroll 1
+    for (int k = 0; k < used; k++) {
+        Real x[SIDE], y[count];
+#pragma unroll
+        for (int r = 0; r < SIDE; r += rows_kept) {
+            const Neighbours read = *reinterpret_cast<const Neighbours*>(&shared.rows[k][slots.row(r)]);
+#pragma unroll
+            for (int i = 0; i < rows_kept; i++) x[r + i] = read.of[i];
+        }
+#pragma unroll
+        for (int s = 0; s < count; s++) y[s] = shared.columns[k][slots.column(s0 + s)];
+#pragma unroll
+        for (int r = 0; r < SIDE; r++)
+#pragma unroll
+            for (int s = 0; s < count; s++) {
+                const Real step = x[r] - y[s];
+                sums[r][s] = multiply_add(step, step, sums[r][s]);
+            }
+    }
+}
+
+// The same of all pairs, for dimensions [k0, k0 + CHUNK) of d. One of many chunks is added up by itself: rounding grows
+// with their number, not with that of dimensions.
+__device__ inline void add_chunk(Real (&r2)[SIDE][SIDE], const Shared& shared, const Slots& slots, int k0, int d) {
+    const int used = min(d - k0, CHUNK);
+    if (d <= few_dimensions) {
+        add_squares(r2, shared, slots, 0, used);
+        return;
+    }
+#pragma unroll
+    for (int s0 = 0; s0 < SIDE; s0 += part_columns) {
+        Real part[SIDE][part_columns] = {};
+        add_squares(part, shared, slots, s0, used);
+#pragma unroll
+        for (int r = 0; r < SIDE; r++)
+#pragma unroll
+            for (int s = 0; s < part_columns; s++) r2[r][s0 + s] += part[r][s];
+    }
+}
+
+// The sums of a tile for each bandwidth.
+__device__ inline void add_powers(Shared& shared, const Real (&r2)[SIDE][SIDE], int bandwidths) {
+    const Slots slots;
+    const int warp = threadIdx.x / 32;
+    Real row_weights[SIDE], column_weights[SIDE];
+#pragma unroll
+    for (int r = 0; r < SIDE; r++) row_weights[r] = shared.row_weights[slots.row(r)];
+#pragma unroll
+    for (int s = 0; s < SIDE; s++) column_weights[s] = shared.column_weights[slots.column(s)];
+#pragma unroll 1
+    for (int b = 0; b < bandwidths; b++) {
+        const Real factor = shared.factors[b];
+        Real rows[SIDE], columns[SIDE];
+#pragma unroll
+        for (int r = 0; r < SIDE; r++)
+#pragma unroll
+            for (int s = 0; s < SIDE; s++) {
+                const Real e = power(factor, r2[r][s]);
+                rows[r] = s == 0 ? column_weights[s] * e : multiply_add(column_weights[s], e, rows[r]);
+                columns[s] = r == 0 ? row_weights[r] * e : multiply_add(row_weights[r], e, columns[s]);
+            }
+        sum_over_lanes<row_lanes, column_lanes>(columns);
+        sum_over_lanes<column_lanes, 1>(rows);
+        // Where a tile has fewer columns than lanes, some hold the same sum.
+        if (SIDE >= row_lanes || threadIdx.x / column_lanes % (row_lanes / SIDE) == 0)
+            shared.column_sums[b][warp][slots.column(0)] = columns[0];
+        Neighbours& of_strip = *reinterpret_cast<Neighbours*>(&shared.row_sums[b][slots.row(0)]);
+        Neighbours sums = of_strip;
+#pragma unroll
+        for (int r = 0; r < rows_kept; r++) sums.of[r] += rows[r];
+        of_strip = sums;
+    }
+}
+
+// Add the sums of a tile's columns to memory, those of all warps. Two points whose coordinates overflow have no distance:
+// then a sum is no number, is not added either, and the total of such a point stays zero.
+__device__ inline void add_columns(double* total, const Shared& shared, long long first, long long n, int bandwidths) {
+    constexpr int at_a_time = threads / column_tile;
+    const int column = threadIdx.x % column_tile;
+    if (first + column >= n) return;
+    int b = threadIdx.x / column_tile;
+    double* to = total + b * n + first + column;
+#pragma unroll 2
+    for (; b < bandwidths; b += at_a_time, to += at_a_time * n) {
+        Real sum = 0;
+#pragma unroll
+        for (int warp = 0; warp < warps; warp++) sum += shared.column_sums[b][warp][column];
+        if (sum > 0) atomicAdd(to, double(sum));
+    }
+}
+
+// The same of a strip's rows.
+__device__ inline void add_rows(double* total, const Shared& shared, long long first, long long n, int bandwidths) {
+#pragma unroll 1
+    for (int row = threadIdx.x; row < block_rows && first + row < n; row += threads) {
+        double* to = total + first + row;
+#pragma unroll 2
+        for (int b = 0; b < bandwidths; b++, to += n) {
+            const Real sum = shared.row_sums[b][row];
+            if (sum > 0) atomicAdd(to, double(sum));
+        }
+    }
+}
+
+// Tiles [begin, end) of a row block, which count from its own first row.
+__device__ inline void walk(Shared& shared, double* total, const Data& data, long long first_row, int begin, int end,
+                            int bandwidths) {
+#pragma unroll 1
+    for (int i = threadIdx.x; i < bandwidths * block_rows; i += threads)
+        shared.row_sums[i / block_rows][i % block_rows] = 0;
+    stage_weights(shared.row_weights, data, first_row);
+#pragma unroll 1
+    for (int t = begin; t < end; t++) {
+        Real r2[SIDE][SIDE] = {};
+#pragma unroll 1
+        for (int k0 = 0; k0 < data.d; k0 += CHUNK) {
+            const long long at = first_row + (long long)t * column_tile;
+            if (k0 > 0) __syncthreads();
+            if (k0 == 0) stage_weights(shared.column_weights, data, at);
+            stage<column_tile>(shared.columns, data, at, k0);
+            if (data.d > CHUNK || t == begin) stage<block_rows>(shared.rows, data, first_row, k0);
+            __syncthreads();
+            const Slots slots;
+            add_chunk(r2, shared, slots, k0, data.d);
+        }
+        if (t < block_rows / column_tile) {
+            const Slots slots;
+#pragma unroll
+            for (int r = 0; r < SIDE; r++)
+#pragma unroll
+                for (int s = 0; s < SIDE; s++)
+                    if (t * column_tile + slots.column(s) <= slots.row(r)) r2[r][s] = beyond_all();
+        }
+        add_powers(shared, r2, bandwidths);
+        __syncthreads();
+        add_columns(total, shared, first_row + (long long)t * column_tile, data.n, bandwidths);
+    }
+    add_rows(total, shared, first_row, data.n, bandwidths);
+    __syncthreads();
+}
+
+extern "C" __global__ void __launch_bounds__(threads, BLOCKS)
+KERNEL(const Real* __restrict__ X, const Real* __restrict__ factors, const Real* __restrict__ weights,
+       double* __restrict__ total, long long n, int d, int B, int a_pass, int strip, Real unit) {
+    __shared__ Shared shared;
+    const Data data = {X, weights, n, d, unit};
+    const int first_bandwidth = blockIdx.z * a_pass;
+    const int bandwidths = min(a_pass, B - first_bandwidth);
+    for (int b = threadIdx.x; b < bandwidths; b += threads) shared.factors[b] = factors[first_bandwidth + b];
+
+    const long long first = blockIdx.x, last = (n - 1) / block_rows - first;
+    const long long begin = (long long)blockIdx.y * strip;
+    long long before = 0;  // tiles of the walk
+#pragma unroll 1
+    for (int part = 0; part < (first == last ? 1 : 2); part++) {
+        const long long first_row = (part == 0 ? first : last) * block_rows;
+        const long long tiles = (n - first_row - 1) / column_tile + 1;
+        const long long from = max(begin - before, 0ll), to = min(begin + strip - before, tiles);
+        if (from < to) walk(shared, total + first_bandwidth * n, data, first_row, int(from), int(to), bandwidths);
+        before += tiles;
+    }
+}
