@@ -79,6 +79,14 @@ def _densities() -> Iterator[Case]:
         yield _density(op, 65_536, 8_192, d, "float32", None)
     yield _density("sd_kde", 16_384, 4_096, 128, "float64", None)
 
+    def of_factors(d: int) -> Callable[[], Any]:
+        X, Y, h = _points(131_072, 16_384, d, "float32")
+        factors = cp.random.default_rng(0).uniform(0.5, 2, len(X))
+        return functools.partial(cukde.kde, X, Y, h, local_factors=factors, check_finite=False)
+
+    for d in (4, 16):
+        yield Case("kde", functools.partial(of_factors, d))
+
     def by_wmma(m: int) -> Callable[[], Any]:
         X, Y, h = _points(131_072, m, 16, "float32")
         return functools.partial(wmma.kde, X, Y, h)
@@ -251,3 +259,20 @@ def _bandwidths() -> Iterator[Case]:
         return functools.partial(cukde.bandwidth.isj, _points(16_777_216, 1, 1, "float32")[0])
 
     yield Case("bandwidth.isj", isj, 1)
+
+    def abramson() -> Callable[[], Any]:
+        X, _, h = _points(65_536, 1, 16, "float32")
+        return functools.partial(cukde.bandwidth.abramson, X, h)
+
+    yield Case("bandwidth.abramson", abramson, 1)
+
+    def cross_validate(method: str, n: int, dtype: str) -> Callable[[], Any]:
+        X = _points(n, 1, 4, dtype)[0]
+        objective = "least_squares" if method == "laplace" else "likelihood"
+        # All about the best, so that none is at an end, which would be a warning.
+        h = _points(n, 1, 4, dtype)[2] * np.geomspace(0.25, 2, 32)
+        return functools.partial(cukde.bandwidth.cross_validate, X, method, h, objective)
+
+    for method, n in (("kde", 65_536), ("laplace", 65_536), ("sd", 16_384)):
+        for dtype in ("float32", "float64"):
+            yield Case("bandwidth.cross_validate", functools.partial(cross_validate, method, n, dtype), 1)

@@ -15,13 +15,14 @@ from cukde.perf.costs import _density_calls as calls
 from cukde.perf.costs import density as costs
 
 
-@declare(costs.kde, calls.of_queries)
+@declare(costs.kde, calls.of_kde)
 def kde(
     X: Any,
     Y: Any,
     h: Any,
     *,
     weights: Any = None,
+    local_factors: Any = None,
     log: bool = False,
     precision: str | None = None,
     deterministic: bool = False,
@@ -43,12 +44,16 @@ def kde(
         A GPU array is copied to the host.
     weights : array_like, shape (n,), optional
         Non-negative weights of the data, normalised to sum to 1. Default 1/n each.
+    local_factors : array_like, shape (n,), optional
+        Positive factors of the bandwidth, from 1e-8 to 1e16: point j has the standard deviation :math:`\lambda_j h`, or
+        the covariance :math:`\lambda_j^2 H`. :func:`cukde.bandwidth.abramson` makes such. Default 1 each.
     log : bool
         Return the log density, by log-sum-exp: finite for any finite query.
     precision : {"float32", "tf32", "ieee", "float64"}, optional
         Arithmetic of the pairs; default the dtype's own. ``"tf32"`` uses tensor cores on the GPU: the density
         is off by 1e-3 in the median, and by up to 5e-2 for a query among outlying data. On the CPU it means
-        ``"float32"``. ``"ieee"`` sums squared differences.
+        ``"float32"``. ``"ieee"`` sums squared differences. With ``local_factors`` the GPU always does, in float32
+        for ``"tf32"`` too, and the CPU takes pairs in double.
     deterministic : bool
         Give the same bits on every run on the same machine. It costs time only where the GPU takes data of 2 to 64
         dimensions at their own points: 1.4 times for :func:`sd_kde` of 1,048,576 points at 131,072 queries.
@@ -68,7 +73,7 @@ def kde(
         For complex, string or object data, and for ``Y`` on the GPU beside ``X`` on the CPU.
     ValueError
         For shapes that do not fit, no data, NaN or infinity, a bandwidth that is not positive (definite),
-        negative or all-zero weights, and an unknown precision.
+        negative or all-zero weights, local factors out of their range, and an unknown precision.
 
     Notes
     -----
@@ -83,9 +88,19 @@ def kde(
     hold, are summed over the points that matter. "ieee" takes every pair. On a GPU such a call waits for the range of
     the data, even with ``check_finite=False``; while a CUDA graph is captured every pair is taken instead.
 
+    With ``local_factors`` (an adaptive or sample-point estimate) it is
+
+    .. math:: \hat p(y) = \sum_j w_j (2\pi \lambda_j^2 h^2)^{-d/2} \exp(-|y - x_j|^2 / (2 \lambda_j^2 h^2)),
+
+    of all pairs in one dimension too, on the GPU with 3 d n m flops; deterministic on any device. The errors are those
+    above, measured by the exponents :math:`|y - x_j|^2 / (2 \lambda_j^2 h^2) + d |\log \lambda_j|` of the points that
+    make the density (``tests/test_local_factors.py``).
+
     References
     ----------
     Parzen, E. (1962). On estimation of a probability density function and mode. *Ann. Math. Statist.* 33.
+    Breiman, L., Meisel, W. and Purcell, E. (1977). Variable kernel estimates of multivariate densities.
+    *Technometrics* 19, for the local factors.
     Greengard, L. and Strain, J. (1991). The fast Gauss transform. *SIAM J. Sci. Stat. Comput.* 12.
 
     Examples
@@ -94,9 +109,18 @@ def kde(
     >>> X = np.array([[0.0], [1.0]])
     >>> cukde.kde(X, [[0.5]], 1.0).round(4)
     array([0.3521])
+    >>> cukde.kde(X, [[0.5]], 1.0, local_factors=[1.0, 2.0]).round(4)
+    array([0.2727])
     """
     problem, _ = prepare(
-        X, Y, h, weights=weights, precision=precision, deterministic=deterministic, check_finite=check_finite
+        X,
+        Y,
+        h,
+        weights=weights,
+        local_factors=local_factors,
+        precision=precision,
+        deterministic=deterministic,
+        check_finite=check_finite,
     )
     with problem.device:
         return problem.density(log=log)

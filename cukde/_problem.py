@@ -33,6 +33,7 @@ class Problem(NamedTuple):
     centre: Any | None = None  # (d,) float64
     spread: float | None = None  # largest squared distance to the centre, in bandwidths; None: unknown
     points: Any = None  # what the backend has prepared of them
+    local_factors: Any | None = None  # (n,) float64, of the bandwidth of each point; None: all are 1
 
     @property
     def xp(self) -> Any:
@@ -62,6 +63,12 @@ class Problem(NamedTuple):
         return 0.0 if self.log_weights is not None else -math.log(self.X.shape[0])
 
     @property
+    def _local_log_weights(self) -> Any:
+        """Logarithms of the weights over the local factors to the power d."""
+        own = -self.X.shape[1] * self.xp.log(self.local_factors)
+        return own if self.log_weights is None else own + self.log_weights
+
+    @property
     def _options(self) -> dict[str, Any]:
         return {
             "log_weights": self.log_weights,
@@ -82,7 +89,11 @@ class Problem(NamedTuple):
     def density(self, *, log: bool) -> Any:
         """Run the pass that sums kernels; return the density at the queries, or its logarithm."""
         X, Y = self._whitened()
-        return self.passes.density(
+        passes, options = self.passes, self._options
+        if self.local_factors is not None:
+            passes = self.backend.density  # of all pairs, in one dimension too
+            options |= {"log_weights": self._local_log_weights, "local_factors": self.local_factors}
+        return passes.density(
             X,
             Y,
             self.whitening.h,
@@ -90,7 +101,7 @@ class Problem(NamedTuple):
             log=log,
             dtype=self.dtype,
             points=self.points,
-            **self._options,
+            **options,
         )
 
     def kernel_density(self, kernel: Kernel, *, log: bool) -> Any:
@@ -148,6 +159,7 @@ def prepare(
     *,
     weights: Any = None,
     V: Any = None,
+    local_factors: Any = None,
     precision: Any = None,
     deterministic: bool = False,
     check_finite: bool = True,
@@ -157,7 +169,7 @@ def prepare(
     Checks on the host come first (forms, dtypes, the bandwidth); then, with ``check_finite``, the
     reductions over the arrays, whose few numbers come back to the host in one copy.
     """
-    backend = _dispatch.backend(X, Y=Y, weights=weights, V=V)
+    backend = _dispatch.backend(X, Y=Y, weights=weights, V=V, local_factors=local_factors)
     with backend.device_of(X):
         xp = backend.xp
         itself = Y is X or Y is None
@@ -168,9 +180,12 @@ def prepare(
             y, query_shape = _validate.queries(Y, d, backend)
         v = None if V is None else _validate.values(V, x.shape[0], backend)
         w = None if weights is None else _validate.weights(weights, x.shape[0], backend)
+        factors = None
+        if local_factors is not None:
+            factors = _validate.weights(local_factors, x.shape[0], backend, "local_factors")
         dtype = _validate.result_dtype(*(a for a in (x, y, v) if a is not None))
         chosen = _validate.precision(precision, dtype)
-        whitening = Whitening(_validate.bandwidth(_dispatch.to_host(h), d), d)
+        whitening = Whitening(_validate.bandwidth(_dispatch.to_host(h), d), d, factors=factors is not None)
 
         storage = xp.float64 if chosen == "float64" else dtype
         x = xp.ascontiguousarray(x, dtype=storage)
@@ -180,8 +195,9 @@ def prepare(
             centre = backend.mean(x)
         spread = None
         if check_finite:
-            spread = _checked_spread(backend, x, None if itself else y, v, w, centre, whitening)
-            _validate.spread(spread, single=chosen != "float64")
+            spread = _checked_spread(backend, x, None if itself else y, v, w, factors, centre, whitening)
+            narrowest = 1.0 if factors is None else min(1.0, _least_factor(factors))
+            _validate.spread(spread / narrowest**2, single=chosen != "float64")
         return Problem(
             backend=backend,
             X=x,
@@ -194,6 +210,7 @@ def prepare(
             whitening=whitening,
             centre=centre,
             spread=spread,
+            local_factors=None if factors is None else factors.astype(xp.float64, copy=False),
         ), v
 
 
@@ -211,18 +228,28 @@ def score_problem(problem: Problem, score_bandwidth: Any) -> Problem:
     return problem._replace(Y=None, whitening=whitening, spread=spread)
 
 
-def _checked_spread(backend: ModuleType, x: Any, y: Any, v: Any, w: Any, centre: Any, whitening: Whitening) -> float:
+def _checked_spread(
+    backend: ModuleType, x: Any, y: Any, v: Any, w: Any, factors: Any, centre: Any, whitening: Whitening
+) -> float:
     """Check that arrays are finite and weights are weights; return the squared radius in bandwidths.
 
     Everything is reduced where the arrays are.
     """
-    arrays = {name: a for name, a in (("X", x), ("Y", y), ("V", v), ("weights", w)) if a is not None}
-    others = [a for a in (v, w) if a is not None]
+    named = ("X", x), ("Y", y), ("V", v), ("weights", w), ("local_factors", factors)
+    arrays = {name: a for name, a in named if a is not None}
+    others = [a for a in (v, w, factors) if a is not None]
     radius, finite = backend.look(x, y, centre if whitening.plain else None, others)
     _validate.finite(dict(zip(arrays, finite, strict=True)))
     if w is not None:
         _validate.weight_range(float(w.min()), float(w.max()))
     return radius / whitening.h**2 if whitening.plain else _spread(backend, x, y, centre, whitening)
+
+
+def _least_factor(factors: Any) -> float:
+    """Smallest factor of the bandwidth; the largest is checked with it."""
+    least = float(factors.min())
+    _validate.factor_range(least, float(factors.max()))
+    return least
 
 
 def _spread(backend: ModuleType, x: Any, y: Any, centre: Any, whitening: Whitening) -> float:

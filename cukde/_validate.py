@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from types import ModuleType
 from typing import Any
 
@@ -201,6 +202,27 @@ def weight_range(least: float, largest: float, name: str = "weights") -> None:
         raise ValueError(f"{name} must not be negative; the smallest is {least:g}")
     if largest == 0:
         raise ValueError(f"{name} must not all be zero")
+
+
+def factor_range(least: float, largest: float) -> None:
+    """Raise for factors of the bandwidth whose squares would leave the range of single precision."""
+    low, high = 1e-8, 1e16
+    if least <= 0:
+        raise ValueError(f"local_factors must be positive; the smallest is {least:g}")
+    if least < low or largest > high:
+        raise ValueError(
+            f"local_factors must lie between {low:g} and {high:g}; they reach from {least:g} to {largest:g}: "
+            "divide them by their geometric mean and multiply h by it, or limit them with numpy.clip"
+        )
+
+
+def proportion(name: str, value: Any) -> float:
+    """Return a number from 0 to 1."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number from 0 to 1; got {value!r}")
+    if not 0 <= (out := float(value)) <= 1:
+        raise ValueError(f"{name} must be a number from 0 to 1; got {value!r}")
+    return out
 
 
 def two_rows(n: int, effective: float | None = None) -> None:

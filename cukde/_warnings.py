@@ -12,6 +12,10 @@ class NegativeDensityWarning(UserWarning):
     """A Laplace-corrected density was negative somewhere and was clipped to zero there."""
 
 
+class BandwidthRangeWarning(UserWarning):
+    """The best bandwidth by cross-validation is at an end of those that were tried."""
+
+
 _TOO_SMALL = {
     (True, False): "One or more sample arguments is too small; all returned values will be NaN.",
     (True, True): "After omitting NaNs, one or more sample arguments is too small; all returned values will be NaN.",

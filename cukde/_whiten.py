@@ -9,8 +9,10 @@ import numpy as np
 
 from cukde import _validate
 
-# Outside this range h^2 leaves float32 (and the reciprocal of h^2 with it): such a scalar is whitened too.
+# Outside this range h^2 leaves float32 (and the reciprocal of h^2 with it): such a scalar is whitened too. With
+# factors, of 1e-8 or more, h times the least of them has to be in the range.
 _PLAIN_RANGE = (1e-12, 1e12)
+_PLAIN_RANGE_OF_FACTORS = (1e-4, 1e12)
 
 
 class Whitening:
@@ -21,9 +23,10 @@ class Whitening:
     else yields float64 coordinates with bandwidth 1, whatever precision the pairs are computed in.
     """
 
-    def __init__(self, bandwidth: np.ndarray, d: int, name: str = "h") -> None:
+    def __init__(self, bandwidth: np.ndarray, d: int, name: str = "h", *, factors: bool = False) -> None:
         self.bandwidth = bandwidth
-        self.plain = bandwidth.ndim == 0 and _PLAIN_RANGE[0] < float(bandwidth) < _PLAIN_RANGE[1]
+        least, largest = _PLAIN_RANGE_OF_FACTORS if factors else _PLAIN_RANGE
+        self.plain = bandwidth.ndim == 0 and least < float(bandwidth) < largest
         self.h = float(bandwidth) if self.plain else 1.0
         if bandwidth.ndim == 2:
             factor = _validate.cholesky(bandwidth, name)

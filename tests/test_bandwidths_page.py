@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.stats import gaussian_kde
+from sklearn.model_selection import LeaveOneOut, cross_val_score
 from sklearn.neighbors import KernelDensity
 
 import cukde
@@ -53,6 +56,15 @@ def test_scikit_learns_rules_are_factors(rule: str) -> None:
     np.testing.assert_allclose(getattr(bandwidth, rule)(X), factor * np.std(X, axis=0, ddof=1), rtol=SAME)
 
 
+@pytest.mark.parametrize("h", [0.5, np.array([0.5, 1.0]), np.array([[0.3, 0.1], [0.1, 0.6]])])
+def test_a_factor_is_one_of_each_points_bandwidth(h: Any) -> None:
+    factors = bandwidth.abramson(X, h)
+    widths = [f**2 * h if np.ndim(h) == 2 else f * h for f in factors]
+    by_points = np.mean([cukde.kde(x[None], Y, width) for x, width in zip(X, widths, strict=True)], axis=0)
+    np.testing.assert_allclose(cukde.kde(X, Y, h, local_factors=factors), by_points, rtol=SAME)
+    assert np.log(factors).mean() == pytest.approx(0, abs=SAME)
+
+
 @pytest.mark.parametrize(("n", "ratio"), [(1_000, 1.4), (100_000, 1.8)])
 def test_the_gradient_wants_more_than_silverman(n: int, ratio: float) -> None:
     # Of the mean integrated squared error of the derivative, exact for a normal distribution and its Gaussian kernel.
@@ -66,3 +78,15 @@ def test_the_gradient_wants_more_than_silverman(n: int, ratio: float) -> None:
     rule = (4 / (5 * n)) ** (1 / 7)
     assert error(rule) < 1.1 * min(error(h) for h in rule * np.linspace(0.7, 1.5, 81))
     assert rule / (4 / (3 * n)) ** 0.2 == pytest.approx(ratio, abs=0.06)
+
+
+def test_the_likelihood_is_scikit_learns_with_leave_one_out() -> None:
+    scores = cross_val_score(KernelDensity(bandwidth=0.7), X[:60], cv=LeaveOneOut())
+    assert bandwidth.cross_validate(X[:60], "kde", [0.7]).score == pytest.approx(scores.mean(), rel=1e-7)
+
+
+@pytest.mark.parametrize(("method", "power"), [("kde", -1 / 5), ("sd", -1 / 9), ("laplace", -1 / 9)])
+def test_the_best_bandwidth_of_a_sample_is_carried_over(method: str, power: float) -> None:
+    rule = getattr(bandwidth, {"kde": "silverman"}.get(method, method))
+    x = np.tile(X[:, 0], 8)  # of the same deviation but for the divisor
+    np.testing.assert_allclose(rule(x), rule(X[:, 0]) * 8**power, rtol=5e-3)

@@ -187,6 +187,32 @@ def test_engines_take_the_units_they_are_made_for() -> None:
     assert on_cpu.launches == 0
 
 
+def test_factors_of_points_take_all_pairs_by_differences() -> None:
+    sizes = {"n": 8192, "m": 1024, "d": 16}
+    for d, dtype in itertools.product((1, 16, 100), ("float32", "float64")):
+        cost = perf.cost("kde", H200, local=True, dtype=dtype, **(sizes | {"d": d}))
+        assert (cost.tensor_flops, cost.pairs) == (0, 8192 * 1024)
+        assert cost.exponentials == 8192 * 1024
+        assert cost.launches > perf.cost("kde", H200, dtype=dtype, precision="ieee", **(sizes | {"d": d})).launches
+    single, double = (
+        perf.predict("kde", H200, local=True, dtype=dtype, **sizes).seconds for dtype in ("float32", "float64")
+    )
+    assert perf.predict("kde", H200, **sizes).seconds < single < double
+    on_cpu = perf.cost("kde", CPU, local=True, **sizes)  # products in double, whatever the dtype
+    assert on_cpu.work("gemm_f64") == 2 * 18 * 8192 * 1024
+    assert perf.cost("kde", CPU, local=True, **(sizes | {"m": 0})).pairs == 0
+
+
+def test_factors_by_abramsons_rule_are_a_density_at_the_data() -> None:
+    sizes = {"n": 8192, "d": 16}
+    for on in (H200, CPU):
+        pilot = perf.cost("kde", on, **(sizes | {"m": 8192, "at_data": True, "dtype": "float64"}))
+        cost = perf.cost("bandwidth.abramson", on, **sizes)
+        assert (cost.exponentials, cost.pairs) == (pilot.exponentials, pilot.pairs)
+        assert [part.name for part in cost.parts][-1] == "factors"
+        assert perf.cost("bandwidth.abramson", on, weighted=True, **sizes).bytes > cost.bytes
+
+
 def test_a_thin_product_is_far_from_the_rate_of_a_square_one() -> None:
     def rate(d: int) -> float:
         parts = {part.name: part for part in perf.predict("kde", CPU, n=8192, m=1024, d=d).parts}
@@ -293,6 +319,12 @@ def test_sizes_of_calls_are_read_without_the_arrays() -> None:
     assert (of_values["k"], of_values["dtype"], of_values["m"]) == (5, "float64", 7)
     itself = called(cukde.score, (X, X, 1.0), {"weights": [1.0]})[1]
     assert (itself["m"], itself["at_data"], itself["weighted"]) == (100, True, True)
+    assert [called(cukde.kde, (X, Y, 1.0), {"local_factors": f})[1]["local"] for f in (None, X)] == [False, True]
+    found, given = called(cukde.bandwidth.abramson, (V, 1.0), {"alpha": 0.3, "weights": X})
+    assert (found.name, given) == (
+        "bandwidth.abramson",
+        {"n": 100, "d": 5, "dtype": "float64", "weighted": True},
+    )
     assert called(cukde.debias, ([1, 2, 3], 1.0), {})[1]["dtype"] == "int64"
     assert called(cukde.bandwidth.scott, (V,), {})[1] == {"n": 100, "d": 5, "dtype": "float64", "weighted": False}
     for fn, args in ((cukde.kde, (X, Y, 1.0)), (cukde.debias, (X, 1.0)), (cukde.bandwidth.sd, (X,))):

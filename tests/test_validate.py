@@ -361,8 +361,9 @@ class TestDevices:
             function(X, _OnGpu(), 1.0)
 
     def test_weights_and_values_on_the_gpu_beside_data_on_the_cpu(self) -> None:
-        with raises(TypeError, "weights is on the GPU but X is not", "cupy.asnumpy(weights)"):
-            cukde.kde(X, Y, 1.0, weights=_OnGpu())
+        for name in ("weights", "local_factors"):
+            with raises(TypeError, f"{name} is on the GPU but X is not", f"cupy.asnumpy({name})"):
+                cukde.kde(X, Y, 1.0, **{name: _OnGpu()})
         with raises(TypeError, "V is on the GPU but X is not", "cupy.asnumpy(V)"):
             cukde.kernel_sum(X, _OnGpu(), Y, 1.0)
 

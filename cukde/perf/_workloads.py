@@ -52,6 +52,10 @@ def _isj(xp: ModuleType, rng: Any, n: int) -> Call:
     return functools.partial(cukde.bandwidth.isj, _normal(rng, n))
 
 
+def _cross_validate(xp: ModuleType, rng: Any, n: int, d: int) -> Call:
+    return functools.partial(cukde.bandwidth.cross_validate, _normal(rng, n, d))
+
+
 def _kernel_sum(xp: ModuleType, rng: Any, n: int, m: int, d: int) -> Call:
     return functools.partial(cukde.kernel_sum, _normal(rng, n, d), _normal(rng, n), _normal(rng, m, d), 1.0)
 
@@ -129,7 +133,9 @@ WORKLOADS: dict[str, Workload] = {
         f"bandwidth.{name}": Workload(_rule(getattr(cukde.bandwidth, name)), *_ROWS)
         for name in ("scott", "silverman", "sd", "laplace")
     },
+    "bandwidth.abramson": Workload(_of_data(cukde.bandwidth.abramson), *_DATA),
     "bandwidth.isj": Workload(_isj, {"n": 2**18}, {"n": 2**24}),
+    "bandwidth.cross_validate": Workload(_cross_validate, {"n": 1024, "d": 4}, {"n": 16384, "d": 4}),
     "kendalltau": Workload(_kendalltau, {"n": 10**5}, {"n": 10**6}),
     "kendall_matrix": Workload(_matrix(cukde.kendall_matrix), *_COLUMNS),
     "concordance": Workload(_matrix(cukde.concordance), *_COLUMNS),

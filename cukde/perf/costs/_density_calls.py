@@ -29,6 +29,11 @@ def of_queries(
     return sizes | {"weighted": weights is not None}
 
 
+def of_kde(X: Any, Y: Any, h: Any = None, *, local_factors: Any = None, **options: Any) -> Sizes:
+    """Sizes of a call of the density."""
+    return of_queries(X, Y, h, **options) | {"local": local_factors is not None}
+
+
 def of_data(X: Any, h: Any = None, **options: Any) -> Sizes:
     """Sizes of a call with the data alone."""
     sizes = of_queries(X, None, h, **options)
@@ -55,6 +60,11 @@ def of_bandwidth(X: Any, *, weights: Any = None) -> Sizes:
     """Sizes of a call of a rule for the bandwidth."""
     n, d = _rows(X)
     return {"n": n, "d": d, "dtype": str(_dtype(X)), "weighted": weights is not None}
+
+
+def of_abramson(X: Any, h: Any = None, *, alpha: float = 0.5, weights: Any = None) -> Sizes:
+    """Sizes of a call of the rule for local factors."""
+    return of_bandwidth(X, weights=weights)
 
 
 def of_wmma(X: Any, Y: Any, h: Any = None) -> Sizes:

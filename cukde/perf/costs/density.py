@@ -77,14 +77,15 @@ def kde(
     dtype: Any = "float32",
     precision: str | None = None,
     weighted: bool = False,
+    local: bool = False,
     at_data: bool = False,
     deterministic: bool = False,
     check_finite: bool = True,
     boxes: int = _BOXES,
 ) -> Counted:
-    """Count a density of ``n`` points of ``d`` dimensions at ``m`` queries."""
+    """Count a density of ``n`` points of ``d`` dimensions at ``m`` queries; ``local`` says that each has a factor."""
     of = _pass("sum", n, m, d, dtype, precision, weighted, at_data, deterministic, check_finite)
-    parts = [*_survey(of, on), *_passed(of, on, boxes)]
+    parts = [*_survey(of, on), *(_local(of, on) if local else _passed(of, on, boxes))]
     return _counted(parts, of.pairs, flash_density_flops(n, m, d), flash_pass_bytes(n, m, d, moments=False), on)
 
 
@@ -280,6 +281,16 @@ def bandwidth(on: Peaks, *, n: int, d: int, dtype: Any = "float64", weighted: bo
     return Counted(tuple(parts), "passes over the data counted in cukde/bandwidth.py")
 
 
+def abramson(
+    on: Peaks, *, n: int, d: int, dtype: Any = "float64", weighted: bool = False, boxes: int = _BOXES
+) -> Counted:
+    """Count factors of the bandwidth, see ``cukde/bandwidth.py``: the pilot density, and what is made of it."""
+    of = _pass("sum", n, n, d, dtype, None, weighted, True, False, True)
+    factors = _passes("factors", on, n, 8 + 6 * weighted, launches=4 + 4 * weighted)
+    parts = [*_survey(of, on), *_named("pilot", _passed(of, on, boxes)), factors]
+    return _counted(parts, of.pairs, flash_density_flops(n, n, d), flash_pass_bytes(n, n, d, moments=False), on)
+
+
 def _pass(
     output: Any,
     n: int,
@@ -326,6 +337,19 @@ def _passed(of: Pass, on: Peaks, boxes: int, *, ordered: bool = False, in_order:
         "f64": _density_ordinary.f64,
         "difference": _density_ordinary.by_difference,
     }[_engine(of, on)](of, on)
+
+
+def _local(of: Pass, on: Peaks) -> list[Part]:
+    """Parts of a density with a factor for each point: of all pairs, by differences; on a CPU in double, by BLAS."""
+    if of.m == 0:
+        return []
+    # Checked, squared, logarithms taken; exponents' offsets and scales written.
+    factors = _passes("factors", on, of.n, 14, launches=12)
+    if on.backend == "cpu":
+        precision = "ieee" if of.precision == "ieee" else "float64"
+        return [factors, *_density_cpu.passed(dataclasses.replace(of, precision=precision))]
+    precision = "float64" if of.precision == "float64" else "ieee"
+    return [factors, *_density_ordinary.by_difference(dataclasses.replace(of, precision=precision), on)]
 
 
 def _survey(of: Pass, on: Peaks) -> list[Part]:

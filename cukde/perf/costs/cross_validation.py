@@ -1,0 +1,154 @@
+"""What cross-validation costs: passes over all pairs of rows, each distance once for many bandwidths.
+
+Of a grid that does not go on, without the search for one deviation a column.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from cukde import _validate
+from cukde._cross_validation import COUNT
+from cukde.perf._cost import Counted, Part, Unit
+from cukde.perf._peaks import Peaks
+from cukde.perf.costs import density
+
+# Rows of one column from which a fast transform is taken for each bandwidth of kde: those of the backends'
+# cross_validation.py.
+LEAST_ROWS_OF_LINE = {"cpu": 4_096, "gpu": 65_536}
+
+_SOURCE = "pairs, exponentials and sums of the formulas of cukde.bandwidth.cross_validate"
+
+_TILE = 64  # rows and columns of pairs whose points are read together
+
+# Operations of a pair: of its distance in a dimension a difference and a multiply-add; of the kernel of a bandwidth the
+# exponent, weights and sums for both rows; of a least-squares term two polynomials and the products beside. Without a
+# row, of the pair shares, their rest and its square.
+_DISTANCE, _KERNEL, _TERM = 3, 6, 14
+_SHARE = 16
+
+# The same of the GPU's instructions, two operations each, loads and steps of loops among them; beside them what a pair
+# takes once whatever the bandwidths. In double a share takes a power and a division in full. Measured on an H200,
+# 100,000 rows of 4 and of 16 columns.
+_DISTANCE_GPU, _PAIR_GPU = 10, 20
+_WITHOUT_GPU, _SHARE_GPU, _SHARE_GPU_F64 = 14, 54, 270
+
+# Of the rates, as measured there with 64 bandwidths, kernels and least squares in single and double precision: sums
+# over lanes take turns with exponentials, and in double an exponential has more beside it than those that measure it.
+_GPU_KERNELS, _GPU_TERMS = {True: 0.9, False: 0.58}, {True: 0.82, False: 0.55}
+
+# Of the rate of exponentials in the fastest cache, on a CPU: beside them distances are loaded and sums are added.
+# Measured on two cores of 5.0e9 a second in single and 1.5e9 in double precision, 32 bandwidths: 0.53 to 0.63.
+_POWERS = 0.55
+
+# Without a row the CPU takes all in double, and a dimension of a pair, two differences and their squares, as long as so
+# many operations one at a time: 0.66 ns on the same cores.
+_OPERATIONS = 3
+
+
+def cross_validation(
+    on: Peaks,
+    *,
+    n: int,
+    d: int,
+    bandwidths: int = COUNT,
+    directions: int = 1,
+    method: str = "kde",
+    objective: str = "likelihood",
+    dtype: Any = "float64",
+    precision: str | None = None,
+    weighted: bool = False,
+) -> Counted:
+    """Count the scores of ``bandwidths``, of which those of one of ``directions`` are multiples of each other."""
+    if bandwidths < 1 or not 1 <= directions <= bandwidths:
+        raise ValueError(
+            f"bandwidths must be 1 or more, and directions no more of them; got {bandwidths} and {directions}"
+        )
+    promoted = _validate.result_dtype(np.empty(0, dtype))
+    single = _validate.precision(precision, promoted) != "float64"
+    least_squares = objective == "least_squares"
+    look = density.bandwidth(on, n=n, d=d, dtype=dtype, weighted=weighted).parts[0]
+    pairs = float(n) * (n - 1) / 2
+    if method == "kde" and d == 1 and n >= LEAST_ROWS_OF_LINE[on.backend]:
+        of_line = density.kde(on, n=n, m=n, d=1, dtype="float64", weighted=weighted, at_data=True)
+        # Of least squares the integral of the square takes another.
+        times = bandwidths * (2 if least_squares else 1)
+        return Counted((look, *(_times(part, times) for part in of_line.parts)), _SOURCE, pairs)
+    if method != "sd":
+        parts = [_pass("pairs", on, n, d, pairs, bandwidths, directions, single, least_squares=least_squares)]
+        return Counted((look, *parts), _SOURCE, pairs)
+
+    of_score = density.debias(on, n=n, d=d, dtype="float32" if single else "float64", weighted=weighted)
+    parts = [_times(part, bandwidths) for part in of_score.parts]
+    parts += [_times(part, bandwidths) for part in _without_each(on, n, d, single)]
+    if least_squares:
+        # Debiased points are others for each bandwidth.
+        parts.append(_pass("pairs", on, n, d, pairs, bandwidths, bandwidths, single, least_squares=True))
+    return Counted((look, *parts), _SOURCE, pairs)
+
+
+def _pass(
+    name: str,
+    on: Peaks,
+    n: int,
+    d: int,
+    pairs: float,
+    bandwidths: int,
+    directions: int,
+    single: bool,
+    *,
+    least_squares: bool,
+) -> Part:
+    """Sums over unordered pairs, whose distances are taken once a direction."""
+    item = 4 if single else 8
+    each = _TERM if least_squares else _KERNEL
+    gpu = on.backend == "gpu"
+    once = _DISTANCE_GPU * d + _PAIR_GPU if gpu else _DISTANCE * d
+    work = _work(single, pairs, float(bandwidths), once * directions + each * bandwidths)
+    results = 0.0 if least_squares else 8.0 * n * bandwidths
+    return Part(
+        name,
+        float(item * d) * n * directions + results,
+        work,
+        _read(n, item * d) * directions + results,
+        efficiency=(_GPU_TERMS if least_squares else _GPU_KERNELS)[single] if gpu else _POWERS,
+    )
+
+
+def _without_each(on: Peaks, n: int, d: int, single: bool) -> list[Part]:
+    """Parts of the pass in which each row is left out of the debiased points of all others."""
+    pairs, gpu = float(n) * n, on.backend == "gpu"
+    row = (4 if single else 8) * d + 8 * d + 16  # a point, its mean shift, its sum and its weight
+    traffic, read = float(row) * n + 8.0 * n, _read(n, row)
+    if gpu:
+        work = _work(single, pairs, 2.0, _WITHOUT_GPU * d + (_SHARE_GPU if single else _SHARE_GPU_F64))
+        return [Part("without each", traffic, work, read, launches=3)]
+    differences = Part("without each: differences", traffic, {"scalar": _OPERATIONS * d * pairs}, read)
+    return [differences, Part("without each: powers", work=_work(False, pairs, 2.0, _SHARE), efficiency=_POWERS)]
+
+
+def _work(single: bool, pairs: float, exponentials: float, operations: float) -> dict[Unit, float]:
+    power: Unit = "exponential" if single else "exponential_f64"
+    real: Unit = "fma" if single else "float64"
+    return {power: exponentials * pairs, real: operations * pairs}
+
+
+def _read(n: int, row: int) -> float:
+    """Bytes that tiles ask for, of rows of so many."""
+    return float(n) * row * -(-n // _TILE)
+
+
+def _times(part: Part, times: int) -> Part:
+    """So many runs of a stage, one after the other."""
+    return dataclasses.replace(
+        part,
+        bytes=part.bytes * times,
+        work={unit: count * times for unit, count in part.work.items()},
+        requested=part.requested * times,
+        cycles=part.cycles * times,
+        reduction=part.reduction * times,
+        launches=part.launches * times,
+    )
