@@ -99,6 +99,28 @@ def test_density_bandwidth_by_rule(capsys, train, query, rule):
     np.testing.assert_array_equal(printed(capsys, train, query, "--bandwidth", rule), cukde.kde(TRAIN, QUERY, h))
 
 
+@pytest.mark.parametrize(
+    ("method", "function", "objective"),
+    [
+        ("kde", cukde.kde, "likelihood"),
+        ("sd", cukde.sd_kde, "likelihood"),
+        ("laplace", cukde.laplace_kde, "least_squares"),
+    ],
+)
+def test_density_bandwidth_by_cross_validation(capsys, train, query, method, function, objective):
+    h = cukde.bandwidth.cross_validate(TRAIN, method, objective=objective).bandwidth
+    got = printed(capsys, train, query, "--method", method, "--bandwidth", "cross_validate")
+    np.testing.assert_allclose(got, function(TRAIN, QUERY, h), rtol=1e-10)
+
+
+def test_no_end_to_cross_validation_is_noted(capsys, tmp_path):
+    doubles = write_csv(tmp_path / "doubles.csv", np.repeat(TRAIN, 2, axis=0))
+    code, out, err = run(capsys, "density", doubles, "--bandwidth", "cross_validate")
+    assert code == 0
+    assert err.startswith("cukde: note: the best bandwidth is the smallest of the grid")
+    assert len(out.splitlines()) == 2 * len(TRAIN)
+
+
 def test_density_bandwidth_by_column(capsys, train, query):
     got = printed(capsys, train, query, "--bandwidth", "0.5,1,2e0")
     np.testing.assert_array_equal(got, cukde.kde(TRAIN, QUERY, [0.5, 1.0, 2.0]))
@@ -356,7 +378,7 @@ def test_query_with_other_columns(capsys, train, tmp_path):
         ("-1", "must be positive and finite; got -1"),
         ("nan", "must be positive and finite; got nan"),
         ("inf", "must be positive and finite; got inf"),
-        ("wide", "or one of scott, silverman, sd, laplace, isj; got 'wide'"),
+        ("wide", "or one of scott, silverman, sd, laplace, isj, cross_validate; got 'wide'"),
         ("1,2", "must be one number or 3, one a column; got 1,2"),
     ],
 )

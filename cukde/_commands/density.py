@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from cukde._commands.errors import CommandError
 from cukde._validate import PRECISIONS, result_dtype
 
 _RULE_OF_METHOD = {"kde": "silverman", "sd": "sd", "laplace": "laplace"}
-_RULES = ("scott", *_RULE_OF_METHOD.values(), "isj")
+_RULES = ("scott", *_RULE_OF_METHOD.values(), "isj", "cross_validate")
 
 # About two seconds of work on a small machine: often enough for a progress bar and for Ctrl-C. In one
 # dimension the cost of a pass is that of the data, not of the pairs, so passes should be few.
@@ -52,7 +53,8 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--bandwidth",
         metavar="H",
-        help="a number, numbers for the columns (0.5,2), or a rule: scott, silverman, sd, laplace, isj (one column); "
+        help="a number, numbers for the columns (0.5,2), or a rule: scott, silverman, sd, laplace, isj (one column), "
+        "cross_validate (by leaving each row out: all pairs of rows); "
         "default: silverman for kde, and the method's own rule for sd and laplace",
     )
     parser.add_argument("--columns", metavar="A,B", help="columns by name, or by index from 0 without a header")
@@ -91,7 +93,7 @@ def run(args: argparse.Namespace) -> None:
     Y = X if query is train else query.read(of_query)
     weights = None if of_weights is None else train.read([of_weights])[:, 0]
     try:
-        h = bandwidth(args.bandwidth or _RULE_OF_METHOD[args.method], X, weights)
+        h = bandwidth(args.bandwidth or _RULE_OF_METHOD[args.method], args.method, X, weights)
         with _progress(len(X) * (args.method == "sd") + len(Y), worth_it=len(X) * len(Y) > _PAIRS_AT_ONCE) as advance:
             densities = evaluate(
                 args.method, X, Y, h, weights=weights, log=args.log, precision=args.precision, advance=advance
@@ -110,8 +112,10 @@ def run(args: argparse.Namespace) -> None:
         output.save(densities, args.out, query, name)
 
 
-def bandwidth(text: str, X: np.ndarray, weights: np.ndarray | None = None) -> Any:
+def bandwidth(text: str, method: Any, X: np.ndarray, weights: np.ndarray | None = None) -> Any:
     """Turn a rule's name, a number, or one number a column into a bandwidth."""
+    if text == "cross_validate":
+        return _cross_validated(method, X, weights)
     if text in _RULES:
         return getattr(cukde.bandwidth, text)(X, weights=weights)
     try:
@@ -126,6 +130,17 @@ def bandwidth(text: str, X: np.ndarray, weights: np.ndarray | None = None) -> An
     if len(numbers) not in (1, X.shape[1]):
         raise CommandError(f"--bandwidth must be one number or {X.shape[1]}, one a column; got {text}")
     return numbers[0] if len(numbers) == 1 else np.array(numbers)
+
+
+def _cross_validated(method: Any, X: np.ndarray, weights: np.ndarray | None) -> Any:
+    """By likelihood where the method has one; what would be a warning is a note."""
+    objective: Any = "least_squares" if method == "laplace" else "likelihood"
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", cukde.BandwidthRangeWarning)
+        found = cukde.bandwidth.cross_validate(X, method, objective=objective, weights=weights)
+    for warning in caught:
+        print(f"cukde: note: {warning.message}", file=sys.stderr)
+    return found.bandwidth
 
 
 def evaluate(
