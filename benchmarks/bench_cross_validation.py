@@ -3,9 +3,9 @@
 python -m pytest benchmarks/bench_cross_validation.py --record benchmarks/results/NAME.json
 
 Data are standard normal in 4 dimensions, bandwidths on a geometric grid around the best. An error is the largest of the
-scores: of mean log densities as they are, of other methods and objectives beside the largest score. It is taken against
-float64: on the CPU against sums of NumPy over the first rows alone, on a GPU against the same call in float64, which for
-mean log densities is checked in the same way.
+scores, for kde's likelihood as it is, otherwise beside the largest score. It is taken against float64: on the CPU by
+sums of NumPy over the first rows alone, on a GPU by the same call in float64, which is checked in the same way for
+kde's likelihood.
 """
 
 from __future__ import annotations
