@@ -123,7 +123,7 @@ def depthwise_conv1d(
         if bias is not None:
             bias = _contiguous(backend, _validate.bias(bias, g.channels, backend), _pieces.arithmetic(dtype))
         if state is not None:
-            state = _validate.state(state, g.shape(g.reach), backend).astype(dtype)
+            state = _contiguous(backend, _validate.state(state, g.shape(g.reach), backend), dtype)
         if state is not None or return_state:
             _validate.streams(padding, g.length, g.stride, returned=return_state)
         signal, taps = _contiguous(backend, signal, dtype), _contiguous(backend, taps, dtype)
@@ -284,4 +284,5 @@ def depthwise_conv1d_weight_grad(
 
 
 def _contiguous(backend: Any, a: Any, dtype: np.dtype) -> Any:
-    return backend.xp.ascontiguousarray(a, dtype)
+    with np.errstate(over="ignore"):  # numbers beyond the dtype are infinite, as on the GPU
+        return backend.xp.ascontiguousarray(a, dtype)

@@ -418,6 +418,7 @@ def kernel_sum(
     >>> cukde.kernel_sum(np.array([0.0, 1.0]), np.array([1.0, -1.0]), np.array([0.0]), 1.0).round(4)
     array([0.3935])
     """
+    _validate.given("V", V)
     problem, v = prepare(X, Y, h, V=V, precision=precision, deterministic=deterministic, check_finite=check_finite)
     with problem.device:
         columns = v[:, None] if v.ndim == 1 else v

@@ -22,7 +22,8 @@ _ENDLESS = ("gaussian", "exponential")  # the others are zero from a distance of
 def log_kernel(kernel: str, u: np.ndarray) -> np.ndarray:
     """Logarithm of a kernel, 1 at 0, at distances in bandwidths; -inf where the kernel is zero."""
     if kernel in _ENDLESS:
-        return np.asarray(_LOG_KERNELS[kernel](u))
+        with np.errstate(over="ignore"):  # of the square of a huge distance: the kernel is 0
+            return np.asarray(_LOG_KERNELS[kernel](u))
     inside = u < 1
     return np.where(inside, _LOG_KERNELS[kernel](np.where(inside, u, 0)), -np.inf)
 

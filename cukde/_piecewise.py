@@ -188,6 +188,7 @@ class PiecewisePolynomial:
         nu = _validate_piecewise.order(nu)
         if nu <= 0:
             return self.derivative(-nu)
+        _validate_piecewise.order_of_antiderivative(nu)
         if self.extrapolate == "clamp":
             c, x = _piecewise_calculus.clamped(self._c, self._x)
             return self._like(_piecewise_calculus.antiderivative(c, x, nu, origin=1), x, True)
@@ -226,23 +227,27 @@ class PiecewisePolynomial:
             A spline of one dimension, SciPy's or CuPy's. Pieces between equal knots are left out.
         extrapolate : {True, False, "periodic", "clamp"}, optional
             Default that of the spline, or True for a tuple.
+
+        Raises
+        ------
+        TypeError, ValueError
+            For anything but a spline: knots in order, coefficients for them, a degree.
         """
         from scipy.interpolate import BSpline, PPoly
 
-        t, c, k = tck.tck if hasattr(tck, "tck") else tck
+        t, c, k, given = _validate_piecewise.spline(tck)
         if extrapolate is None:
             extrapolate = getattr(tck, "extrapolate", True)
-        host = BSpline(_dispatch.to_host(t), _dispatch.to_host(c), int(k))
-        return cls._without_empty_pieces(PPoly.from_spline(host), c, extrapolate)
+        return cls._without_empty_pieces(PPoly.from_spline(BSpline(t, c, k)), given, extrapolate)
 
     @classmethod
     def from_scipy(cls, p: Any, *, extrapolate: Extrapolate | None = None) -> PiecewisePolynomial:
         """Return SciPy's or CuPy's ``PPoly``, or what derives from it, such as ``CubicSpline``.
 
-        Pieces between equal knots are left out.
+        Pieces between equal knots are left out. What is no such polynomial is a TypeError, values along another axis
+        than the first a ValueError.
         """
-        if getattr(p, "axis", 0) != 0:
-            raise ValueError(f"p must have axis 0; got {p.axis}: move the axis of the values to the front")
+        _validate_piecewise.of_scipy(p)
         return cls._without_empty_pieces(p, p.c, p.extrapolate if extrapolate is None else extrapolate)
 
     @classmethod

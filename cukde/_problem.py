@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -48,9 +50,12 @@ class Problem(NamedTuple):
 
     @property
     def device(self) -> AbstractContextManager[Any]:
-        """Makes the data's device the current one, so that work beside the pass runs there too."""
+        """Makes the data's device the current one, so that work beside the pass runs there too.
+
+        Where nobody has looked at the data, NumPy says no more than CuPy of what comes of NaN and infinities.
+        """
         device: AbstractContextManager[Any] = self.backend.device_of(self.X)
-        return device
+        return device if self.spread is not None else _quiet(device)
 
     @property
     def log_constant(self) -> float:
@@ -145,11 +150,18 @@ class Problem(NamedTuple):
         # With its own bandwidth a point moves half way to a mean of the data: the spread cannot grow.
         if spread is not None and estimate.whitening is not self.whitening:
             spread = _spread(self.backend, X, Y, self.centre, self.whitening)
+            _validate.spread(spread, single=self.precision != "float64")
         return self._replace(X=X, Y=Y, spread=spread, points=points)
 
     def _whitened(self) -> tuple[Any, Any | None]:
         X = self.whitening.apply(self.X, self.centre, self.xp)
         return X, None if self.Y is None else self.whitening.apply(self.Y, self.centre, self.xp)
+
+
+@contextlib.contextmanager
+def _quiet(device: AbstractContextManager[Any]) -> Iterator[None]:
+    with device, np.errstate(all="ignore"):
+        yield
 
 
 def prepare(
@@ -262,6 +274,7 @@ def _spread(backend: ModuleType, x: Any, y: Any, centre: Any, whitening: Whiteni
 
 def _log_weights(w: Any, xp: Any) -> Any:
     w = w.astype(xp.float64)
-    w = w / w.max()  # the sum of huge weights must not overflow
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):  # of weights that nobody has looked at
+        w = w / w.max()  # the sum of huge weights must not overflow
+    with np.errstate(divide="ignore", invalid="ignore"):
         return xp.maximum(xp.log(w) - xp.log(w.sum()), _LOG_ZERO)

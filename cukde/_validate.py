@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import operator
+import os
 from collections.abc import Mapping, Sequence
 from numbers import Real
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -140,6 +142,12 @@ def cholesky(covariance: np.ndarray, name: str = "h") -> np.ndarray:
         ) from None
 
 
+def given(name: str, a: Any) -> None:
+    """Raise for None where there must be an array."""
+    if a is None:
+        raise TypeError(f"{name} must be an array; got None")
+
+
 def weights(w: Any, n: int, backend: ModuleType, name: str = "weights") -> Any:
     """Check the form of weights; their values come with the pass over the data, see :func:`weight_range`."""
     out = array(name, w, backend)
@@ -174,6 +182,32 @@ def count(name: str, value: Any) -> int:
     if out < 1:
         raise ValueError(f"{name} must be at least 1; got {out}")
     return out
+
+
+def number(name: str, value: Any, least: float = 0, *, above: bool = False) -> float:
+    """Return a finite real number that is at least, or with ``above`` more than, another."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number; got {value!r}")
+    try:
+        out = float(value)
+    except OverflowError:
+        out = math.inf
+    if above and not least < out < math.inf:
+        raise ValueError(
+            f"{name} must be {'positive' if least == 0 else f'more than {least:g}'} and finite; got {value!r}"
+        )
+    if not out >= least:
+        raise ValueError(f"{name} must be at least {least:g}; got {value!r}")
+    if out == math.inf:
+        raise ValueError(f"{name} must be finite; got {value!r}")
+    return out
+
+
+def path(name: str, value: Any) -> Path:
+    """Return the path of a file; a number would be an open file, such as standard output."""
+    if not isinstance(value, str | os.PathLike) or not isinstance(os.fspath(value), str):
+        raise TypeError(f"{name} must be the path of a file, text or os.PathLike; got {value!r}")
+    return Path(value)
 
 
 def result_name(dtype: Any) -> np.dtype:
@@ -265,6 +299,15 @@ def ranges(widths: np.ndarray) -> None:
     endless = np.flatnonzero(np.isinf(widths))
     if endless.size:
         raise ValueError(f"X must span less than 1.8e308 in every column; column {endless[0]} does not: rescale it")
+
+
+def representable_distance(distance: float, dtype: np.dtype) -> None:
+    """Raise for bandwidths so large that no two numbers of a dtype lie as far apart as the passes tell."""
+    most = float(np.finfo(dtype).max) / 4
+    if distance > most:
+        raise ValueError(
+            f"h must be smaller: data of {dtype} cannot spread over as many bandwidths as there are passes for"
+        )
 
 
 def spread(squared_radius: float, single: bool) -> None:

@@ -12,6 +12,9 @@ from cukde._conv1d_geometry import Geometry
 
 ACTIVATIONS = ("silu", "gelu")
 LAYOUTS = ("BCL", "BLC")
+_LARGEST = 2**31 - 1
+"""Taps, positions and steps: what a kernel indexes a row by."""
+
 PADDINGS = ("causal", "same", "valid")
 
 
@@ -105,7 +108,7 @@ def sides(padding: Any, taps: int, dilation: int) -> tuple[int, int]:
 def options(padding: Any, stride: Any, dilation: Any, layout: Any) -> tuple[int, int]:
     """Check what does not depend on arrays; return the stride and the dilation."""
     _validate.option("layout", layout, LAYOUTS)
-    steps = _validate.count("stride", stride), _validate.count("dilation", dilation)
+    steps = _size("stride", stride), _size("dilation", dilation)
     if isinstance(padding, str | bool) or not isinstance(padding, int | np.integer):
         if not isinstance(padding, str) or padding not in PADDINGS:
             raise ValueError(
@@ -113,12 +116,21 @@ def options(padding: Any, stride: Any, dilation: Any, layout: Any) -> tuple[int,
             )
     elif padding < 0:
         raise ValueError(f"padding must not be negative; got {padding}")
+    elif padding > _LARGEST:
+        raise ValueError(f"padding must be at most {_LARGEST}; got {padding}")
     return steps
 
 
 def kernel_size(count: Any) -> int:
     """Check a number of taps."""
-    return _validate.count("kernel_size", count)
+    return _size("kernel_size", count)
+
+
+def _size(name: str, value: Any) -> int:
+    out = _validate.count(name, value)
+    if out > _LARGEST:
+        raise ValueError(f"{name} must be at most {_LARGEST}; got {out}")
+    return out
 
 
 def input_length(given: Any, outputs: int, taps: int, padding: Any, stride: int, dilation: int) -> int:
@@ -136,7 +148,7 @@ def input_length(given: Any, outputs: int, taps: int, padding: Any, stride: int,
                 f"dy must have more than {before + after - reach} positions for padding={padding!r}; got {outputs}"
             )
         return outputs + reach - before - after
-    length = _validate.count("input_length", given)
+    length = _size("input_length", given)
     if length + before + after < reach + 1 or (length + before + after - reach - 1) // stride + 1 != outputs:
         most = outputs * stride + reach - before - after
         raise ValueError(f"input_length must be {_range(least, most)} for the {outputs} positions of dy; got {length}")

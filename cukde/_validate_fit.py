@@ -37,7 +37,8 @@ def domain(value: Any) -> tuple[float, float]:
 def knots(value: Any, ends: tuple[float, float]) -> np.ndarray:
     """Return given knots in float64."""
     try:
-        out = np.asarray(value, np.float64)
+        given = np.asarray(value)
+        out = given.astype(np.float64) if given.dtype.kind in "fiu" else None
     except (TypeError, ValueError):
         out = None
     if out is None or out.ndim != 1 or len(out) < 2:

@@ -30,6 +30,38 @@ def order(nu: Any) -> int:
         raise TypeError(f"nu must be an integer; got {nu!r}") from None
 
 
+_HIGHEST_ORDER = 1000
+
+
+def order_of_antiderivative(nu: int) -> None:
+    """Raise for orders whose polynomials would be long for nothing: their coefficients are 1 / nu! and vanish."""
+    if nu > _HIGHEST_ORDER:
+        raise ValueError(f"nu must be at most {_HIGHEST_ORDER} for an antiderivative; got {nu}")
+
+
+def of_scipy(p: Any) -> None:
+    """Check that a polynomial is one of SciPy's or CuPy's, whose values lie along the first axis."""
+    if not all(hasattr(p, name) for name in ("c", "x", "extrapolate")):
+        raise TypeError(f"p must be a PPoly of SciPy or CuPy; got {type(p).__name__}")
+    if getattr(p, "axis", 0) != 0:
+        raise ValueError(f"p must have axis 0; got {p.axis}: move the axis of the values to the front")
+
+
+def spline(tck: Any) -> tuple[np.ndarray, np.ndarray, int, Any]:
+    """Return knots, coefficients and degree, and the coefficients where they are."""
+    given = getattr(tck, "tck", tck)
+    if not isinstance(given, tuple | list) or len(given) != 3:
+        raise TypeError(f"tck must be a BSpline or a tuple (t, c, k); got {type(tck).__name__}")
+    t, c = on_host("t", given[0]), on_host("c", given[1])
+    if t.ndim != 1:
+        raise ValueError(f"t must have shape (knots,); got {t.shape}")
+    try:
+        k = operator.index(given[2])
+    except TypeError:
+        raise TypeError(f"k must be an integer; got {given[2]!r}") from None
+    return t, c, k, given[1]
+
+
 def on_host(name: str, a: Any) -> np.ndarray:
     """Return real numbers on the host, without a copy where they are there."""
     out: np.ndarray = _validate.array(name, _dispatch.to_host(a), _host)

@@ -148,7 +148,9 @@ class _Calls:
         axis = np.eye(1, d)
         bandwidths = float(np.linalg.norm(whitening.apply(axis, 0.0, np))) / whitening.h  # of a step along the axis
         # The centre is a part 1/n of the way to that point: where it is the only one, queries have the whole way.
-        self.X[0, 0] = math.sqrt(spread) / bandwidths / (1 - 1 / n if n > 1 else 1)
+        distance = math.sqrt(spread) / (bandwidths or math.ulp(0.0)) / (1 - 1 / n if n > 1 else 1)
+        _validate.representable_distance(distance, self.X.dtype)
+        self.X[0, 0] = distance
 
     def make(self, name: str, options: dict[str, Any]) -> None:
         """Make all calls of a function."""

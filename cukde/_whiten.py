@@ -32,12 +32,10 @@ class Whitening:
             factor = _validate.cholesky(bandwidth, name)
             self._inverse = np.linalg.solve(factor, np.eye(d))
             self.log_det = float(np.log(np.diag(factor)).sum())
-        elif bandwidth.ndim == 1:
-            self._inverse = 1.0 / bandwidth
-            self.log_det = float(np.log(bandwidth).sum())
         else:
-            self._inverse = 1.0 / bandwidth
-            self.log_det = d * math.log(bandwidth)
+            with np.errstate(over="ignore"):  # of subnormal numbers; the data then spread beyond any range
+                self._inverse = 1.0 / bandwidth
+            self.log_det = float(np.log(bandwidth).sum()) if bandwidth.ndim else d * math.log(bandwidth)
         self.log_norm = -0.5 * d * math.log(2 * math.pi) - self.log_det
 
     def apply(self, A: Any, origin: Any, xp: Any) -> Any:
@@ -66,4 +64,5 @@ class Whitening:
         if self.bandwidth.ndim == 2:
             return s @ xp.asarray(self.bandwidth)
         h = xp.asarray(self.bandwidth)
-        return s * h * h  # h^2 itself may leave float64
+        with np.errstate(over="ignore", invalid="ignore"):
+            return s * h * h  # h^2 itself may leave float64

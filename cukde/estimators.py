@@ -278,7 +278,7 @@ class KernelDensity(BaseEstimator):
             Y = self._array(X, backend, reset=False)
             dtype = self._result_dtype(Y)
             out = gradient(self.points_, Y, self.bandwidth_, **self._options(dtype))
-            return self._returned(out.astype(dtype, copy=False), X, backend)
+            return self._returned(_rounded(out, dtype), X, backend)
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> Any:
         """Draw from the density: a row of the data by its weight, moved by the kernel.
@@ -328,10 +328,13 @@ class KernelDensity(BaseEstimator):
         Raises
         ------
         TypeError
-            For ``metric_params`` that hold anything else, such as a function.
+            For ``metric_params`` that hold anything else, such as a function, and for anything but a path.
+        OSError
+            For a file that cannot be written.
         sklearn.exceptions.NotFittedError
             Before :meth:`fit`.
         """
+        path = _validate.path("path", path)
         check_is_fitted(self, "points_")
         fitted = {name: getattr(self, name) for name in _FITTED if hasattr(self, name)}
         if "feature_names_in_" in fitted:
@@ -344,11 +347,14 @@ class KernelDensity(BaseEstimator):
 
         Raises
         ------
+        TypeError
+            For anything but a path.
         ValueError
             For any other file, and for a damaged one.
         OSError
             For a file that cannot be read.
         """
+        path = _validate.path("path", path)
         values = _estimator_file.read(path)
         try:
             estimator = cls(**values["parameters"])
@@ -452,6 +458,12 @@ class KernelDensity(BaseEstimator):
             out = laplace_kde(X, Y, h, log=True, **self._options(dtype))
         else:
             out = kde(X, Y, h, log=True, **self._options(dtype))
+        return _rounded(out, dtype)
+
+
+def _rounded(out: Any, dtype: np.dtype) -> Any:
+    """Round to the result's dtype; beyond it lies infinity."""
+    with np.errstate(over="ignore"):
         return out.astype(dtype, copy=False)
 
 

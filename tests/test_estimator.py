@@ -752,3 +752,17 @@ def test_examples_of_the_documentation() -> None:
     results = doctest.testmod(estimators)
     assert results.attempted >= 10
     assert results.failed == 0
+
+
+@pytest.mark.parametrize("path", [1, True, b"name", None])
+def test_a_path_is_no_number(path: Any) -> None:
+    """The file of number 1 is standard output."""
+    with pytest.raises(TypeError, match="path must be the path of a file, text or"):
+        cukde.KernelDensity().fit([[0.0], [1.0]]).save(path)
+    with pytest.raises(TypeError, match="path must be the path of a file, text or"):
+        cukde.KernelDensity.load(path)
+
+
+def test_distances_whose_squares_leave_float64() -> None:
+    estimator = cukde.KernelDensity(metric="manhattan").fit([[0.0], [1.0]])
+    assert estimator.score_samples([[1e300]]).tolist() == [-np.inf]

@@ -357,3 +357,8 @@ def test_func_may_change_its_argument() -> None:
 
 def test_examples() -> None:
     assert doctest.testmod(_fit_piecewise).failed == 0
+
+
+def test_knots_are_real_numbers() -> None:
+    with pytest.raises(ValueError, match="knots must be 'uniform', 'adaptive' or an array of at least two numbers"):
+        cukde.fit_piecewise(np.exp, (0, 1), knots=np.array([0, 1], complex))

@@ -409,3 +409,29 @@ def test_costs_need_no_cupy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["True", "False", "False"]
+
+
+@pytest.mark.parametrize("function", [perf.flash_flops, perf.flash_bytes, perf.flash_intensity])
+@pytest.mark.parametrize(
+    ("sizes", "error", "message"),
+    [
+        ((np.ones((2, 2)), 1, 2), TypeError, "n must be a number"),
+        (("9", 1, 2), TypeError, "n must be a number"),
+        ((9, -1, 2), ValueError, "m must be at least 0; got -1"),
+        ((9, float("inf"), 2), ValueError, "m must be finite"),
+        ((10**400, 1, 2), ValueError, "n must be finite"),
+        ((9, 1, 0), ValueError, "d must be at least 1"),
+        ((9, 1, 2.5), TypeError, "d must be an integer"),
+    ],
+)
+def test_sizes_of_the_papers_model(function, sizes, error, message):
+    with pytest.raises(error, match=message):
+        function(*sizes)
+
+
+def test_the_papers_model_of_nothing():
+    with pytest.raises(ValueError, match="n must be such that bytes are moved"):
+        perf.flash_intensity(0, 10, 2)
+    with pytest.raises(ValueError, match="seconds must be positive and finite; got 0"):
+        perf.flash_utilisation(0, 10, 10)
+    assert perf.flash_tile_bytes(np.int8(3)) == perf.flash_tile_bytes(3)

@@ -10,6 +10,7 @@ import math
 import numpy as np
 import pytest
 
+import cukde
 from cukde import perf
 from cukde.perf import _explain, _text
 from tests import perf_toys
@@ -226,3 +227,9 @@ def test_a_verdict_that_holds_and_one_that_moves():
 )
 def test_numbers_have_three_digits(number, text):
     assert _text.si(number, "B") == text
+
+
+@pytest.mark.parametrize("queries", ["text", [object()], 3.0])
+def test_arguments_without_sizes_are_errors_of_the_call(queries):
+    with pytest.raises((TypeError, ValueError), match="Y must"):
+        perf.explain(cukde.kde, np.ones((5, 2)), queries, 1.0, on=CPU, seconds=0.001)

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import math
 
+import numpy as np
 import pytest
 
 from cukde import perf
@@ -254,3 +255,19 @@ def test_units_that_were_not_measured_have_what_stands_in_for_them():
         ValueError, match="Toy GPU have no rate for tensor_s8, only for exponential, fma, memory: measure"
     ):
         PLAIN.rate("tensor_s8")
+
+
+def test_sizes_are_numbers():
+    with pytest.raises(TypeError, match="m must be a number"):
+        perf.cost("kde", n=10, m=np.ones((2, 2)), d=2)
+    with pytest.raises(ValueError, match="n must not be negative; got nan"):
+        perf.cost("kde", n=float("nan"), m=1, d=2)
+    sizes = {"n": np.int8(100), "m": np.int8(100), "d": np.int8(2)}
+    assert perf.cost("kde", **sizes) == perf.cost("kde", n=100, m=100, d=2)
+
+
+def test_assumptions_are_numbers():
+    with pytest.raises(TypeError, match="flops_per_pair must be a number"):
+        perf.predict("kde", "H100", n=10, m=10, d=2, flops_per_pair=np.ones(2))
+    with pytest.raises(ValueError, match="launch_seconds must be at least 0; got nan"):
+        perf.predict("kde", "H100", n=10, m=10, d=2, launch_seconds=float("nan"))

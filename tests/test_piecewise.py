@@ -619,3 +619,31 @@ class TestErrors:
         out.flags.writeable = False
         with pytest.raises(ValueError, match="writeable"):
             cukde.pwpa([0.5], [[1.0]], [0, 1], out=out)
+
+
+class TestWhatIsNoPolynomial:
+    @pytest.mark.parametrize("given", [None, np.ones(3), "abc", 2.0])
+    def test_of_scipy(self, given: Any) -> None:
+        with pytest.raises(TypeError, match="p must be a PPoly of SciPy or CuPy; got"):
+            cukde.PiecewisePolynomial.from_scipy(given)
+        with pytest.raises(TypeError, match=r"tck must be a BSpline or a tuple \(t, c, k\); got"):
+            cukde.PiecewisePolynomial.from_spline(given)
+
+    @pytest.mark.parametrize(
+        ("tck", "error", "message"),
+        [
+            ((None, [1.0], 1), TypeError, "t must hold real numbers"),
+            (([0.0, 0, 1, 1], [1j, 2], 1), TypeError, "c must hold real numbers"),
+            (([[0.0, 1.0]], [1.0], 1), ValueError, r"t must have shape \(knots,\); got \(1, 2\)"),
+            (([0.0, 0, 1, 1], [1.0, 2], 1.5), TypeError, "k must be an integer; got 1.5"),
+        ],
+    )
+    def test_parts_of_a_spline(self, tck: Any, error: type[Exception], message: str) -> None:
+        with pytest.raises(error, match=message):
+            cukde.PiecewisePolynomial.from_spline(tck)
+
+    def test_an_antiderivative_of_a_huge_order(self) -> None:
+        p = cukde.PiecewisePolynomial([[1.0]], [0, 1])
+        for call in (lambda: p.antiderivative(10**30), lambda: p.derivative(-(2**63))):
+            with pytest.raises(ValueError, match="nu must be at most 1000 for an antiderivative; got"):
+                call()

@@ -429,3 +429,42 @@ class TestNoSilentNaN:
             # An error is one of this package's own, which begins with the argument's name.
             with contextlib.suppress(_Refusal), refusals():
                 assert not np.isnan(call()).any()
+
+
+@pytest.mark.parametrize("h", [5e-324, [5e-324, 1.0]])
+def test_a_bandwidth_whose_reciprocal_leaves_float64(h: Any) -> None:
+    """Of subnormal numbers; without a warning of NumPy's about it."""
+    with raises(ValueError, "X and Y must lie within", "bandwidths of their centre"):
+        cukde.kde(X, Y, h)
+
+
+@pytest.mark.parametrize("h", [1.0, [1.0, 2.0], COVARIANCE], ids=["scalar", "vector", "covariance"])
+@pytest.mark.parametrize("entry", [np.nan, np.inf, 1e300])
+def test_nothing_is_said_where_nobody_looks(h: Any, entry: float) -> None:
+    """With ``check_finite=False`` such data make what they make, without warnings of NumPy's, as on the GPU."""
+    points = X.copy()
+    points[3, 1] = entry
+    for function in FUNCTIONS.values():
+        function(points, Y, h, check_finite=False)
+
+
+def test_values_beyond_single_precision_are_infinite() -> None:
+    single = [a.astype(np.float32) for a in (X, Y)]
+    found = cukde.kernel_sum(single[0], np.full(6, 1e300), single[1], 1.0, precision="float32", check_finite=False)
+    assert np.isinf(found).all()
+
+
+def test_a_kernel_sum_without_values() -> None:
+    with raises(TypeError, "V must be an array; got None"):
+        cukde.kernel_sum(X, None, Y, 1.0)
+
+
+def test_points_that_the_score_moves_out_of_range() -> None:
+    with raises(ValueError, "X and Y must lie within", "bandwidths of their centre"):
+        cukde.sd_kde(X, Y, [1e300, 1e300], score_bandwidth=1.5)
+
+
+@pytest.mark.parametrize("factor", [0.0, 1e-200, np.nan, np.inf, -1.0])
+def test_factors_that_nobody_looks_at(factor: float) -> None:
+    for dtype in ("float32", "float64"):
+        cukde.kde(X.astype(dtype), Y.astype(dtype), 1.0, local_factors=np.full(6, factor), check_finite=False)

@@ -233,3 +233,9 @@ def test_no_call_compiles_on_a_gpu(warm: bool) -> None:
         [sys.executable, "-c", ON_A_GPU.format(warm=call)], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == str(warm)
+
+
+@pytest.mark.parametrize("h", [1e308, [1e308, 1e200]])
+def test_a_bandwidth_that_no_data_spread_over(h: Any) -> None:
+    with pytest.raises(ValueError, match="h must be smaller"):
+        cukde.warmup(5, 2, np.size(h), functions=["kde"], h=h, dtype="float64", backend="cpu")

@@ -232,7 +232,8 @@ def _pairs(
 ) -> _Pairs:
     """Pick how exponents are formed, by precision and spread: the only place that decides."""
     if local_factors is not None:  # in bandwidths of the narrowest point
-        spread /= min(1.0, float(local_factors.min())) ** 2
+        narrowest = min(1.0, float(local_factors.min())) ** 2
+        spread = spread / narrowest if narrowest else math.inf  # of factors that nobody has looked at
 
     def gram(dtype: Any) -> _Gram:
         return _Gram(X, Y, h, centre, log2_weights, dtype, _group(X.shape[1], spread, dtype), local_factors)
@@ -269,7 +270,8 @@ class _Sums:
         self._log2_weights = np.full(self._n, log2_weights, pairs.dtype)
         self._k = self._d if output == "moments" else 0
         if output == "values":
-            self._values = values.astype(pairs.dtype, copy=False)
+            with np.errstate(over="ignore"):  # numbers beyond the dtype are infinite, as on the GPU
+                self._values = values.astype(pairs.dtype, copy=False)
             self._k = values.shape[1]
 
     def run(self) -> PartialSums:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from cukde import _dispatch
+from cukde import _dispatch, _validate
 from cukde.perf import _text
 from cukde.perf._cost import UNITS, Cost, Unit
 from cukde.perf._lookup import peaks
@@ -260,8 +260,7 @@ def explain(
     >>> found.op, found.cost.shapes["n"], found.percent_of_bound > 0
     ('kde', 500, True)
     """
-    if not (seconds > 0 and math.isfinite(seconds)):
-        raise ValueError(f"seconds must be positive and finite; got {seconds}")
+    seconds = _validate.number("seconds", seconds, above=True)
     of = call_of(fn, args, kwargs)
     call = functools.partial(fn, *args, **kwargs)
     gpu = _on_gpu(call)
@@ -272,8 +271,12 @@ def explain(
             "how long it would take elsewhere, use cukde.perf.predict"
         )
     modelled = from_memory(processor, cold=cold)
-    prediction = predicted(counted(of.operation, processor, of.shapes), processor, cold=modelled)
-    stages = of.stages
+    try:
+        prediction = predicted(counted(of.operation, processor, of.shapes), processor, cold=modelled)
+        stages = of.stages
+    except Exception:
+        call()  # of arguments that have no sizes its own error says what is wrong
+        raise
     times = measure(call, gpu=gpu, seconds=seconds, calls=calls, cold=cold)
     timed = {
         name: measure(stage, gpu=gpu, seconds=seconds / len(stages), calls=calls, cold=cold)

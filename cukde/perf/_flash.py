@@ -6,6 +6,11 @@ counts as 8 operations, the ratio of float32 units to special function units of 
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
+from cukde import _validate
+
 A6000_TENSOR_PEAK = 155e12
 """Operations a second of the tensor cores of an RTX A6000, as the paper takes them."""
 
@@ -47,6 +52,11 @@ def flash_flops(n: float, m: float, d: int) -> float:
     -------
     float
 
+    Raises
+    ------
+    TypeError, ValueError
+        For sizes that are no numbers, negative or infinite, and for d below 1.
+
     Notes
     -----
     Source: Flash-SD-KDE, section 3.1, and appendix A for one dimension.
@@ -57,6 +67,7 @@ def flash_flops(n: float, m: float, d: int) -> float:
     >>> perf.flash_flops(8, 1, 16) / 8**2, perf.flash_flops(8, 1, 1) / 8**2
     (81.5, 17.75)
     """
+    n, m, d = _sizes(n, m, d)
     return flash_score_flops(n, n, d) + flash_density_flops(n, m, d)
 
 
@@ -82,6 +93,7 @@ def flash_tile_bytes(d: int, block_m: int = _BLOCK_M, block_n: int = _BLOCK_N, *
     >>> perf.flash_tile_bytes(16)
     73984
     """
+    d, block_m, block_n = map(_validate.count, ("d", "block_m", "block_n"), (d, block_m, block_n))
     return _FLOAT * (block_m * d + block_n * d + block_m + (block_m * d if moments else 0))
 
 
@@ -101,6 +113,7 @@ def flash_bytes(n: float, m: float, d: int) -> float:
     >>> round(perf.flash_bytes(8, 1, 16) / 8**2, 2), perf.flash_bytes(8, 1, 1) / 8
     (1.13, 5.0)
     """
+    n, m, d = _sizes(n, m, d)
     return _FLOAT * (n + 2 * m) if d == 1 else flash_pass_bytes(n, n, d, moments=True)
 
 
@@ -120,7 +133,10 @@ def flash_intensity(n: float, m: float, d: int) -> float:
     >>> round(perf.flash_intensity(32768, 4096, 16)), round(perf.flash_intensity(1000, 125, 1) / 1000, 2)
     (72, 3.55)
     """
-    return flash_flops(n, m, d) / flash_bytes(n, m, d)
+    traffic = flash_bytes(n, m, d)
+    if not 0 < traffic < math.inf:
+        raise ValueError(f"n must be such that bytes are moved, and finitely many; got n={n}, m={m}: {traffic:g} bytes")
+    return flash_flops(n, m, d) / traffic
 
 
 def flash_utilisation(seconds: float, n: float, m: float, d: int = 16, peak: float = A6000_TENSOR_PEAK) -> float:
@@ -150,7 +166,9 @@ def flash_utilisation(seconds: float, n: float, m: float, d: int = 16, peak: flo
     >>> round(perf.flash_utilisation(2e-3, 32768, 4096), 3)
     0.282
     """
-    for name, value in (("seconds", seconds), ("peak", peak)):
-        if not value > 0:
-            raise ValueError(f"{name} must be positive; got {value}")
-    return flash_flops(n, m, d) / (seconds * peak)
+    seconds, peak = _validate.number("seconds", seconds, above=True), _validate.number("peak", peak, above=True)
+    return flash_flops(n, m, d) / peak / seconds
+
+
+def _sizes(n: Any, m: Any, d: Any) -> tuple[float, float, int]:
+    return _validate.number("n", n), _validate.number("m", m), _validate.count("d", d)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from cukde import _validate
 from cukde.perf import _published
 from cukde.perf._cost import Cost, Part, Unit
 from cukde.perf._lookup import peaks
@@ -227,5 +228,6 @@ def _together(units: Mapping[str, float], overlap: float) -> float:
 
 def _check(**numbers: float | None) -> None:
     for name, number in numbers.items():
-        if number is not None and not number >= (1 if name == "overlap" else 0):
-            raise ValueError(f"{name} must be at least {1 if name == 'overlap' else 0}; got {number}")
+        endless = name == "overlap" and isinstance(number, float) and number == math.inf
+        if number is not None and not endless:
+            _validate.number(name, number, 1 if name == "overlap" else 0)

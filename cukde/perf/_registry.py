@@ -7,6 +7,9 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
+
+from cukde import _validate
 from cukde.perf._cost import Cost, Counted
 from cukde.perf._peaks import Peaks
 
@@ -24,6 +27,9 @@ class Operation(NamedTuple):
     target: Callable[..., Any]
     stages: Stages | None
 
+
+_NUMBERS = ("int", "float", int, float)
+"""What a formula's sizes are annotated with, the first as text where annotations are postponed."""
 
 _BY_NAME: dict[str, Operation] = {}
 _BY_TARGET: dict[Any, Operation] = {}
@@ -196,7 +202,11 @@ def counted(operation: Operation, on: Peaks, shapes: Mapping[str, Any]) -> Cost:
             + (f" (and {', '.join(optional)})" if optional else "")
             + f"; got {', '.join(shapes) or 'none'}"
         )
+    # NumPy's own integers would overflow in a formula.
+    shapes = {name: value.item() if isinstance(value, np.generic) else value for name, value in shapes.items()}
     for name, value in shapes.items():
         if isinstance(value, int | float) and not isinstance(value, bool) and not value >= 0:
             raise ValueError(f"{name} must not be negative; got {value}")
-    return operation.formula(on, **shapes).cost(operation.name, dict(shapes))
+        if parameters[name].annotation in _NUMBERS:
+            _validate.number(name, value)
+    return operation.formula(on, **shapes).cost(operation.name, shapes)

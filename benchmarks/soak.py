@@ -1,0 +1,267 @@
+"""Call every public function for a set time from many threads, and watch failures, memory and drift.
+
+Each call is one of ``tests/public_calls.py``, by a seed of few, or a malformed one of ``tests/malformed_calls.py``. The
+first answer to a call is kept, and every later one must have the same bits (``deterministic=True``).
+
+    python -m benchmarks.soak --minutes 5
+    python -m benchmarks.soak --minutes 8 --gpu --record benchmarks/results/soak_h200.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import contextlib
+import faulthandler
+import gc
+import hashlib
+import random
+import statistics
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cukde import perf
+from tests.malformed_calls import DOCUMENTED, malformed
+from tests.public_calls import CALLS, ON_DEVICE, Call, Draw, only_documented_warnings, sandbox
+
+THREADS, STREAMS = 8, 4
+SEEDS = 12
+"""Good calls of each function: few, so that each is made many times."""
+
+SETTLING = 0.2
+"""Part of the time after which memory counts: what comes first compiles, and fills caches that are kept."""
+
+MOST_GROWTH_MB = 16.0
+LONGEST = 120.0
+"""Seconds without any call that end before the soak counts as hanging."""
+
+_FILES = frozenset(name for name in CALLS if name.startswith(("perf.", "KernelDensity.save", "KernelDensity.load")))
+"""What writes files of few names, or measures times: threads take turns, and answers differ."""
+
+_RANDOM = frozenset({"warmup"})
+"""Whose answer grows with what is compiled."""
+
+
+class Sample(NamedTuple):
+    """Memory at a time."""
+
+    seconds: float
+    resident_mb: float
+    device_mb: float
+
+
+class Soak:
+    """Threads that make calls until the time is over."""
+
+    def __init__(self, seconds: float, *, gpu: bool, seed: int = 0, names: Sequence[str] = tuple(CALLS)) -> None:
+        self.seconds, self.gpu, self.names = seconds, gpu, tuple(names)
+        self.calls = self.errors = self.drifted = 0
+        self.failures: collections.Counter[str] = collections.Counter()
+        self.samples: list[Sample] = []
+        self._seed = seed
+        self._answers: dict[tuple[str, int], str] = {}
+        self._lock, self._turns = threading.Lock(), threading.Lock()
+        self._begun = 0.0
+
+    def run(self) -> None:
+        """Make the calls; returns when all threads are done."""
+        device_before = _device_mb(self.gpu)
+        self._begun = time.perf_counter()
+        streams = _streams() if self.gpu else [None]
+        threads = [
+            threading.Thread(target=self._work, args=(number, streams[number % len(streams)]), daemon=True)
+            for number in range(THREADS)
+        ]
+        for thread in threads:
+            thread.start()
+        made = -1
+        while any(thread.is_alive() for thread in threads):
+            if made != self.calls:
+                faulthandler.dump_traceback_later(LONGEST, exit=True, file=sys.__stderr__)
+                made = self.calls
+            if self._elapsed() < self.seconds:
+                gc.collect()  # what nobody holds is no leak
+                self.samples.append(Sample(self._elapsed(), _resident_mb(), _device_mb(self.gpu)))
+            time.sleep(min(1.0, self.seconds / 50))
+        faulthandler.cancel_dump_traceback_later()
+        gc.collect()
+        self.device_growth_mb = _device_mb(self.gpu) - device_before
+
+    def _elapsed(self) -> float:
+        return time.perf_counter() - self._begun
+
+    def _work(self, number: int, stream: Any) -> None:
+        choose = random.Random(f"{self._seed} {number}")
+        with stream if stream is not None else contextlib.nullcontext():
+            while self._elapsed() < self.seconds:
+                self._call(choose)
+
+    def _call(self, choose: random.Random) -> None:
+        name, seed = choose.choice(self.names), choose.randrange(SEEDS)
+        bad = choose.random() < 0.5
+        turns = self._turns if name in _FILES else contextlib.nullcontext()
+        outcome: Any = None
+        with turns:
+            try:
+                call = malformed(name, choose.choice, seed) if bad else CALLS[name](Draw(seed))
+                if self.gpu and name in ON_DEVICE:
+                    call = _on_device(call)
+                outcome = call()
+                if self.gpu and not bad:
+                    outcome = _on_host(outcome)
+            except (TypeError, ValueError, *DOCUMENTED.get(name, ())) as error:
+                outcome = error
+                with self._lock:
+                    self.errors += 1
+            except BaseException as error:
+                with self._lock:
+                    self.calls += 1
+                    self.failures[f"{name}: {type(error).__name__}: {error}"[:200]] += 1
+                return
+        answer = None if bad or name in _FILES | _RANDOM else digest(outcome)
+        with self._lock:
+            self.calls += 1
+            if answer is not None and answer != self._answers.setdefault((name, seed), answer):
+                self.drifted += 1
+                self.failures[f"{name}({seed}): other bits than the first answer"] += 1
+
+    def halves(self) -> tuple[float, float]:
+        """Median resident memory of the first half, after settling, and of the second, MB; 0 where none was taken."""
+        first = [s.resident_mb for s in self.samples if SETTLING * self.seconds <= s.seconds < self.seconds / 2]
+        second = [s.resident_mb for s in self.samples if s.seconds >= self.seconds / 2]
+        return statistics.median(first or [0.0]), statistics.median(second or [0.0])
+
+    def row(self) -> dict[str, Any]:
+        """As records have it."""
+        first, second = self.halves()
+        return {
+            "op": "soak",
+            "backend": "gpu" if self.gpu else "cpu",
+            "shape": {"threads": THREADS, "streams": STREAMS if self.gpu else 0, "seconds": self.seconds},
+            "dtype": "float32 and float64",
+            "precision": "all",
+            "calls": self.calls,
+            "errors": self.errors,
+            "failures": dict(self.failures),
+            "answers": len(self._answers),
+            "drifted": self.drifted,
+            "resident_first_half_mb": round(first, 1),
+            "resident_second_half_mb": round(second, 1),
+            "device_growth_mb": round(self.device_growth_mb, 3),
+            "samples": [[round(number, 1) for number in s] for s in self.samples[:: max(1, len(self.samples) // 60)]],
+        }
+
+    def verdicts(self) -> list[str]:
+        """What is not as it should be."""
+        first, second = self.halves()
+        found = [f"{count} times {what}" for what, count in self.failures.most_common()]
+        if first > 0 and second - first > MOST_GROWTH_MB:
+            found.append(f"resident memory grew from {first:.1f} to {second:.1f} MB")
+        if self.device_growth_mb > 0:
+            found.append(f"{self.device_growth_mb:.3f} MB of the device are still in use")
+        return found
+
+
+def digest(answer: Any) -> str:
+    """A hash of the bits of an answer: arrays, tuples of them, numbers; of other objects what they hold."""
+    made = hashlib.blake2b(digest_size=16)
+    for part in _parts(answer):
+        made.update(part)
+    return made.hexdigest()
+
+
+def _parts(answer: Any) -> Iterator[bytes]:
+    if isinstance(answer, np.ndarray):
+        yield f"{answer.dtype} {answer.shape} ".encode() + np.ascontiguousarray(answer).tobytes()
+    elif isinstance(answer, tuple | list):
+        yield f"{len(answer)} ".encode()
+        for each in answer:
+            yield from _parts(each)
+    elif isinstance(answer, dict):
+        yield from _parts(list(answer.items()))
+    elif isinstance(answer, str | int | float | bool | np.generic | BaseException | type(None)):
+        yield repr(answer).encode()
+    else:
+        public = {
+            k: v for k, v in sorted(vars(answer).items()) if k in ("c", "x", "points_", "bandwidth_", "max_error")
+        }
+        yield type(answer).__name__.encode()
+        yield from _parts(public)
+
+
+def _resident_mb() -> float:
+    """Resident memory of this process now, MB of 2^20 bytes."""
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * 4096 / 2**20
+
+
+def _device_mb(gpu: bool) -> float:
+    """Memory of the device that arrays hold, MB of 2^20 bytes."""
+    if not gpu:
+        return 0.0
+    import cupy
+
+    cupy.cuda.Device().synchronize()
+    return float(cupy.get_default_memory_pool().used_bytes()) / 2**20
+
+
+def _streams() -> list[Any]:
+    import cupy
+
+    return [cupy.cuda.Stream(non_blocking=True) for _ in range(STREAMS)]
+
+
+def _on_device(call: Call) -> Call:
+    import cupy
+
+    def asarray(a: np.ndarray) -> Any:
+        return cupy.asarray(a) if a.dtype.kind in "fiub" and a.dtype.itemsize <= 8 and a.dtype.isnative else a
+
+    return call.moved(asarray)
+
+
+def _on_host(answer: Any) -> Any:
+    import cupy
+
+    if isinstance(answer, cupy.ndarray):
+        return cupy.asnumpy(answer)
+    if isinstance(answer, tuple | list):
+        return tuple(map(_on_host, answer))
+    for name in ("c", "x", "points_"):
+        if isinstance(getattr(answer, name, None), cupy.ndarray):
+            setattr(answer, name, cupy.asnumpy(getattr(answer, name)))
+    return answer
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.soak", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=5.0)
+    parser.add_argument("--gpu", action="store_true", help="arrays on the GPU, threads on 4 streams")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--record", help="the file to write a record to")
+    options = parser.parse_args(arguments)
+    soak = Soak(60 * options.minutes, gpu=options.gpu, seed=options.seed)
+    with sandbox(), warnings.catch_warnings():
+        only_documented_warnings()
+        soak.run()
+    first, second = soak.halves()
+    print(
+        f"{soak.calls} calls, {soak.errors} of them errors as they should be, {len(soak._answers)} answers compared, "
+        f"{soak.drifted} drifted; resident memory {first:.1f} MB in the first half, {second:.1f} in the second; "
+        f"{soak.device_growth_mb:.3f} MB of the device more in use"
+    )
+    if options.record:
+        perf.write_record(options.record, [soak.row()])
+    found = soak.verdicts()
+    print("\n".join(found) or "nothing failed")
+    return int(bool(found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

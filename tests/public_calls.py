@@ -1,0 +1,488 @@
+"""A call of every public function: random arguments that fit, drawn by a seed."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import os
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+import cukde
+from cukde import _warnings, bandwidth, functions, perf
+from cukde.cpu import _peaks as cpu_peaks
+from cukde.perf._peaks import Load
+from tests.perf_processors import H200
+
+
+@dataclass(frozen=True)
+class Call:
+    """A function, or a bound method, and its arguments."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = field(default_factory=dict)
+
+    def __call__(self) -> Any:
+        return self.function(*self.args, **self.kwargs)
+
+    def moved(self, asarray: Callable[[np.ndarray], Any]) -> Call:
+        """The same with its NumPy arrays brought elsewhere."""
+
+        def to(a: Any) -> Any:
+            return asarray(a) if type(a) is np.ndarray else a
+
+        return replace(self, args=tuple(map(to, self.args)), kwargs={k: to(v) for k, v in self.kwargs.items()})
+
+
+class Draw:
+    """Random sizes, options and small arrays; all arrays of one draw are of one dtype."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.n, self.m, self.d = (int(self.rng.integers(low, high)) for low, high in ((2, 30), (0, 9), (1, 5)))
+        self.dtype = self.one("float32", "float64")
+
+    def one(self, *options: Any) -> Any:
+        return options[int(self.rng.integers(len(options)))]
+
+    def array(self, *shape: int) -> np.ndarray:
+        return self.rng.normal(size=shape).astype(self.dtype)
+
+    def positive(self, *shape: int) -> np.ndarray:
+        return self.rng.uniform(0.3, 2, shape).astype(self.dtype)
+
+    @property
+    def points(self) -> np.ndarray:
+        return self.array(self.n, self.d)
+
+    @property
+    def queries(self) -> np.ndarray:
+        return self.array(self.m, self.d)
+
+    @property
+    def h(self) -> Any:
+        root = self.rng.normal(size=(self.d, self.d))
+        return self.one(0.7, self.rng.uniform(0.3, 2, self.d), root @ root.T + np.eye(self.d))
+
+    @property
+    def weights(self) -> Any:
+        return self.one(None, self.positive(self.n))
+
+    def common(self) -> dict[str, Any]:
+        """What the density functions share."""
+        return {
+            "weights": self.weights,
+            "precision": self.one(None, "float32", "float64", "ieee", "tf32"),
+            "deterministic": True,
+            "check_finite": self.one(True, True, False),
+        }
+
+    @property
+    def knots(self) -> np.ndarray:
+        return np.cumsum(self.rng.uniform(0.1, 1, self.n)).astype(self.dtype)
+
+    def path(self) -> Path:
+        """A file of the folder that :func:`sandbox` made."""
+        return Path(f"draw-{int(self.rng.integers(16))}")
+
+
+def _density(function: Callable[..., Any], *, log: bool = False) -> Callable[[Draw], Call]:
+    def call(a: Draw) -> Call:
+        return Call(function, (a.points, a.queries, a.h), a.common() | ({"log": a.one(False, True)} if log else {}))
+
+    return call
+
+
+def _kde(a: Draw) -> Call:
+    whole = _density(cukde.kde, log=True)(a)
+    return replace(whole, kwargs=whole.kwargs | {"local_factors": a.one(None, a.positive(a.n))})
+
+
+def _debias(a: Draw) -> Call:
+    return Call(cukde.debias, (a.points, a.h), a.common() | {"score_bandwidth": a.one(None, 1.5)})
+
+
+def _sd_kde(a: Draw) -> Call:
+    whole = _density(cukde.sd_kde, log=True)(a)
+    return replace(whole, kwargs=whole.kwargs | {"score_bandwidth": a.one(None, 1.5)})
+
+
+def _laplace_kde(a: Draw) -> Call:
+    whole = _density(cukde.laplace_kde, log=True)(a)
+    return replace(whole, kwargs=whole.kwargs | {"negative": a.one("keep", "clip")})
+
+
+def _kernel_sum(a: Draw) -> Call:
+    options = {k: v for k, v in a.common().items() if k != "weights"}
+    return Call(cukde.kernel_sum, (a.points, a.one(a.array(a.n), a.array(a.n, 3)), a.queries, a.h), options)
+
+
+def _kendalltau(a: Draw) -> Call:
+    x, y = a.rng.integers(0, 9, (2, a.n)) + a.array(2, a.n) * a.one(0, 1)
+    options = {
+        "nan_policy": a.one("propagate", "omit", "raise"),
+        "method": a.one("auto", "asymptotic"),
+        "variant": a.one("a", "b", "c"),
+        "alternative": a.one("two-sided", "less", "greater"),
+        "axis": a.one(None, 0),
+        "keepdims": a.one(False, True),
+    }
+    return Call(cukde.kendalltau, (x, y), options)
+
+
+def _matrices(a: Draw) -> tuple[Any, ...]:
+    return a.one((a.points,), (a.points, a.array(a.n, 2)))
+
+
+def _kendall_matrix(a: Draw) -> Call:
+    options = {"variant": a.one("a", "b", "c"), "pvalue": a.one(False, True), "nan_policy": a.one("propagate", "omit")}
+    return Call(cukde.kendall_matrix, _matrices(a), options)
+
+
+def _geometry(a: Draw) -> tuple[int, int, dict[str, Any]]:
+    """Positions, taps and options of a convolution of three channels."""
+    stride = a.one(1, 1, 2)
+    length = stride * int(a.rng.integers(6, 20))
+    options = {
+        "padding": a.one("causal", "same", 4),
+        "stride": stride,
+        "dilation": a.one(1, 2),
+        "layout": a.one("BCL", "BLC"),
+        "flip": a.one(False, True),
+    }
+    return length, int(a.rng.integers(1, 4)), options
+
+
+def _signal(a: Draw, length: int, layout: str) -> np.ndarray:
+    return a.array(2, 3, length) if layout == "BCL" else a.array(2, length, 3)
+
+
+def _conv1d(a: Draw) -> Call:
+    length, taps, options = _geometry(a)
+    options |= {"bias": a.one(None, a.array(3)), "activation": a.one(None, "silu", "gelu")}
+    if options["padding"] == "causal":
+        reach = (taps - 1) * options["dilation"]
+        options |= {"state": a.one(None, _signal(a, reach, options["layout"])), "return_state": a.one(False, True)}
+    return Call(cukde.depthwise_conv1d, (_signal(a, length, options["layout"]), a.array(3, taps)), options)
+
+
+def _conv1d_input_grad(a: Draw) -> Call:
+    length, taps, options = _geometry(a)
+    x, w = _signal(a, length, options["layout"]), a.array(3, taps)
+    dy = cukde.depthwise_conv1d(x, w, **options)
+    return Call(cukde.depthwise_conv1d_input_grad, (dy, w), options | {"input_length": length})
+
+
+def _conv1d_weight_grad(a: Draw) -> Call:
+    length, taps, options = _geometry(a)
+    x = _signal(a, length, options["layout"])
+    dy = cukde.depthwise_conv1d(x, a.array(3, taps), **options)
+    return Call(cukde.depthwise_conv1d_weight_grad, (x, dy, taps), options | {"bias": a.one(False, True)})
+
+
+def _pwpa(a: Draw) -> Call:
+    x, knots, layout = a.array(a.m), a.knots, a.one("aos", "soa")
+    c = a.array(a.n - 1, 3)
+    options = {
+        "layout": layout,
+        "origin": a.one("global", "local"),
+        "extrapolate": a.one(True, False, "periodic", "clamp"),
+        "out": a.one(None, np.empty_like(x)),
+    }
+    return Call(cukde.pwpa, (x, c if layout == "aos" else c.T, knots), options)
+
+
+def _fit_piecewise(a: Draw) -> Call:
+    options = {
+        "pieces": a.one(1, 3),
+        "degree": a.one(1, 3),
+        "method": a.one("minimax", "chebyshev", "interpolate", "least_squares"),
+        "knots": a.one("uniform", "adaptive"),
+        "dtype": a.one("float16", "float32", "float64"),
+        "continuous": a.one(False, True),
+    }
+    return Call(cukde.fit_piecewise, (np.exp, (-1.0, 1.0)), options)
+
+
+def _warmup(a: Draw) -> Call:
+    options = {
+        "functions": a.one(["kde"], ("score", "debias")),
+        "h": 1.0,
+        "dtype": "float64",
+        "precision": None,
+        "weights": a.one(False, True),
+        "values": a.one(None, 2),
+        "deterministic": True,
+        "backend": "cpu",
+    }
+    return Call(cukde.warmup, (a.n, a.one(None, 5), a.d), options)
+
+
+def _rule(rule: Callable[..., Any]) -> Callable[[Draw], Call]:
+    return lambda a: Call(rule, (a.points,), {"weights": a.weights})
+
+
+def _cross_validate(a: Draw) -> Call:
+    options = {
+        "method": a.one("kde", "sd", "laplace"),
+        "bandwidths": np.geomspace(0.2, 2, 4),
+        "objective": "least_squares",
+        "weights": a.weights,
+        "per_dimension": a.one(False, True),
+        "precision": a.one(None, "float64"),
+    }
+    return Call(bandwidth.cross_validate, (a.points,), options)
+
+
+def _polynomial(a: Draw) -> cukde.PiecewisePolynomial:
+    options = a.one(True, False, "periodic", "clamp")
+    return cukde.PiecewisePolynomial(a.array(3, a.n - 1), a.knots, extrapolate=options)
+
+
+def _spline(a: Draw) -> Any:
+    from scipy.interpolate import make_interp_spline
+
+    return make_interp_spline(np.arange(6.0), a.rng.normal(size=6), k=a.one(1, 3))
+
+
+def _estimator_options(a: Draw) -> dict[str, Any]:
+    gaussian = {"kernel": "gaussian", "method": a.one("kde", "sd", "laplace"), "precision": a.one(None, "float64")}
+    other = {"kernel": a.one("tophat", "epanechnikov", "exponential", "linear", "cosine")}
+    return a.one(gaussian, other, {"metric": a.one("manhattan", "chebyshev")}) | {
+        "bandwidth": a.one(0.7, "scott", "silverman"),
+        "algorithm": "auto",
+        "atol": 0,
+        "rtol": 0,
+        "breadth_first": True,
+        "leaf_size": 40,
+        "metric_params": None,
+        "device": "auto",
+    }
+
+
+def _fitted(a: Draw, **options: Any) -> Any:
+    return cukde.KernelDensity(**(_estimator_options(a) | options)).fit(a.points, sample_weight=a.weights)
+
+
+def _fit(a: Draw) -> Call:
+    return Call(cukde.KernelDensity(**_estimator_options(a)).fit, (a.points, None, a.weights))
+
+
+def _at_queries(function: str, /, **options: Any) -> Callable[[Draw], Call]:
+    def call(a: Draw) -> Call:
+        return Call(getattr(_fitted(a, **options), function), (a.array(5, a.d),))
+
+    return call
+
+
+_WITH_GRADIENT = {"kernel": "gaussian", "metric": "euclidean", "method": "sd"}
+_POSITIVE = {"kernel": "gaussian", "metric": "euclidean", "method": "kde"}
+
+
+def _saved(a: Draw) -> Path:
+    path = a.path()
+    _fitted(a).save(path)
+    return path
+
+
+_ROW = {"op": "sort", "backend": "cpu", "shape": {"n": 10}, "dtype": "float64", "precision": "float64"}
+
+
+def _times() -> perf.Times:
+    return perf.Times(4.0, 3.0, 5.0, 3.5, 4.5, 7)
+
+
+def _record(a: Draw) -> Path:
+    path = a.path().with_suffix(".json")
+    perf.write_record(path, [_ROW | _times().row()])
+    return path
+
+
+def _sizes(a: Draw) -> dict[str, Any]:
+    return {"n": 100, "m": 10, "d": a.d}
+
+
+def _predict(a: Draw) -> Call:
+    options = {"bytes_per_pair": None, "flops_per_pair": 5.0, "launch_seconds": 1e-5, "overlap": 2.0, "cold": True}
+    return Call(perf.predict, ("kde", a.one("H100", H200)), options | _sizes(a))
+
+
+def _nothing(*args: Any, **kwargs: Any) -> None:
+    """Take anything."""
+
+
+def _measure(a: Draw) -> Call:
+    options = {
+        "gpu": False,
+        "seconds": 1e-4,
+        "most": 3,
+        "calls": a.one(1, 2),
+        "cold": False,
+        "rotate": None,
+        "confidence": 0.9,
+        "seed": 1,
+    }
+    return Call(perf.measure, (_nothing, a.array(9)), options)
+
+
+def _explain(a: Draw) -> Call:
+    options = {"on": "cpu", "seconds": 1e-4, "cold": False, "calls": 1}
+    return Call(perf.explain, (cukde.kde, a.points, a.queries, 1.0), options)
+
+
+def _roofline(a: Draw) -> Call:
+    return Call(perf.roofline, ([("kde", _sizes(a), 1e-3)], H200, a.one(None, Path("roofline.txt"))))
+
+
+def _formula(on: Any, *, n: float) -> perf.Counted:
+    return perf.Counted((perf.Part("all", bytes=8 * n),), "counted by hand")
+
+
+def _elementwise(function: Callable[..., Any]) -> Callable[[Draw], Call]:
+    return lambda a: Call(function, (a.queries,))
+
+
+def _flash(function: Callable[..., Any]) -> Callable[[Draw], Call]:
+    return lambda a: Call(function, (100.0, 10.0, a.d))
+
+
+CALLS: dict[str, Callable[[Draw], Call]] = {
+    "kde": _kde,
+    "score": _density(cukde.score),
+    "density_and_score": _density(cukde.density_and_score),
+    "debias": _debias,
+    "sd_kde": _sd_kde,
+    "laplace_kde": _laplace_kde,
+    "kernel_sum": _kernel_sum,
+    "kendalltau": _kendalltau,
+    "kendall_matrix": _kendall_matrix,
+    "concordance": lambda a: Call(cukde.concordance, _matrices(a)),
+    "depthwise_conv1d": _conv1d,
+    "depthwise_conv1d_input_grad": _conv1d_input_grad,
+    "depthwise_conv1d_weight_grad": _conv1d_weight_grad,
+    "activation_grad": lambda a: Call(cukde.activation_grad, (a.one("silu", "gelu", None), a.queries)),
+    "pwpa": _pwpa,
+    "aos_to_soa": lambda a: Call(cukde.aos_to_soa, (a.points,)),
+    "soa_to_aos": lambda a: Call(cukde.soa_to_aos, (a.points,)),
+    "fit_piecewise": _fit_piecewise,
+    "warmup": _warmup,
+    **{f"bandwidth.{name}": _rule(getattr(bandwidth, name)) for name in ("scott", "silverman", "sd", "laplace")},
+    "bandwidth.isj": lambda a: Call(bandwidth.isj, (a.rng.normal(size=60),)),
+    "bandwidth.cross_validate": _cross_validate,
+    "bandwidth.abramson": lambda a: Call(bandwidth.abramson, (a.points, 1.0), {"alpha": 0.4, "weights": a.weights}),
+    **{
+        f"functions.{name}": _elementwise(getattr(functions, name))
+        for name in ("erf", "exp", "gelu", "log", "sigmoid", "silu", "softplus", "tanh")
+    },
+    "functions.polynomial": lambda a: Call(functions.polynomial, (a.one("gelu", "exp"),)),
+    "PiecewisePolynomial": lambda a: Call(
+        cukde.PiecewisePolynomial, (a.array(3, a.n - 1, a.one(1, 2)), a.knots), {"extrapolate": "clamp"}
+    ),
+    "PiecewisePolynomial.__call__": lambda a: Call(_polynomial(a), (a.array(a.m), a.one(0, 1), a.one(None, True))),
+    "PiecewisePolynomial.derivative": lambda a: Call(_polynomial(a).derivative, (a.one(-1, 0, 2, 5),)),
+    "PiecewisePolynomial.antiderivative": lambda a: Call(_polynomial(a).antiderivative, (a.one(-1, 0, 2),)),
+    "PiecewisePolynomial.integrate": lambda a: Call(_polynomial(a).integrate, (-0.5, 3, a.one(None, False))),
+    "PiecewisePolynomial.from_spline": lambda a: Call(
+        cukde.PiecewisePolynomial.from_spline, (a.one(_spline(a), _spline(a).tck),), {"extrapolate": a.one(None, True)}
+    ),
+    "PiecewisePolynomial.from_scipy": lambda a: Call(
+        cukde.PiecewisePolynomial.from_scipy, (_polynomial(a).to_scipy(),), {"extrapolate": a.one(None, True)}
+    ),
+    "PiecewisePolynomial.to_scipy": lambda a: Call(_polynomial(a).to_scipy),
+    "KernelDensity": lambda a: Call(cukde.KernelDensity, (), _estimator_options(a)),
+    "KernelDensity.fit": _fit,
+    "KernelDensity.score_samples": _at_queries("score_samples"),
+    "KernelDensity.score": _at_queries("score", **_POSITIVE),
+    "KernelDensity.grad_log_density": _at_queries("grad_log_density", **_WITH_GRADIENT),
+    "KernelDensity.sample": lambda a: Call(_fitted(a, **_WITH_GRADIENT).sample, (a.one(1, 5), 3)),
+    "KernelDensity.save": lambda a: Call(_fitted(a).save, (a.path(),)),
+    "KernelDensity.load": lambda a: Call(cukde.KernelDensity.load, (_saved(a),)),
+    "perf.compare": lambda a: Call(perf.compare, (_record(a), perf.read_record(_record(a)))),
+    "perf.cost": lambda a: Call(perf.cost, ("kde", "H200"), _sizes(a)),
+    "perf.declare": lambda a: Call(perf.declare, (_formula, lambda x: {"n": x.size}, "toy", None)),
+    "perf.explain": _explain,
+    "perf.flash_bytes": _flash(perf.flash_bytes),
+    "perf.flash_flops": _flash(perf.flash_flops),
+    "perf.flash_intensity": _flash(perf.flash_intensity),
+    "perf.flash_tile_bytes": lambda a: Call(perf.flash_tile_bytes, (a.d, 64, 1024), {"moments": True}),
+    "perf.flash_utilisation": lambda a: Call(perf.flash_utilisation, (1.0, 100.0, 10.0, a.d, 1e14)),
+    "perf.measure": _measure,
+    "perf.measure_peaks": lambda a: Call(perf.measure_peaks, ("cpu",)),
+    "perf.operations": lambda a: Call(perf.operations),
+    "perf.peaks": lambda a: Call(perf.peaks, (a.one("H200", "cpu", H200),)),
+    "perf.predict": _predict,
+    "perf.read_record": lambda a: Call(perf.read_record, (_record(a),)),
+    "perf.roofline": _roofline,
+    "perf.sensitivity": lambda a: Call(perf.sensitivity, ("kde", "A100"), {"cold": True} | _sizes(a)),
+    "perf.write_record": lambda a: Call(perf.write_record, (a.path().with_suffix(".json"), [_ROW])),
+}
+"""By the name of the function, below ``cukde``."""
+
+ON_DEVICE = frozenset(
+    name
+    for name in CALLS
+    if not name.startswith(("perf.", "PiecewisePolynomial.from", "KernelDensity.")) or "fit" in name
+)
+"""What takes arrays of a GPU."""
+
+
+def public_names() -> set[str]:
+    """Names of everything public that is called, classes of errors and of results apart."""
+    found = set()
+    for module in (cukde, functions, perf, bandwidth):
+        prefix = module.__name__.removeprefix("cukde").removeprefix(".")
+        for name in getattr(module, "__all__", [n for n in dir(module) if not n.startswith("_")]):
+            f = getattr(module, name)
+            own = hasattr(module, "__all__") or getattr(f, "__module__", None) == module.__name__
+            if own and inspect.isroutine(inspect.unwrap(f)):
+                found.add(f"{prefix}.{name}".removeprefix("."))
+    for of in (cukde.KernelDensity, cukde.PiecewisePolynomial):
+        found.add(of.__name__)
+        for name, value in vars(of).items():
+            f = value.__func__ if isinstance(value, classmethod | staticmethod) else value
+            if inspect.isfunction(f) and (not name.startswith("_") or name == "__call__"):
+                found.add(f"{of.__name__}.{name}")
+    return found
+
+
+def only_documented_warnings() -> None:
+    """Make errors of all warnings from here on but for those that functions say they make."""
+    warnings.simplefilter("error")
+    for category in (
+        cukde.NegativeDensityWarning,
+        cukde.BandwidthRangeWarning,
+        _warnings._small_sample_category(),
+    ):
+        warnings.simplefilter("ignore", category)
+    warnings.filterwarnings("ignore", "X (has|does not have valid) feature names", UserWarning)  # scikit-learn's
+    warnings.filterwarnings("ignore", module="pandas")  # which a table of float16 makes when it is printed
+
+
+def _loads() -> Iterator[Load]:
+    """Loads of the processor that nobody runs: making the real ones takes a second."""
+    for unit in ("memory", "gemm_f32", "gemm_f64", "exponential", "exponential_f64", "scalar", "launch"):
+        yield Load(unit, 1e9, lambda: None, True)
+
+
+@contextlib.contextmanager
+def sandbox() -> Iterator[Path]:
+    """Calls write into a folder of their own, and peaks of the processor are made up."""
+    before = Path.cwd()
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        stack.enter_context(
+            mock.patch.dict(os.environ, {"CUKDE_PEAKS": f"{folder}/peaks.json", "CUKDE_COMMIT": "none"})
+        )
+        stack.enter_context(mock.patch("cukde.perf._measure_peaks._seconds", return_value=(1.0, 1.0, 1.0)))
+        stack.enter_context(mock.patch.object(cpu_peaks, "loads", _loads))
+        perf.measure_peaks("cpu")
+        stack.callback(os.chdir, before)
+        os.chdir(folder)
+        yield Path(folder)
