@@ -5,10 +5,9 @@ from __future__ import annotations
 import warnings
 from typing import Any, Literal
 
-import numpy as np
-
-from cukde import _validate
-from cukde._problem import Problem, prepare, score_problem
+from cukde import _finish, _validate
+from cukde._over_dask import over_dask
+from cukde._problem import prepare, score_problem
 from cukde._warnings import NegativeDensityWarning
 from cukde.perf import declare
 from cukde.perf.costs import _density_calls as calls
@@ -16,6 +15,7 @@ from cukde.perf.costs import density as costs
 
 
 @declare(costs.kde, calls.of_kde)
+@over_dask
 def kde(
     X: Any,
     Y: Any,
@@ -36,7 +36,8 @@ def kde(
     ----------
     X : array_like, shape (n, d) or (n,)
         Data; (n,) means d = 1. A GPU array (CuPy, or anything with ``__cuda_array_interface__`` or
-        DLPack) computes on the GPU.
+        DLPack) computes on the GPU. A Dask array or data frame, here or for any argument but ``h``, makes the call
+        lazy.
     Y : array_like, shape (m, d) or (m,)
         Queries, in the units of ``X``. (m,) only for d = 1. No queries give an empty result.
     h : float or array_like
@@ -65,7 +66,7 @@ def kde(
     -------
     array, shape (m,)
         Density in units of 1/volume (or its logarithm), of dtype ``result_type(X, Y)``: float16 rises to
-        float32, integers to float64. NumPy in, NumPy out; CuPy in, CuPy out.
+        float32, integers to float64. NumPy in, NumPy out; CuPy in, CuPy out; Dask in, Dask out.
 
     Raises
     ------
@@ -95,6 +96,10 @@ def kde(
     of all pairs in one dimension too, on the GPU with 3 d n m flops; deterministic on any device. The errors are those
     above, measured by the exponents :math:`|y - x_j|^2 / (2 \lambda_j^2 h^2) + d |\log \lambda_j|` of the points that
     make the density (``tests/test_local_factors.py``).
+
+    With Dask arrays the functions of this family do the same by blocks, data by queries, and merge the sums: results
+    are equal to 1e-12 in float64 whatever the blocks (``tests/test_dask.py``). Forms and options are checked at once,
+    what blocks hold when they are computed. ``docs/dask.md`` has the rule for blocks, clusters and several GPUs.
 
     References
     ----------
@@ -127,6 +132,7 @@ def kde(
 
 
 @declare(costs.score, calls.of_queries)
+@over_dask
 def score(
     X: Any,
     Y: Any,
@@ -164,10 +170,12 @@ def score(
         X, Y, h, weights=weights, precision=precision, deterministic=deterministic, check_finite=check_finite
     )
     with problem.device:
-        return _cast(problem.score(problem.sums("moments", ratio=True)), problem).reshape(problem.query_shape)
+        gradient = _finish.gradient(problem.sums("moments", ratio=True), problem.whitening, problem.xp)
+        return _finish.cast(gradient, problem.dtype).reshape(problem.query_shape)
 
 
 @declare(costs.density_and_score, calls.of_queries)
+@over_dask
 def density_and_score(
     X: Any,
     Y: Any,
@@ -199,12 +207,13 @@ def density_and_score(
     )
     with problem.device:
         sums = problem.sums("moments")
-        log_density = sums.reference + problem.xp.log(sums.total) + problem.log_constant
-        gradient = problem.score(sums)
-        return _cast(log_density, problem), _cast(gradient, problem).reshape(problem.query_shape)
+        log_density = _finish.log_density(sums, problem.log_constant, problem.dtype, problem.xp)
+        gradient = _finish.gradient(sums, problem.whitening, problem.xp)
+        return log_density, _finish.cast(gradient, problem.dtype).reshape(problem.query_shape)
 
 
 @declare(costs.debias, calls.of_data)
+@over_dask
 def debias(
     X: Any,
     h: Any,
@@ -258,10 +267,11 @@ def debias(
     )
     estimate = score_problem(problem, score_bandwidth)
     with problem.device:
-        return _cast(problem.moved(estimate), problem).reshape(problem.query_shape)
+        return _finish.cast(problem.moved(estimate), problem.dtype).reshape(problem.query_shape)
 
 
 @declare(costs.sd_kde, calls.of_queries, stages=calls.stages_of_sd_kde)
+@over_dask
 def sd_kde(
     X: Any,
     Y: Any,
@@ -313,6 +323,7 @@ def sd_kde(
 
 
 @declare(costs.laplace_kde, calls.of_queries)
+@over_dask
 def laplace_kde(
     X: Any,
     Y: Any,
@@ -337,7 +348,7 @@ def laplace_kde(
     negative : {"keep", "clip"}
         Return negative values as they are (they still rank queries), or set them to 0 and report in a
         :class:`NegativeDensityWarning` how many there were and their share of the absolute sum; on the GPU
-        the report waits for the result.
+        the report waits for the result, and of Dask arrays it comes with each block that is computed.
     X, Y, h, weights, log, precision, deterministic, check_finite
         As in :func:`kde`. With ``log`` a negative density gives NaN, a zero one -inf.
         :func:`cukde.bandwidth.laplace` has the matching reference rule for ``h``.
@@ -365,22 +376,18 @@ def laplace_kde(
     problem, _ = prepare(
         X, Y, h, weights=weights, precision=precision, deterministic=deterministic, check_finite=check_finite
     )
-    xp = problem.xp
     with problem.device:
         sums = problem.sums("laplace")
-        with np.errstate(divide="ignore", invalid="ignore"):
-            log_size = sums.reference + xp.log(abs(sums.total)) + problem.log_constant
-            if negative == "clip":
-                _report_clipped(sums.total, log_size, xp)
-                log_size = xp.where(sums.total < 0, -xp.inf, log_size)
-            elif log:
-                log_size = xp.where(sums.total < 0, xp.nan, log_size)
-        if log:
-            return _cast(log_size, problem)
-        return _cast(xp.sign(sums.total) * _exp(log_size, problem), problem) + 0.0  # no -0.0 where clipped
+        out, report = _finish.laplace(
+            sums, problem.log_constant, clip=negative == "clip", log=log, dtype=problem.dtype, xp=problem.xp
+        )
+    if report is not None:
+        warnings.warn(report, NegativeDensityWarning, stacklevel=3)
+    return out
 
 
 @declare(costs.kernel_sum, calls.of_values)
+@over_dask
 def kernel_sum(
     X: Any,
     V: Any,
@@ -423,31 +430,5 @@ def kernel_sum(
     with problem.device:
         columns = v[:, None] if v.ndim == 1 else v
         sums = problem.sums("values", columns)
-        out = _cast(problem.xp.exp(sums.reference)[:, None] * sums.moments, problem)
+        out = _finish.values(sums, problem.dtype, problem.xp)
         return out[:, 0] if v.ndim == 1 else out
-
-
-def _report_clipped(total: Any, log_size: Any, xp: Any) -> None:
-    negative = total < 0
-    count = int(negative.sum())
-    if count:
-        size = xp.exp(log_size - log_size.max())
-        share = float(size[negative].sum() / size.sum())
-        warnings.warn(
-            f"laplace_kde clipped {count} of {total.size} densities to 0; "
-            f"the clipped mass is {share:.3g} of the sum of absolute densities at the queries",
-            NegativeDensityWarning,
-            stacklevel=3,
-        )
-
-
-def _exp(a: Any, problem: Problem) -> Any:
-    """Density from its logarithm; beyond the range of float64 it is infinite, as on the GPU, without a warning."""
-    with np.errstate(over="ignore"):
-        return problem.xp.exp(a)
-
-
-def _cast(a: Any, problem: Problem) -> Any:
-    """Round to the result's dtype; a density above 3e38 is infinite in float32, as documented."""
-    with np.errstate(over="ignore"):
-        return a.astype(problem.dtype, copy=False)

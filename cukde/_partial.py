@@ -52,6 +52,12 @@ def merge(blocks: Sequence[PartialSums], xp: Any) -> PartialSums:
     return PartialSums(reference, total, moments)
 
 
+def nothing(m: int, k: int | None, xp: Any) -> PartialSums:
+    """Sums over no data at ``m`` queries, with ``k`` columns of moments: they merge with any others without a trace."""
+    least = xp.full(m, -np.finfo(np.float64).max)
+    return PartialSums(least, xp.zeros(m), None if k is None else xp.zeros((m, k)))
+
+
 def to_density(sums: PartialSums, log_constant: float, log: bool, dtype: np.dtype, xp: Any) -> Any:
     """Return ``exp(log_constant + reference) total`` of output "sum", or its logarithm, rounded to ``dtype``.
 

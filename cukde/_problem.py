@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cukde import _dispatch, _kernels, _validate
+from cukde import _dispatch, _finish, _kernels, _validate
 from cukde._kernels import Kernel
 from cukde._partial import Output, PartialSums, debiased
 from cukde._whiten import Whitening
@@ -83,21 +83,25 @@ class Problem(NamedTuple):
             "deterministic": self.deterministic,
         }
 
+    @property
+    def _pass(self) -> tuple[ModuleType, dict[str, Any]]:
+        """Which passes take the problem, and their options."""
+        if self.local_factors is None:
+            return self.passes, self._options
+        of_points = {"log_weights": self._local_log_weights, "local_factors": self.local_factors}
+        return self.backend.density, self._options | of_points  # of all pairs, in one dimension too
+
     def sums(self, output: Output, values: Any = None, *, ratio: bool = False) -> PartialSums:
         """Run one pass over all pairs on the backend; ``ratio`` asks for nothing but moments / total."""
         X, Y = self._whitened()
-        result: PartialSums = self.passes.partial_sums(
-            X, Y, self.whitening.h, output, values=values, ratio=ratio, **self._options
-        )
+        passes, options = self._pass
+        result: PartialSums = passes.partial_sums(X, Y, self.whitening.h, output, values=values, ratio=ratio, **options)
         return result
 
     def density(self, *, log: bool) -> Any:
         """Run the pass that sums kernels; return the density at the queries, or its logarithm."""
         X, Y = self._whitened()
-        passes, options = self.passes, self._options
-        if self.local_factors is not None:
-            passes = self.backend.density  # of all pairs, in one dimension too
-            options |= {"log_weights": self._local_log_weights, "local_factors": self.local_factors}
+        passes, options = self._pass
         return passes.density(
             X,
             Y,
@@ -124,17 +128,10 @@ class Problem(NamedTuple):
             dtype=self.dtype,
         )
 
-    def score(self, sums: PartialSums) -> Any:
-        """Score in the data's own coordinates, (m, d) float64, from the moments about the queries."""
-        whitened = sums.moments / (sums.total[:, None] * self.whitening.h**2)
-        return self.whitening.score(whitened, self.xp)
-
     def moved(self, estimate: Problem) -> Any:
         """Return debiased data, (n, d) float64, moved along the score that ``estimate`` poses."""
         sums = estimate.sums("moments", ratio=True)
-        if self.whitening.plain and estimate.whitening.plain:
-            return debiased(self.X, sums, self.whitening.h, estimate.whitening.h)
-        return self.X + 0.5 * self.whitening.smooth(estimate.score(sums), self.xp)
+        return moved(self.X, sums, self.whitening, estimate.whitening, self.xp)
 
     def debiased(self, estimate: Problem) -> Problem:
         """Return the same problem with debiased data, float64; ``estimate`` poses their score."""
@@ -149,7 +146,7 @@ class Problem(NamedTuple):
         spread = self.spread
         # With its own bandwidth a point moves half way to a mean of the data: the spread cannot grow.
         if spread is not None and estimate.whitening is not self.whitening:
-            spread = _spread(self.backend, X, Y, self.centre, self.whitening)
+            spread = spread_of(self.backend, X, Y, self.centre, self.whitening)
             _validate.spread(spread, single=self.precision != "float64")
         return self._replace(X=X, Y=Y, spread=spread, points=points)
 
@@ -162,6 +159,47 @@ class Problem(NamedTuple):
 def _quiet(device: AbstractContextManager[Any]) -> Iterator[None]:
     with device, np.errstate(all="ignore"):
         yield
+
+
+class Checked(NamedTuple):
+    """Arguments of the right forms, which nobody has looked into; data and queries of two dimensions."""
+
+    x: Any
+    y: Any | None
+    v: Any | None
+    w: Any | None
+    factors: Any | None
+    query_shape: tuple[int, ...]
+    dtype: np.dtype
+    precision: str
+    whitening: Whitening
+
+
+def checked(
+    backend: ModuleType,
+    X: Any,
+    Y: Any,
+    h: Any,
+    weights: Any = None,
+    V: Any = None,
+    local_factors: Any = None,
+    precision: Any = None,
+) -> Checked:
+    """Check forms, dtypes, the bandwidth and the precision; ``Y`` None stands for the data themselves."""
+    x, query_shape = _validate.data(X, backend)
+    n, d = x.shape
+    y = None
+    if Y is not None:
+        y, query_shape = _validate.queries(Y, d, backend)
+    v = None if V is None else _validate.values(V, n, backend)
+    w = None if weights is None else _validate.weights(weights, n, backend)
+    factors = None
+    if local_factors is not None:
+        factors = _validate.weights(local_factors, n, backend, "local_factors")
+    dtype = _validate.result_dtype(*(a for a in (x, y, v) if a is not None))
+    chosen = _validate.precision(precision, dtype)
+    whitening = Whitening(_validate.bandwidth(_dispatch.to_host(h), d), d, factors=factors is not None)
+    return Checked(x, y, v, w, factors, query_shape, dtype, chosen, whitening)
 
 
 def prepare(
@@ -185,20 +223,9 @@ def prepare(
     with backend.device_of(X):
         xp = backend.xp
         itself = Y is X or Y is None
-        x, query_shape = _validate.data(X, backend)
-        d = x.shape[1]
-        y = x
-        if not itself:
-            y, query_shape = _validate.queries(Y, d, backend)
-        v = None if V is None else _validate.values(V, x.shape[0], backend)
-        w = None if weights is None else _validate.weights(weights, x.shape[0], backend)
-        factors = None
-        if local_factors is not None:
-            factors = _validate.weights(local_factors, x.shape[0], backend, "local_factors")
-        dtype = _validate.result_dtype(*(a for a in (x, y, v) if a is not None))
-        chosen = _validate.precision(precision, dtype)
-        whitening = Whitening(_validate.bandwidth(_dispatch.to_host(h), d), d, factors=factors is not None)
-
+        x, y, v, w, factors, query_shape, dtype, chosen, whitening = checked(
+            backend, X, None if itself else Y, h, weights, V, local_factors, precision
+        )
         storage = xp.float64 if chosen == "float64" else dtype
         x = xp.ascontiguousarray(x, dtype=storage)
         y = x if itself else xp.ascontiguousarray(y, dtype=storage)
@@ -208,14 +235,14 @@ def prepare(
         spread = None
         if check_finite:
             spread = _checked_spread(backend, x, None if itself else y, v, w, factors, centre, whitening)
-            narrowest = 1.0 if factors is None else min(1.0, _least_factor(factors))
+            narrowest = 1.0 if factors is None else min(1.0, least_factor(factors))
             _validate.spread(spread / narrowest**2, single=chosen != "float64")
         return Problem(
             backend=backend,
             X=x,
             Y=None if itself else y,
             query_shape=query_shape,
-            log_weights=None if w is None else _log_weights(w, xp),
+            log_weights=None if w is None else log_weights(w, xp)[0],
             dtype=dtype,
             precision=chosen,
             deterministic=bool(deterministic),
@@ -224,6 +251,13 @@ def prepare(
             spread=spread,
             local_factors=None if factors is None else factors.astype(xp.float64, copy=False),
         ), v
+
+
+def moved(X: Any, sums: PartialSums, whitening: Whitening, of_score: Whitening, xp: Any) -> Any:
+    """Points moved along the score, (n, d) float64, from moments of the data at them by the bandwidth ``of_score``."""
+    if whitening.plain and of_score.plain:
+        return debiased(X, sums, whitening.h, of_score.h)
+    return X + 0.5 * whitening.smooth(_finish.gradient(sums, of_score, xp), xp)
 
 
 def score_problem(problem: Problem, score_bandwidth: Any) -> Problem:
@@ -235,7 +269,7 @@ def score_problem(problem: Problem, score_bandwidth: Any) -> Problem:
     spread = None
     if problem.spread is not None:
         with problem.device:
-            spread = _spread(problem.backend, problem.X, None, problem.centre, whitening)
+            spread = spread_of(problem.backend, problem.X, None, problem.centre, whitening)
         _validate.spread(spread, single=problem.precision != "float64")
     return problem._replace(Y=None, whitening=whitening, spread=spread)
 
@@ -254,27 +288,29 @@ def _checked_spread(
     _validate.finite(dict(zip(arrays, finite, strict=True)))
     if w is not None:
         _validate.weight_range(float(w.min()), float(w.max()))
-    return radius / whitening.h**2 if whitening.plain else _spread(backend, x, y, centre, whitening)
+    return radius / whitening.h**2 if whitening.plain else spread_of(backend, x, y, centre, whitening)
 
 
-def _least_factor(factors: Any) -> float:
+def least_factor(factors: Any) -> float:
     """Smallest factor of the bandwidth; the largest is checked with it."""
     least = float(factors.min())
     _validate.factor_range(least, float(factors.max()))
     return least
 
 
-def _spread(backend: ModuleType, x: Any, y: Any, centre: Any, whitening: Whitening) -> float:
-    """Largest squared distance to the centre, in bandwidths."""
+def spread_of(backend: ModuleType, x: Any, y: Any, centre: Any, whitening: Whitening) -> float:
+    """Largest squared distance to the centre, in bandwidths; ``y`` may be None."""
     with np.errstate(over="ignore", invalid="ignore"):
         x, y = (None if a is None else whitening.apply(a, centre, backend.xp) for a in (x, y))
         radius: float = backend.look(x, y, whitening.image(centre, backend.xp))[0]
     return radius / whitening.h**2
 
 
-def _log_weights(w: Any, xp: Any) -> Any:
+def log_weights(w: Any, xp: Any) -> tuple[Any, Any]:
+    """Logarithms of weights divided by their sum, and of that sum."""
     w = w.astype(xp.float64)
     with np.errstate(divide="ignore", invalid="ignore"):  # of weights that nobody has looked at
-        w = w / w.max()  # the sum of huge weights must not overflow
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return xp.maximum(xp.log(w) - xp.log(w.sum()), _LOG_ZERO)
+        largest = w.max()
+        w = w / largest  # the sum of huge weights must not overflow
+        log_sum = xp.log(w.sum())
+        return xp.maximum(xp.log(w) - log_sum, _LOG_ZERO), log_sum + xp.log(largest)

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from cukde._partial import Output, PartialSums, debiased, to_density
+from cukde._partial import Output, PartialSums, debiased, nothing, to_density
 from cukde.cpu import _points, _query_blocks, _tiles
 
 _LOG2_E = math.log2(math.e)
@@ -172,7 +172,8 @@ def partial_sums(
         values = None if values is None else values[counted]
         local_factors = None if local_factors is None else local_factors[counted]
         if len(X) == 0:
-            return _nothing(len(Y), X.shape[1] if values is None else values.shape[1], output)
+            k = {"moments": X.shape[1], "values": 0 if values is None else values.shape[1]}.get(output)
+            return nothing(len(Y), k, np)
     pairs = _pairs(X, Y, h, centre, log2_weights, precision, spread, local_factors)
     return _Sums(pairs, output, values, log2_weights, X.shape).run()
 
@@ -212,12 +213,6 @@ def debias(
 def spreads(precision: str, d: int) -> tuple[float, ...]:
     """Spreads that stand for all others: exponents from single and double precision products, and from differences."""
     return 0.0, 2 * _SINGLE_GRAM_SPREAD, 2 * _DOUBLE_GRAM_SPREAD_SINGLE
-
-
-def _nothing(m: int, k: int, output: Output) -> PartialSums:
-    """Sums over no data: they merge with any others without a trace."""
-    least = np.full(m, -np.finfo(np.float64).max)
-    return PartialSums(least, np.zeros(m), np.zeros((m, k)) if output in ("moments", "values") else None)
 
 
 def _pairs(

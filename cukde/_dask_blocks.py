@@ -1,0 +1,203 @@
+"""What tasks do with one block of rows, and with a pair of blocks: a pass of the block's backend."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cukde import _dispatch, _partial, _validate, _validate_dask
+from cukde._partial import Output, PartialSums
+from cukde._problem import Problem, least_factor, log_weights, moved, spread_of
+from cukde._whiten import Whitening
+
+# A spread from radii and the distance of two centres may be rounded down.
+_ROUNDING = 1 + 1e-9
+
+
+class Block(NamedTuple):
+    """Rows of data or queries, checked, in arrays of the backend that computes on them."""
+
+    number: int
+    points: Any  # (n, d)
+    whitening: Whitening
+    centre: np.ndarray | None  # (d,), on the host; None: nobody looked at the points
+    radius: float  # largest distance to the centre, in bandwidths
+    log_mass: float  # logarithm of the sum of the weights; of the number of rows where there are none
+    log_weights: Any = None  # (n,), of weights divided by their sum
+    values: Any = None  # (n, k)
+    local_factors: Any = None  # (n,)
+    narrowest: float = 1.0  # least of the factors and 1
+
+
+class Layout(NamedTuple):
+    """How blocks are brought into arrays."""
+
+    whitening: Whitening
+    storage: np.dtype  # of coordinates and values
+    gpu: bool  # blocks that are not on a GPU are moved there
+    check_finite: bool
+
+
+def prepare(
+    points: Any,
+    weights: Any = None,
+    values: Any = None,
+    local_factors: Any = None,
+    *,
+    name: str,
+    number: int,
+    start: int | None,
+    layout: Layout,
+) -> Block:
+    """Check block ``number`` of the array ``name``, and lay it out; ``start`` is the place of its first row."""
+    backend = _dispatch.named("gpu") if layout.gpu else _dispatch.backend(points)
+    with backend.device_of(points), _validate_dask.of_block(name, number):
+        xp = backend.xp
+        x = _validate.points(name, points, backend)
+        n = x.shape[0]
+        others = {}
+        if weights is not None:
+            others["weights"] = _validate.weights(weights, n, backend)
+        if values is not None:
+            v = _validate.values(values, n, backend)
+            others["V"] = v[:, None] if v.ndim == 1 else v
+        if local_factors is not None:
+            others["local_factors"] = _validate.weights(local_factors, n, backend, "local_factors")
+    with backend.device_of(points):
+        x = xp.ascontiguousarray(x[:, None] if x.ndim == 1 else x, dtype=layout.storage)
+        block = placed(Block(number, x, layout.whitening, None, 0.0, _log(n)), layout, name, start, others)
+        w, v, factors = (others.get(key) for key in ("weights", "V", "local_factors"))
+        with _validate_dask.of_block(name, number):
+            if w is not None and n:
+                block = _weighted(block, w, xp, layout.check_finite)
+            if v is not None:
+                block = block._replace(values=xp.ascontiguousarray(v, dtype=layout.storage))
+            if factors is not None and n:
+                narrowest = min(1.0, least_factor(factors)) if layout.check_finite else 1.0
+                block = block._replace(local_factors=factors.astype(xp.float64, copy=False), narrowest=narrowest)
+        return block
+
+
+def placed(block: Block, layout: Layout, name: str, start: int | None, others: dict[str, Any]) -> Block:
+    """Look at the points of a block, and at arrays beside it: all must be finite; return it with centre and radius."""
+    x = block.points
+    if not layout.check_finite or not len(x):
+        return block
+    backend = _dispatch.backend(x)
+    whitening = layout.whitening
+    with np.errstate(over="ignore", invalid="ignore"):  # of data that are refused
+        centre = backend.mean(x)
+    radius, flags = backend.look(x, None, centre if whitening.plain else None, list(others.values()))
+    for a, flag, of in zip((x, *others.values()), flags, (name, *others), strict=True):
+        if not flag:
+            bad = ~backend.xp.isfinite(a.reshape(len(a), -1)).all(axis=1)
+            rows = np.flatnonzero(backend.asnumpy(bad)).tolist()
+            _validate_dask.finite(of, block.number, rows, start)
+    spread = radius / whitening.h**2 if whitening.plain else spread_of(backend, x, None, centre, whitening)
+    return block._replace(centre=backend.asnumpy(centre), radius=math.sqrt(spread))
+
+
+def _weighted(block: Block, w: Any, xp: Any, check: bool) -> Block:
+    """The block with its weights; a block may be without any weight, as long as others have some."""
+    if check:
+        _validate.weight_range(float(w.min()), math.inf)
+    if not (w > 0).any():
+        return block._replace(log_weights=xp.zeros(len(w)), log_mass=-math.inf)
+    logs, log_mass = log_weights(w, xp)
+    return block._replace(log_weights=logs, log_mass=float(log_mass))
+
+
+def _log(rows: int) -> float:
+    return math.log(rows) if rows else -math.inf
+
+
+def mass(block: Block) -> float:
+    """Logarithm of the weight of a block."""
+    return block.log_mass
+
+
+def log_total(masses: list[float], *, weighted: bool) -> float:
+    """Logarithm of the weight of all blocks."""
+    largest = max(masses)
+    if largest == -math.inf:
+        if weighted:
+            _validate.weight_range(0.0, 0.0)
+        _validate_dask.some_data(0)
+    return largest + math.log(math.fsum(math.exp(one - largest) for one in masses))
+
+
+def pairs(y: Block, data: list[Block], **options: Any) -> PartialSums:
+    """Sums over some blocks of data at one block of queries, merged as they come; options of :func:`pair`."""
+    sums = pair(y, data[0], **options)
+    for x in data[1:]:
+        sums = merge([sums, pair(y, x, **options)])
+    return sums
+
+
+def pair(
+    y: Block, x: Block, *, output: Output, precision: str, deterministic: bool, itself: bool, ratio: bool = False
+) -> PartialSums:
+    """Sums over one block of data at one block of queries; ``itself`` says that blocks of one number are the same.
+
+    A pair is centred between its two blocks, and its spread follows from what each of them was found to reach.
+    """
+    backend = _dispatch.backend(x.points)
+    xp = backend.xp
+    d = x.points.shape[1]
+    with backend.device_of(x.points):
+        if not len(x.points) or not len(y.points) or x.log_mass == -math.inf:
+            k = {"moments": d, "values": 0 if x.values is None else x.values.shape[1]}.get(output)
+            return _partial.nothing(len(y.points), k, xp)
+        whitening = x.whitening
+        centre, spread = None, None
+        if x.centre is not None and y.centre is not None:
+            with np.errstate(over="ignore"):  # of points that are refused
+                step = 0.5 * (y.centre - x.centre)
+                half = whitening.apply(step[None], np.zeros(d), np) / whitening.h
+                spread = float((max(x.radius, y.radius) + np.sqrt((half * half).sum())) ** 2 * _ROUNDING)
+            _validate.spread(spread / x.narrowest**2, single=precision != "float64")
+            centre = backend.asarray(x.centre + step)
+        elif not whitening.plain:
+            centre = backend.mean(x.points)
+        problem = Problem(
+            backend=backend,
+            X=x.points,
+            # Debiased data are in double precision, queries in that of the call.
+            Y=None if itself and x.number == y.number else backend.asarray(y.points).astype(x.points.dtype, copy=False),
+            query_shape=y.points.shape,
+            log_weights=x.log_weights,
+            dtype=x.points.dtype,
+            precision=precision,
+            deterministic=deterministic,
+            whitening=whitening,
+            centre=centre,
+            spread=spread,
+            local_factors=x.local_factors,
+        )
+        sums = problem.sums(output, x.values, ratio=ratio)
+        return sums if x.log_weights is None else sums._replace(reference=sums.reference + x.log_mass)
+
+
+def merge(blocks: list[PartialSums]) -> PartialSums:
+    """Merge sums over several blocks of data at the same queries."""
+    backend = _dispatch.backend(blocks[0].total)
+    with backend.device_of(blocks[0].total):
+        return _partial.merge(blocks, backend.xp)
+
+
+def shift(block: Block, sums: PartialSums, *, whitening: Whitening) -> Any:
+    """Debiased points of a block, float64, from sums of all data at them with the block's own bandwidth."""
+    backend = _dispatch.backend(block.points)
+    with backend.device_of(block.points):
+        if not len(block.points):
+            return block.points.astype(np.float64)
+        return moved(block.points, sums, whitening, block.whitening, backend.xp)
+
+
+def debiased(block: Block, sums: PartialSums, *, layout: Layout) -> Block:
+    """The block with its points debiased, ready to be data of the layout's bandwidth."""
+    points = shift(block, sums, whitening=layout.whitening)
+    with _dispatch.backend(points).device_of(points):
+        return placed(block._replace(points=points, whitening=layout.whitening), layout, "X", None, {})

@@ -1,0 +1,47 @@
+"""How many rows a block has: the rule for plain arrays, and for Dask arrays whose blocks are too large or too many."""
+
+from __future__ import annotations
+
+import math
+
+# Rows for which a pair of blocks takes a good part of a second on two CPU cores, and some 20 ms on a GPU: long beside
+# what Dask takes for a task, short beside what is lost with a worker. In one dimension the fast transform takes time
+# with the rows, not with their pairs: there blocks are as large as memory likes.
+_ROWS = 2**15
+_ROWS_OF_GPU = 2**18
+_ROWS_OF_LINE = 2**22
+
+# Blocks of data times blocks of queries that a graph may have before blocks get larger than that.
+_MOST_PAIRS = 64 * 64
+
+# Blocks beyond which small neighbours are joined.
+_MANY = 64
+
+# A block's coordinates, or the moments at its queries, in double precision: 128 MiB.
+_MOST_NUMBERS = 2**24
+
+
+def rows_of_block(n: float, m: float, d: int, *, gpu: bool) -> int:
+    """Rows of a block of ``n`` data rows and ``m`` queries with ``d`` numbers each; NaN stands for rows not known."""
+    rows = _ROWS_OF_LINE if d == 1 else _ROWS_OF_GPU if gpu else _ROWS
+    n, m = (0 if math.isnan(size) else size for size in (n, m))
+    while math.ceil(n / rows) * math.ceil(m / rows) > _MOST_PAIRS:
+        rows *= 2
+    return max(1, min(rows, _MOST_NUMBERS // (d + 2)))
+
+
+def regular(chunks: tuple[int, ...], rows: int) -> tuple[int, ...]:
+    """Chunks as they are, but for those of more than twice ``rows``, which are cut, and many small ones, joined."""
+    cut: list[int] = []
+    for chunk in chunks:
+        parts = 1 if chunk <= 2 * rows else -(-chunk // rows)
+        cut += [chunk * (i + 1) // parts - chunk * i // parts for i in range(parts)]
+    if len(cut) <= _MANY:
+        return tuple(cut)
+    joined = [cut[0]]
+    for chunk in cut[1:]:
+        if joined[-1] + chunk <= rows:
+            joined[-1] += chunk
+        else:
+            joined.append(chunk)
+    return tuple(joined)

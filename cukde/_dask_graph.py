@@ -1,0 +1,98 @@
+"""Layers of a Dask graph that have one task for each block of rows, whose results may be anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import dask.array as da
+import numpy as np
+from dask.base import tokenize
+from dask.highlevelgraph import HighLevelGraph
+
+Task = tuple[Any, ...]
+"""A function and its arguments, some of them keys of other tasks."""
+
+# Partial results that a task merges, and blocks that one takes, at most: they are in memory together.
+_AT_ONCE = 8
+
+# Tasks from which on one takes several blocks: enough for the workers, and few for the scheduler.
+_MANY_TASKS = 512
+
+
+class Blocks:
+    """Results of one layer of tasks; ``token`` says all that they depend on, and makes their names."""
+
+    def __init__(self, stage: str, tasks: Sequence[Task], dependencies: Sequence[Any], *token: Any) -> None:
+        self.name = f"cukde-{stage}-{tokenize(*(of.name for of in dependencies), *token)}"
+        self.count = len(tasks)
+        layer = {(self.name, i): task for i, task in enumerate(tasks)}
+        self._graph = HighLevelGraph.from_collections(self.name, layer, dependencies)
+
+    @property
+    def keys(self) -> list[tuple[str, int]]:
+        """Names of the results."""
+        return [(self.name, i) for i in range(self.count)]
+
+    def __dask_graph__(self) -> HighLevelGraph:
+        return self._graph
+
+    def __dask_layers__(self) -> tuple[str]:
+        return (self.name,)
+
+
+def each(
+    stage: str, function: Callable[..., Any], *blocks: Blocks, extra: Blocks | None = None, **options: Any
+) -> Blocks:
+    """Call a function on the blocks of one or several layers side by side, and on the only result of ``extra``."""
+    also = () if extra is None else (extra.keys[0],)
+    call = partial(function, **options)
+    tasks = [(call, *keys, *also) for keys in zip(*(of.keys for of in blocks), strict=True)]
+    dependencies = [*dict.fromkeys(blocks), *(() if extra is None else (extra,))]
+    return Blocks(stage, tasks, dependencies, [of.name for of in blocks], function, options)
+
+
+def gathered(stage: str, function: Callable[..., Any], blocks: Blocks, **options: Any) -> Blocks:
+    """Call a function once, on the list of all results of a layer."""
+    return Blocks(stage, [(partial(function, **options), blocks.keys)], [blocks], function, options)
+
+
+def crossed(
+    stage: str,
+    function: Callable[..., Any],
+    merge: Callable[[list[Any]], Any],
+    rows: Blocks,
+    columns: Blocks,
+    **options: Any,
+) -> Blocks:
+    """Call a function on each block of ``rows`` and some of ``columns`` at a time, and merge over the columns.
+
+    Merging is done by a tree, which keeps few results in memory at a time. Its order is that of the blocks.
+    """
+    call = partial(function, **options)
+    taken = min(_AT_ONCE, max(1, rows.count * columns.count // _MANY_TASKS))
+    tasks: list[Task] = [(call, row, some) for row in rows.keys for some in _stretches(columns.keys, taken)]
+    token = [rows.name, columns.name, function, options]
+    level = Blocks(stage, tasks, list(dict.fromkeys((rows, columns))), *token)
+    while level.count > rows.count:
+        width = level.count // rows.count
+        stretches = [level.keys[i : i + width] for i in range(0, level.count, width)]
+        tasks = [(merge, some) for stretch in stretches for some in _stretches(stretch, _AT_ONCE)]
+        level = Blocks("merge", tasks, [level], rows.count)
+    return level
+
+
+def _stretches(keys: list[Any], length: int) -> list[list[Any]]:
+    return [keys[i : i + length] for i in range(0, len(keys), length)]
+
+
+def array(blocks: Blocks, rows: tuple[float, ...], columns: int | None, dtype: np.dtype, meta: Any) -> da.Array:
+    """Results of a layer as a Dask array of so many rows a block; without ``columns`` it has one dimension."""
+    if columns is None:
+        return da.Array(blocks.__dask_graph__(), blocks.name, (rows,), dtype=dtype, meta=type(meta)((0,), dtype=dtype))
+    name = f"{blocks.name}-array"
+    # Keys of an array say the place in every dimension.
+    layer = {(name, i, 0): key for i, key in enumerate(blocks.keys)}
+    graph = HighLevelGraph.from_collections(name, layer, [blocks])
+    return da.Array(graph, name, (rows, (columns,)), dtype=dtype, meta=type(meta)((0, 0), dtype=dtype))

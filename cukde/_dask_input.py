@@ -1,0 +1,193 @@
+"""From arguments of which some are Dask collections to checked Dask arrays whose blocks of rows lie side by side."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any, NamedTuple
+
+import dask.array as da
+import numpy as np
+
+from cukde import _dask_blocks, _dask_chunks, _dispatch, _validate, _validate_dask, cpu
+from cukde._dask_blocks import Layout
+from cukde._dask_graph import Blocks, each, gathered
+from cukde._over_dask import is_dask
+from cukde._problem import Checked, checked
+from cukde._whiten import Whitening
+
+
+class Arguments(NamedTuple):
+    """Checked arguments: arrays of one block of columns, those beside ``X`` in the blocks of its rows."""
+
+    X: da.Array
+    Y: da.Array | None  # None: the data themselves
+    weights: da.Array | None
+    V: da.Array | None
+    local_factors: da.Array | None
+    forms: Checked  # of stand-ins
+    check_finite: bool
+    deterministic: bool
+
+    @property
+    def gpu(self) -> bool:
+        """Whether the data are on the GPU, where all else is brought then."""
+        return _dispatch.is_gpu_array(self.X._meta)
+
+    @property
+    def queries(self) -> da.Array:
+        """Queries, which may be the data."""
+        return self.X if self.Y is None else self.Y
+
+    def layout(self, whitening: Whitening) -> Layout:
+        """How blocks are laid out for passes of a bandwidth."""
+        storage = np.dtype(np.float64) if self.forms.precision == "float64" else self.forms.dtype
+        return Layout(whitening, storage, self.gpu, self.check_finite)
+
+    def data_blocks(self, layout: Layout) -> Blocks:
+        """Blocks of the data with what belongs to their rows."""
+        return _prepared("X", self.X, (self.weights, self.V, self.local_factors), layout)
+
+    def query_blocks(self, layout: Layout) -> Blocks:
+        """Blocks of queries that are not the data."""
+        return _prepared("Y", self.queries, (), layout)
+
+    def log_total(self, data: Blocks) -> float | Blocks:
+        """Logarithm of the sum of the weights, or of the number of rows: of a task where it is not known here."""
+        n = self.X.shape[0]
+        if self.weights is None and not math.isnan(n):
+            return math.log(n)
+        weighted = self.weights is not None
+        masses = each("mass", _dask_blocks.mass, data)
+        return gathered("mass", _dask_blocks.log_total, masses, weighted=weighted)
+
+
+def arguments(
+    X: Any,
+    Y: Any,
+    h: Any,
+    *,
+    weights: Any = None,
+    V: Any = None,
+    local_factors: Any = None,
+    precision: Any = None,
+    deterministic: bool = False,
+    check_finite: bool = True,
+) -> Arguments:
+    """Check all that can be told without computing anything, and bring blocks of rows side by side."""
+    _validate_dask.plain("h", is_dask(h))
+    x = _collected("X", X)
+    y = None if Y is X or Y is None else _collected("Y", Y)
+    if isinstance(x, da.Array) and isinstance(y, da.Array) and x.name == y.name:
+        y = None
+    w, v, factors = (
+        None if a is None else _collected(name, a)
+        for name, a in (("weights", weights), ("V", V), ("local_factors", local_factors))
+    )
+    _dispatch.backend(_meta(x), Y=_meta(y), weights=_meta(w), V=_meta(v), local_factors=_meta(factors))
+    unknown = _unknown(x, w, v, factors)
+    forms = checked(
+        cpu,
+        _stand_in(x, unknown),
+        _stand_in(y, _unknown(y)),
+        h,
+        _stand_in(w, unknown),
+        _stand_in(v, unknown),
+        _stand_in(factors, unknown),
+        precision,
+    )
+
+    n, m = x.shape[0], (x if y is None else y).shape[0]
+    numbers = forms.x.shape[1] if forms.v is None else max(forms.x.shape[1], math.prod(forms.v.shape[1:]))
+    rows = _dask_chunks.rows_of_block(n, m, numbers, gpu=_dispatch.is_gpu_array(_meta(x)))
+    x = _in_blocks(x, rows)
+    return Arguments(
+        X=x,
+        Y=None if y is None else _in_blocks(y, rows),
+        weights=_beside("weights", w, x),
+        V=_beside("V", v, x),
+        local_factors=_beside("local_factors", factors, x),
+        forms=forms,
+        check_finite=bool(check_finite),
+        deterministic=bool(deterministic),
+    )
+
+
+def _collected(name: str, a: Any) -> Any:
+    """A Dask array, of a data frame too; or a plain array of NumPy or CuPy."""
+    if not is_dask(a):
+        return _validate.array(name, a, _dispatch.backend(a, name))
+    if hasattr(type(a), "to_dask_array"):  # of a data frame
+        a = a.to_dask_array()
+    _validate_dask.collection(name, a, isinstance(a, da.Array))
+    _validate_dask.dimensions(name, a)
+    return a
+
+
+def _meta(a: Any) -> Any:
+    return getattr(a, "_meta", a)
+
+
+def _stand_in(a: Any, unknown: bool) -> Any:
+    """An array of the same shape and dtype that takes no memory; where rows are ``unknown`` it has one."""
+    if a is None:
+        return None
+    shape = (1, *a.shape[1:]) if unknown and a.ndim else a.shape
+    return np.broadcast_to(np.zeros((), a.dtype), shape)
+
+
+def _unknown(*arrays: Any) -> bool:
+    """Whether the rows of any are not known."""
+    return any(a is not None and a.ndim and math.isnan(a.shape[0]) for a in arrays)
+
+
+def _in_blocks(a: Any, rows: int) -> da.Array:
+    """Blocks by the rule; where their sizes are not known they stay."""
+    if not isinstance(a, da.Array):
+        return da.from_array(a, chunks=(rows, *a.shape[1:]))
+    if _unknown(a):
+        return a.rechunk({1: -1}) if a.ndim == 2 and a.numblocks[1] > 1 else a
+    return _rechunked(a, _dask_chunks.regular(a.chunks[0], rows))
+
+
+def _beside(name: str, a: Any, x: da.Array) -> da.Array | None:
+    """Blocks of the rows of ``x``."""
+    if a is None:
+        return None
+    lies = isinstance(a, da.Array)
+    known = not _unknown(x, a)
+    _validate_dask.alignable(name, known, a.numblocks[0] if lies else None, x.numblocks[0])
+    if not lies:
+        return da.from_array(a, chunks=(x.chunks[0], *a.shape[1:]))
+    if not known:
+        return a.rechunk({1: -1}) if a.ndim == 2 and a.numblocks[1] > 1 else a
+    return _rechunked(a, x.chunks[0])
+
+
+def _rechunked(a: da.Array, rows: tuple[int, ...]) -> da.Array:
+    chunks = (rows, *((size,) for size in a.shape[1:]))
+    return a if a.chunks == chunks else a.rechunk(chunks)
+
+
+def _prepared(name: str, a: da.Array, beside: tuple[da.Array | None, ...], layout: Layout) -> Blocks:
+    starts = np.cumsum([0, *a.chunks[0]])[:-1]
+    tasks = [
+        (
+            partial(
+                _dask_blocks.prepare,
+                name=name,
+                number=i,
+                start=None if np.isnan(starts[i]) else int(starts[i]),
+                layout=layout,
+            ),
+            *(None if of is None else _key(of, i) for of in (a, *beside)),
+        )
+        for i in range(a.numblocks[0])
+    ]
+    dependencies = {of.name: of for of in (a, *beside) if of is not None}
+    names = [None if of is None else of.name for of in (a, *beside)]
+    return Blocks("data" if name == "X" else "queries", tasks, list(dependencies.values()), name, names, layout)
+
+
+def _key(a: da.Array, i: int) -> tuple[Any, ...]:
+    return (a.name, i, *[0] * (a.ndim - 1))

@@ -1,0 +1,67 @@
+"""Errors of calls on Dask collections: of forms when the graph is made, of what a block holds when it is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+_ROWS_NAMED = 5
+
+
+def collection(name: str, a: Any, is_array: bool) -> None:
+    """Raise for a collection of Dask's that is neither an array nor a data frame."""
+    if not is_array:
+        raise TypeError(
+            f"{name} must be a Dask array, a Dask data frame or a plain array; got {type(a).__name__}: "
+            "make an array of it first, e.g. with dask.array.from_delayed"
+        )
+
+
+def plain(name: str, is_collection: bool) -> None:
+    """Raise for a Dask collection where a plain number or array is wanted."""
+    if is_collection:
+        raise TypeError(f"{name} must be a number or a plain array; got a Dask collection: write {name}.compute()")
+
+
+def dimensions(name: str, a: Any) -> None:
+    """Raise for a Dask array of unknown columns, or of no or too many dimensions."""
+    if a.ndim not in (1, 2):
+        raise ValueError(f"{name} must have shape (rows, columns), or (rows,) for one dimension; got {a.shape}")
+    if a.ndim == 2 and a.shape[1] != a.shape[1]:  # NaN
+        raise ValueError(f"{name} must have a known number of columns; write {name}.compute_chunk_sizes()")
+
+
+def alignable(name: str, sizes_known: bool, blocks: int | None, blocks_of_data: int) -> None:
+    """Raise where rows cannot be brought beside those of X: their sizes are not known, and the blocks differ."""
+    if not sizes_known and blocks != blocks_of_data:
+        got = "a plain array" if blocks is None else f"{blocks} blocks"
+        raise ValueError(
+            f"{name} must have the {blocks_of_data} blocks of X where the sizes of blocks are not known; got {got}: "
+            "write X.compute_chunk_sizes() first, and the same of other arrays from data frames"
+        )
+
+
+@contextmanager
+def of_block(name: str, number: int) -> Iterator[None]:
+    """Say in what a block raises which block it is."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{error} (block {number} of {name})") from None
+
+
+def finite(name: str, number: int, rows: list[int], start: int | None) -> None:
+    """Raise for rows of a block that hold NaN or infinity; ``start`` is the block's first row, where that is known."""
+    first = rows[:_ROWS_NAMED]
+    of_array = "" if start is None else f" (rows {', '.join(str(start + row) for row in first)} of the array)"
+    raise ValueError(
+        f"{name} must be finite; block {number} holds NaN or infinity in {len(rows)} of its rows, the first: "
+        f"{', '.join(map(str, first))}{of_array}: drop or fill those rows"
+    )
+
+
+def some_data(rows: float) -> None:
+    """Raise where all blocks turn out to be empty."""
+    if rows == 0:
+        raise ValueError("X must have at least one row; all of its blocks are empty")

@@ -1,0 +1,276 @@
+"""The density family on Dask arrays: the functions of :mod:`cukde` come here when an argument is a Dask collection.
+
+Graphs are made at once and nothing is computed: blocks of data by blocks of queries, each pair one pass of the backend
+of its blocks, merged by a tree of exact log-sum-exp. The user's page is ``docs/dask.md``.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import Any, Literal
+
+import dask.array as da
+import numpy as np
+
+from cukde import _dask_blocks, _dispatch, _finish, _partial, _validate, _validate_dask
+from cukde._dask_graph import Blocks, array, crossed, each
+from cukde._dask_input import Arguments, arguments
+from cukde._over_dask import is_dask
+from cukde._partial import Output, PartialSums
+from cukde._warnings import NegativeDensityWarning
+from cukde._whiten import Whitening
+
+
+def kde(
+    X: Any,
+    Y: Any,
+    h: Any,
+    *,
+    weights: Any = None,
+    local_factors: Any = None,
+    log: bool = False,
+    precision: str | None = None,
+    deterministic: bool = False,
+    check_finite: bool = True,
+) -> da.Array:
+    """See :func:`cukde.kde`."""
+    posed = arguments(
+        X,
+        Y,
+        h,
+        weights=weights,
+        local_factors=local_factors,
+        precision=precision,
+        deterministic=deterministic,
+        check_finite=check_finite,
+    )
+    data, sums = _sums(posed, "sum")
+    return _result(posed, _with_total(posed, data, sums, _density, log=bool(log)))
+
+
+def score(
+    X: Any,
+    Y: Any,
+    h: Any,
+    *,
+    weights: Any = None,
+    precision: str | None = None,
+    deterministic: bool = False,
+    check_finite: bool = True,
+) -> da.Array:
+    """See :func:`cukde.score`."""
+    posed = arguments(
+        X, Y, h, weights=weights, precision=precision, deterministic=deterministic, check_finite=check_finite
+    )
+    _, sums = _sums(posed, "moments", ratio=True)
+    return _of_queries(posed, each("score", _gradient, sums, **_shape(posed)))
+
+
+def density_and_score(
+    X: Any,
+    Y: Any,
+    h: Any,
+    *,
+    weights: Any = None,
+    precision: str | None = None,
+    deterministic: bool = False,
+    check_finite: bool = True,
+) -> tuple[da.Array, da.Array]:
+    """See :func:`cukde.density_and_score`."""
+    posed = arguments(
+        X, Y, h, weights=weights, precision=precision, deterministic=deterministic, check_finite=check_finite
+    )
+    data, sums = _sums(posed, "moments")
+    log_density = _with_total(posed, data, sums, _log_density)
+    return _result(posed, log_density), _of_queries(posed, each("score", _gradient, sums, **_shape(posed)))
+
+
+def debias(
+    X: Any,
+    h: Any,
+    *,
+    score_bandwidth: Any = None,
+    weights: Any = None,
+    precision: str | None = None,
+    deterministic: bool = False,
+    check_finite: bool = True,
+) -> da.Array:
+    """See :func:`cukde.debias`."""
+    posed = arguments(
+        X, X, h, weights=weights, precision=precision, deterministic=deterministic, check_finite=check_finite
+    )
+    data, sums = _sums_at_data(posed, score_bandwidth)
+    return _of_queries(posed, each("debiased", _moved, data, sums, **_shape(posed)))
+
+
+def sd_kde(
+    X: Any,
+    Y: Any,
+    h: Any,
+    *,
+    score_bandwidth: Any = None,
+    weights: Any = None,
+    log: bool = False,
+    precision: str | None = None,
+    deterministic: bool = False,
+    check_finite: bool = True,
+) -> da.Array:
+    """See :func:`cukde.sd_kde`."""
+    posed = arguments(
+        X, Y, h, weights=weights, precision=precision, deterministic=deterministic, check_finite=check_finite
+    )
+    data, sums = _sums_at_data(posed, score_bandwidth)
+    layout = posed.layout(posed.forms.whitening)
+    moved = each("debiased", _dask_blocks.debiased, data, sums, layout=layout)
+    sums = _pass(posed, posed.query_blocks(layout), moved, "sum")
+    return _result(posed, _with_total(posed, moved, sums, _density, log=bool(log)))
+
+
+def laplace_kde(
+    X: Any,
+    Y: Any,
+    h: Any,
+    *,
+    negative: Literal["keep", "clip"] = "keep",
+    weights: Any = None,
+    log: bool = False,
+    precision: str | None = None,
+    deterministic: bool = False,
+    check_finite: bool = True,
+) -> da.Array:
+    """See :func:`cukde.laplace_kde`. What is clipped is reported when it is computed, for each block of queries."""
+    _validate.negative(negative)
+    posed = arguments(
+        X, Y, h, weights=weights, precision=precision, deterministic=deterministic, check_finite=check_finite
+    )
+    data, sums = _sums(posed, "laplace")
+    return _result(posed, _with_total(posed, data, sums, _laplace, log=bool(log), clip=negative == "clip"))
+
+
+def kernel_sum(
+    X: Any,
+    V: Any,
+    Y: Any,
+    h: Any,
+    *,
+    precision: str | None = None,
+    deterministic: bool = False,
+    check_finite: bool = True,
+) -> da.Array:
+    """See :func:`cukde.kernel_sum`."""
+    posed = arguments(X, Y, h, V=V, precision=precision, deterministic=deterministic, check_finite=check_finite)
+    _, sums = _sums(posed, "values")
+    values: Any = posed.forms.v
+    k = None if values.ndim == 1 else values.shape[1]
+    return _result(posed, each("values", _values, sums, dtype=posed.forms.dtype, flat=k is None), k)
+
+
+def _sums(posed: Arguments, output: Output, *, ratio: bool = False) -> tuple[Blocks, Blocks]:
+    """Blocks of data, and sums over all of them for each block of queries."""
+    layout = posed.layout(posed.forms.whitening)
+    data = posed.data_blocks(layout)
+    queries = data if posed.Y is None else posed.query_blocks(layout)
+    return data, _pass(posed, queries, data, output, ratio=ratio)
+
+
+def _sums_at_data(posed: Arguments, score_bandwidth: Any) -> tuple[Blocks, Blocks]:
+    """Blocks of data, and their mean shift at their own points; all of it is computed once."""
+    _validate_dask.plain("score_bandwidth", is_dask(score_bandwidth))
+    whitening = posed.forms.whitening
+    if score_bandwidth is not None:
+        d, name = posed.forms.x.shape[1], "score_bandwidth"
+        whitening = Whitening(_validate.bandwidth(_dispatch.to_host(score_bandwidth), d, name), d, name)
+    data = posed.data_blocks(posed.layout(whitening))
+    return data, _pass(posed, data, data, "moments", ratio=True)
+
+
+def _pass(posed: Arguments, queries: Blocks, data: Blocks, output: Output, *, ratio: bool = False) -> Blocks:
+    """One pass over all pairs of blocks. Where ``queries`` are the data, pairs of different blocks are taken twice."""
+    return crossed(
+        "sums",
+        _dask_blocks.pairs,
+        _dask_blocks.merge,
+        queries,
+        data,
+        output=output,
+        precision=posed.forms.precision,
+        deterministic=posed.deterministic,
+        itself=queries is data,
+        ratio=ratio,
+    )
+
+
+def _with_total(posed: Arguments, data: Blocks, sums: Blocks, finish: Any, **options: Any) -> Blocks:
+    """Call ``finish`` on merged sums and on the logarithm of all weights."""
+    options |= {"whitening": posed.forms.whitening, "dtype": posed.forms.dtype}
+    total = posed.log_total(data)
+    if isinstance(total, Blocks):
+        return each("density", finish, sums, extra=total, **options)
+    return each("density", finish, sums, log_total=total, **options)
+
+
+def _shape(posed: Arguments) -> dict[str, Any]:
+    """How gradients and points are returned."""
+    return {"whitening": posed.forms.whitening, "dtype": posed.forms.dtype, "flat": posed.queries.ndim == 1}
+
+
+def _of_queries(posed: Arguments, blocks: Blocks) -> da.Array:
+    """A result of the shape of the queries."""
+    return _result(posed, blocks, *posed.queries.shape[1:])
+
+
+def _result(posed: Arguments, blocks: Blocks, columns: int | None = None) -> da.Array:
+    """A result with a row for each query."""
+    meta = posed.X._meta if posed.gpu else np.empty(0)
+    return array(blocks, posed.queries.chunks[0], columns, posed.forms.dtype, meta)
+
+
+def _density(sums: PartialSums, log_total: float, *, log: bool, whitening: Whitening, dtype: np.dtype) -> Any:
+    backend = _dispatch.backend(sums.total)
+    with backend.device_of(sums.total):
+        return _partial.to_density(sums, whitening.log_norm - log_total, log, dtype, backend.xp)
+
+
+def _log_density(sums: PartialSums, log_total: float, *, whitening: Whitening, dtype: np.dtype) -> Any:
+    return _density(sums, log_total, log=True, whitening=whitening, dtype=dtype)
+
+
+def _laplace(
+    sums: PartialSums, log_total: float, *, log: bool, clip: bool, whitening: Whitening, dtype: np.dtype
+) -> Any:
+    backend = _dispatch.backend(sums.total)
+    with backend.device_of(sums.total):
+        out, report = _finish.laplace(
+            sums, whitening.log_norm - log_total, clip=clip, log=log, dtype=dtype, xp=backend.xp
+        )
+    if report is not None:
+        _warn(f"{report} of this block")
+    return out
+
+
+def _gradient(sums: PartialSums, *, whitening: Whitening, dtype: np.dtype, flat: bool) -> Any:
+    backend = _dispatch.backend(sums.total)
+    with backend.device_of(sums.total):
+        out = _finish.cast(_finish.gradient(sums, whitening, backend.xp), dtype)
+        return out[:, 0] if flat else out
+
+
+def _moved(block: _dask_blocks.Block, sums: PartialSums, *, whitening: Whitening, dtype: np.dtype, flat: bool) -> Any:
+    backend = _dispatch.backend(sums.total)
+    with backend.device_of(sums.total):
+        out = _finish.cast(_dask_blocks.shift(block, sums, whitening=whitening), dtype)
+        return out[:, 0] if flat else out
+
+
+def _values(sums: PartialSums, *, dtype: np.dtype, flat: bool) -> Any:
+    backend = _dispatch.backend(sums.total)
+    with backend.device_of(sums.total):
+        out = _finish.values(sums, dtype, backend.xp)
+        return out[:, 0] if flat else out
+
+
+def _warn(message: str) -> None:
+    """Warn where the task runs, and on a cluster in the caller's process too."""
+    distributed = sys.modules.get("distributed")
+    (warnings if distributed is None else distributed).warn(message, NegativeDensityWarning)

@@ -1,0 +1,40 @@
+"""What docs/dask.md shows runs, and says what the library does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import dask
+import numpy as np
+
+import cukde
+from cukde import _dask_chunks
+
+PAGE = (Path(__file__).parents[1] / "docs" / "dask.md").read_text()
+
+
+def test_the_first_example_runs() -> None:
+    code = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[0]
+    smaller = code.replace("50_000", "500").replace("20_000", "200").replace("10_000", "100")
+    assert smaller.count("100") == code.count("10_000")
+    names: dict[str, object] = {}
+    with dask.config.set(scheduler="synchronous"):
+        exec(smaller, names)
+        X, Y = dask.compute(names["X"], names["Y"])
+        log_p = names["log_p"].compute()  # type: ignore[attr-defined]
+    np.testing.assert_allclose(log_p, cukde.sd_kde(X, Y, names["h"], log=True), rtol=0, atol=1e-12)
+
+
+def test_the_other_examples_are_python() -> None:
+    for code in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):
+        compile(code, "docs/dask.md", "exec")
+
+
+def test_the_table_of_blocks() -> None:
+    rows = [int(number.replace(",", "")) for number in re.findall(r"^\| .* \| ([\d,]+) \|$", PAGE, re.MULTILINE)]
+    assert rows == [
+        _dask_chunks.rows_of_block(1, 1, 2, gpu=False),
+        _dask_chunks.rows_of_block(1, 1, 2, gpu=True),
+        _dask_chunks.rows_of_block(1, 1, 1, gpu=False),
+    ]
