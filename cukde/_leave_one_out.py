@@ -13,7 +13,7 @@ from cukde import _least_squares_criterion as criterion
 from cukde import _leave_one_out_line as line
 from cukde import _validate_cross_validation
 from cukde._bandwidth_data import Rows, largest
-from cukde._problem import prepare
+from cukde._problem import Problem, prepare, score_problem
 
 _BLOCK = 2**28  # bytes of the sums that a pass returns, a row for each bandwidth
 
@@ -135,7 +135,8 @@ class LeaveOneOut:
         """Scores of proportional bandwidths; not finite where they overflow."""
         at = self._coordinates(h)
         if self._method == "sd":
-            return np.array([self._sd(at.points, width, one) for width, one in zip(at.widths, h, strict=True)])
+            posed, _ = prepare(at.points, None, at.widths[0], weights=self._weights, precision=self.precision)
+            return np.array([self._sd(posed, width, one) for width, one in zip(at.widths, h, strict=True)])
         if self._objective == "likelihood":
             return self._likelihoods(self._logs(at), h)
         of = criterion.coefficients(self._method, self.d)
@@ -163,10 +164,10 @@ class LeaveOneOut:
             out: np.ndarray = -np.exp(criterion.log_scale(h)) * (self._squares * own + 2 * pairs)
         return out
 
-    def _sd(self, points: Any, width: float, h: np.ndarray) -> float:
+    def _sd(self, posed: Problem, width: float, h: np.ndarray) -> float:
         """Score of one bandwidth of the score-debiased estimate: all moments, then the sums without each row."""
-        xp, weighted = self._backend.xp, self._weights is not None
-        problem, _ = prepare(points, None, width, weights=self._weights, precision=self.precision)
+        xp, weighted, points = self._backend.xp, self._weights is not None, posed.X
+        problem = score_problem(posed, width)
         sums = problem.sums("moments")
         mean_shift = sums.moments / sums.total[:, None]
         totals = sums.total * xp.exp(sums.reference + (0.0 if weighted else -math.log(self.n)))  # of weights 1 there

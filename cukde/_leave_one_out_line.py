@@ -21,8 +21,8 @@ def leave_one_out(X: Any, scales: np.ndarray, weights: Any, backend: ModuleType)
     """
     xp = backend.xp
     x = xp.ascontiguousarray(X, dtype=xp.float64)
-    w = xp.full(len(x), 1 / len(x)) if weights is None else weights
-    return xp.stack([_leave_one_out(x, float(scale), w, backend) for scale in scales])
+    log_weights = xp.full(len(x), -math.log(len(x))) if weights is None else xp.log(weights)
+    return xp.stack([_leave_one_out(x, float(scale), log_weights, backend) for scale in scales])
 
 
 def least_squares(X: Any, scales: np.ndarray, coefficients: np.ndarray, weights: Any, backend: ModuleType) -> Any:
@@ -36,10 +36,9 @@ def least_squares(X: Any, scales: np.ndarray, coefficients: np.ndarray, weights:
     return coefficients[:, 0] * half + coefficients[:, 3] * whole
 
 
-def _leave_one_out(X: Any, scale: float, weights: Any, backend: ModuleType) -> Any:
+def _leave_one_out(X: Any, scale: float, log_weights: Any, backend: ModuleType) -> Any:
     """Of one scale: the own term is taken off, but for rows that others hardly reach, which are summed apart."""
     xp, n = backend.xp, len(X)
-    log_weights = xp.log(weights)
     sums = _sums(X, None, scale, log_weights, backend)
     rest = sums.total - xp.exp(log_weights - sums.reference)
     lonely = rest < _LEAST_REST * sums.total
@@ -60,7 +59,7 @@ def _among(X: Any, scale: float, log_weights: Any, backend: ModuleType) -> Any:
     if n == 1:
         return xp.full(1, -np.inf)
     if n <= _FEW:
-        return _all_pairs(X, scale, xp.exp(log_weights), backend)
+        return backend.cross_validation.leave_one_out(X, np.array([scale]), xp.exp(log_weights))[0]
     parts = slice(None, n // 2), slice(n // 2, None)
     own = [_among(X[part], scale, log_weights[part], backend) for part in parts]
     cross = [
@@ -68,10 +67,6 @@ def _among(X: Any, scale: float, log_weights: Any, backend: ModuleType) -> Any:
         for queries, data in zip(parts, reversed(parts), strict=True)
     ]
     return xp.concatenate([xp.logaddexp(*both) for both in zip(own, cross, strict=True)])
-
-
-def _all_pairs(X: Any, scale: float, weights: Any, backend: ModuleType) -> Any:
-    return backend.cross_validation.leave_one_out(X, np.array([scale]), weights)[0]
 
 
 def _of_others(X: Any, Y: Any, scale: float, log_weights: Any, backend: ModuleType) -> Any:

@@ -260,12 +260,17 @@ def moved(X: Any, sums: PartialSums, whitening: Whitening, of_score: Whitening, 
     return X + 0.5 * whitening.smooth(_finish.gradient(sums, of_score, xp), xp)
 
 
+def score_whitening(score_bandwidth: Any, d: int) -> Whitening:
+    """Return the whitening of a score's own bandwidth."""
+    name = "score_bandwidth"
+    return Whitening(_validate.bandwidth(_dispatch.to_host(score_bandwidth), d, name), d, name)
+
+
 def score_problem(problem: Problem, score_bandwidth: Any) -> Problem:
     """Pose the score of the data at their own points; ``score_bandwidth`` None is the problem's own."""
     if score_bandwidth is None:
         return problem._replace(Y=None)
-    d, name = problem.X.shape[1], "score_bandwidth"
-    whitening = Whitening(_validate.bandwidth(_dispatch.to_host(score_bandwidth), d, name), d, name)
+    whitening = score_whitening(score_bandwidth, problem.X.shape[1])
     spread = None
     if problem.spread is not None:
         with problem.device:

@@ -18,6 +18,7 @@ from cukde._dask_graph import Blocks, array, crossed, each
 from cukde._dask_input import Arguments, arguments
 from cukde._over_dask import is_dask
 from cukde._partial import Output, PartialSums
+from cukde._problem import score_whitening
 from cukde._warnings import NegativeDensityWarning
 from cukde._whiten import Whitening
 
@@ -179,8 +180,7 @@ def _sums_at_data(posed: Arguments, score_bandwidth: Any) -> tuple[Blocks, Block
     _validate_dask.plain("score_bandwidth", is_dask(score_bandwidth))
     whitening = posed.forms.whitening
     if score_bandwidth is not None:
-        d, name = posed.forms.x.shape[1], "score_bandwidth"
-        whitening = Whitening(_validate.bandwidth(_dispatch.to_host(score_bandwidth), d, name), d, name)
+        whitening = score_whitening(score_bandwidth, posed.forms.x.shape[1])
     data = posed.data_blocks(posed.layout(whitening))
     return data, _pass(posed, data, data, "moments", ratio=True)
 
