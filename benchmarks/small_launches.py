@@ -26,7 +26,7 @@ from cukde._gauss_transform import TOLERANCE
 from cukde._kendall_statistics import VARIANTS, Null
 from cukde._kernel_density import kernel_density
 from cukde._kernels import KERNELS
-from cukde._partial import Output, PartialSums
+from cukde._partial import Output, PartialSums, merge
 from cukde._pieces import Pieces
 from cukde.gpu import (
     _conv1d_direct,
@@ -74,6 +74,7 @@ from tests.test_values import as_float, in_order
 from tests.tolerances import DENSITY, SD_DENSITY, check_log
 
 N, M = 200, 70
+OF_BLOCK = 130  # of the data, where they are two blocks
 ROWS_OF_SPLITS = 600  # data that the difference kernels split, for which one of N rows is too few
 
 # Of the data: off the edges of groups of 4, 8 and 16 and of chunks, and on them.
@@ -354,6 +355,27 @@ def f16_symmetric(launches: Launches) -> None:
         for of in _f16_symmetric.every_layout(_operands.depth_of(d), 3 if split else 1):
             S, T = _f16_symmetric.launch(operand, exact_sums=exact_sums, of=of)
             sums = _f16_symmetric.finish(operand, S, T, N, d, s.h)
+            check_symmetric(s, sums, "one-term" if not split else "exact" if exact_sums else "split")
+
+
+def f16_mutual(launches: Launches) -> None:
+    """Two blocks of data against each other beside each against itself, in every layout."""
+    for d, split, exact_sums in itertools.product(SYMMETRIC.values(), (False, True), (False, True)):
+        s = sample(d, itself=True)
+        on = Device(s, "moments", 1)
+        blocks = on.X[:OF_BLOCK], on.X[OF_BLOCK:]
+        both = _operands.prepare_two(*blocks, on.centre, s.h, split=split)
+        own_rows = _operands.padded(OF_BLOCK)
+        for of in _f16_symmetric.every_layout(_operands.depth_of(d), 3 if split else 1):
+            S, T = _f16_symmetric.launch(both, own_rows=own_rows, exact_sums=exact_sums, of=of)
+            parts = []
+            for block, rows in zip(blocks, (slice(own_rows), slice(own_rows, None)), strict=True):
+                operand = both.rows(rows)
+                sums = operand, S[rows], T[rows]
+                others = _f16_symmetric.finish(*sums, len(block), d, s.h, own=False)
+                sums = operand, *_f16_symmetric.launch(operand, exact_sums=exact_sums, of=of)
+                parts.append(merge([others, _f16_symmetric.finish(*sums, len(block), d, s.h)], gpu.xp))
+            sums = PartialSums(*(gpu.xp.concatenate(of_parts) for of_parts in zip(*parts, strict=True)))
             check_symmetric(s, sums, "one-term" if not split else "exact" if exact_sums else "split")
 
 
@@ -711,6 +733,7 @@ PASSES = (
     f16_ordered,
     f16_ordered_mean_shift,
     f16_symmetric,
+    f16_mutual,
     f16_symmetric_values,
     wide,
     other_kernels,

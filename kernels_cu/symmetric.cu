@@ -1,4 +1,5 @@
-// Sums over the data at their own points, each exponential used for both of its rows, without weights:
+// Sums over the data at their own points, or over each of two blocks of them at the points of the other, each
+// exponential used for both of its rows, without weights:
 //
 //   S_i  = sum_j phi_ij,  T_ik = sum_j phi_ij z_jk or sum_j phi_ij V_jk,  phi_ij = exp(-|x_i - x_j|^2 / (2 h^2))
 //

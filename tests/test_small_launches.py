@@ -63,6 +63,7 @@ def test_some_passes(small: ModuleType, capsys: pytest.CaptureFixture[str]) -> N
         "cross_validation",
         "f64_of_many_dimensions",
         "f16_symmetric",
+        "f16_mutual",
         "f16_symmetric_values",
         "values_in_two_terms",
         "one_dimension_of_few_boxes",

@@ -1,4 +1,4 @@
-"""The data against themselves in float16 terms: launcher of ``kernels_cu/symmetric.cu``."""
+"""The data, or two blocks of them, against themselves in float16 terms: launcher of ``kernels_cu/symmetric.cu``."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ MOST_VALUES = 32
 
 @dataclass(frozen=True)
 class Split:
-    """How the upper triangle of all pairs is cut into blocks."""
+    """How all pairs are cut into blocks."""
 
     chunk: int  # columns of a block
     grid: tuple[int, int]
@@ -112,22 +112,36 @@ def shared_bytes(depth: int, terms: int, columns: int, of: Layout) -> int:
 
 @functools.lru_cache(maxsize=1024)
 def split(rows: int, of: Layout, multiprocessors: int, chunk: int | None = None) -> Split:
-    """Cut the pairs of ``rows`` padded rows; ``chunk`` fixes the columns of a block, a multiple of 64.
-
-    Shorter chunks waste more on the overhead of blocks, longer ones more on the last blocks, which run alone
-    (half a block on average); the sum of both is least where the chunk is the root of twice their product.
-    """
+    """Cut the pairs of ``rows`` padded rows; ``chunk`` fixes the columns of a block, a multiple of 64."""
     row_blocks = -(-rows // of.rows)
     if chunk is None:
-        tiles = row_blocks * (rows // _TILE + 1) / 2
-        at_a_time = multiprocessors * of.blocks
-        best = round(math.sqrt(2 * of.block_overhead * tiles / at_a_time))
-        chunk = _TILE * max(1, min(best, of.most_tiles, rows // _TILE))
+        chunk = _TILE * min(_chunk(row_blocks * (rows // _TILE + 1) / 2, of, multiprocessors), rows // _TILE)
     chunks = -(-rows // chunk)
     # The kernel pairs chunk c with chunk `chunks - 1 - c`, whose ends add up to at most rows + 2 chunk. What
     # blocks are too many return at once.
     width = row_blocks if chunks == 1 else (rows + 2 * chunk - 2) // of.rows + 2
     return Split(chunk, (width, (chunks + 1) // 2))
+
+
+@functools.lru_cache(maxsize=1024)
+def split_mutual(rows: int, columns: int, of: Layout, multiprocessors: int, chunk: int | None = None) -> Split:
+    """Cut the pairs of a padded row with a padded column of another block of data; ``chunk`` as for :func:`split`."""
+    row_blocks = -(-rows // of.rows)
+    if chunk is None:
+        tiles = columns // _TILE
+        # As few chunks as the best length asks for, all of about one length: the last is no shorter one.
+        chunk = _TILE * -(-tiles // -(-tiles // _chunk(row_blocks * tiles, of, multiprocessors)))
+    return Split(chunk, (row_blocks, -(-columns // chunk)))
+
+
+def _chunk(tiles: float, of: Layout, multiprocessors: int) -> int:
+    """Tiles that a block should walk through, of so many in all blocks of rows together.
+
+    Shorter chunks waste more on the overhead of blocks, longer ones more on the last blocks, which run alone
+    (half a block on average); the sum of both is least where the chunk is the root of twice their product.
+    """
+    best = round(math.sqrt(2 * of.block_overhead * tiles / (multiprocessors * of.blocks)))
+    return max(1, min(best, of.most_tiles))
 
 
 def specialisations() -> Iterator[tuple[str, str, _compile.Defines]]:
@@ -189,6 +203,7 @@ def launch(
     chunk: int | None = None,
     sums: Any | None = None,
     of: Layout | None = None,
+    own_rows: int | None = None,
 ) -> tuple[Any, Any]:
     """Sum over all pairs of different rows of an operand without weights, each pair's exponential taken once.
 
@@ -206,18 +221,21 @@ def launch(
     limit : float
         See ``spread``.
     chunk : int, optional
-        Columns of a block, a multiple of 64; by default :func:`split` chooses.
+        Columns of a block, a multiple of 64; by default :func:`split` or :func:`split_mutual` chooses.
     sums : array, shape (rows * (depth + 1),), optional
         Float32, zero: memory for the results.
     of : Layout, optional
         Of the kernel; by default that of the device's table.
+    own_rows : int, optional
+        Sum over pairs of one of the first so many rows, a multiple of 128, with one of the others: those of
+        :func:`cukde.gpu._operands.prepare_two`.
 
     Returns
     -------
     S : array, shape (rows,)
-        Float32, 2^13 times the sums of phi_ij over j != i; rows are the operand's.
+        Float32, 2^13 times the sums of phi_ij over j != i, or over the j of the other block; rows are the operand's.
     T : array, shape (rows, depth)
-        Float32, 2^13 times the sums of phi_ij hi_j over j != i, dimensions in their own order.
+        Float32, 2^13 times the sums of phi_ij hi_j over the same j, dimensions in their own order.
 
     Notes
     -----
@@ -227,7 +245,7 @@ def launch(
     if sums is None:
         sums = cp.zeros(rows * (depth + 1), np.float32)
     S, T = sums[:rows], sums[rows:].reshape(rows, depth)
-    _launch(operand, (), S, T, exact_sums=exact_sums, spread=spread, limit=limit, chunk=chunk, of=of)
+    _launch(operand, (), S, T, exact_sums=exact_sums, spread=spread, limit=limit, chunk=chunk, of=of, own_rows=own_rows)
     return S, T
 
 
@@ -274,12 +292,17 @@ def _launch(
     chunk: int | None,
     of: Layout | None,
     exact_sums: bool = True,
+    own_rows: int | None = None,
 ) -> None:
     """Launch the pass for moments, or for values in their two terms."""
     rows, depth = operand.hi.shape
     terms, columns = _terms(operand), T.shape[1] if values else 0
     of = of or layout(depth, terms, columns)
-    cut = split(rows, of, _device.multiprocessors(), chunk)
+    if own_rows is None:
+        own_rows = rows
+        cut = split(rows, of, _device.multiprocessors(), chunk)
+    else:
+        cut = split_mutual(own_rows, rows - own_rows, of, _device.multiprocessors(), chunk)
     name, defines = _pass(depth, terms, columns, exact_sums, of)
     _compile.kernel(_STEM, name, defines, shared_bytes(depth, terms, columns, of))(
         cut.grid,
@@ -293,6 +316,7 @@ def _launch(
             S,
             T,
             np.int32(rows),
+            np.int32(own_rows),
             np.int32(cut.chunk),
             np.float32(limit),
         ),
@@ -310,21 +334,24 @@ def finish(
     spread: Any | None = None,
     limit: float = math.inf,
     out: PartialSums | None = None,
+    own: bool = True,
 ) -> PartialSums:
     """Partial sums with output "moments" from what :func:`launch` returned, the points' own terms exact.
 
     Parameters
     ----------
     operand, S, T
-        What was launched, and its result.
+        What was launched, and its result; or the rows of one block in each.
     n, d : int
-        Rows and columns of the data, without padding.
+        Rows and columns of those points, without padding.
     h : float
         Bandwidth, in the units of the data.
     spread, limit
         As for :func:`launch`: where ``spread`` exceeds ``limit``, nothing is written.
     out : PartialSums, optional
         Where to write; by default new arrays.
+    own : bool
+        Add the points' own terms: they are among the data.
     """
     if out is None:
         out = PartialSums(cp.empty(n), cp.empty(n), cp.empty((n, d)))
@@ -343,6 +370,7 @@ def finish(
             np.int64(n),
             np.int32(d),
             1 / scale_of(h),
+            float(own),
             np.float32(limit),
         ),
     )

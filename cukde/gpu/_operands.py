@@ -33,6 +33,10 @@ class Operand(NamedTuple):
     norm_terms: Any | None  # (padded rows, 8) uint16: the same in the terms of norms_f16.cuh; for the ordered pass
     weights: Any | None = None  # (padded rows,) float32: log2 w, where they are kept apart
 
+    def rows(self, part: slice) -> Operand:
+        """Some of its rows, in whole blocks of ``BLOCK_ROWS``."""
+        return Operand(*(None if a is None else a[part] for a in self))
+
 
 def padded(rows: int) -> int:
     """Rows of the operands of so many."""
@@ -90,7 +94,7 @@ def prepare(
     depth = depth_of(X.shape[1])
     alike = Y is None and (log_weights is None or weights_apart)
     queries = None if alike else X if Y is None else Y
-    data = _empty(X, depth, split)
+    data = _empty(X.shape[0], depth, split)
     if symmetric:
         data = data._replace(norms=cp.empty(len(data.hi), np.float32))
     else:
@@ -99,10 +103,41 @@ def prepare(
             data = data._replace(weights=cp.empty(len(data.hi), np.float32))
     of_queries = data
     if queries is not None:
-        of_queries = _empty(queries, depth, split)
+        of_queries = _empty(queries.shape[0], depth, split)
         of_queries = of_queries._replace(norm_terms=_empty_terms(of_queries))
+    _launch(X, queries, centre, h, data, of_queries, exact_hi, log_weights, spread, sums)
+    return data, of_queries
+
+
+def prepare_two(A: Any, B: Any, centre: Any, h: float, *, split: bool, spread: Any | None = None) -> Operand:
+    """One operand of two blocks of data, for the symmetric pass over pairs of a row of each; by two launches.
+
+    Those of ``B`` begin at row ``padded(len(A))``. All else is as for :func:`prepare`, symmetric.
+    """
+    own_rows = padded(A.shape[0])
+    both = _empty(own_rows + B.shape[0], depth_of(A.shape[1]), split)
+    both = both._replace(norms=cp.empty(len(both.hi), np.float32))
+    for points, part in ((A, slice(own_rows)), (B, slice(own_rows, None))):
+        data = both.rows(part)
+        _launch(points, None, centre, h, data, data, spread=spread)
+    return both
+
+
+def _launch(
+    X: Any,
+    queries: Any | None,
+    centre: Any,
+    h: float,
+    data: Operand,
+    of_queries: Operand,
+    exact_hi: bool = False,
+    log_weights: Any | None = None,
+    spread: Any | None = None,
+    sums: Any | None = None,
+) -> None:
+    """Fill operands; where there are no queries, ``of_queries`` are the data's."""
     blocks = max(len(data.hi), len(of_queries.hi)) // BLOCK_ROWS
-    _compile.kernel(*_kernel(X.dtype, depth, moved=False))(
+    _compile.kernel(*_kernel(X.dtype, data.hi.shape[1], moved=False))(
         (blocks, 1 if queries is None else 2),
         (BLOCK_ROWS,),
         (
@@ -121,7 +156,6 @@ def prepare(
             scale_of(h),
         ),
     )
-    return data, of_queries
 
 
 class Shift(NamedTuple):
@@ -165,7 +199,7 @@ def prepare_moved(
     m = Y.shape[0]
     depth = operand.hi.shape[1]
     moved_operand = Operand(operand.hi, operand.lo, None, _empty_terms(operand))
-    of_queries = _empty(Y, depth, operand.lo is not None)
+    of_queries = _empty(m, depth, operand.lo is not None)
     of_queries = of_queries._replace(norm_terms=_empty_terms(of_queries))
     moved, queries = cp.empty((n, d)), cp.empty((m, d))
     exact_total, exact_moments = (None, None) if shift.exact is None else shift.exact[1:]
@@ -230,8 +264,8 @@ def _of_queries(operand: Operand) -> Iterator[Any]:
     return map(or_null, (operand.hi, operand.lo, operand.norm_terms))
 
 
-def _empty(points: Any, depth: int, split: bool) -> Operand:
-    shape = padded(points.shape[0]), depth
+def _empty(points: int, depth: int, split: bool) -> Operand:
+    shape = padded(points), depth
     return Operand(cp.empty(shape, np.uint16), cp.empty(shape, np.uint16) if split else None, None, None)
 
 

@@ -52,8 +52,8 @@ Engine = Literal["difference", "tf32", "f16", "f16_symmetric", "wide", "f64", "w
 # The tensor cores' operands for precision "tf32": "f16", or "tf32" to measure the one against the other.
 ENGINE_OF_TF32: Engine = "f16"
 
-# The symmetric kernel counts rows in int32.
-_MOST_SYMMETRIC_ROWS = 2**30
+# The symmetric kernel counts rows in int32, and a grid's 65,535 rows of blocks take two chunks of 8,192 columns each.
+_MOST_SYMMETRIC_ROWS = 2 * 65_535 * 8192
 
 
 def engine(

@@ -1,12 +1,12 @@
-// From the sums of pairs_f16_symmetric.cuh to partial sums of the data at their own points:
+// From the sums of pairs_f16_symmetric.cuh to partial sums at the points that they belong to:
 //
 //   reference  (n,)    double   0
-//   total      (n,)    double   1 + 2^-13 S_i
+//   total      (n,)    double   own + 2^-13 S_i
 //   moments    (n, d)  double   2^-13 (T_ik - S_i z_ik) unit, in the units of the data
 //
-// The point's own term, 1 in the total and 0 in the moments about the point, is exact. z_ik is hi + lo (TERMS 3)
-// or hi (TERMS 1): of the points that the exponents were taken from. `unit` is h / sqrt(log2 e). `spread`, `limit`
-// as there: nothing is written where the pass did nothing.
+// The point's own term, `own` in the total and 0 in the moments about the point, is exact: 1, or 0 where the data are
+// other points. z_ik is hi + lo (TERMS 3) or hi (TERMS 1): of the points that the exponents were taken from. `unit` is
+// h / sqrt(log2 e). `spread`, `limit` as there: nothing is written where the pass did nothing.
 //
 // One thread an element of T. No barriers.
 #pragma once
@@ -17,7 +17,8 @@ constexpr int threads = 256;
 extern "C" __global__ void __launch_bounds__(threads)
 KERNEL(const uint4* __restrict__ hi, const uint4* __restrict__ lo, const float* __restrict__ S,
        const float* __restrict__ T, const float* __restrict__ spread, double* __restrict__ reference,
-       double* __restrict__ total, double* __restrict__ moments, long long n, int d, double unit, float limit) {
+       double* __restrict__ total, double* __restrict__ moments, long long n, int d, double unit, double own,
+       float limit) {
     if (spread && !(*spread <= limit)) return;
     const long long element = (long long)blockIdx.x * threads + threadIdx.x;
     const long long i = element / DEPTH;
@@ -27,7 +28,7 @@ KERNEL(const uint4* __restrict__ hi, const uint4* __restrict__ lo, const float* 
     const double others = S[i] * shift;
     if (k == 0) {
         reference[i] = 0;
-        total[i] = 1 + others;
+        total[i] = own + others;
     }
     if (k >= d) return;
     const long long pair = i * (DEPTH / 2) + position_of(k) / 2;

@@ -1,4 +1,5 @@
-// All pairs of the data with themselves on the tensor cores in float16: each exponential serves both of its rows.
+// All pairs of the data with themselves, or of one block of them with another, on the tensor cores in float16: each
+// exponential serves both of its rows.
 //
 //   hi, lo      (rows, DEPTH)    float16   z = (x - centre) sqrt(log2 e) / h = hi + lo, columns in the order of
 //                                          column_order.cuh; rows: a multiple of 128, zero past the data
@@ -9,14 +10,16 @@
 //   T           (rows, DEPTH)    float     T_ik += 2^shift sum_{j != i} phi_ij hi_jk, or
 //               (rows, COLUMNS)            T_ik += 2^shift sum_{j != i} phi_ij V_jk, columns in their own order
 //   spread                       float     largest |z|^2, or null: the kernel does nothing where it exceeds `limit`
+//   own_rows                     row_count: all pairs of different rows; or less, a multiple of 128: pairs of a row
+//                                below it with one from there on, two blocks of data one after the other
 //   chunk                        columns that a block walks through, a multiple of 64
 //
 //   phi_ij = 2^(z_i . z_j - |z_i|^2/2 - |z_j|^2/2), j < i taken from phi_ji
 //   TERMS 3: z_i . z_j = hi_i . hi_j + lo_i . hi_j + hi_i . lo_j;  TERMS 1: hi_i . hi_j
 //   SUMS PRODUCT: S sums the float16 of phi that T sums, by a product with ones; EXACT: phi itself, lane by lane
 //
-// A point's own term is left out: it is exactly 1 for S and exactly hi_i or V_i for T, which the kernels that finish
-// know (finish_symmetric.cuh, finish_symmetric_values.cuh).
+// Sums are over those j != i that i makes a pair with. A point's own term is left out: it is exactly 1 for S and
+// exactly hi_i or V_i for T, which the kernels that finish know (finish_symmetric.cuh, finish_symmetric_values.cuh).
 //
 // What phi is multiplied by are its factors:
 //
@@ -36,8 +39,10 @@
 // warp to warp (symmetric_columns_handed_on.cuh) or from phi in shared memory (symmetric_columns_from_phi.cuh).
 //
 // Grid: y over pairs of chunks (c, chunks - 1 - c), x over their row blocks, first those of the one, then those of
-// the other: the upper triangle folded into a rectangle. Neighbours in x share their columns, so each begins
-// with another tile and they do not add to the same rows at the same time.
+// the other: the upper triangle folded into a rectangle. Of two blocks of data, y over chunks of the second
+// and x over row blocks of the first: the tiles that the last of these takes for the diagonal's lose nothing, as rows
+// from `own_rows` on are none of its own. Neighbours in x share their columns, so each begins with another tile and
+// they do not add to the same rows at the same time.
 //
 // Shared memory: `Shared`, static with SHARED_BYTES 0, else dynamic, up to 99 KiB.
 //
@@ -56,8 +61,8 @@ KERNEL(const uint4* __restrict__ hi, const uint4* __restrict__ lo, const float* 
 #if COLUMNS
        const uint4* __restrict__ V_hi, const uint4* __restrict__ V_lo,
 #endif
-       const float* __restrict__ spread, float* __restrict__ S, float* __restrict__ T, int row_count, int chunk,
-       float limit) {
+       const float* __restrict__ spread, float* __restrict__ S, float* __restrict__ T, int row_count, int own_rows,
+       int chunk, float limit) {
 #if !SHARED_BYTES
     __shared__ Shared shared;
 #else
@@ -67,7 +72,7 @@ KERNEL(const uint4* __restrict__ hi, const uint4* __restrict__ lo, const float* 
 #endif
 
     if (spread && !(*spread <= limit)) return;
-    const Part own_part = part_of_block(row_count, chunk);
+    const Part own_part = part_of_block(row_count, own_rows, chunk);
     if (own_part.begin >= own_part.end) return;
     if (threadIdx.x == 0) shared.part = own_part;
 
@@ -78,7 +83,7 @@ KERNEL(const uint4* __restrict__ hi, const uint4* __restrict__ lo, const float* 
 #endif
     const int warp = threadIdx.x / 32;
     Rows rows;
-    load_rows(rows, shared.own, from, own_part.first_row, row_count);
+    load_rows(rows, shared.own, from, own_part.first_row, own_rows);
 
     const unsigned left = (own_part.end - own_part.begin) / tile;
     walk(rows, shared, from, S, T, left, own_part.begin + int(blockIdx.x * 11 % left) * tile);
@@ -95,7 +100,7 @@ KERNEL(const uint4* __restrict__ hi, const uint4* __restrict__ lo, const float* 
                 value += __shfl_xor_sync(~0u, value, 2);
             }
         }
-        if (first >= row_count) continue;
+        if (first >= own_rows) continue;
         add_products(T, first, rows.product[m]);
         if (t == 0) {
             add_global(S + first + g, sum[0]);

@@ -81,7 +81,13 @@ struct Tile {
     }
 };
 
-__device__ inline Part part_of_block(int row_count, int chunk) {
+// Of the upper triangle; or of the rectangle of rows below `own_rows` and columns from there on, where that is less
+// than `row_count`.
+__device__ inline Part part_of_block(int row_count, int own_rows, int chunk) {
+    if (own_rows < row_count) {
+        const int begin = own_rows + int(blockIdx.y) * chunk;
+        return {int(blockIdx.x) * block_rows, begin, min(begin + chunk, row_count)};
+    }
     const int chunks = (row_count - 1) / chunk + 1;
     const auto end_of = [=](int c) { return int(min((long long)(c + 1) * chunk, (long long)row_count)); };
     const auto row_blocks = [=](int c) { return (end_of(c) - 1) / block_rows + 1; };
@@ -96,12 +102,12 @@ __device__ inline Part part_of_block(int row_count, int chunk) {
 }
 
 __device__ __forceinline__ void load_rows(Rows& rows, OwnRows& own, const Operands& from, int first_of_block,
-                                          int row_count) {
+                                          int own_rows) {
     const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
     if constexpr (factors_in_shared_memory) {
         constexpr int pieces = factor_columns / 8;
         for (int i = threadIdx.x; i < block_rows * pieces; i += threads) {
-            const size_t row = min(first_of_block + i / pieces, row_count - 1);
+            const size_t row = min(first_of_block + i / pieces, own_rows - 1);
 #pragma unroll
             for (int term = 0; term < factor_terms; term++)
                 copy_async_16(&own.factors[i / pieces][(term * pieces + i % pieces) * 16],
@@ -112,7 +118,7 @@ __device__ __forceinline__ void load_rows(Rows& rows, OwnRows& own, const Operan
     for (int m = 0; m < row_tiles; m++) {
         // The last block can reach past the end, by whole tiles.
         const int wanted = first_of_block + (warp * row_tiles + m) * 16;
-        const bool present = wanted < row_count;
+        const bool present = wanted < own_rows;
         const size_t row = (present ? wanted : 0) + g;
         const unsigned* high = reinterpret_cast<const unsigned*>(from.hi) + row * (DEPTH / 2) + t;
         const unsigned* low = reinterpret_cast<const unsigned*>(from.lo) + row * (DEPTH / 2) + t;
