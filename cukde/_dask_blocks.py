@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any, NamedTuple
 
@@ -14,6 +15,9 @@ from cukde._whiten import Whitening
 
 # A spread from radii and the distance of two centres may be rounded down.
 _ROUNDING = 1 + 1e-9
+
+# Of sums in single precision: that none overflows, and that none underflows which counts beside a point's own term.
+_LARGEST_SINGLE, _LEAST_BANDWIDTH = 1e38, 1e-30
 
 
 class Block(NamedTuple):
@@ -77,6 +81,7 @@ def prepare(
             if factors is not None and n:
                 narrowest = min(1.0, least_factor(factors)) if layout.check_finite else 1.0
                 block = block._replace(local_factors=factors.astype(xp.float64, copy=False), narrowest=narrowest)
+        backend.synchronize()  # another GPU may read it
         return block
 
 
@@ -132,7 +137,103 @@ def pairs(y: Block, data: list[Block], **options: Any) -> PartialSums:
     """Sums over some blocks of data at one block of queries, merged as they come; options of :func:`pair`."""
     sums = pair(y, data[0], **options)
     for x in data[1:]:
-        sums = merge([sums, pair(y, x, **options)])
+        sums = _merge([sums, pair(y, x, **options)])
+    return _whole(sums)
+
+
+def among(blocks: list[Block], **options: Any) -> tuple[list[PartialSums]]:
+    """Moments over all of some blocks at the points of each; options of :func:`mutual`."""
+    sums = [pair(x, x, output="moments", deterministic=False, itself=True, **options) for x in blocks]
+    for i, j in itertools.combinations(range(len(blocks)), 2):
+        at_i, at_j = mutual(blocks[i], blocks[j], **options)
+        sums[i], sums[j] = _merge([sums[i], at_i]), _merge([sums[j], at_j])
+    return ([_whole(of) for of in sums],)
+
+
+def between(
+    blocks: list[Block], others: list[Block], *, precision: str, ratio: bool
+) -> tuple[list[PartialSums], list[PartialSums]]:
+    """Moments over all the others at the points of each block, and over all blocks at those of the others.
+
+    They are on the way to a merge with the sums of points over their own block. Of passes in single precision they are
+    in single precision too, to travel light.
+    """
+    sums: tuple[dict[int, PartialSums], ...] = ({}, {})
+    for (i, x), (j, y) in itertools.product(enumerate(blocks), enumerate(others)):
+        for done, place, new in zip(sums, (i, j), mutual(x, y, precision=precision, ratio=ratio), strict=True):
+            done[place] = _merge([done[place], new]) if place in done else new
+    light = precision in ("float32", "tf32") and all(_in_range(x, y) for x in blocks for y in others)
+    at_blocks, at_others = ([_whole(_light(of) if light else of) for of in done.values()] for done in sums)
+    return at_blocks, at_others
+
+
+def mutual(x: Block, y: Block, *, precision: str, ratio: bool) -> tuple[PartialSums, PartialSums]:
+    """Moments over block ``y`` at the points of ``x``, and over ``x`` at ``y``; the device of ``x`` computes them."""
+    backend = _dispatch.backend(x.points)
+    xp = backend.xp
+    with backend.device_of(x.points):
+        if not len(x.points) or not len(y.points):
+            k = x.points.shape[1]
+            return _partial.nothing(len(x.points), k, xp), _partial.nothing(len(y.points), k, xp)
+        middle = _middle(x, y)
+        if middle is None or not hasattr(backend.density, "mutual_sums"):  # passes find out how far points spread
+            at_x, at_y = (
+                pair(*ordered, output="moments", precision=precision, deterministic=False, itself=False, ratio=ratio)
+                for ordered in ((x, y), (y, x))
+            )
+            return at_x, at_y
+        centre, spread = middle
+        _validate.spread(spread, single=precision != "float64")
+        centre = backend.asarray(centre)
+        of_x, of_y = (x.whitening.apply(backend.asarray(of.points), centre, xp) for of in (x, y))
+        both: tuple[PartialSums, PartialSums] = backend.density.mutual_sums(
+            of_x,
+            of_y,
+            x.whitening.h,
+            ratio=ratio,
+            precision=precision,
+            centre=x.whitening.image(centre, xp),
+            spread=spread,
+        )
+        return both
+
+
+def _middle(x: Block, y: Block) -> tuple[np.ndarray, float] | None:
+    """Where a pair of blocks is centred, on the host, and its spread; None where nobody looked at the points."""
+    if x.centre is None or y.centre is None:
+        return None
+    with np.errstate(over="ignore"):  # of points that are refused
+        step = 0.5 * (y.centre - x.centre)
+        half = x.whitening.apply(step[None], np.zeros(len(step)), np) / x.whitening.h
+        spread = float((max(x.radius, y.radius) + np.sqrt((half * half).sum())) ** 2 * _ROUNDING)
+    return x.centre + step, spread
+
+
+def _in_range(x: Block, y: Block) -> bool:
+    """Whether moments over one block at the other are in the range of single precision."""
+    if not len(x.points) or not len(y.points):
+        return True
+    middle = _middle(x, y)
+    if middle is None:
+        return False
+    h = x.whitening.h
+    farthest = 2 * math.sqrt(middle[1]) * h
+    return h > _LEAST_BANDWIDTH and max(len(x.points), len(y.points)) * max(1.0, farthest) < _LARGEST_SINGLE
+
+
+def _light(sums: PartialSums) -> PartialSums:
+    return PartialSums(sums.reference, sums.total.astype(np.float32), sums.moments.astype(np.float32))
+
+
+def _whole(sums: PartialSums) -> PartialSums:
+    """The sums when they are computed.
+
+    A GPU is given tasks faster than it does them: copies of a result would wait behind all tasks given after it, and
+    another GPU might read what is not there yet.
+    """
+    backend = _dispatch.backend(sums.total)
+    with backend.device_of(sums.total):
+        backend.synchronize()
     return sums
 
 
@@ -152,13 +253,10 @@ def pair(
             return _partial.nothing(len(y.points), k, xp)
         whitening = x.whitening
         centre, spread = None, None
-        if x.centre is not None and y.centre is not None:
-            with np.errstate(over="ignore"):  # of points that are refused
-                step = 0.5 * (y.centre - x.centre)
-                half = whitening.apply(step[None], np.zeros(d), np) / whitening.h
-                spread = float((max(x.radius, y.radius) + np.sqrt((half * half).sum())) ** 2 * _ROUNDING)
+        middle = _middle(x, y)
+        if middle is not None:
+            centre, spread = backend.asarray(middle[0]), middle[1]
             _validate.spread(spread / x.narrowest**2, single=precision != "float64")
-            centre = backend.asarray(x.centre + step)
         elif not whitening.plain:
             centre = backend.mean(x.points)
         problem = Problem(
@@ -181,10 +279,19 @@ def pair(
 
 
 def merge(blocks: list[PartialSums]) -> PartialSums:
-    """Merge sums over several blocks of data at the same queries."""
+    """Merge sums over several blocks of data at the same queries, on the device of the first."""
+    return _whole(_merge(blocks))
+
+
+def _merge(blocks: list[PartialSums]) -> PartialSums:
     backend = _dispatch.backend(blocks[0].total)
     with backend.device_of(blocks[0].total):
-        return _partial.merge(blocks, backend.xp)
+        return _partial.merge([_here(sums, backend) for sums in blocks], backend.xp)
+
+
+def _here(sums: PartialSums, backend: Any) -> PartialSums:
+    """Sums on the current device."""
+    return PartialSums(*(None if a is None else backend.asarray(a) for a in sums))
 
 
 def shift(block: Block, sums: PartialSums, *, whitening: Whitening) -> Any:
@@ -193,11 +300,14 @@ def shift(block: Block, sums: PartialSums, *, whitening: Whitening) -> Any:
     with backend.device_of(block.points):
         if not len(block.points):
             return block.points.astype(np.float64)
-        return moved(block.points, sums, whitening, block.whitening, backend.xp)
+        return moved(block.points, _here(sums, backend), whitening, block.whitening, backend.xp)
 
 
 def debiased(block: Block, sums: PartialSums, *, layout: Layout) -> Block:
     """The block with its points debiased, ready to be data of the layout's bandwidth."""
     points = shift(block, sums, whitening=layout.whitening)
-    with _dispatch.backend(points).device_of(points):
-        return placed(block._replace(points=points, whitening=layout.whitening), layout, "X", None, {})
+    backend = _dispatch.backend(points)
+    with backend.device_of(points):
+        moved_block = placed(block._replace(points=points, whitening=layout.whitening), layout, "X", None, {})
+        backend.synchronize()
+        return moved_block

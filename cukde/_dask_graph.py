@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from operator import getitem
 from typing import Any
 
 import dask.array as da
@@ -19,6 +20,9 @@ _AT_ONCE = 8
 
 # Tasks from which on one takes several blocks: enough for the workers, and few for the scheduler.
 _MANY_TASKS = 512
+
+# Groups of blocks that are taken in unordered pairs, beyond which a group has several blocks: 528 pairs.
+_MANY_GROUPS = 32
 
 
 class Blocks:
@@ -75,11 +79,59 @@ def crossed(
     tasks: list[Task] = [(call, row, some) for row in rows.keys for some in _stretches(columns.keys, taken)]
     token = [rows.name, columns.name, function, options]
     level = Blocks(stage, tasks, list(dict.fromkeys((rows, columns))), *token)
-    while level.count > rows.count:
-        width = level.count // rows.count
+    return _merged(level, rows.count, merge)
+
+
+def unordered(
+    stage: str,
+    among: Callable[..., Any],
+    between: Callable[..., Any],
+    merge: Callable[[list[Any]], Any],
+    blocks: Blocks,
+    **options: Any,
+) -> Blocks:
+    """Call functions on each unordered pair of blocks once, and merge for each block what belongs to it.
+
+    ``among`` takes a list of blocks and returns, as the only one of a tuple, a list: for each block the result of all.
+    ``between`` takes two lists and returns two: for each block of one list the result of all of the other. Where there
+    are many blocks lists have several, so that tasks are few and little travels. What is returned is taken apart where
+    it lies, and merged by the tree of :func:`crossed`, in the order of the blocks.
+
+    A list is first, of the two of a task, with those that follow it, round to itself, up to the opposite one: that is
+    as often as any other, or once less.
+    """
+    size = min(_AT_ONCE // 2, -(-blocks.count // _MANY_GROUPS))
+    groups = _stretches(blocks.keys, size)
+    count = len(groups)
+    leads = [
+        (i, (i + step) % count)
+        for i in range(count)
+        for step in range(count // 2 + 1)
+        if 2 * step < count or i < step  # of those opposite each other one leads
+    ]
+    alone, both = partial(among, **options), partial(between, **options)
+    tasks = [(alone, groups[i]) if i == j else (both, groups[i], groups[j]) for i, j in leads]
+    pairs = Blocks(stage, tasks, [blocks], blocks.name, among, between, options)
+    places = {}
+    for key, (i, j) in zip(pairs.keys, leads, strict=True):
+        places[j, i] = getitem, key, 1
+        places[i, j] = getitem, key, 0
+    parts = Blocks("part", [places[i, j] for i in range(count) for j in range(count)], [pairs])
+    merged = _merged(parts, count, partial(_merge_lists, merge))
+    return Blocks("part", [(getitem, merged.keys[i // size], i % size) for i in range(blocks.count)], [merged])
+
+
+def _merge_lists(merge: Callable[[list[Any]], Any], lists: list[list[Any]]) -> list[Any]:
+    return [merge(list(results)) for results in zip(*lists, strict=True)]
+
+
+def _merged(level: Blocks, rows: int, merge: Callable[[list[Any]], Any]) -> Blocks:
+    """Merge the results of each row of a layer, the same number in each, by a tree."""
+    while level.count > rows:
+        width = level.count // rows
         stretches = [level.keys[i : i + width] for i in range(0, level.count, width)]
         tasks = [(merge, some) for stretch in stretches for some in _stretches(stretch, _AT_ONCE)]
-        level = Blocks("merge", tasks, [level], rows.count)
+        level = Blocks("merge", tasks, [level], rows)
     return level
 
 

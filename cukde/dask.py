@@ -14,7 +14,7 @@ import dask.array as da
 import numpy as np
 
 from cukde import _dask_blocks, _dispatch, _finish, _partial, _validate, _validate_dask
-from cukde._dask_graph import Blocks, array, crossed, each
+from cukde._dask_graph import Blocks, array, crossed, each, unordered
 from cukde._dask_input import Arguments, arguments
 from cukde._over_dask import is_dask
 from cukde._partial import Output, PartialSums
@@ -186,7 +186,29 @@ def _sums_at_data(posed: Arguments, score_bandwidth: Any) -> tuple[Blocks, Block
 
 
 def _pass(posed: Arguments, queries: Blocks, data: Blocks, output: Output, *, ratio: bool = False) -> Blocks:
-    """One pass over all pairs of blocks. Where ``queries`` are the data, pairs of different blocks are taken twice."""
+    """One pass over all pairs of blocks.
+
+    Where ``queries`` are the data, the kernel of two points is the same both ways, and an unordered pair of blocks is
+    taken once; not with weights, nor where every run is to give the same bits, nor by the fast transform of one
+    dimension, which takes no pairs.
+    """
+    several_columns = posed.forms.x.shape[1] > 1
+    if (
+        queries is data
+        and output == "moments"
+        and several_columns
+        and posed.weights is None
+        and not posed.deterministic
+    ):
+        return unordered(
+            "sums",
+            _dask_blocks.among,
+            _dask_blocks.between,
+            _dask_blocks.merge,
+            data,
+            precision=posed.forms.precision,
+            ratio=ratio,
+        )
     return crossed(
         "sums",
         _dask_blocks.pairs,
@@ -257,8 +279,8 @@ def _gradient(sums: PartialSums, *, whitening: Whitening, dtype: np.dtype, flat:
 
 
 def _moved(block: _dask_blocks.Block, sums: PartialSums, *, whitening: Whitening, dtype: np.dtype, flat: bool) -> Any:
-    backend = _dispatch.backend(sums.total)
-    with backend.device_of(sums.total):
+    backend = _dispatch.backend(block.points)
+    with backend.device_of(block.points):
         out = _finish.cast(_dask_blocks.shift(block, sums, whitening=whitening), dtype)
         return out[:, 0] if flat else out
 

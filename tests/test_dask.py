@@ -22,7 +22,7 @@ import pytest
 from dask.diagnostics import ProgressBar
 
 import cukde
-from cukde import _dask_blocks, _dask_chunks
+from cukde import _dask_blocks, _dask_chunks, _dask_graph, cpu
 from cukde.cpu import _threads
 from tests import reference
 from tests.conftest import Backend
@@ -210,6 +210,186 @@ def test_data_at_themselves(same_object: bool) -> None:
     same(computed(cukde.score(x, y, 0.5)), cukde.score(X, X, 0.5))
 
 
+AT_THEMSELVES: dict[str, Call] = {
+    "debias": lambda x, h=0.5, **o: cukde.debias(x, h, **o),
+    "sd_kde": lambda x, h=0.5, **o: cukde.sd_kde(x, Y, h, **o),
+    "score": lambda x, h=0.5, **o: cukde.score(x, x, h, **o),
+    "density_and_score": lambda x, h=0.5, **o: cukde.density_and_score(x, x, h, **o),
+}
+
+
+ROWS = [
+    (230,),
+    (100, 130),
+    (0, 230, 0),
+    (60, 1, 99, 70),
+    (50, 40, 0, 80, 60),
+    (29, 29, 29, 29, 29, 29, 28, 28),
+]
+
+
+class TestUnorderedPairs:
+    """Moments of data at their own points: each pair of blocks is taken once for both."""
+
+    @pytest.fixture(params=[32, 3], ids=["alone", "in lists"])
+    def groups(self, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Blocks in lists of two and three where there are four and more of them, or not."""
+        monkeypatch.setattr(_dask_graph, "_MANY_GROUPS", request.param)
+
+    @pytest.mark.usefixtures("groups")
+    @pytest.mark.parametrize("rows", ROWS, ids=len)
+    @pytest.mark.parametrize("call", AT_THEMSELVES)
+    def test_equals_plain_arrays(self, call: str, rows: tuple[int, ...]) -> None:
+        x = da.from_array(X, chunks=(rows, -1))
+        same(computed(AT_THEMSELVES[call](x)), AT_THEMSELVES[call](X))
+
+    @pytest.mark.usefixtures("groups")
+    @pytest.mark.parametrize("call", AT_THEMSELVES)
+    @pytest.mark.parametrize("h", [0.5, COVARIANCE], ids=["scalar", "covariance"])
+    def test_blocks_of_unknown_length(self, call: str, h: Any) -> None:
+        """Some of which are empty; and with a covariance."""
+        order = np.argsort(X[:, 0])
+        x = da.from_array(X[order], chunks=(40, -1))
+        x = x[x[:, 0] > 0]
+        assert np.isnan(x.shape[0])
+        same(computed(AT_THEMSELVES[call](x, h)), AT_THEMSELVES[call](X[order][X[order][:, 0] > 0], h), 3e-12)
+
+    @pytest.mark.parametrize("call", AT_THEMSELVES)
+    def test_unchecked(self, call: str) -> None:
+        x = da.from_array(X, chunks=(60, -1))
+        same(computed(AT_THEMSELVES[call](x, check_finite=False)), AT_THEMSELVES[call](X))
+
+    @pytest.mark.parametrize("scale", [1e-13, 1.0, 1e13])
+    def test_blocks_far_apart(self, scale: float) -> None:
+        """Of which some are beyond the spread of a product; exponentials underflow in some pairs."""
+        x = (X + 300.0 * (np.arange(N)[:, None] // 60)) * scale
+        got = computed(cukde.density_and_score(*[da.from_array(x, chunks=(40, -1))] * 2, 0.5 * scale))
+        same(got, cukde.density_and_score(x, x, 0.5 * scale), 3e-12)
+
+    @pytest.mark.parametrize("scale", [1e-37, 1.0, 1e37])
+    def test_single_precision_near_the_ends_of_its_range(self, scale: float) -> None:
+        x, h = (X * scale).astype(np.float32), 0.5 * scale
+        got = computed(cukde.debias(da.from_array(x, chunks=(40, -1)), h)).astype(np.float64) / scale
+        want = cukde.debias(x.astype(np.float64), h) / scale
+        check(np.abs(got - want), 1e-5, "debiased")
+
+    @pytest.mark.parametrize("dtype", ["float32", "float64"])
+    def test_on_each_backend(self, backend: Backend, dtype: str) -> None:
+        x, h = X.astype(dtype), 0.5
+        lazy = da.from_array(backend.asarray(x), chunks=((100, 0, 77, 53), D))
+        log_p, s = (backend.asnumpy(a) for a in computed(cukde.density_and_score(lazy, lazy, h)))
+        want_log_p, want = reference.density_and_score(x, x, h)
+        tolerance = DENSITY[backend.device, dtype].value
+        check(np.abs(log_p - want_log_p), tolerance + np.finfo(dtype).eps * np.abs(want_log_p), "log density")
+        if backend.device == "gpu" and dtype == "float32":  # where each exponential is taken once, points have 11 bits
+            tolerance = 1.5e-4 * np.linalg.norm(x - x.mean(axis=0), axis=1).max() / h
+        check(h * np.linalg.norm(s - want, axis=1), tolerance * reference.nearness(x, x, h).reach, "score")
+
+    def test_by_threads(self) -> None:
+        x = da.from_array(X, chunks=(25, -1))
+        lazy = cukde.debias(x, 0.5)
+        got = [computed(lazy, scheduler="threads", num_workers=4) for _ in range(3)]
+        same(got[0], cukde.debias(X, 0.5))
+        for again in got[1:]:
+            np.testing.assert_array_equal(again, got[0])
+
+    @pytest.mark.usefixtures("groups")
+    @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 8])
+    def test_each_pair_once(self, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+        met: Counter[tuple[int, ...]] = Counter()
+
+        def watched(name: str) -> None:
+            function = getattr(_dask_blocks, name)
+
+            def call(x: Any, y: Any, **options: Any) -> Any:
+                met[min(x.number, y.number), max(x.number, y.number)] += 1
+                return function(x, y, **options)
+
+            monkeypatch.setattr(_dask_blocks, name, call)
+
+        watched("pair")
+        watched("mutual")
+        computed(cukde.debias(da.from_array(X[: 10 * count], chunks=(10, -1)), 0.5))
+        assert met == Counter(itertools.combinations_with_replacement(range(count), 2))
+
+    @pytest.mark.parametrize(
+        ("count", "tasks"),
+        [
+            (1, {"sums": 1, "part": 1 + 1}),
+            (2, {"sums": 3, "part": 4 + 2, "merge": 2}),
+            (16, {"sums": 136, "part": 256 + 16, "merge": 16 * 3}),
+            (64, {"sums": 528, "part": 32 * 32 + 64, "merge": 32 * 5}),
+        ],
+    )
+    def test_graphs_are_small(self, count: int, tasks: dict[str, int]) -> None:
+        x = da.zeros((count, 3), chunks=(1, -1))
+        graph = cukde.score(x, x, 0.5).__dask_graph__()
+        stages = Counter(key[0].rpartition("-")[0] for key in graph if key[0].startswith("cukde"))
+        assert {stage: stages[f"cukde-{stage}"] for stage in tasks} == tasks
+        assert sum(stages.values()) == sum(tasks.values()) + 3 * count
+
+    @pytest.mark.parametrize("count", [2, 5, 8, 16, 31])
+    def test_blocks_are_first_of_as_many_pairs(self, count: int) -> None:
+        graph = cukde.debias(da.zeros((count, 3), chunks=(1, -1)), 0.5).__dask_graph__()
+        firsts: Counter[int] = Counter()
+        for key, task in dict(graph).items():
+            if key[0].startswith("cukde-sums"):
+                firsts[task[1][0][1]] += 1
+        assert sum(firsts.values()) == count * (count + 1) / 2
+        assert len(firsts) == count
+        assert max(firsts.values()) - min(firsts.values()) <= 1
+
+    @pytest.mark.parametrize(
+        "call",
+        [
+            lambda x: cukde.debias(x, 0.5, weights=W),
+            lambda x: cukde.debias(x, 0.5, deterministic=True),
+            lambda x: cukde.debias(x[:, 0], 0.5),
+            lambda x: cukde.kde(x, x, 0.5),
+            lambda x: cukde.score(x, Y, 0.5),
+        ],
+        ids=["weights", "deterministic", "one dimension", "sums", "queries"],
+    )
+    def test_ordered_pairs(self, call: Call) -> None:
+        assert not any("cukde-part" in str(key) for key in call(da.from_array(X, chunks=(60, -1))).__dask_graph__())
+
+    @pytest.mark.parametrize(
+        ("precision", "single"), [("float64", False), ("ieee", False), ("float32", True), ("tf32", True)]
+    )
+    def test_what_travels(self, precision: str, single: bool) -> None:
+        """Beside float64 references: single precision where the pass has no more, and only between blocks."""
+        whitening = cukde._whiten.Whitening(np.asarray(0.5), D)
+        layout = _dask_blocks.Layout(whitening, np.dtype(np.float32), False, True)
+        x, y = (
+            _dask_blocks.prepare(X[rows], name="X", number=i, start=0, layout=layout)
+            for i, rows in enumerate((slice(0, 100), slice(100, 230)))
+        )
+        at_x, at_y = _dask_blocks.between([x], [y], precision=precision, ratio=True)
+        (own,) = _dask_blocks.among([x, y], precision=precision, ratio=True)
+        for sums in (*at_x, *at_y, *own):
+            assert sums.reference.dtype == np.float64
+            assert sums.total.dtype == sums.moments.dtype
+            light = single and not any(sums is one for one in own)
+            assert sums.total.dtype == (np.float32 if light else np.float64)
+        merged = _dask_blocks.merge([own[0], at_x[0]])
+        assert merged.total.dtype == merged.moments.dtype == np.float64
+
+    @pytest.mark.parametrize("call", [AT_THEMSELVES["debias"], lambda x: cukde.kde(x, Y, 0.5)], ids=["moments", "sums"])
+    def test_tasks_end_with_their_stream(self, monkeypatch: pytest.MonkeyPatch, call: Call) -> None:
+        """Results of pairs and merges are there when a task ends."""
+        waits = 0
+
+        def wait() -> None:
+            nonlocal waits
+            waits += 1
+
+        monkeypatch.setattr(cpu, "synchronize", wait)
+        lazy = call(da.from_array(X, chunks=(60, -1)))
+        keys = [key[0] for key in lazy.__dask_graph__()]
+        computed(lazy)
+        assert waits >= sum(key.startswith(("cukde-data", "cukde-sums", "cukde-merge")) for key in keys) >= 4 + 1 + 4
+
+
 class TestDataFrames:
     frame = pd.DataFrame(X, columns=list("abc")).assign(w=W)
 
@@ -330,11 +510,12 @@ class TestLazy:
             return call
 
         monkeypatch.setattr(_dask_blocks, "pair", counted("pair", _dask_blocks.pair))
+        monkeypatch.setattr(_dask_blocks, "mutual", counted("mutual", _dask_blocks.mutual))
         monkeypatch.setattr(_dask_blocks, "shift", counted("shift", _dask_blocks.shift))
         source = counted("source", lambda block: block)
         x, y = (da.from_array(a, chunks=(30, -1)).map_blocks(source, meta=np.empty((0, 0))) for a in (X, Y))
         computed(cukde.sd_kde(x, y, 0.5))
-        assert calls == {"source": 8 + 3, "shift": 8, "pair": 8 * 8 + 3 * 8}
+        assert calls == {"source": 8 + 3, "shift": 8, "mutual": 8 * 7 / 2, "pair": 8 + 3 * 8}
 
     def test_persist_store_and_progress(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         lazy = cukde.sd_kde(da.from_array(X, chunks=(100, -1)), da.from_array(Y, chunks=(50, -1)), 0.5)
@@ -536,11 +717,11 @@ class TestCluster:
         result = cukde.sd_kde(lazy, da.from_array(Y, chunks=(30, -1)), 0.5).persist()
 
         def victim() -> int | None:
-            """The process of a worker that holds sums."""
+            """The process of a worker that holds sums over a pair of blocks."""
             holds = cluster.has_what()
             info = cluster.scheduler_info(n_workers=-1)["workers"]
             for address, keys in holds.items():
-                if address in info and any("cukde-sums" in str(key) for key in keys):
+                if address in info and any("cukde-part" in str(key) for key in keys):
                     return int(cluster.run(os.getpid, workers=[address], on_error="ignore")[address])
             return None
 

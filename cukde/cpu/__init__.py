@@ -51,6 +51,7 @@ __all__ = [
     "look",
     "mean",
     "piecewise",
+    "synchronize",
     "xp",
 ]
 
@@ -70,6 +71,10 @@ def device_of(a: Any) -> contextlib.AbstractContextManager[Any]:
 def device_key() -> Hashable:
     """What tells apart things made for the current device: there is one CPU."""
     return "cpu"
+
+
+def synchronize() -> None:
+    """Nothing to wait for: what is called here has been done when it returns."""
 
 
 def erfcx(a: Any) -> Any:

@@ -1,7 +1,8 @@
-"""All unordered pairs of rows cut into pairs of blocks for the threads; how many there are changes no order."""
+"""All pairs of rows cut into pairs of blocks for the threads, such that none needs a lock for what it adds."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
@@ -13,6 +14,11 @@ T = TypeVar("T")
 # than there are, and each has a result.
 _LEAST_ROWS = 256
 _MOST_BLOCKS = 128
+
+# Of two arrays: blocks of each for every thread, so that a round ends for all threads at about the same time, and the
+# fewest rows worth a product.
+_BLOCKS_A_THREAD = 4
+_LEAST_ROWS_OF_TWO = 64
 
 
 def run(task: Callable[[slice, slice], T], n: int) -> list[T]:
@@ -28,6 +34,27 @@ def run(task: Callable[[slice, slice], T], n: int) -> list[T]:
     for pairs in rounds(len(blocks)):
         done += _threads.run(lambda pair: task(blocks[pair[0]], blocks[pair[1]]), pairs, blas=False)
     return done
+
+
+def run_between(task: Callable[[slice, slice], None], n: int, m: int) -> None:
+    """Call ``task`` on each block of the ``n`` rows of one array with each of the ``m`` rows of another.
+
+    As of :func:`run`: no two calls that run at the same time have a block of either in common, and the order of those
+    that have is fixed, so that every run gives the same bits. BLAS is held to one thread all the time.
+    """
+    most = _BLOCKS_A_THREAD * _threads.count()
+    of_n, of_m = (_cut(size, max(1, min(most, size // _LEAST_ROWS_OF_TWO))) for size in (n, m))
+    swapped = len(of_n) > len(of_m)
+    few, many = (of_m, of_n) if swapped else (of_n, of_m)
+    with _threads.single_threaded_blas():
+        for turn in range(len(many)):  # all of the fewer stand opposite as many others, one further each time
+            pairs = [(rows, many[(place + turn) % len(many)]) for place, rows in enumerate(few)]
+            _threads.run(lambda pair: task(*(pair[::-1] if swapped else pair)), pairs, blas=False)
+
+
+def _cut(size: int, count: int) -> list[slice]:
+    edges = [size * i // count for i in range(count + 1)]
+    return [slice(*edge) for edge in itertools.pairwise(edges)]
 
 
 def rounds(count: int) -> Iterator[list[tuple[int, int]]]:

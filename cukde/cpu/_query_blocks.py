@@ -13,7 +13,8 @@ from cukde.cpu import _threads
 
 # Large enough that the calls a tile costs are small beside its work, small enough to stay in cache.
 _TILE_BYTES = 2**20
-_TILE_QUERIES = 256
+TILE_QUERIES = 256
+"""Queries of a tile."""
 
 Block = Callable[[slice, slice], PartialSums]
 """Sums of some queries over a stretch of the data."""
@@ -24,7 +25,7 @@ def run(block: Block, n: int, m: int, k: int, dtype: np.dtype, *, blas: bool = T
 
     Every run gives the same bits.
     """
-    blocks = [slice(i, min(i + _TILE_QUERIES, m)) for i in range(0, m, _TILE_QUERIES)]
+    blocks = [slice(i, min(i + TILE_QUERIES, m)) for i in range(0, m, TILE_QUERIES)]
     # Few queries leave threads idle: then the data are cut too, and the pieces merged.
     pieces = max(1, min(-(-_threads.count() // max(1, len(blocks))), -(-n // tile_columns(dtype))))
     edges = [n * piece // pieces for piece in range(pieces + 1)]
@@ -36,7 +37,7 @@ def run(block: Block, n: int, m: int, k: int, dtype: np.dtype, *, blas: bool = T
 
 def tile_columns(dtype: np.dtype) -> int:
     """Data rows of a tile."""
-    return _TILE_BYTES // (_TILE_QUERIES * dtype.itemsize)
+    return _TILE_BYTES // (TILE_QUERIES * dtype.itemsize)
 
 
 def _assemble(blocks: list[PartialSums], m: int, k: int) -> PartialSums:

@@ -29,10 +29,15 @@ def run(task: Callable[[Any], T], arguments: Iterable[Any], *, blas: bool = True
     To hold BLAS takes 0.3 ms, which tasks without it need not wait for.
     """
     arguments = list(arguments)
-    with _single_threaded_blas if blas else contextlib.nullcontext():
+    with single_threaded_blas() if blas else contextlib.nullcontext():
         if min(count(), len(arguments)) <= 1:
             return [task(argument) for argument in arguments]
         return list(_workers().map(task, arguments))
+
+
+def single_threaded_blas() -> contextlib.AbstractContextManager[None]:
+    """Hold BLAS to one thread, for several calls of :func:`run` one after the other."""
+    return _single_threaded_blas
 
 
 @functools.cache

@@ -111,6 +111,23 @@ def weigh(tile: Any, shift: Any, rescale: Any, total: Any) -> None:
 
 
 @njit(**_JIT)
+def weigh_both(tile: Any, row_total: Any, column_total: Any) -> None:
+    """Turn exponents up to 0 into weights in place; add the sums of rows and of columns to float64 totals."""
+    columns = np.zeros(tile.shape[1], tile.dtype)
+    for i in range(tile.shape[0]):
+        row = tile[i]
+        row_sum = tile.dtype.type(0)
+        for j in range(row.size):
+            w = _exp2(row[j])
+            row[j] = w
+            row_sum += w
+            columns[j] += w
+        row_total[i] += row_sum
+    for j in range(columns.size):
+        column_total[j] += columns[j]
+
+
+@njit(**_JIT)
 def weigh_laplace(tile: Any, shift: Any, constant: Any, log2_weights: Any, total: Any) -> None:
     """Add each row's sum of weight times Laplace factor to ``total``; the tile is left alone, the shift updated.
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from cukde._partial import Output, PartialSums, debiased, nothing, to_density
-from cukde.cpu import _points, _query_blocks, _tiles
+from cukde.cpu import _mutual_sums, _points, _query_blocks, _tiles
 
 _LOG2_E = math.log2(math.e)
 
@@ -74,10 +74,11 @@ class _Gram:
     ) -> None:
         self.dtype = np.dtype(dtype)
         self.unit = h / math.sqrt(_LOG2_E)  # exponents are then in bits
-        self._centre, self._group, self._d = centre, group, X.shape[1]
-        self._points = X if Y is None else Y
+        self._centre, self._group, self.d = centre, group, X.shape[1]
+        self._X, self._points = X, X if Y is None else Y
         self.m = len(self._points)
-        width = self._d + 2 * -(-self._d // group)
+        self.shape = self.m, len(X)
+        width = self.d + 2 * -(-self.d // group)
         self._data = np.empty((width, len(X)), dtype)
         _points.operand(X, centre, self.unit, group, True, True, self._data)
         if local_factors is not None:  # every term of an exponent has a factor among the data's operands
@@ -89,7 +90,16 @@ class _Gram:
     @functools.cached_property
     def _basis(self) -> np.ndarray:
         """Coordinates of the data, (d, n), as they stand among the operands."""
-        return self._data[[k + 2 * (k // self._group) for k in range(self._d)]]
+        return self._data[self._places]
+
+    @functools.cached_property
+    def _query_basis(self) -> np.ndarray:
+        """Coordinates of the queries, (d, m), as they stand among the operands."""
+        return np.ascontiguousarray(self._queries[:, self._places].T)
+
+    @property
+    def _places(self) -> list[int]:
+        return [k + 2 * (k // self._group) for k in range(self.d)]
 
     def exponents(self, rows: slice, columns: slice, tile: np.ndarray) -> None:
         np.dot(self._queries[rows], self._data[:, columns], out=tile)
@@ -98,7 +108,23 @@ class _Gram:
         moments += np.dot(tile, self._basis[:, columns].T)
 
     def about_queries(self, rows: slice, total: np.ndarray, moments: np.ndarray) -> np.ndarray:
-        z = (self._points[rows] - self._centre) / self.unit
+        return self._about(self._points[rows], total, moments)
+
+    def add_mutual_moments(
+        self, rows: slice, columns: slice, tile: np.ndarray, of_rows: np.ndarray, of_columns: np.ndarray
+    ) -> None:
+        self.add_moments(rows, columns, tile, of_rows)
+        of_columns += np.dot(self._query_basis[:, rows], tile).T
+
+    def about_both(self, sums: tuple[PartialSums, PartialSums]) -> tuple[PartialSums, PartialSums]:
+        at_queries, at_data = (
+            of._replace(moments=self._about(points, of.total, of.moments))
+            for points, of in zip((self._points, self._X), sums, strict=True)
+        )
+        return at_queries, at_data
+
+    def _about(self, points: np.ndarray, total: np.ndarray, moments: np.ndarray) -> np.ndarray:
+        z = (points - self._centre) / self.unit
         return (moments - total[:, None] * z) * self.unit
 
 
@@ -176,6 +202,37 @@ def partial_sums(
             return nothing(len(Y), k, np)
     pairs = _pairs(X, Y, h, centre, log2_weights, precision, spread, local_factors)
     return _Sums(pairs, output, values, log2_weights, X.shape).run()
+
+
+def mutual_sums(
+    A: np.ndarray,
+    B: np.ndarray,
+    h: float,
+    *,
+    ratio: bool,
+    precision: str,
+    centre: np.ndarray | None = None,
+    spread: float | None = None,
+) -> tuple[PartialSums, PartialSums]:
+    """Sum kernels of the data ``B`` (m, d) at the points ``A`` (n, d), and of ``A`` at ``B``: output "moments" of both.
+
+    Each exponential is taken once where exponents come from a product; where points spread too far for that, these are
+    two passes of :func:`partial_sums`, whose options these are. References are then 0, as no exponent without weights
+    is more. A total may underflow, to 0 or to few bits: that is right beside the sums over a block of data that has the
+    point itself, whose total is at least 1 and with which these are merged.
+    """
+    if centre is None:
+        centre = A.mean(axis=0, dtype=np.float64)
+    if spread is None:
+        spread = max(_points.look(points, centre)[0] for points in (A, B)) / h**2
+    pairs = _pairs(B, A, h, centre, 0.0, precision, spread, None)
+    if isinstance(pairs, _Gram):
+        return _mutual_sums.run(pairs)
+    at_a, at_b = (
+        partial_sums(X, Y, h, "moments", ratio=ratio, precision=precision, centre=centre, spread=spread)
+        for X, Y in ((B, A), (A, B))
+    )
+    return at_a, at_b
 
 
 def density(

@@ -27,6 +27,7 @@ __all__ = [
     "look",
     "mean",
     "piecewise",
+    "synchronize",
     "xp",
 ]
 
@@ -64,6 +65,11 @@ def device_of(a: Any) -> contextlib.AbstractContextManager[Any]:
 def device_key() -> Hashable:
     """What tells apart things made for the current device: its number."""
     return "gpu", _device.current()
+
+
+def synchronize() -> None:
+    """Wait until the current stream of the current device has done what it was given."""
+    cp.cuda.get_current_stream().synchronize()
 
 
 def erfcx(a: Any) -> Any:

@@ -21,7 +21,7 @@ _CAPABILITY = (9, 0)
 _MULTIPROCESSORS = 6
 _SHARED_BYTES = 227 * 1024
 
-_ARRAY_FUNCTIONS = ("asarray", "asnumpy", "device_of", "erfcx")
+_ARRAY_FUNCTIONS = ("asarray", "asnumpy", "device_of", "erfcx", "synchronize")
 
 
 class _NumpyAsCupy(ModuleType):

@@ -1,0 +1,202 @@
+"""Sums of two arrays of points at each other on the CPU, every exponential taken once."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import tracemalloc
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from cukde import _partial
+from cukde._partial import PartialSums
+from cukde.cpu import _pair_blocks, _threads, _tiles, density
+from tests import reference
+from tests.tolerances import DENSITY, check, log_error
+
+SIZES = [(191, 300, d) for d in (1, 2, 16, 17, 64)] + [
+    (n, m, 3) for n, m in ((300, 191), (1, 300), (300, 1), (64, 1100))
+]
+
+
+def sample(n: int, m: int, d: int, dtype: str, *, offset: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng([n, m, d])
+    A, B = rng.standard_normal((n, d)) + offset, 1.2 * rng.standard_normal((m, d)) + offset + 0.1
+    return A.astype(dtype), B.astype(dtype)
+
+
+def mutual(A: np.ndarray, B: np.ndarray, h: float, precision: str, **options: object) -> list[PartialSums]:
+    return list(density.mutual_sums(A, B, h, ratio=False, precision=precision, **options))  # type: ignore[arg-type]
+
+
+def check_both(sums: list[PartialSums], A: np.ndarray, B: np.ndarray, h: float, precision: str) -> None:
+    """Against the oracle where a sum is not small beside the sum of the points themselves, which is at least 1."""
+    for of, X, Y in zip(sums, (B, A), (A, B), strict=True):
+        near = reference.nearness(X, Y, h)
+        log_total = reference.log_kde(X, Y, h) - reference.log_constant(h, X.shape[1]) + np.log(len(X))
+        want = np.exp(log_total)
+        allowed = np.expm1(np.minimum(1, log_error("cpu", precision, near.exponent))) * want + 1e-30
+        scale = np.exp(of.reference)
+        check(np.abs(scale * of.total - want), allowed, "total")
+        error = np.linalg.norm((scale[:, None] * of.moments) - want[:, None] * reference.score(X, Y, h) * h**2, axis=1)
+        check(error, h * near.reach * allowed, "moments")
+
+
+@pytest.mark.parametrize(("n", "m", "d"), SIZES)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_matches_reference(dtype: str, n: int, m: int, d: int) -> None:
+    A, B = sample(n, m, d, dtype)
+    h = 0.7 * d**0.25
+    sums = mutual(A, B, h, dtype)
+    assert [(of.total.shape, of.moments.shape) for of in sums] == [((n,), (n, d)), ((m,), (m, d))]
+    assert all(a.dtype == np.float64 for of in sums for a in of)
+    assert not any(of.reference.any() for of in sums)
+    check_both(sums, A, B, h, dtype)
+
+
+@pytest.mark.parametrize(("dtype", "h"), [("float32", 0.25), ("float32", 1e-5), ("float64", 0.02)])
+def test_spread_beyond_the_product(dtype: str, h: float) -> None:
+    """In single precision by products in double first, then by differences; some points are the same in both."""
+    A, B = sample(200, 250, 4, dtype)
+    B[:150] = A[:150] + (0.3 * h * np.random.default_rng(0).standard_normal((150, 4))).astype(dtype)
+    check_both(mutual(A, B, h, dtype), A, B, h, dtype)
+
+
+@pytest.mark.parametrize("precision", ["tf32", "ieee"])
+def test_other_precisions(precision: str) -> None:
+    A, B = sample(300, 200, 3, "float32")
+    check_both(mutual(A, B, 0.6, precision), A, B, 0.6, precision)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_data_far_from_zero(dtype: str) -> None:
+    A, B = sample(300, 200, 3, dtype, offset=1e3)
+    check_both(mutual(A, B, 0.8, dtype), A, B, 0.8, dtype)
+
+
+def test_a_centre_and_spread_that_are_given() -> None:
+    A, B = sample(300, 200, 5, "float64")
+    given = mutual(A, B, 0.9, "float64", centre=np.full(5, 0.3), spread=200.0)
+    for of, want in zip(given, mutual(A, B, 0.9, "float64"), strict=True):
+        np.testing.assert_allclose(of.total, want.total, rtol=1e-13)
+        np.testing.assert_allclose(of.moments, want.moments, rtol=0, atol=1e-13 * np.abs(want.moments).max())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_blocks_that_are_far_apart_leave_nothing(dtype: str) -> None:
+    A, B = sample(100, 130, 2, dtype)
+    reach = {"float32": 20, "float64": 110}[dtype]
+    A, B = 0.2 * A, 0.2 * B + np.array([reach, 0]).astype(dtype)
+    spread = (reach / 2 + 2) ** 2
+    assert np.exp(np.asarray(-0.5 * (reach - 2) ** 2, dtype)) == 0
+    for of in mutual(A, B, 1.0, dtype, centre=np.array([reach / 2, 0.0]), spread=spread):
+        assert not of.total.any()
+        assert not of.moments.any()
+        assert not of.reference.any()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_merges_with_blocks_at_themselves(dtype: str) -> None:
+    """Two blocks that overlap little: the sums of each over both are those of one call."""
+    X = np.random.default_rng(3).standard_normal((500, 6)).astype(dtype)
+    X = X[np.argsort(X[:, 0])]
+    A, B, h = X[:230], X[230:], 0.9
+
+    def own(of: np.ndarray) -> PartialSums:
+        return density.partial_sums(of, None, h, "moments", precision=dtype)
+
+    merged = [_partial.merge([own(of), sums], np) for of, sums in zip((A, B), mutual(A, B, h, dtype), strict=True)]
+    whole = density.partial_sums(X, None, h, "moments", precision=dtype)
+    ratio = np.concatenate([of.moments / of.total[:, None] for of in merged])
+    log_total = np.concatenate([of.reference + np.log(of.total) for of in merged])
+    error = DENSITY["cpu", dtype].value
+    check(np.abs(log_total - whole.reference - np.log(whole.total)), error, "log total")
+    check(np.abs(ratio - whole.moments / whole.total[:, None]), 8 * h * error, "mean shift")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_each_exponential_once(monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
+    """Also where a thread's blocks have several tiles, which have edges of their own."""
+    taken = []
+
+    def counted(tile: np.ndarray, *totals: np.ndarray) -> None:
+        taken.append(tile.size)
+        weigh_both(tile, *totals)
+
+    weigh_both = _tiles.weigh_both
+    monkeypatch.setattr(_tiles, "weigh_both", counted)
+    monkeypatch.setattr(_tiles, "weigh", None)
+    monkeypatch.setattr(_pair_blocks, "_BLOCKS_A_THREAD", 1)
+    monkeypatch.setattr(_threads, "count", lambda: 1)
+    A, B = sample(300, 1100, 3, dtype)
+    check_both(mutual(A, B, 0.5, dtype), A, B, 0.5, dtype)
+    assert len(taken) == 2 * {"float32": 2, "float64": 3}[dtype]
+    assert sum(taken) == 300 * 1100
+
+
+def test_memory_is_that_of_results() -> None:
+    A, B = sample(8192, 8192, 8, "float64")
+    mutual(A[:600], B[:600], 1.0, "float64")  # compiles, and leaves each thread its tile
+    tracemalloc.start()
+    try:
+        mutual(A, B, 1.0, "float64")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 6 * (A.nbytes + B.nbytes) + _threads.count() * 2**20
+
+
+class TestThreads:
+    @pytest.fixture
+    def workers(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[ThreadPoolExecutor]:
+        with ThreadPoolExecutor(3) as workers:
+            monkeypatch.setattr(_threads, "_workers", lambda: workers)
+            yield workers
+
+    @pytest.mark.parametrize("dtype", ["float32", "float64"])
+    def test_same_bits_on_every_run(
+        self, monkeypatch: pytest.MonkeyPatch, workers: ThreadPoolExecutor, dtype: str
+    ) -> None:
+        A, B = sample(600, 800, 5, dtype)
+        monkeypatch.setattr(_threads, "count", lambda: 3)
+        first = mutual(A, B, 0.8, dtype)
+        for _ in range(3):
+            for of, again in zip(first, mutual(A, B, 0.8, dtype), strict=True):
+                np.testing.assert_array_equal(of.total, again.total)
+                np.testing.assert_array_equal(of.moments, again.moments)
+        check_both(first, A, B, 0.8, dtype)
+
+    @pytest.mark.parametrize("threads", [1, 2, 3])
+    @pytest.mark.parametrize(
+        ("n", "m"), [(0, 5), (5, 0), (1, 1), (1, 2000), (2000, 1), (700, 2000), (2000, 700), (999, 999)]
+    )
+    def test_all_pairs_meet_once_and_no_block_twice_at_a_time(
+        self, monkeypatch: pytest.MonkeyPatch, workers: ThreadPoolExecutor, n: int, m: int, threads: int
+    ) -> None:
+        monkeypatch.setattr(_threads, "count", lambda: threads)
+        met = np.zeros((n, m), np.int64)
+        lock, busy = threading.Lock(), set()
+
+        def task(rows: slice, columns: slice) -> None:
+            own = {("row", rows.start), ("column", columns.start)}
+            with lock:
+                assert not own & busy
+                busy.update(own)
+            met[rows, columns] += 1
+            with lock:
+                busy.difference_update(own)
+
+        _pair_blocks.run_between(task, n, m)
+        assert (met == 1).all()
+
+    def test_rounds_keep_all_threads_busy(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        rounds: list[list[tuple[slice, slice]]] = []
+        monkeypatch.setattr(_threads, "count", lambda: 4)
+        monkeypatch.setattr(_threads, "run", lambda task, pairs, blas: rounds.append(pairs))
+        _pair_blocks.run_between(lambda rows, columns: None, 32_768, 20_000)
+        assert [len(pairs) for pairs in rounds] == [16] * 16
+        sizes = [(r.stop - r.start) * (c.stop - c.start) for r, c in itertools.chain(*rounds)]
+        assert max(sizes) <= 1.01 * min(sizes)
