@@ -1,6 +1,6 @@
 """Kernel density estimation, its bias-reduced forms, the score, Kendall's tau, piecewise polynomials and convolution.
 
-On NumPy and CuPy arrays, densities on Dask arrays too; and why a call takes as long as it does (:mod:`cukde.perf`).
+On NumPy and CuPy arrays, and most of it on Dask arrays; and why a call takes as long as it does (:mod:`cukde.perf`).
 """
 
 from typing import TYPE_CHECKING, Any

@@ -8,6 +8,7 @@ import numpy as np
 
 from cukde import _conv1d_state, _dispatch, _pieces
 from cukde import _validate_conv1d as _validate
+from cukde._over_dask import over_dask
 from cukde.perf._registry import declare
 from cukde.perf.costs import conv1d as costs
 
@@ -16,6 +17,7 @@ Layout = Literal["BCL", "BLC"]
 
 
 @declare(costs.forward, costs.forward_sizes)
+@over_dask
 def depthwise_conv1d(
     x: Any,
     w: Any,
@@ -39,7 +41,8 @@ def depthwise_conv1d(
     Parameters
     ----------
     x : array_like (B, C, L), or (B, L, C)
-        Signals: a batch, channels, positions. A GPU array is convolved on the GPU.
+        Signals: a batch, channels, positions. A GPU array is convolved on the GPU. A Dask array, here or for any other
+        array, makes the call lazy.
     w : array_like (C, K)
         Taps.
     bias : array_like (C,), optional
@@ -68,6 +71,7 @@ def depthwise_conv1d(
     -------
     y : ndarray (B, C, M), or (B, M, C)
         M = (padded L - (K - 1) dilation - 1) // stride + 1. Of the promoted dtype of x and w; integers become float64.
+        Dask in, Dask out, of the state too.
     state : ndarray
         With ``return_state``: of the shape above and the dtype of y.
 
@@ -97,6 +101,9 @@ def depthwise_conv1d(
 
     A sequence in chunks, each with the state that the one before returned, has the outputs of the whole.
 
+    Of Dask arrays each block of the batch and of channels is convolved by itself, with its sequences in one block
+    (``docs/dask.md``): results have the same bits where taps are summed directly.
+
     References
     ----------
     Gu, A., Goel, K. and Re, C. (2022). Efficiently modeling long sequences with structured state spaces. ICLR.
@@ -115,17 +122,23 @@ def depthwise_conv1d(
     _validate.activation(activation)
     backend = _dispatch.backend(x, "x", w=w, bias=bias, state=state)
     with backend.device_of(x):
-        signal = _validate.signal("x", x, layout, backend)
-        axis = layout.index("C")
-        taps = _validate.weights(w, signal.shape[axis], "x", backend)
-        g = _validate.geometry(signal.shape, taps.shape[1], padding, stride, dilation, layout, flip)
-        dtype = _validate.result_dtype(signal, taps)
+        signal, taps, bias, state, g, dtype = _validate.operands(
+            x,
+            w,
+            bias,
+            state,
+            backend,
+            padding=padding,
+            stride=stride,
+            dilation=dilation,
+            layout=layout,
+            flip=flip,
+            return_state=return_state,
+        )
         if bias is not None:
-            bias = _contiguous(backend, _validate.bias(bias, g.channels, backend), _pieces.arithmetic(dtype))
+            bias = _contiguous(backend, bias, _pieces.arithmetic(dtype))
         if state is not None:
-            state = _contiguous(backend, _validate.state(state, g.shape(g.reach), backend), dtype)
-        if state is not None or return_state:
-            _validate.streams(padding, g.length, g.stride, returned=return_state)
+            state = _contiguous(backend, state, dtype)
         signal, taps = _contiguous(backend, signal, dtype), _contiguous(backend, taps, dtype)
         if state is None:
             y = backend.conv1d.forward(signal, taps, bias, g, activation)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -202,7 +203,7 @@ def _middle(x: Block, y: Block) -> tuple[np.ndarray, float] | None:
     """Where a pair of blocks is centred, on the host, and its spread; None where nobody looked at the points."""
     if x.centre is None or y.centre is None:
         return None
-    with np.errstate(over="ignore"):  # of points that are refused
+    with np.errstate(over="ignore", invalid="ignore"):  # of points that are refused
         step = 0.5 * (y.centre - x.centre)
         half = x.whitening.apply(step[None], np.zeros(len(step)), np) / x.whitening.h
         spread = float((max(x.radius, y.radius) + np.sqrt((half * half).sum())) ** 2 * _ROUNDING)
@@ -238,11 +239,20 @@ def _whole(sums: PartialSums) -> PartialSums:
 
 
 def pair(
-    y: Block, x: Block, *, output: Output, precision: str, deterministic: bool, itself: bool, ratio: bool = False
+    y: Block,
+    x: Block,
+    *,
+    output: Output,
+    precision: str,
+    deterministic: bool,
+    itself: bool,
+    ratio: bool = False,
+    summed: Callable[[Problem], PartialSums] | None = None,
 ) -> PartialSums:
     """Sums over one block of data at one block of queries; ``itself`` says that blocks of one number are the same.
 
     A pair is centred between its two blocks, and its spread follows from what each of them was found to reach.
+    ``summed`` takes the place of the pass for ``output``.
     """
     backend = _dispatch.backend(x.points)
     xp = backend.xp
@@ -274,7 +284,8 @@ def pair(
             spread=spread,
             local_factors=x.local_factors,
         )
-        sums = problem.sums(output, x.values, ratio=ratio)
+        with problem.device:
+            sums = problem.sums(output, x.values, ratio=ratio) if summed is None else summed(problem)
         return sums if x.log_weights is None else sums._replace(reference=sums.reference + x.log_mass)
 
 
@@ -285,7 +296,7 @@ def merge(blocks: list[PartialSums]) -> PartialSums:
 
 def _merge(blocks: list[PartialSums]) -> PartialSums:
     backend = _dispatch.backend(blocks[0].total)
-    with backend.device_of(blocks[0].total):
+    with backend.device_of(blocks[0].total), np.errstate(invalid="ignore"):  # of data that nobody looked at
         return _partial.merge([_here(sums, backend) for sums in blocks], backend.xp)
 
 
@@ -300,7 +311,8 @@ def shift(block: Block, sums: PartialSums, *, whitening: Whitening) -> Any:
     with backend.device_of(block.points):
         if not len(block.points):
             return block.points.astype(np.float64)
-        return moved(block.points, _here(sums, backend), whitening, block.whitening, backend.xp)
+        with np.errstate(divide="ignore", invalid="ignore"):  # of data that nobody looked at
+            return moved(block.points, _here(sums, backend), whitening, block.whitening, backend.xp)
 
 
 def debiased(block: Block, sums: PartialSums, *, layout: Layout) -> Block:

@@ -9,10 +9,14 @@ from typing import Any, NamedTuple
 import dask.array as da
 import numpy as np
 
-from cukde import _dask_blocks, _dask_chunks, _dispatch, _validate, _validate_dask, cpu
+from cukde import _dask_blocks, _dask_chunks, _dispatch, _validate_dask, cpu
+from cukde._dask_array import collected
+from cukde._dask_array import stand_in as _stand_in
+from cukde._dask_array import unknown_rows as _unknown
 from cukde._dask_blocks import Layout
 from cukde._dask_graph import Blocks, each, gathered
 from cukde._over_dask import is_dask
+from cukde._over_dask import meta as _meta
 from cukde._problem import Checked, checked
 from cukde._whiten import Whitening
 
@@ -114,31 +118,11 @@ def arguments(
 
 
 def _collected(name: str, a: Any) -> Any:
-    """A Dask array, of a data frame too; or a plain array of NumPy or CuPy."""
-    if not is_dask(a):
-        return _validate.array(name, a, _dispatch.backend(a, name))
-    if hasattr(type(a), "to_dask_array"):  # of a data frame
-        a = a.to_dask_array()
-    _validate_dask.collection(name, a, isinstance(a, da.Array))
-    _validate_dask.dimensions(name, a)
+    """A Dask array of rows, or a plain array."""
+    a = collected(name, a)
+    if is_dask(a):
+        _validate_dask.dimensions(name, a)
     return a
-
-
-def _meta(a: Any) -> Any:
-    return getattr(a, "_meta", a)
-
-
-def _stand_in(a: Any, unknown: bool) -> Any:
-    """An array of the same shape and dtype that takes no memory; where rows are ``unknown`` it has one."""
-    if a is None:
-        return None
-    shape = (1, *a.shape[1:]) if unknown and a.ndim else a.shape
-    return np.broadcast_to(np.zeros((), a.dtype), shape)
-
-
-def _unknown(*arrays: Any) -> bool:
-    """Whether the rows of any are not known."""
-    return any(a is not None and a.ndim and math.isnan(a.shape[0]) for a in arrays)
 
 
 def _in_blocks(a: Any, rows: int) -> da.Array:

@@ -2,35 +2,50 @@
 
 from __future__ import annotations
 
+import importlib
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from cukde import _dispatch
+from cukde._over_dask import is_dask
 
 
 def draw(
     points: Any, weights: Any | None, h: Any, kernel: str, count: int, random_state: Any, backend: ModuleType
 ) -> Any:
     """Return ``count`` points, float64: of the data, moved by the kernel. Random numbers are drawn on the host."""
-    from scipy.special import gammainc
     from sklearn.utils import check_random_state
 
     rng = check_random_state(random_state)
-    n, d = points.shape
     u = rng.uniform(0, 1, size=count)
-    if weights is None:
-        rows = (u * n).astype(np.int64)
+    if is_dask(points) or is_dask(weights):
+        lazily: Any = importlib.import_module("cukde._dask_estimator")
+        centres = lazily.drawn(points, weights, u, backend)
     else:
-        cumulative = np.cumsum(_dispatch.to_host(weights))
-        # From the right: a row without weight is never taken.
-        rows = np.minimum(np.searchsorted(cumulative, u * cumulative[-1], side="right"), n - 1)
-    steps = rng.normal(size=(count, d))
+        centres = points[backend.xp.asarray(rows(len(points), weights, u))].astype(np.float64)
+    return centres + backend.xp.asarray(_steps(rng, centres.shape, h, kernel))
+
+
+def rows(n: int, weights: Any | None, u: np.ndarray) -> np.ndarray:
+    """Rows of data by their weights, from numbers between 0 and 1."""
+    if weights is None:
+        return (u * n).astype(np.int64)
+    cumulative = np.cumsum(_dispatch.to_host(weights))
+    # From the right, and before the end: a row without weight is never taken.
+    at = np.minimum(u * cumulative[-1], np.nextafter(cumulative[-1], 0))
+    return np.searchsorted(cumulative, at, side="right")
+
+
+def _steps(rng: Any, shape: tuple[int, int], h: Any, kernel: str) -> np.ndarray:
+    """Points drawn by the kernel around 0."""
+    from scipy.special import gammainc
+
+    steps: np.ndarray = rng.normal(size=shape)
+    d = shape[1]
     if kernel == "tophat":
         # The radius of a normal point, sent through its own distribution, is uniform: its root is that in a ball.
         squares = np.einsum("ij,ij->i", steps, steps)
         steps *= (gammainc(0.5 * d, 0.5 * squares) ** (1 / d) / np.sqrt(squares))[:, None]
-    steps = steps @ np.linalg.cholesky(h).T if np.ndim(h) == 2 else steps * h
-    xp = backend.xp
-    return points[xp.asarray(rows)].astype(xp.float64) + xp.asarray(steps)
+    return steps @ np.linalg.cholesky(h).T if np.ndim(h) == 2 else steps * h

@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from cukde import _dispatch, _kendall_statistics, _paired_samples, _validate, _validate_kendall, _warnings
+from cukde._over_dask import over_dask
 from cukde._pair_counts import PairCounts, Ties
 from cukde.perf import declare
 from cukde.perf.costs import kendall as _cost
@@ -153,6 +154,7 @@ def kendalltau(
 
 
 @declare(_cost.kendall_matrix, _cost.of_columns)
+@over_dask
 def kendall_matrix(
     A: Any,
     B: Any = None,
@@ -167,7 +169,7 @@ def kendall_matrix(
     ----------
     A : array_like, shape (n, p)
         Samples in rows, variables in columns: real numbers of up to 8 bytes, compared exactly. A GPU array computes on
-        the GPU. Infinities are values like others.
+        the GPU. Infinities are values like others. A Dask array or data frame, here or for ``B``, makes the call lazy.
     B : array_like, shape (n, q), optional
         Variables to pair with those of ``A``, of any such dtype. Default ``A`` itself, which takes half the work.
     variant : {"b", "c", "a"}
@@ -183,7 +185,7 @@ def kendall_matrix(
     array, shape (p, q), or SignificanceResult
         tau, float64; with ``pvalue=True`` the pair ``(statistic, pvalue)`` of such arrays. NaN for constant columns, on
         the diagonal too, which otherwise is 1. Plain arrays, also for tables of pandas: NumPy in, NumPy out; CuPy in,
-        CuPy out.
+        CuPy out; Dask in, Dask out.
 
     Raises
     ------
@@ -200,6 +202,9 @@ def kendall_matrix(
     ``B``. On a GPU tensor cores multiply the signs: on compute capability 8.0 to 9.0 as single bits, one product a pair
     of samples without ties and three with, from 10.0 on as bytes. Columns with NaN are counted by sorting. Memory
     O(n (p + q) + p q) beside bounded buffers. A GPU is waited for once, for which columns have NaN and which have ties.
+
+    With Dask arrays blocks of whole columns are paired, without ``B`` each unordered pair of blocks once: statistics
+    have the same bits (``tests/test_dask_others.py``). Forms and options are checked at once, NaN when it is computed.
 
     ``pandas.DataFrame.corr("kendall")`` is ``nan_policy="omit"``, but for infinities, which it drops as if they were
     NaN, and the diagonal of constant columns, where it has 1.

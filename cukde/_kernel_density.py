@@ -6,9 +6,11 @@ from typing import Any
 
 from cukde import _validate
 from cukde._kernels import KERNELS
+from cukde._over_dask import over_dask
 from cukde._problem import prepare
 
 
+@over_dask
 def kernel_density(
     X: Any,
     Y: Any,

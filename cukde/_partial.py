@@ -58,6 +58,12 @@ def nothing(m: int, k: int | None, xp: Any) -> PartialSums:
     return PartialSums(least, xp.zeros(m), None if k is None else xp.zeros((m, k)))
 
 
+def of_logarithms(logs: Any, xp: Any) -> PartialSums:
+    """Sums whose logarithms are given, float64; -inf where there is nothing."""
+    some = logs > -np.inf
+    return PartialSums(xp.where(some, logs, -np.finfo(np.float64).max), some.astype(xp.float64))
+
+
 def to_density(sums: PartialSums, log_constant: float, log: bool, dtype: np.dtype, xp: Any) -> Any:
     """Return ``exp(log_constant + reference) total`` of output "sum", or its logarithm, rounded to ``dtype``.
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+import importlib
 from typing import Any, Literal
 
 import numpy as np
 
 from cukde import _dispatch, _piecewise_calculus, _validate, _validate_piecewise
 from cukde._evaluator import Evaluator
+from cukde._over_dask import is_dask
 from cukde._pieces import Pieces
 from cukde.perf import declare
 from cukde.perf.costs import piecewise as _cost
@@ -101,7 +103,7 @@ class PiecewisePolynomial:
         ----------
         x : array_like
             Points, of any shape. NaN gives NaN. A GPU array is evaluated on the GPU, a host array on the CPU unless the
-            polynomial is held on the GPU.
+            polynomial is held on the GPU; of a Dask array each block is, lazily.
         nu : int
             Order of the derivative, at least 0.
         extrapolate : {True, False, "periodic", "clamp"}, optional
@@ -137,6 +139,9 @@ class PiecewisePolynomial:
         if nu < 0:
             raise ValueError(f"nu must be at least 0; got {nu}: write antiderivative({-nu})(x)")
         beyond = self.extrapolate if extrapolate is None else _validate_piecewise.extrapolate(extrapolate)
+        if is_dask(x):
+            lazily: Any = importlib.import_module("cukde._dask_piecewise")
+            return lazily.values(self, x, nu, beyond)
         if nu > 0:
             if nu not in self._derivatives:
                 self._derivatives[nu] = self.derivative(nu)
@@ -167,6 +172,10 @@ class PiecewisePolynomial:
     def __getstate__(self) -> dict[str, Any]:
         """Without what belongs to devices of this process."""
         return {name: value for name, value in self.__dict__.items() if name != "_evaluator"}
+
+    def __dask_tokenize__(self) -> Any:
+        """What results depend on; not what was kept of earlier calls."""
+        return type(self.c).__module__, self._c, self._x, self.extrapolate
 
     def derivative(self, nu: int = 1) -> PiecewisePolynomial:
         """Return the derivative of order ``nu``, or for a negative one the antiderivative.

@@ -13,7 +13,7 @@ import numpy as np
 
 from cukde import _dispatch, _finish, _kernels, _validate
 from cukde._kernels import Kernel
-from cukde._partial import Output, PartialSums, debiased
+from cukde._partial import Output, PartialSums, debiased, of_logarithms
 from cukde._whiten import Whitening
 
 # Stands for log(0) in weights: finite, so that differences of exponents stay numbers in every precision.
@@ -126,6 +126,15 @@ class Problem(NamedTuple):
             log=log,
             log_weights=self.log_weights,
             dtype=self.dtype,
+        )
+
+    def kernel_sums(self, kernel: Kernel) -> PartialSums:
+        """Return sums of another kernel than the Gaussian, each a single term of its own logarithm."""
+        X, Y = self._whitened()
+        options: dict[str, Any] = {"log_weights": self.log_weights, "dtype": np.dtype(np.float64)}
+        h = self.whitening.h
+        return of_logarithms(
+            self.backend.kernels.kernel_density(X, Y, h, kernel, log_constant=0.0, log=True, **options), self.xp
         )
 
     def moved(self, estimate: Problem) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 
 from cukde import _dispatch, _validate, _validate_piecewise
 from cukde._evaluator import Evaluator
+from cukde._over_dask import over_dask
 from cukde._pieces import Pieces
 from cukde.perf import declare
 from cukde.perf.costs import piecewise as _cost
@@ -21,6 +22,7 @@ _KEPT, _LARGEST_KEPT = 8, 2**20
 
 
 @declare(_cost.pwpa, _cost.of_raw)
+@over_dask
 def pwpa(
     x: Any,
     coefficients: Any,
@@ -40,7 +42,7 @@ def pwpa(
     Parameters
     ----------
     x : array_like
-        Points, of any shape. NaN gives NaN. A GPU array is evaluated on the GPU.
+        Points, of any shape. NaN gives NaN. A GPU array is evaluated on the GPU; of a Dask array each block is, lazily.
     coefficients : array_like (P, D + 1) or (D + 1, P)
         One row a piece ("aos", an array of structures) or one column ("soa", a structure of arrays).
     knots : array_like (P + 1,)
@@ -54,12 +56,13 @@ def pwpa(
         the polynomials of the edge pieces go on, and infinite x have their limits; NaN; or the function of a period,
         which is the range.
     out : ndarray, optional
-        Where to write: of the shape and dtype of x, and apart from the other arrays.
+        Where to write: of the shape and dtype of x, and apart from the other arrays. Not beside a Dask array.
 
     Returns
     -------
     ndarray
-        Of the shape and dtype of x (integers become float64); ``out`` where it is given.
+        Of the shape and dtype of x (integers become float64), and of the blocks of a Dask array; ``out`` where it is
+        given.
 
     Raises
     ------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -70,6 +70,44 @@ def streams(padding: Any, length: int, stride: int, *, returned: bool) -> None:
             f"with return_state the length of x must be a multiple of the stride {stride}; got {length}: "
             "keep the rest for the next chunk"
         )
+
+
+class Operands(NamedTuple):
+    """Arrays of a convolution as they came, its sizes, and the dtype of the result."""
+
+    signal: Any
+    taps: Any
+    bias: Any | None
+    state: Any | None
+    geometry: Geometry
+    dtype: np.dtype
+
+
+def operands(
+    x: Any,
+    w: Any,
+    b: Any,
+    before: Any,
+    backend: ModuleType,
+    *,
+    padding: Any,
+    stride: int,
+    dilation: int,
+    layout: str,
+    flip: bool,
+    return_state: bool,
+) -> Operands:
+    """Check the forms of inputs, taps, bias and state by options that :func:`options` has checked."""
+    x = signal("x", x, layout, backend)
+    w = weights(w, x.shape[layout.index("C")], "x", backend)
+    g = geometry(x.shape, w.shape[1], padding, stride, dilation, layout, flip)
+    if b is not None:
+        b = bias(b, g.channels, backend)
+    if before is not None:
+        before = state(before, g.shape(g.reach), backend)
+    if before is not None or return_state:
+        streams(padding, g.length, g.stride, returned=return_state)
+    return Operands(x, w, b, before, g, result_dtype(x, w))
 
 
 def geometry(

@@ -32,13 +32,25 @@ def dimensions(name: str, a: Any) -> None:
         raise ValueError(f"{name} must have a known number of columns; write {name}.compute_chunk_sizes()")
 
 
-def alignable(name: str, sizes_known: bool, blocks: int | None, blocks_of_data: int) -> None:
+def sizes(name: str, shape: tuple[float, ...], *, first: bool) -> None:
+    """Raise for sizes that are not known; ``first`` says that the first axis need not be."""
+    if any(size != size for size in shape[1 if first else 0 :]):  # NaN
+        raise ValueError(f"{name} must have known sizes; got shape {shape}: write {name}.compute_chunk_sizes()")
+
+
+def no_output(out: Any) -> None:
+    """Raise for an array to write to: nothing is computed yet."""
+    if out is not None:
+        raise TypeError("out must be None beside Dask arrays, which are computed later; write dask.array.store(y, out)")
+
+
+def alignable(name: str, sizes_known: bool, blocks: int | None, blocks_of_data: int, *, of: str = "X") -> None:
     """Raise where rows cannot be brought beside those of X: their sizes are not known, and the blocks differ."""
     if not sizes_known and blocks != blocks_of_data:
         got = "a plain array" if blocks is None else f"{blocks} blocks"
         raise ValueError(
-            f"{name} must have the {blocks_of_data} blocks of X where the sizes of blocks are not known; got {got}: "
-            "write X.compute_chunk_sizes() first, and the same of other arrays from data frames"
+            f"{name} must have the {blocks_of_data} blocks of {of} where the sizes of blocks are not known; got {got}: "
+            f"write {of}.compute_chunk_sizes() first, and the same of other arrays from data frames"
         )
 
 

@@ -78,7 +78,7 @@ def _bandwidth_rule(name: str) -> None:
     )
 
 
-def bandwidth(given: Any, n: int, d: int, metric: Any | None) -> Any:
+def bandwidth(given: Any, n: float, d: int, metric: Any | None) -> Any:
     """Check a bandwidth against data of ``n`` rows; return a float, or an array of deviations or of covariances."""
     if isinstance(given, str):
         if n < 2:
@@ -93,7 +93,16 @@ def bandwidth(given: Any, n: int, d: int, metric: Any | None) -> Any:
     return h if h.ndim else float(h)
 
 
-def rows_to_debias(n: int) -> None:
+def fit(given: Mapping[str, Any], metric: Any | None, row: Any, n: float) -> Any:
+    """Check the constructor's arguments against ``n`` rows like ``row``, NaN for unknown; return the bandwidth."""
+    if metric is not None:
+        distance(metric, row, given["metric"])
+    if given["method"] == "sd":
+        rows_to_debias(n)
+    return bandwidth(given["bandwidth"], n, row.shape[1], metric)
+
+
+def rows_to_debias(n: float) -> None:
     """Raise for data that have no score but at their own place."""
     if n < 2:
         raise ValueError(f'X must have at least 2 rows for method="sd"; got n_samples={n}: write method="kde"')
@@ -126,6 +135,13 @@ def weights(w: Any, n: int, backend: ModuleType) -> Any:
 
 def points(X: Any, backend: ModuleType) -> Any:
     """Check points on the GPU, where scikit-learn does not look; return them as an array."""
+    out = rows_and_columns(X, backend)
+    _validate.finite({"X": bool(backend.xp.isfinite(out).all())})
+    return out
+
+
+def rows_and_columns(X: Any, backend: ModuleType) -> Any:
+    """Check the form of points; return them as an array."""
     out = _validate.array("X", X, backend)
     if out.ndim != 2:
         raise ValueError(
@@ -134,7 +150,6 @@ def points(X: Any, backend: ModuleType) -> Any:
         )
     if 0 in out.shape:
         raise ValueError(f"X must have at least one row and one column; got shape {out.shape}")
-    _validate.finite({"X": bool(backend.xp.isfinite(out).all())})
     return out
 
 
@@ -144,6 +159,15 @@ def fitted_side(X: Any) -> None:
         raise TypeError(
             "X is on the GPU but the estimator was fitted on the CPU; fit it on GPU arrays or with "
             'device="gpu", or write cupy.asnumpy(X)'
+        )
+
+
+def in_memory(lazy: bool) -> None:
+    """Raise for a fit on Dask collections where a file is to be written."""
+    if lazy:
+        raise TypeError(
+            "save needs a fit on plain arrays; this one is on Dask collections: write "
+            "e.points_, e.sample_weight_ = dask.compute(e.points_, e.sample_weight_) with the estimator e first"
         )
 
 

@@ -111,6 +111,13 @@ def no_nan(among: np.ndarray | None = None, **arrays: Any) -> None:
             raise ValueError(_NAN_FOUND.format(name))
 
 
+def nan_in_columns(name: str, columns: list[int], rows: list[int]) -> None:
+    """Raise for columns of a matrix that were found to hold NaN, the first of them at ``rows``."""
+    few = ", ".join(map(str, rows[:5]))
+    which = f"{name}, in {len(columns)} of its columns (column {columns[0]} at rows {few}),"
+    raise ValueError(_NAN_FOUND.format(which))
+
+
 _NAN_FOUND = "The input contains nan values: {} does; drop them or fill them"
 
 

@@ -1,26 +1,46 @@
-"""The density family on Dask arrays: the functions of :mod:`cukde` come here when an argument is a Dask collection.
+"""The functions of :mod:`cukde` on Dask arrays, which come here when an argument is a Dask collection.
 
-Graphs are made at once and nothing is computed: blocks of data by blocks of queries, each pair one pass of the backend
-of its blocks, merged by a tree of exact log-sum-exp. The user's page is ``docs/dask.md``.
+Graphs are made at once and nothing is computed. Here is the density family: blocks of data by blocks of queries, each
+pair one pass of the backend of its blocks, merged by a tree of exact log-sum-exp. The others have files of their own.
+The user's page is ``docs/dask.md``.
 """
 
 from __future__ import annotations
 
+import math
 import sys
 import warnings
+from functools import partial
 from typing import Any, Literal
 
 import dask.array as da
 import numpy as np
 
-from cukde import _dask_blocks, _dispatch, _finish, _partial, _validate, _validate_dask
+from cukde import _dask_blocks, _dispatch, _finish, _kernels, _metric_density, _partial, _validate, _validate_dask
+from cukde._dask_conv1d import depthwise_conv1d
 from cukde._dask_graph import Blocks, array, crossed, each, unordered
 from cukde._dask_input import Arguments, arguments
+from cukde._dask_kendall import kendall_matrix
+from cukde._dask_piecewise import pwpa
+from cukde._kernels import KERNELS, Kernel
 from cukde._over_dask import is_dask
 from cukde._partial import Output, PartialSums
-from cukde._problem import score_whitening
+from cukde._problem import Problem, score_whitening
 from cukde._warnings import NegativeDensityWarning
 from cukde._whiten import Whitening
+
+__all__ = [
+    "debias",
+    "density_and_score",
+    "depthwise_conv1d",
+    "kde",
+    "kendall_matrix",
+    "kernel_sum",
+    "laplace_kde",
+    "pwpa",
+    "score",
+    "sd_kde",
+]
 
 
 def kde(
@@ -160,6 +180,7 @@ def kernel_sum(
     check_finite: bool = True,
 ) -> da.Array:
     """See :func:`cukde.kernel_sum`."""
+    _validate.given("V", V)
     posed = arguments(X, Y, h, V=V, precision=precision, deterministic=deterministic, check_finite=check_finite)
     _, sums = _sums(posed, "values")
     values: Any = posed.forms.v
@@ -167,12 +188,41 @@ def kernel_sum(
     return _result(posed, each("values", _values, sums, dtype=posed.forms.dtype, flat=k is None), k)
 
 
-def _sums(posed: Arguments, output: Output, *, ratio: bool = False) -> tuple[Blocks, Blocks]:
-    """Blocks of data, and sums over all of them for each block of queries."""
+def kernel_density(
+    X: Any,
+    Y: Any,
+    h: Any,
+    *,
+    kernel: Kernel,
+    weights: Any = None,
+    log: bool = False,
+    check_finite: bool = True,
+) -> da.Array:
+    """See :func:`cukde._kernel_density.kernel_density`."""
+    _validate.option("kernel", kernel, KERNELS)
+    posed = arguments(X, Y, h, weights=weights, check_finite=check_finite)
+    data, sums = _sums(posed, "sum", summed=partial(_sums_of_kernel, kernel=kernel))
+    log_unit = _kernels.log_constant(kernel, posed.forms.x.shape[1])
+    return _result(posed, _with_total(posed, data, sums, _kernel_density, log_unit=log_unit, log=bool(log)))
+
+
+def metric_density(
+    X: Any, Y: Any, h: float, *, distance: Any, kernel: Kernel | Literal["gaussian"], weights: Any = None
+) -> da.Array:
+    """Logarithm of a kernel density by one of scikit-learn's distances, with the constant of the euclidean one."""
+    posed = arguments(X, Y, h, weights=weights)
+    data, sums = _sums(posed, "sum", summed=partial(_sums_by_distance, distance=distance, h=h, kernel=kernel))
+    d = posed.forms.x.shape[1]
+    log_unit = -0.5 * d * math.log(2 * math.pi) if kernel == "gaussian" else _kernels.log_constant(kernel, d)
+    return _result(posed, _with_total(posed, data, sums, _kernel_density, log_unit=log_unit, log=True))
+
+
+def _sums(posed: Arguments, output: Output, **options: Any) -> tuple[Blocks, Blocks]:
+    """Blocks of data, and sums over all of them for each block of queries; options of :func:`_pass`."""
     layout = posed.layout(posed.forms.whitening)
     data = posed.data_blocks(layout)
     queries = data if posed.Y is None else posed.query_blocks(layout)
-    return data, _pass(posed, queries, data, output, ratio=ratio)
+    return data, _pass(posed, queries, data, output, **options)
 
 
 def _sums_at_data(posed: Arguments, score_bandwidth: Any) -> tuple[Blocks, Blocks]:
@@ -185,8 +235,8 @@ def _sums_at_data(posed: Arguments, score_bandwidth: Any) -> tuple[Blocks, Block
     return data, _pass(posed, data, data, "moments", ratio=True)
 
 
-def _pass(posed: Arguments, queries: Blocks, data: Blocks, output: Output, *, ratio: bool = False) -> Blocks:
-    """One pass over all pairs of blocks.
+def _pass(posed: Arguments, queries: Blocks, data: Blocks, output: Output, **options: Any) -> Blocks:
+    """One pass over all pairs of blocks; options are ``ratio`` and ``summed`` of a pair.
 
     Where ``queries`` are the data, the kernel of two points is the same both ways, and an unordered pair of blocks is
     taken once; not with weights, nor where every run is to give the same bits, nor by the fast transform of one
@@ -207,7 +257,7 @@ def _pass(posed: Arguments, queries: Blocks, data: Blocks, output: Output, *, ra
             _dask_blocks.merge,
             data,
             precision=posed.forms.precision,
-            ratio=ratio,
+            ratio=options.get("ratio", False),
         )
     return crossed(
         "sums",
@@ -219,8 +269,13 @@ def _pass(posed: Arguments, queries: Blocks, data: Blocks, output: Output, *, ra
         precision=posed.forms.precision,
         deterministic=posed.deterministic,
         itself=queries is data,
-        ratio=ratio,
+        **options,
     )
+
+
+def _quiet() -> Any:
+    """Where nobody has looked at the data, NumPy says no more than CuPy of what comes of NaN and infinities."""
+    return np.errstate(divide="ignore", invalid="ignore")
 
 
 def _with_total(posed: Arguments, data: Blocks, sums: Blocks, finish: Any, **options: Any) -> Blocks:
@@ -250,7 +305,7 @@ def _result(posed: Arguments, blocks: Blocks, columns: int | None = None) -> da.
 
 def _density(sums: PartialSums, log_total: float, *, log: bool, whitening: Whitening, dtype: np.dtype) -> Any:
     backend = _dispatch.backend(sums.total)
-    with backend.device_of(sums.total):
+    with backend.device_of(sums.total), _quiet():
         return _partial.to_density(sums, whitening.log_norm - log_total, log, dtype, backend.xp)
 
 
@@ -262,7 +317,7 @@ def _laplace(
     sums: PartialSums, log_total: float, *, log: bool, clip: bool, whitening: Whitening, dtype: np.dtype
 ) -> Any:
     backend = _dispatch.backend(sums.total)
-    with backend.device_of(sums.total):
+    with backend.device_of(sums.total), _quiet():
         out, report = _finish.laplace(
             sums, whitening.log_norm - log_total, clip=clip, log=log, dtype=dtype, xp=backend.xp
         )
@@ -271,23 +326,49 @@ def _laplace(
     return out
 
 
+def _sums_of_kernel(problem: Problem, *, kernel: Kernel) -> PartialSums:
+    return problem.kernel_sums(kernel)
+
+
+def _sums_by_distance(problem: Problem, *, distance: Any, h: float, kernel: str) -> PartialSums:
+    X, Y = problem.X, problem.X if problem.Y is None else problem.Y
+    weights = None if problem.log_weights is None else np.exp(problem.log_weights)
+    logs = _metric_density.log_sums(distance, X, Y, h, kernel, weights)
+    return _partial.of_logarithms(logs if weights is not None else logs + np.log(len(X)), np)
+
+
+def _kernel_density(
+    sums: PartialSums,
+    log_total: float,
+    *,
+    log_unit: float,
+    log: bool,
+    whitening: Whitening,
+    dtype: np.dtype,
+) -> Any:
+    """Density by a kernel whose constant has the logarithm ``log_unit`` at a bandwidth of 1."""
+    backend = _dispatch.backend(sums.total)
+    with backend.device_of(sums.total), _quiet():  # nothing near a query: the logarithm is -inf
+        return _partial.to_density(sums, log_unit - whitening.log_det - log_total, log, dtype, backend.xp)
+
+
 def _gradient(sums: PartialSums, *, whitening: Whitening, dtype: np.dtype, flat: bool) -> Any:
     backend = _dispatch.backend(sums.total)
-    with backend.device_of(sums.total):
+    with backend.device_of(sums.total), _quiet():
         out = _finish.cast(_finish.gradient(sums, whitening, backend.xp), dtype)
         return out[:, 0] if flat else out
 
 
 def _moved(block: _dask_blocks.Block, sums: PartialSums, *, whitening: Whitening, dtype: np.dtype, flat: bool) -> Any:
     backend = _dispatch.backend(block.points)
-    with backend.device_of(block.points):
+    with backend.device_of(block.points), _quiet():
         out = _finish.cast(_dask_blocks.shift(block, sums, whitening=whitening), dtype)
         return out[:, 0] if flat else out
 
 
 def _values(sums: PartialSums, *, dtype: np.dtype, flat: bool) -> Any:
     backend = _dispatch.backend(sums.total)
-    with backend.device_of(sums.total):
+    with backend.device_of(sums.total), _quiet():
         out = _finish.values(sums, dtype, backend.xp)
         return out[:, 0] if flat else out
 

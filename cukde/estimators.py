@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from contextlib import AbstractContextManager
 from os import PathLike
 from types import ModuleType
@@ -22,6 +23,7 @@ from cukde._density import kde, laplace_kde
 from cukde._density import score as gradient
 from cukde._kernel_density import kernel_density
 from cukde._metric_density import log_sums
+from cukde._over_dask import is_dask, meta
 from cukde._problem import prepare, score_problem
 
 _DTYPES = [np.float64, np.float32, np.float16]  # kept as they are; all others become the first
@@ -71,7 +73,8 @@ class KernelDensity(BaseEstimator):
         Where ``X`` had names of columns, all of them text.
     bandwidth_ : float or ndarray
     points_ : array, shape (n, d)
-        Centres of the kernels: a copy of the data; of method "sd", the debiased data, float64.
+        Centres of the kernels: a copy of the data; of method "sd", the debiased data, float64. Of a fit to Dask
+        collections a Dask array, which ``points_.persist()`` in its place keeps computed.
     sample_weight_ : array, shape (n,), or None
 
     Notes
@@ -79,6 +82,12 @@ class KernelDensity(BaseEstimator):
     Results are of dtype ``result_type`` of data and queries: float32 data are summed in float32, at the accuracy of
     :func:`cukde.kde`, where scikit-learn converts them to float64. Convert them, or give ``precision="float64"``, for
     its digits. Queries on the GPU give results there, as do data given to :meth:`fit` on the GPU.
+
+    Dask arrays and data frames may stand for any of the arrays, also for some of them. :meth:`fit` keeps them and
+    computes nothing, but for the number of rows where a rule for ``bandwidth`` needs it and it is not known. Densities
+    and gradients at Dask queries are Dask arrays; at plain ones, and from :meth:`score` and :meth:`sample`, they are
+    computed. What blocks hold is checked then, with errors that call data X, queries Y and weights ``weights``.
+    ``docs/dask.md`` has more.
 
     A fitted estimator that was pickled or saved on a machine with a GPU loads where there is none, and computes there
     on the CPU.
@@ -136,7 +145,8 @@ class KernelDensity(BaseEstimator):
         Parameters
         ----------
         X : array_like or dataframe, shape (n, d)
-            Data: NumPy, pandas, polars, or a GPU array (CuPy, cuDF, ``__cuda_array_interface__``, DLPack).
+            Data: NumPy, pandas, polars, a GPU array (CuPy, cuDF, ``__cuda_array_interface__``, DLPack), or a Dask array
+            or data frame.
         y : None
             Ignored.
         sample_weight : array_like, shape (n,), optional
@@ -149,7 +159,8 @@ class KernelDensity(BaseEstimator):
         Raises
         ------
         TypeError
-            For data that are not real numbers, and for weights on the GPU beside data on the CPU.
+            For data that are not real numbers, for weights on the GPU beside data on the CPU, and for a bandwidth that
+            is a Dask collection.
         ValueError
             For an unknown kernel, metric, method, device, precision or rule, a method with a kernel or metric that
             it does not have, data that are not two-dimensional, empty or not finite, weights that are negative, not
@@ -159,30 +170,17 @@ class KernelDensity(BaseEstimator):
             For ``device="gpu"`` where no GPU works.
         """
         metric = _validate_estimator.parameters(self.get_params(deep=False))
-        backend = self._chosen(X, sample_weight)
+        backend = self._chosen(meta(X), meta(sample_weight))
         _validate_estimator.metric_device(metric, self.metric, backend)
-        with backend.device_of(X):
-            given = self._array(X, backend, reset=True)
-            n, d = given.shape
-            if metric is not None:
-                _validate_estimator.distance(metric, given, self.metric)
-            if self.method == "sd":
-                _validate_estimator.rows_to_debias(n)
-            h = _validate_estimator.bandwidth(self.bandwidth, n, d, metric)
-            weights = None
-            if sample_weight is not None:
-                weights = _validate_estimator.weights(self._moved(sample_weight), n, backend)
-            dtype = _validate.result_dtype(given)
-            points = backend.xp.array(given, dtype=dtype, order="C")  # a copy: X may change afterwards
-            if self.method == "sd":
-                points = self._debiased(points, h, weights)
-        self.bandwidth_ = h
-        self.points_ = points
-        self.sample_weight_ = weights
+        if is_dask(X) or is_dask(sample_weight):
+            taken = _lazily().taken(self, self._array(X, backend, reset=True), sample_weight, metric, backend)
+        else:
+            taken = self._taken(X, sample_weight, metric, backend)
+        self.points_, self.bandwidth_, self.sample_weight_, dtype = taken
         self._dtype = dtype.name
         self._method = self.method
         self._on_gpu = backend.__name__ == "cukde.gpu"
-        self._from_gpu = self.device != "cpu" and _dispatch.is_gpu_array(X)
+        self._from_gpu = self.device != "cpu" and _dispatch.is_gpu_array(meta(X))
         return self
 
     def score_samples(self, X: Any) -> Any:
@@ -198,6 +196,7 @@ class KernelDensity(BaseEstimator):
         array, shape (m,)
             In units of log(1/volume). Finite for the Gaussian and the exponential kernel however far a query is; -inf
             where no point is within reach of the other kernels. Of method "laplace" NaN where the density is negative.
+            A Dask array where ``X`` is a Dask collection.
 
         Raises
         ------
@@ -219,7 +218,8 @@ class KernelDensity(BaseEstimator):
     def score(self, X: Any, y: Any = None) -> float:
         """Log-likelihood of the rows of ``X``: the sum of :meth:`score_samples`, in float64.
 
-        Parameters are those of :meth:`score_samples`; ``y`` is ignored. -inf where a density is 0.
+        Parameters are those of :meth:`score_samples`; ``y`` is ignored. -inf where a density is 0. A number that is
+        computed, of Dask queries too.
 
         Raises
         ------
@@ -236,6 +236,8 @@ class KernelDensity(BaseEstimator):
         backend = self._fitted(X)
         with self._device(backend):
             log_p = self._log_density(self._array(X, backend, reset=False), backend)
+            if is_dask(log_p):
+                return _lazily().log_likelihood(log_p, signed=self.method == "laplace")
             if self.method == "laplace":
                 above = log_p > -np.inf  # neither NaN, a negative density, nor -inf, zero
                 _validate_estimator.positive(len(log_p) - int(above.sum()), len(log_p))
@@ -328,7 +330,8 @@ class KernelDensity(BaseEstimator):
         Raises
         ------
         TypeError
-            For ``metric_params`` that hold anything else, such as a function, and for anything but a path.
+            For ``metric_params`` that hold anything else, such as a function, for anything but a path, and for a fit on
+            Dask collections, of which ``points_`` and ``sample_weight_`` are to be computed first.
         OSError
             For a file that cannot be written.
         sklearn.exceptions.NotFittedError
@@ -336,6 +339,7 @@ class KernelDensity(BaseEstimator):
         """
         path = _validate.path("path", path)
         check_is_fitted(self, "points_")
+        _validate_estimator.in_memory(is_dask(self.points_) or is_dask(self.sample_weight_))
         fitted = {name: getattr(self, name) for name in _FITTED if hasattr(self, name)}
         if "feature_names_in_" in fitted:
             fitted["feature_names_in_"] = fitted["feature_names_in_"].astype(str)
@@ -374,13 +378,29 @@ class KernelDensity(BaseEstimator):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         state = dict(state)
-        if state.get("_on_gpu"):
+        if state.get("_on_gpu") and not is_dask(state["points_"]):
             if _dispatch.why_no_gpu() is None:
                 gpu = _dispatch.named("gpu")
                 state |= {name: gpu.asarray(state[name]) for name in _ARRAYS if state[name] is not None}
             else:
                 state |= dict.fromkeys(_FLAGS, False)
         super().__setstate__(state)
+
+    def _taken(
+        self, X: Any, sample_weight: Any, metric: Any | None, backend: ModuleType
+    ) -> tuple[Any, Any, Any, np.dtype]:
+        """Centres of the kernels, the bandwidth and the weights of a fit; and the dtype of the data."""
+        with backend.device_of(X):
+            given = self._array(X, backend, reset=True)
+            h = _validate_estimator.fit(self.get_params(deep=False), metric, given[:1], len(given))
+            weights = None
+            if sample_weight is not None:
+                weights = _validate_estimator.weights(self._moved(sample_weight), len(given), backend)
+            dtype = _validate.result_dtype(given)
+            points = backend.xp.array(given, dtype=dtype, order="C")  # a copy: X may change afterwards
+            if self.method == "sd":
+                points = self._debiased(points, h, weights)
+            return points, h, weights, dtype
 
     def _chosen(self, X: Any, sample_weight: Any) -> ModuleType:
         """Backend of a fit."""
@@ -394,6 +414,8 @@ class KernelDensity(BaseEstimator):
 
     def _array(self, X: Any, backend: ModuleType, *, reset: bool) -> Any:
         """Check points and the names of their columns; return them as an array of the backend."""
+        if is_dask(X):
+            return _lazily().points(self, X, backend, reset=reset)
         if backend.__name__ == "cukde.gpu":
             out = _validate_estimator.points(X, backend)
             # scikit-learn looks at names, which a frame has, and at the number of columns.
@@ -409,18 +431,23 @@ class KernelDensity(BaseEstimator):
         check_is_fitted(self, "points_")
         _validate_estimator.same_method(self._method, self.method)
         if self._on_gpu:
-            return _dispatch.backend(self.points_)
+            return _dispatch.backend(meta(self.points_))
         if self.device != "cpu":
-            _validate_estimator.fitted_side(X)
+            _validate_estimator.fitted_side(meta(X))
         return _dispatch.named("cpu")
 
     def _device(self, backend: ModuleType) -> AbstractContextManager[Any]:
-        device: AbstractContextManager[Any] = backend.device_of(self.points_)
+        device: AbstractContextManager[Any] = backend.device_of(meta(self.points_))
         return device
 
     def _returned(self, out: Any, X: Any, backend: ModuleType) -> Any:
-        """Bring a result to the host where everything the user gave is there."""
-        return out if self._from_gpu or _dispatch.is_gpu_array(X) else backend.asnumpy(out)
+        """Bring a result to the host where everything the user gave is there; it is lazy where the queries are."""
+        stays = self._from_gpu or _dispatch.is_gpu_array(meta(X))
+        if is_dask(out):
+            if is_dask(X):
+                return out if stays else _lazily().on_host(out)
+            out = out.compute()
+        return out if stays else backend.asnumpy(out)
 
     def _debiased(self, points: Any, h: Any, weights: Any | None) -> Any:
         """Return the data as :func:`cukde.sd_kde` moves them, in float64, so that an offset costs no accuracy."""
@@ -443,7 +470,10 @@ class KernelDensity(BaseEstimator):
         if self.metric != "euclidean":
             metric = _validate_estimator.parameters(self.get_params(deep=False))
             _validate_estimator.metric_device(metric, self.metric, backend)
-        if metric is not None:
+        if metric is not None and any(map(is_dask, (X, Y, self.sample_weight_))):
+            of_metric = importlib.import_module("cukde.dask").metric_density
+            out = of_metric(X, Y, h, distance=metric, kernel=self.kernel, weights=self.sample_weight_)
+        elif metric is not None:
             # The density of a single point at its own place is the kernel's constant.
             origin = np.zeros((1, X.shape[1]))
             constant = (
@@ -459,6 +489,11 @@ class KernelDensity(BaseEstimator):
         else:
             out = kde(X, Y, h, log=True, **self._options(dtype))
         return _rounded(out, dtype)
+
+
+def _lazily() -> Any:
+    """What is done with Dask collections."""
+    return importlib.import_module("cukde._dask_estimator")
 
 
 def _rounded(out: Any, dtype: np.dtype) -> Any:

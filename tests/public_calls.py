@@ -13,9 +13,12 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import dask
+import dask.array as da
 import numpy as np
 
 import cukde
+import cukde.dask
 from cukde import _warnings, bandwidth, functions, perf
 from cukde.cpu import _peaks as cpu_peaks
 from cukde.perf._peaks import Load
@@ -350,6 +353,30 @@ def _elementwise(function: Callable[..., Any]) -> Callable[[Draw], Call]:
     return lambda a: Call(function, (a.queries,))
 
 
+def _blocks(a: Any) -> Any:
+    """An array, of the GPU too, in blocks of half its sizes; anything else is itself."""
+    if not type(a).__module__.startswith(("numpy", "cupy")) or not getattr(a, "ndim", 0):
+        return a
+    return da.from_array(a, chunks=tuple(max(1, size // 2) for size in a.shape))
+
+
+def _lazily(function: Callable[..., Any], arrays: int, plain: Callable[[Draw], Call]) -> Callable[[Draw], Call]:
+    """The same call with its first arguments in blocks, computed."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        out = function(*map(_blocks, args[:arrays]), *args[arrays:], **kwargs)
+        several = isinstance(out, tuple)
+        computed = dask.compute(*(out if several else (out,)), scheduler="synchronous")
+        return computed if several else computed[0]
+
+    def lazy(a: Draw) -> Call:
+        whole = plain(a)
+        options = whole.kwargs | ({"out": None} if "out" in whole.kwargs else {})  # nothing is there to write yet
+        return replace(whole, function=call, kwargs=options)
+
+    return lazy
+
+
 def _flash(function: Callable[..., Any]) -> Callable[[Draw], Call]:
     return lambda a: Call(function, (100.0, 10.0, a.d))
 
@@ -426,6 +453,22 @@ CALLS: dict[str, Callable[[Draw], Call]] = {
 }
 """By the name of the function, below ``cukde``."""
 
+_LAZY = {
+    "kde": 2,
+    "score": 2,
+    "density_and_score": 2,
+    "debias": 1,
+    "sd_kde": 2,
+    "laplace_kde": 2,
+    "kernel_sum": 3,
+    "kendall_matrix": 2,
+    "depthwise_conv1d": 2,
+    "pwpa": 1,
+}
+"""Functions of ``cukde.dask``, and how many of their first arguments are arrays in blocks."""
+
+CALLS |= {f"dask.{name}": _lazily(getattr(cukde.dask, name), arrays, CALLS[name]) for name, arrays in _LAZY.items()}
+
 ON_DEVICE = frozenset(
     name
     for name in CALLS
@@ -437,7 +480,7 @@ ON_DEVICE = frozenset(
 def public_names() -> set[str]:
     """Names of everything public that is called, classes of errors and of results apart."""
     found = set()
-    for module in (cukde, functions, perf, bandwidth):
+    for module in (cukde, functions, perf, bandwidth, cukde.dask):
         prefix = module.__name__.removeprefix("cukde").removeprefix(".")
         for name in getattr(module, "__all__", [n for n in dir(module) if not n.startswith("_")]):
             f = getattr(module, name)

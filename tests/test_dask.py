@@ -565,7 +565,6 @@ class TestBlocksThatAreWrong:
         with pytest.raises(ValueError, match=message):
             computed(lazy)
 
-    @pytest.mark.filterwarnings("ignore:divide by zero")
     def test_unchecked(self) -> None:
         got = computed(cukde.kde(blocks(X, 100), blocks(self.spoiled(Y, 60), 50), 0.5, check_finite=False))
         want = cukde.kde(X, Y, 0.5)

@@ -9,7 +9,7 @@ import dask
 import numpy as np
 
 import cukde
-from cukde import _dask_chunks
+from cukde import _dask_chunks, _dask_kendall
 
 PAGE = (Path(__file__).parents[1] / "docs" / "dask.md").read_text()
 
@@ -38,3 +38,10 @@ def test_the_table_of_blocks() -> None:
         _dask_chunks.rows_of_block(1, 1, 2, gpu=True),
         _dask_chunks.rows_of_block(1, 1, 1, gpu=False),
     ]
+
+
+def test_columns_of_blocks() -> None:
+    said = re.findall(r"([\d,]+) and ([\d,]+) of ([\d,]+)", PAGE)
+    found = [tuple(int(number.replace(",", "")) for number in numbers) for numbers in said]
+    widths = [[_dask_kendall.columns_of_block(n, 1, 1, gpu=gpu) for gpu in (False, True)] for n in (1_000, 100_000)]
+    assert found == [(*widths[0], 1_000), (*widths[1], 100_000)]

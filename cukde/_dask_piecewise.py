@@ -1,0 +1,77 @@
+"""Piecewise polynomials at points of Dask arrays: block by block, in the blocks that the points have."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+import dask.array as da
+import numpy as np
+
+from cukde import _dispatch, _host, _pwpa, _validate, _validate_dask, _validate_piecewise
+from cukde._dask_array import collected, empty_like, stand_in
+from cukde._over_dask import is_dask, meta
+
+if TYPE_CHECKING:
+    from cukde._piecewise import Extrapolate, PiecewisePolynomial
+
+
+def pwpa(
+    x: Any,
+    coefficients: Any,
+    knots: Any,
+    *,
+    layout: Literal["aos", "soa"] = "aos",
+    origin: Literal["global", "local"] = "global",
+    extrapolate: bool | Literal["periodic", "clamp"] = "clamp",
+    out: Any = None,
+) -> da.Array:
+    """See :func:`cukde.pwpa`. There is no ``out``."""
+    _validate_dask.plain("coefficients", is_dask(coefficients))
+    _validate_dask.plain("knots", is_dask(knots))
+    _validate_dask.no_output(out)
+    points = _points(x)
+    _dispatch.backend(meta(points), "x", coefficients=coefficients, knots=knots)
+    of_blocks = partial(
+        _pwpa.pwpa,
+        coefficients=_validate_piecewise.on_host("coefficients", coefficients).copy(),
+        knots=_validate_piecewise.on_host("knots", knots).copy(),
+        layout=layout,
+        origin=origin,
+        extrapolate=extrapolate,
+    )
+    like = _empty(points)
+    of_blocks(np.empty(0, like.dtype))  # what is wrong with the others is said now
+    return points.map_blocks(of_blocks, dtype=like.dtype, meta=like, token="cukde-pwpa")
+
+
+def values(polynomial: PiecewisePolynomial, x: Any, nu: int, extrapolate: Extrapolate) -> da.Array:
+    """Values of a polynomial or of a derivative, with axes for the values of a point after those of the points."""
+    points = _points(x)
+    of_blocks = partial(_values, polynomial=polynomial, nu=nu, extrapolate=extrapolate)
+    like = of_blocks(_empty(points))
+    further = polynomial.c.shape[2:]
+    return points.map_blocks(
+        of_blocks,
+        dtype=like.dtype,
+        meta=like,
+        chunks=(*points.chunks, *((size,) for size in further)),
+        new_axis=list(range(points.ndim, points.ndim + len(further))) or None,
+        token="cukde-piecewise",
+    )
+
+
+def _values(x: Any, *, polynomial: PiecewisePolynomial, nu: int, extrapolate: Extrapolate) -> Any:
+    return polynomial(x, nu, extrapolate)
+
+
+def _points(x: Any) -> da.Array:
+    """Points in the blocks that they have; a plain array is cut by Dask's own rule."""
+    points = collected("x", x)
+    return points if is_dask(points) else da.from_array(points, chunks="auto")
+
+
+def _empty(points: Any) -> Any:
+    """No points, of the dtype and in the place of the result."""
+    dtype = _validate.floating("x", stand_in(points), _host).dtype
+    return empty_like(points, points.ndim, dtype)
