@@ -18,6 +18,7 @@ _ROWS = pytest.StashKey[list[dict[str, Any]]]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--record", type=Path, help="write the measured rows to this JSON file")
+    parser.addoption("--scaling", default="", help="sizes of bench_scaling.py, such as n=100000,m=20000,workers=1+2")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -67,6 +68,12 @@ def compare(benchmark: Any, request: pytest.FixtureRequest) -> Callable[..., Non
                 rows.append(_named(row) | {"peer": measured})
 
     return run
+
+
+@pytest.fixture
+def keep(request: pytest.FixtureRequest) -> Callable[[dict[str, Any]], None]:
+    """Keep a row that was measured as it is."""
+    return request.config.stash[_ROWS].append
 
 
 @pytest.fixture

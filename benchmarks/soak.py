@@ -1,7 +1,8 @@
 """Call every public function for a set time from many threads, and watch failures, memory and drift.
 
 Each call is one of ``tests/public_calls.py``, by a seed of few, or a malformed one of ``tests/malformed_calls.py``. The
-first answer to a call is kept, and every later one must have the same bits (``deterministic=True``).
+first answer to a call is kept, and every later one must have the same bits (``deterministic=True``). A first part of
+the time fills the caches that stay; memory of the device is to come back to what it was then, with no call under way.
 
     python -m benchmarks.soak --minutes 5
     python -m benchmarks.soak --minutes 8 --gpu --record benchmarks/results/soak_h200.json
@@ -13,6 +14,7 @@ import argparse
 import collections
 import contextlib
 import faulthandler
+import functools
 import gc
 import hashlib
 import random
@@ -26,7 +28,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cukde import perf
+from cukde import functions, perf
 from tests.malformed_calls import DOCUMENTED, malformed
 from tests.public_calls import CALLS, ON_DEVICE, Call, Draw, only_documented_warnings, sandbox
 
@@ -36,6 +38,9 @@ SEEDS = 12
 
 SETTLING = 0.2
 """Part of the time after which memory counts: what comes first compiles, and fills caches that are kept."""
+
+LISTED = 12
+"""Largest arrays that are named where memory stays in use."""
 
 MOST_GROWTH_MB = 16.0
 LONGEST = 120.0
@@ -65,17 +70,33 @@ class Soak:
         self.failures: collections.Counter[str] = collections.Counter()
         self.samples: list[Sample] = []
         self._seed = seed
+        self.device_growth_mb = 0.0
+        self.held: list[str] = []
         self._answers: dict[tuple[str, int], str] = {}
         self._lock, self._turns = threading.Lock(), threading.Lock()
         self._begun = 0.0
 
     def run(self) -> None:
         """Make the calls; returns when all threads are done."""
-        device_before = _device_mb(self.gpu)
-        self._begun = time.perf_counter()
+        _fill_caches(self.gpu)
         streams = _streams() if self.gpu else [None]
+        self._begun = time.perf_counter()
+        self._run_until(SETTLING * self.seconds, streams, 0)
+        baseline = _settled_mb(self.gpu)
+        self._run_until(self.seconds, streams, 1)
+        self.device_growth_mb = _settled_mb(self.gpu) - baseline
+        if self.device_growth_mb > 0:
+            self.held = largest_arrays(self.gpu)
+        faulthandler.cancel_dump_traceback_later()
+
+    def _run_until(self, end: float, streams: Sequence[Any], part: int) -> None:
+        """Make calls in threads of their own until so many seconds are over."""
         threads = [
-            threading.Thread(target=self._work, args=(number, streams[number % len(streams)]), daemon=True)
+            threading.Thread(
+                target=self._work,
+                args=(f"{self._seed} {part} {number}", streams[number % len(streams)], end),
+                daemon=True,
+            )
             for number in range(THREADS)
         ]
         for thread in threads:
@@ -85,21 +106,18 @@ class Soak:
             if made != self.calls:
                 faulthandler.dump_traceback_later(LONGEST, exit=True, file=sys.__stderr__)
                 made = self.calls
-            if self._elapsed() < self.seconds:
+            if self._elapsed() < end:
                 gc.collect()  # what nobody holds is no leak
                 self.samples.append(Sample(self._elapsed(), _resident_mb(), _device_mb(self.gpu)))
             time.sleep(min(1.0, self.seconds / 50))
-        faulthandler.cancel_dump_traceback_later()
-        gc.collect()
-        self.device_growth_mb = _device_mb(self.gpu) - device_before
 
     def _elapsed(self) -> float:
         return time.perf_counter() - self._begun
 
-    def _work(self, number: int, stream: Any) -> None:
-        choose = random.Random(f"{self._seed} {number}")
+    def _work(self, seed: str, stream: Any, end: float) -> None:
+        choose = random.Random(seed)
         with stream if stream is not None else contextlib.nullcontext():
-            while self._elapsed() < self.seconds:
+            while self._elapsed() < end:
                 self._call(choose)
 
     def _call(self, choose: random.Random) -> None:
@@ -154,6 +172,7 @@ class Soak:
             "resident_first_half_mb": round(first, 1),
             "resident_second_half_mb": round(second, 1),
             "device_growth_mb": round(self.device_growth_mb, 3),
+            "held": self.held,
             "samples": [[round(number, 1) for number in s] for s in self.samples[:: max(1, len(self.samples) // 60)]],
         }
 
@@ -162,9 +181,11 @@ class Soak:
         first, second = self.halves()
         found = [f"{count} times {what}" for what, count in self.failures.most_common()]
         if first > 0 and second - first > MOST_GROWTH_MB:
-            found.append(f"resident memory grew from {first:.1f} to {second:.1f} MB")
+            found.append(f"resident memory grew from {first:.1f} to {second:.1f} MB; the largest arrays of the host:")
+            found += largest_arrays(gpu=False)
         if self.device_growth_mb > 0:
             found.append(f"{self.device_growth_mb:.3f} MB of the device are still in use")
+            found += self.held
         return found
 
 
@@ -209,6 +230,54 @@ def _device_mb(gpu: bool) -> float:
 
     cupy.cuda.Device().synchronize()
     return float(cupy.get_default_memory_pool().used_bytes()) / 2**20
+
+
+def _settled_mb(gpu: bool) -> float:
+    """Memory of the device that arrays hold when no call is under way, and caches of limited size are empty."""
+    for _ in range(2):  # what a cache held may hold others in cycles
+        for cached in gc.get_objects():
+            own = type(cached) is functools._lru_cache_wrapper and str(cached.__module__).startswith("cukde")
+            if own and cached.cache_parameters()["maxsize"] is not None:
+                cached.cache_clear()
+        gc.collect()
+    if gpu:
+        import cupy
+
+        cupy.cuda.Device().synchronize()
+        cupy.get_default_memory_pool().free_all_blocks()
+        cupy.get_default_pinned_memory_pool().free_all_blocks()
+    return _device_mb(gpu)
+
+
+def _fill_caches(gpu: bool) -> None:
+    """Evaluate the functions that keep tables for each dtype, of which a malformed call may be the first."""
+    xp: Any = np
+    if gpu:
+        import cupy as xp
+    for name in CALLS:
+        if name.startswith("functions.") and name != "functions.polynomial":
+            for dtype in ("float16", "float32", "float64"):
+                getattr(functions, name.removeprefix("functions."))(xp.ones(3, dtype))
+
+
+def largest_arrays(gpu: bool, most: int = LISTED) -> list[str]:
+    """A line for each of the largest arrays that are alive, on the device or the host, with what holds it."""
+    kind: Any = np.ndarray
+    if gpu:
+        import cupy
+
+        kind = cupy.ndarray
+    gc.collect()
+    found: dict[int, tuple[Any, set[str]]] = {}
+    for holder in gc.get_objects():
+        for held in (holder, *gc.get_referents(holder)):
+            if type(held) is kind:
+                holders = found.setdefault(id(held), (held, set()))[1]
+                if held is not holder and holder is not found:
+                    module = getattr(holder, "__module__", None) or type(holder).__module__
+                    holders.add(f"{type(holder).__name__} {module}.{getattr(holder, '__qualname__', '')}".rstrip("."))
+    largest = sorted(found.values(), key=lambda of: -of[0].nbytes)[:most]
+    return [f"  {a.nbytes / 2**20:.3f} MB: {a.shape} {a.dtype}, held by {sorted(by) or 'frames'}" for a, by in largest]
 
 
 def _streams() -> list[Any]:

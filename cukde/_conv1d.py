@@ -9,6 +9,7 @@ import numpy as np
 from cukde import _conv1d_state, _dispatch, _pieces
 from cukde import _validate_conv1d as _validate
 from cukde._over_dask import over_dask
+from cukde._validate import flag
 from cukde.perf._registry import declare
 from cukde.perf.costs import conv1d as costs
 
@@ -120,6 +121,7 @@ def depthwise_conv1d(
     """
     stride, dilation = _validate.options(padding, stride, dilation, layout)
     _validate.activation(activation)
+    flip, return_state = flag("flip", flip), flag("return_state", return_state)
     backend = _dispatch.backend(x, "x", w=w, bias=bias, state=state)
     with backend.device_of(x):
         signal, taps, bias, state, g, dtype = _validate.operands(
@@ -208,6 +210,7 @@ def depthwise_conv1d_input_grad(
     array([[[ 1.,  0., -1.,  1.]]])
     """
     stride, dilation = _validate.options(padding, stride, dilation, layout)
+    flip = flag("flip", flip)
     backend = _dispatch.backend(dy, "dy", w=w)
     with backend.device_of(dy):
         gradient = _validate.signal("dy", dy, layout, backend)
@@ -282,6 +285,7 @@ def depthwise_conv1d_weight_grad(
     (array([[3., 7.]]), array([3.]))
     """
     stride, dilation = _validate.options(padding, stride, dilation, layout)
+    flip, bias = flag("flip", flip), flag("bias", bias)
     many = _validate.kernel_size(kernel_size)
     backend = _dispatch.backend(x, "x", dy=dy)
     with backend.device_of(x):
@@ -291,7 +295,7 @@ def depthwise_conv1d_weight_grad(
         _validate.gradient(gradient, g)
         dtype = _validate.result_dtype(signal, gradient)
         dw, dbias = backend.conv1d.weight_grad(
-            _contiguous(backend, signal, dtype), _contiguous(backend, gradient, dtype), g, bool(bias)
+            _contiguous(backend, signal, dtype), _contiguous(backend, gradient, dtype), g, bias
         )
         return (dw, dbias) if bias else dw
 

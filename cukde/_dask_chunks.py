@@ -20,6 +20,17 @@ _MANY = 64
 # A block's coordinates, or the moments at its queries, in double precision: 128 MiB.
 _MOST_NUMBERS = 2**24
 
+AT_ONCE = 8
+"""Partial results that a task merges, and blocks that one takes, at most: they are in memory together."""
+
+# Tasks from which on one takes several blocks: enough for the workers, and few for the scheduler.
+_MANY_TASKS = 512
+
+
+def blocks_of_task(pairs: int) -> int:
+    """Blocks of data that a task takes one after the other, of a graph of so many pairs of blocks."""
+    return min(AT_ONCE, max(1, pairs // _MANY_TASKS))
+
 
 def rows_of_block(n: float, m: float, d: int, *, gpu: bool) -> int:
     """Rows of a block of ``n`` data rows and ``m`` queries with ``d`` numbers each; NaN stands for rows not known."""

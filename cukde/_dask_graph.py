@@ -12,14 +12,11 @@ import numpy as np
 from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph
 
+from cukde._dask_chunks import AT_ONCE as _AT_ONCE
+from cukde._dask_chunks import blocks_of_task
+
 Task = tuple[Any, ...]
 """A function and its arguments, some of them keys of other tasks."""
-
-# Partial results that a task merges, and blocks that one takes, at most: they are in memory together.
-_AT_ONCE = 8
-
-# Tasks from which on one takes several blocks: enough for the workers, and few for the scheduler.
-_MANY_TASKS = 512
 
 # Groups of blocks that are taken in unordered pairs, beyond which a group has several blocks: 528 pairs.
 _MANY_GROUPS = 32
@@ -75,7 +72,7 @@ def crossed(
     Merging is done by a tree, which keeps few results in memory at a time. Its order is that of the blocks.
     """
     call = partial(function, **options)
-    taken = min(_AT_ONCE, max(1, rows.count * columns.count // _MANY_TASKS))
+    taken = blocks_of_task(rows.count * columns.count)
     tasks: list[Task] = [(call, row, some) for row in rows.keys for some in _stretches(columns.keys, taken)]
     token = [rows.name, columns.name, function, options]
     level = Blocks(stage, tasks, list(dict.fromkeys((rows, columns))), *token)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import dask.array as da
 import numpy as np
 
-from cukde import _dask_blocks, _dask_chunks, _dispatch, _validate_dask, cpu
+from cukde import _dask_blocks, _dask_chunks, _dispatch, _validate, _validate_dask, cpu
 from cukde._dask_array import collected
 from cukde._dask_array import stand_in as _stand_in
 from cukde._dask_array import unknown_rows as _unknown
@@ -80,6 +80,8 @@ def arguments(
 ) -> Arguments:
     """Check all that can be told without computing anything, and bring blocks of rows side by side."""
     _validate_dask.plain("h", is_dask(h))
+    check_finite = _validate.flag("check_finite", check_finite)
+    deterministic = _validate.flag("deterministic", deterministic)
     x = _collected("X", X)
     y = None if Y is X or Y is None else _collected("Y", Y)
     if isinstance(x, da.Array) and isinstance(y, da.Array) and x.name == y.name:
@@ -112,8 +114,8 @@ def arguments(
         V=_beside("V", v, x),
         local_factors=_beside("local_factors", factors, x),
         forms=forms,
-        check_finite=bool(check_finite),
-        deterministic=bool(deterministic),
+        check_finite=check_finite,
+        deterministic=deterministic,
     )
 
 

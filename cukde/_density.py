@@ -117,6 +117,7 @@ def kde(
     >>> cukde.kde(X, [[0.5]], 1.0, local_factors=[1.0, 2.0]).round(4)
     array([0.2727])
     """
+    log = _validate.flag("log", log)
     problem, _ = prepare(
         X,
         Y,
@@ -314,6 +315,7 @@ def sd_kde(
     >>> cukde.sd_kde(np.array([-1.0, 1.0]), np.array([0.0]), 1.0).round(4)
     array([0.2707])
     """
+    log = _validate.flag("log", log)
     problem, _ = prepare(
         X, Y, h, weights=weights, precision=precision, deterministic=deterministic, check_finite=check_finite
     )
@@ -373,6 +375,7 @@ def laplace_kde(
     array([ 0.5984, -0.0133])
     """
     _validate.negative(negative)
+    log = _validate.flag("log", log)
     problem, _ = prepare(
         X, Y, h, weights=weights, precision=precision, deterministic=deterministic, check_finite=check_finite
     )

@@ -50,7 +50,7 @@ def named(name: str | None, argument: str = "backend") -> ModuleType:
 
     ``argument`` is what the caller's argument is called.
     """
-    if name not in (None, "gpu", "cpu"):
+    if name is not None and (not isinstance(name, str) or name not in ("gpu", "cpu")):
         raise ValueError(f'{argument} must be "gpu", "cpu" or None; got {name!r}')
     reason = None if name == "cpu" else why_no_gpu()
     if name == "gpu" and reason is not None:

@@ -117,6 +117,7 @@ def fit_piecewise(
     low, high = _validate_fit.domain(domain)
     degree = _validate.count("degree", degree)
     _validate.option("method", method, _fit_pieces.METHODS)
+    continuous = _validate.flag("continuous", continuous)
     given: np.ndarray | None = None
     if isinstance(knots, str):
         _validate.option("knots", knots, ("uniform", "adaptive"), " or an array")
@@ -132,7 +133,7 @@ def fit_piecewise(
         else:
             at = np.linspace(low, high, m + 1)
         at = _rounded(at, evaluated)
-        c = _fit_pieces.fit(f, at, degree, method, bool(continuous))
+        c = _fit_pieces.fit(f, at, degree, method, continuous)
         out = FittedPolynomial(c, at, extrapolate=False)
         out.max_errors = _errors(out, f, evaluated)
         out.max_error = max(out.max_errors.values())

@@ -129,6 +129,7 @@ def kendalltau(
     _validate.option("method", method, _kendall_statistics.METHODS)
     _validate.option("variant", variant, _kendall_statistics.VARIANTS)
     _validate_kendall.alternative(alternative)
+    keepdims = _validate.flag("keepdims", keepdims)
     backend = _dispatch.backend(x, "x", y=y)
     with backend.device_of(x):
         xp = backend.xp
@@ -224,6 +225,7 @@ def kendall_matrix(
     """
     _validate.option("variant", variant, _kendall_statistics.VARIANTS)
     _validate.option("nan_policy", nan_policy, _validate_kendall.NAN_POLICIES)
+    pvalue = _validate.flag("pvalue", pvalue)
     backend = _dispatch.backend(A, "A", B=B)
     with backend.device_of(A):
         counts = _counts(A, B, backend, nan_policy)

@@ -68,6 +68,7 @@ def kernel_density(
     array([0.5625, 0.    ])
     """
     _validate.option("kernel", kernel, KERNELS)
+    log = _validate.flag("log", log)
     problem, _ = prepare(X, Y, h, weights=weights, check_finite=check_finite)
     with problem.device:
         return problem.kernel_density(kernel, log=log)  # type: ignore[arg-type]  # checked above

@@ -228,6 +228,8 @@ def prepare(
     Checks on the host come first (forms, dtypes, the bandwidth); then, with ``check_finite``, the
     reductions over the arrays, whose few numbers come back to the host in one copy.
     """
+    deterministic = _validate.flag("deterministic", deterministic)
+    check_finite = _validate.flag("check_finite", check_finite)
     backend = _dispatch.backend(X, Y=Y, weights=weights, V=V, local_factors=local_factors)
     with backend.device_of(X):
         xp = backend.xp
@@ -254,7 +256,7 @@ def prepare(
             log_weights=None if w is None else log_weights(w, xp)[0],
             dtype=dtype,
             precision=chosen,
-            deterministic=bool(deterministic),
+            deterministic=deterministic,
             whitening=whitening,
             centre=centre,
             spread=spread,

@@ -160,15 +160,22 @@ def precision(name: Any, dtype: np.dtype) -> str:
     """Check a precision; None is the dtype's own."""
     if name is None:
         return "float32" if dtype.itemsize == 4 else "float64"
-    if name not in PRECISIONS:
+    if not isinstance(name, str) or name not in PRECISIONS:
         raise ValueError(f"precision must be one of {', '.join(PRECISIONS)} or None; got {name!r}")
     return str(name)
 
 
 def option(name: str, value: Any, options: Sequence[str], otherwise: str = "") -> None:
     """Check one of a few words; ``otherwise`` names what else is taken."""
-    if value not in options:
+    if not isinstance(value, str) or value not in options:  # an array would compare itself entry by entry
         raise ValueError(f"{name} must be one of {', '.join(map(repr, options))}{otherwise}; got {value!r}")
+
+
+def flag(name: str, value: Any) -> bool:
+    """Return what says yes or no: a boolean, or 0 or 1. An array does not, whatever its own library makes of it."""
+    if isinstance(value, bool | np.bool_ | int) and value in (0, 1):
+        return bool(value)
+    raise ValueError(f"{name} must be True or False; got {value!r}")
 
 
 def count(name: str, value: Any) -> int:
@@ -212,14 +219,14 @@ def path(name: str, value: Any) -> Path:
 
 def result_name(dtype: Any) -> np.dtype:
     """Check the dtype of a result."""
-    if dtype not in ("float32", "float64"):
+    if not isinstance(dtype, str | np.dtype) or dtype not in ("float32", "float64"):
         raise ValueError(f'dtype must be "float32" or "float64"; got {dtype!r}')
     return np.dtype(dtype)
 
 
 def negative(name: Any) -> None:
     """Check what a Laplace-corrected density does with negative values."""
-    if name not in ("keep", "clip"):
+    if not isinstance(name, str) or name not in ("keep", "clip"):
         raise ValueError(f'negative must be "keep" or "clip"; got {name!r}')
 
 

@@ -129,7 +129,7 @@ def geometry(
             f"the {taps} taps{spaced} of w must fit into the padded input of length "
             f"{length} + {before} + {after}; they span {reach + 1}"
         )
-    return Geometry(batch, channels, length, taps, stride, dilation, before, after, layout == "BLC", bool(flip))
+    return Geometry(batch, channels, length, taps, stride, dilation, before, after, layout == "BLC", flip)
 
 
 def sides(padding: Any, taps: int, dilation: int) -> tuple[int, int]:

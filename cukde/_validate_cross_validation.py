@@ -19,8 +19,7 @@ def options(method: Any, objective: Any, per_dimension: Any) -> None:
     """Check what is asked for."""
     _validate.option("method", method, METHODS)
     _validate.option("objective", objective, OBJECTIVES)
-    if not isinstance(per_dimension, bool | np.bool_):
-        raise ValueError(f"per_dimension must be True or False; got {per_dimension!r}")
+    _validate.flag("per_dimension", per_dimension)
     if method == "laplace" and objective == "likelihood":
         raise ValueError(
             'objective="likelihood" is not for method="laplace", whose densities can be negative and have no '

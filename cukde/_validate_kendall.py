@@ -13,7 +13,7 @@ NAN_POLICIES = ("propagate", "omit", "raise")
 
 def alternative(value: Any) -> None:
     """Check the alternative hypothesis, with SciPy's words."""
-    if value not in ("two-sided", "less", "greater"):
+    if not isinstance(value, str) or value not in ("two-sided", "less", "greater"):
         raise ValueError(f"`alternative` must be 'less', 'greater', or 'two-sided'; got {value!r}")
 
 

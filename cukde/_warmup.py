@@ -100,6 +100,7 @@ def warmup(
     _validate.count("d", d)
     if values is not None:
         _validate.count("values", values)
+    weights = _validate.flag("weights", weights)
     names = _functions(functions, values)
     result = _validate.result_name(dtype)
     chosen = _validate.precision(precision, result)

@@ -67,7 +67,7 @@ def kde(
         check_finite=check_finite,
     )
     data, sums = _sums(posed, "sum")
-    return _result(posed, _with_total(posed, data, sums, _density, log=bool(log)))
+    return _result(posed, _with_total(posed, data, sums, _density, log=_validate.flag("log", log)))
 
 
 def score(
@@ -145,7 +145,7 @@ def sd_kde(
     layout = posed.layout(posed.forms.whitening)
     moved = each("debiased", _dask_blocks.debiased, data, sums, layout=layout)
     sums = _pass(posed, posed.query_blocks(layout), moved, "sum")
-    return _result(posed, _with_total(posed, moved, sums, _density, log=bool(log)))
+    return _result(posed, _with_total(posed, moved, sums, _density, log=_validate.flag("log", log)))
 
 
 def laplace_kde(
@@ -166,7 +166,8 @@ def laplace_kde(
         X, Y, h, weights=weights, precision=precision, deterministic=deterministic, check_finite=check_finite
     )
     data, sums = _sums(posed, "laplace")
-    return _result(posed, _with_total(posed, data, sums, _laplace, log=bool(log), clip=negative == "clip"))
+    clip = negative == "clip"
+    return _result(posed, _with_total(posed, data, sums, _laplace, log=_validate.flag("log", log), clip=clip))
 
 
 def kernel_sum(

@@ -318,6 +318,18 @@ def _predict(a: Draw) -> Call:
     return Call(perf.predict, ("kde", a.one("H100", H200)), options | _sizes(a))
 
 
+def _scaling(a: Draw) -> Call:
+    options = {
+        "workers": a.one(1, 3),
+        "blocks": a.one(None, 4),
+        "query_blocks": 2,
+        "bandwidth": a.one(1e9, float("inf")),
+        "latency": 1e-3,
+        "overhead": 0.0,
+    }
+    return Call(perf.scaling, (a.one("kde", "sd_kde"), a.one("H100", H200)), options | _sizes(a))
+
+
 def _nothing(*args: Any, **kwargs: Any) -> None:
     """Take anything."""
 
@@ -448,6 +460,7 @@ CALLS: dict[str, Callable[[Draw], Call]] = {
     "perf.predict": _predict,
     "perf.read_record": lambda a: Call(perf.read_record, (_record(a),)),
     "perf.roofline": _roofline,
+    "perf.scaling": _scaling,
     "perf.sensitivity": lambda a: Call(perf.sensitivity, ("kde", "A100"), {"cold": True} | _sizes(a)),
     "perf.write_record": lambda a: Call(perf.write_record, (a.path().with_suffix(".json"), [_ROW])),
 }
@@ -515,6 +528,11 @@ def _loads() -> Iterator[Load]:
         yield Load(unit, 1e9, lambda: None, True)
 
 
+def _second(load: Load) -> tuple[float, float, float]:
+    """Quartiles of a time that nobody measured."""
+    return 1.0, 1.0, 1.0
+
+
 @contextlib.contextmanager
 def sandbox() -> Iterator[Path]:
     """Calls write into a folder of their own, and peaks of the processor are made up."""
@@ -523,7 +541,8 @@ def sandbox() -> Iterator[Path]:
         stack.enter_context(
             mock.patch.dict(os.environ, {"CUKDE_PEAKS": f"{folder}/peaks.json", "CUKDE_COMMIT": "none"})
         )
-        stack.enter_context(mock.patch("cukde.perf._measure_peaks._seconds", return_value=(1.0, 1.0, 1.0)))
+        # No mock, which would keep what it was called with: arrays of gigabytes, of a GPU.
+        stack.enter_context(mock.patch("cukde.perf._measure_peaks._seconds", _second))
         stack.enter_context(mock.patch.object(cpu_peaks, "loads", _loads))
         perf.measure_peaks("cpu")
         stack.callback(os.chdir, before)

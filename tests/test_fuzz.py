@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from benchmarks import fuzz
 from tests.malformed_calls import DAMAGE, DOCUMENTED, WRONG, broken_promise, calls
-from tests.public_calls import CALLS, Call, Draw, public_names, sandbox
+from tests.public_calls import CALLS, ON_DEVICE, Call, Draw, public_names, sandbox
 
 EXAMPLES = 8
 """Of each function; ``python -m benchmarks.fuzz`` makes as many as are asked for."""
@@ -38,6 +39,29 @@ def test_calls_that_fit_work(name: str) -> None:
     """What is damaged is right before."""
     for seed in range(2):
         CALLS[name](Draw(seed))()
+
+
+class Ambiguous:
+    """As an empty array of CuPy's: its truth is a warning, and it compares itself entry by entry."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __bool__(self) -> bool:
+        pytest.fail("asked for its truth")
+
+    def __eq__(self, other: object) -> bool:
+        pytest.fail(f"compared with {other!r}")
+
+
+@pytest.mark.parametrize("name", sorted(ON_DEVICE - {"KernelDensity"}))  # whose options fit checks
+def test_options_that_are_arrays_are_refused_unasked(name: str) -> None:
+    """Also by functions that take arrays of a GPU, which would say of an empty one that it is false."""
+    for seed in range(3):
+        call = CALLS[name](Draw(seed))
+        for option, value in call.kwargs.items():
+            if isinstance(value, bool | str):
+                with pytest.raises((TypeError, ValueError), match=option):
+                    replace(call, kwargs=call.kwargs | {option: Ambiguous()})()
 
 
 @pytest.mark.parametrize("name", CALLS)

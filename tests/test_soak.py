@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import itertools
+import threading
+import weakref
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import cukde
 from benchmarks import soak
 from benchmarks.soak import Sample, Soak
 from cukde import perf
+from cukde.perf import _measure_peaks
+from cukde.perf._peaks import Load
 from tests.public_calls import CALLS, Call, sandbox
 
 
@@ -50,14 +55,69 @@ def test_failures_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_memory_that_grows_is_found() -> None:
     made = Soak(10.0, gpu=False)
-    made.device_growth_mb = 0.0
     made.samples = [Sample(t, 100.0 + (20 if t > 6 else 0), 0.0) for t in range(10)]
     assert made.halves() == (100.0, 120.0)
-    assert made.verdicts() == ["resident memory grew from 100.0 to 120.0 MB"]
+    first, *arrays = made.verdicts()
+    assert first == "resident memory grew from 100.0 to 120.0 MB; the largest arrays of the host:"
+    assert len(arrays) == soak.LISTED
     made.samples = [Sample(t, 300.0 if t < 2 else 100.0, 0.0) for t in range(10)]  # what compiles is not counted
     assert made.verdicts() == []
-    made.device_growth_mb = 1.0
-    assert made.verdicts() == ["1.000 MB of the device are still in use"]
+    made.device_growth_mb, made.held = 1.0, ["  1.000 MB: (131072,) float64"]
+    assert made.verdicts() == ["1.000 MB of the device are still in use", "  1.000 MB: (131072,) float64"]
+
+
+def test_memory_of_the_device_is_compared_when_no_call_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    used = iter([3.0, 5.5])
+    threads = []
+
+    def device_mb(gpu: bool) -> float:
+        threads.append(threading.active_count())
+        return next(used)
+
+    before = threading.active_count()
+    monkeypatch.setattr(soak, "_settled_mb", device_mb)
+    made = run(["kde"], 0.1)
+    assert made.device_growth_mb == 2.5
+    assert threads == [before, before]
+    assert made.verdicts()[0] == "2.500 MB of the device are still in use"
+    assert made.held
+
+
+def test_caches_of_limited_size_are_emptied() -> None:
+    from cukde import _pwpa
+
+    cukde.pwpa(np.ones(3), [[1.0, 2.0]], [0.0, 1.0])
+    assert _pwpa._kept_evaluator.cache_info().currsize > 0
+    assert soak._settled_mb(gpu=False) == 0
+    assert _pwpa._kept_evaluator.cache_info().currsize == 0
+
+
+def test_the_largest_arrays_are_named() -> None:
+    class Holder:
+        def __init__(self) -> None:
+            self.a = np.ones((1 << 21, 3), np.float32)
+
+    holder = Holder()
+    (line,) = (line for line in soak.largest_arrays(gpu=False, most=50) if "(2097152, 3) float32" in line)
+    assert line.startswith("  24.000 MB: ")
+    assert "Holder" in line or "dict" in line
+    del holder
+    assert not [line for line in soak.largest_arrays(gpu=False, most=50) if "(2097152, 3) float32" in line]
+
+
+def test_calls_keep_nothing_of_what_peaks_were_measured_by() -> None:
+    """A mock would have kept its arguments, which on a GPU are arrays of gigabytes."""
+    with sandbox():
+        load = Load("memory", 1.0, Kept())
+        gone = weakref.ref(load.call)
+        _measure_peaks._seconds(load)
+        del load
+        assert gone() is None
+
+
+class Kept:
+    def __call__(self) -> None:
+        """Nothing."""
 
 
 def test_answers_are_told_apart_by_their_bits() -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from cukde.perf._predict import Prediction, predict
     from cukde.perf._record import read_record, write_record
     from cukde.perf._roofline import Roofline, RooflinePoint, roofline
+    from cukde.perf._scaling import Scaling, scaling
     from cukde.perf._sensitivity import Sensitivity, sensitivity
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "Prediction",
     "Roofline",
     "RooflinePoint",
+    "Scaling",
     "Sensitivity",
     "Times",
     "Unit",
@@ -52,6 +54,7 @@ __all__ = [
     "predict",
     "read_record",
     "roofline",
+    "scaling",
     "sensitivity",
     "write_record",
 ]
@@ -64,6 +67,7 @@ _PLACES = {
     "Prediction": "_predict",
     "Roofline": "_roofline",
     "RooflinePoint": "_roofline",
+    "Scaling": "_scaling",
     "Sensitivity": "_sensitivity",
     "Times": "_measure",
     "flash_bytes": "_flash",

@@ -1,0 +1,194 @@
+"""What a call on Dask arrays does, stage by stage: its passes, its tasks, and the bytes that are moved and merged.
+
+The graph is that of :mod:`cukde.dask`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cukde import _dask_chunks, _validate
+
+Sizes = Mapping[str, Any]
+Seconds = Callable[[str, Sizes], float]
+"""How long an operation takes one worker."""
+
+_OUTPUTS = {
+    "debias": "moments",
+    "density_and_score": "moments",
+    "kde": "sum",
+    "kernel_sum": "values",
+    "laplace_kde": "sum",
+    "score": "moments",
+    "sd_kde": "sum",
+}
+
+OPERATIONS = tuple(_OUTPUTS)
+"""What is modelled on Dask arrays."""
+
+
+class Blocks(NamedTuple):
+    """How many blocks there are."""
+
+    data: int
+    queries: int
+    itself: bool  # the queries are the data
+
+
+class Pass(NamedTuple):
+    """Pairs of blocks that take equally long."""
+
+    pairs: int
+    seconds: float
+
+
+class Stage(NamedTuple):
+    """Passes over pairs of blocks, and merges of what they leave; the next stage waits for all of it."""
+
+    name: str
+    passes: tuple[Pass, ...]
+    tasks: int
+    blocks: int  # that a worker takes
+    bytes_of_blocks: float
+    sums: int  # results of all passes
+    bytes_of_sums: float
+    merged: float  # bytes that merges take
+    last: float  # bytes that the last pass leaves to a merge elsewhere
+
+
+def blocks(op: str, sizes: Sizes, data: int | None, queries: int | None, *, gpu: bool) -> Blocks:
+    """Count blocks: as they are given, or by the rule for plain arrays."""
+    itself = op == "debias" or bool(sizes.get("at_data", False))
+    n = int(sizes["n"])
+    m = n if itself else int(sizes["m"])
+    rows = _dask_chunks.rows_of_block(n, m, max(int(sizes["d"]), int(sizes.get("k", 1))), gpu=gpu)
+    k = -(-n // rows) if data is None else _validate.count("blocks", data)
+    if itself:
+        if queries is not None and _validate.count("query_blocks", queries) != k:
+            raise ValueError(
+                f"query_blocks must be left out, or {k} like blocks: the queries are the data; got {queries}"
+            )
+        q = k
+    else:
+        q = max(1, -(-m // rows)) if queries is None else _validate.count("query_blocks", queries)
+    for name, count, size in (("blocks", k, n), ("query_blocks", q, m)):
+        if count > max(1, size):
+            raise ValueError(f"{name} must be at most {max(1, size)}, a row each; got {count}")
+    return Blocks(k, q, itself)
+
+
+def stages(op: str, sizes: Sizes, of: Blocks, workers: int, seconds: Seconds) -> list[Stage]:
+    """Say what an operation of these sizes does."""
+    if op == "sd_kde":
+        first = _pass("debias", "score", sizes, of._replace(queries=of.data, itself=True), workers, seconds)
+        # Queries are not the debiased data, even where they are the data; and these are in double precision.
+        second = _ordered("density", "kde", sizes, of._replace(itself=False), workers, seconds, itemsize=8)
+        return [first, second]
+    return [_pass("sums", "score" if op == "debias" else op, sizes, of, workers, seconds)]
+
+
+def _pass(name: str, op: str, sizes: Sizes, of: Blocks, workers: int, seconds: Seconds) -> Stage:
+    asymmetric = _OUTPUTS[op] != "moments" or sizes.get("weighted") or sizes.get("deterministic")
+    if of.itself and of.data > 1 and not asymmetric:
+        return _unordered(name, op, sizes, of, workers, seconds)
+    return _ordered(name, op, sizes, of, workers, seconds)
+
+
+def _ordered(
+    name: str, op: str, sizes: Sizes, of: Blocks, workers: int, seconds: Seconds, itemsize: int | None = None
+) -> Stage:
+    """Every block of data at every block of queries."""
+    k, q = of.data, of.queries
+    n = -(-int(sizes["n"]) // k)
+    m = n if of.itself else -(-int(sizes.get("m", sizes["n"])) // q)
+    options = _options(sizes)
+    passes = [Pass(k * (q - of.itself), seconds(op, options | {"n": n, "m": m}))]
+    if of.itself:
+        passes.append(Pass(k, seconds(op, options | {"n": n, "m": n, "at_data": True})))
+    taken = _dask_chunks.blocks_of_task(k * q)
+    width = -(-k // taken)  # tasks of a block of queries
+    merges, merged = _tree(width)
+    merged += 2 * (k - width)  # as they come, within a task
+    x, y = n * _bytes_of_row(sizes, itemsize), m * _bytes_of_row(sizes)
+    sums = m * _bytes_of_sums(op, sizes)
+    turns = -(-q * width // workers)
+    data, queries = min(k, turns * taken), min(q, turns)
+    if of.itself:
+        data, queries = min(k, data + queries), 0
+    return Stage(
+        name,
+        tuple(passes),
+        tasks=k + (0 if of.itself else q) + q * (width + merges + 1),  # with what is prepared and what is finished
+        blocks=data + queries,
+        bytes_of_blocks=data * x + queries * y,
+        sums=q * width,
+        bytes_of_sums=q * width * sums,
+        merged=q * merged * sums,
+        last=sums,
+    )
+
+
+def _unordered(name: str, op: str, sizes: Sizes, of: Blocks, workers: int, seconds: Seconds) -> Stage:
+    """Every block of data at its own points, and each pair of different blocks once, for the sums of both.
+
+    Such a pair takes what a pass over both blocks takes longer than over each of them; in one dimension two passes.
+    """
+    k = of.data
+    pairs = k * (k - 1) // 2
+    n = -(-int(sizes["n"]) // k)
+    options = _options(sizes)
+    own, both = (seconds(op, options | {"n": r, "m": r, "at_data": True}) for r in (n, 2 * n))
+    if sizes["d"] == 1:
+        mutual = 2 * seconds(op, options | {"n": n, "m": n})
+    else:
+        mutual = max(both - 2 * own, 0.0)
+    x = n * _bytes_of_row(sizes)
+    sums, partner = n * _bytes_of_sums(op, sizes), n * _bytes_of_sums(op, sizes, of_partner=True)
+    merges, merged = _tree(k)  # of a block's own sums with those of every other block
+    held = min(k, 2 * -(-pairs // workers))
+    return Stage(
+        name,
+        (Pass(pairs, mutual), Pass(k, own)),
+        tasks=k + k + 3 * pairs + k * (merges + 1),  # both results of a pair are taken apart
+        blocks=held,
+        bytes_of_blocks=held * x,
+        sums=k + 2 * pairs,
+        bytes_of_sums=k * sums + pairs * (sums + partner),
+        merged=k * merged * sums,
+        last=sums + partner,
+    )
+
+
+def _options(sizes: Sizes) -> dict[str, Any]:
+    return {name: value for name, value in sizes.items() if name not in ("n", "m", "at_data")}
+
+
+def _bytes_of_row(sizes: Sizes, itemsize: int | None = None) -> int:
+    """Bytes of a row of a block: coordinates, the logarithm of the weight, values."""
+    weight = 8 * bool(sizes.get("weighted", False))
+    return (_itemsize(sizes) if itemsize is None else itemsize) * (sizes["d"] + sizes.get("k", 0)) + weight
+
+
+def _bytes_of_sums(op: str, sizes: Sizes, *, of_partner: bool = False) -> int:
+    """Bytes of a query's reference, total and moments: double, but single for the partner in a pass of single ones."""
+    columns = {"sum": 0, "moments": sizes["d"], "values": sizes.get("k", 1)}[_OUTPUTS[op]]
+    return 8 + (_itemsize(sizes) if of_partner else 8) * (1 + columns)
+
+
+def _itemsize(sizes: Sizes) -> int:
+    """Bytes of a coordinate as passes have it."""
+    dtype = _validate.result_dtype(np.empty(0, sizes.get("dtype", "float32")))
+    return 8 if _validate.precision(sizes.get("precision"), dtype) == "float64" else dtype.itemsize
+
+
+def _tree(width: int) -> tuple[int, int]:
+    """Tasks of a tree that merges so many sums of a block of queries, and how many sums they take together."""
+    tasks = taken = 0
+    while width > 1:
+        taken += width
+        width = -(-width // _dask_chunks.AT_ONCE)
+        tasks += width
+    return tasks, taken
