@@ -7,6 +7,7 @@ python -m pytest benchmarks/bench_scaling.py --scaling n=40000,m=10000,d=4,worke
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import itertools
 from collections.abc import Callable, Iterator
@@ -38,7 +39,7 @@ class Sizes:
     n: int = 4_194_304
     m: int = 1_048_576
     d: int = 16
-    blocks: int = 16
+    blocks: int = 8
     query_blocks: int = 8
     runs: int = 5
     threads: int = 1  # of a worker's process
@@ -93,8 +94,8 @@ def bench_scaling(keep: Callable[..., None], without: Callable[..., None], reque
     exact = _error_of_plain(of)
     assert exact <= _TOLERANCE_OF_PLAIN
     plain, expected = _plain(of, data, queries)
-    _free(of)
     keep(_row(of, "plain arrays", 1) | plain.row() | {"rel_err_max": exact} | _predicted(of))
+    _free(of)
     engines = {"cluster": _cluster, "threads": _threads}
     on_one: perf.Times | None = None
     for name, count in itertools.product(of.engines, of.counts):
@@ -129,7 +130,7 @@ def _predicted(of: Sizes, count: int = 1, link: of_workers.Link | None = None) -
     """What the model says, by the peaks of the processor and what was measured of the links."""
     shapes: dict[str, Any] = {"n": of.n, "m": of.m, "d": of.d, "dtype": "float32"}
     try:
-        on = perf.peaks(None) if of.gpu else _share(perf.peaks("cpu"), count)
+        on = _measured_peaks() if of.gpu else _share(perf.peaks("cpu"), count)
     except ValueError as error:
         return {"no_prediction": record.reason(error)}
     if link is None:
@@ -151,6 +152,11 @@ def _predicted(of: Sizes, count: int = 1, link: of_workers.Link | None = None) -
         "tasks": found.tasks,
         "link": link._asdict(),
     }
+
+
+@functools.cache
+def _measured_peaks() -> perf.Peaks:
+    return perf.measure_peaks("gpu")
 
 
 def _share(on: perf.Peaks, count: int) -> perf.Peaks:
@@ -178,13 +184,13 @@ def _plain(of: Sizes, data: of_workers.Normal, queries: of_workers.Normal) -> tu
     return perf.Times.of(times), expected
 
 
-def _free(of: Sizes) -> None:
-    """Give the memory of this process's devices back: workers need it."""
+def _free(of: Sizes, devices: int = 1) -> None:
+    """Give the memory of this process's first devices back: workers need it."""
     gc.collect()
     if of.gpu:
         import cupy
 
-        for device in range(cupy.cuda.runtime.getDeviceCount()):
+        for device in range(devices):
             with cupy.cuda.Device(device):
                 cupy.get_default_memory_pool().free_all_blocks()
 
@@ -199,14 +205,17 @@ Engine = Callable[[np.ndarray], tuple[perf.Times, float, dict[str, Any]]]
 
 def _run(of: Sizes, X: Any, Y: Any, expected: np.ndarray) -> tuple[perf.Times, float]:
     """Times of calls on Dask arrays that are there, and the largest difference of densities from those expected."""
-    got = cukde.sd_kde(X, Y, of.h, log=True).map_blocks(
-        of_workers.on_host, dtype=np.float32, meta=np.empty(0, np.float32)
-    )
-    error = float(np.abs(np.expm1(np.asarray(got.compute(), np.float64) - expected)).max())  # and all is compiled
+
+    def lazy(h: float) -> Any:
+        log_p = cukde.sd_kde(X, Y, h, log=True)  # from the device that a block is on
+        return log_p.map_blocks(of_workers.on_host, dtype=np.float32, meta=np.empty(0, np.float32))
+
+    got = lazy(of.h).compute().astype(np.float64)  # and all is compiled
+    error = float(np.abs(np.expm1(got - expected)).max())
     bandwidths = _bandwidths(of)
 
     def call() -> float:
-        return float(cukde.sd_kde(X, Y, next(bandwidths), log=True).sum().compute())
+        return float(lazy(next(bandwidths)).sum().compute())
 
     call()
     return perf.Times.of(of_workers.timed(call, of.runs)), error
@@ -242,15 +251,15 @@ def _threads(of: Sizes, count: int, data: of_workers.Normal, queries: of_workers
     with dask.config.set(scheduler="threads", num_workers=host_threads):
 
         def engine(expected: np.ndarray) -> tuple[perf.Times, float, dict[str, Any]]:
-            before = of_workers.used_mb(of.gpu)
+            before = of_workers.used_mb(of.gpu, count)
             X, Y = (blocks.array(count).persist() for blocks in (data, queries))
             times, error = _run(of, X, Y, expected)
             del X, Y
             gc.collect()
             bandwidth = of_workers.peer_bandwidth() if of.gpu and count > 1 else float("inf")
             link = of_workers.Link(bandwidth, 0.0, _OVERHEAD_OF_THREAD)
-            left = of_workers.used_mb(of.gpu) - before
-            _free(of)
+            left = of_workers.used_mb(of.gpu, count) - before
+            _free(of, count)
             return times, error, {"left_mb": left, "threads": host_threads} | _predicted(of, count, link)
 
         yield engine

@@ -72,7 +72,7 @@ def compare(benchmark: Any, request: pytest.FixtureRequest) -> Callable[..., Non
 
 @pytest.fixture
 def keep(request: pytest.FixtureRequest) -> Callable[[dict[str, Any]], None]:
-    """Keep a row that was measured as it is."""
+    """Keep a row that was measured as it is, of calls too long for the runs of ``compare``."""
     return request.config.stash[_ROWS].append
 
 

@@ -74,50 +74,49 @@ class Soak:
         self.held: list[str] = []
         self._answers: dict[tuple[str, int], str] = {}
         self._lock, self._turns = threading.Lock(), threading.Lock()
-        self._begun = 0.0
+        self._begun, self._resting = 0.0, 0
+        self._settled = threading.Event()
 
     def run(self) -> None:
         """Make the calls; returns when all threads are done."""
         _fill_caches(self.gpu)
         streams = _streams() if self.gpu else [None]
         self._begun = time.perf_counter()
-        self._run_until(SETTLING * self.seconds, streams, 0)
-        baseline = _settled_mb(self.gpu)
-        self._run_until(self.seconds, streams, 1)
-        self.device_growth_mb = _settled_mb(self.gpu) - baseline
-        if self.device_growth_mb > 0:
-            self.held = largest_arrays(self.gpu)
-        faulthandler.cancel_dump_traceback_later()
-
-    def _run_until(self, end: float, streams: Sequence[Any], part: int) -> None:
-        """Make calls in threads of their own until so many seconds are over."""
         threads = [
-            threading.Thread(
-                target=self._work,
-                args=(f"{self._seed} {part} {number}", streams[number % len(streams)], end),
-                daemon=True,
-            )
+            threading.Thread(target=self._work, args=(number, streams[number % len(streams)]), daemon=True)
             for number in range(THREADS)
         ]
         for thread in threads:
             thread.start()
-        made = -1
+        made, baseline = -1, 0.0
         while any(thread.is_alive() for thread in threads):
             if made != self.calls:
                 faulthandler.dump_traceback_later(LONGEST, exit=True, file=sys.__stderr__)
                 made = self.calls
-            if self._elapsed() < end:
+            if self._resting == THREADS and not self._settled.is_set():
+                baseline = _settled_mb(self.gpu)
+                self._settled.set()
+            if self._elapsed() < self.seconds:
                 gc.collect()  # what nobody holds is no leak
                 self.samples.append(Sample(self._elapsed(), _resident_mb(), _device_mb(self.gpu)))
             time.sleep(min(1.0, self.seconds / 50))
+        faulthandler.cancel_dump_traceback_later()
+        self.device_growth_mb = _settled_mb(self.gpu) - baseline
+        if self.device_growth_mb > 0:
+            self.held = largest_arrays(self.gpu)
 
     def _elapsed(self) -> float:
         return time.perf_counter() - self._begun
 
-    def _work(self, seed: str, stream: Any, end: float) -> None:
-        choose = random.Random(seed)
+    def _work(self, number: int, stream: Any) -> None:
+        choose = random.Random(f"{self._seed} {number}")
         with stream if stream is not None else contextlib.nullcontext():
-            while self._elapsed() < end:
+            while self._elapsed() < SETTLING * self.seconds:
+                self._call(choose)
+            with self._lock:
+                self._resting += 1
+            self._settled.wait()
+            while self._elapsed() < self.seconds:
                 self._call(choose)
 
     def _call(self, choose: random.Random) -> None:

@@ -144,14 +144,14 @@ def peer_bandwidth(size: int = 2**28) -> float:
     return size / statistics.median(times[1:])
 
 
-def used_mb(gpu: bool) -> float:
-    """Memory of the devices that arrays of this process hold, MB of 2^20 bytes; 0 without a GPU."""
+def used_mb(gpu: bool, devices: int = 1) -> float:
+    """Memory of its first devices that arrays of this process hold, MB of 2^20 bytes; 0 without a GPU."""
     if not gpu:
         return 0.0
     import cupy
 
     pool, used = cupy.get_default_memory_pool(), 0
-    for device in range(cupy.cuda.runtime.getDeviceCount()):
+    for device in range(devices):  # a context on any other would take memory there
         with cupy.cuda.Device(device):
             used += pool.used_bytes()
     return float(used) / 2**20

@@ -22,7 +22,7 @@ from cukde._kendall import concordance, kendall_matrix, kendalltau
 from cukde._piecewise import PiecewisePolynomial
 from cukde._pwpa import aos_to_soa, pwpa, soa_to_aos
 from cukde._warmup import warmup
-from cukde._warnings import BandwidthRangeWarning, NegativeDensityWarning
+from cukde._warnings import BandwidthRangeWarning, MemoryWarning, NegativeDensityWarning
 
 if TYPE_CHECKING:
     from cukde.estimators import KernelDensity
@@ -32,6 +32,7 @@ __version__ = "0.1.0"
 __all__ = [
     "BandwidthRangeWarning",
     "KernelDensity",
+    "MemoryWarning",
     "NegativeDensityWarning",
     "PiecewisePolynomial",
     "__version__",

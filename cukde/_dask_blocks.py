@@ -5,20 +5,23 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from functools import partial
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from cukde import _dispatch, _partial, _validate, _validate_dask
+from cukde._dask_memory import WithinMemory
 from cukde._partial import Output, PartialSums
 from cukde._problem import Problem, least_factor, log_weights, moved, spread_of
 from cukde._whiten import Whitening
 
+if TYPE_CHECKING:
+    from cukde._dask_stream import HostBlock
+
 # A spread from radii and the distance of two centres may be rounded down.
 _ROUNDING = 1 + 1e-9
-
-# Of sums in single precision: that none overflows, and that none underflows which counts beside a point's own term.
-_LARGEST_SINGLE, _LEAST_BANDWIDTH = 1e38, 1e-30
 
 
 class Block(NamedTuple):
@@ -34,6 +37,24 @@ class Block(NamedTuple):
     values: Any = None  # (n, k)
     local_factors: Any = None  # (n,)
     narrowest: float = 1.0  # least of the factors and 1
+    whole: bool = True  # and not some rows of the block of this number
+
+    def halves(self) -> list[Block]:
+        """The first rows and the others, with the centre and the weight of all."""
+        middle = len(self.points) // 2
+        return [self._rows(slice(0, middle)), self._rows(slice(middle, None))]
+
+    def _rows(self, rows: slice) -> Block:
+        def some(a: Any) -> Any:
+            return None if a is None else a[rows]
+
+        return self._replace(
+            points=self.points[rows],
+            log_weights=some(self.log_weights),
+            values=some(self.values),
+            local_factors=some(self.local_factors),
+            whole=False,
+        )
 
 
 class Layout(NamedTuple):
@@ -58,8 +79,20 @@ def prepare(
 ) -> Block:
     """Check block ``number`` of the array ``name``, and lay it out; ``start`` is the place of its first row."""
     backend = _dispatch.named("gpu") if layout.gpu else _dispatch.backend(points)
-    with backend.device_of(points), _validate_dask.of_block(name, number):
-        xp = backend.xp
+    with backend.device_of(points):
+        x, others = formed(points, weights, values, local_factors, name, number, backend)
+        x = backend.xp.ascontiguousarray(x, dtype=layout.storage)
+        block = Block(number, x, layout.whitening, None, 0.0, log_rows(len(x)))
+        block = completed(placed(block, layout, name, start, others), others, layout, name)
+        backend.synchronize()  # another GPU may read it
+        return block
+
+
+def formed(
+    points: Any, weights: Any, values: Any, local_factors: Any, name: str, number: int, backend: ModuleType
+) -> tuple[Any, dict[str, Any]]:
+    """Check the forms of the arrays of a block; return points (n, d), and what there is beside them by name."""
+    with _validate_dask.of_block(name, number):
         x = _validate.points(name, points, backend)
         n = x.shape[0]
         others = {}
@@ -70,39 +103,55 @@ def prepare(
             others["V"] = v[:, None] if v.ndim == 1 else v
         if local_factors is not None:
             others["local_factors"] = _validate.weights(local_factors, n, backend, "local_factors")
-    with backend.device_of(points):
-        x = xp.ascontiguousarray(x[:, None] if x.ndim == 1 else x, dtype=layout.storage)
-        block = placed(Block(number, x, layout.whitening, None, 0.0, _log(n)), layout, name, start, others)
-        w, v, factors = (others.get(key) for key in ("weights", "V", "local_factors"))
-        with _validate_dask.of_block(name, number):
-            if w is not None and n:
-                block = _weighted(block, w, xp, layout.check_finite)
-            if v is not None:
-                block = block._replace(values=xp.ascontiguousarray(v, dtype=layout.storage))
-            if factors is not None and n:
-                narrowest = min(1.0, least_factor(factors)) if layout.check_finite else 1.0
-                block = block._replace(local_factors=factors.astype(xp.float64, copy=False), narrowest=narrowest)
-        backend.synchronize()  # another GPU may read it
-        return block
+    return x[:, None] if x.ndim == 1 else x, others
+
+
+def completed(block: Block, others: dict[str, Any], layout: Layout, name: str) -> Block:
+    """The block with what is beside its points, checked but for what :func:`placed` does."""
+    xp = _dispatch.backend(block.points).xp
+    n = len(block.points)
+    w, v, factors = (others.get(key) for key in ("weights", "V", "local_factors"))
+    with _validate_dask.of_block(name, block.number):
+        if w is not None and n:
+            block = _weighted(block, w, xp, layout.check_finite)
+        if v is not None:
+            block = block._replace(values=xp.ascontiguousarray(v, dtype=layout.storage))
+        if factors is not None and n:
+            narrowest = min(1.0, least_factor(factors)) if layout.check_finite else 1.0
+            block = block._replace(local_factors=factors.astype(xp.float64, copy=False), narrowest=narrowest)
+    return block
 
 
 def placed(block: Block, layout: Layout, name: str, start: int | None, others: dict[str, Any]) -> Block:
     """Look at the points of a block, and at arrays beside it: all must be finite; return it with centre and radius."""
+    block, flags = located(block, layout, others)
+    for of, a, flag in zip((name, *others), (block.points, *others.values()), flags, strict=True):
+        if not flag:
+            refuse(of, block.number, a, start)
+    return block
+
+
+def located(block: Block, layout: Layout, others: dict[str, Any]) -> tuple[Block, list[bool]]:
+    """The block with centre and radius; and of its points and the arrays beside them, whether all are finite."""
     x = block.points
     if not layout.check_finite or not len(x):
-        return block
+        return block, [True] * (1 + len(others))
     backend = _dispatch.backend(x)
     whitening = layout.whitening
     with np.errstate(over="ignore", invalid="ignore"):  # of data that are refused
         centre = backend.mean(x)
     radius, flags = backend.look(x, None, centre if whitening.plain else None, list(others.values()))
-    for a, flag, of in zip((x, *others.values()), flags, (name, *others), strict=True):
-        if not flag:
-            bad = ~backend.xp.isfinite(a.reshape(len(a), -1)).all(axis=1)
-            rows = np.flatnonzero(backend.asnumpy(bad)).tolist()
-            _validate_dask.finite(of, block.number, rows, start)
+    if not all(flags):
+        return block, flags
     spread = radius / whitening.h**2 if whitening.plain else spread_of(backend, x, None, centre, whitening)
-    return block._replace(centre=backend.asnumpy(centre), radius=math.sqrt(spread))
+    return block._replace(centre=backend.asnumpy(centre), radius=math.sqrt(spread)), flags
+
+
+def refuse(name: str, number: int, a: Any, start: int | None) -> None:
+    """Raise for an array of a block that holds NaN or infinity, and name its rows."""
+    backend = _dispatch.backend(a)
+    bad = ~backend.xp.isfinite(a.reshape(len(a), -1)).all(axis=1)
+    _validate_dask.finite(name, number, np.flatnonzero(backend.asnumpy(bad)).tolist(), start)
 
 
 def _weighted(block: Block, w: Any, xp: Any, check: bool) -> Block:
@@ -115,11 +164,12 @@ def _weighted(block: Block, w: Any, xp: Any, check: bool) -> Block:
     return block._replace(log_weights=logs, log_mass=float(log_mass))
 
 
-def _log(rows: int) -> float:
+def log_rows(rows: int) -> float:
+    """Logarithm of the weight of rows without weights."""
     return math.log(rows) if rows else -math.inf
 
 
-def mass(block: Block) -> float:
+def mass(block: Block | HostBlock) -> float:
     """Logarithm of the weight of a block."""
     return block.log_mass
 
@@ -136,19 +186,27 @@ def log_total(masses: list[float], *, weighted: bool) -> float:
 
 def pairs(y: Block, data: list[Block], **options: Any) -> PartialSums:
     """Sums over some blocks of data at one block of queries, merged as they come; options of :func:`pair`."""
-    sums = pair(y, data[0], **options)
+    smaller = within_memory(_dispatch.backend(data[0].points))
+    compute = partial(pair, **options)
+    sums = smaller(compute, y, data[0])
     for x in data[1:]:
-        sums = _merge([sums, pair(y, x, **options)])
-    return _whole(sums)
+        sums = merged([sums, smaller(compute, y, x)])
+    smaller.report(y.number)
+    return whole(sums)
 
 
 def among(blocks: list[Block], **options: Any) -> tuple[list[PartialSums]]:
     """Moments over all of some blocks at the points of each; options of :func:`mutual`."""
-    sums = [pair(x, x, output="moments", deterministic=False, itself=True, **options) for x in blocks]
+    backend = _dispatch.backend(blocks[0].points)
+    alone, smaller = within_memory(backend), _mutual_within_memory(backend)
+    own = partial(pair, output="moments", deterministic=False, itself=True, **options)
+    sums = [alone(own, x, x) for x in blocks]
     for i, j in itertools.combinations(range(len(blocks)), 2):
-        at_i, at_j = mutual(blocks[i], blocks[j], **options)
-        sums[i], sums[j] = _merge([sums[i], at_i]), _merge([sums[j], at_j])
-    return ([_whole(of) for of in sums],)
+        at_i, at_j = smaller(partial(mutual, **options), blocks[i], blocks[j])
+        sums[i], sums[j] = merged([sums[i], at_i]), merged([sums[j], at_j])
+    for used in (alone, smaller):
+        used.report(blocks[0].number)
+    return ([whole(of) for of in sums],)
 
 
 def between(
@@ -157,15 +215,29 @@ def between(
     """Moments over all the others at the points of each block, and over all blocks at those of the others.
 
     They are on the way to a merge with the sums of points over their own block. Of passes in single precision they are
-    in single precision too, to travel light.
+    in single precision too, to travel light: of points that were looked at, and have passed the check of the spread, a
+    moment is below 1e31 times the rows.
     """
+    smaller = _mutual_within_memory(_dispatch.backend(blocks[0].points))
+    compute = partial(mutual, precision=precision, ratio=ratio)
     sums: tuple[dict[int, PartialSums], ...] = ({}, {})
     for (i, x), (j, y) in itertools.product(enumerate(blocks), enumerate(others)):
-        for done, place, new in zip(sums, (i, j), mutual(x, y, precision=precision, ratio=ratio), strict=True):
-            done[place] = _merge([done[place], new]) if place in done else new
-    light = precision in ("float32", "tf32") and all(_in_range(x, y) for x in blocks for y in others)
-    at_blocks, at_others = ([_whole(_light(of) if light else of) for of in done.values()] for done in sums)
+        for done, place, new in zip(sums, (i, j), smaller(compute, x, y), strict=True):
+            done[place] = merged([done[place], new]) if place in done else new
+    smaller.report(blocks[0].number)
+    looked_at = all(of.centre is not None or not len(of.points) for of in (*blocks, *others))
+    light = precision in ("float32", "tf32") and looked_at
+    at_blocks, at_others = ([whole(_light(of) if light else of) for of in done.values()] for done in sums)
     return at_blocks, at_others
+
+
+def _mutual_within_memory(backend: ModuleType) -> WithinMemory[tuple[PartialSums, PartialSums]]:
+    """What computes :func:`mutual` by parts where memory runs out: one block is in parts, and the other whole."""
+    return WithinMemory(
+        backend.release_memory,
+        lambda parts: (joined([at_x for at_x, _ in parts]), merged([at_y for _, at_y in parts])),
+        lambda parts: (merged([at_x for at_x, _ in parts]), joined([at_y for _, at_y in parts])),
+    )
 
 
 def mutual(x: Block, y: Block, *, precision: str, ratio: bool) -> tuple[PartialSums, PartialSums]:
@@ -177,7 +249,7 @@ def mutual(x: Block, y: Block, *, precision: str, ratio: bool) -> tuple[PartialS
             k = x.points.shape[1]
             return _partial.nothing(len(x.points), k, xp), _partial.nothing(len(y.points), k, xp)
         middle = _middle(x, y)
-        if middle is None or not hasattr(backend.density, "mutual_sums"):  # passes find out how far points spread
+        if middle is None:  # passes find out how far points spread
             at_x, at_y = (
                 pair(*ordered, output="moments", precision=precision, deterministic=False, itself=False, ratio=ratio)
                 for ordered in ((x, y), (y, x))
@@ -210,23 +282,11 @@ def _middle(x: Block, y: Block) -> tuple[np.ndarray, float] | None:
     return x.centre + step, spread
 
 
-def _in_range(x: Block, y: Block) -> bool:
-    """Whether moments over one block at the other are in the range of single precision."""
-    if not len(x.points) or not len(y.points):
-        return True
-    middle = _middle(x, y)
-    if middle is None:
-        return False
-    h = x.whitening.h
-    farthest = 2 * math.sqrt(middle[1]) * h
-    return h > _LEAST_BANDWIDTH and max(len(x.points), len(y.points)) * max(1.0, farthest) < _LARGEST_SINGLE
-
-
 def _light(sums: PartialSums) -> PartialSums:
     return PartialSums(sums.reference, sums.total.astype(np.float32), sums.moments.astype(np.float32))
 
 
-def _whole(sums: PartialSums) -> PartialSums:
+def whole(sums: PartialSums) -> PartialSums:
     """The sums when they are computed.
 
     A GPU is given tasks faster than it does them: copies of a result would wait behind all tasks given after it, and
@@ -236,6 +296,11 @@ def _whole(sums: PartialSums) -> PartialSums:
     with backend.device_of(sums.total):
         backend.synchronize()
     return sums
+
+
+def within_memory(backend: ModuleType) -> WithinMemory[PartialSums]:
+    """What computes :func:`pair` by parts where memory runs out."""
+    return WithinMemory(backend.release_memory, joined, merge)
 
 
 def pair(
@@ -259,8 +324,7 @@ def pair(
     d = x.points.shape[1]
     with backend.device_of(x.points):
         if not len(x.points) or not len(y.points) or x.log_mass == -math.inf:
-            k = {"moments": d, "values": 0 if x.values is None else x.values.shape[1]}.get(output)
-            return _partial.nothing(len(y.points), k, xp)
+            return nothing(len(y.points), d, x.values, output, xp)
         whitening = x.whitening
         centre, spread = None, None
         middle = _middle(x, y)
@@ -269,11 +333,12 @@ def pair(
             _validate.spread(spread / x.narrowest**2, single=precision != "float64")
         elif not whitening.plain:
             centre = backend.mean(x.points)
+        one = itself and x.number == y.number and x.whole and y.whole
         problem = Problem(
             backend=backend,
             X=x.points,
             # Debiased data are in double precision, queries in that of the call.
-            Y=None if itself and x.number == y.number else backend.asarray(y.points).astype(x.points.dtype, copy=False),
+            Y=None if one else backend.asarray(y.points).astype(x.points.dtype, copy=False),
             query_shape=y.points.shape,
             log_weights=x.log_weights,
             dtype=x.points.dtype,
@@ -289,12 +354,24 @@ def pair(
         return sums if x.log_weights is None else sums._replace(reference=sums.reference + x.log_mass)
 
 
+def nothing(m: int, d: int, values: Any, output: Output, xp: Any) -> PartialSums:
+    """Sums over no data of ``d`` columns and their values at ``m`` queries."""
+    return _partial.nothing(m, {"moments": d, "values": 0 if values is None else values.shape[1]}.get(output), xp)
+
+
+def joined(blocks: list[PartialSums]) -> PartialSums:
+    """Put together the sums at queries that come one after the other."""
+    backend = _dispatch.backend(blocks[0].total)
+    with backend.device_of(blocks[0].total):
+        return _partial.joined(blocks, backend.xp)
+
+
 def merge(blocks: list[PartialSums]) -> PartialSums:
     """Merge sums over several blocks of data at the same queries, on the device of the first."""
-    return _whole(_merge(blocks))
+    return whole(merged(blocks))
 
 
-def _merge(blocks: list[PartialSums]) -> PartialSums:
+def merged(blocks: list[PartialSums]) -> PartialSums:
     backend = _dispatch.backend(blocks[0].total)
     with backend.device_of(blocks[0].total), np.errstate(invalid="ignore"):  # of data that nobody looked at
         return _partial.merge([_here(sums, backend) for sums in blocks], backend.xp)
@@ -305,7 +382,7 @@ def _here(sums: PartialSums, backend: Any) -> PartialSums:
     return PartialSums(*(None if a is None else backend.asarray(a) for a in sums))
 
 
-def shift(block: Block, sums: PartialSums, *, whitening: Whitening) -> Any:
+def shift(block: Block | HostBlock, sums: PartialSums, *, whitening: Whitening) -> Any:
     """Debiased points of a block, float64, from sums of all data at them with the block's own bandwidth."""
     backend = _dispatch.backend(block.points)
     with backend.device_of(block.points):

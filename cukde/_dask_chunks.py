@@ -20,6 +20,9 @@ _MANY = 64
 # A block's coordinates, or the moments at its queries, in double precision: 128 MiB.
 _MOST_NUMBERS = 2**24
 
+# Of data that go from the host through a GPU in pieces: a block is read, not copied. In double precision 1 GiB.
+_MOST_NUMBERS_OF_STREAM = 2**27
+
 AT_ONCE = 8
 """Partial results that a task merges, and blocks that one takes, at most: they are in memory together."""
 
@@ -41,11 +44,23 @@ def rows_of_block(n: float, m: float, d: int, *, gpu: bool) -> int:
     return max(1, min(rows, _MOST_NUMBERS // (d + 2)))
 
 
-def regular(chunks: tuple[int, ...], rows: int) -> tuple[int, ...]:
-    """Chunks as they are, but for those of more than twice ``rows``, which are cut, and many small ones, joined."""
+def rows_of_stream(d: int, *, queries: bool) -> int:
+    """Rows of a block of data with ``d`` numbers each that stays on the host; or goes to the GPU as ``queries`` too.
+
+    Such queries are large, as they go there and their sums come back for each pair of blocks.
+    """
+    return max(1, (_MOST_NUMBERS if queries else _MOST_NUMBERS_OF_STREAM) // (d + 2))
+
+
+def regular(chunks: tuple[int, ...], rows: int, most: int | None = None) -> tuple[int, ...]:
+    """Chunks as they are, but for those of more than twice ``most`` rows, which are cut, and many small ones, joined.
+
+    Those are joined up to ``rows``, which is also what ``most`` is by default.
+    """
+    most = most or rows
     cut: list[int] = []
     for chunk in chunks:
-        parts = 1 if chunk <= 2 * rows else -(-chunk // rows)
+        parts = 1 if chunk <= 2 * most else -(-chunk // most)
         cut += [chunk * (i + 1) // parts - chunk * i // parts for i in range(parts)]
     if len(cut) <= _MANY:
         return tuple(cut)

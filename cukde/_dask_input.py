@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import dask.array as da
 import numpy as np
 
-from cukde import _dask_blocks, _dask_chunks, _dispatch, _validate, _validate_dask, cpu
+from cukde import _dask_blocks, _dask_chunks, _dask_stream, _dispatch, _validate, _validate_dask, cpu
 from cukde._dask_array import collected
 from cukde._dask_array import stand_in as _stand_in
 from cukde._dask_array import unknown_rows as _unknown
@@ -35,8 +37,18 @@ class Arguments(NamedTuple):
 
     @property
     def gpu(self) -> bool:
-        """Whether the data are on the GPU, where all else is brought then."""
-        return _dispatch.is_gpu_array(self.X._meta)
+        """Whether the data are on the GPU, where all else is brought then, or the queries are."""
+        return _dispatch.is_gpu_array(self.X._meta) or self.streamed
+
+    @property
+    def streamed(self) -> bool:
+        """Whether the data are on the host and go through the GPU of the queries in pieces."""
+        return _streamed(self.X, self.Y)
+
+    @property
+    def tasks(self) -> ModuleType:
+        """What is done with the data, by functions of the same names."""
+        return _dask_stream if self.streamed else _dask_blocks
 
     @property
     def queries(self) -> da.Array:
@@ -50,11 +62,11 @@ class Arguments(NamedTuple):
 
     def data_blocks(self, layout: Layout) -> Blocks:
         """Blocks of the data with what belongs to their rows."""
-        return _prepared("X", self.X, (self.weights, self.V, self.local_factors), layout)
+        return _prepared("X", self.X, (self.weights, self.V, self.local_factors), layout, self.tasks.prepare)
 
     def query_blocks(self, layout: Layout) -> Blocks:
         """Blocks of queries that are not the data."""
-        return _prepared("Y", self.queries, (), layout)
+        return _prepared("Y", self.queries, (), layout, _dask_blocks.prepare)
 
     def log_total(self, data: Blocks) -> float | Blocks:
         """Logarithm of the sum of the weights, or of the number of rows: of a task where it is not known here."""
@@ -77,8 +89,12 @@ def arguments(
     precision: Any = None,
     deterministic: bool = False,
     check_finite: bool = True,
+    debiases: bool = False,
 ) -> Arguments:
-    """Check all that can be told without computing anything, and bring blocks of rows side by side."""
+    """Check all that can be told without computing anything, and bring blocks of rows side by side.
+
+    With ``debiases`` the data are going to be queries too.
+    """
     _validate_dask.plain("h", is_dask(h))
     check_finite = _validate.flag("check_finite", check_finite)
     deterministic = _validate.flag("deterministic", deterministic)
@@ -90,7 +106,7 @@ def arguments(
         None if a is None else _collected(name, a)
         for name, a in (("weights", weights), ("V", V), ("local_factors", local_factors))
     )
-    _dispatch.backend(_meta(x), Y=_meta(y), weights=_meta(w), V=_meta(v), local_factors=_meta(factors))
+    _dispatch.backend(_meta(x), weights=_meta(w), V=_meta(v), local_factors=_meta(factors))
     unknown = _unknown(x, w, v, factors)
     forms = checked(
         cpu,
@@ -105,11 +121,12 @@ def arguments(
 
     n, m = x.shape[0], (x if y is None else y).shape[0]
     numbers = forms.x.shape[1] if forms.v is None else max(forms.x.shape[1], math.prod(forms.v.shape[1:]))
-    rows = _dask_chunks.rows_of_block(n, m, numbers, gpu=_dispatch.is_gpu_array(_meta(x)))
-    x = _in_blocks(x, rows)
+    streamed = _streamed(x, y)
+    rows = _dask_chunks.rows_of_block(n, m, numbers, gpu=streamed or _dispatch.is_gpu_array(_meta(x)))
+    x = _in_blocks(x, rows, _dask_chunks.rows_of_stream(numbers, queries=debiases) if streamed else rows)
     return Arguments(
         X=x,
-        Y=None if y is None else _in_blocks(y, rows),
+        Y=None if y is None else _in_blocks(y, rows, rows),
         weights=_beside("weights", w, x),
         V=_beside("V", v, x),
         local_factors=_beside("local_factors", factors, x),
@@ -127,13 +144,17 @@ def _collected(name: str, a: Any) -> Any:
     return a
 
 
-def _in_blocks(a: Any, rows: int) -> da.Array:
-    """Blocks by the rule; where their sizes are not known they stay."""
+def _streamed(x: Any, y: Any) -> bool:
+    return _dispatch.is_gpu_array(_meta(y)) and not _dispatch.is_gpu_array(_meta(x))
+
+
+def _in_blocks(a: Any, rows: int, most: int) -> da.Array:
+    """Blocks by the rule, of ``most`` rows where they are cut; where their sizes are not known they stay."""
     if not isinstance(a, da.Array):
-        return da.from_array(a, chunks=(rows, *a.shape[1:]))
+        return da.from_array(a, chunks=(most, *a.shape[1:]))
     if _unknown(a):
         return a.rechunk({1: -1}) if a.ndim == 2 and a.numblocks[1] > 1 else a
-    return _rechunked(a, _dask_chunks.regular(a.chunks[0], rows))
+    return _rechunked(a, _dask_chunks.regular(a.chunks[0], rows, most))
 
 
 def _beside(name: str, a: Any, x: da.Array) -> da.Array | None:
@@ -155,12 +176,14 @@ def _rechunked(a: da.Array, rows: tuple[int, ...]) -> da.Array:
     return a if a.chunks == chunks else a.rechunk(chunks)
 
 
-def _prepared(name: str, a: da.Array, beside: tuple[da.Array | None, ...], layout: Layout) -> Blocks:
+def _prepared(
+    name: str, a: da.Array, beside: tuple[da.Array | None, ...], layout: Layout, prepare: Callable[..., Any]
+) -> Blocks:
     starts = np.cumsum([0, *a.chunks[0]])[:-1]
     tasks = [
         (
             partial(
-                _dask_blocks.prepare,
+                prepare,
                 name=name,
                 number=i,
                 start=None if np.isnan(starts[i]) else int(starts[i]),
@@ -172,7 +195,9 @@ def _prepared(name: str, a: da.Array, beside: tuple[da.Array | None, ...], layou
     ]
     dependencies = {of.name: of for of in (a, *beside) if of is not None}
     names = [None if of is None else of.name for of in (a, *beside)]
-    return Blocks("data" if name == "X" else "queries", tasks, list(dependencies.values()), name, names, layout)
+    return Blocks(
+        "data" if name == "X" else "queries", tasks, list(dependencies.values()), name, names, layout, prepare
+    )
 
 
 def _key(a: da.Array, i: int) -> tuple[Any, ...]:

@@ -99,7 +99,9 @@ def kde(
 
     With Dask arrays the functions of this family do the same by blocks, data by queries, and merge the sums: results
     are equal to 1e-12 in float64 whatever the blocks (``tests/test_dask.py``). Forms and options are checked at once,
-    what blocks hold when they are computed. ``docs/dask.md`` has the rule for blocks, clusters and several GPUs.
+    what blocks hold when they are computed. There data on the host may go with queries on a GPU, and a block at which
+    memory runs out is computed in parts, with a :class:`MemoryWarning`. ``docs/dask.md`` has the rule for blocks, data
+    larger than memory, clusters and several GPUs.
 
     References
     ----------

@@ -48,8 +48,16 @@ def merge(blocks: Sequence[PartialSums], xp: Any) -> PartialSums:
     total = (factors * xp.stack([block.total for block in blocks])).sum(axis=0)
     if blocks[0].moments is None:
         return PartialSums(reference, total)
-    moments = (factors[:, :, None] * xp.stack([block.moments for block in blocks])).sum(axis=0)
+    moments = factors[0][:, None] * blocks[0].moments
+    for factor, block in zip(factors[1:], blocks[1:], strict=True):  # one after the other, as these are large
+        moments += factor[:, None] * block.moments
     return PartialSums(reference, total, moments)
+
+
+def joined(parts: Sequence[PartialSums], xp: Any) -> PartialSums:
+    """Put together the sums of the same data at queries that come one after the other."""
+    columns = zip(*parts, strict=True)
+    return PartialSums(*(None if some[0] is None else xp.concatenate(some) for some in columns))
 
 
 def nothing(m: int, k: int | None, xp: Any) -> PartialSums:

@@ -77,3 +77,12 @@ def some_data(rows: float) -> None:
     """Raise where all blocks turn out to be empty."""
     if rows == 0:
         raise ValueError("X must have at least one row; all of its blocks are empty")
+
+
+def divisible(rows: int, least: int, reason: str) -> None:
+    """Raise where memory ran out, for that ``reason``, at a pair of blocks too small to be computed in parts."""
+    if rows <= least:
+        raise MemoryError(
+            f"memory ran out at parts of {rows} rows, which are not cut further: free memory that others hold, let "
+            f"fewer threads or workers share it, or make blocks smaller, which are held as a whole ({reason})"
+        )

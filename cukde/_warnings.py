@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from typing import Any
 
@@ -12,8 +13,18 @@ class NegativeDensityWarning(UserWarning):
     """A Laplace-corrected density was negative somewhere and was clipped to zero there."""
 
 
+class MemoryWarning(UserWarning):
+    """Memory ran out at a block of a Dask array, which was then computed in smaller parts, with the same result."""
+
+
 class BandwidthRangeWarning(UserWarning):
     """The best bandwidth by cross-validation is at an end of those that were tried."""
+
+
+def from_task(message: str, category: type[Warning]) -> None:
+    """Warn where a task of Dask's runs, and on a cluster in the caller's process too."""
+    distributed = sys.modules.get("distributed")
+    (warnings if distributed is None else distributed).warn(message, category)
 
 
 _TOO_SMALL = {

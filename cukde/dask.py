@@ -8,15 +8,23 @@ The user's page is ``docs/dask.md``.
 from __future__ import annotations
 
 import math
-import sys
-import warnings
 from functools import partial
 from typing import Any, Literal
 
 import dask.array as da
 import numpy as np
 
-from cukde import _dask_blocks, _dispatch, _finish, _kernels, _metric_density, _partial, _validate, _validate_dask
+from cukde import (
+    _dask_blocks,
+    _dispatch,
+    _finish,
+    _kernels,
+    _metric_density,
+    _partial,
+    _validate,
+    _validate_dask,
+    _warnings,
+)
 from cukde._dask_conv1d import depthwise_conv1d
 from cukde._dask_graph import Blocks, array, crossed, each, unordered
 from cukde._dask_input import Arguments, arguments
@@ -26,7 +34,6 @@ from cukde._kernels import KERNELS, Kernel
 from cukde._over_dask import is_dask
 from cukde._partial import Output, PartialSums
 from cukde._problem import Problem, score_whitening
-from cukde._warnings import NegativeDensityWarning
 from cukde._whiten import Whitening
 
 __all__ = [
@@ -139,11 +146,18 @@ def sd_kde(
 ) -> da.Array:
     """See :func:`cukde.sd_kde`."""
     posed = arguments(
-        X, Y, h, weights=weights, precision=precision, deterministic=deterministic, check_finite=check_finite
+        X,
+        Y,
+        h,
+        weights=weights,
+        precision=precision,
+        deterministic=deterministic,
+        check_finite=check_finite,
+        debiases=True,
     )
     data, sums = _sums_at_data(posed, score_bandwidth)
     layout = posed.layout(posed.forms.whitening)
-    moved = each("debiased", _dask_blocks.debiased, data, sums, layout=layout)
+    moved = each("debiased", posed.tasks.debiased, data, sums, layout=layout)
     sums = _pass(posed, posed.query_blocks(layout), moved, "sum")
     return _result(posed, _with_total(posed, moved, sums, _density, log=_validate.flag("log", log)))
 
@@ -241,7 +255,7 @@ def _pass(posed: Arguments, queries: Blocks, data: Blocks, output: Output, **opt
 
     Where ``queries`` are the data, the kernel of two points is the same both ways, and an unordered pair of blocks is
     taken once; not with weights, nor where every run is to give the same bits, nor by the fast transform of one
-    dimension, which takes no pairs.
+    dimension, which takes no pairs, nor where the data stay on the host.
     """
     several_columns = posed.forms.x.shape[1] > 1
     if (
@@ -250,6 +264,7 @@ def _pass(posed: Arguments, queries: Blocks, data: Blocks, output: Output, **opt
         and several_columns
         and posed.weights is None
         and not posed.deterministic
+        and not posed.streamed
     ):
         return unordered(
             "sums",
@@ -262,7 +277,7 @@ def _pass(posed: Arguments, queries: Blocks, data: Blocks, output: Output, **opt
         )
     return crossed(
         "sums",
-        _dask_blocks.pairs,
+        posed.tasks.pairs,
         _dask_blocks.merge,
         queries,
         data,
@@ -300,7 +315,8 @@ def _of_queries(posed: Arguments, blocks: Blocks) -> da.Array:
 
 def _result(posed: Arguments, blocks: Blocks, columns: int | None = None) -> da.Array:
     """A result with a row for each query."""
-    meta = posed.X._meta if posed.gpu else np.empty(0)
+    on_gpu = (a._meta for a in (posed.X, posed.queries) if _dispatch.is_gpu_array(a._meta))
+    meta = next(on_gpu, np.empty(0))
     return array(blocks, posed.queries.chunks[0], columns, posed.forms.dtype, meta)
 
 
@@ -323,7 +339,7 @@ def _laplace(
             sums, whitening.log_norm - log_total, clip=clip, log=log, dtype=dtype, xp=backend.xp
         )
     if report is not None:
-        _warn(f"{report} of this block")
+        _warnings.from_task(f"{report} of this block", _warnings.NegativeDensityWarning)
     return out
 
 
@@ -372,9 +388,3 @@ def _values(sums: PartialSums, *, dtype: np.dtype, flat: bool) -> Any:
     with backend.device_of(sums.total), _quiet():
         out = _finish.values(sums, dtype, backend.xp)
         return out[:, 0] if flat else out
-
-
-def _warn(message: str) -> None:
-    """Warn where the task runs, and on a cluster in the caller's process too."""
-    distributed = sys.modules.get("distributed")
-    (warnings if distributed is None else distributed).warn(message, NegativeDensityWarning)

@@ -22,7 +22,8 @@ import pytest
 from dask.diagnostics import ProgressBar
 
 import cukde
-from cukde import _dask_blocks, _dask_chunks, _dask_graph, cpu
+from cukde import _dask_blocks, _dask_chunks, _dask_graph, _partial, cpu
+from cukde._whiten import Whitening
 from cukde.cpu import _threads
 from tests import reference
 from tests.conftest import Backend
@@ -266,12 +267,24 @@ class TestUnorderedPairs:
         got = computed(cukde.density_and_score(*[da.from_array(x, chunks=(40, -1))] * 2, 0.5 * scale))
         same(got, cukde.density_and_score(x, x, 0.5 * scale), 3e-12)
 
-    @pytest.mark.parametrize("scale", [1e-37, 1.0, 1e37])
-    def test_single_precision_near_the_ends_of_its_range(self, scale: float) -> None:
+    @pytest.mark.parametrize("checked", [True, False])
+    @pytest.mark.parametrize("scale", [1e-37, 1e-11, 1.0, 1e11, 1e37])
+    def test_single_precision_near_the_ends_of_its_range(self, scale: float, checked: bool) -> None:
         x, h = (X * scale).astype(np.float32), 0.5 * scale
-        got = computed(cukde.debias(da.from_array(x, chunks=(40, -1)), h)).astype(np.float64) / scale
+        lazy = cukde.debias(da.from_array(x, chunks=(40, -1)), h, check_finite=checked)
+        got = computed(lazy).astype(np.float64) / scale
         want = cukde.debias(x.astype(np.float64), h) / scale
         check(np.abs(got - want), 1e-5, "debiased")
+
+    @pytest.mark.parametrize("checked", [True, False])
+    def test_single_precision_of_blocks_as_far_apart_as_may_be(self, checked: bool) -> None:
+        """1e17 bandwidths, and moments of 1e29 a row; or twice the largest number, where nobody looks."""
+        far = 1e29 if checked else 3e38
+        x = np.where(np.arange(N)[:, None] < 120, 1e12 * X, far).astype(np.float32)
+        got = computed(cukde.debias(da.from_array(x, chunks=(60, -1)), 0.9e12, check_finite=checked))
+        want = cukde.debias(X[:120].astype(np.float32), 0.9)
+        check(np.abs(got[:120] / 1e12 - want), 1e-5, "debiased")
+        np.testing.assert_array_equal(got[120:], x[120:])
 
     @pytest.mark.parametrize("dtype", ["float32", "float64"])
     def test_on_each_backend(self, backend: Backend, dtype: str) -> None:
@@ -358,7 +371,7 @@ class TestUnorderedPairs:
     )
     def test_what_travels(self, precision: str, single: bool) -> None:
         """Beside float64 references: single precision where the pass has no more, and only between blocks."""
-        whitening = cukde._whiten.Whitening(np.asarray(0.5), D)
+        whitening = Whitening(np.asarray(0.5), D)
         layout = _dask_blocks.Layout(whitening, np.dtype(np.float32), False, True)
         x, y = (
             _dask_blocks.prepare(X[rows], name="X", number=i, start=0, layout=layout)
@@ -374,20 +387,46 @@ class TestUnorderedPairs:
         merged = _dask_blocks.merge([own[0], at_x[0]])
         assert merged.total.dtype == merged.moments.dtype == np.float64
 
-    @pytest.mark.parametrize("call", [AT_THEMSELVES["debias"], lambda x: cukde.kde(x, Y, 0.5)], ids=["moments", "sums"])
-    def test_tasks_end_with_their_stream(self, monkeypatch: pytest.MonkeyPatch, call: Call) -> None:
-        """Results of pairs and merges are there when a task ends."""
-        waits = 0
+    def test_tasks_wait_for_what_they_launched(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What a task returns is there: nothing is given to the device after its last wait."""
+        events: list[str] = []
 
-        def wait() -> None:
-            nonlocal waits
-            waits += 1
+        def noted(module: Any, name: str, event: str) -> None:
+            function = getattr(module, name)
 
-        monkeypatch.setattr(cpu, "synchronize", wait)
-        lazy = call(da.from_array(X, chunks=(60, -1)))
-        keys = [key[0] for key in lazy.__dask_graph__()]
-        computed(lazy)
-        assert waits >= sum(key.startswith(("cukde-data", "cukde-sums", "cukde-merge")) for key in keys) >= 4 + 1 + 4
+            def call(*args: Any, **options: Any) -> Any:
+                events.append(event)
+                return function(*args, **options)
+
+            monkeypatch.setattr(module, name, call)
+
+        for module, name in (
+            (cpu.density, "partial_sums"),
+            (cpu.density, "mutual_sums"),
+            (_partial, "merge"),
+            (_dask_blocks, "placed"),
+        ):
+            noted(module, name, "work")
+        noted(cpu, "synchronize", "wait")
+        layout = _dask_blocks.Layout(Whitening(np.asarray(0.5), D), np.dtype(np.float64), False, True)
+
+        def task(function: Call, *args: Any, **options: Any) -> Any:
+            events.clear()
+            out = function(*args, **options)
+            assert "work" in events
+            assert events[-1] == "wait"
+            return out
+
+        x, y = (
+            task(_dask_blocks.prepare, X[rows], name="X", number=i, start=0, layout=layout)
+            for i, rows in enumerate((slice(0, 100), slice(100, 230)))
+        )
+        options = {"precision": "float64", "ratio": True}
+        (own,) = task(_dask_blocks.among, [x, y], **options)
+        ((at_x,), _) = task(_dask_blocks.between, [x], [y], **options)
+        sums = task(_dask_blocks.merge, [own[0], at_x])
+        task(_dask_blocks.debiased, x, sums, layout=layout)
+        task(_dask_blocks.pairs, x, [x, y], output="sum", precision="float64", deterministic=False, itself=True)
 
 
 class TestDataFrames:

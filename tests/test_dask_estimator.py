@@ -16,7 +16,7 @@ import pytest
 from sklearn.base import clone
 
 import cukde
-from cukde import KernelDensity
+from cukde import KernelDensity, _dask_blocks
 from cukde._kernel_density import kernel_density
 from cukde._kernels import KERNELS
 from tests.conftest import Backend
@@ -140,7 +140,8 @@ def test_gradients(method: str) -> None:
 def test_samples_are_those_of_plain_arrays(options: dict[str, Any], weighted: str | None) -> None:
     w = {None: None, "plain": W, "dask": da.from_array(W, chunks=13)}[weighted]
     want = estimator(**options).fit(X, sample_weight=None if w is None else W).sample(200, random_state=7)
-    got = estimator(**options).fit(blocks(X, (25, 0, 34, 1)), sample_weight=w).sample(200, random_state=7)
+    # A 49th times 49 is rounded below 1.
+    got = estimator(**options).fit(blocks(X, (49, 0, 10, 1)), sample_weight=w).sample(200, random_state=7)
     assert type(got) is np.ndarray
     np.testing.assert_allclose(got, want, rtol=0, atol=1e-12)
 
@@ -185,6 +186,9 @@ def test_blocks_are_brought_to_the_device_that_is_asked_for() -> None:
     assert isinstance(KernelDensity().fit(on_gpu).score_samples(blocks(Y, 5)).compute(), cupy.ndarray)
     with pytest.raises(TypeError, match="fitted on the CPU"):
         KernelDensity().fit(blocks(X)).score_samples(on_gpu)
+    kept = pickle.loads(pickle.dumps(fitted))
+    assert isinstance(kept.points_, da.Array)
+    np.testing.assert_allclose(kept.score_samples(Y), want, rtol=0, atol=1e-12)
 
 
 class TestDataFrames:
@@ -267,7 +271,23 @@ class TestLazy:
     def test_debiased_data_keep_an_offset(self) -> None:
         x, y = ((np.round(a * 256) / 256 + 1e4).astype(np.float32) for a in (X, Y))
         got = estimator("sd").fit(blocks(x)).score_samples(y)
-        np.testing.assert_allclose(got, estimator("sd").fit(x).score_samples(y), rtol=0, atol=1e-4)
+        np.testing.assert_allclose(got, estimator("sd").fit(x).score_samples(y), rtol=0, atol=4e-6)
+
+    @pytest.mark.parametrize(("dtype", "given"), [("float32", None), ("float64", None), ("float32", "ieee")])
+    def test_pairs_of_debiasing_are_in_the_precision_of_the_data(
+        self, monkeypatch: pytest.MonkeyPatch, dtype: str, given: str | None
+    ) -> None:
+        taken: list[str | None] = []
+        pair = _dask_blocks.pair
+
+        def noted(*args: Any, precision: str, **options: Any) -> Any:
+            taken.append(precision)
+            return pair(*args, precision=precision, **options)
+
+        monkeypatch.setattr(_dask_blocks, "pair", noted)
+        x = blocks(X.astype(dtype), 30)
+        computed(estimator("sd", precision=given).fit(x).points_)
+        assert taken == [given or dtype] * 4
 
 
 class TestKept:
@@ -346,7 +366,7 @@ def test_by_a_distributed_scheduler() -> None:
 
     with (
         dask.config.set({"distributed.worker.profile.enabled": False}),
-        LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
         Client(cluster, set_as_default=True),
         dask.config.set(scheduler=None),
     ):

@@ -375,7 +375,7 @@ def test_by_a_distributed_scheduler() -> None:
 
     with (
         dask.config.set({"distributed.worker.profile.enabled": False}),
-        LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
         Client(cluster),
     ):
         x = da.from_array(X, chunks=(2, 4, 15))

@@ -17,6 +17,7 @@ from cukde import perf
 from cukde.perf._predict import predicted
 from cukde.perf._registry import by_name, called, counted
 from cukde.perf._workloads import WORKLOADS
+from tests import perf_toys
 
 H200 = perf.peaks("H200")
 RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
@@ -130,3 +131,40 @@ def test_model_holds_on_recorded_times() -> None:
     for rows in (again, [row for row in again if row["study"]], [row for row in again if not row["study"]]):
         assert modelled.error(rows) < 1.2
         assert modelled.error(rows, "report_ms") > 3
+
+
+class TestScaling:
+    """What is run on workers."""
+
+    def test_sizes_are_read(self) -> None:
+        bench = pytest.importorskip("benchmarks.bench_scaling")
+        found = bench.sizes("n=100,workers=1+3,engines=cluster,gpu=0")
+        assert (found.n, found.m, found.workers, found.counts) == (100, 1_048_576, (1, 3), (1, 3))
+        assert (found.engines, found.gpu, found.backend) == (("cluster",), False, "cpu")
+        assert bench.sizes("gpu=0").counts == (1, 2)
+
+    def test_blocks_are_the_same_wherever_they_are_made(self) -> None:
+        pytest.importorskip("dask")
+        from benchmarks.workers import Normal
+
+        made = Normal(3, rows=103, columns=2, blocks=4, gpu=False)
+        lazy = made.array()
+        assert lazy.chunks == ((25, 26, 26, 26), (2,))
+        np.testing.assert_array_equal(lazy.compute(scheduler="synchronous"), made.plain())
+        assert lazy.name == made.array().name != made.array(2).name
+        assert not np.array_equal(made.plain(), made._replace(seed=4).plain())
+
+    def test_a_small_run(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        bench = pytest.importorskip("benchmarks.bench_scaling")
+        of = bench.sizes("n=600,m=200,d=3,blocks=3,query_blocks=2,runs=3,gpu=0")
+        monkeypatch.setattr(perf, "peaks", lambda name: perf_toys.CPU)
+        data, queries = (bench.of_workers.Normal(i, rows, 3, k, False) for i, rows, k in ((0, 600, 3), (1, 200, 2)))
+        times, expected = bench._plain(of, data, queries)
+        assert times.runs == 3
+        with bench._threads(of, 1, data, queries) as engine:
+            times, error, more = engine(expected)
+            assert 0 <= error < 1e-5
+            assert engine(expected + np.log(1.5))[1] == pytest.approx(1 / 3, rel=1e-5)
+        assert (times.runs, more["tasks"], more["left_mb"]) == (3, 21 + 12, 0.0)
+        assert more["predicted_ms"] == pytest.approx(sum(more["predicted_parts_ms"].values()))
+        assert bench._error_of_plain(of) < 1e-5

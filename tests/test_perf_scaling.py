@@ -55,6 +55,12 @@ def test_with_free_transfers_only_the_last_worker_is_waited_for(op: str, workers
         assert found.efficiency > 0.98
 
 
+def test_no_queries() -> None:
+    found = scaling("sd_kde", 2, n=2**16, m=0, d=16)
+    assert found.single == perf.predict("sd_kde", H200, n=2**16, m=0, d=16).seconds > 0
+    assert found.query_blocks == 1
+
+
 def test_two_thousand_workers_are_no_faster_than_the_longest_pass() -> None:
     found = scaling("kde", 2000, blocks=8, query_blocks=8, **FREE, **LARGE)
     of_pair = perf.predict("kde", H200, n=2**19, m=2**17, d=16).seconds
@@ -197,6 +203,11 @@ def test_blocks_are_those_of_plain_arrays() -> None:
         ({"op": "kendalltau"}, ValueError, "op must be one of debias, .*sd_kde, which take Dask arrays; got 'kendallt"),
         ({"op": None}, ValueError, "op must be one of"),
         ({"workers": 0}, ValueError, "workers must be at least 1; got 0"),
+        ({"workers": 2**62}, ValueError, "workers must be at most 65,536; got 4611686018427387904"),
+        ({"blocks": 10**30}, ValueError, "blocks must be at most 100, a row each"),
+        ({"overhead": 10**400}, ValueError, "overhead must be finite"),
+        ({"n": 10**400}, ValueError, "n must be finite"),
+        ({"n": 10**30}, ValueError, "blocks must be at most 65,536; got [0-9,]+ for [0-9,]+ rows: make them larger"),
         ({"workers": 1.5}, TypeError, "workers must be an integer"),
         ({"blocks": 0}, ValueError, "blocks must be at least 1"),
         ({"blocks": 101}, ValueError, "blocks must be at most 100, a row each; got 101"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import threading
+import time
 import weakref
 from pathlib import Path
 from typing import Any
@@ -68,17 +68,23 @@ def test_memory_that_grows_is_found() -> None:
 
 def test_memory_of_the_device_is_compared_when_no_call_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
     used = iter([3.0, 5.5])
-    threads = []
+    under_way: list[int] = []
+    seen = []
+
+    def call(*_: Any, **__: Any) -> None:
+        under_way.append(0)
+        time.sleep(0.003)
+        under_way.pop()
 
     def device_mb(gpu: bool) -> float:
-        threads.append(threading.active_count())
+        seen.append(len(under_way))
         return next(used)
 
-    before = threading.active_count()
+    monkeypatch.setitem(CALLS, "kde", lambda a: Call(call))
     monkeypatch.setattr(soak, "_settled_mb", device_mb)
     made = run(["kde"], 0.1)
     assert made.device_growth_mb == 2.5
-    assert threads == [before, before]
+    assert seen == [0, 0]
     assert made.verdicts()[0] == "2.500 MB of the device are still in use"
     assert made.held
 

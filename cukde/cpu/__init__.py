@@ -51,6 +51,7 @@ __all__ = [
     "look",
     "mean",
     "piecewise",
+    "release_memory",
     "synchronize",
     "xp",
 ]
@@ -112,6 +113,10 @@ def compiled() -> list[str]:
         for name, f in vars(module).items()
     }
     return [name for name, f in functions.items() for _ in getattr(f, "signatures", ())]
+
+
+def release_memory() -> None:
+    """Nothing to give back: NumPy keeps no memory for later."""
 
 
 def mean(A: np.ndarray) -> np.ndarray:

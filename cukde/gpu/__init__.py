@@ -9,7 +9,7 @@ from typing import Any
 import cupy as cp
 import numpy as np
 
-from cukde.gpu import _device, conv1d, cross_validation, density, density_1d, kendall, kernels, piecewise
+from cukde.gpu import _device, conv1d, cross_validation, density, density_1d, kendall, kernels, piecewise, upload
 from cukde.gpu._survey import look, mean
 
 __all__ = [
@@ -27,7 +27,9 @@ __all__ = [
     "look",
     "mean",
     "piecewise",
+    "release_memory",
     "synchronize",
+    "upload",
     "xp",
 ]
 
@@ -77,6 +79,12 @@ def erfcx(a: Any) -> Any:
     from cupyx.scipy import special
 
     return special.erfcx(a)
+
+
+def release_memory() -> None:
+    """Give the memory that CuPy keeps for later back to the device and to the host."""
+    cp.get_default_memory_pool().free_all_blocks()
+    cp.get_default_pinned_memory_pool().free_all_blocks()
 
 
 def _view(a: Any) -> Any | None:

@@ -29,6 +29,8 @@ _OUTPUTS = {
 OPERATIONS = tuple(_OUTPUTS)
 """What is modelled on Dask arrays."""
 
+MOST_BLOCKS = 2**16
+
 
 class Blocks(NamedTuple):
     """How many blocks there are."""
@@ -77,6 +79,10 @@ def blocks(op: str, sizes: Sizes, data: int | None, queries: int | None, *, gpu:
     for name, count, size in (("blocks", k, n), ("query_blocks", q, m)):
         if count > max(1, size):
             raise ValueError(f"{name} must be at most {max(1, size)}, a row each; got {count}")
+        if count > MOST_BLOCKS:
+            raise ValueError(
+                f"{name} must be at most {MOST_BLOCKS:,}; got {count:,} for {size:,} rows: make them larger"
+            )
     return Blocks(k, q, itself)
 
 
@@ -100,7 +106,10 @@ def _pass(name: str, op: str, sizes: Sizes, of: Blocks, workers: int, seconds: S
 def _ordered(
     name: str, op: str, sizes: Sizes, of: Blocks, workers: int, seconds: Seconds, itemsize: int | None = None
 ) -> Stage:
-    """Every block of data at every block of queries."""
+    """Every block of data at every block of queries; with ``itemsize`` data are what a stage before has left.
+
+    Tasks are those of blocks that are prepared, of passes and merges, and of results that are finished.
+    """
     k, q = of.data, of.queries
     n = -(-int(sizes["n"]) // k)
     m = n if of.itself else -(-int(sizes.get("m", sizes["n"])) // q)
@@ -121,7 +130,7 @@ def _ordered(
     return Stage(
         name,
         tuple(passes),
-        tasks=k + (0 if of.itself else q) + q * (width + merges + 1),  # with what is prepared and what is finished
+        tasks=(k if itemsize is None else 0) + (0 if of.itself else q) + q * (width + merges + 1),
         blocks=data + queries,
         bytes_of_blocks=data * x + queries * y,
         sums=q * width,

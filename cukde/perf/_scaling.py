@@ -22,6 +22,8 @@ _PASSES_OF_MERGE = 5
 BANDWIDTH, LATENCY, OVERHEAD = 1e9, 2e-3, 1e-3
 """Of workers that are processes of one machine and talk by TCP: bytes a second, seconds a message, seconds a task."""
 
+MOST_WORKERS = 2**16
+
 PARTS = ("compute", "imbalance", "transfer", "merge", "scheduling")
 
 
@@ -122,8 +124,8 @@ def scaling(
     Raises
     ------
     ValueError
-        For an operation that is not modelled on Dask arrays; for counts below 1, for more blocks than rows, and for
-        rates and times that are none; and as :func:`predict` does.
+        For an operation that is not modelled on Dask arrays; for counts below 1, more than 2^16 workers or blocks, more
+        blocks than rows, and rates and times that are none; and as :func:`predict` does.
     TypeError
         For what is no number.
 
@@ -154,13 +156,15 @@ def scaling(
     Examples
     --------
     >>> from cukde import perf
-    >>> four = perf.scaling("sd_kde", "H200", workers=4, blocks=16, n=2**22, m=2**20, d=16)
+    >>> four = perf.scaling("sd_kde", "H200", workers=4, blocks=8, query_blocks=8, n=2**22, m=2**20, d=16)
     >>> four.speedup > 3, four.tasks
-    (True, 674)
+    (True, 204)
     """
-    if op not in _dask_stages.OPERATIONS:
+    if not isinstance(op, str) or op not in _dask_stages.OPERATIONS:
         raise ValueError(f"op must be one of {', '.join(_dask_stages.OPERATIONS)}, which take Dask arrays; got {op!r}")
     workers = _validate.count("workers", workers)
+    if workers > MOST_WORKERS:
+        raise ValueError(f"workers must be at most {MOST_WORKERS:,}; got {workers}")
     _rates(bandwidth, latency, overhead)
     on = peaks(gpu)
     whole = predict(op, on, **shapes)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from tests.host_emulation import _simulator
+from tests.host_emulation import _simulator, _streams
 from tests.host_emulation._arrays import address_in_allocation
 from tests.host_emulation._kernel import kernel
 
@@ -21,7 +21,7 @@ _CAPABILITY = (9, 0)
 _MULTIPROCESSORS = 6
 _SHARED_BYTES = 227 * 1024
 
-_ARRAY_FUNCTIONS = ("asarray", "asnumpy", "device_of", "erfcx", "synchronize")
+_ARRAY_FUNCTIONS = ("asarray", "asnumpy", "device_of", "erfcx", "release_memory", "synchronize")
 
 
 class _NumpyAsCupy(ModuleType):
@@ -109,6 +109,7 @@ def use(monkeypatch: pytest.MonkeyPatch) -> None:
         "cukde._compile.load", lambda wanted: kernel(wanted.stem, wanted.name, wanted.defines, wanted.shared_bytes)
     )
     _simulator.use(monkeypatch, numba_cuda)
+    _streams.use(monkeypatch, importlib.import_module("cukde.gpu._transfers"))
     monkeypatch.setattr("cukde.gpu._gemm.add_product", _add_product)
     monkeypatch.setattr("cukde.gpu._gemm.gram", _gram)
     monkeypatch.setattr(conv1d_fft, "_erfc", special.erfc)

@@ -215,7 +215,7 @@ def sd_kde(
     shift = _shift(on, n, d, m)
     if d == 1:
         shift = _passes("shift", on, m, 2)
-    elif on.backend == "gpu" and _engine(estimate, on) == "f16_symmetric" and _engine(moved, on) == "f16":
+    elif m > 0 and on.backend == "gpu" and _engine(estimate, on) == "f16_symmetric" and _engine(moved, on) == "f16":
         # One launch finishes the score, moves the data and makes the operands of the density.
         of_score = [part for part in of_score if part.name != "finish"]
         prepared = next(part for part in of_kde if part.name == "prepare")

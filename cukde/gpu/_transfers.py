@@ -1,0 +1,51 @@
+"""Copies from the host that run beside kernels: memory to copy from, a stream of their own, and marks in streams."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import cupy as cp
+import numpy as np
+
+# Short kernels on such a stream begin as blocks of a long one on another end, not after all of them have begun.
+_FIRST = -1
+
+_NO_MEMORY = 2  # cudaErrorMemoryAllocation
+
+
+def stream() -> Any:
+    """Make a stream that waits for no other, not for the default stream either."""
+    try:
+        return cp.cuda.Stream(non_blocking=True, priority=_FIRST)
+    except TypeError:  # before CuPy 14
+        return cp.cuda.Stream(non_blocking=True)
+
+
+def current() -> Any:
+    """Return the current stream."""
+    return cp.cuda.get_current_stream()
+
+
+def pinned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """Host memory that a device can copy from while the host goes on; it goes back to CuPy's pool for such memory."""
+    count = math.prod(shape)
+    try:
+        memory = cp.cuda.alloc_pinned_memory(max(1, count * dtype.itemsize))
+    except cp.cuda.runtime.CUDARuntimeError as error:
+        if error.status != _NO_MEMORY:
+            raise
+        raise MemoryError(f"no pinned memory for {count} numbers of {dtype}") from None
+    return np.frombuffer(memory, dtype, count).reshape(shape)
+
+
+def send(pinned: np.ndarray, out: Any, stream: Any) -> None:
+    """Copy pinned memory to an array of the same shape and dtype, on a stream; nothing waits."""
+    out.set(pinned, stream=stream)
+
+
+def mark(stream: Any) -> Any:
+    """Record an event: what has been given to the stream so far. Who waits for it on the host sleeps."""
+    event = cp.cuda.Event(block=True, disable_timing=True)
+    stream.record(event)
+    return event
