@@ -13,6 +13,9 @@ import numpy as np
 import pytest
 
 import cukde
+from cukde import _dask_chunks
+from cukde._partial import PartialSums
+from cukde.cpu import density
 from tests import reference
 
 _CHECKED = 200
@@ -40,6 +43,39 @@ def bench_overhead_cpu(compare: Callable[..., None], dtype: str) -> None:
     plain = error(cukde.kde(X, Y, h))
     assert max(plain, row["rel_err_max"]) <= {"float64": 1e-12, "float32": 1e-5}[dtype]
     compare(lambda: lazy.compute(scheduler="threads"), row, {"plain arrays": (lambda: cukde.kde(X, Y, h), plain)})
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("d", [8, 16])
+def bench_mutual_sums_cpu(compare: Callable[..., None], d: int, dtype: str) -> None:
+    """A pair of blocks: one pass for the sums at the points of both, beside a pass for each."""
+    n, h = _dask_chunks.rows_of_block(1, 1, d, gpu=False), 0.7 * d**0.25
+    A, B = (np.random.default_rng(seed).standard_normal((n, d)).astype(dtype) for seed in (0, 1))
+    spread = max(float((of.astype(np.float64) ** 2).sum(axis=1).max()) for of in (A, B)) / h**2
+    options = {"ratio": True, "precision": dtype, "centre": np.zeros(d), "spread": spread}
+    log_total = reference.log_kde(B, A[:_CHECKED], h) - reference.log_constant(h, d) + np.log(n)
+
+    def error(sums: PartialSums) -> float:
+        return float(np.abs((sums.reference + np.log(sums.total))[:_CHECKED] - log_total).max())
+
+    def one_pass() -> PartialSums:
+        return density.mutual_sums(A, B, h, **options)[0]
+
+    def two_passes() -> PartialSums:
+        density.partial_sums(A, B, h, "moments", **options)
+        return density.partial_sums(B, A, h, "moments", **options)
+
+    row = {
+        "op": "mutual sums",
+        "backend": "cpu",
+        "shape": {"n": n, "m": n, "d": d},
+        "dtype": dtype,
+        "precision": dtype,
+        "rel_err_max": error(one_pass()),
+    }
+    other = error(two_passes())
+    assert max(other, row["rel_err_max"]) <= {"float64": 1e-12, "float32": 1e-5}[dtype]
+    compare(one_pass, row, {"two passes": (two_passes, other)})
 
 
 @pytest.mark.parametrize("method", ["kde", "sd_kde"])

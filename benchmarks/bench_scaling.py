@@ -27,8 +27,10 @@ dask = pytest.importorskip("dask", reason="no Dask: install the dask extra")
 
 from benchmarks import workers as of_workers  # noqa: E402  which needs Dask
 
-# Of float32 results: Dask's beside those of plain arrays, and those beside sums in double precision.
-_TOLERANCE, _TOLERANCE_OF_PLAIN = 1e-4, 3e-4
+# What sd_kde states for float32, beside sums in double precision; two such results are twice as far apart at most, and
+# all but one query in a thousand are much nearer.
+_TOLERANCE = 3e-4
+_TOLERANCE_OF_MOST = 1e-4
 _CHECKED_ROWS, _CHECKED = 3_000, 50
 
 
@@ -92,11 +94,11 @@ def bench_scaling(keep: Callable[..., None], without: Callable[..., None], reque
     data = of_workers.Normal(0, of.n, of.d, of.blocks, of.gpu)
     queries = of_workers.Normal(1, of.m, of.d, of.query_blocks, of.gpu)
     exact = _error_of_plain(of)
-    assert exact <= _TOLERANCE_OF_PLAIN
     plain, expected = _plain(of, data, queries)
     keep(_row(of, "plain arrays", 1) | plain.row() | {"rel_err_max": exact} | _predicted(of))
     _free(of)
     engines = {"cluster": _cluster, "threads": _threads}
+    failures = [] if exact <= _TOLERANCE else [f"plain arrays are off by {exact}"]
     on_one: perf.Times | None = None
     for name, count in itertools.product(of.engines, of.counts):
         if name == "threads" and count > 1 and not of.gpu:
@@ -104,18 +106,23 @@ def bench_scaling(keep: Callable[..., None], without: Callable[..., None], reque
         row = _row(of, name, count)
         try:
             with engines[name](of, count, data, queries) as engine:
-                times, error, more = engine(expected)
-        except ImportError as error:
-            without(row, record.reason(error))
+                times, errors, more = engine(expected)
+        except Exception as reason:  # the others are measured all the same
+            without(row, record.reason(reason))
+            if not isinstance(reason, ImportError):
+                failures.append(f"{name} on {count}: {record.reason(reason)}")
             continue
-        assert error <= _TOLERANCE, f"{name} on {count}: {error}"
+        error, most = float(errors.max()), float(np.quantile(errors, 0.999))
+        if error > 2 * _TOLERANCE or most > _TOLERANCE_OF_MOST:
+            failures.append(f"{name} on {count} differs from plain arrays by {error}, 99.9% of queries by {most}")
         on_one = times if count == of.counts[0] else on_one
         speedup = plain.median_ms / times.median_ms
         row |= {"speedup": speedup, "efficiency": speedup / count}
         if on_one is not None and of.counts[0] == 1:
             row["speedup_over_one"] = on_one.median_ms / times.median_ms
         peer = {"name": "plain arrays on one", **plain.row(), "rel_err_max": exact}
-        keep(row | times.row() | {"rel_err_max": error} | more | {"peer": peer})
+        keep(row | times.row() | {"rel_err_max": error, "rel_err_of_most": most} | more | {"peer": peer})
+    assert not failures
 
 
 def _row(of: Sizes, engine: str, count: int) -> dict[str, Any]:
@@ -200,25 +207,25 @@ def _bandwidths(of: Sizes) -> Iterator[float]:
     return (of.h * (1 + 1e-9 * i) for i in itertools.count(1))
 
 
-Engine = Callable[[np.ndarray], tuple[perf.Times, float, dict[str, Any]]]
+Engine = Callable[[np.ndarray], tuple[perf.Times, np.ndarray, dict[str, Any]]]
 
 
-def _run(of: Sizes, X: Any, Y: Any, expected: np.ndarray) -> tuple[perf.Times, float]:
-    """Times of calls on Dask arrays that are there, and the largest difference of densities from those expected."""
+def _run(of: Sizes, X: Any, Y: Any, expected: np.ndarray) -> tuple[perf.Times, np.ndarray]:
+    """Times of calls on Dask arrays that are there, and how far densities are from those expected, by query."""
 
     def lazy(h: float) -> Any:
         log_p = cukde.sd_kde(X, Y, h, log=True)  # from the device that a block is on
         return log_p.map_blocks(of_workers.on_host, dtype=np.float32, meta=np.empty(0, np.float32))
 
     got = lazy(of.h).compute().astype(np.float64)  # and all is compiled
-    error = float(np.abs(np.expm1(got - expected)).max())
+    errors = np.abs(np.expm1(got - expected))
     bandwidths = _bandwidths(of)
 
     def call() -> float:
         return float(lazy(next(bandwidths)).sum().compute())
 
     call()
-    return perf.Times.of(of_workers.timed(call, of.runs)), error
+    return perf.Times.of(of_workers.timed(call, of.runs)), errors
 
 
 @contextlib.contextmanager
@@ -228,18 +235,18 @@ def _cluster(of: Sizes, count: int, data: of_workers.Normal, queries: of_workers
 
     with of_workers.cluster(count, of.threads, gpu=of.gpu) as client:
 
-        def engine(expected: np.ndarray) -> tuple[perf.Times, float, dict[str, Any]]:
+        def engine(expected: np.ndarray) -> tuple[perf.Times, np.ndarray, dict[str, Any]]:
             link = of_workers.link(client, gpu=of.gpu)
             before = of_workers.left_mb(client, gpu=of.gpu, seconds=2.0)
             X, Y = (blocks.array().persist() for blocks in (data, queries))
             wait([X, Y])
             held = of_workers.left_mb(client, gpu=of.gpu, seconds=0.0)
-            times, error = _run(of, X, Y, expected)
+            times, errors = _run(of, X, Y, expected)
             between = of_workers.left_mb(client, gpu=of.gpu, least=held) - held
             del X, Y
             left = of_workers.left_mb(client, gpu=of.gpu, least=before) - before
             more = {"left_beside_blocks_mb": between, "left_mb": left, "threads": of.threads}
-            return times, error, more | _predicted(of, count, link)
+            return times, errors, more | _predicted(of, count, link)
 
         yield engine
 
@@ -250,17 +257,17 @@ def _threads(of: Sizes, count: int, data: of_workers.Normal, queries: of_workers
     host_threads = 2 * count
     with dask.config.set(scheduler="threads", num_workers=host_threads):
 
-        def engine(expected: np.ndarray) -> tuple[perf.Times, float, dict[str, Any]]:
+        def engine(expected: np.ndarray) -> tuple[perf.Times, np.ndarray, dict[str, Any]]:
             before = of_workers.used_mb(of.gpu, count)
             X, Y = (blocks.array(count).persist() for blocks in (data, queries))
-            times, error = _run(of, X, Y, expected)
+            times, errors = _run(of, X, Y, expected)
             del X, Y
             gc.collect()
             bandwidth = of_workers.peer_bandwidth() if of.gpu and count > 1 else float("inf")
             link = of_workers.Link(bandwidth, 0.0, _OVERHEAD_OF_THREAD)
             left = of_workers.used_mb(of.gpu, count) - before
             _free(of, count)
-            return times, error, {"left_mb": left, "threads": host_threads} | _predicted(of, count, link)
+            return times, errors, {"left_mb": left, "threads": host_threads} | _predicted(of, count, link)
 
         yield engine
 
