@@ -14,6 +14,7 @@ from cukde._conv1d import Layout, Padding
 from cukde._conv1d_geometry import Geometry
 from cukde._dask_array import collected, empty_like, stand_in, unknown_rows
 from cukde._over_dask import is_dask, meta
+from cukde._validate import flag
 
 
 def depthwise_conv1d(
@@ -33,7 +34,7 @@ def depthwise_conv1d(
     """See :func:`cukde.depthwise_conv1d`."""
     stride, dilation = _validate.options(padding, stride, dilation, layout)
     _validate.activation(activation)
-    flip, return_state = bool(flip), bool(return_state)
+    flip, return_state = flag("flip", flip), flag("return_state", return_state)
     given = {"x": x, "w": w} | {name: a for name, a in (("bias", bias), ("state", state)) if a is not None}
     arrays = {name: collected(name, a) for name, a in given.items()}
     x, w = arrays["x"], arrays["w"]

@@ -40,7 +40,7 @@ def kendall_matrix(
     """See :func:`cukde.kendall_matrix`."""
     _validate.option("variant", variant, _kendall_statistics.VARIANTS)
     _validate.option("nan_policy", nan_policy, _forms.NAN_POLICIES)
-    pvalue = bool(pvalue)
+    pvalue = _validate.flag("pvalue", pvalue)
     a = _matrix("A", A)
     b = None if B is None or B is A else _matrix("B", B)
     if b is not None and is_dask(a) and is_dask(b) and a.name == b.name:

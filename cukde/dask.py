@@ -26,6 +26,7 @@ from cukde import (
     _warnings,
 )
 from cukde._dask_conv1d import depthwise_conv1d
+from cukde._dask_devices import to_gpu
 from cukde._dask_graph import Blocks, array, crossed, each, unordered
 from cukde._dask_input import Arguments, arguments
 from cukde._dask_kendall import kendall_matrix
@@ -47,6 +48,7 @@ __all__ = [
     "pwpa",
     "score",
     "sd_kde",
+    "to_gpu",
 ]
 
 
@@ -218,7 +220,9 @@ def kernel_density(
     posed = arguments(X, Y, h, weights=weights, check_finite=check_finite)
     data, sums = _sums(posed, "sum", summed=partial(_sums_of_kernel, kernel=kernel))
     log_unit = _kernels.log_constant(kernel, posed.forms.x.shape[1])
-    return _result(posed, _with_total(posed, data, sums, _kernel_density, log_unit=log_unit, log=bool(log)))
+    return _result(
+        posed, _with_total(posed, data, sums, _kernel_density, log_unit=log_unit, log=_validate.flag("log", log))
+    )
 
 
 def metric_density(

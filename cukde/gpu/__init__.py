@@ -19,6 +19,7 @@ __all__ = [
     "cross_validation",
     "density",
     "density_1d",
+    "device",
     "device_key",
     "device_of",
     "erfcx",
@@ -62,6 +63,11 @@ def device_of(a: Any) -> contextlib.AbstractContextManager[Any]:
     # cuDF makes its columns one array on request, and always on the current device.
     out = None if hasattr(a, "to_cupy") else _view(a)
     return contextlib.nullcontext() if out is None else out.device
+
+
+def device(turn: int) -> contextlib.AbstractContextManager[Any]:
+    """Make one of the devices the current one, by turns that go round all of them."""
+    return cp.cuda.Device(turn % cp.cuda.runtime.getDeviceCount())
 
 
 def device_key() -> Hashable:
