@@ -91,8 +91,8 @@ def bench_scaling(keep: Callable[..., None], without: Callable[..., None], reque
     of = sizes(request.config.getoption("--scaling"))
     if of.gpu and (reason := why_no_gpu()):
         pytest.skip(f"{reason}; on the CPU: --scaling gpu=0,n=40000,m=10000,d=4,workers=1+2")
-    data = of_workers.Normal(0, of.n, of.d, of.blocks, of.gpu)
-    queries = of_workers.Normal(1, of.m, of.d, of.query_blocks, of.gpu)
+    data = of_workers.Mixture(0, of.n, of.d, of.blocks, of.gpu)
+    queries = of_workers.Mixture(1, of.m, of.d, of.query_blocks, of.gpu)
     exact = _error_of_plain(of)
     plain, expected = _plain(of, data, queries)
     keep(_row(of, "plain arrays", 1) | plain.row() | {"rel_err_max": exact} | _predicted(of))
@@ -175,14 +175,14 @@ def _share(on: perf.Peaks, count: int) -> perf.Peaks:
 def _error_of_plain(of: Sizes) -> float:
     """Worst relative error of the plain call, against sums in double precision over few rows."""
     X, Y = (
-        of_workers.Normal(seed, min(rows, most), of.d, 1, of.gpu).plain()
+        of_workers.Mixture(seed, min(rows, most), of.d, 1, of.gpu).plain()
         for seed, rows, most in ((2, of.n, _CHECKED_ROWS), (3, of.m, _CHECKED))
     )
     got, (x, y) = of_workers.on_host(cukde.sd_kde(X, Y, of.h)), (of_workers.on_host(X), of_workers.on_host(Y))
     return float(np.abs(got / reference.sd_kde(x, y, of.h) - 1).max())
 
 
-def _plain(of: Sizes, data: of_workers.Normal, queries: of_workers.Normal) -> tuple[perf.Times, np.ndarray]:
+def _plain(of: Sizes, data: of_workers.Mixture, queries: of_workers.Mixture) -> tuple[perf.Times, np.ndarray]:
     """Times of the call on plain arrays on one processor, and its log densities."""
     X, Y = data.plain(), queries.plain()
     expected = of_workers.on_host(cukde.sd_kde(X, Y, of.h, log=True))
@@ -229,7 +229,7 @@ def _run(of: Sizes, X: Any, Y: Any, expected: np.ndarray) -> tuple[perf.Times, n
 
 
 @contextlib.contextmanager
-def _cluster(of: Sizes, count: int, data: of_workers.Normal, queries: of_workers.Normal) -> Iterator[Engine]:
+def _cluster(of: Sizes, count: int, data: of_workers.Mixture, queries: of_workers.Mixture) -> Iterator[Engine]:
     """A process for each worker."""
     from distributed import wait
 
@@ -252,7 +252,7 @@ def _cluster(of: Sizes, count: int, data: of_workers.Normal, queries: of_workers
 
 
 @contextlib.contextmanager
-def _threads(of: Sizes, count: int, data: of_workers.Normal, queries: of_workers.Normal) -> Iterator[Engine]:
+def _threads(of: Sizes, count: int, data: of_workers.Mixture, queries: of_workers.Mixture) -> Iterator[Engine]:
     """Threads of this process, blocks on one GPU after the other."""
     host_threads = 2 * count
     with dask.config.set(scheduler="threads", num_workers=host_threads):

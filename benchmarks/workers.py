@@ -14,6 +14,7 @@ import numpy as np
 
 from cukde._partial import PartialSums
 
+_COMPONENTS = 8
 _REPEATS = 5
 _ROWS = 2**19  # of sums that are sent: 70 MB
 _COLUMNS = 16
@@ -28,8 +29,8 @@ class Link(NamedTuple):
     overhead: float  # seconds a task
 
 
-class Normal(NamedTuple):
-    """Blocks of random rows from a mixture of two normal distributions, the same wherever they are made."""
+class Mixture(NamedTuple):
+    """Blocks of random rows from the mixture of ``mixture.py``, the same wherever they are made."""
 
     seed: int
     rows: int  # of all blocks
@@ -46,8 +47,10 @@ class Normal(NamedTuple):
         """Make a block, on a device of this process where one is named; the next does not begin before it is there."""
         rows = self.edges[i + 1] - self.edges[i]
         random = np.random.default_rng((self.seed, i))
+        means = 2 * np.random.default_rng(0).standard_normal((_COMPONENTS, self.columns))
         x = random.standard_normal((rows, self.columns), dtype=np.float32)
-        x[: rows // 2] += 2 / self.columns**0.5
+        x += (means - means.mean(0)).astype(np.float32)[random.integers(_COMPONENTS, size=rows)]
+        x /= np.sqrt(1 + means.var(0)).astype(np.float32)  # the deviations of the mixture
         if not self.gpu:
             return x
         import cupy

@@ -10,12 +10,16 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from cukde import _kernel_cache
+
 # An installed package carries the sources inside; a checkout has them beside the package.
 _FOLDERS = (Path(__file__).parent / "kernels_cu", Path(__file__).parent.parent / "kernels_cu")
 
 Defines = tuple[tuple[str, str], ...]
 """Macros and their values, in an order that is part of what tells specialisations apart."""
 
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_VALUE = re.compile(r"-?[0-9]+|[A-Za-z_][A-Za-z0-9_]*( [a-z]+)*")  # the latter for types, "unsigned char"
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)".*$', re.MULTILINE)
 
 
@@ -58,7 +62,12 @@ def code(stem: str, defines: Defines) -> str:
 
     They are no options because CuPy, to know the compiler's version, has NVRTC compile an empty file for every set of
     options that the process has not met: 35 ms, even where the kernel itself comes from the disk.
+
+    ValueError for a macro that is more than a name and a number or names: no text from outside gets to a compiler.
     """
+    for macro, value in defines:
+        if not (_NAME.fullmatch(macro) and _VALUE.fullmatch(value)):
+            raise ValueError(f"a macro must be a name and have a number or names for a value; got {macro!r}, {value!r}")
     macros = "".join(f"#define {name} {value}\n" for name, value in defines)
     return f'{macros}#line 1 "{stem}.cu"\n{source(stem)}'
 
@@ -149,13 +158,22 @@ def load(wanted: Kernel) -> Any:
 
 @functools.cache
 def _load(device: int, wanted: Kernel) -> Any:
-    import cupy
-
-    text = code(wanted.stem, wanted.defines)
-    compiled = cupy.RawModule(code=text, options=options(wanted.headers)).get_function(wanted.name)
+    compiled = _compiled(wanted)
     if wanted.shared_bytes == 0:
         return compiled
     # 48 KiB unless more is asked for. Kernels that differ in these bytes alone are one function on the device.
     if compiled.max_dynamic_shared_size_bytes < wanted.shared_bytes:
         compiled.max_dynamic_shared_size_bytes = wanted.shared_bytes
     return functools.partial(compiled, shared_mem=wanted.shared_bytes)
+
+
+def _compiled(wanted: Kernel) -> Any:
+    import cupy
+
+    module = cupy.RawModule(code=code(wanted.stem, wanted.defines), options=options(wanted.headers))
+    _kernel_cache.ensure()
+    try:
+        return module.get_function(wanted.name)  # compiles
+    except OSError as error:  # of the cache, whose disk may have become full
+        _kernel_cache.give_up(error)
+        return module.get_function(wanted.name)

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from cukde import _kernel_cache
+
 # DLPack's device codes (dlpack.h): ordinary and pinned host memory, and CUDA device and managed memory.
 _DLPACK_HOST = (1, 3)
 _DLPACK_CUDA = (2, 13)
@@ -35,7 +37,7 @@ def backend(X: Any, /, first: str = "X", **others: Any) -> ModuleType:
     a CPU ``X`` a GPU array is an error, since the answer would land on a device nobody asked for.
     """
     if is_gpu_array(X):
-        return importlib.import_module("cukde.gpu")
+        return _gpu()
     for name, other in others.items():
         if is_gpu_array(other):
             raise TypeError(
@@ -57,12 +59,18 @@ def named(name: str | None, argument: str = "backend") -> ModuleType:
         raise RuntimeError(
             f'{argument}="gpu" needs a working CUDA GPU: {reason}; see `cukde info`, or write {argument}="cpu"'
         )
-    return importlib.import_module("cukde.cpu" if name == "cpu" or reason is not None else "cukde.gpu")
+    return importlib.import_module("cukde.cpu") if name == "cpu" or reason is not None else _gpu()
+
+
+def _gpu() -> ModuleType:
+    _kernel_cache.ensure()
+    return importlib.import_module("cukde.gpu")
 
 
 def why_no_gpu() -> str | None:
     """The reason why no GPU works here, or None; CuPy may import where none does."""
     try:
+        _kernel_cache.ensure()
         import cupy
 
         return None if cupy.cuda.is_available() else "CuPy finds none"
@@ -74,5 +82,5 @@ def to_host(a: Any) -> Any:
     """Copy a GPU array to a NumPy array; return anything else as it is."""
     if not is_gpu_array(a):
         return a
-    gpu = importlib.import_module("cukde.gpu")
+    gpu = _gpu()
     return gpu.asnumpy(gpu.asarray(a))

@@ -751,7 +751,10 @@ def test_demo_end_to_end(capsys, tmp_path):
             "show",
             lambda outcomes, console: (measured.extend(outcomes), show(outcomes, console)),
         )
-        code, out, _ = run(capsys, "demo", "--out", tmp_path)
+        patch.chdir(tmp_path)
+        for name in ("HOME", "TMPDIR"):
+            patch.setenv(name, str(tmp_path))
+        code, out, _ = run(capsys, "demo")
     assert code == 0
     image = imread(tmp_path / "cukde-demo.png")
     assert image.shape[0] > 800
@@ -872,3 +875,40 @@ def test_matching_by_position_where_the_layout_is_the_same(tmp_path):
     train = open_table(write_csv(tmp_path / "train.csv", TRAIN, header="a,b,c"))
     query = open_table(write_csv(tmp_path / "query.csv", QUERY))
     assert columns.matching(query, train, [2, 0]) == [2, 0]
+
+
+# --- what is written where -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "writes"),
+    [
+        (("--help",), set()),
+        (("density", "x.npy", "--bandwidth", "0.5"), set()),
+        (("density", "x.npy", "x.npy", "--method", "sd", "--out", "told/p.csv"), {"told/p.csv"}),
+        (("density", "x.npy", "--out", "missing/p.csv"), set()),
+        (("info",), set()),
+        (("roofline", "--no-plot"), set()),
+        (("roofline",), {"cukde-roofline.png"}),
+        (("roofline", "--out", "told/line.png", "--json", "run.json"), {"told/line.png", "run.json"}),
+    ],
+    ids=" ".join,
+)
+def test_commands_write_only_where_they_are_told(capsys, tmp_path, monkeypatch, toys, arguments, writes):
+    (tmp_path / "work" / "told").mkdir(parents=True)
+    np.save(tmp_path / "work" / "x.npy", TRAIN)
+    monkeypatch.chdir(tmp_path / "work")
+    for name in ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "TMPDIR"):
+        monkeypatch.setenv(name, str(tmp_path / name.lower()))
+        (tmp_path / name.lower()).mkdir()
+
+    def contents() -> dict[str, bytes]:
+        files = [path for path in tmp_path.rglob("*") if path.is_file() and "matplotlib" not in path.parts]  # its fonts
+        return {str(path.relative_to(tmp_path)): path.read_bytes() for path in files}
+
+    before = contents()
+    main([str(argument) for argument in arguments])
+    capsys.readouterr()
+    after = contents()
+    assert after.keys() - before.keys() == {f"work/{path}" for path in writes}
+    assert {path: after[path] for path in before} == before

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 
 from cukde.cpu import _pair_blocks, _threads, cross_validation
+from cukde.cpu._crew import Crew
 from tests.tolerances import DENSITY, check, log_error
 
 DTYPES = ("float32", "float64")
@@ -212,12 +212,13 @@ class TestBlocks:
         monkeypatch.setattr(_pair_blocks, "_LEAST_ROWS", 40)
         monkeypatch.setattr(_threads, "count", lambda: 1)
         alone = list(passes(X, 0.5, w))
-        with ThreadPoolExecutor(3) as workers:
-            monkeypatch.setattr(_threads, "_workers", lambda: workers)
-            for threads in (2, 3, 3):
-                monkeypatch.setattr(_threads, "count", lambda threads=threads: threads)
-                for got, want in zip(passes(X, 0.5, w), alone, strict=True):
-                    np.testing.assert_array_equal(got, want)
+        crew = Crew(lambda: 3)
+        monkeypatch.setattr(_threads, "_workers", crew)
+        for threads in (2, 3, 3):
+            monkeypatch.setattr(_threads, "count", lambda threads=threads: threads)
+            for got, want in zip(passes(X, 0.5, w), alone, strict=True):
+                np.testing.assert_array_equal(got, want)
+        crew.close()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

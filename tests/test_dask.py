@@ -25,6 +25,7 @@ import cukde
 from cukde import _dask_blocks, _dask_chunks, _dask_graph, _partial, cpu
 from cukde._whiten import Whitening
 from cukde.cpu import _threads
+from cukde.cpu._crew import Crew
 from tests import reference
 from tests.conftest import Backend
 from tests.tolerances import DENSITY, check
@@ -712,13 +713,12 @@ def test_threads_of_dask_share_those_of_the_engine(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(_threads, "count", lambda: 2)
     monkeypatch.setattr(density._Sums, "_block", watched)
-    _threads._workers.cache_clear()
-    try:
-        x = np.random.default_rng(0).standard_normal((2000, 3))
-        lazy = cukde.kde(da.from_array(x, chunks=(500, -1)), da.from_array(x, chunks=(500, -1)), 0.5)
-        same(computed(lazy, scheduler="threads", num_workers=4), cukde.kde(x, x, 0.5))
-    finally:
-        _threads._workers.cache_clear()
+    crew = Crew(lambda: 2)
+    monkeypatch.setattr(_threads, "_workers", crew)
+    x = np.random.default_rng(0).standard_normal((2000, 3))
+    lazy = cukde.kde(da.from_array(x, chunks=(500, -1)), da.from_array(x, chunks=(500, -1)), 0.5)
+    same(computed(lazy, scheduler="threads", num_workers=4), cukde.kde(x, x, 0.5))
+    crew.close()
     assert most == 2
 
 

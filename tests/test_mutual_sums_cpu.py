@@ -6,7 +6,6 @@ import itertools
 import threading
 import tracemalloc
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ import pytest
 from cukde import _partial
 from cukde._partial import PartialSums
 from cukde.cpu import _pair_blocks, _threads, _tiles, density
+from cukde.cpu._crew import Crew
 from tests import reference
 from tests.tolerances import DENSITY, check, log_error
 
@@ -151,15 +151,14 @@ def test_memory_is_that_of_results() -> None:
 
 class TestThreads:
     @pytest.fixture
-    def workers(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[ThreadPoolExecutor]:
-        with ThreadPoolExecutor(3) as workers:
-            monkeypatch.setattr(_threads, "_workers", lambda: workers)
-            yield workers
+    def workers(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[Crew]:
+        workers = Crew(lambda: 3)
+        monkeypatch.setattr(_threads, "_workers", workers)
+        yield workers
+        workers.close()
 
     @pytest.mark.parametrize("dtype", ["float32", "float64"])
-    def test_same_bits_on_every_run(
-        self, monkeypatch: pytest.MonkeyPatch, workers: ThreadPoolExecutor, dtype: str
-    ) -> None:
+    def test_same_bits_on_every_run(self, monkeypatch: pytest.MonkeyPatch, workers: Crew, dtype: str) -> None:
         A, B = sample(600, 800, 5, dtype)
         monkeypatch.setattr(_threads, "count", lambda: 3)
         first = mutual(A, B, 0.8, dtype)
@@ -174,7 +173,7 @@ class TestThreads:
         ("n", "m"), [(0, 5), (5, 0), (1, 1), (1, 2000), (2000, 1), (700, 2000), (2000, 700), (999, 999)]
     )
     def test_all_pairs_meet_once_and_no_block_twice_at_a_time(
-        self, monkeypatch: pytest.MonkeyPatch, workers: ThreadPoolExecutor, n: int, m: int, threads: int
+        self, monkeypatch: pytest.MonkeyPatch, workers: Crew, n: int, m: int, threads: int
     ) -> None:
         monkeypatch.setattr(_threads, "count", lambda: threads)
         met = np.zeros((n, m), np.int64)
@@ -195,7 +194,7 @@ class TestThreads:
     def test_rounds_keep_all_threads_busy(self, monkeypatch: pytest.MonkeyPatch) -> None:
         rounds: list[list[tuple[slice, slice]]] = []
         monkeypatch.setattr(_threads, "count", lambda: 4)
-        monkeypatch.setattr(_threads, "run", lambda task, pairs, blas: rounds.append(pairs))
+        monkeypatch.setattr(_threads, "run", lambda task, pairs: rounds.append(pairs))
         _pair_blocks.run_between(lambda rows, columns: None, 32_768, 20_000)
         assert [len(pairs) for pairs in rounds] == [16] * 16
         sizes = [(r.stop - r.start) * (c.stop - c.start) for r, c in itertools.chain(*rounds)]

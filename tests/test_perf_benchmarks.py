@@ -145,9 +145,9 @@ class TestScaling:
 
     def test_blocks_are_the_same_wherever_they_are_made(self) -> None:
         pytest.importorskip("dask")
-        from benchmarks.workers import Normal
+        from benchmarks.workers import Mixture
 
-        made = Normal(3, rows=103, columns=2, blocks=4, gpu=False)
+        made = Mixture(3, rows=103, columns=2, blocks=4, gpu=False)
         lazy = made.array()
         assert lazy.chunks == ((25, 26, 26, 26), (2,))
         np.testing.assert_array_equal(lazy.compute(scheduler="synchronous"), made.plain())
@@ -158,7 +158,7 @@ class TestScaling:
         bench = pytest.importorskip("benchmarks.bench_scaling")
         of = bench.sizes("n=600,m=200,d=3,blocks=3,query_blocks=2,runs=3,gpu=0")
         monkeypatch.setattr(perf, "peaks", lambda name: perf_toys.CPU)
-        data, queries = (bench.of_workers.Normal(i, rows, 3, k, False) for i, rows, k in ((0, 600, 3), (1, 200, 2)))
+        data, queries = (bench.of_workers.Mixture(i, rows, 3, k, False) for i, rows, k in ((0, 600, 3), (1, 200, 2)))
         times, expected = bench._plain(of, data, queries)
         assert times.runs == 3
         with bench._threads(of, 1, data, queries) as engine:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import cukde
+from cukde import _kernel_cache
 from cukde._commands import peaks
 
 _CPU_PACKAGES = ("numpy", "scipy", "numba", "scikit-learn")
@@ -106,6 +107,7 @@ def gpu() -> tuple[bool, str]:
     if importlib.util.find_spec("cupy") is None:
         return False, "CuPy is not installed: pip install 'cukde[cuda13]' (or 'cukde[cuda12]')"
     try:
+        _kernel_cache.ensure()
         import cupy
     except Exception as error:  # a broken CuPy fails in many ways
         return False, f"CuPy does not import: {error}"

@@ -6,11 +6,11 @@ import itertools
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from cukde import _gauss_transform
 from cukde._gauss_transform import Plan
 from cukde.cpu import _threads
+from cukde.cpu._jit import njit
 
 _JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "cache": True}
 

@@ -11,7 +11,8 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from cukde.cpu._jit import njit
 
 __all__ = ["apply"]
 

@@ -12,7 +12,9 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit, uint64
+from numba import uint64
+
+from cukde.cpu._jit import njit
 
 __all__ = ["correlate", "spread", "tap_products"]
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import overload
 
+from cukde.cpu._jit import njit
 from cukde.cpu._tiles import _FAST, _JIT, _LN2, _exp2
 
 # Of a tile of squared distances, which stays in the nearest cache while all bandwidths go over it.
@@ -20,10 +21,15 @@ _ROWS, _COLUMNS = 32, 128
 LEAST_SQUARED = -500.0  # exponent of a double whose square is a normal number with some to spare
 _STRIP = 64  # columns of which the nearest is known
 # Squared distances may overflow: they are then as large as may be multiplied by a small number.
-_IN_RANGE = {"fastmath": {"reassoc", "contract", "nsz"}, "nogil": True, "error_model": "numpy", "cache": True}
+_IN_RANGE: dict[str, Any] = {
+    "fastmath": {"reassoc", "contract", "nsz"},
+    "nogil": True,
+    "error_model": "numpy",
+    "cache": True,
+}
 
 
-@njit(**(_JIT | {"cache": False}))  # a generator that another process has compiled cannot be compiled into more
+@njit(**_JIT)
 def _corners(i0: Any, i1: Any, j0: Any, j1: Any) -> Any:
     """Yield first row, rows, first column and columns of each tile that holds a pair i < j."""
     for i in range(i0, i1, _ROWS):

@@ -10,7 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, uint16, uint32
+from numba import uint16, uint32
+
+from cukde.cpu._jit import njit
 
 __all__ = ["narrow", "widen"]
 

@@ -12,8 +12,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
+
+from cukde.cpu._jit import njit
 
 _JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "cache": True}
 

@@ -9,9 +9,9 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from cukde._kernels import COSINE_SERIES
+from cukde.cpu._jit import njit
 from cukde.cpu._tiles import _JIT
 
 TOPHAT, EPANECHNIKOV, LINEAR, COSINE = range(4)

@@ -11,7 +11,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import int64, njit, uint32
+from numba import int64, uint32
+
+from cukde.cpu._jit import njit
 
 _JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "cache": True}
 

@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from cukde._partial import PartialSums
-from cukde.cpu import _pair_blocks, _query_blocks, _tiles
+from cukde.cpu import _pair_blocks, _query_blocks, _threads, _tiles
 
 
 class Rectangle(Protocol):
@@ -43,6 +43,7 @@ def run(pairs: Rectangle) -> tuple[PartialSums, PartialSums]:
         for i in range(rows.start, rows.stop, _query_blocks.TILE_QUERIES):
             own = slice(i, min(i + _query_blocks.TILE_QUERIES, rows.stop))
             for j in range(columns.start, columns.stop, step):
+                _threads.checkpoint()
                 others = slice(j, min(j + step, columns.stop))
                 tile = _query_blocks.scratch_tile(own.stop - i, others.stop - j, pairs.dtype)
                 pairs.exponents(own, others, tile)

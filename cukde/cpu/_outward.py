@@ -22,9 +22,9 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from cukde.cpu._expansions import _add_powers, _sum_of_sizes
+from cukde.cpu._jit import njit
 from cukde.cpu._tiles import _exp2
 
 _JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "cache": True}

@@ -40,16 +40,15 @@ def run_between(task: Callable[[slice, slice], None], n: int, m: int) -> None:
     """Call ``task`` on each block of the ``n`` rows of one array with each of the ``m`` rows of another.
 
     As of :func:`run`: no two calls that run at the same time have a block of either in common, and the order of those
-    that have is fixed, so that every run gives the same bits. BLAS is held to one thread all the time.
+    that have is fixed, so that every run gives the same bits. Tasks may use BLAS.
     """
     most = _BLOCKS_A_THREAD * _threads.count()
     of_n, of_m = (_cut(size, max(1, min(most, size // _LEAST_ROWS_OF_TWO))) for size in (n, m))
     swapped = len(of_n) > len(of_m)
     few, many = (of_m, of_n) if swapped else (of_n, of_m)
-    with _threads.single_threaded_blas():
-        for turn in range(len(many)):  # all of the fewer stand opposite as many others, one further each time
-            pairs = [(rows, many[(place + turn) % len(many)]) for place, rows in enumerate(few)]
-            _threads.run(lambda pair: task(*(pair[::-1] if swapped else pair)), pairs, blas=False)
+    for turn in range(len(many)):  # all of the fewer stand opposite as many others, one further each time
+        pairs = [(rows, many[(place + turn) % len(many)]) for place, rows in enumerate(few)]
+        _threads.run(lambda pair: task(*(pair[::-1] if swapped else pair)), pairs)
 
 
 def _cut(size: int, count: int) -> list[slice]:

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from cukde import _processor
 from cukde.cpu import _threads, _tiles
+from cukde.cpu._jit import njit
 from cukde.perf._cost import Unit
 from cukde.perf._peaks import Load, Peaks
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from cukde.cpu._jit import njit
 
 # Without the fast mathematics of the tiles: NaN and infinity are what one of these looks for.
 _JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "cache": True}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from cukde._pair_counts import Ties
 from cukde.cpu import _threads
+from cukde.cpu._jit import njit
 
 _JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "cache": True}
 

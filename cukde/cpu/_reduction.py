@@ -11,7 +11,9 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit, uint64
+from numba import uint64
+
+from cukde.cpu._jit import njit
 
 _JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}, "cache": True}
 

@@ -14,10 +14,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from cukde.cpu import _threads
 from cukde.cpu._inversions import population
+from cukde.cpu._jit import njit
 from cukde.cpu._ranks import Columns
 
 _JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "cache": True}

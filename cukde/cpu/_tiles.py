@@ -10,8 +10,10 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import overload
+
+from cukde.cpu._jit import njit
 
 # Sums may be reordered and contracted; NaN and infinity do not occur in checked input.
 _FAST = {"reassoc", "contract", "nsz", "arcp", "nnan", "ninf"}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit, uint64
+from numba import uint64
+
+from cukde.cpu._jit import njit
 
 __all__ = ["transpose"]
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from cukde._partial import Output, PartialSums, debiased, nothing, to_density
-from cukde.cpu import _mutual_sums, _points, _query_blocks, _tiles
+from cukde.cpu import _mutual_sums, _points, _query_blocks, _threads, _tiles
 
 _LOG2_E = math.log2(math.e)
 
@@ -341,6 +341,7 @@ class _Sums:
         total, rescale = np.zeros(q), np.empty(q)
         moments = np.zeros((q, self._k))
         for start in range(data.start, data.stop, step):
+            _threads.checkpoint()
             columns = slice(start, min(start + step, data.stop))
             tile = _query_blocks.scratch_tile(q, columns.stop - start, pairs.dtype)
             pairs.exponents(rows, columns, tile)

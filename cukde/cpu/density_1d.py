@@ -10,13 +10,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from cukde import _gauss_transform
 from cukde._gauss_transform import Plan
 from cukde._partial import Output, PartialSums, debiased
 from cukde.cpu import _boxes, _expansions, _outward, _threads
 from cukde.cpu import density as _pairs
+from cukde.cpu._jit import njit
 
 _OUTPUT = {"sum": _outward.SUM, "moments": _outward.MOMENTS, "laplace": _outward.LAPLACE, "values": _outward.VALUES}
 

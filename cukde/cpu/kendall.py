@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from cukde._kendall_statistics import statistics
 from cukde._pair_counts import PairCounts, Ties
 from cukde.cpu import _inversions, _ranks, _sign_bits, _threads
+from cukde.cpu._jit import njit
 
 __all__ = ["matrix", "pairs", "statistics"]
 

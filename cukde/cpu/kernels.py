@@ -9,7 +9,7 @@ import numpy as np
 
 from cukde._kernels import Kernel, edge
 from cukde._partial import PartialSums, to_density
-from cukde.cpu import _kernel_tiles, _query_blocks, _tiles
+from cukde.cpu import _kernel_tiles, _query_blocks, _threads, _tiles
 from cukde.cpu.density import LOG_ZERO
 
 _LOG2_E = math.log2(math.e)
@@ -105,6 +105,7 @@ class _Sums:
 
     def _squares(self, rows: slice, columns: slice) -> tuple[np.ndarray, np.ndarray]:
         """Tile of squared distances in bandwidths, and the data of its columns, (d, columns)."""
+        _threads.checkpoint()
         data = np.ascontiguousarray(self._data[:, columns])  # or the compiler would not know that neighbours are near
         width = columns.stop - columns.start
         tile = _query_blocks.scratch_tile(rows.stop - rows.start, width, self._dtype)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numba import njit, uint64
+from numba import uint64
 
 from cukde import _pieces
 from cukde._pieces import Pieces
 from cukde.cpu import _float16, _locate, _reduction, _threads
+from cukde.cpu._jit import njit
 
 __all__ = ["Prepared", "evaluate", "prepare"]
 

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from cukde import _dispatch
+
 Call = Callable[[], Any]
 
 
@@ -50,11 +52,6 @@ def synchronize() -> None:
 
 def require_gpu() -> None:
     """Raise unless there is a GPU to time on."""
-    try:
-        import cupy
-
-        reason = None if cupy.cuda.is_available() else "CuPy finds none"
-    except Exception as error:  # a broken CuPy fails in many ways
-        reason = f"CuPy does not import: {error}"
+    reason = _dispatch.why_no_gpu()
     if reason is not None:
         raise RuntimeError(f"timing on a GPU needs a working one; {reason}: see `cukde info`, or give gpu=False")

@@ -6,11 +6,11 @@ import dataclasses
 import json
 import os
 import sys
-import tempfile
 import warnings
 from pathlib import Path
 from typing import Any
 
+from cukde import _files
 from cukde.perf._peaks import Peaks
 
 VARIABLE = "CUKDE_PEAKS"
@@ -46,24 +46,11 @@ def keep(peaks: Peaks) -> bool:
     """Put an entry in the file, in place of an older one of its name; False, and a warning, if that fails."""
     try:
         entries = {name: _entry(other) for name, other in load().items()} | {peaks.name: _entry(peaks)}
-        _replace(path(), json.dumps(entries, indent=1) + "\n")
+        _files.replace(path(), (json.dumps(entries, indent=1) + "\n").encode())
     except (OSError, RuntimeError) as error:
         _warn("written", error)
         return False
     return True
-
-
-def _replace(file: Path, text: str) -> None:
-    """Write a file such that others, at any time, see the old one or the new one."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    number, new = tempfile.mkstemp(prefix=file.name, dir=file.parent)
-    try:
-        with os.fdopen(number, "w", encoding="utf-8") as stream:
-            stream.write(text)
-        os.replace(new, file)
-    except BaseException:
-        os.unlink(new)
-        raise
 
 
 def _entry(peaks: Peaks) -> dict[str, Any]:

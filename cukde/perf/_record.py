@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cukde import _processor
+from cukde import _kernel_cache, _processor
 
 _PACKAGES = (
     "numpy",
@@ -174,10 +174,11 @@ def _versions() -> dict[str, str]:
 
 def _cuda_version() -> str | None:
     try:
+        _kernel_cache.ensure()
         import cupy
 
         version = cupy.cuda.runtime.runtimeGetVersion()
-    except (ImportError, RuntimeError):
+    except (ImportError, RuntimeError, OSError):
         return None
     return f"{version // 1000}.{version % 1000 // 10}"
 

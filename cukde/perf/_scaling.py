@@ -150,7 +150,8 @@ def scaling(
     The model takes blocks for equally large and in memory when the call begins, workers for equally fast, links for
     used one way and not shared, and a stage for begun when all of the one before is done, though Dask begins as soon as
     it can; it does not know of memory that spills. Sums are taken to lie anywhere, but Dask merges where most of them
-    are: transfers are rather less. The three constants are of processes on one machine (``Client`` with TCP);
+    are; and pieces are taken to come one after the other, but Dask asks for several at a time: transfers are rather
+    less. The three constants are of processes on one machine (``Client`` with TCP);
     ``benchmarks/bench_scaling.py`` measures them for the cluster at hand before it holds the model against times.
 
     Examples
