@@ -283,7 +283,8 @@ def _middle(x: Block, y: Block) -> tuple[np.ndarray, float] | None:
 
 
 def _light(sums: PartialSums) -> PartialSums:
-    return PartialSums(sums.reference, sums.total.astype(np.float32), sums.moments.astype(np.float32))
+    with _dispatch.backend(sums.total).device_of(sums.total):
+        return PartialSums(sums.reference, sums.total.astype(np.float32), sums.moments.astype(np.float32))
 
 
 def whole(sums: PartialSums) -> PartialSums:

@@ -280,16 +280,19 @@ class TestLazy:
         self, monkeypatch: pytest.MonkeyPatch, dtype: str, given: str | None
     ) -> None:
         taken: list[str | None] = []
-        pair = _dask_blocks.pair
 
-        def noted(*args: Any, precision: str, **options: Any) -> Any:
-            taken.append(precision)
-            return pair(*args, precision=precision, **options)
+        def noting(function: Any) -> Any:
+            def noted(*args: Any, precision: str, **options: Any) -> Any:
+                taken.append(precision)
+                return function(*args, precision=precision, **options)
 
-        monkeypatch.setattr(_dask_blocks, "pair", noted)
+            return noted
+
+        for name in ("pair", "mutual"):
+            monkeypatch.setattr(_dask_blocks, name, noting(getattr(_dask_blocks, name)))
         x = blocks(X.astype(dtype), 30)
         computed(estimator("sd", precision=given).fit(x).points_)
-        assert taken == [given or dtype] * 4
+        assert taken == [given or dtype] * 3  # of two blocks, and of both
 
 
 class TestKept:
