@@ -33,6 +33,9 @@ _TOLERANCE = 3e-4
 _TOLERANCE_OF_MOST = 1e-4
 _CHECKED_ROWS, _CHECKED = 3_000, 50
 
+# A thread that has a task waits for its GPU: so many that no GPU is without, as tasks are given out in any order.
+_THREADS_A_GPU = 8
+
 
 @dataclass(frozen=True)
 class Sizes:
@@ -44,7 +47,7 @@ class Sizes:
     blocks: int = 8
     query_blocks: int = 8
     runs: int = 5
-    threads: int = 1  # of a worker's process
+    threads: int = 2  # of a worker's process: one computes while the other's results are sent
     gpu: bool = True
     workers: tuple[int, ...] = ()  # default 1, 2, 4, ... up to the GPUs that are there
     engines: tuple[str, ...] = ("cluster", "threads")
@@ -254,7 +257,7 @@ def _cluster(of: Sizes, count: int, data: of_workers.Mixture, queries: of_worker
 @contextlib.contextmanager
 def _threads(of: Sizes, count: int, data: of_workers.Mixture, queries: of_workers.Mixture) -> Iterator[Engine]:
     """Threads of this process, blocks on one GPU after the other."""
-    host_threads = 2 * count
+    host_threads = _THREADS_A_GPU * count
     with dask.config.set(scheduler="threads", num_workers=host_threads):
 
         def engine(expected: np.ndarray) -> tuple[perf.Times, np.ndarray, dict[str, Any]]:

@@ -8,6 +8,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
+from unittest import mock
 
 import dask.array as da
 import numpy as np
@@ -93,8 +94,10 @@ def cluster(workers: int, threads: int, *, gpu: bool) -> Iterator[Any]:
     if gpu:
         from dask_cuda import LocalCUDACluster
 
-        # Blocks take a small part of the memory: nothing is to be moved out of it.
-        made = LocalCUDACluster(CUDA_VISIBLE_DEVICES=list(range(workers)), device_memory_limit=0, **common)
+        # A stream for each thread: what is sent need not wait for the pass that is under way. And blocks take a small
+        # part of the memory: nothing is to be moved out of it.
+        with mock.patch.dict(os.environ, {"CUPY_CUDA_PER_THREAD_DEFAULT_STREAM": "1"}):
+            made = LocalCUDACluster(CUDA_VISIBLE_DEVICES=list(range(workers)), device_memory_limit=0, **common)
     else:
         cores = str(max(1, (os.cpu_count() or 1) // workers))
         environment = dict.fromkeys(("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), cores)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from cukde import _dispatch, _partial, _validate, _validate_dask
+from cukde._dask_devices import computing
 from cukde._dask_memory import WithinMemory
 from cukde._partial import Output, PartialSums
 from cukde._problem import Problem, least_factor, log_weights, moved, spread_of
@@ -288,15 +289,9 @@ def _light(sums: PartialSums) -> PartialSums:
 
 
 def whole(sums: PartialSums) -> PartialSums:
-    """The sums when they are computed.
-
-    A GPU is given tasks faster than it does them: copies of a result would wait behind all tasks given after it, and
-    another GPU might read what is not there yet.
-    """
-    backend = _dispatch.backend(sums.total)
-    with backend.device_of(sums.total):
-        backend.synchronize()
-    return sums
+    """The sums when they are computed, see :func:`cukde._dask_devices.computing`."""
+    with computing(sums.total):
+        return sums
 
 
 def within_memory(backend: ModuleType) -> WithinMemory[PartialSums]:
@@ -396,8 +391,5 @@ def shift(block: Block | HostBlock, sums: PartialSums, *, whitening: Whitening) 
 def debiased(block: Block, sums: PartialSums, *, layout: Layout) -> Block:
     """The block with its points debiased, ready to be data of the layout's bandwidth."""
     points = shift(block, sums, whitening=layout.whitening)
-    backend = _dispatch.backend(points)
-    with backend.device_of(points):
-        moved_block = placed(block._replace(points=points, whitening=layout.whitening), layout, "X", None, {})
-        backend.synchronize()
-        return moved_block
+    with computing(points):
+        return placed(block._replace(points=points, whitening=layout.whitening), layout, "X", None, {})

@@ -13,6 +13,7 @@ from cukde import _validate_conv1d as _validate
 from cukde._conv1d import Layout, Padding
 from cukde._conv1d_geometry import Geometry
 from cukde._dask_array import collected, empty_like, stand_in, unknown_rows
+from cukde._dask_devices import computing
 from cukde._over_dask import is_dask, meta
 from cukde._validate import flag
 
@@ -120,13 +121,13 @@ def _rechunked(a: da.Array, wanted: dict[int, tuple[int, ...]]) -> da.Array:
 
 
 def _convolved(x: Any, w: Any, *others: Any, names: tuple[str, ...], options: dict[str, Any]) -> Any:
-    return _conv1d.depthwise_conv1d(x, w, **dict(zip(names, others, strict=True)), **options)
+    with computing(x):
+        return _conv1d.depthwise_conv1d(x, w, **dict(zip(names, others, strict=True)), **options)
 
 
 def _following(x: Any, state: Any = None, *, geometry: Geometry, dtype: np.dtype) -> Any:
     """The last inputs of a block, for the next call."""
-    backend = _dispatch.backend(x)
-    with backend.device_of(x), np.errstate(over="ignore"):
+    with computing(x) as backend, np.errstate(over="ignore"):
         xp = backend.xp
         g = geometry._replace(batch=x.shape[0], channels=x.shape[1 if not geometry.channels_last else 2])
         state = xp.zeros(g.shape(g.reach), dtype) if state is None else backend.asarray(state)

@@ -1,7 +1,10 @@
-"""Blocks of Dask arrays on the GPUs of one process."""
+"""Blocks of Dask arrays on GPUs: where they lie, and when what tasks compute there is complete."""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+from types import ModuleType
 from typing import Any
 
 import dask.array as da
@@ -45,6 +48,19 @@ def to_gpu(a: Any) -> da.Array:
     a = collected("a", a)
     gpu = _dispatch.named("gpu")
     return a.map_blocks(_moved, dtype=a.dtype, meta=gpu.xp.empty((0,) * a.ndim, a.dtype))
+
+
+@contextlib.contextmanager
+def computing(a: Any) -> Iterator[ModuleType]:
+    """The backend of an array, on its device, where all is computed when the context ends.
+
+    A GPU is given tasks faster than it does them: copies of a result would wait behind all tasks given after it, and
+    another GPU, or another thread with a stream of its own, might read what is not there yet.
+    """
+    backend = _dispatch.backend(a)
+    with backend.device_of(a):
+        yield backend
+        backend.synchronize()
 
 
 def _moved(block: Any, block_id: tuple[int, ...] = (0,)) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from cukde import (
     _validate_estimator,
 )
 from cukde._dask_array import collected, empty_like, stand_in
+from cukde._dask_devices import computing
 from cukde._over_dask import is_dask, meta
 
 if TYPE_CHECKING:
@@ -128,7 +130,13 @@ def _moved(a: Any, backend: ModuleType) -> da.Array:
     if _dispatch.is_gpu_array(meta(a)):
         return a
     like = backend.asarray(empty_like(a, a.ndim, a.dtype))
-    return a.map_blocks(backend.asarray, dtype=a.dtype, meta=like)
+    return a.map_blocks(_brought, bring=backend.asarray, wait=backend.synchronize, dtype=a.dtype, meta=like)
+
+
+def _brought(block: Any, *, bring: Callable[[Any], Any], wait: Callable[[], None]) -> Any:
+    out = bring(block)
+    wait()
+    return out
 
 
 def _lengths(a: da.Array) -> tuple[int, ...]:
@@ -155,5 +163,6 @@ def _sum(weights: Any) -> float:
 
 def _rows(points: Any, weights: Any | None, u: np.ndarray) -> Any:
     """Rows of one block by their weights, float64."""
-    xp = _dispatch.backend(points).xp
-    return points[xp.asarray(_estimator_sampling.rows(len(points), weights, u))].astype(np.float64)
+    with computing(points) as backend:
+        xp = backend.xp
+        return points[xp.asarray(_estimator_sampling.rows(len(points), weights, u))].astype(np.float64)

@@ -16,6 +16,7 @@ from dask.highlevelgraph import HighLevelGraph
 from cukde import _dask_chunks, _dispatch, _host, _kendall, _kendall_statistics, _validate, _validate_dask
 from cukde import _validate_kendall as _forms
 from cukde._dask_array import collected, empty_like, stand_in, unknown_rows
+from cukde._dask_devices import computing
 from cukde._dask_graph import Blocks
 from cukde._kendall import SignificanceResult
 from cukde._over_dask import is_dask, meta
@@ -111,6 +112,7 @@ def _gathered(parts: list[Any], *, name: str, number: int, first: int, gpu: bool
                 one = whole[:, columns[0]]
                 rows = np.flatnonzero(backend.asnumpy(one != one))
                 _forms.nan_in_columns(name, (first + columns).tolist(), rows.tolist())
+        backend.synchronize()
         return whole
 
 
@@ -140,8 +142,9 @@ def _crossed(
 
 def _pair(a: Any, b: Any = None, **options: Any) -> Any:
     """What the plain function gives for two blocks, as a plain tuple where it is one."""
-    out = _kendall.kendall_matrix(a, b, **options)
-    return tuple(out) if options["pvalue"] else out
+    with computing(a):
+        out = _kendall.kendall_matrix(a, b, **options)
+        return tuple(out) if options["pvalue"] else out
 
 
 def _part(result: Any, part: int | None, turned: bool) -> Any:

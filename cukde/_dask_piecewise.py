@@ -10,6 +10,7 @@ import numpy as np
 
 from cukde import _dispatch, _host, _pwpa, _validate, _validate_dask, _validate_piecewise
 from cukde._dask_array import collected, empty_like, stand_in
+from cukde._dask_devices import computing
 from cukde._over_dask import is_dask, meta
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def pwpa(
     points = _points(x)
     _dispatch.backend(meta(points), "x", coefficients=coefficients, knots=knots)
     of_blocks = partial(
-        _pwpa.pwpa,
+        _evaluated,
         coefficients=_validate_piecewise.on_host("coefficients", coefficients).copy(),
         knots=_validate_piecewise.on_host("knots", knots).copy(),
         layout=layout,
@@ -43,6 +44,11 @@ def pwpa(
     like = _empty(points)
     of_blocks(np.empty(0, like.dtype))  # what is wrong with the others is said now
     return points.map_blocks(of_blocks, dtype=like.dtype, meta=like, token="cukde-pwpa")
+
+
+def _evaluated(x: Any, **options: Any) -> Any:
+    with computing(x):
+        return _pwpa.pwpa(x, **options)
 
 
 def values(polynomial: PiecewisePolynomial, x: Any, nu: int, extrapolate: Extrapolate) -> da.Array:
@@ -62,7 +68,8 @@ def values(polynomial: PiecewisePolynomial, x: Any, nu: int, extrapolate: Extrap
 
 
 def _values(x: Any, *, polynomial: PiecewisePolynomial, nu: int, extrapolate: Extrapolate) -> Any:
-    return polynomial(x, nu, extrapolate)
+    with computing(x):
+        return polynomial(x, nu, extrapolate)
 
 
 def _points(x: Any) -> da.Array:

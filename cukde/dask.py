@@ -26,7 +26,7 @@ from cukde import (
     _warnings,
 )
 from cukde._dask_conv1d import depthwise_conv1d
-from cukde._dask_devices import to_gpu
+from cukde._dask_devices import computing, to_gpu
 from cukde._dask_graph import Blocks, array, crossed, each, unordered
 from cukde._dask_input import Arguments, arguments
 from cukde._dask_kendall import kendall_matrix
@@ -325,8 +325,7 @@ def _result(posed: Arguments, blocks: Blocks, columns: int | None = None) -> da.
 
 
 def _density(sums: PartialSums, log_total: float, *, log: bool, whitening: Whitening, dtype: np.dtype) -> Any:
-    backend = _dispatch.backend(sums.total)
-    with backend.device_of(sums.total), _quiet():
+    with computing(sums.total) as backend, _quiet():
         return _partial.to_density(sums, whitening.log_norm - log_total, log, dtype, backend.xp)
 
 
@@ -337,8 +336,7 @@ def _log_density(sums: PartialSums, log_total: float, *, whitening: Whitening, d
 def _laplace(
     sums: PartialSums, log_total: float, *, log: bool, clip: bool, whitening: Whitening, dtype: np.dtype
 ) -> Any:
-    backend = _dispatch.backend(sums.total)
-    with backend.device_of(sums.total), _quiet():
+    with computing(sums.total) as backend, _quiet():
         out, report = _finish.laplace(
             sums, whitening.log_norm - log_total, clip=clip, log=log, dtype=dtype, xp=backend.xp
         )
@@ -368,27 +366,23 @@ def _kernel_density(
     dtype: np.dtype,
 ) -> Any:
     """Density by a kernel whose constant has the logarithm ``log_unit`` at a bandwidth of 1."""
-    backend = _dispatch.backend(sums.total)
-    with backend.device_of(sums.total), _quiet():  # nothing near a query: the logarithm is -inf
+    with computing(sums.total) as backend, _quiet():  # nothing near a query: the logarithm is -inf
         return _partial.to_density(sums, log_unit - whitening.log_det - log_total, log, dtype, backend.xp)
 
 
 def _gradient(sums: PartialSums, *, whitening: Whitening, dtype: np.dtype, flat: bool) -> Any:
-    backend = _dispatch.backend(sums.total)
-    with backend.device_of(sums.total), _quiet():
+    with computing(sums.total) as backend, _quiet():
         out = _finish.cast(_finish.gradient(sums, whitening, backend.xp), dtype)
         return out[:, 0] if flat else out
 
 
 def _moved(block: _dask_blocks.Block, sums: PartialSums, *, whitening: Whitening, dtype: np.dtype, flat: bool) -> Any:
-    backend = _dispatch.backend(block.points)
-    with backend.device_of(block.points), _quiet():
+    with computing(block.points), _quiet():
         out = _finish.cast(_dask_blocks.shift(block, sums, whitening=whitening), dtype)
         return out[:, 0] if flat else out
 
 
 def _values(sums: PartialSums, *, dtype: np.dtype, flat: bool) -> Any:
-    backend = _dispatch.backend(sums.total)
-    with backend.device_of(sums.total), _quiet():
+    with computing(sums.total) as backend, _quiet():
         out = _finish.values(sums, dtype, backend.xp)
         return out[:, 0] if flat else out

@@ -55,12 +55,13 @@ class TestDevices:
 
         frame = importlib.import_module("dask.dataframe").from_pandas(pd.DataFrame(X), npartitions=4)
         moved = cukde.dask.to_gpu(frame).persist(scheduler="threads")
+        like = np.empty((0, 0), int)
+        numbers = moved.map_blocks(lambda block: np.full((1, 1), block.device.id), dtype=int, meta=like).compute()
         count = cupy.cuda.runtime.getDeviceCount()
-        got = [moved.blocks[i].compute(scheduler="synchronous") for i in range(4)]
-        assert [of.device.id for of in got] == [i % count for i in range(4)]
-        np.testing.assert_array_equal(np.concatenate([cupy.asnumpy(of) for of in got]), X)
+        assert numbers[:, 0].tolist() == [i % count for i in range(4)]
+        np.testing.assert_array_equal(moved.map_blocks(cupy.asnumpy).compute(), X)
 
-    @pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-11), ("float32", 2e-4)])
+    @pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-11), ("float32", 2e-3)])
     def test_passes_over_blocks_of_several_devices(self, dtype: str, tolerance: float) -> None:
         """Nothing is read across devices but by copies, of which CuPy would warn."""
         import cupy

@@ -446,3 +446,11 @@ print("both")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_fork_while_other_threads_compute_and_compile() -> None:
     assert processes.finished(processes.start("-W", "ignore::DeprecationWarning", "-c", _FORKED))[0] == "both\n"
+
+
+@pytest.mark.usefixtures("workers")
+def test_what_the_caller_says_of_floating_point_errors_holds_in_tasks() -> None:
+    with np.errstate(divide="raise", invalid="ignore"):
+        wanted = np.geterr()
+        assert _threads.run(lambda i: np.geterr(), range(5)) == [wanted] * 5
+    assert _threads.run(lambda i: np.geterr(), range(5)) == [np.geterr()] * 5 != [wanted] * 5

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
 from numba import config
 
 from cukde import _processor
@@ -75,6 +76,7 @@ class _Calls:
 
     def __init__(self, task: Callable[[Any], Any], arguments: list[Any], blas: bool) -> None:
         self._task, self._arguments, self._blas = task, arguments, blas
+        self._floating_errors = np.geterr()  # a thread has its own
         self._results: list[Any] = [None] * len(arguments)
         self._error: BaseException | None = None
         self._lock = threading.Lock()
@@ -133,7 +135,8 @@ class _Calls:
         while (index := self._next()) is not None:
             _this_thread.task = _Task(self, index)
             try:
-                self._results[index] = self._task(self._arguments[index])
+                with np.errstate(**self._floating_errors):
+                    self._results[index] = self._task(self._arguments[index])
             except BaseException as error:
                 self._fail(index, error)
             finally:
