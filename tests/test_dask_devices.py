@@ -61,12 +61,12 @@ class TestDevices:
         assert numbers[:, 0].tolist() == [i % count for i in range(4)]
         np.testing.assert_array_equal(moved.map_blocks(cupy.asnumpy).compute(), X)
 
-    @pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-11), ("float32", 2e-3)])
+    @pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-11), ("float32", 5e-3)])
     def test_passes_over_blocks_of_several_devices(self, dtype: str, tolerance: float) -> None:
         """Nothing is read across devices but by copies, of which CuPy would warn."""
         import cupy
 
-        points = (np.tile(X, (200, 1)) + np.arange(18_000)[:, None] % 7).astype(dtype)
+        points = np.random.default_rng(6).standard_normal((18_000, 3)).astype(dtype)
         blocks = cukde.dask.to_gpu(da.from_array(points, chunks=(4500, 3)))
         lazy = [
             cukde.debias(blocks, 0.5),
