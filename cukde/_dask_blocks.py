@@ -328,7 +328,8 @@ def pair(
             centre, spread = backend.asarray(middle[0]), middle[1]
             _validate.spread(spread / x.narrowest**2, single=precision != "float64")
         elif not whitening.plain:
-            centre = backend.mean(x.points)
+            with np.errstate(over="ignore", invalid="ignore"):  # of data that nobody looked at
+                centre = backend.mean(x.points)
         one = itself and x.number == y.number and x.whole and y.whole
         problem = Problem(
             backend=backend,

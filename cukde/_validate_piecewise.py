@@ -126,7 +126,7 @@ def representable(pieces: Pieces, dtype: np.dtype) -> None:
 def output(out: Any, x: Any, backend: ModuleType, **inputs: Any) -> None:
     """Check an array to write the values at x to; it must be apart from x and the other inputs."""
     xp = backend.xp
-    if not isinstance(out, xp.ndarray):
+    if not isinstance(out, xp.ndarray) or isinstance(out, np.ma.MaskedArray):
         kind = "NumPy" if xp is np else "CuPy"
         raise TypeError(f"out must be a {kind} array like x; got {type(out).__name__}")
     if out.shape != x.shape or out.dtype != x.dtype:

@@ -424,7 +424,8 @@ class KernelDensity(BaseEstimator):
         X = self._moved(X)
         if hasattr(X, "__dlpack__") and not hasattr(X, "__array__"):
             X = backend.asarray(X)
-        return validate_data(self, X, reset=reset, order="C", dtype=_DTYPES)
+        with np.errstate(invalid="ignore"):  # it adds all entries up, to find NaN and infinities
+            return validate_data(self, X, reset=reset, order="C", dtype=_DTYPES)
 
     def _fitted(self, X: Any) -> ModuleType:
         """Return the backend that the fitted arrays belong to; check that the queries can be brought there."""

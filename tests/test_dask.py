@@ -610,6 +610,11 @@ class TestBlocksThatAreWrong:
         want = cukde.kde(X, Y, 0.5)
         same(np.delete(got, 60), np.delete(want, 60))
 
+    def test_unchecked_infinities_of_both_signs(self) -> None:
+        """Whose mean is NaN, without a warning."""
+        x = np.array([[np.inf, 0.0], [-np.inf, 1.0]])
+        assert computed(cukde.debias(blocks(x, 2), COVARIANCE[:2, :2], check_finite=False)).shape == x.shape
+
     def test_negative_weights(self) -> None:
         lazy = cukde.kde(blocks(X, 100), Y, 0.5, weights=self.spoiled(W, 150, -1.0))
         with pytest.raises(ValueError, match=r"weights must not be negative; the smallest is -1 \(block 1 of X\)"):

@@ -678,9 +678,10 @@ def test_one_row_is_refused_where_it_says_nothing(backend: Any, options: dict[st
         (np.ones((2, 0)), ValueError),
         (np.array([[1.0], [np.nan]]), ValueError),
         (np.array([[1.0], [np.inf]]), ValueError),
+        (np.array([[-np.inf], [np.inf]]), ValueError),
         (np.ones((2, 2), complex), (ValueError, TypeError)),
     ],
-    ids=["vector", "three axes", "no rows", "no columns", "NaN", "infinity", "complex"],
+    ids=["vector", "three axes", "no rows", "no columns", "NaN", "infinity", "both infinities", "complex"],
 )
 def test_bad_data_are_refused(backend: Any, X: np.ndarray, error: Any) -> None:
     with pytest.raises(error):

@@ -89,7 +89,7 @@ def test_nothing_gets_faster_by_slower_links_or_more_to_do(op: str) -> None:
 def test_transfers_hide_behind_passes() -> None:
     """But for what the last pass of each stage leaves."""
     found = scaling("sd_kde", 2, blocks=8, query_blocks=8, bandwidth=1e10, latency=0, **LARGE)
-    of_score, of_density = 2**19 * (8 + 17 * 8 + 8 + 17 * 4), 2**17 * 16
+    of_score, of_density = 2**19 * 2 * (8 + 17 * 4), 2**17 * 16
     assert found.transfer == pytest.approx((of_score + of_density) / 1e10)
 
 
@@ -126,12 +126,17 @@ def test_data_against_themselves_take_a_pair_once() -> None:
     assert found.passes == (Pass(6, 1.0), Pass(4, 0.5))
     assert found.tasks == 4 + 4 + 6 * 3 + 4 * 2
     assert (found.blocks, found.bytes_of_blocks) == (4, 4 * 2 * 5 * 4)
-    mine, partner = 2 * (8 + 6 * 8), 2 * (8 + 6 * 4)
-    assert (found.sums, found.bytes_of_sums) == (4 + 12, 4 * mine + 6 * (mine + partner))
+    mine, of_pair = 2 * (8 + 6 * 8), 2 * (8 + 6 * 4)
+    assert (found.sums, found.bytes_of_sums) == (4 + 12, 4 * mine + 12 * of_pair)
     assert found.merged == 4 * 4 * mine
-    assert found.last == mine + partner
+    assert found.last == 2 * of_pair
     (double,) = stages("debias", Blocks(4, 4, True), 3, n=8, d=5, dtype="float64")
     assert double.bytes_of_sums == 16 * mine
+
+
+def test_one_column_is_no_kernel_of_pairs() -> None:
+    (found,) = stages("debias", Blocks(4, 4, True), 2, n=8, d=1)
+    assert found.passes == (Pass(12, 1.0), Pass(4, 0.5))
 
 
 @pytest.mark.parametrize("option", ["weighted", "deterministic"])

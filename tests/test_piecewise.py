@@ -602,8 +602,9 @@ class TestErrors:
         ):
             with pytest.raises(ValueError, match=message):
                 cukde.pwpa(**({"x": x, "coefficients": a, "knots": knots} | options))
-        with pytest.raises(TypeError, match="out must be a"):
-            cukde.pwpa(x, a, knots, out=[0] * 4)
+        for out in ([0] * 4, np.ma.masked_less(np.zeros(4), 1)):
+            with pytest.raises(TypeError, match="out must be a"):
+                cukde.pwpa(x, a, knots, out=out)
 
     def test_pwpa_overlap(self, backend: Backend) -> None:
         memory = backend.xp.ones(16)

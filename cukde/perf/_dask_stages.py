@@ -97,7 +97,7 @@ def stages(op: str, sizes: Sizes, of: Blocks, workers: int, seconds: Seconds) ->
 
 
 def _pass(name: str, op: str, sizes: Sizes, of: Blocks, workers: int, seconds: Seconds) -> Stage:
-    asymmetric = _OUTPUTS[op] != "moments" or sizes.get("weighted") or sizes.get("deterministic")
+    asymmetric = _OUTPUTS[op] != "moments" or sizes["d"] == 1 or sizes.get("weighted") or sizes.get("deterministic")
     if of.itself and of.data > 1 and not asymmetric:
         return _unordered(name, op, sizes, of, workers, seconds)
     return _ordered(name, op, sizes, of, workers, seconds)
@@ -143,19 +143,16 @@ def _ordered(
 def _unordered(name: str, op: str, sizes: Sizes, of: Blocks, workers: int, seconds: Seconds) -> Stage:
     """Every block of data at its own points, and each pair of different blocks once, for the sums of both.
 
-    Such a pair takes what a pass over both blocks takes longer than over each of them; in one dimension two passes.
+    Such a pair takes what a pass over both blocks takes longer than over each of them.
     """
     k = of.data
     pairs = k * (k - 1) // 2
     n = -(-int(sizes["n"]) // k)
     options = _options(sizes)
     own, both = (seconds(op, options | {"n": r, "m": r, "at_data": True}) for r in (n, 2 * n))
-    if sizes["d"] == 1:
-        mutual = 2 * seconds(op, options | {"n": n, "m": n})
-    else:
-        mutual = max(both - 2 * own, 0.0)
+    mutual = max(both - 2 * own, 0.0)
     x = n * _bytes_of_row(sizes)
-    sums, partner = n * _bytes_of_sums(op, sizes), n * _bytes_of_sums(op, sizes, of_partner=True)
+    sums, of_pair = n * _bytes_of_sums(op, sizes), n * _bytes_of_sums(op, sizes, of_pair=True)
     merges, merged = _tree(k)  # of a block's own sums with those of every other block
     held = min(k, 2 * -(-pairs // workers))
     return Stage(
@@ -165,9 +162,9 @@ def _unordered(name: str, op: str, sizes: Sizes, of: Blocks, workers: int, secon
         blocks=held,
         bytes_of_blocks=held * x,
         sums=k + 2 * pairs,
-        bytes_of_sums=k * sums + pairs * (sums + partner),
+        bytes_of_sums=k * sums + 2 * pairs * of_pair,
         merged=k * merged * sums,
-        last=sums + partner,
+        last=2 * of_pair,
     )
 
 
@@ -181,10 +178,10 @@ def _bytes_of_row(sizes: Sizes, itemsize: int | None = None) -> int:
     return (_itemsize(sizes) if itemsize is None else itemsize) * (sizes["d"] + sizes.get("k", 0)) + weight
 
 
-def _bytes_of_sums(op: str, sizes: Sizes, *, of_partner: bool = False) -> int:
-    """Bytes of a query's reference, total and moments: double, but single for the partner in a pass of single ones."""
+def _bytes_of_sums(op: str, sizes: Sizes, *, of_pair: bool = False) -> int:
+    """Bytes of a query's reference, total and moments: double, but of two different blocks single in a single pass."""
     columns = {"sum": 0, "moments": sizes["d"], "values": sizes.get("k", 1)}[_OUTPUTS[op]]
-    return 8 + (_itemsize(sizes) if of_partner else 8) * (1 + columns)
+    return 8 + (_itemsize(sizes) if of_pair else 8) * (1 + columns)
 
 
 def _itemsize(sizes: Sizes) -> int:

@@ -144,8 +144,8 @@ def scaling(
 
     Passes are those of :func:`predict` at the sizes of blocks. Data against themselves (debias, the first stage of
     sd_kde, scores at the data) take each unordered pair of blocks once, unless there are weights or
-    ``deterministic``: as long as a pass over both blocks takes more than passes over each of them, and the sums of the
-    second block leave a pass in single precision where it has it.
+    ``deterministic`` or one column: as long as a pass over both blocks takes more than passes over each of them, and
+    its sums are in single precision where the pass is.
 
     The model takes blocks for equally large and in memory when the call begins, workers for equally fast, links for
     used one way and not shared, and a stage for begun when all of the one before is done, though Dask begins as soon as
