@@ -296,7 +296,7 @@ def whole(sums: PartialSums) -> PartialSums:
 
 def within_memory(backend: ModuleType) -> WithinMemory[PartialSums]:
     """What computes :func:`pair` by parts where memory runs out."""
-    return WithinMemory(backend.release_memory, joined, merge)
+    return WithinMemory(backend.release_memory, joined, merged)
 
 
 def pair(

@@ -12,8 +12,7 @@ import numpy as np
 from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph
 
-from cukde._dask_chunks import AT_ONCE as _AT_ONCE
-from cukde._dask_chunks import blocks_of_task
+from cukde._dask_chunks import AT_ONCE, blocks_of_task
 
 Task = tuple[Any, ...]
 """A function and its arguments, some of them keys of other tasks."""
@@ -97,7 +96,7 @@ def unordered(
     A list is first, of the two of a task, with those that follow it, round to itself, up to the opposite one: that is
     as often as any other, or once less.
     """
-    size = min(_AT_ONCE // 2, -(-blocks.count // _MANY_GROUPS))
+    size = min(AT_ONCE // 2, -(-blocks.count // _MANY_GROUPS))
     groups = _stretches(blocks.keys, size)
     count = len(groups)
     leads = [
@@ -127,7 +126,7 @@ def _merged(level: Blocks, rows: int, merge: Callable[[list[Any]], Any]) -> Bloc
     while level.count > rows:
         width = level.count // rows
         stretches = [level.keys[i : i + width] for i in range(0, level.count, width)]
-        tasks = [(merge, some) for stretch in stretches for some in _stretches(stretch, _AT_ONCE)]
+        tasks = [(merge, some) for stretch in stretches for some in _stretches(stretch, AT_ONCE)]
         level = Blocks("merge", tasks, [level], rows)
     return level
 

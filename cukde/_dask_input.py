@@ -12,13 +12,10 @@ import dask.array as da
 import numpy as np
 
 from cukde import _dask_blocks, _dask_chunks, _dask_stream, _dispatch, _validate, _validate_dask, cpu
-from cukde._dask_array import collected
-from cukde._dask_array import stand_in as _stand_in
-from cukde._dask_array import unknown_rows as _unknown
+from cukde._dask_array import collected, stand_in, unknown_rows
 from cukde._dask_blocks import Layout
 from cukde._dask_graph import Blocks, each, gathered
-from cukde._over_dask import is_dask
-from cukde._over_dask import meta as _meta
+from cukde._over_dask import is_dask, meta
 from cukde._problem import Checked, checked
 from cukde._whiten import Whitening
 
@@ -106,23 +103,23 @@ def arguments(
         None if a is None else _collected(name, a)
         for name, a in (("weights", weights), ("V", V), ("local_factors", local_factors))
     )
-    _dispatch.backend(_meta(x), weights=_meta(w), V=_meta(v), local_factors=_meta(factors))
-    unknown = _unknown(x, w, v, factors)
+    _dispatch.backend(meta(x), weights=meta(w), V=meta(v), local_factors=meta(factors))
+    unknown = unknown_rows(x, w, v, factors)
     forms = checked(
         cpu,
-        _stand_in(x, unknown),
-        _stand_in(y, _unknown(y)),
+        stand_in(x, unknown),
+        stand_in(y, unknown_rows(y)),
         h,
-        _stand_in(w, unknown),
-        _stand_in(v, unknown),
-        _stand_in(factors, unknown),
+        stand_in(w, unknown),
+        stand_in(v, unknown),
+        stand_in(factors, unknown),
         precision,
     )
 
     n, m = x.shape[0], (x if y is None else y).shape[0]
     numbers = forms.x.shape[1] if forms.v is None else max(forms.x.shape[1], math.prod(forms.v.shape[1:]))
     streamed = _streamed(x, y)
-    rows = _dask_chunks.rows_of_block(n, m, numbers, gpu=streamed or _dispatch.is_gpu_array(_meta(x)))
+    rows = _dask_chunks.rows_of_block(n, m, numbers, gpu=streamed or _dispatch.is_gpu_array(meta(x)))
     x = _in_blocks(x, rows, _dask_chunks.rows_of_stream(numbers, queries=debiases) if streamed else rows)
     return Arguments(
         X=x,
@@ -145,14 +142,14 @@ def _collected(name: str, a: Any) -> Any:
 
 
 def _streamed(x: Any, y: Any) -> bool:
-    return _dispatch.is_gpu_array(_meta(y)) and not _dispatch.is_gpu_array(_meta(x))
+    return _dispatch.is_gpu_array(meta(y)) and not _dispatch.is_gpu_array(meta(x))
 
 
 def _in_blocks(a: Any, rows: int, most: int) -> da.Array:
     """Blocks by the rule, of ``most`` rows where they are cut; where their sizes are not known they stay."""
     if not isinstance(a, da.Array):
         return da.from_array(a, chunks=(most, *a.shape[1:]))
-    if _unknown(a):
+    if unknown_rows(a):
         return a.rechunk({1: -1}) if a.ndim == 2 and a.numblocks[1] > 1 else a
     return _rechunked(a, _dask_chunks.regular(a.chunks[0], rows, most))
 
@@ -162,7 +159,7 @@ def _beside(name: str, a: Any, x: da.Array) -> da.Array | None:
     if a is None:
         return None
     lies = isinstance(a, da.Array)
-    known = not _unknown(x, a)
+    known = not unknown_rows(x, a)
     _validate_dask.alignable(name, known, a.numblocks[0] if lies else None, x.numblocks[0])
     if not lies:
         return da.from_array(a, chunks=(x.chunks[0], *a.shape[1:]))
