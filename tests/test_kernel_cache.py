@@ -56,7 +56,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     folder = tmp_path_factory.mktemp("kernels") / "cache"
     started = [processes.start("-c", _LOADED, CUPY_CACHE_DIR=folder) for _ in range(3)]
     outputs = [processes.finished(process)[0].split() for process in started]
-    assert outputs[0][0] == "compiled"
+    assert "compiled" in {output[0] for output in outputs}  # by one at least: the others may find its file
     digests = {output[-1] for output in outputs}
     assert len(digests) == 1
     return folder, digests.pop()
