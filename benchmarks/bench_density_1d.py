@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import special
 
 import cukde
 from benchmarks import oracle_study, peers
@@ -120,6 +121,28 @@ def bench_cpu(compare: Callable[..., None], op: str, dtype: str) -> None:
     assert error <= _TOLERANCE[dtype]
     beside = _cpu_rivals(X, Y, h) if (op, dtype) == ("kde", "float64") else {}
     compare(call, _row(op, "cpu", N, M, dtype, error), beside)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("op", ["cdf", "log_cdf"])
+def bench_distribution_cpu(compare: Callable[..., None], op: str, dtype: str) -> None:
+    """A million points at a million queries; beside sums of SciPy's normal distribution function of some of them."""
+    X, Y, sigma = _data(N, N, dtype)
+    h, some = 0.067 * sigma, _some(Y, N)[:: 1 if op == "cdf" else 4]
+    below, above = reference.log_distribution(X, Y[some], h)
+    want = np.exp(below) if op == "cdf" else np.where(below < -math.log(2), below, np.log1p(-np.exp(above)))
+
+    def error(got: np.ndarray) -> float:
+        return float(abs(got / want - 1).max())
+
+    def of_pairs() -> np.ndarray:
+        return special.ndtr((Y[some, None] - X) / h).mean(axis=1)
+
+    call = functools.partial(getattr(cukde, op), X, Y, h)
+    found = error(call()[some])
+    assert found <= _TOLERANCE[dtype]
+    beside = {"SciPy ndtr": (of_pairs, error(of_pairs()), len(some) / N)} if (op, dtype) == ("cdf", "float64") else {}
+    compare(call, _row(op, "cpu", N, N, dtype, found), beside)
 
 
 def _cpu_rivals(X: np.ndarray, Y: np.ndarray, h: float) -> dict[str, Any]:

@@ -87,6 +87,22 @@ def _densities() -> Iterator[Case]:
     for d in (4, 16):
         yield Case("kde", functools.partial(of_factors, d))
 
+    def of_densities(op: str, d: int) -> Callable[[], Any]:
+        X, Y, h = _points(131_072, 16_384, d, "float32")
+        given: dict[str, Any] = {"check_finite": False}
+        if op == "marginal":
+            return functools.partial(cukde.marginal, X, [*range(d // 2)], Y[:, : d // 2], h, **given)
+        if op == "conditional":
+            return functools.partial(cukde.conditional, X, {c: 0.0 for c in range(d // 2)}, Y[:, d // 2 :], h, **given)
+        if op == "conditional, each":
+            return functools.partial(cukde.conditional, X, {0: Y[:, 0]}, Y[:, 1:], h, **given)
+        if op == "hdr_threshold":
+            return functools.partial(cukde.hdr_threshold, X, h, **given)
+        return functools.partial(cukde.density_ratio, X, X[::2], Y, h, **given)
+
+    for op in ("marginal", "conditional", "conditional, each", "hdr_threshold", "density_ratio"):
+        yield Case(op.partition(",")[0], functools.partial(of_densities, op, 16))
+
     def by_wmma(m: int) -> Callable[[], Any]:
         X, Y, h = _points(131_072, m, 16, "float32")
         return functools.partial(wmma.kde, X, Y, h)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from cukde import bandwidth, functions, perf
 from cukde._activations import activation_grad
+from cukde._conditional import conditional, marginal
 from cukde._conv1d import depthwise_conv1d, depthwise_conv1d_input_grad, depthwise_conv1d_weight_grad
 from cukde._density import (
     debias,
@@ -17,10 +18,12 @@ from cukde._density import (
     score,
     sd_kde,
 )
+from cukde._density_ratio import density_ratio
 from cukde._fit_piecewise import fit_piecewise
 from cukde._kendall import concordance, kendall_matrix, kendalltau
 from cukde._piecewise import PiecewisePolynomial
 from cukde._pwpa import aos_to_soa, pwpa, soa_to_aos
+from cukde._regions import hdr_threshold
 from cukde._warmup import warmup
 from cukde._warnings import BandwidthRangeWarning, MemoryWarning, NegativeDensityWarning
 
@@ -40,18 +43,22 @@ __all__ = [
     "aos_to_soa",
     "bandwidth",
     "concordance",
+    "conditional",
     "debias",
     "density_and_score",
+    "density_ratio",
     "depthwise_conv1d",
     "depthwise_conv1d_input_grad",
     "depthwise_conv1d_weight_grad",
     "fit_piecewise",
     "functions",
+    "hdr_threshold",
     "kde",
     "kendall_matrix",
     "kendalltau",
     "kernel_sum",
     "laplace_kde",
+    "marginal",
     "perf",
     "pwpa",
     "score",

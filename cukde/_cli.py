@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 import cukde
-from cukde._commands import demo, density, info, roofline
+from cukde._commands import completion, demo, density, info, kendall, roofline
 from cukde._commands.errors import CommandError
 
 _DESCRIPTION = """\
@@ -31,8 +31,14 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="cukde", description=_DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--version", action="version", version=f"cukde {cukde.__version__}")
     parser.add_argument("--traceback", action="store_true", help="show where an unexpected failure came from")
+    parser.add_argument(
+        "--print-completion",
+        action=completion.PrintCompletion,
+        choices=completion.SHELLS,
+        help="print what completes this command in a shell, to be sourced by it",
+    )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for command in (demo, density, info, roofline):
+    for command in (demo, density, kendall, info, roofline):
         command.add_parser(commands)
     return parser
 

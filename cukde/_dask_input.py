@@ -124,9 +124,9 @@ def arguments(
     return Arguments(
         X=x,
         Y=None if y is None else _in_blocks(y, rows, rows),
-        weights=_beside("weights", w, x),
-        V=_beside("V", v, x),
-        local_factors=_beside("local_factors", factors, x),
+        weights=beside("weights", w, x),
+        V=beside("V", v, x),
+        local_factors=beside("local_factors", factors, x),
         forms=forms,
         check_finite=check_finite,
         deterministic=deterministic,
@@ -154,13 +154,13 @@ def _in_blocks(a: Any, rows: int, most: int) -> da.Array:
     return _rechunked(a, _dask_chunks.regular(a.chunks[0], rows, most))
 
 
-def _beside(name: str, a: Any, x: da.Array) -> da.Array | None:
-    """Blocks of the rows of ``x``."""
+def beside(name: str, a: Any, x: da.Array, *, of: str = "X") -> da.Array | None:
+    """Blocks of the rows of ``x``, which a message calls ``of``."""
     if a is None:
         return None
     lies = isinstance(a, da.Array)
     known = not unknown_rows(x, a)
-    _validate_dask.alignable(name, known, a.numblocks[0] if lies else None, x.numblocks[0])
+    _validate_dask.alignable(name, known, a.numblocks[0] if lies else None, x.numblocks[0], of=of)
     if not lies:
         return da.from_array(a, chunks=(x.chunks[0], *a.shape[1:]))
     if not known:

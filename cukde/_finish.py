@@ -48,6 +48,15 @@ def values(sums: PartialSums, dtype: np.dtype, xp: Any) -> Any:
     return cast(xp.exp(sums.reference)[:, None] * sums.moments, dtype)
 
 
+def quotient(log_p: Any, log_q: Any, *, log: bool, dtype: np.dtype, xp: Any) -> Any:
+    """One density over another, of their logarithms in float64, or the logarithm of that."""
+    out = log_p - log_q
+    if not log:
+        with np.errstate(over="ignore"):
+            out = xp.exp(out)
+    return cast(out, dtype)
+
+
 def cast(a: Any, dtype: np.dtype) -> Any:
     """Round to the dtype of the result."""
     with np.errstate(over="ignore"):

@@ -29,7 +29,17 @@ def over_dask(function: T) -> T:
     def call(*args: Any, **kwargs: Any) -> Any:
         for a in (*args, *kwargs.values()):
             if is_dask(a):
+                _without_domain(kwargs)
                 return getattr(importlib.import_module("cukde.dask"), function.__name__)(*args, **kwargs)
         return function(*args, **kwargs)
 
     return call  # type: ignore[return-value]
+
+
+def _without_domain(options: dict[str, Any]) -> None:
+    """Take out bounds and periods that are None; others are not for blocks."""
+    for name in ("bounds", "periods"):
+        if options.pop(name, None) is not None:
+            from cukde._validate_domain import not_for_dask
+
+            raise not_for_dask(name)

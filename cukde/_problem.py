@@ -330,3 +330,11 @@ def log_weights(w: Any, xp: Any) -> tuple[Any, Any]:
         w = w / largest  # the sum of huge weights must not overflow
         log_sum = xp.log(w.sum())
         return xp.maximum(xp.log(w) - log_sum, _LOG_ZERO), log_sum + xp.log(largest)
+
+
+def reweighted(log_w: Any | None, log_factors: Any, xp: Any) -> Any:
+    """Logarithms of weights times factors, divided by their sum; ``log_w`` None: every weight is the same."""
+    if log_w is not None:
+        log_factors = xp.where(log_w > _LOG_ZERO, log_w, -xp.inf) + log_factors
+    log_factors = log_factors - log_factors.max()
+    return xp.maximum(log_factors - xp.log(xp.exp(log_factors).sum()), _LOG_ZERO)

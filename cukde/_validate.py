@@ -317,10 +317,10 @@ def representable_distance(distance: float, dtype: np.dtype) -> None:
         )
 
 
-def spread(squared_radius: float, single: bool) -> None:
+def spread(squared_radius: float, single: bool, name: str = "X") -> None:
     """Raise where squared distances in bandwidths leave the range of the arithmetic that sums them."""
     limit = 1e36 if single else 1e300
     if not squared_radius < limit:
         raise ValueError(
-            f"X and Y must lie within {limit**0.5:g} bandwidths of their centre; rescale the data or enlarge h"
+            f"{name} and Y must lie within {limit**0.5:g} bandwidths of their centre; rescale the data or enlarge h"
         )

@@ -21,6 +21,10 @@ class BandwidthRangeWarning(UserWarning):
     """The best bandwidth by cross-validation is at an end of those that were tried."""
 
 
+class ConvergenceWarning(RuntimeWarning):
+    """An iteration ended before all of its points had converged."""
+
+
 def from_task(message: str, category: type[Warning]) -> None:
     """Warn where a task of Dask's runs, and on a cluster in the caller's process too."""
     distributed = sys.modules.get("distributed")

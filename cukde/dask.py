@@ -25,6 +25,7 @@ from cukde import (
     _validate_dask,
     _warnings,
 )
+from cukde._dask_compositions import conditional, density_ratio, marginal
 from cukde._dask_conv1d import depthwise_conv1d
 from cukde._dask_devices import computing, to_gpu
 from cukde._dask_graph import Blocks, array, crossed, each, unordered
@@ -38,13 +39,16 @@ from cukde._problem import Problem, score_whitening
 from cukde._whiten import Whitening
 
 __all__ = [
+    "conditional",
     "debias",
     "density_and_score",
+    "density_ratio",
     "depthwise_conv1d",
     "kde",
     "kendall_matrix",
     "kernel_sum",
     "laplace_kde",
+    "marginal",
     "pwpa",
     "score",
     "sd_kde",

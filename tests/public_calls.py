@@ -128,6 +128,39 @@ def _kernel_sum(a: Draw) -> Call:
     return Call(cukde.kernel_sum, (a.points, a.one(a.array(a.n), a.array(a.n, 3)), a.queries, a.h), options)
 
 
+def _columns(a: Draw) -> list[int]:
+    return [int(c) for c in a.rng.permutation(a.d)[: a.one(1, 2)]]
+
+
+def _marginal(a: Draw) -> Call:
+    columns = _columns(a)
+    options = a.common() | {"log": a.one(False, True)}
+    return Call(cukde.marginal, (a.points, columns, a.array(a.m, len(columns)), a.h), options)
+
+
+def _conditional(a: Draw) -> Call:
+    a.d += 2  # of which one or two are given
+    columns = _columns(a)
+    values = {c: a.one(0.5, a.array(a.m)) for c in columns}
+    options = a.common() | {"log": a.one(False, True)}
+    return Call(cukde.conditional, (a.points, values, a.array(a.m, a.d - len(columns)), a.h), options)
+
+
+def _hdr_threshold(a: Draw) -> Call:
+    mass = a.one(0.9, np.array([0.5, 0.9]))
+    options = a.common() | {"log": a.one(False, True), "method": a.one("kde", "sd")}
+    return Call(cukde.hdr_threshold, (a.points, a.h, mass), options)
+
+
+def _density_ratio(a: Draw) -> Call:
+    options = a.common() | {
+        "log": a.one(False, True),
+        "denominator_bandwidth": a.one(None, 0.8),
+        "denominator_weights": a.one(None, a.positive(7)),
+    }
+    return Call(cukde.density_ratio, (a.points, a.array(7, a.d), a.queries, a.h), options)
+
+
 def _kendalltau(a: Draw) -> Call:
     x, y = a.rng.integers(0, 9, (2, a.n)) + a.array(2, a.n) * a.one(0, 1)
     options = {
@@ -401,6 +434,10 @@ CALLS: dict[str, Callable[[Draw], Call]] = {
     "sd_kde": _sd_kde,
     "laplace_kde": _laplace_kde,
     "kernel_sum": _kernel_sum,
+    "marginal": _marginal,
+    "conditional": _conditional,
+    "hdr_threshold": _hdr_threshold,
+    "density_ratio": _density_ratio,
     "kendalltau": _kendalltau,
     "kendall_matrix": _kendall_matrix,
     "concordance": lambda a: Call(cukde.concordance, _matrices(a)),
@@ -474,6 +511,9 @@ _LAZY = {
     "sd_kde": 2,
     "laplace_kde": 2,
     "kernel_sum": 3,
+    "marginal": 3,
+    "conditional": 3,
+    "density_ratio": 3,
     "kendall_matrix": 2,
     "depthwise_conv1d": 2,
     "pwpa": 1,

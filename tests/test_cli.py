@@ -289,7 +289,7 @@ def test_missing_file(capsys, tmp_path):
 
 
 def test_unknown_suffix(capsys, tmp_path):
-    assert "must end in .npy or .csv, .tsv, .txt" in refusal(capsys, "density", tmp_path / "data.parquet")
+    assert "must end in .npy, .parquet or .csv, .tsv, .txt" in refusal(capsys, "density", tmp_path / "data.xlsx")
 
 
 @pytest.mark.parametrize(
@@ -452,7 +452,7 @@ def test_output_is_never_an_input(capsys, train, query, tmp_path):
     assert train.read_bytes() == before
 
 
-@pytest.mark.parametrize("name", ["out.parquet", "nowhere/out.csv", "."])
+@pytest.mark.parametrize("name", ["out.xlsx", "nowhere/out.csv", "."])
 def test_bad_output(capsys, train, tmp_path, name):
     assert "--out must" in refusal(capsys, "density", train, "--out", tmp_path / name)
 
@@ -887,6 +887,8 @@ def test_matching_by_position_where_the_layout_is_the_same(tmp_path):
         (("density", "x.npy", "--bandwidth", "0.5"), set()),
         (("density", "x.npy", "x.npy", "--method", "sd", "--out", "told/p.csv"), {"told/p.csv"}),
         (("density", "x.npy", "--out", "missing/p.csv"), set()),
+        (("density", "x.npy", "--bandwidth", "0.5", "--plot", "told/p.png"), {"told/p.png"}),
+        (("kendall", "x.npy", "--out", "told/tau.csv"), {"told/tau.csv"}),
         (("info",), set()),
         (("roofline", "--no-plot"), set()),
         (("roofline",), {"cukde-roofline.png"}),

@@ -46,6 +46,10 @@ def test_kdepy() -> None:
     rng = np.random.default_rng(0)
     X, Y = rng.standard_normal(5000), rng.uniform(-2, 2, 100)
     np.testing.assert_allclose(kdepy.kde(X, Y, 0.2), reference.kde(X, Y, 0.2), rtol=1e-4)
+    plane, axes = rng.standard_normal((50, 2)), [np.linspace(-5, 5, 100)] * 2
+    grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 2)
+    exact = reference.kde(plane, grid, 0.5).reshape(100, 100)
+    np.testing.assert_allclose(kdepy.evaluate_grid(plane, axes, 0.5), exact, rtol=0, atol=0.02 * exact.max())
 
 
 def test_laplace_in_two_passes(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,7 +48,7 @@ def raises(error: type[Exception], *parts: str) -> Any:
 
 class TestShapes:
     @every_function
-    @pytest.mark.parametrize("shape", [(), (2, 3, 1)])
+    @pytest.mark.parametrize("shape", [(), (2, 3, 1, 1)])  # three dimensions are a stack
     def test_data_of_a_wrong_number_of_dimensions(self, function: Callable[..., Any], shape: tuple[int, ...]) -> None:
         with raises(ValueError, "X must have shape (rows, columns), or (rows,)", f"got {shape}"):
             function(np.ones(shape), Y, 1.0)

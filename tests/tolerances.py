@@ -39,6 +39,12 @@ LINE = {
 }
 """The same in one dimension, beside the rounding of the result."""
 
+GRID = {
+    "float32": Tolerance(1e-6, "what a transform is planned for, and the rounding of the result"),
+    "float64": Tolerance(1e-10, "what a transform is planned for"),
+}
+"""Error of a density on a product grid, relative to the largest of the grid."""
+
 SD_DENSITY = {
     "float32": Tolerance(3e-4, "the points move by up to a density error times reach; so does the density"),
     "float64": Tolerance(3e-11, "the same, from 1e-12"),

@@ -1,4 +1,4 @@
-"""KDEpy: data binned to a grid, convolved by FFT, interpolated at the queries; NumPy arrays of one dimension."""
+"""KDEpy: data binned to a grid, convolved by FFT, interpolated at the queries or asked at a grid; NumPy arrays."""
 
 from __future__ import annotations
 
@@ -15,3 +15,9 @@ def kde(X: Any, Y: Any, h: float) -> Any:
     """Density."""
     grid = np.linspace(min(X.min(), Y.min()) - 4 * h, max(X.max(), Y.max()) + 4 * h, _GRID)
     return np.interp(Y, grid, FFTKDE(bw=h).fit(X).evaluate(grid))
+
+
+def evaluate_grid(X: Any, axes: Any, h: float) -> Any:
+    """Density on a product grid, at which its own is asked."""
+    points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
+    return FFTKDE(bw=h).fit(X).evaluate(points.astype(np.float64)).reshape([len(g) for g in axes])

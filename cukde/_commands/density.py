@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -13,7 +12,10 @@ from typing import Any
 import numpy as np
 
 import cukde
+from cukde import _dispatch
+from cukde._commands import device
 from cukde._commands.errors import CommandError
+from cukde._commands.progress import progress
 from cukde._validate import PRECISIONS, result_dtype
 
 _RULE_OF_METHOD = {"kde": "silverman", "sd": "sd", "laplace": "laplace"}
@@ -27,13 +29,14 @@ _LEAST_QUERIES_AT_ONCE = {True: 2**20, False: 2**10}  # whether there is one dim
 _DESCRIPTION = """\
 Estimate the density of the rows of TRAIN at the rows of QUERY, or at TRAIN's own rows.
 
-Files are .npy (np.save) or text (.csv, .tsv, .txt) with commas, semicolons or tabs. The first row is a
-header unless it holds numbers where the second row does. QUERY's columns are found by name where both
+Files are .npy (np.save), .parquet, or text (.csv, .tsv, .txt) with commas, semicolons or tabs, whose first row
+is a header unless it holds numbers where the second row does. QUERY's columns are found by name where both
 files have a header; otherwise QUERY is laid out like TRAIN or holds the chosen columns alone."""
 
 _EXAMPLES = """\
 examples:
   cukde density penguins.csv --columns bill_length,bill_depth --out density.csv
+  cukde density penguins.parquet --columns mass --plot mass.png --out density.parquet
   cukde density train.npy query.npy --method sd --log --out log_density.npy
   cukde density prices.csv --columns 0 --bandwidth 0.25 | sort -g | head"""
 
@@ -42,7 +45,7 @@ def add_parser(commands: Any) -> None:
     """Add this command to the ``cukde`` parser."""
     parser = commands.add_parser(
         "density",
-        help="density of the rows of a CSV or NPY file",
+        help="density of the rows of a CSV, Parquet or NPY file",
         description=_DESCRIPTION,
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -61,11 +64,18 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--weights", metavar="COLUMN", help="column of TRAIN that holds the rows' weights")
     parser.add_argument("--log", action="store_true", help="give the logarithm of the density")
     parser.add_argument("--precision", choices=PRECISIONS, help="arithmetic; default: that of the data")
+    device.add_option(parser)
+    parser.add_argument(
+        "--plot",
+        metavar="FILE.png",
+        type=Path,
+        help="draw the density of TRAIN: one column as a curve, two as contours, more by pairs",
+    )
     parser.add_argument(
         "--out",
         metavar="FILE",
         type=Path,
-        help=".npy an array; .csv or .tsv the query rows with one more column; .txt numbers; "
+        help=".npy an array; .csv, .tsv or .parquet the query rows with one more column; .txt numbers; "
         "default: numbers on the terminal",
     )
     parser.set_defaults(run=run)
@@ -73,11 +83,12 @@ def add_parser(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Read, compute, write; everything that can be refused is refused before the computing."""
-    from cukde._commands import columns, output
+    from cukde._commands import columns, density_picture, output
     from cukde._commands.tables import open_table
 
     if args.out is not None:
         output.check(args.out, [args.train, args.query] if args.query else [args.train])
+    to_device = device.asarray(args.gpu)
     train = open_table(args.train)
     query = open_table(args.query) if args.query else train
     name = "log_density" if args.log else "density"
@@ -87,17 +98,23 @@ def run(args: argparse.Namespace) -> None:
     of_weights = None if args.weights is None else columns.find(train, args.weights)
     of_train = columns.chosen(train, args.columns, of_weights)
     of_query = of_train if query is train else columns.matching(query, train, of_train)
+    if args.plot is not None:
+        density_picture.check(args.plot, len(of_train))
     X = train.read(of_train)
     if len(X) == 0:
         raise CommandError(f"{train.path} holds no rows of data")
     Y = X if query is train else query.read(of_query)
     weights = None if of_weights is None else train.read([of_weights])[:, 0]
     try:
+        X = to_device(X)
         h = bandwidth(args.bandwidth or _RULE_OF_METHOD[args.method], args.method, X, weights)
-        with _progress(len(X) * (args.method == "sd") + len(Y), worth_it=len(X) * len(Y) > _PAIRS_AT_ONCE) as advance:
+        with progress(len(X) * (args.method == "sd") + len(Y), worth_it=len(X) * len(Y) > _PAIRS_AT_ONCE) as advance:
             densities = evaluate(
                 args.method, X, Y, h, weights=weights, log=args.log, precision=args.precision, advance=advance
             )
+        if args.plot is not None:
+            names = [f"x{index}" if train.names is None else train.names[index] for index in of_train]
+            density_picture.save(args.plot, X, h, args.method, weights, names)
     except ValueError as error:  # every refusal of the library is one
         raise CommandError(str(error)) from error
     if args.method == "laplace" and args.log and (undefined := int(np.isnan(densities).sum())):
@@ -112,7 +129,7 @@ def run(args: argparse.Namespace) -> None:
         output.save(densities, args.out, query, name)
 
 
-def bandwidth(text: str, method: Any, X: np.ndarray, weights: np.ndarray | None = None) -> Any:
+def bandwidth(text: str, method: Any, X: Any, weights: np.ndarray | None = None) -> Any:
     """Turn a rule's name, a number, or one number a column into a bandwidth."""
     if text == "cross_validate":
         return _cross_validated(method, X, weights)
@@ -132,7 +149,7 @@ def bandwidth(text: str, method: Any, X: np.ndarray, weights: np.ndarray | None 
     return numbers[0] if len(numbers) == 1 else np.array(numbers)
 
 
-def _cross_validated(method: Any, X: np.ndarray, weights: np.ndarray | None) -> Any:
+def _cross_validated(method: Any, X: Any, weights: np.ndarray | None) -> Any:
     """By likelihood where the method has one; what would be a warning is a note."""
     objective: Any = "least_squares" if method == "laplace" else "likelihood"
     with warnings.catch_warnings(record=True) as caught:
@@ -145,7 +162,7 @@ def _cross_validated(method: Any, X: np.ndarray, weights: np.ndarray | None) -> 
 
 def evaluate(
     method: str,
-    X: np.ndarray,
+    X: Any,
     Y: np.ndarray,
     h: Any,
     *,
@@ -154,7 +171,7 @@ def evaluate(
     precision: str | None = None,
     advance: Callable[[int], None] = lambda queries: None,
 ) -> np.ndarray:
-    """Take the density a bounded number of pairs at a time; ``advance`` hears of every query done.
+    """Take the density a bounded number of pairs at a time, where X is; ``advance`` hears of every query done.
 
     The result is that of ``cukde.kde``, ``cukde.sd_kde`` or ``cukde.laplace_kde`` in one piece. SD-KDE's data
     are moved once and kept in float64, as ``cukde.sd_kde`` keeps them, with the pairs in the precision asked.
@@ -167,7 +184,7 @@ def evaluate(
         advance(len(X))
     out = np.empty(len(Y), dtype=dtype)
     for part in _parts(len(X), len(Y), one_dimension=X.shape[1] == 1):
-        out[part] = density(X, Y[part], h, weights=weights, log=log, precision=precision)
+        out[part] = _dispatch.to_host(density(X, Y[part], h, weights=weights, log=log, precision=precision))
         advance(part.stop - part.start)
     return out
 
@@ -176,23 +193,3 @@ def _parts(n: int, m: int, *, one_dimension: bool) -> Iterator[slice]:
     """Cut ``m`` queries so that each part against ``n`` rows is a bounded piece of work."""
     step = max(_LEAST_QUERIES_AT_ONCE[one_dimension], _PAIRS_AT_ONCE // n)
     return (slice(start, min(start + step, m)) for start in range(0, m, step))
-
-
-@contextlib.contextmanager
-def _progress(rows: int, *, worth_it: bool) -> Iterator[Callable[[int], None]]:
-    """Show a bar on a terminal's stderr while there is long work; yield what tells it of rows done."""
-    if not (worth_it and sys.stderr.isatty()):
-        yield lambda done: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TimeRemainingColumn
-
-    columns = (
-        SpinnerColumn(),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeRemainingColumn(elapsed_when_finished=True),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=rows)
-        yield lambda done: bar.advance(task, done)

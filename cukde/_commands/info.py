@@ -21,7 +21,7 @@ from cukde._commands import peaks
 _CPU_PACKAGES = ("numpy", "scipy", "numba", "scikit-learn")
 _CUPY_PACKAGES = ("cupy-cuda13x", "cupy-cuda12x", "cupy")
 _NVRTC_PACKAGES = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12")
-_OPTIONAL_PACKAGES = ("numba-cuda", "matplotlib")
+_OPTIONAL_PACKAGES = ("numba-cuda", "matplotlib", "pyarrow")
 
 
 def add_parser(commands: Any) -> None:

@@ -7,21 +7,24 @@ import csv
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from cukde._commands import parquet
 from cukde._commands.errors import CommandError, file_errors
 from cukde._commands.tables import Table
 
-_SUFFIXES = (".npy", ".csv", ".tsv", ".txt")
+_SUFFIXES = (".npy", ".csv", ".tsv", ".txt", parquet.SUFFIX)
 
 
-def check(path: Path, inputs: list[Path]) -> None:
+def check(path: Path, inputs: list[Path], suffixes: Sequence[str] = _SUFFIXES) -> None:
     """Refuse an output that has no known format, is an input, or cannot be written where it should stand."""
-    if path.suffix.lower() not in _SUFFIXES:
-        raise CommandError(f"--out must end in one of {', '.join(_SUFFIXES)}; got {path}")
+    if path.suffix.lower() not in suffixes:
+        raise CommandError(f"--out must end in one of {', '.join(suffixes)}; got {path}")
+    if path.suffix.lower() == parquet.SUFFIX:
+        parquet.require()
     placeable("--out", path)
     if path.exists() and any(other.exists() and path.samefile(other) for other in inputs):
         raise CommandError(f"--out must not be an input file; got {path}")
@@ -70,17 +73,21 @@ def replacing(path: Path) -> Iterator[Path]:
 def save(densities: np.ndarray, path: Path, table: Table, name: str) -> None:
     """Write densities by the suffix of the final name; tables get the query's columns and one more."""
     suffix = path.suffix.lower()
+    names = table.names or [f"x{index}" for index in range(table.width)]
     with replacing(path) as part:
         if suffix == ".npy":
             with part.open("wb") as binary:
                 np.save(binary, densities)
+            return
+        if suffix == parquet.SUFFIX:
+            parquet.write(part, table, names, densities, name)
             return
         with part.open("w", newline="", encoding="utf-8") as file:
             if suffix == ".txt":
                 file.writelines(f"{number}\n" for number in _digits(densities))
                 return
             writer = csv.writer(file, delimiter="\t" if suffix == ".tsv" else ",", lineterminator="\n")
-            writer.writerow([*(table.names or (f"x{index}" for index in range(table.width))), name])
+            writer.writerow([*names, name])
             writer.writerows([*cells, number] for cells, number in zip(table.cells(), _digits(densities), strict=True))
 
 

@@ -1,4 +1,4 @@
-"""Tables of numbers in CSV and NPY files, read a chosen set of columns at a time."""
+"""Tables of numbers in CSV, NPY and Parquet files, read a chosen set of columns at a time."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any, Protocol, TextIO
 
 import numpy as np
 
+from cukde._commands import parquet
 from cukde._commands.errors import CommandError, file_errors
 
 TEXT_SUFFIXES = (".csv", ".tsv", ".txt")
@@ -30,8 +31,8 @@ class Table(Protocol):
     def text_columns(self) -> dict[int, str]:
         """Return the columns that hold no numbers, each with what it holds and where."""
 
-    def read(self, columns: Sequence[int]) -> np.ndarray:
-        """Return the numbers of some columns, (rows, len(columns)), all finite."""
+    def read(self, columns: Sequence[int], *, finite: bool = True) -> np.ndarray:
+        """Return the numbers of some columns, (rows, len(columns)), all finite; otherwise NaN where one is missing."""
 
     def cells(self) -> Iterator[list[str]]:
         """Yield each row as the text of its cells, all columns."""
@@ -44,7 +45,9 @@ def open_table(path: Path) -> Table:
         return NpyTable(path)
     if suffix in TEXT_SUFFIXES:
         return CsvTable(path)
-    raise CommandError(f"{path} must end in .npy or {', '.join(TEXT_SUFFIXES)}, so that its format is known")
+    if suffix == parquet.SUFFIX:
+        return parquet.ParquetTable(path)
+    raise CommandError(f"{path} must end in .npy, .parquet or {', '.join(TEXT_SUFFIXES)}, so that its format is known")
 
 
 class CsvTable:
@@ -82,16 +85,17 @@ class CsvTable:
             if cell.strip() and _number(cell) is None
         }
 
-    def read(self, columns: Sequence[int]) -> np.ndarray:
+    def read(self, columns: Sequence[int], *, finite: bool = True) -> np.ndarray:
         """Return the numbers of some columns as float64."""
         rows = self._rows()
         blocks = [np.empty((0, len(columns)))]
         while chunk := list(itertools.islice(rows, _ROWS_AT_ONCE)):
             block = _numbers([row[index] for _, row in chunk for index in columns]).reshape(-1, len(columns))
-            if not np.isfinite(block).all():
-                row, column = np.argwhere(~np.isfinite(block))[0]
+            for row, column in np.argwhere(~np.isfinite(block)):
                 line, cells = chunk[row]
-                self._refuse(line, columns[column], cells[columns[column]])
+                cell = cells[columns[column]]
+                if finite or (cell.strip() and _number(cell) is None):
+                    self._refuse(line, columns[column], cell)
             blocks.append(block)
         return np.concatenate(blocks)
 
@@ -153,12 +157,12 @@ class NpyTable:
         """Return none: an array is all numbers."""
         return {}
 
-    def read(self, columns: Sequence[int]) -> np.ndarray:
+    def read(self, columns: Sequence[int], *, finite: bool = True) -> np.ndarray:
         """Return some columns in the file's own dtype."""
         block = np.ascontiguousarray(self._array[:, list(columns)])
-        finite = np.isfinite(block)
-        if not finite.all():
-            row, column = np.argwhere(~finite)[0]
+        good = np.isfinite(block)
+        if finite and not good.all():
+            row, column = np.argwhere(~good)[0]
             raise CommandError(
                 f"{self.path}, row {row} (from 0), {self.column(columns[column])}: "
                 f"expected a finite number; got {block[row, column]}: fill or drop that row"

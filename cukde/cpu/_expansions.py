@@ -89,6 +89,7 @@ def translate(
     M: Any,
     mass: Any,
     whole: Any,
+    before: Any,
     table: Any,
     error: Any,
     least: Any,
@@ -100,7 +101,8 @@ def translate(
 ) -> None:
     """Write B (T, C, P) of those of the ``wanted`` boxes of queries that are accepted, and whether they are.
 
-    ``table`` is T[o, k, l], ``whole`` (C,) the mass of all points. Boxes with so few pairs that summing them is less
+    ``table`` is T[o, k, l], ``whole`` (C,) the mass of all points. For the distribution function ``before`` (K + 1,) is
+    that left of each box, all of which counts; otherwise it is empty. Boxes with so few pairs that summing them is less
     work, at ``pair`` multiply-adds each, are not accepted either.
     """
     reach = error.size // 2
@@ -109,9 +111,10 @@ def translate(
         low = np.searchsorted(ids, targets[t] - reach)
         high = np.searchsorted(ids, targets[t] + reach, side="right")
         pairs = counts[t] * (starts[high] - starts[low])
+        to_left = before[low] if before.size else 0.0
         accepted[t] = pairs * pair > columns * order * ((high - low) * order + counts[t])
         for c in range(columns):
-            inside, off, near = 0.0, 0.0, 0.0
+            inside, off, near = 0.0, 0.0, to_left
             for b in range(low, high):
                 o = targets[t] - ids[b] + reach
                 inside += mass[b, c]
@@ -120,6 +123,7 @@ def translate(
             outside = max(0.0, whole[c] - inside * (1 - 1e-15))
             accepted[t] = accepted[t] and off + outside * beyond <= tolerance * near
         if accepted[t]:
+            B[t, 0, 0] = to_left
             for b in range(low, high):
                 for c in range(columns):
                     _add_product(table[targets[t] - ids[b] + reach], M[b, c], B[t, c])

@@ -151,27 +151,56 @@ def weigh_laplace(tile: Any, shift: Any, constant: Any, log2_weights: Any, total
 
 @njit(**_JIT)
 def differences(Y: Any, XT: Any, scale: Any, log2_weights: Any, tile: Any) -> None:
-    """Fill a tile with log2 w_j - scale |y_i - x_j|^2 by summing squared differences; XT is (d, columns)."""
+    """Fill a tile with log2 w_j - scale |y_i - x_j|^2 by summing squared differences; XT is (d, columns).
+
+    Four dimensions go together, so that the tile is read and written less often.
+    """
+    d = Y.shape[1]
     for i in range(Y.shape[0]):
         row = tile[i]
         row[:] = log2_weights
-        for k in range(Y.shape[1]):
+        for k in range(d % 4):
             coordinates = XT[k]
             y = Y[i, k]
             for j in range(row.size):
                 difference = coordinates[j] - y
                 row[j] -= scale * (difference * difference)
+        for k in range(d % 4, d, 4):
+            x0, x1, x2, x3 = XT[k], XT[k + 1], XT[k + 2], XT[k + 3]
+            y0, y1, y2, y3 = Y[i, k], Y[i, k + 1], Y[i, k + 2], Y[i, k + 3]
+            for j in range(row.size):
+                t0, t1, t2, t3 = x0[j] - y0, x1[j] - y1, x2[j] - y2, x3[j] - y3
+                row[j] -= scale * (t0 * t0 + t1 * t1 + t2 * t2 + t3 * t3)
 
 
 @njit(**_JIT)
 def add_difference_moments(tile: Any, Y: Any, XT: Any, moments: Any) -> None:
-    """Add sum_j tile[i, j] (x_jk - y_ik) to ``moments`` (queries, d): differences first, so nothing cancels."""
+    """Add sum_j tile[i, j] (x_jk - y_ik) to ``moments`` (queries, d): differences first, so nothing cancels.
+
+    The sum over a tile is in the tile's own precision; dimensions go together as in :func:`differences`.
+    """
+    d = Y.shape[1]
+    zero = tile.dtype.type(0)
     for i in range(Y.shape[0]):
         row = tile[i]
-        for k in range(Y.shape[1]):
+        for k in range(d % 4):
             coordinates = XT[k]
             y = Y[i, k]
-            total = 0.0
+            total = zero
             for j in range(row.size):
                 total += row[j] * (coordinates[j] - y)
             moments[i, k] += total
+        for k in range(d % 4, d, 4):
+            x0, x1, x2, x3 = XT[k], XT[k + 1], XT[k + 2], XT[k + 3]
+            y0, y1, y2, y3 = Y[i, k], Y[i, k + 1], Y[i, k + 2], Y[i, k + 3]
+            s0 = s1 = s2 = s3 = zero
+            for j in range(row.size):
+                w = row[j]
+                s0 += w * (x0[j] - y0)
+                s1 += w * (x1[j] - y1)
+                s2 += w * (x2[j] - y2)
+                s3 += w * (x3[j] - y3)
+            moments[i, k] += s0
+            moments[i, k + 1] += s1
+            moments[i, k + 2] += s2
+            moments[i, k + 3] += s3

@@ -14,7 +14,7 @@ import numpy as np
 from cukde import _gauss_transform
 from cukde._gauss_transform import Plan
 from cukde._partial import Output, PartialSums, debiased
-from cukde.cpu import _boxes, _expansions, _outward, _threads
+from cukde.cpu import _boxes, _distribution_sums, _expansions, _outward, _threads
 from cukde.cpu import density as _pairs
 from cukde.cpu._jit import njit
 
@@ -26,6 +26,11 @@ _FEW_PAIRS = 2**20
 
 # A pair summed on its own costs as much as so many multiply-adds of a translation (CPU with AVX2: 1.3 and 0.25 ns).
 _PAIR_COST = 5
+# One of the distribution function, exponentials and Mills' ratio, takes as long as so many: 20 ns.
+_CDF_COST = 16
+
+# Pairs of the distribution function that a thread sums before it looks whether it is to stop: a quarter of a second.
+_PAIRS_OF_TASK = 2**24
 
 _QUERIES = 8192  # that a thread takes at a time
 
@@ -52,6 +57,8 @@ def partial_sums(
     Arguments, results and determinism are those of :func:`cukde.cpu.density.partial_sums`.
     """
     transform = _transform(X, Y, h, output, values, log_weights, precision)
+    if transform is None and output == "cdf":
+        return _every_pair(X, Y, h, log_weights)
     if transform is None:
         return _pairs.partial_sums(
             X,
@@ -161,6 +168,12 @@ class _Transform(NamedTuple):
         plan, boxes = self.plan, self.boxes
         places = _boxes.place(self.y, plan, boxes)
         whole = self.mass.sum(axis=0)
+        before, after = np.zeros(0), np.zeros(0)
+        cost = _PAIR_COST
+        if self.output == "cdf":
+            before, after = np.empty(len(boxes.ids) + 1), np.empty(len(boxes.ids) + 1)
+            _distribution_sums.accumulate(self.mass[:, 0], before, after)
+            cost *= _CDF_COST
         B = np.zeros((len(places.ids), *self.M.shape[1:]))
         accepted = np.zeros(len(places.ids), np.bool_)
         table = np.ascontiguousarray(plan.translation.transpose(0, 2, 1))
@@ -176,12 +189,13 @@ class _Transform(NamedTuple):
                 self.M,
                 self.mass,
                 whole,
+                before,
                 table,
                 plan.error,
                 plan.least,
                 plan.beyond,
                 plan.tolerance,
-                _PAIR_COST,
+                cost,
                 B,
                 accepted,
             )
@@ -197,6 +211,25 @@ class _Transform(NamedTuple):
 
         def rest(rows: np.ndarray) -> None:
             reference, total, moments = np.empty(len(rows)), np.empty(len(rows)), np.empty((len(rows), self.moments))
+            if self.output == "cdf":
+                _distribution_sums.outward(
+                    self.y[rows],
+                    boxes.ids,
+                    boxes.starts,
+                    boxes.x,
+                    self.log_weights,
+                    self.M[:, 0],
+                    before,
+                    after,
+                    plan.width,
+                    plan.bandwidth,
+                    plan.reach,
+                    plan.tolerance,
+                    reference,
+                    total,
+                )
+                finish(rows, reference, total, moments)
+                return
             _outward.outward(
                 self.y[rows],
                 boxes.ids,
@@ -235,7 +268,8 @@ def _transform(
 ) -> _Transform | None:
     """Sum the boxes of the data; None where all pairs are summed: the only place that decides."""
     x, y = X.reshape(-1), (X if Y is None else Y).reshape(-1)
-    if precision not in _gauss_transform.TOLERANCE or len(x) * len(y) <= _FEW_PAIRS:
+    cost = _CDF_COST if output == "cdf" else 1
+    if precision not in _gauss_transform.TOLERANCE or len(x) * len(y) * cost <= _FEW_PAIRS:
         return None
     smallest, largest = _gauss_transform.BANDWIDTHS
     if not smallest < h < largest:
@@ -264,6 +298,24 @@ def _transform(
 
     _threads.run(moments, _boxes.shares(np.diff(boxes.starts), 4 * _threads.count()))
     return _Transform(plan, output, boxes, log_w, V, M, mass, y)
+
+
+def _every_pair(X: np.ndarray, Y: np.ndarray | None, h: float, log_weights: np.ndarray | None) -> PartialSums:
+    """Sum the distribution function over all pairs."""
+    x, y = X.reshape(-1).astype(np.float64, copy=False), (X if Y is None else Y).reshape(-1)
+    log_w = np.empty(0)
+    if log_weights is not None:  # no exponent is low enough for rows without weight beside a query far to the left
+        counted = np.flatnonzero(log_weights > _pairs.LOG_ZERO)
+        x, log_w = x[counted], log_weights[counted]
+    m = len(y)
+    reference, total = np.empty(m), np.empty(m)
+
+    def sums(rows: slice) -> None:
+        _distribution_sums.every_pair(y[rows], x, log_w, h, reference[rows], total[rows])
+
+    step = max(1, min(-(-m // (4 * _threads.count())), _PAIRS_OF_TASK // max(1, len(x))))
+    _threads.run(sums, [slice(i, min(i + step, m)) for i in range(0, m, step)])
+    return PartialSums(reference, total)
 
 
 @njit(nogil=True, error_model="numpy", cache=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 Unit = Literal[
@@ -78,6 +78,18 @@ class Part:
     def asked(self) -> float:
         """Bytes that are asked of the cache: those that ``work`` names, or else ``requested``, no fewer than moved."""
         return self.work.get("cache", max(self.requested, self.bytes))
+
+    def times(self, runs: float) -> Part:
+        """So many runs of the stage, one after the other; a mean number of runs need not be whole."""
+        return replace(
+            self,
+            bytes=self.bytes * runs,
+            work={unit: count * runs for unit, count in self.work.items()},
+            requested=self.requested * runs,
+            cycles=self.cycles * runs,
+            reduction=self.reduction * runs,
+            launches=round(self.launches * runs),
+        )
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ _FAMILIES = {
     "convolution": ("conv1d", "activation"),
     "Kendall": ("kendall", "concordance"),
     "piecewise": ("piecewise", "pwpa", "aos", "functions"),
-    "density": ("kde", "score", "debias", "kernel_sum", "density", "bandwidth"),
+    "density": ("kde", "score", "debias", "kernel_sum", "density", "bandwidth", "grid"),
 }
 
 

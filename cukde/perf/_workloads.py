@@ -60,6 +60,23 @@ def _kernel_sum(xp: ModuleType, rng: Any, n: int, m: int, d: int) -> Call:
     return functools.partial(cukde.kernel_sum, _normal(rng, n, d), _normal(rng, n), _normal(rng, m, d), 1.0)
 
 
+def _marginal(xp: ModuleType, rng: Any, n: int, m: int, d: int) -> Call:
+    """Of half of the columns."""
+    half = list(range(d // 2))
+    return functools.partial(cukde.marginal, _normal(rng, n, d), half, _normal(rng, m, len(half)), 1.0)
+
+
+def _conditional(xp: ModuleType, rng: Any, n: int, m: int, d: int) -> Call:
+    """Given half of the columns."""
+    values = dict.fromkeys(range(d // 2), 0.0)
+    return functools.partial(cukde.conditional, _normal(rng, n, d), values, _normal(rng, m, d - d // 2), 1.0)
+
+
+def _density_ratio(xp: ModuleType, rng: Any, n: int, m: int, d: int) -> Call:
+    X, Z, Y = (_normal(rng, rows, d) for rows in (n, n, m))
+    return functools.partial(cukde.density_ratio, X, Z, Y, 1.0)
+
+
 def _kendalltau(xp: ModuleType, rng: Any, n: int) -> Call:
     return functools.partial(cukde.kendalltau, _normal(rng, n), _normal(rng, n))
 
@@ -129,6 +146,10 @@ WORKLOADS: dict[str, Workload] = {
     },
     "debias": Workload(_of_data(cukde.debias), *_DATA),
     "kernel_sum": Workload(_kernel_sum, *_PAIRS),
+    "marginal": Workload(_marginal, *_PAIRS),
+    "conditional": Workload(_conditional, *_PAIRS),
+    "hdr_threshold": Workload(_of_data(cukde.hdr_threshold), *_DATA),
+    "density_ratio": Workload(_density_ratio, *_PAIRS),
     **{
         f"bandwidth.{name}": Workload(_rule(getattr(cukde.bandwidth, name)), *_ROWS)
         for name in ("scott", "silverman", "sd", "laplace")

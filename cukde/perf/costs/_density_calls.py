@@ -56,6 +56,44 @@ def of_values(
     return sizes | {"k": shape[1] if len(shape) > 1 else 1}
 
 
+def of_marginal(X: Any, columns: Any, Y: Any, h: Any = None, **options: Any) -> Sizes:
+    """Sizes of a call for some of the columns."""
+    shape = _shape(Y)
+    sizes = of_queries(X, Y, h, **options)
+    return sizes | {"d": int(shape[1]) if len(shape) > 1 else 1, "m": _rows(Y)[0], "at_data": False}
+
+
+def of_conditional(X: Any, given: Any, Y: Any, h: Any = None, **options: Any) -> Sizes:
+    """Sizes of a call with values of some of the columns."""
+    sizes = of_queries(X, Y, h, **options)
+    each = any(len(_shape(value)) for value in given.values())
+    del sizes["at_data"]
+    return sizes | {"m": _rows(Y)[0], "given": len(given), "each": each}
+
+
+def of_threshold(X: Any, h: Any = None, mass: Any = None, *, method: str = "kde", **options: Any) -> Sizes:
+    """Sizes of a call for levels of the density at the data."""
+    return of_data(X, h, **options) | {"method": method}
+
+
+def of_ratio(
+    X: Any,
+    Z: Any,
+    Y: Any,
+    h: Any = None,
+    *,
+    denominator_bandwidth: Any = None,
+    denominator_weights: Any = None,
+    **options: Any,
+) -> Sizes:
+    """Sizes of a call with the data of two densities."""
+    sizes = of_queries(X, Y, h, **options)
+    del sizes["at_data"]
+    weighted = sizes["weighted"] or denominator_weights is not None
+    dtype = str(np.result_type(*map(_dtype, (X, Z, Y))))
+    return sizes | {"k": _rows(Z)[0], "m": _rows(Y)[0], "dtype": dtype, "weighted": weighted}
+
+
 def of_bandwidth(X: Any, *, weights: Any = None) -> Sizes:
     """Sizes of a call of a rule for the bandwidth."""
     n, d = _rows(X)

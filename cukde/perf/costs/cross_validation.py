@@ -5,7 +5,6 @@ Of a grid that does not go on, without the search for one deviation a column.
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import numpy as np
@@ -76,14 +75,14 @@ def cross_validation(
         of_line = density.kde(on, n=n, m=n, d=1, dtype="float64", weighted=weighted, at_data=True)
         # Of least squares the integral of the square takes another.
         times = bandwidths * (2 if least_squares else 1)
-        return Counted((look, *(_times(part, times) for part in of_line.parts)), _SOURCE, pairs)
+        return Counted((look, *(part.times(times) for part in of_line.parts)), _SOURCE, pairs)
     if method != "sd":
         parts = [_pass("pairs", on, n, d, pairs, bandwidths, directions, single, least_squares=least_squares)]
         return Counted((look, *parts), _SOURCE, pairs)
 
     of_score = density.debias(on, n=n, d=d, dtype="float32" if single else "float64", weighted=weighted)
-    parts = [_times(part, bandwidths) for part in of_score.parts]
-    parts += [_times(part, bandwidths) for part in _without_each(on, n, d, single)]
+    parts = [part.times(bandwidths) for part in of_score.parts]
+    parts += [part.times(bandwidths) for part in _without_each(on, n, d, single)]
     if least_squares:
         # Debiased points are others for each bandwidth.
         parts.append(_pass("pairs", on, n, d, pairs, bandwidths, bandwidths, single, least_squares=True))
@@ -139,16 +138,3 @@ def _work(single: bool, pairs: float, exponentials: float, operations: float) ->
 def _read(n: int, row: int) -> float:
     """Bytes that tiles ask for, of rows of so many."""
     return float(n) * row * -(-n // _TILE)
-
-
-def _times(part: Part, times: int) -> Part:
-    """So many runs of a stage, one after the other."""
-    return dataclasses.replace(
-        part,
-        bytes=part.bytes * times,
-        work={unit: count * times for unit, count in part.work.items()},
-        requested=part.requested * times,
-        cycles=part.cycles * times,
-        reduction=part.reduction * times,
-        launches=part.launches * times,
-    )

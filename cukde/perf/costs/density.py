@@ -41,7 +41,7 @@ _SOURCE = (
 
 # Boxes between the first point and the last of a line, half a bandwidth wide, where nobody says: those of a million
 # points from a normal distribution by Silverman's rule are 300.
-_BOXES = 512
+DEFAULT_BOXES = 512
 
 # Launches of CuPy's elementwise kernels: mean, zeros, survey and its copy; weights and their logarithms.
 _SURVEY_LAUNCHES, _WEIGHT_LAUNCHES = 3, 10
@@ -81,7 +81,7 @@ def kde(
     at_data: bool = False,
     deterministic: bool = False,
     check_finite: bool = True,
-    boxes: int = _BOXES,
+    boxes: int = DEFAULT_BOXES,
 ) -> Counted:
     """Count a density of ``n`` points of ``d`` dimensions at ``m`` queries; ``local`` says that each has a factor."""
     of = _pass("sum", n, m, d, dtype, precision, weighted, at_data, deterministic, check_finite)
@@ -101,7 +101,7 @@ def score(
     at_data: bool = False,
     deterministic: bool = False,
     check_finite: bool = True,
-    boxes: int = _BOXES,
+    boxes: int = DEFAULT_BOXES,
 ) -> Counted:
     """Count the gradients of the log density."""
     of = _pass("moments", n, m, d, dtype, precision, weighted, at_data, deterministic, check_finite, ratio=True)
@@ -122,7 +122,7 @@ def density_and_score(
     at_data: bool = False,
     deterministic: bool = False,
     check_finite: bool = True,
-    boxes: int = _BOXES,
+    boxes: int = DEFAULT_BOXES,
 ) -> Counted:
     """Count log densities with their gradients."""
     of = _pass("moments", n, m, d, dtype, precision, weighted, at_data, deterministic, check_finite)
@@ -143,7 +143,7 @@ def laplace_kde(
     at_data: bool = False,
     deterministic: bool = False,
     check_finite: bool = True,
-    boxes: int = _BOXES,
+    boxes: int = DEFAULT_BOXES,
 ) -> Counted:
     """Count a Laplace-corrected density: a factor, by one multiply-add, beside each exponential."""
     of = _pass("laplace", n, m, d, dtype, precision, weighted, at_data, deterministic, check_finite)
@@ -164,7 +164,7 @@ def kernel_sum(
     at_data: bool = False,
     deterministic: bool = False,
     check_finite: bool = True,
-    boxes: int = _BOXES,
+    boxes: int = DEFAULT_BOXES,
 ) -> Counted:
     """Count sums of ``k`` values."""
     of = _pass("values", n, m, d, dtype, precision, False, at_data, deterministic, check_finite, k=k)
@@ -183,7 +183,7 @@ def debias(
     weighted: bool = False,
     deterministic: bool = False,
     check_finite: bool = True,
-    boxes: int = _BOXES,
+    boxes: int = DEFAULT_BOXES,
 ) -> Counted:
     """Count moving the data along their score at their own points."""
     of = _pass("moments", n, n, d, dtype, precision, weighted, True, deterministic, check_finite, ratio=True)
@@ -203,7 +203,7 @@ def sd_kde(
     at_data: bool = False,
     deterministic: bool = False,
     check_finite: bool = True,
-    boxes: int = _BOXES,
+    boxes: int = DEFAULT_BOXES,
 ) -> Counted:
     """Count score-debiased densities: parts of the score, the shift and the density, by these names."""
     given = _pass("sum", n, m, d, dtype, precision, weighted, at_data, deterministic, check_finite)
@@ -282,7 +282,7 @@ def bandwidth(on: Peaks, *, n: int, d: int, dtype: Any = "float64", weighted: bo
 
 
 def abramson(
-    on: Peaks, *, n: int, d: int, dtype: Any = "float64", weighted: bool = False, boxes: int = _BOXES
+    on: Peaks, *, n: int, d: int, dtype: Any = "float64", weighted: bool = False, boxes: int = DEFAULT_BOXES
 ) -> Counted:
     """Count factors of the bandwidth, see ``cukde/bandwidth.py``: the pilot density, and what is made of it."""
     of = _pass("sum", n, n, d, dtype, None, weighted, True, False, True)

@@ -1,0 +1,65 @@
+"""PyTorch tensors in and out, by DLPack, without a copy, on the CPU or on a GPU.
+
+python -m examples.torch_dlpack
+
+The functions of cukde take any array that speaks DLPack, and tensors do. What comes back is an array of NumPy, or of
+CuPy where the tensors are on a GPU; ``torch.from_dlpack`` makes a tensor of it, in the same memory. PyTorch records no
+gradient through such a call. It need not: the score is the gradient of the log density, and tensors that follow it, as
+here, go uphill.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import cukde
+
+BANDWIDTH = 0.5
+STEPS = 60
+
+
+class Found(NamedTuple):
+    """Where points went, as the library's own arrays or tensors."""
+
+    begun: Any  # (m, d)
+    ended: Any  # (m, d)
+    log_density: Any  # (m,), where they ended
+
+
+def clusters(n: int = 2000, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Data (n, 2) of two clusters about (-2, 0) and (2, 0), and 16 points among them; float32."""
+    rng = np.random.default_rng(seed)
+    data = rng.standard_normal((n, 2)) * 0.6
+    data[:, 0] += np.where(np.arange(n) % 2, 2.0, -2.0)
+    return data.astype(np.float32), rng.uniform(-3, 3, (16, 2)).astype(np.float32)
+
+
+def climb(data: Any, points: Any, from_dlpack: Any) -> Found:
+    """Move points uphill by the score, in steps of the squared bandwidth: mean shift.
+
+    ``data`` and ``points`` are arrays that speak DLPack, and so is what ``from_dlpack`` makes of results.
+    """
+    begun = points
+    for _ in range(STEPS):
+        points = points + BANDWIDTH**2 * from_dlpack(cukde.score(data, points, BANDWIDTH))
+    return Found(begun, points, from_dlpack(cukde.kde(data, points, BANDWIDTH, log=True)))
+
+
+def main() -> Found:
+    import torch
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    data, points = (torch.from_numpy(a).to(device) for a in clusters())
+    found = climb(data, points, torch.from_dlpack)
+    print(f"{len(points)} points on {found.ended.device}, of {found.ended.dtype}, from a mean log density of ", end="")
+    before = torch.from_dlpack(cukde.kde(data, points, BANDWIDTH, log=True))
+    print(f"{before.mean():.3f} to {found.log_density.mean():.3f}")
+    for place in torch.unique(found.ended.round(decimals=1) + 0.0, dim=0):  # no -0.0
+        print(f"at ({place[0]:.1f}, {place[1]:.1f})")
+    return found
+
+
+if __name__ == "__main__":
+    main()
