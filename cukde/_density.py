@@ -27,6 +27,8 @@ def kde(
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
+    bounds: Any = None,
+    periods: Any = None,
 ) -> Any:
     r"""Gaussian kernel density estimate of the data ``X`` at the queries ``Y``.
 
@@ -61,6 +63,14 @@ def kde(
     check_finite : bool
         Refuse NaN and infinity. False skips the look at the data; nothing then waits for the GPU, and a CUDA graph
         can capture the call, but for products by cuBLAS (of more than 64 dimensions), which CuPy does not let it.
+    bounds : sequence of length d, optional
+        For each column None or its (low, high), with None or an infinity for an open end: the density is then one on
+        that domain, by reflection, 0 outside and without loss of mass at the ends. ``h`` must not correlate such a
+        column with another. Data have to lie within; with ``check_finite=False`` nobody looks, and those outside are
+        taken at the nearest end. Not for Dask arrays.
+    periods : sequence of length d, optional
+        For each column None or its period, such as 360: the density repeats, and integrates to 1 over a period. Points
+        may lie anywhere on the line. A column has bounds or a period, not both. Not for Dask arrays.
 
     Returns
     -------
@@ -74,7 +84,8 @@ def kde(
         For complex, string or object data, and for ``Y`` on the GPU beside ``X`` on the CPU.
     ValueError
         For shapes that do not fit, no data, NaN or infinity, a bandwidth that is not positive (definite),
-        negative or all-zero weights, local factors out of their range, and an unknown precision.
+        negative or all-zero weights, local factors out of their range, an unknown precision, bounds and periods that do
+        not fit, data outside their bounds, and a covariance that links a bounded column with another.
 
     Notes
     -----
@@ -103,12 +114,19 @@ def kde(
     memory runs out is computed in parts, with a :class:`MemoryWarning`. ``docs/dask.md`` has the rule for blocks, data
     larger than memory, clusters and several GPUs.
 
+    With ``bounds`` or ``periods`` the kernel is summed over all images of a point, mirrored or moved by periods. Those
+    that matter to float64 are more data for the same engines, those near the ends where h is small; where they are
+    many, a product over the columns takes their place, a few exponentials a column, in float64. Errors are those above
+    (``tests/test_domains.py``). On a GPU such a call waits for the queries' range and their least density.
+    ``docs/domains.md`` has formulas, limits and cost.
+
     References
     ----------
     Parzen, E. (1962). On estimation of a probability density function and mode. *Ann. Math. Statist.* 33.
     Breiman, L., Meisel, W. and Purcell, E. (1977). Variable kernel estimates of multivariate densities.
     *Technometrics* 19, for the local factors.
     Greengard, L. and Strain, J. (1991). The fast Gauss transform. *SIAM J. Sci. Stat. Comput.* 12.
+    Silverman, B. W. (1986). *Density Estimation for Statistics and Data Analysis*, section 2.10, for reflection.
 
     Examples
     --------
@@ -118,6 +136,8 @@ def kde(
     array([0.3521])
     >>> cukde.kde(X, [[0.5]], 1.0, local_factors=[1.0, 2.0]).round(4)
     array([0.2727])
+    >>> cukde.kde(X, [[0.5], [-0.5]], 1.0, bounds=[(0, None)]).round(4)
+    array([0.5929, 0.    ])
     """
     log = _validate.flag("log", log)
     problem, _ = prepare(
@@ -129,6 +149,8 @@ def kde(
         precision=precision,
         deterministic=deterministic,
         check_finite=check_finite,
+        bounds=bounds,
+        periods=periods,
     )
     with problem.device:
         return problem.density(log=log)
@@ -145,6 +167,8 @@ def score(
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
+    bounds: Any = None,
+    periods: Any = None,
 ) -> Any:
     r"""Gradient of the log density: :math:`s(y) = \nabla \log \hat p(y)`.
 
@@ -155,7 +179,8 @@ def score(
     Returns
     -------
     array, shape of ``Y``
-        In units of 1/length. It stays finite far from the data, where it points to the nearest of them.
+        In units of 1/length. It stays finite far from the data, where it points to the nearest of them. NaN outside
+        the bounds; at an end it is 0 across it.
 
     Notes
     -----
@@ -170,7 +195,15 @@ def score(
     array([-0.5])
     """
     problem, _ = prepare(
-        X, Y, h, weights=weights, precision=precision, deterministic=deterministic, check_finite=check_finite
+        X,
+        Y,
+        h,
+        weights=weights,
+        precision=precision,
+        deterministic=deterministic,
+        check_finite=check_finite,
+        bounds=bounds,
+        periods=periods,
     )
     with problem.device:
         gradient = _finish.gradient(problem.sums("moments", ratio=True), problem.whitening, problem.xp)
@@ -188,6 +221,8 @@ def density_and_score(
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
+    bounds: Any = None,
+    periods: Any = None,
 ) -> tuple[Any, Any]:
     """Log density and its gradient, in the one pass that :func:`score` costs.
 
@@ -206,7 +241,15 @@ def density_and_score(
     (array([-0.9189, -1.4189]), array([ 0., -1.]))
     """
     problem, _ = prepare(
-        X, Y, h, weights=weights, precision=precision, deterministic=deterministic, check_finite=check_finite
+        X,
+        Y,
+        h,
+        weights=weights,
+        precision=precision,
+        deterministic=deterministic,
+        check_finite=check_finite,
+        bounds=bounds,
+        periods=periods,
     )
     with problem.device:
         sums = problem.sums("moments")
@@ -226,6 +269,8 @@ def debias(
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
+    bounds: Any = None,
+    periods: Any = None,
 ) -> Any:
     r"""Score-debiased data: each point moved by half a bandwidth squared along the score.
 
@@ -242,12 +287,13 @@ def debias(
         Bandwidth of the density that will be taken of the result; forms as in :func:`kde`.
     score_bandwidth : float or array_like, optional
         Bandwidth of the score; default ``h``.
-    weights, precision, deterministic, check_finite
+    weights, precision, deterministic, check_finite, bounds, periods
         As in :func:`kde`.
 
     Returns
     -------
     array, shape of ``X``
+        Within the bounds, and from 0 to the period: what moves over an end is reflected, or wrapped.
 
     Notes
     -----
@@ -266,11 +312,22 @@ def debias(
     array([-0.8808,  0.8808])
     """
     problem, _ = prepare(
-        X, X, h, weights=weights, precision=precision, deterministic=deterministic, check_finite=check_finite
+        X,
+        X,
+        h,
+        weights=weights,
+        precision=precision,
+        deterministic=deterministic,
+        check_finite=check_finite,
+        bounds=bounds,
+        periods=periods,
     )
     estimate = score_problem(problem, score_bandwidth)
     with problem.device:
-        return _finish.cast(problem.moved(estimate), problem.dtype).reshape(problem.query_shape)
+        moved = problem.moved(estimate)
+        if problem.domain is not None:
+            moved = problem.domain.restored(moved, problem.xp)
+        return _finish.cast(moved, problem.dtype).reshape(problem.query_shape)
 
 
 @declare(costs.sd_kde, calls.of_queries, stages=calls.stages_of_sd_kde)
@@ -286,6 +343,8 @@ def sd_kde(
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
+    bounds: Any = None,
+    periods: Any = None,
 ) -> Any:
     """Score-debiased density estimate: :func:`kde` of the data moved by :func:`debias`.
 
@@ -295,7 +354,7 @@ def sd_kde(
     ----------
     score_bandwidth : float or array_like, optional
         Bandwidth of the score; default ``h``.
-    X, Y, h, weights, log, precision, deterministic, check_finite
+    X, Y, h, weights, log, precision, deterministic, check_finite, bounds, periods
         As in :func:`kde`. :func:`cukde.bandwidth.sd` has the matching reference rule for ``h``.
 
     Returns
@@ -304,7 +363,9 @@ def sd_kde(
 
     Notes
     -----
-    Cost: n^2 + n m exponentials. In float32 at d = 16 the density is right to 3e-4.
+    Cost: n^2 + n m exponentials. In float32 at d = 16 the density is right to 3e-4. With ``bounds`` or ``periods`` both
+    the score and the density are those of the domain. At an end every reflected estimate is flat, and the score 0
+    across it: where the density itself is not flat there, a bias of order h remains.
 
     References
     ----------
@@ -319,7 +380,15 @@ def sd_kde(
     """
     log = _validate.flag("log", log)
     problem, _ = prepare(
-        X, Y, h, weights=weights, precision=precision, deterministic=deterministic, check_finite=check_finite
+        X,
+        Y,
+        h,
+        weights=weights,
+        precision=precision,
+        deterministic=deterministic,
+        check_finite=check_finite,
+        bounds=bounds,
+        periods=periods,
     )
     estimate = score_problem(problem, score_bandwidth)
     with problem.device:
@@ -339,6 +408,8 @@ def laplace_kde(
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
+    bounds: Any = None,
+    periods: Any = None,
 ) -> Any:
     r"""Laplace-corrected density estimate: a fourth-order kernel, in one pass and without a score.
 
@@ -353,7 +424,7 @@ def laplace_kde(
         Return negative values as they are (they still rank queries), or set them to 0 and report in a
         :class:`NegativeDensityWarning` how many there were and their share of the absolute sum; on the GPU
         the report waits for the result, and of Dask arrays it comes with each block that is computed.
-    X, Y, h, weights, log, precision, deterministic, check_finite
+    X, Y, h, weights, log, precision, deterministic, check_finite, bounds, periods
         As in :func:`kde`. With ``log`` a negative density gives NaN, a zero one -inf.
         :func:`cukde.bandwidth.laplace` has the matching reference rule for ``h``.
 
@@ -379,7 +450,15 @@ def laplace_kde(
     _validate.negative(negative)
     log = _validate.flag("log", log)
     problem, _ = prepare(
-        X, Y, h, weights=weights, precision=precision, deterministic=deterministic, check_finite=check_finite
+        X,
+        Y,
+        h,
+        weights=weights,
+        precision=precision,
+        deterministic=deterministic,
+        check_finite=check_finite,
+        bounds=bounds,
+        periods=periods,
     )
     with problem.device:
         sums = problem.sums("laplace")

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cukde import _dispatch, _finish, _kernels, _validate
+from cukde import _dispatch, _finish, _images, _kernels, _validate, _validate_domain
+from cukde._domain import Domain, domain_of
 from cukde._kernels import Kernel
-from cukde._partial import Output, PartialSums, debiased, of_logarithms
+from cukde._partial import Output, PartialSums, debiased, of_logarithms, to_density
 from cukde._whiten import Whitening
 
 # Stands for log(0) in weights: finite, so that differences of exponents stay numbers in every precision.
@@ -36,6 +37,8 @@ class Problem(NamedTuple):
     spread: float | None = None  # largest squared distance to the centre, in bandwidths; None: unknown
     points: Any = None  # what the backend has prepared of them
     local_factors: Any | None = None  # (n,) float64, of the bandwidth of each point; None: all are 1
+    domain: Domain | None = None  # of X and Y, which are then taken from its origin, float64; None: all of space
+    outside: Any | None = None  # (m,): queries that do not lie in it; None: nobody has asked for them
 
     @property
     def xp(self) -> Any:
@@ -55,7 +58,7 @@ class Problem(NamedTuple):
         Where nobody has looked at the data, NumPy says no more than CuPy of what comes of NaN and infinities.
         """
         device: AbstractContextManager[Any] = self.backend.device_of(self.X)
-        return device if self.spread is not None else _quiet(device)
+        return device if self.spread is not None and self.domain is None else _quiet(device)
 
     @property
     def log_constant(self) -> float:
@@ -93,6 +96,8 @@ class Problem(NamedTuple):
 
     def sums(self, output: Output, values: Any = None, *, ratio: bool = False) -> PartialSums:
         """Run one pass over all pairs on the backend; ``ratio`` asks for nothing but moments / total."""
+        if self.domain is not None:
+            return _images.sums(self, output)
         X, Y = self._whitened()
         passes, options = self._pass
         result: PartialSums = passes.partial_sums(X, Y, self.whitening.h, output, values=values, ratio=ratio, **options)
@@ -100,6 +105,8 @@ class Problem(NamedTuple):
 
     def density(self, *, log: bool) -> Any:
         """Run the pass that sums kernels; return the density at the queries, or its logarithm."""
+        if self.domain is not None:
+            return to_density(self.sums("sum"), self.log_constant, log, self.dtype, self.xp)
         X, Y = self._whitened()
         passes, options = self._pass
         return passes.density(
@@ -140,12 +147,13 @@ class Problem(NamedTuple):
     def moved(self, estimate: Problem) -> Any:
         """Return debiased data, (n, d) float64, moved along the score that ``estimate`` poses."""
         sums = estimate.sums("moments", ratio=True)
-        return moved(self.X, sums, self.whitening, estimate.whitening, self.xp)
+        points = moved(self.X, sums, self.whitening, estimate.whitening, self.xp)
+        return points if self.domain is None else self.domain.folded(points, self.xp)
 
     def debiased(self, estimate: Problem) -> Problem:
         """Return the same problem with debiased data, float64; ``estimate`` poses their score."""
         points = None
-        if self.whitening.plain and estimate.whitening.plain:
+        if self.whitening.plain and estimate.whitening.plain and self.domain is None:
             X, Y, points = self.passes.debias(
                 self.X, self.X if self.Y is None else self.Y, self.whitening.h, estimate.whitening.h, **self._options
             )
@@ -153,8 +161,8 @@ class Problem(NamedTuple):
             X = self.moved(estimate)
             Y = (self.X if self.Y is None else self.Y).astype(X.dtype)
         spread = self.spread
-        # With its own bandwidth a point moves half way to a mean of the data: the spread cannot grow.
-        if spread is not None and estimate.whitening is not self.whitening:
+        # With its own bandwidth a point moves half way to a mean of the data: the spread cannot grow, but by wrapping.
+        if spread is not None and (estimate.whitening is not self.whitening or self.domain is not None):
             spread = spread_of(self.backend, X, Y, self.centre, self.whitening)
             _validate.spread(spread, single=self.precision != "float64")
         return self._replace(X=X, Y=Y, spread=spread, points=points)
@@ -222,6 +230,8 @@ def prepare(
     precision: Any = None,
     deterministic: bool = False,
     check_finite: bool = True,
+    bounds: Any = None,
+    periods: Any = None,
 ) -> tuple[Problem, Any]:
     """Check every argument and lay it out for the backend; return the problem and the values ``V``.
 
@@ -237,7 +247,11 @@ def prepare(
         x, y, v, w, factors, query_shape, dtype, chosen, whitening = checked(
             backend, X, None if itself else Y, h, weights, V, local_factors, precision
         )
-        storage = xp.float64 if chosen == "float64" else dtype
+        domain, outside = domain_of(bounds, periods, x.shape[1]), None
+        if domain is not None:
+            _validate_domain.bandwidth(whitening.bandwidth, domain.bounded)
+            x, y, outside = _placed(backend, domain, x, None if itself else y, check_finite)
+        storage = xp.float64 if chosen == "float64" or domain is not None else dtype
         x = xp.ascontiguousarray(x, dtype=storage)
         y = x if itself else xp.ascontiguousarray(y, dtype=storage)
         v = None if v is None else xp.ascontiguousarray(v, dtype=storage)
@@ -261,6 +275,8 @@ def prepare(
             centre=centre,
             spread=spread,
             local_factors=None if factors is None else factors.astype(xp.float64, copy=False),
+            domain=domain,
+            outside=outside,
         ), v
 
 
@@ -279,15 +295,18 @@ def score_whitening(score_bandwidth: Any, d: int) -> Whitening:
 
 def score_problem(problem: Problem, score_bandwidth: Any) -> Problem:
     """Pose the score of the data at their own points; ``score_bandwidth`` None is the problem's own."""
+    problem = problem._replace(Y=None, outside=None)
     if score_bandwidth is None:
-        return problem._replace(Y=None)
+        return problem
     whitening = score_whitening(score_bandwidth, problem.X.shape[1])
+    if problem.domain is not None:
+        _validate_domain.bandwidth(whitening.bandwidth, problem.domain.bounded, "score_bandwidth")
     spread = None
     if problem.spread is not None:
         with problem.device:
             spread = spread_of(problem.backend, problem.X, None, problem.centre, whitening)
         _validate.spread(spread, single=problem.precision != "float64")
-    return problem._replace(Y=None, whitening=whitening, spread=spread)
+    return problem._replace(whitening=whitening, spread=spread)
 
 
 def _checked_spread(
@@ -305,6 +324,21 @@ def _checked_spread(
     if w is not None:
         _validate.weight_range(float(w.min()), float(w.max()))
     return radius / whitening.h**2 if whitening.plain else spread_of(backend, x, y, centre, whitening)
+
+
+def _placed(backend: ModuleType, domain: Domain, x: Any, y: Any | None, check_finite: bool) -> tuple[Any, Any, Any]:
+    """Bring data and queries into a domain, float64 from its origin; and say which queries lie outside."""
+    xp = backend.xp
+    with np.errstate(all="ignore"):
+        outside = domain.outside(x, xp)
+        if check_finite:
+            # Infinite points might be brought onto a bound: here they are looked for first.
+            named = [(name, a) for name, a in (("X", x), ("Y", y)) if a is not None]
+            _validate.finite({name: bool(xp.isfinite(a).all()) for name, a in named})
+            _validate_domain.inside(backend.asnumpy(outside.sum(axis=0)), len(x), domain.low, domain.high)
+        of_queries = outside if y is None else domain.outside(y, xp)
+        y = None if y is None else domain.anchored(y, xp)
+        return domain.anchored(x, xp), y, of_queries.any(axis=1)
 
 
 def least_factor(factors: Any) -> float:

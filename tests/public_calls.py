@@ -88,6 +88,15 @@ class Draw:
             "check_finite": self.one(True, True, False),
         }
 
+    def domain(self) -> dict[str, Any]:
+        """Bounds that all points lie within, and periods."""
+        kinds = [self.one("free", "bounds", "period") for _ in range(self.d)]
+        bounds = [
+            self.one((-60.0, None), (-60, 60.5), [None, np.float64(60)]) if k == "bounds" else None for k in kinds
+        ]
+        periods = [self.one(3, 0.5) if k == "period" else None for k in kinds]
+        return {"bounds": self.one(None, bounds), "periods": self.one(None, periods)}
+
     @property
     def knots(self) -> np.ndarray:
         return np.cumsum(self.rng.uniform(0.1, 1, self.n)).astype(self.dtype)
@@ -99,9 +108,18 @@ class Draw:
 
 def _density(function: Callable[..., Any], *, log: bool = False) -> Callable[[Draw], Call]:
     def call(a: Draw) -> Call:
-        return Call(function, (a.points, a.queries, a.h), a.common() | ({"log": a.one(False, True)} if log else {}))
+        options = a.common() | a.domain() | ({"log": a.one(False, True)} if log else {})
+        return _unlinked(Call(function, (a.points, a.queries, a.h), options), 2)
 
     return call
+
+
+def _unlinked(call: Call, h: int) -> Call:
+    """The same without a covariance for its bandwidth, the argument ``h``, which bounded columns do not take."""
+    width = np.asarray(call.args[h])
+    if width.ndim < 2 or call.kwargs["bounds"] is None:
+        return call
+    return replace(call, args=(*call.args[:h], np.sqrt(np.diag(width))))
 
 
 def _kde(a: Draw) -> Call:
@@ -110,7 +128,9 @@ def _kde(a: Draw) -> Call:
 
 
 def _debias(a: Draw) -> Call:
-    return Call(cukde.debias, (a.points, a.h), a.common() | {"score_bandwidth": a.one(None, 1.5)})
+    return _unlinked(
+        Call(cukde.debias, (a.points, a.h), a.common() | a.domain() | {"score_bandwidth": a.one(None, 1.5)}), 1
+    )
 
 
 def _sd_kde(a: Draw) -> Call:
@@ -416,7 +436,9 @@ def _lazily(function: Callable[..., Any], arrays: int, plain: Callable[[Draw], C
 
     def lazy(a: Draw) -> Call:
         whole = plain(a)
-        options = whole.kwargs | ({"out": None} if "out" in whole.kwargs else {})  # nothing is there to write yet
+        # Nothing is there to write yet, and blocks have no domain.
+        options = {k: v for k, v in whole.kwargs.items() if k not in ("bounds", "periods")}
+        options |= {"out": None} if "out" in options else {}
         return replace(whole, function=call, kwargs=options)
 
     return lazy

@@ -123,6 +123,78 @@ def abramson(X: Any, h: Any, alpha: float, weights: Any = None) -> np.ndarray:
     return np.exp(np.where(w > 0, -alpha * (log_p - np.sum(w * log_p)), 0.0))
 
 
+class OfDomain(NamedTuple):
+    """Estimates on a domain with walls and periods, a row a query."""
+
+    log: np.ndarray  # log p
+    score: np.ndarray
+    laplace: np.ndarray  # over p
+    size: np.ndarray  # of its absolute terms, likewise
+    exponent: np.ndarray  # the smallest r^2 / (2 h^2), over the images of all data
+
+
+def in_domain(
+    X: Any, Y: Any, h: Any, bounds: Any = None, periods: Any = None, weights: Any = None, reach: int = 12
+) -> OfDomain:
+    """p(y) = c sum_j w_j prod_k sum_z exp(-(y_k - z)^2 / (2 h_k^2)) over the images z of x_jk, and its derivatives.
+
+    Images lie in ``reach`` cells, of the width between two walls or of a period, on either side.
+    """
+    X, Y = points(X), points(Y)
+    d = X.shape[1]
+    deviations = np.sqrt(np.diag(covariance(h, d)))
+    first, curvature, exponents = np.zeros((d, len(Y), len(X))), np.zeros((len(Y), len(X))), np.zeros((len(Y), len(X)))
+    terms = np.zeros((len(Y), len(X))) + _log_weights(weights, len(X))
+    squares = np.zeros_like(terms)
+    for k in range(d):
+        z = _images(X[:, k], bounds and bounds[k], periods and periods[k], reach)
+        t = (z - Y[:, k, None, None]) / deviations[k]  # (m, n, images)
+        top = (-0.5 * t * t).max(axis=2)
+        e = np.exp(-0.5 * t * t - top[..., None])
+        total = e.sum(axis=2)
+        terms += top + np.log(total)
+        exponents -= top
+        first[k] = (e * t).sum(axis=2) / total / deviations[k]
+        curvature += (e * (0.5 - 0.5 * t * t)).sum(axis=2) / total
+        squares += (e * (0.5 + 0.5 * t * t)).sum(axis=2) / total
+    share = _posterior(terms)
+    largest = terms.max(axis=1)
+    log_p = largest + np.log(np.exp(terms - largest[:, None]).sum(axis=1)) + log_constant(deviations, d)
+    return OfDomain(
+        log_p,
+        np.einsum("mn,kmn->mk", share, first),
+        (share * (1 + curvature)).sum(axis=1),
+        (share * (1 + squares)).sum(axis=1),
+        exponents.min(axis=1),
+    )
+
+
+def _images(x: np.ndarray, bound: Any, period: Any, reach: int) -> np.ndarray:
+    """All images of the points of a column, (n, images)."""
+    cells = np.arange(-reach, reach + 1)
+    if period is not None:
+        return x[:, None] + cells * period
+    low, high = (None, None) if bound is None else bound
+    if low is None and high is None:
+        return x[:, None]
+    if low is None or high is None:
+        return np.stack([x, 2 * (low if high is None else high) - x], axis=1)
+    around = 2 * (high - low) * cells
+    return np.concatenate([x[:, None] + around, 2 * low - x[:, None] + around], axis=1)
+
+
+def folded(x: np.ndarray, bound: Any, period: Any) -> np.ndarray:
+    """A column reflected between its walls, or wrapped."""
+    if period is not None:
+        return np.mod(x, period)
+    low, high = (None, None) if bound is None else bound
+    low, high = -np.inf if low is None else low, np.inf if high is None else high
+    for _ in range(100):
+        x = np.where(x < low, 2 * low - x, x)
+        x = np.where(x > high, 2 * high - x, x)
+    return x
+
+
 _RADIAL = {
     "tophat": lambda t: np.where(t < 1, 1.0, 0.0),
     "epanechnikov": lambda t: np.where(t < 1, 1 - t * t, 0.0),

@@ -21,6 +21,7 @@ from cukde.cpu import (
     _locate,
     _outward,
     _points,
+    _product_tiles,
     _ranks,
     _reduction,
     _sign_bits,
@@ -33,6 +34,7 @@ from cukde.cpu import (
     kendall,
     kernels,
     piecewise,
+    products,
 )
 
 __all__ = [
@@ -51,6 +53,7 @@ __all__ = [
     "look",
     "mean",
     "piecewise",
+    "products",
     "release_memory",
     "synchronize",
     "xp",
@@ -92,6 +95,7 @@ def compiled() -> list[str]:
         for module in (
             _points,
             _tiles,
+            _product_tiles,
             _kernel_tiles,
             _cross_validation_tiles,
             _boxes,

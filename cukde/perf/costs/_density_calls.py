@@ -24,7 +24,10 @@ def of_queries(
     check_finite: bool = True,
     **others: Any,
 ) -> Sizes:
-    """Sizes of a call with data and queries; of the other arguments none changes them."""
+    """Sizes of a call with data and queries; of the other arguments none changes them.
+
+    Images of data over bounds and periods are not counted: how many matter is known when the data are.
+    """
     sizes = _sizes(X, Y, precision=precision, deterministic=deterministic, check_finite=check_finite)
     return sizes | {"weighted": weights is not None}
 
@@ -122,6 +125,8 @@ def stages_of_sd_kde(
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
+    bounds: Any = None,
+    periods: Any = None,
 ) -> Mapping[str, Callable[[], Any]]:
     """The calls that SD-KDE is made of, each of them ready to be timed: score, shift and density.
 
@@ -134,6 +139,8 @@ def stages_of_sd_kde(
         "precision": precision,
         "deterministic": deterministic,
         "check_finite": check_finite,
+        "bounds": bounds,
+        "periods": periods,
     }
     of_score = h if score_bandwidth is None else score_bandwidth
 
@@ -153,7 +160,9 @@ def stages_of_sd_kde(
     def shift() -> Any:
         return points + (found @ along if step.ndim == 2 else found * along)
 
-    moved = shift()
+    # Beyond the ends of a domain points are folded back.
+    plain = bounds is None and periods is None
+    moved = shift() if plain else _density.debias(X, h, score_bandwidth=score_bandwidth, **options)
     return {
         "score": score,
         "shift": shift,
