@@ -5,7 +5,7 @@ On NumPy and CuPy arrays, and most of it on Dask arrays; and why a call takes as
 
 from typing import TYPE_CHECKING, Any
 
-from cukde import bandwidth, functions, perf
+from cukde import bandwidth, functions, perf, plot
 from cukde._activations import activation_grad
 from cukde._conditional import conditional, marginal
 from cukde._conv1d import depthwise_conv1d, depthwise_conv1d_input_grad, depthwise_conv1d_weight_grad
@@ -60,6 +60,7 @@ __all__ = [
     "laplace_kde",
     "marginal",
     "perf",
+    "plot",
     "pwpa",
     "score",
     "sd_kde",

@@ -19,7 +19,7 @@ import numpy as np
 
 import cukde
 import cukde.dask
-from cukde import _warnings, bandwidth, functions, perf
+from cukde import _warnings, bandwidth, functions, perf, plot
 from cukde.cpu import _peaks as cpu_peaks
 from cukde.perf._peaks import Load
 from tests.perf_processors import H200
@@ -444,6 +444,87 @@ def _lazily(function: Callable[..., Any], arrays: int, plain: Callable[[Draw], C
     return lazy
 
 
+def _picture(function: Callable[..., Any], drawn: Callable[[Draw], Call]) -> Callable[[Draw], Call]:
+    """A call that draws, on axes of its own or those given, as the numbers of what was drawn."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        axes = np.ravel(function(*args, **kwargs))
+        if (manager := axes[0].figure.canvas.manager) is not None:  # of a new figure, which pyplot keeps
+            from matplotlib import pyplot
+
+            pyplot.close(manager.num)
+        return [np.asarray(line.get_xydata()) for ax in axes for line in ax.lines]
+
+    return lambda a: replace(drawn(a), function=call)
+
+
+def _axes(*shape: int) -> Any:
+    from matplotlib.figure import Figure
+
+    return Figure().subplots(*shape)
+
+
+def _plot_density(a: Draw) -> Call:
+    options = {
+        "h": a.one(None, 0.7),
+        "ax": _axes(),
+        "method": a.one("kde", "sd", "laplace"),
+        "rug": a.one(False, True),
+        "band": a.one(None, 0.9),
+        "resamples": 3,
+        "points": a.one(2, 9),
+        "limits": a.one(None, (-1.0, 2.0)),
+        "label": a.one(None, "a"),
+        "seed": 1,
+        "weights": a.weights,
+    }
+    return Call(plot.density, (a.array(a.n),), options)
+
+
+def _plot_contours(a: Draw) -> Call:
+    options = {
+        "h": a.one(None, 0.7, a.rng.uniform(0.3, 2, 2)),
+        "ax": _axes(),
+        "method": a.one("kde", "sd", "laplace"),
+        "mass": a.one(0.5, (0.5, 0.9)),
+        "outside": a.one(False, True),
+        "points": a.one(2, 9),
+        "subsample": a.one(2, 5000),
+        "seed": 1,
+        "weights": a.weights,
+    }
+    return Call(plot.contours, (a.array(a.n, 2),), options)
+
+
+def _plot_pairs(a: Draw) -> Call:
+    options = {
+        "h": a.one(None, 0.7),
+        "columns": a.one(None, [1, 0]),
+        "labels": a.one(None, ["a", "b"]),
+        "axes": _axes(2, 2),
+        "method": a.one("kde", "laplace"),
+        "mass": 0.5,
+        "tau": a.one(False, True),
+        "points": 5,
+        "subsample": 9,
+        "seed": 1,
+        "weights": a.weights,
+    }
+    return Call(plot.pairs, (a.array(a.n, 2),), options)
+
+
+def _plot_anomalies(a: Draw) -> Call:
+    options = {
+        "ax": _axes(),
+        "threshold": None,
+        "quantile": a.one(None, 0.2),
+        "labels": a.one(None, a.array(a.n) > 0),
+        "bins": a.one(None, 5),
+        "log": a.one(False, True),
+    }
+    return Call(plot.anomalies, (a.array(a.n),), options)
+
+
 def _flash(function: Callable[..., Any]) -> Callable[[Draw], Call]:
     return lambda a: Call(function, (100.0, 10.0, a.d))
 
@@ -503,6 +584,10 @@ CALLS: dict[str, Callable[[Draw], Call]] = {
     "KernelDensity.sample": lambda a: Call(_fitted(a, **_WITH_GRADIENT).sample, (a.one(1, 5), 3)),
     "KernelDensity.save": lambda a: Call(_fitted(a).save, (a.path(),)),
     "KernelDensity.load": lambda a: Call(cukde.KernelDensity.load, (_saved(a),)),
+    "plot.density": _picture(plot.density, _plot_density),
+    "plot.contours": _picture(plot.contours, _plot_contours),
+    "plot.pairs": _picture(plot.pairs, _plot_pairs),
+    "plot.anomalies": _picture(plot.anomalies, _plot_anomalies),
     "perf.compare": lambda a: Call(perf.compare, (_record(a), perf.read_record(_record(a)))),
     "perf.cost": lambda a: Call(perf.cost, ("kde", "H200"), _sizes(a)),
     "perf.declare": lambda a: Call(perf.declare, (_formula, lambda x: {"n": x.size}, "toy", None)),
@@ -558,7 +643,7 @@ def public_names() -> set[str]:
     And but for ``dask.to_gpu``, of which no call is right where there is no GPU (tests/test_dask_devices.py).
     """
     found = set()
-    for module in (cukde, functions, perf, bandwidth, cukde.dask):
+    for module in (cukde, functions, perf, plot, bandwidth, cukde.dask):
         prefix = module.__name__.removeprefix("cukde").removeprefix(".")
         for name in getattr(module, "__all__", [n for n in dir(module) if not n.startswith("_")]):
             f = getattr(module, name)
