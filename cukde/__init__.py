@@ -18,6 +18,7 @@ from cukde._density import (
     score,
     sd_kde,
 )
+from cukde._density_grid import evaluate_grid
 from cukde._density_ratio import density_ratio
 from cukde._fit_piecewise import fit_piecewise
 from cukde._kendall import concordance, kendall_matrix, kendalltau
@@ -50,6 +51,7 @@ __all__ = [
     "depthwise_conv1d",
     "depthwise_conv1d_input_grad",
     "depthwise_conv1d_weight_grad",
+    "evaluate_grid",
     "fit_piecewise",
     "functions",
     "hdr_threshold",

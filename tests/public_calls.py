@@ -181,6 +181,12 @@ def _density_ratio(a: Draw) -> Call:
     return Call(cukde.density_ratio, (a.points, a.array(7, a.d), a.queries, a.h), options)
 
 
+def _evaluate_grid(a: Draw) -> Call:
+    axes = [a.array(int(a.rng.integers(0, 6))) if a.one(False, True) else np.linspace(-1, 1, 5) for _ in range(a.d)]
+    log, method = a.one((False, "auto"), (True, "auto"), (False, "exact"), (False, "fft" if a.d < 3 else "auto"))
+    return Call(cukde.evaluate_grid, (a.points, axes, a.h), a.common() | {"log": log, "method": method})
+
+
 def _kendalltau(a: Draw) -> Call:
     x, y = a.rng.integers(0, 9, (2, a.n)) + a.array(2, a.n) * a.one(0, 1)
     options = {
@@ -541,6 +547,7 @@ CALLS: dict[str, Callable[[Draw], Call]] = {
     "conditional": _conditional,
     "hdr_threshold": _hdr_threshold,
     "density_ratio": _density_ratio,
+    "evaluate_grid": _evaluate_grid,
     "kendalltau": _kendalltau,
     "kendall_matrix": _kendall_matrix,
     "concordance": lambda a: Call(cukde.concordance, _matrices(a)),

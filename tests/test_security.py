@@ -162,6 +162,7 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "debias": lambda X, **words: cukde.debias(X, 0.5, **words),
     "sd_kde": lambda X, **words: cukde.sd_kde(X, X, 0.5, **words),
     "laplace_kde": lambda X, **words: cukde.laplace_kde(X, X, 0.5, **words),
+    "evaluate_grid": lambda X, **words: cukde.evaluate_grid(X, [np.arange(3.0)] * 2, 0.5, **words),
     "kernel_sum": lambda X, **words: cukde.kernel_sum(X, X, X, 0.5, **words),
     "marginal": lambda X, **words: cukde.marginal(X, [0], X[:, 0], 0.5, **words),
     "conditional": lambda X, **words: cukde.conditional(X, {0: 0.5}, X[:, 1], 0.5, **words),

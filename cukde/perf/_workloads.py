@@ -44,6 +44,12 @@ def _of_data(function: Callable[..., Any]) -> Callable[..., Call]:
     return lambda xp, rng, n, d: functools.partial(function, _normal(rng, n, d), 1.0)
 
 
+def _evaluate_grid(xp: ModuleType, rng: Any, n: int, g: int) -> Call:
+    return functools.partial(
+        cukde.evaluate_grid, _normal(rng, n, 2), [np.linspace(-6, 6, g, dtype=np.float32)] * 2, 0.1
+    )
+
+
 def _rule(function: Callable[..., Any]) -> Callable[..., Call]:
     return lambda xp, rng, n, d: functools.partial(function, _normal(rng, n, d))
 
@@ -150,6 +156,7 @@ WORKLOADS: dict[str, Workload] = {
     "conditional": Workload(_conditional, *_PAIRS),
     "hdr_threshold": Workload(_of_data(cukde.hdr_threshold), *_DATA),
     "density_ratio": Workload(_density_ratio, *_PAIRS),
+    "evaluate_grid": Workload(_evaluate_grid, {"n": 2**17, "g": 256}, {"n": 2**22, "g": 1024}),
     **{
         f"bandwidth.{name}": Workload(_rule(getattr(cukde.bandwidth, name)), *_ROWS)
         for name in ("scott", "silverman", "sd", "laplace")

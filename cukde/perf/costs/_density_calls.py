@@ -5,6 +5,7 @@ Arrays are asked for their shape and dtype, and neither copied nor moved where t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -106,6 +107,35 @@ def of_bandwidth(X: Any, *, weights: Any = None) -> Sizes:
 def of_abramson(X: Any, h: Any = None, *, alpha: float = 0.5, weights: Any = None) -> Sizes:
     """Sizes of a call of the rule for local factors."""
     return of_bandwidth(X, weights=weights)
+
+
+def of_grid(
+    X: Any,
+    axes: Any,
+    h: Any = None,
+    *,
+    weights: Any = None,
+    log: bool = False,
+    method: str = "auto",
+    precision: str | None = None,
+    deterministic: bool = False,
+    check_finite: bool = True,
+) -> Sizes:
+    """Sizes of a call on a product grid."""
+    n, d = _rows(X)
+    one = len(_shape(axes)) == 1 if hasattr(axes, "shape") else not any(len(_shape(g)) for g in axes)
+    parts = [axes] if one else list(axes)
+    return {
+        "n": n,
+        "m": math.prod(math.prod(_shape(g)) for g in parts),
+        "d": d,
+        "dtype": str(np.result_type(_dtype(X), *map(_dtype, parts))),
+        "precision": precision,
+        "weighted": weights is not None,
+        "log": bool(log),
+        "method": method,
+        "check_finite": bool(check_finite),
+    }
 
 
 def of_wmma(X: Any, Y: Any, h: Any = None) -> Sizes:
