@@ -20,6 +20,7 @@ from cukde._density import (
 )
 from cukde._density_grid import evaluate_grid
 from cukde._density_ratio import density_ratio
+from cukde._distribution import cdf, log_cdf
 from cukde._fit_piecewise import fit_piecewise
 from cukde._kendall import concordance, kendall_matrix, kendalltau
 from cukde._piecewise import PiecewisePolynomial
@@ -43,6 +44,7 @@ __all__ = [
     "activation_grad",
     "aos_to_soa",
     "bandwidth",
+    "cdf",
     "concordance",
     "conditional",
     "debias",
@@ -60,6 +62,7 @@ __all__ = [
     "kendalltau",
     "kernel_sum",
     "laplace_kde",
+    "log_cdf",
     "marginal",
     "perf",
     "plot",

@@ -5,12 +5,15 @@ Results have the dtype that is asked for; beyond its range they are infinite, wi
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from cukde._partial import PartialSums
 from cukde._whiten import Whitening
+
+_LOG_2 = math.log(2)
 
 
 def log_density(sums: PartialSums, log_constant: float, dtype: np.dtype, xp: Any) -> Any:
@@ -55,6 +58,19 @@ def quotient(log_p: Any, log_q: Any, *, log: bool, dtype: np.dtype, xp: Any) -> 
         with np.errstate(over="ignore"):
             out = xp.exp(out)
     return cast(out, dtype)
+
+
+def distribution(lower: PartialSums, upper: PartialSums | None, log_share: float, dtype: np.dtype, xp: Any) -> Any:
+    """Distribution function, (m,), of output "cdf"; with ``upper``, the sums beyond the queries, its logarithm.
+
+    Near 1 the logarithm is that of 1 less what is beyond, which keeps its digits.
+    """
+    with np.errstate(divide="ignore", over="ignore", under="ignore"):
+        log_lower = lower.reference + xp.log(lower.total) + log_share
+        if upper is None:
+            return cast(xp.minimum(xp.exp(log_lower), 1.0), dtype)
+        log_upper = xp.minimum(upper.reference + xp.log(upper.total) + log_share, -_LOG_2)
+        return cast(xp.where(log_lower < -_LOG_2, log_lower, xp.log1p(-xp.exp(log_upper))), dtype)
 
 
 def cast(a: Any, dtype: np.dtype) -> Any:

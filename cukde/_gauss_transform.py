@@ -14,6 +14,10 @@ where s runs over the boxes at most W away: O(n P + boxes W P^2 + m P) operation
 h^2 times the derivative, (h / rho) sum_l l B_l beta^(l-1). The Laplace-corrected kernel is phi - phi''/2, so it takes
 He_{k+l} - He_{k+l+2}/2 for He_{k+l}.
 
+The distribution function ("cdf") sums Phi(u), the standard normal's: there T[o, 0, 0] is Phi(D), and all others come of
+its derivative phi / sqrt(2 pi), T[o, l, k] = -(-1)^l He_{k+l-1}(D) phi(D) rho^(k+l) / (k! l! sqrt(2 pi)). Boxes more
+than W to the left of the queries' add their whole mass, those to the right nothing.
+
 Error. By Cramer's inequality (Abramowitz and Stegun 22.14.17) |He_n(u)| phi(u) <= C sqrt(n!) exp(-u^2/4) with
 C < 1.0865. Let g = 2 rho max(0, |o| - 1), which no |u| of the two boxes falls below. The remainder in alpha of a unit
 mass, all powers of beta kept, and then that in beta of the P powers of alpha are, by Lagrange, at most
@@ -26,12 +30,18 @@ A mass further than W boxes, and so than R = 2 rho W bandwidths, adds at most (3
 the moments in bandwidths, or to the Laplace-corrected sum. Rounding is taken to be at most ``_ROUNDINGS`` eps times the
 sum of |T|, for each unit of mass.
 
+Derivatives of Phi, of which a remainder takes the P-th and higher ones, are one lower of phi / sqrt(2 pi): factorials
+under the roots are those of n - 1, over sqrt(2 pi). A mass further than R is counted as all or nothing, and that is off
+by Phi(-R).
+
 A box of queries is *accepted* where the masses m_s of |v| around it show that
 
     sum_s m_s error[o] + (mass beyond W) beyond <= tolerance sum_s m_s least[o],
 
 where least[o] = exp(-(2 rho (|o| + 1))^2 / 2) is the least that phi can be: then the error is at most the tolerance
-times sum |v| phi at each of its queries. What is not accepted (gaps between clusters, far tails, unequal weights) is
+times sum |v| phi at each of its queries. Of Phi the least is Phi(2 rho (o - 1)), and the mass to the left beyond W
+stands among the right-hand terms too, as no Phi there is less than 1 - Phi(-R): in a left tail the error is relative to
+what little there is. What is not accepted (gaps between clusters, far tails, unequal weights) is
 summed point by point outward from the query until what is left out is as small: that is for the backends.
 
 Centres are exact. The width has 10 significant bits, so (b + 1/2) width is a float64 as long as |b| < 2^42, and with it
@@ -102,30 +112,47 @@ def plan(h: float, output: Output, tolerance: float) -> Plan:
     mantissa, exponent = math.frexp(_WIDTH * h)
     width = math.ldexp(math.floor(mantissa * 1024), exponent - 10)
     rho = width / (2 * h)
-    reach = next(w for w in range(1, 1000) if left_out(2 * rho * w) <= _PART * tolerance)
+    reach = next(w for w in range(1, 1000) if left_out(2 * rho * w, output) <= _PART * tolerance)
     offsets = np.arange(-reach, reach + 1)
-    least = np.exp(-0.5 * (2 * rho * (np.abs(offsets) + 1)) ** 2)
+    least = _least(2 * rho, offsets, output)
     gap = 2 * rho * np.maximum(0, np.abs(offsets) - 1)
     near = np.exp(-0.25 * gap**2)
     order = _order(output, tolerance)
     translation = _translation(2 * rho * offsets, order, rho, output)
     rounding = _ROUNDINGS * np.finfo(np.float64).eps * _sizes(translation, rho, output)
     error = truncation(order, rho, output) * near + rounding
-    return Plan(width, width / 2, h, tolerance, order, reach, translation, error, least, left_out(2 * rho * reach))
+    beyond = left_out(2 * rho * reach, output)
+    return Plan(width, width / 2, h, tolerance, order, reach, translation, error, least, beyond)
 
 
 @functools.cache
 def _order(output: Output, tolerance: float) -> int:
-    """Fewest powers for which boxes of equal mass, and up to the contrast, are within the tolerance."""
+    """Fewest powers for which boxes of equal mass, and up to the contrast, are within the tolerance.
+
+    For "cdf" those to the right of a query, of which it hears least.
+    """
     offsets = np.arange(100)
-    least = np.exp(-0.5 * (_WIDTH * (offsets + 1)) ** 2).sum()
+    least = _least(_WIDTH, -offsets, output).sum()
     near = np.exp(-0.25 * (_WIDTH * np.maximum(0, offsets - 1)) ** 2).sum()
     allowed = tolerance / _CONTRAST * least / near
     return next(p for p in range(2, 100) if truncation(p, _WIDTH / 2, output) <= allowed)
 
 
-def left_out(distance: float) -> float:
-    """Return the most that a unit of mass at this distance or further, in bandwidths, adds to any of the sums."""
+def _least(width: float, offsets: np.ndarray, output: Output) -> np.ndarray:
+    """Return the least that a pair adds, of boxes so many ``width`` bandwidths apart."""
+    if output == "cdf":
+        return np.array([0.5 * math.erfc(-width * (o - 1) / math.sqrt(2)) for o in offsets])
+    least: np.ndarray = np.exp(-0.5 * (width * (np.abs(offsets) + 1)) ** 2)
+    return least
+
+
+def left_out(distance: float, output: Output = "sum") -> float:
+    """Return the most that a unit of mass at this distance or further, in bandwidths, adds to any of the sums.
+
+    For "cdf" the most by which Phi there differs from 0 or 1.
+    """
+    if output == "cdf":
+        return 0.5 * math.erfc(distance / math.sqrt(2))
     return (1.5 + 0.5 * distance**2) * math.exp(-0.5 * distance**2)
 
 
@@ -133,6 +160,8 @@ def truncation(order: int, rho: float, output: Output) -> float:
     """Bound of both remainders for neighbouring boxes: a unit of mass, the moments in bandwidths."""
 
     def root(n: int) -> float:  # of n!, for the derivative that the output takes
+        if output == "cdf":
+            return math.exp(0.5 * math.lgamma(n)) / math.sqrt(2 * math.pi)
         if output == "laplace":
             return math.exp(0.5 * math.lgamma(n + 1)) + 0.5 * math.exp(0.5 * math.lgamma(n + 3))
         return math.exp(0.5 * math.lgamma(n + 1))
@@ -152,6 +181,9 @@ def _translation(distances: np.ndarray, order: int, rho: float, output: Output) 
     derivatives = _hermite(distances, 2 * order + 1)
     if output == "laplace":
         derivatives[:-2] -= 0.5 * derivatives[2:]
+    elif output == "cdf":
+        derivatives[1:] = -derivatives[:-1] / math.sqrt(2 * math.pi)
+        derivatives[0] = [0.5 * math.erfc(-u / math.sqrt(2)) for u in distances]
     powers = np.arange(order)
     scaled = rho**powers / np.array([math.factorial(k) for k in powers], float)
     table: np.ndarray = derivatives[powers[:, None] + powers].transpose(2, 0, 1)

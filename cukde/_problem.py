@@ -11,7 +11,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cukde import _dispatch, _finish, _images, _kernels, _validate, _validate_domain
+from cukde import (
+    _dispatch,
+    _finish,
+    _images,
+    _kernels,
+    _normal_pairs,
+    _validate,
+    _validate_distribution,
+    _validate_domain,
+)
 from cukde._domain import Domain, domain_of
 from cukde._kernels import Kernel
 from cukde._partial import Output, PartialSums, debiased, of_logarithms, to_density
@@ -135,6 +144,22 @@ class Problem(NamedTuple):
             dtype=self.dtype,
         )
 
+    def distribution(self, *, log: bool) -> Any:
+        """Return the distribution function at the queries, of data of one column, or its logarithm."""
+        lower = self._normal_sums(1)
+        upper = self._normal_sums(-1) if log else None
+        return _finish.distribution(lower, upper, self._log_share, self.dtype, self.xp)
+
+    def _normal_sums(self, sign: int) -> PartialSums:
+        """Sum the normal distribution function; with ``sign`` -1 that of the data and queries reflected in zero."""
+        X, Y = (None if a is None else sign * a for a in self._whitened())
+        h, options = self.whitening.h, self._options
+        if self.backend.__name__.endswith("gpu"):  # whose passes are of kernels alone
+            return _normal_pairs.sums(X, Y, h, options["log_weights"], self.backend)
+        options["centre"] = sign * options["centre"]
+        result: PartialSums = self.passes.partial_sums(X, Y, h, "cdf", **options)
+        return result
+
     def kernel_sums(self, kernel: Kernel) -> PartialSums:
         """Return sums of another kernel than the Gaussian, each a single term of its own logarithm."""
         X, Y = self._whitened()
@@ -232,8 +257,11 @@ def prepare(
     check_finite: bool = True,
     bounds: Any = None,
     periods: Any = None,
+    one_column: bool = False,
 ) -> tuple[Problem, Any]:
     """Check every argument and lay it out for the backend; return the problem and the values ``V``.
+
+    With ``one_column`` data of several are refused.
 
     Checks on the host come first (forms, dtypes, the bandwidth); then, with ``check_finite``, the
     reductions over the arrays, whose few numbers come back to the host in one copy.
@@ -247,6 +275,8 @@ def prepare(
         x, y, v, w, factors, query_shape, dtype, chosen, whitening = checked(
             backend, X, None if itself else Y, h, weights, V, local_factors, precision
         )
+        if one_column:
+            _validate_distribution.one_column(x.shape[1])
         domain, outside = domain_of(bounds, periods, x.shape[1]), None
         if domain is not None:
             _validate_domain.bandwidth(whitening.bandwidth, domain.bounded)

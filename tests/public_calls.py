@@ -187,6 +187,15 @@ def _evaluate_grid(a: Draw) -> Call:
     return Call(cukde.evaluate_grid, (a.points, axes, a.h), a.common() | {"log": log, "method": method})
 
 
+def _distribution(function: Callable[..., Any]) -> Callable[[Draw], Call]:
+    def call(a: Draw) -> Call:
+        h = a.one(0.7, np.array([0.7]), np.array([[0.5]]))
+        X, Y = a.one((a.array(a.n), a.array(a.m)), (a.array(a.n, 1), a.array(a.m, 1)))
+        return Call(function, (X, Y, h), a.common())
+
+    return call
+
+
 def _kendalltau(a: Draw) -> Call:
     x, y = a.rng.integers(0, 9, (2, a.n)) + a.array(2, a.n) * a.one(0, 1)
     options = {
@@ -548,6 +557,8 @@ CALLS: dict[str, Callable[[Draw], Call]] = {
     "hdr_threshold": _hdr_threshold,
     "density_ratio": _density_ratio,
     "evaluate_grid": _evaluate_grid,
+    "cdf": _distribution(cukde.cdf),
+    "log_cdf": _distribution(cukde.log_cdf),
     "kendalltau": _kendalltau,
     "kendall_matrix": _kendall_matrix,
     "concordance": lambda a: Call(cukde.concordance, _matrices(a)),

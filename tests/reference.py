@@ -17,7 +17,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import integrate
+from scipy import integrate, special
 
 _BLOCK_ELEMENTS = 2**20
 
@@ -97,6 +97,16 @@ def log_kde(X: Any, Y: Any, h: Any, weights: Any = None) -> np.ndarray:
 def kde(X: Any, Y: Any, h: Any, weights: Any = None) -> np.ndarray:
     """p(y) = c sum_j w_j exp(-|z_j|^2 / 2); shape (m,)."""
     return np.exp(log_kde(X, Y, h, weights))
+
+
+def log_distribution(X: Any, Y: Any, h: float, weights: Any = None) -> tuple[np.ndarray, np.ndarray]:
+    """Logarithms of F(y) = sum_j w_j Phi((y - x_j) / h), d = 1, and of 1 - F(y) as a sum of its own; shape (m,)."""
+    x, y = points(X)[:, 0], points(Y)[:, 0]
+    u = (y[:, None] - x) / h
+    terms = _log_weights(weights, len(x))
+    with np.errstate(divide="ignore"):
+        below, above = (special.logsumexp(special.log_ndtr(z) + terms, axis=1) for z in (u, -u))
+    return below, above
 
 
 def log_local_kde(X: Any, Y: Any, h: Any, factors: Any, weights: Any = None) -> tuple[np.ndarray, np.ndarray]:

@@ -168,6 +168,8 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "conditional": lambda X, **words: cukde.conditional(X, {0: 0.5}, X[:, 1], 0.5, **words),
     "hdr_threshold": lambda X, **words: cukde.hdr_threshold(X, 0.5, **words),
     "density_ratio": lambda X, **words: cukde.density_ratio(X, X, X, 0.5, **words),
+    "cdf": lambda X, **words: cukde.cdf(X[:, 0], X[:, 0], 0.5, **words),
+    "log_cdf": lambda X, **words: cukde.log_cdf(X[:, 0], X[:, 0], 0.5, **words),
     "kendalltau": lambda X, **words: cukde.kendalltau(X[:, 0], X[:, 1], **words),
     "kendall_matrix": lambda X, **words: cukde.kendall_matrix(X, **words),
     "depthwise_conv1d": lambda X, **words: cukde.depthwise_conv1d(X[None], X[:, :1], **words),

@@ -173,6 +173,45 @@ def kernel_sum(
     return _counted(parts, of.pairs, flops, flash_pass_bytes(n, m, d, moments=False) + 4 * k * (n + m), on)
 
 
+def cdf(
+    on: Peaks,
+    *,
+    n: int,
+    m: int,
+    d: int = 1,
+    dtype: Any = "float32",
+    precision: str | None = None,
+    weighted: bool = False,
+    at_data: bool = False,
+    deterministic: bool = False,
+    check_finite: bool = True,
+    boxes: int = DEFAULT_BOXES,
+) -> Counted:
+    """Count a distribution function of one dimension."""
+    of = _pass("cdf", n, m, d, dtype, precision, weighted, at_data, deterministic, check_finite)
+    return _distribution(of, on, _passed(of, on, boxes))
+
+
+def log_cdf(
+    on: Peaks,
+    *,
+    n: int,
+    m: int,
+    d: int = 1,
+    dtype: Any = "float32",
+    precision: str | None = None,
+    weighted: bool = False,
+    at_data: bool = False,
+    deterministic: bool = False,
+    check_finite: bool = True,
+    boxes: int = DEFAULT_BOXES,
+) -> Counted:
+    """Count its logarithm: sums of what is below and of what is above."""
+    of = _pass("cdf", n, m, d, dtype, precision, weighted, at_data, deterministic, check_finite)
+    both = [part for side in ("below", "above") for part in _named(side, _passed(of, on, boxes))]
+    return _distribution(of, on, both)
+
+
 def debias(
     on: Peaks,
     *,
@@ -309,12 +348,20 @@ def _pass(
     for name, size in (("n", n), ("d", d)):
         if size < 1:
             raise ValueError(f"{name} must be at least 1; got {size}")
+    if output == "cdf" and d > 1:
+        raise ValueError(f"d must be 1 for a distribution function; got {d}")
     if at_data and m != n:
         raise ValueError(f"m must be n = {n} where at_data says that the queries are the data; got {m}")
     promoted = _validate.result_dtype(np.empty(0, dtype))
     chosen = _validate.precision(precision, promoted)
     itemsize = 8 if chosen == "float64" else promoted.itemsize
     return Pass(output, n, m, d, chosen, itemsize, k, at_data, weighted, deterministic, check_finite, ratio)
+
+
+def _distribution(of: Pass, on: Peaks, passed: list[Part]) -> Counted:
+    parts = [*_survey(of, on), *passed, _passes("finish", on, of.m, 12, launches=8)]
+    traffic = flash_pass_bytes(of.n, of.m, 1, moments=False)
+    return _counted(parts, of.pairs, flash_density_flops(of.n, of.m, 1), traffic, on)
 
 
 def _engine(of: Pass, on: Peaks) -> _density_engines.Engine:
