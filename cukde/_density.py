@@ -23,6 +23,7 @@ def kde(
     *,
     weights: Any = None,
     local_factors: Any = None,
+    rtol: float | None = None,
     log: bool = False,
     precision: str | None = None,
     deterministic: bool = False,
@@ -50,6 +51,9 @@ def kde(
     local_factors : array_like, shape (n,), optional
         Positive factors of the bandwidth, from 1e-8 to 1e16: point j has the standard deviation :math:`\lambda_j h`, or
         the covariance :math:`\lambda_j^2 H`. :func:`cukde.bandwidth.abramson` makes such. Default 1 each.
+    rtol : float, optional
+        Relative tolerance of the density, above 0 and up to 0.1, that all pairs need not be summed for. Default None:
+        all that the arithmetic gives.
     log : bool
         Return the log density, by log-sum-exp: finite for any finite query.
     precision : {"float32", "tf32", "ieee", "float64"}, optional
@@ -84,8 +88,9 @@ def kde(
         For complex, string or object data, and for ``Y`` on the GPU beside ``X`` on the CPU.
     ValueError
         For shapes that do not fit, no data, NaN or infinity, a bandwidth that is not positive (definite),
-        negative or all-zero weights, local factors out of their range, an unknown precision, bounds and periods that do
-        not fit, data outside their bounds, and a covariance that links a bounded column with another.
+        negative or all-zero weights, local factors out of their range, an unknown precision, a tolerance that is not
+        above 0 and up to 0.1, bounds and periods that do not fit, data outside their bounds, and a covariance that links
+        a bounded column with another.
 
     Notes
     -----
@@ -108,6 +113,16 @@ def kde(
     above, measured by the exponents :math:`|y - x_j|^2 / (2 \lambda_j^2 h^2) + d |\log \lambda_j|` of the points that
     make the density (``tests/test_local_factors.py``).
 
+    With ``rtol`` the density of two or three dimensions on the CPU leaves out what does not matter: beside the rounding
+    above it is within ``rtol`` of all pairs, relative to itself, wherever a query lies and however weights differ, and
+    its logarithm is where that underflows. In two dimensions cells about a bandwidth wide are summed by a fast Gauss
+    transform in double precision, O(n + m) operations, where a bound on its error holds for that very cell. Other
+    queries, and those of three dimensions, walk a tree of boxes that leaves out no more mass than a tally allows.
+    Measured of normal data at Silverman's bandwidth, n = m = 131,072, float32, ``rtol=1e-5``, against all pairs on two
+    cores: 240 times as fast in two dimensions, 3 times in three; worst error 1e-7
+    (``tests/test_truncated.py``, ``benchmarks/bench_truncated.py``). Elsewhere, on a GPU, over Dask arrays, with
+    ``local_factors``, of other dimensions and of few pairs, sums are those without ``rtol``, which satisfy it.
+
     With Dask arrays the functions of this family do the same by blocks, data by queries, and merge the sums: results
     are equal to 1e-12 in float64 whatever the blocks (``tests/test_dask.py``). Forms and options are checked at once,
     what blocks hold when they are computed. There data on the host may go with queries on a GPU, and a block at which
@@ -127,6 +142,8 @@ def kde(
     *Technometrics* 19, for the local factors.
     Greengard, L. and Strain, J. (1991). The fast Gauss transform. *SIAM J. Sci. Stat. Comput.* 12.
     Silverman, B. W. (1986). *Density Estimation for Statistics and Data Analysis*, section 2.10, for reflection.
+    Gray, A. G. and Moore, A. W. (2003). Nonparametric density estimation: toward computational tractability. *SIAM
+    International Conference on Data Mining*, for the tree.
 
     Examples
     --------
@@ -138,8 +155,11 @@ def kde(
     array([0.2727])
     >>> cukde.kde(X, [[0.5], [-0.5]], 1.0, bounds=[(0, None)]).round(4)
     array([0.5929, 0.    ])
+    >>> cukde.kde(np.zeros((1, 2)), [[0.0, 0.0]], 1.0, rtol=1e-5).round(4)
+    array([0.1592])
     """
     log = _validate.flag("log", log)
+    rtol = None if rtol is None else _validate.tolerance(rtol)
     problem, _ = prepare(
         X,
         Y,
@@ -153,7 +173,7 @@ def kde(
         periods=periods,
     )
     with problem.device:
-        return problem.density(log=log)
+        return problem.density(log=log, rtol=rtol)
 
 
 @declare(costs.score, calls.of_queries)

@@ -118,11 +118,10 @@ def plan(h: float, output: Output, tolerance: float) -> Plan:
     gap = 2 * rho * np.maximum(0, np.abs(offsets) - 1)
     near = np.exp(-0.25 * gap**2)
     order = _order(output, tolerance)
-    translation = _translation(2 * rho * offsets, order, rho, output)
-    rounding = _ROUNDINGS * np.finfo(np.float64).eps * _sizes(translation, rho, output)
-    error = truncation(order, rho, output) * near + rounding
+    table = translation(2 * rho * offsets, order, rho, output)
+    error = truncation(order, rho, output) * near + rounding(table, rho, output)
     beyond = left_out(2 * rho * reach, output)
-    return Plan(width, width / 2, h, tolerance, order, reach, translation, error, least, beyond)
+    return Plan(width, width / 2, h, tolerance, order, reach, table, error, least, beyond)
 
 
 @functools.cache
@@ -177,7 +176,8 @@ def truncation(order: int, rho: float, output: Output) -> float:
     return _CRAMER * bound
 
 
-def _translation(distances: np.ndarray, order: int, rho: float, output: Output) -> np.ndarray:
+def translation(distances: np.ndarray, order: int, rho: float, output: Output) -> np.ndarray:
+    """Return T[o, l, k] of boxes whose centres are so many bandwidths apart."""
     derivatives = _hermite(distances, 2 * order + 1)
     if output == "laplace":
         derivatives[:-2] -= 0.5 * derivatives[2:]
@@ -188,6 +188,12 @@ def _translation(distances: np.ndarray, order: int, rho: float, output: Output) 
     scaled = rho**powers / np.array([math.factorial(k) for k in powers], float)
     table: np.ndarray = derivatives[powers[:, None] + powers].transpose(2, 0, 1)
     return np.ascontiguousarray(table * ((-1.0) ** powers * scaled)[:, None] * scaled)
+
+
+def rounding(table: np.ndarray, rho: float, output: Output) -> np.ndarray:
+    """Bound of what rounding adds at each offset of a table T, for a unit of mass."""
+    bound: np.ndarray = _ROUNDINGS * np.finfo(np.float64).eps * _sizes(table, rho, output)
+    return bound
 
 
 def _hermite(u: np.ndarray, count: int) -> np.ndarray:

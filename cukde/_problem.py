@@ -112,12 +112,18 @@ class Problem(NamedTuple):
         result: PartialSums = passes.partial_sums(X, Y, self.whitening.h, output, values=values, ratio=ratio, **options)
         return result
 
-    def density(self, *, log: bool) -> Any:
-        """Run the pass that sums kernels; return the density at the queries, or its logarithm."""
+    def density(self, *, log: bool, rtol: float | None = None) -> Any:
+        """Run the pass that sums kernels; return the density at the queries, or its logarithm.
+
+        ``rtol`` allows for the pass that leaves out pairs, where the backend has one.
+        """
         if self.domain is not None:
             return to_density(self.sums("sum"), self.log_constant, log, self.dtype, self.xp)
         X, Y = self._whitened()
         passes, options = self._pass
+        truncated = getattr(self.backend, "truncated", None)
+        if rtol is not None and truncated is not None and self.local_factors is None and X.shape[1] in (2, 3):
+            passes, options = truncated, options | {"rtol": rtol}
         return passes.density(
             X,
             Y,

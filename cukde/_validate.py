@@ -257,6 +257,15 @@ def factor_range(least: float, largest: float) -> None:
         )
 
 
+def tolerance(rtol: Any) -> float:
+    """Return a relative tolerance of a sum."""
+    if isinstance(rtol, bool) or not isinstance(rtol, Real):
+        raise TypeError(f"rtol must be a number above 0 and up to 0.1, or None; got {rtol!r}")
+    if not 0 < (out := float(rtol)) <= 0.1:
+        raise ValueError(f"rtol must be a number above 0 and up to 0.1, or None; got {rtol!r}")
+    return out
+
+
 def proportion(name: str, value: Any) -> float:
     """Return a number from 0 to 1."""
     if isinstance(value, bool) or not isinstance(value, Real):

@@ -63,12 +63,15 @@ def kde(
     *,
     weights: Any = None,
     local_factors: Any = None,
+    rtol: float | None = None,
     log: bool = False,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
 ) -> da.Array:
     """See :func:`cukde.kde`."""
+    if rtol is not None:
+        _validate.tolerance(rtol)  # sums over all pairs of blocks satisfy any
     posed = arguments(
         X,
         Y,

@@ -124,7 +124,9 @@ def _unlinked(call: Call, h: int) -> Call:
 
 def _kde(a: Draw) -> Call:
     whole = _density(cukde.kde, log=True)(a)
-    return replace(whole, kwargs=whole.kwargs | {"local_factors": a.one(None, a.positive(a.n))})
+    return replace(
+        whole, kwargs=whole.kwargs | {"local_factors": a.one(None, a.positive(a.n)), "rtol": a.one(None, 1e-5)}
+    )
 
 
 def _debias(a: Draw) -> Call:

@@ -20,7 +20,10 @@ from cukde.cpu import (
     _inversions,
     _kernel_tiles,
     _locate,
+    _morton,
     _outward,
+    _plane,
+    _point_tree,
     _points,
     _product_tiles,
     _ranks,
@@ -37,6 +40,7 @@ from cukde.cpu import (
     kernels,
     piecewise,
     products,
+    truncated,
 )
 
 __all__ = [
@@ -59,6 +63,7 @@ __all__ = [
     "products",
     "release_memory",
     "synchronize",
+    "truncated",
     "xp",
 ]
 
@@ -105,6 +110,9 @@ def compiled() -> list[str]:
             _expansions,
             _outward,
             _distribution_sums,
+            _morton,
+            _plane,
+            _point_tree,
             density_1d,
             grids,
             _ranks,

@@ -83,7 +83,10 @@ def kde(
     check_finite: bool = True,
     boxes: int = DEFAULT_BOXES,
 ) -> Counted:
-    """Count a density of ``n`` points of ``d`` dimensions at ``m`` queries; ``local`` says that each has a factor."""
+    """Count a density of ``n`` points of ``d`` dimensions at ``m`` queries; ``local`` says that each has a factor.
+
+    A call with ``rtol`` is counted as one of all pairs, the most that it takes.
+    """
     of = _pass("sum", n, m, d, dtype, precision, weighted, at_data, deterministic, check_finite)
     parts = [*_survey(of, on), *(_local(of, on) if local else _passed(of, on, boxes))]
     return _counted(parts, of.pairs, flash_density_flops(n, m, d), flash_pass_bytes(n, m, d, moments=False), on)
