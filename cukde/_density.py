@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from cukde import _finish, _validate
 from cukde._over_dask import over_dask
+from cukde._over_stacks import over_stacks
 from cukde._problem import prepare, score_problem
 from cukde._warnings import NegativeDensityWarning
 from cukde.perf import declare
@@ -15,6 +16,7 @@ from cukde.perf.costs import density as costs
 
 
 @declare(costs.kde, calls.of_kde)
+@over_stacks
 @over_dask
 def kde(
     X: Any,
@@ -40,7 +42,7 @@ def kde(
     X : array_like, shape (n, d) or (n,)
         Data; (n,) means d = 1. A GPU array (CuPy, or anything with ``__cuda_array_interface__`` or
         DLPack) computes on the GPU. A Dask array or data frame, here or for any argument but ``h``, makes the call
-        lazy.
+        lazy. Shape (b, n, d) is a stack, b densities at once: see the notes.
     Y : array_like, shape (m, d) or (m,)
         Queries, in the units of ``X``. (m,) only for d = 1. No queries give an empty result.
     h : float or array_like
@@ -134,6 +136,16 @@ def kde(
     many, a product over the columns takes their place, a few exponentials a column, in float64. Errors are those above
     (``tests/test_domains.py``). On a GPU such a call waits for the queries' range and their least density.
     ``docs/domains.md`` has formulas, limits and cost.
+    With ``X`` of shape (b, n, d) it takes b densities of one size at once, as do :func:`score`,
+    :func:`density_and_score`, :func:`debias`, :func:`sd_kde` and :func:`laplace_kde`. Results begin with the axis of
+    the members, (b, m) or (b, m, d), and are those of a call for each member, to the errors above
+    (``tests/test_stack.py``). ``Y`` is (b, m, d), or (m, d) for all members; ``weights`` (b, n), or (n,) for all; ``h``
+    and ``score_bandwidth`` are a number for all, or (b,) numbers, (b, d) deviations or (b, d, d) covariances: a vector
+    is a number for each member, and not for each dimension, whatever d is. Errors name the member. ``local_factors``
+    and Dask arrays are for single densities. On the CPU small members, n m (4 + d) up to 1.7e7, are summed by one pass
+    over all of them, of squared differences; larger ones, and all on the GPU, one after the other within the call.
+    On two cores members of n = 1,000, m = 256 and d = 4 take 2.4 times less processor time than a loop of calls, members
+    of n = 100 and m = 10 over 20 times less (``benchmarks/bench_stacks.py``).
 
     References
     ----------
@@ -157,6 +169,9 @@ def kde(
     array([0.5929, 0.    ])
     >>> cukde.kde(np.zeros((1, 2)), [[0.0, 0.0]], 1.0, rtol=1e-5).round(4)
     array([0.1592])
+    >>> cukde.kde(np.stack([X, X + 3.0]), [[0.5]], [1.0, 2.0]).round(4)  # two densities at one query
+    array([[0.3521],
+           [0.0672]])
     """
     log = _validate.flag("log", log)
     rtol = None if rtol is None else _validate.tolerance(rtol)
@@ -177,6 +192,7 @@ def kde(
 
 
 @declare(costs.score, calls.of_queries)
+@over_stacks
 @over_dask
 def score(
     X: Any,
@@ -231,6 +247,7 @@ def score(
 
 
 @declare(costs.density_and_score, calls.of_queries)
+@over_stacks
 @over_dask
 def density_and_score(
     X: Any,
@@ -279,6 +296,7 @@ def density_and_score(
 
 
 @declare(costs.debias, calls.of_data)
+@over_stacks
 @over_dask
 def debias(
     X: Any,
@@ -351,6 +369,7 @@ def debias(
 
 
 @declare(costs.sd_kde, calls.of_queries, stages=calls.stages_of_sd_kde)
+@over_stacks
 @over_dask
 def sd_kde(
     X: Any,
@@ -416,6 +435,7 @@ def sd_kde(
 
 
 @declare(costs.laplace_kde, calls.of_queries)
+@over_stacks
 @over_dask
 def laplace_kde(
     X: Any,
@@ -486,7 +506,7 @@ def laplace_kde(
             sums, problem.log_constant, clip=negative == "clip", log=log, dtype=problem.dtype, xp=problem.xp
         )
     if report is not None:
-        warnings.warn(report, NegativeDensityWarning, stacklevel=3)
+        warnings.warn(report, NegativeDensityWarning, stacklevel=4)
     return out
 
 

@@ -67,7 +67,7 @@ class Problem(NamedTuple):
         Where nobody has looked at the data, NumPy says no more than CuPy of what comes of NaN and infinities.
         """
         device: AbstractContextManager[Any] = self.backend.device_of(self.X)
-        return device if self.spread is not None and self.domain is None else _quiet(device)
+        return device if self.spread is not None and self.domain is None else quiet(device)
 
     @property
     def log_constant(self) -> float:
@@ -204,7 +204,8 @@ class Problem(NamedTuple):
 
 
 @contextlib.contextmanager
-def _quiet(device: AbstractContextManager[Any]) -> Iterator[None]:
+def quiet(device: AbstractContextManager[Any]) -> Iterator[None]:
+    """Make a device the current one, with no warnings of floating point numbers."""
     with device, np.errstate(all="ignore"):
         yield
 
@@ -393,13 +394,13 @@ def spread_of(backend: ModuleType, x: Any, y: Any, centre: Any, whitening: White
 
 
 def log_weights(w: Any, xp: Any) -> tuple[Any, Any]:
-    """Logarithms of weights divided by their sum, and of that sum."""
+    """Logarithms of weights divided by their sum, and of that sum; of many densities, a row each."""
     w = w.astype(xp.float64)
     with np.errstate(divide="ignore", invalid="ignore"):  # of weights that nobody has looked at
-        largest = w.max()
+        largest = w.max(axis=-1, keepdims=True)
         w = w / largest  # the sum of huge weights must not overflow
-        log_sum = xp.log(w.sum())
-        return xp.maximum(xp.log(w) - log_sum, _LOG_ZERO), log_sum + xp.log(largest)
+        log_sum = xp.log(w.sum(axis=-1, keepdims=True))
+        return xp.maximum(xp.log(w) - log_sum, _LOG_ZERO), (log_sum + xp.log(largest))[..., 0]
 
 
 def reweighted(log_w: Any | None, log_factors: Any, xp: Any) -> Any:

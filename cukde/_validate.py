@@ -95,6 +95,23 @@ def bandwidth(h: Any, d: int, name: str = "h") -> np.ndarray:
     """
     if type(h) is float and 0 < h < math.inf:  # the usual case, at a tenth of the cost
         return np.asarray(h)
+    out = real_numbers(name, h)
+    if out.shape not in ((), (d,), (d, d)):
+        raise ValueError(
+            f"{name} must be a scalar, {d} standard deviations of shape ({d},), "
+            f"or a covariance of shape ({d}, {d}); got shape {out.shape}"
+        )
+    if not np.isfinite(out).all():
+        raise ValueError(f"{name} must be finite; got {h!r}")
+    if out.ndim < 2 and not (out > 0).all():
+        raise ValueError(f"{name} must be positive; got {h!r}")
+    if out.ndim == 2:
+        _symmetric(out, name)
+    return out
+
+
+def real_numbers(name: str, h: Any) -> np.ndarray:
+    """Return a bandwidth of any shape on the host, or bandwidths, as float64."""
     if isinstance(h, str):
         hint = (
             f"write cukde.bandwidth.{h}(X)"
@@ -108,19 +125,7 @@ def bandwidth(h: Any, d: int, name: str = "h") -> np.ndarray:
         raise ValueError(f"{name} must be a number or a rectangular array: {error}") from None
     if out.dtype.kind not in "fiu" or out.dtype.itemsize > 8:
         raise TypeError(f"{name} must be a real number or an array of them; got {h!r}")
-    out = out.astype(np.float64)
-    if out.shape not in ((), (d,), (d, d)):
-        raise ValueError(
-            f"{name} must be a scalar, {d} standard deviations of shape ({d},), "
-            f"or a covariance of shape ({d}, {d}); got shape {out.shape}"
-        )
-    if not np.isfinite(out).all():
-        raise ValueError(f"{name} must be finite; got {h!r}")
-    if out.ndim < 2 and not (out > 0).all():
-        raise ValueError(f"{name} must be positive; got {h!r}")
-    if out.ndim == 2:
-        _symmetric(out, name)
-    return out
+    return out.astype(np.float64)
 
 
 def _symmetric(covariance: np.ndarray, name: str) -> None:

@@ -15,6 +15,12 @@ _PLAIN_RANGE = (1e-12, 1e12)
 _PLAIN_RANGE_OF_FACTORS = (1e-4, 1e12)
 
 
+def in_plain_range(h: Any, *, factors: bool = False) -> Any:
+    """Whether numbers, or arrays of them, are bandwidths that leave data as they are."""
+    least, largest = _PLAIN_RANGE_OF_FACTORS if factors else _PLAIN_RANGE
+    return (least < h) & (h < largest)
+
+
 class Whitening:
     """z = L^-1 (x - origin), with the bandwidth's covariance H = L L^T.
 
@@ -25,8 +31,7 @@ class Whitening:
 
     def __init__(self, bandwidth: np.ndarray, d: int, name: str = "h", *, factors: bool = False) -> None:
         self.bandwidth = bandwidth
-        least, largest = _PLAIN_RANGE_OF_FACTORS if factors else _PLAIN_RANGE
-        self.plain = bandwidth.ndim == 0 and least < float(bandwidth) < largest
+        self.plain = bandwidth.ndim == 0 and bool(in_plain_range(bandwidth, factors=factors))
         self.h = float(bandwidth) if self.plain else 1.0
         if bandwidth.ndim == 2:
             factor = _validate.cholesky(bandwidth, name)

@@ -29,6 +29,7 @@ from cukde.cpu import (
     _ranks,
     _reduction,
     _sign_bits,
+    _stack_blocks,
     _tiles,
     _transpose,
     conv1d,
@@ -40,6 +41,7 @@ from cukde.cpu import (
     kernels,
     piecewise,
     products,
+    stacks,
     truncated,
 )
 
@@ -62,6 +64,7 @@ __all__ = [
     "piecewise",
     "products",
     "release_memory",
+    "stacks",
     "synchronize",
     "truncated",
     "xp",
@@ -104,6 +107,7 @@ def compiled() -> list[str]:
             _points,
             _tiles,
             _product_tiles,
+            _stack_blocks,
             _kernel_tiles,
             _cross_validation_tiles,
             _boxes,

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from cukde import _validate_stack
+
 Sizes = dict[str, Any]
 
 
@@ -141,7 +143,7 @@ def of_grid(
 def of_wmma(X: Any, Y: Any, h: Any = None) -> Sizes:
     """Sizes of a call of the study's density."""
     n, d = _rows(X)
-    return {"n": n, "m": _rows(Y)[0], "d": d}
+    return {"n": n, "m": _rows(Y, "Y")[0], "d": d}
 
 
 def stages_of_sd_kde(
@@ -206,7 +208,7 @@ def _sizes(X: Any, Y: Any, *others: Any, **options: Any) -> Sizes:
     arrays = (X, *(() if at_data else (Y,)), *others)
     return {
         "n": n,
-        "m": n if at_data else _rows(Y)[0],
+        "m": n if at_data else _rows(Y, "Y")[0],
         "d": d,
         "dtype": str(np.result_type(*map(_dtype, arrays))),
         "at_data": at_data,
@@ -214,8 +216,9 @@ def _sizes(X: Any, Y: Any, *others: Any, **options: Any) -> Sizes:
     }
 
 
-def _rows(a: Any) -> tuple[int, int]:
+def _rows(a: Any, name: str = "X") -> tuple[int, int]:
     shape = _shape(a)
+    _validate_stack.no_model(name, shape)
     return int(shape[0]), int(shape[1]) if len(shape) > 1 else 1
 
 
