@@ -103,6 +103,13 @@ def _densities() -> Iterator[Case]:
     for op in ("marginal", "conditional", "conditional, each", "hdr_threshold", "density_ratio"):
         yield Case(op.partition(",")[0], functools.partial(of_densities, op, 16))
 
+    def modes() -> Callable[[], Any]:
+        X, _, _ = _points(65_536, 16_384, 4, "float32")
+        X = X + 4 * (cp.arange(len(X)) % 6)[:, None].astype(X.dtype)  # six groups in a row
+        return functools.partial(cukde.modes, X, 0.4)
+
+    yield Case("modes", modes, 1)  # waits
+
     def by_wmma(m: int) -> Callable[[], Any]:
         X, Y, h = _points(131_072, m, 16, "float32")
         return functools.partial(wmma.kde, X, Y, h)

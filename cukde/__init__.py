@@ -23,11 +23,12 @@ from cukde._density_ratio import density_ratio
 from cukde._distribution import cdf, log_cdf
 from cukde._fit_piecewise import fit_piecewise
 from cukde._kendall import concordance, kendall_matrix, kendalltau
+from cukde._modes import modes
 from cukde._piecewise import PiecewisePolynomial
 from cukde._pwpa import aos_to_soa, pwpa, soa_to_aos
 from cukde._regions import hdr_threshold
 from cukde._warmup import warmup
-from cukde._warnings import BandwidthRangeWarning, MemoryWarning, NegativeDensityWarning
+from cukde._warnings import BandwidthRangeWarning, ConvergenceWarning, MemoryWarning, NegativeDensityWarning
 
 if TYPE_CHECKING:
     from cukde.estimators import KernelDensity
@@ -36,6 +37,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BandwidthRangeWarning",
+    "ConvergenceWarning",
     "KernelDensity",
     "MemoryWarning",
     "NegativeDensityWarning",
@@ -64,6 +66,7 @@ __all__ = [
     "laplace_kde",
     "log_cdf",
     "marginal",
+    "modes",
     "perf",
     "plot",
     "pwpa",

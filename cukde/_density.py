@@ -144,8 +144,8 @@ def kde(
     is a number for each member, and not for each dimension, whatever d is. Errors name the member. ``local_factors``
     and Dask arrays are for single densities. On the CPU small members, n m (4 + d) up to 1.7e7, are summed by one pass
     over all of them, of squared differences; larger ones, and all on the GPU, one after the other within the call.
-    On two cores members of n = 1,000, m = 256 and d = 4 take 2.4 times less processor time than a loop of calls, members
-    of n = 100 and m = 10 over 20 times less (``benchmarks/bench_stacks.py``).
+    On two cores members of n = 1,000, m = 256 and d = 4 take 2.4 times less processor time than a loop of calls,
+    members of n = 100 and m = 10 over 20 times less (``benchmarks/bench_stacks.py``).
 
     References
     ----------

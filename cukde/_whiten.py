@@ -34,7 +34,7 @@ class Whitening:
         self.plain = bandwidth.ndim == 0 and bool(in_plain_range(bandwidth, factors=factors))
         self.h = float(bandwidth) if self.plain else 1.0
         if bandwidth.ndim == 2:
-            factor = _validate.cholesky(bandwidth, name)
+            self._factor = factor = _validate.cholesky(bandwidth, name)
             self._inverse = np.linalg.solve(factor, np.eye(d))
             self.log_det = float(np.log(np.diag(factor)).sum())
         else:
@@ -51,6 +51,12 @@ class Whitening:
         if self.bandwidth.ndim == 2:
             return centred @ xp.asarray(self._inverse.T)
         return centred * xp.asarray(self._inverse)
+
+    def restore(self, Z: np.ndarray, origin: np.ndarray) -> np.ndarray:
+        """Points on the host that :meth:`apply` sends to ``Z``."""
+        if self.plain:
+            return Z
+        return (Z @ self._factor.T if self.bandwidth.ndim == 2 else Z * self.bandwidth) + origin
 
     def image(self, origin: Any, xp: Any) -> Any:
         """Where :meth:`apply` sends ``origin``."""

@@ -198,6 +198,16 @@ def _distribution(function: Callable[..., Any]) -> Callable[[Draw], Call]:
     return call
 
 
+def _modes(a: Draw) -> Call:
+    options = {
+        "seeds": a.one(None, a.array(5, a.d)),
+        "tolerance": a.one(1e-6, 1e-3),
+        "max_iterations": 1000,
+        "merge_distance": a.one(None, 0.5),
+    }
+    return Call(cukde.modes, (a.points, a.h), a.common() | options)
+
+
 def _kendalltau(a: Draw) -> Call:
     x, y = a.rng.integers(0, 9, (2, a.n)) + a.array(2, a.n) * a.one(0, 1)
     options = {
@@ -561,6 +571,7 @@ CALLS: dict[str, Callable[[Draw], Call]] = {
     "evaluate_grid": _evaluate_grid,
     "cdf": _distribution(cukde.cdf),
     "log_cdf": _distribution(cukde.log_cdf),
+    "modes": _modes,
     "kendalltau": _kendalltau,
     "kendall_matrix": _kendall_matrix,
     "concordance": lambda a: Call(cukde.concordance, _matrices(a)),
@@ -685,6 +696,7 @@ def only_documented_warnings() -> None:
     for category in (
         cukde.NegativeDensityWarning,
         cukde.BandwidthRangeWarning,
+        cukde.ConvergenceWarning,
         _warnings._small_sample_category(),
     ):
         warnings.simplefilter("ignore", category)

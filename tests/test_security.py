@@ -170,6 +170,7 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "density_ratio": lambda X, **words: cukde.density_ratio(X, X, X, 0.5, **words),
     "cdf": lambda X, **words: cukde.cdf(X[:, 0], X[:, 0], 0.5, **words),
     "log_cdf": lambda X, **words: cukde.log_cdf(X[:, 0], X[:, 0], 0.5, **words),
+    "modes": lambda X, **words: cukde.modes(X, 0.5, **words),
     "kendalltau": lambda X, **words: cukde.kendalltau(X[:, 0], X[:, 1], **words),
     "kendall_matrix": lambda X, **words: cukde.kendall_matrix(X, **words),
     "depthwise_conv1d": lambda X, **words: cukde.depthwise_conv1d(X[None], X[:, :1], **words),

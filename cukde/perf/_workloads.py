@@ -151,6 +151,7 @@ WORKLOADS: dict[str, Workload] = {
         for function in (cukde.kde, cukde.score, cukde.density_and_score, cukde.sd_kde, cukde.laplace_kde)
     },
     "debias": Workload(_of_data(cukde.debias), *_DATA),
+    "modes": Workload(_of_data(cukde.modes), {"n": 1024, "d": 4}, {"n": 16384, "d": 4}),
     "kernel_sum": Workload(_kernel_sum, *_PAIRS),
     "marginal": Workload(_marginal, *_PAIRS),
     "conditional": Workload(_conditional, *_PAIRS),

@@ -46,6 +46,22 @@ def of_data(X: Any, h: Any = None, **options: Any) -> Sizes:
     return {name: size for name, size in sizes.items() if name not in ("m", "at_data")}
 
 
+def of_modes(
+    X: Any,
+    h: Any = None,
+    *,
+    weights: Any = None,
+    seeds: Any = None,
+    precision: str | None = None,
+    deterministic: bool = False,
+    check_finite: bool = True,
+    **search: Any,
+) -> Sizes:
+    """Sizes of a search for modes; how long it takes depends on the data beside them."""
+    sizes = _sizes(X, seeds, precision=precision, deterministic=deterministic, check_finite=check_finite)
+    return sizes | {"weighted": weights is not None}
+
+
 def of_values(
     X: Any,
     V: Any,
