@@ -110,6 +110,14 @@ def _densities() -> Iterator[Case]:
 
     yield Case("modes", modes, 1)  # waits
 
+    def on_grid(method: str) -> Callable[[], Any]:
+        X, _, _ = _points(1_048_576, 16_384, 2, "float32")
+        axis = np.linspace(-6, 6, 1024 if method == "fft" else 256, dtype=np.float32)
+        return functools.partial(cukde.evaluate_grid, X, (axis, axis), 0.1, method=method, check_finite=False)
+
+    for method in ("fft", "exact"):
+        yield Case("evaluate_grid", functools.partial(on_grid, method))
+
     def by_wmma(m: int) -> Callable[[], Any]:
         X, Y, h = _points(131_072, m, 16, "float32")
         return functools.partial(wmma.kde, X, Y, h)
@@ -126,6 +134,8 @@ def _densities_1d() -> Iterator[Case]:
     for op in ("kde", "sd_kde"):
         yield _density(op, 16_777_216, 2_097_152, 1, "float64", None, calls=1)
         yield _density(op, 131_072, 131_072, 1, "float32", "ieee")
+    for op in ("cdf", "log_cdf"):
+        yield _density(op, 16_384, 16_384, 1, "float32", None)
 
 
 # -------------------------------------------------------------------------------------------------- Kendall

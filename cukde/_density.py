@@ -91,8 +91,8 @@ def kde(
     ValueError
         For shapes that do not fit, no data, NaN or infinity, a bandwidth that is not positive (definite),
         negative or all-zero weights, local factors out of their range, an unknown precision, a tolerance that is not
-        above 0 and up to 0.1, bounds and periods that do not fit, data outside their bounds, and a covariance that links
-        a bounded column with another.
+        above 0 and up to 0.1, bounds and periods that do not fit, data outside their bounds, and a covariance that
+        links a bounded column with another.
 
     Notes
     -----

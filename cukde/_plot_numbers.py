@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cukde import _bandwidth_data, _dispatch, _validate, _validate_plot, bandwidth
+from cukde import _bandwidth_data, _dispatch, _regions, _validate, _validate_plot, bandwidth
 from cukde._density import debias, kde, kernel_sum, laplace_kde, sd_kde
+from cukde._density_grid import evaluate_grid
 from cukde._over_dask import is_dask
 
 RULES = {"kde": bandwidth.silverman, "sd": bandwidth.sd, "laplace": bandwidth.laplace}
@@ -195,44 +196,38 @@ class Regions(NamedTuple):
 def regions(of: Sample, masses: list[float], points: int, most: int, seed: int) -> Regions:
     """Return the density of two columns on a grid about the largest region, and the levels of all."""
     with of.backend.device_of(of.X):
-        points_of, function = _estimate(of)
-
-        def at(Y: Any) -> np.ndarray:
-            found = function(points_of, Y, of.h, weights=of.weights, precision="float32", deterministic=True)
-            out: np.ndarray = of.backend.asnumpy(found)
-            return out
-
         rows, w = some(of, most, seed, _LEVELS)
-        at_rows = at(rows)
-        rows = of.backend.asnumpy(rows)
-        levels = highest_density(at_rows, masses, None if w is None else of.backend.asnumpy(w))
+        if of.method == "sd":  # moved once for both passes
+            moved = debias(of.X, of.h, weights=of.weights, precision="float32", deterministic=True)
+            of = of._replace(X=moved, method="kde")
+        at_rows = _at(of, rows)
+        levels = of.backend.asnumpy(_regions.levels(at_rows, np.asarray(masses), w, of.backend))
+        at_rows, rows = of.backend.asnumpy(at_rows), of.backend.asnumpy(rows)
         inside = at_rows >= levels[0]
         low, high = rows[inside].min(axis=0), rows[inside].max(axis=0)
         margin = 4 * of.widths + 0.1 * (high - low)
         x, y = (np.linspace(low[k] - margin[k], high[k] + margin[k], points) for k in range(2))
-        grid = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
-        density = at(of.backend.asarray(grid)).reshape(points, points)
+        density = of.backend.asnumpy(_on_grid(of, x, y))
     outside = rows[~inside]
     if len(outside) > MOST_MARKS:
         outside = outside[np.random.default_rng([seed, _MARKS]).choice(len(outside), MOST_MARKS, replace=False)]
     return Regions(x, y, density, levels, outside, int((~inside).sum()), len(rows))
 
 
-def _estimate(of: Sample) -> tuple[Any, Any]:
-    """Return the points and the function of several passes over the same data: SD-KDE moves them once."""
-    if of.method == "sd":
-        moved = debias(of.X, of.h, weights=of.weights, precision="float32", deterministic=True)
-        return moved, kde
-    return of.X, laplace_kde if of.method == "laplace" else kde
+def _at(of: Sample, Y: Any) -> Any:
+    """Density at queries, to five digits."""
+    options: dict[str, Any] = {"weights": of.weights, "precision": "float32", "deterministic": True}
+    if of.method == "laplace":
+        return laplace_kde(of.X, Y, of.h, **options)
+    return kde(of.X, Y, of.h, rtol=1e-5, **options)
 
 
-def highest_density(density: np.ndarray, masses: list[float], weights: np.ndarray | None = None) -> np.ndarray:
-    """For each share the largest of the densities that so much of the rows, by weight, reach or exceed."""
-    order = np.argsort(-density, kind="stable")
-    held = np.cumsum(np.ones(len(density)) if weights is None else weights[order])
-    needed = np.searchsorted(held, np.asarray(masses) * held[-1] * (1 - 1e-12))
-    out: np.ndarray = density[order[np.minimum(needed, len(density) - 1)]]
-    return out
+def _on_grid(of: Sample, x: np.ndarray, y: np.ndarray) -> Any:
+    """Density, a row for each of ``y``."""
+    if of.method == "laplace":
+        grid = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
+        return _at(of, of.backend.asarray(grid)).reshape(len(y), len(x))
+    return evaluate_grid(of.X, (x, y), of.h, weights=of.weights, precision="float32").T
 
 
 def view(of: Sample, found: list[tuple[float, float]]) -> tuple[float, float]:

@@ -112,11 +112,16 @@ def hdr_threshold(
     )
     backend = _dispatch.backend(X)
     with backend.device_of(density):
-        if weights is None:
-            n = len(density)
-            count = np.ceil(n * shares * (1 - 4 * _EPS)).astype(np.int64)  # of 100 rows and 0.07, 7 and not 8
-            return backend.xp.sort(density).take(backend.asarray(n - count.clip(1, n)))
-        return _weighted(density, backend.asarray(weights), shares, backend)
+        return levels(density, shares, None if weights is None else backend.asarray(weights), backend)
+
+
+def levels(density: Any, shares: np.ndarray, weights: Any | None, backend: ModuleType) -> Any:
+    """For each share the highest of the densities that so much of the rows, by weight, have or exceed."""
+    if weights is not None:
+        return _weighted(density, weights, shares, backend)
+    n = len(density)
+    count = np.ceil(n * shares * (1 - 4 * _EPS)).astype(np.int64)  # of 100 rows and 0.07, 7 and not 8
+    return backend.xp.sort(density).take(backend.asarray(n - count.clip(1, n)))
 
 
 def _weighted(density: Any, weights: Any, shares: np.ndarray, backend: ModuleType) -> Any:

@@ -183,8 +183,9 @@ def contours(
     sqrt(mass (1 - mass) / m): 0.3% of the rows for 95% and 5,000. The grid lies about the largest region, and reaches 4
     bandwidths and a tenth of its size beyond the rows in it, so that outliers do not coarsen it.
 
-    Cost: n (points^2 + subsample) pairs, on a GPU in single precision; "sd" takes n^2 besides. 100,000 rows take about
-    1.5 s on two CPU cores.
+    Cost: the density at ``subsample`` rows, by :func:`cukde.kde` to a tolerance of 1e-5, and on the grid, by
+    :func:`cukde.evaluate_grid`; "laplace" takes n (points^2 + subsample) pairs instead, and "sd" n^2 besides. On a GPU
+    all of it is in single precision. 100,000 rows take about 1 s on two CPU cores.
 
     References
     ----------
@@ -276,9 +277,8 @@ def pairs(
 
     Notes
     -----
-    Cost: d (d - 1) / 2 times n (points^2 + subsample) pairs, on a GPU in single precision; "sd" takes n^2 besides for
-    each panel. 100,000 rows of 5 columns take about 6 s on two CPU cores. Of more rows draw a sample, or hand in a GPU
-    array: 1,000,000 are 6e10 pairs.
+    Cost: d (d - 1) / 2 times that of :func:`contours`, and d curves. 100,000 rows of 5 columns take about 3 s on two
+    CPU cores.
 
     Examples
     --------

@@ -485,7 +485,8 @@ class TestLazy:
         ("error", "message", "call"),
         [
             (ValueError, "Y must have 3 columns like X", lambda x: cukde.kde(x, Y[:, :2], 0.5)),
-            (ValueError, "X must have shape", lambda x: cukde.kde(x[None], Y, 0.5)),
+            (ValueError, "X must have shape", lambda x: cukde.kde(x[None, None], Y, 0.5)),
+            (TypeError, "X must be a plain array where X has three", lambda x: cukde.kde(x[None], Y, 0.5)),
             (ValueError, "X must have at least one row", lambda x: cukde.kde(x[:0], Y, 0.5)),
             (TypeError, "X must hold real numbers", lambda x: cukde.kde(x.astype(complex), Y, 0.5)),
             (TypeError, "Y must hold real numbers", lambda x: cukde.kde(x, x.astype(object), 0.5)),

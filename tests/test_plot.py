@@ -248,7 +248,8 @@ def test_the_grid_holds_the_density_and_the_regions() -> None:
     of = _sample(X, None, 0.12)
     found = _plot_numbers.regions(of, [0.95, 0.5], 40, 5000, 0)
     at = np.array([[found.x[3], found.y[30]], [found.x[20], found.y[21]]])
-    np.testing.assert_allclose([found.density[30, 3], found.density[21, 20]], cukde.kde(X, at, 0.12), rtol=3e-5)
+    drawn, allowed = [found.density[30, 3], found.density[21, 20]], 1e-6 * found.density.max()
+    np.testing.assert_allclose(drawn, cukde.kde(X, at, 0.12), rtol=3e-5, atol=allowed)
     border = np.concatenate([found.density[[0, -1]].ravel(), found.density[:, [0, -1]].ravel()])
     assert border.max() < found.levels[0] < found.levels[1] < found.density.max()
     # The share of the estimate in a region, by its integral over the grid: the estimate is wider than the rows.
@@ -262,17 +263,6 @@ def test_outliers_do_not_coarsen_the_grid() -> None:
     found = _plot_numbers.regions(_sample(far, None, 0.4), [0.9], 20, 5000, 0)
     assert found.x[-1] < 10
     assert found.y[0] > -10
-
-
-@settings(max_examples=20, deadline=None)
-@given(st.lists(st.integers(0, 20), min_size=1, max_size=40), st.floats(0.01, 0.99), st.booleans(), st.integers(0, 9))
-def test_a_level_is_the_highest_that_holds_the_share(values: list[int], mass: float, weighted: bool, seed: int) -> None:
-    p = np.array(values, float)
-    w = np.random.default_rng(seed).integers(1, 5, len(p)) if weighted else np.ones(len(p))
-    (level,) = _plot_numbers.highest_density(p, [mass], w if weighted else None)
-    assert level in p
-    assert w[p >= level].sum() >= mass * w.sum() * (1 - 1e-9)
-    assert w[p > level].sum() < mass * w.sum()
 
 
 def test_rows_outside_are_dotted() -> None:

@@ -50,6 +50,10 @@ def _evaluate_grid(xp: ModuleType, rng: Any, n: int, g: int) -> Call:
     )
 
 
+def _distribution(function: Callable[..., Any]) -> Callable[..., Call]:
+    return lambda xp, rng, n, m: functools.partial(function, _normal(rng, n), _normal(rng, m), 0.1)
+
+
 def _rule(function: Callable[..., Any]) -> Callable[..., Call]:
     return lambda xp, rng, n, d: functools.partial(function, _normal(rng, n, d))
 
@@ -158,6 +162,10 @@ WORKLOADS: dict[str, Workload] = {
     "hdr_threshold": Workload(_of_data(cukde.hdr_threshold), *_DATA),
     "density_ratio": Workload(_density_ratio, *_PAIRS),
     "evaluate_grid": Workload(_evaluate_grid, {"n": 2**17, "g": 256}, {"n": 2**22, "g": 1024}),
+    **{
+        name: Workload(_distribution(getattr(cukde, name)), {"n": 2**20, "m": 2**17}, {"n": 2**24, "m": 2**21})
+        for name in ("cdf", "log_cdf")
+    },
     **{
         f"bandwidth.{name}": Workload(_rule(getattr(cukde.bandwidth, name)), *_ROWS)
         for name in ("scott", "silverman", "sd", "laplace")
