@@ -121,7 +121,7 @@ def kde(
     transform in double precision, O(n + m) operations, where a bound on its error holds for that very cell. Other
     queries, and those of three dimensions, walk a tree of boxes that leaves out no more mass than a tally allows.
     Measured of normal data at Silverman's bandwidth, n = m = 131,072, float32, ``rtol=1e-5``, against all pairs on two
-    cores: 240 times as fast in two dimensions, 3 times in three; worst error 1e-7
+    cores: 220 times as fast in two dimensions, 4 times in three; worst error 1e-7
     (``tests/test_truncated.py``, ``benchmarks/bench_truncated.py``). Elsewhere, on a GPU, over Dask arrays, with
     ``local_factors``, of other dimensions and of few pairs, sums are those without ``rtol``, which satisfy it.
 
@@ -144,8 +144,8 @@ def kde(
     is a number for each member, and not for each dimension, whatever d is. Errors name the member. ``local_factors``
     and Dask arrays are for single densities. On the CPU small members, n m (4 + d) up to 1.7e7, are summed by one pass
     over all of them, of squared differences; larger ones, and all on the GPU, one after the other within the call.
-    On two cores members of n = 1,000, m = 256 and d = 4 take 2.4 times less processor time than a loop of calls,
-    members of n = 100 and m = 10 over 20 times less (``benchmarks/bench_stacks.py``).
+    On two cores 512 densities of n = 1,000, m = 256 and d = 4 are 3.3 (float64) to 4.2 times (float32) as fast as a
+    loop of calls, of n = 100 and m = 10 67 to 98 times (``benchmarks/bench_stacks.py``).
 
     References
     ----------
