@@ -83,7 +83,8 @@ def draw_regions(axes: Axes, of: Regions, *, outside: bool = False) -> None:
     shades = region_shades(len(of.levels))
     top = max(float(of.density.max()), float(levels[-1]) + abs(float(levels[-1])) * 1e-6)
     if outside:
-        axes.plot(*of.outside.T, ".", color=_INK, alpha=0.5, markersize=2.5, markeredgewidth=0, zorder=1)
+        size = 5 if len(of.outside) <= 100 else 2.5  # few must be seen, many told apart
+        axes.plot(*of.outside.T, ".", color=_INK, alpha=0.6, markersize=size, markeredgewidth=0, zorder=1)
     # Ties of levels leave the darkest shade of them.
     last = np.append(kept[1:], len(of.levels)) - 1
     axes.contourf(of.x, of.y, of.density, levels=[*levels, top], colors=[shades[k] for k in last])

@@ -140,13 +140,19 @@ def _interpolate(a: Any, first: Any, values: Any, start: Any, stop: Any, out: An
 
 
 @njit(**_JIT)
+def _within(x: Any, i: Any, scales: Any) -> Any:
+    """Whether a point has a place on the grid along every axis; one that is NaN has none."""
+    inside = True
+    for k in range(x.shape[1]):
+        place = (np.float64(x[i, k]) - scales[k, 0]) * scales[k, 1]
+        inside &= (place >= scales[k, 2]) & (place <= scales[k, 3])
+    return inside
+
+
+@njit(**_JIT)
 def _count(x: Any, scales: Any, half: Any, rows: Any, counts: Any) -> None:
     for i in range(x.shape[0]):
-        inside = True
-        for k in range(x.shape[1]):
-            place = (np.float64(x[i, k]) - scales[k, 0]) * scales[k, 1]
-            inside &= (place >= scales[k, 2]) & (place <= scales[k, 3])
-        if inside:
+        if _within(x, i, scales):
             place = (np.float64(x[i, 0]) - scales[0, 0]) * scales[0, 1]
             counts[np.int64(place + half) // rows] += 1
 
@@ -158,11 +164,7 @@ def _gather(
     """Write where points are, in cells, and their weights, band by band."""
     each = 1.0 / x.shape[0]
     for i in range(first, last):
-        inside = True
-        for k in range(x.shape[1]):
-            place = (np.float64(x[i, k]) - scales[k, 0]) * scales[k, 1]
-            inside &= (place >= scales[k, 2]) & (place <= scales[k, 3])
-        if inside:
+        if _within(x, i, scales):
             place = (np.float64(x[i, 0]) - scales[0, 0]) * scales[0, 1]
             band = np.int64(place + half) // rows
             to = at[band]
