@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cukde import _bandwidth_data, _dispatch, _regions, _validate, _validate_plot, bandwidth
+from cukde import _bandwidth_data, _columns, _dispatch, _regions, _validate, _validate_plot, bandwidth
 from cukde._density import debias, kde, kernel_sum, laplace_kde, sd_kde
 from cukde._density_grid import evaluate_grid
 from cukde._over_dask import is_dask
@@ -94,7 +94,7 @@ def marginal(of: Sample, columns: list[int], own_rule: bool) -> Sample:
     x = of.backend.xp.ascontiguousarray(of.X[:, columns])
     if own_rule:
         return sample(of.backend, x, of.weights, None, of.method)
-    h = of.h if of.h.ndim == 0 else of.h[columns] if of.h.ndim == 1 else of.h[np.ix_(columns, columns)]
+    h = _columns.marginal_bandwidth(of.h, columns)
     return of._replace(X=x, h=h, low=of.low[columns], high=of.high[columns])
 
 
