@@ -218,6 +218,21 @@ def bench_pairs_gpu(compare: Callable[..., None], op: str) -> None:
     compare(call, row, {})
 
 
+@needs_gpu
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def bench_cdf_gpu(compare: Callable[..., None], dtype: str) -> None:
+    """Beside it the density of the same points, by the same passes but for what ends them."""
+    n = 2**20
+    X, Y, h = _on_gpu(n, n, dtype)
+    some = _some(Y, n)
+    want = np.exp(reference.log_distribution(cp.asnumpy(X), cp.asnumpy(Y[some]), h)[0])
+    error = float(abs(cp.asnumpy(cukde.cdf(X, Y, h)[some]) / want - 1).max())
+    assert error <= _TOLERANCE[dtype]
+    density = (lambda: cukde.kde(X, Y, h), _error(cukde.kde(X, Y, h), X, Y, h))
+    compare(lambda: cukde.cdf(X, Y, h), _row("cdf", "gpu", n, n, dtype, error), {"cukde kde": density})
+
+
 def _on_gpu(n: int, m: int, dtype: str) -> tuple[Any, Any, float]:
     X, Y, sigma = _data(n, m, dtype)
     return cp.asarray(X), cp.asarray(Y), 0.4 * sigma * n ** (-1 / 9)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import functools
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, get_args
@@ -22,6 +23,7 @@ import numpy as np
 import cukde
 from benchmarks import launched
 from cukde import _gauss_transform, _kendall_statistics, _sign_tiles, cpu, gpu
+from cukde._domain import domain_of
 from cukde._gauss_transform import TOLERANCE
 from cukde._kendall_statistics import VARIANTS, Null
 from cukde._kernel_density import kernel_density
@@ -53,6 +55,7 @@ from cukde.gpu import (
     density,
     density_1d,
     piecewise,
+    truncated,
 )
 from cukde.gpu._specialisation import OPERATION, Specialisation
 from tests import conv1d_cases, reference, tolerances
@@ -435,6 +438,67 @@ def factors_of_points(launches: Launches) -> None:
         tolerances.check(np.abs(gpu.asnumpy(got) - want), allowed, "density with factors")
 
 
+def products_of_columns(launches: Launches) -> None:
+    """Domains of all kinds of columns by products, the data whole and in splits; of moments, two groups of columns."""
+    bounds = [(0.0, 1.0), None, (0.0, None), None, (None, 1.0), (0.0, 1.0), None, None, None]
+    periods = [None, 1.1, None, None, None, None, 1.2, None, None]
+    h = np.array([0.2, 0.4, 0.3, 0.2, 0.7, 2.0, 0.1, 0.3, 0.3])
+    for n, weighted in itertools.product((N, ROWS_OF_SPLITS), (False, True)):
+        rng = np.random.default_rng(n)
+        X, Y, w = rng.random((n, 9)), rng.random((M, 9)), rng.random(n) if weighted else None
+        want = reference.in_domain(X, Y, h, bounds, periods, w)
+        domain = domain_of(bounds, periods, 9)
+        assert domain is not None
+        log_weights = None if w is None else gpu.asarray(np.log(w / w.sum()))
+        constant = reference.log_constant(h, 9) - (np.log(n) if w is None else 0)
+        points = [domain.anchored(gpu.asarray(a), gpu.xp) for a in (X, Y)]
+        outputs: tuple[Output, ...] = ("sum", "moments", "laplace")
+        for output in outputs:
+            sums = gpu.products.product_sums(*points, h, domain, output, log_weights=log_weights, unlike=80.0)
+            log_total = gpu.asnumpy(sums.reference + gpu.xp.log(abs(sums.total))) + constant
+            log_want = want.log + (np.log(abs(want.laplace)) if output == "laplace" else 0)
+            tolerances.check(abs(log_total - log_want), np.full(M, 1e-11), f"products, {output}")
+            if sums.moments is not None:
+                score = gpu.asnumpy(sums.moments / sums.total[:, None]) / h**2
+                tolerances.check(abs(score - want.score), np.full((M, 1), 1e-10), "their score")
+
+
+def stacks(launches: Launches) -> None:
+    """Members with data, queries, bandwidths and weights of their own, of one tile and of several."""
+    for d, (dtype, precision), output in itertools.product(
+        (3, 20), (("float32", "float32"), ("float64", "float32"), ("float64", "float64")), OUTPUTS[:3]
+    ):
+        members = [sample(d, True, dtype, n=n) for n in (N, N + 1)]
+        rows = min(len(s.X) for s in members)
+        X, Y = (np.stack(of) for of in (([s.X[:rows] for s in members]), [s.Y for s in members]))
+        h = np.array([s.h * factor for s, factor in zip(members, (1.0, 1.5), strict=True)])
+        w = np.random.default_rng(d).uniform(0, 1, (2, rows))
+        got = of_stack(output, *map(gpu.asarray, (X, Y)), h, gpu.asarray(w), precision)
+        for i in range(2):
+            check_stack(output, gpu.asnumpy(got[i]), (X[i], Y[i], h[i], w[i]), _ALLOWED[precision])
+
+
+def of_stack(output: Output, X: Any, Y: Any, h: Any, w: Any, precision: str) -> Any:
+    """What a public function makes of an output."""
+    if output == "moments":
+        return cukde.score(X, Y, h, weights=w, precision=precision)
+    function = cukde.kde if output == "sum" else cukde.laplace_kde
+    return function(X, Y, h, weights=w, precision=precision)
+
+
+def check_stack(output: Output, got: np.ndarray, of: tuple[Any, ...], allowed: float) -> None:
+    """Compare a member with float64."""
+    near, h = reference.nearness(*of), of[2]
+    error = np.maximum(allowed, np.finfo(got.dtype).eps) * np.ones(len(got))
+    if output == "moments":
+        tolerances.check(np.linalg.norm(got - reference.score(*of), axis=1) * h, error * near.reach, "score")
+    elif output == "sum":
+        tolerances.check(np.abs(got / reference.kde(*of) - 1), error, "density")
+    else:
+        value, size = reference.laplace(*of)
+        tolerances.check(np.abs(got - value), error * size, "Laplace-corrected density")
+
+
 def leave_one_out(launches: Launches) -> None:
     """Of few bandwidths and of several passes, of one chunk of dimensions and of more."""
     for d, dtype, weighted, bandwidths in itertools.product((3, 20), ("float32", "float64"), (False, True), (2, 27)):
@@ -518,6 +582,43 @@ def one_dimension_of_few_boxes(launches: Launches) -> None:
             got = gpu.asnumpy(cukde.kde(gpu.asarray(X), gpu.asarray(Y), 0.5, log=True))
         exponent = reference.nearness(X, Y, 0.5).exponent
         check_log(got, reference.log_kde(X, Y, 0.5), tolerances.log_error("gpu", "float64", exponent))
+
+
+def distribution_functions(launches: Launches) -> None:
+    """By the transform, with weights and without; a query far to the left among the others."""
+    for (precision, dtype), weighted in itertools.product(
+        (("float32", "float32"), ("float32", "float64"), ("float64", "float64")), (False, True)
+    ):
+        s = sample(1, weighted, dtype)
+        Y = np.concatenate((s.Y[:-1], s.X.min(axis=0, keepdims=True) - 30 * s.h)).astype(dtype)
+        with mock.patch.object(density_1d, "_FEW_PAIRS_CDF", 0):
+            got = cukde.log_cdf(
+                gpu.asarray(s.X),
+                gpu.asarray(Y),
+                s.h,
+                weights=None if s.w is None else gpu.asarray(s.w),
+                precision=precision,
+            )
+        below, above = reference.log_distribution(s.X, Y, s.h, s.w)
+        want = np.where(below < -math.log(2), below, np.log1p(-np.exp(np.minimum(above, -math.log(2)))))
+        check_log(gpu.asnumpy(got), want, np.full(len(want), _ALLOWED_1D[True, precision]))
+
+
+def plane_to_a_tolerance(launches: Launches) -> None:
+    """The transform of the plane, with weights and without, of cells of many points and of few."""
+    rng = np.random.default_rng(0)
+    X = np.concatenate([0.1 * rng.standard_normal((N // 2, 2)), 2 + rng.standard_normal((N // 2, 2))])
+    Y = np.concatenate([X[: M - 2], [[50.0, 0.0], [-1.0, 30.0]]])
+    for weighted in (False, True):
+        w = np.arange(1.0, N + 1) if weighted else None
+        with mock.patch.object(truncated, "_FEW_PAIRS", 0):
+            got = gpu.asnumpy(
+                cukde.kde(
+                    *map(gpu.asarray, (X, Y)), 0.8, weights=None if w is None else gpu.asarray(w), rtol=1e-5, log=True
+                )
+            )
+        exponent = reference.nearness(X, Y, 0.8, w).exponent
+        check_log(got, reference.log_kde(X, Y, 0.8, w), tolerances.log_error("gpu", "float64", exponent) + 1.1e-5)
 
 
 def values_in_two_terms(launches: Launches) -> None:
@@ -738,11 +839,15 @@ PASSES = (
     wide,
     other_kernels,
     factors_of_points,
+    products_of_columns,
+    stacks,
     leave_one_out,
     cross_validation,
     values_in_two_terms,
     one_dimension,
     one_dimension_of_few_boxes,
+    distribution_functions,
+    plane_to_a_tolerance,
 )
 
 

@@ -68,10 +68,11 @@ def cdf(
     neighbouring queries may be out of order by as much. Far to the right it rounds to 1: ``cdf(-X, -Y, h)`` is the mass
     above each query, with all its digits.
 
-    Cost: on the CPU O(n + m) operations by the fast Gauss transform of :func:`kde`, with an expansion of :math:`\Phi`
-    and a bound that is checked box by box, where there are more than 65,536 pairs; otherwise n m exponentials and
-    quotients. On the GPU all pairs are taken, a tile after the other, by array operations: O(n m), with 320 bytes
-    of traffic a pair in device memory, of which a tile holds some ten arrays of 32 MiB.
+    Cost: O(n + m) operations by the fast Gauss transform of :func:`kde`, with an expansion of :math:`\Phi` and a bound
+    that is checked box by box, where there are more than 65,536 pairs on the CPU or 4,194,304 on a GPU. Fewer are all
+    taken, n m exponentials and quotients; on a GPU by array operations, with 320 bytes of traffic a pair in device
+    memory, of which a tile holds some ten arrays of 32 MiB. "ieee", and a call while a CUDA graph is captured, take all
+    pairs too.
 
     References
     ----------

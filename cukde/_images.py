@@ -39,12 +39,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from cukde import _product_sums, _validate_domain
+from cukde import _validate_domain
 from cukde._domain import Domain
 from cukde._partial import Output, PartialSums, merge
 from cukde._product_columns import Column, columns_of
@@ -188,8 +187,8 @@ def _with_images(plain: Problem, domain: Domain, output: Output, own: PartialSum
         return own
     if scales.product and _many(reach, plain, columns_of(scales.own, domain, reach.unlike)):
         Y = plain.X if plain.Y is None else plain.Y
-        products: PartialSums = _products(plain).product_sums(
-            plain.X, Y, scales.own, domain, output, log_weights=plain.log_weights, unlike=reach.unlike, xp=xp
+        products: PartialSums = plain.backend.products.product_sums(
+            plain.X, Y, scales.own, domain, output, log_weights=plain.log_weights, unlike=reach.unlike
         )
         if products.moments is None or plain.whitening.plain:
             return products
@@ -317,16 +316,11 @@ def _reach(plain: Problem, domain: Domain, scales: _Scales, own: PartialSums) ->
     return _Reach(tuple(columns), far, unlike)
 
 
-def _products(plain: Problem) -> ModuleType:
-    """The backend's sums of products, or those of any arrays."""
-    return getattr(plain.backend, "products", _product_sums)
-
-
 def _many(reach: _Reach, plain: Problem, columns: list[Column]) -> bool:
     """Whether the images take longer than the sum of the products of ``columns``."""
     if any(column.most > _MANY_CELLS for column in reach.columns):
         return True
-    limit = _products(plain).IMAGES_OF_TERM * sum(column.terms for column in columns)
+    limit = plain.backend.products.IMAGES_OF_TERM * sum(column.terms for column in columns)
     if reach.combinations <= limit:
         return False
     few = int(np.clip(_ROWS // (8 * limit), 1, _SAMPLE))

@@ -16,7 +16,6 @@ from cukde import (
     _finish,
     _images,
     _kernels,
-    _normal_pairs,
     _validate,
     _validate_distribution,
     _validate_domain,
@@ -160,8 +159,6 @@ class Problem(NamedTuple):
         """Sum the normal distribution function; with ``sign`` -1 that of the data and queries reflected in zero."""
         X, Y = (None if a is None else sign * a for a in self._whitened())
         h, options = self.whitening.h, self._options
-        if self.backend.__name__.endswith("gpu"):  # whose passes are of kernels alone
-            return _normal_pairs.sums(X, Y, h, options["log_weights"], self.backend)
         options["centre"] = sign * options["centre"]
         result: PartialSums = self.passes.partial_sums(X, Y, h, "cdf", **options)
         return result

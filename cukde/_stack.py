@@ -1,7 +1,7 @@
 """The density family over stacks, many densities of one size: the functions of :mod:`cukde._density` by the same names.
 
-Members that are small are summed at once, in one pass of the backend's ``stacks``; large ones, and all on a backend
-without such a pass, by the passes of single densities, one after the other.
+Members that are small are summed at once, in one pass of the backend's ``stacks``; large ones by the passes of single
+densities, one after the other.
 """
 
 from __future__ import annotations
@@ -114,8 +114,8 @@ class Stack(NamedTuple):
     def sums(self, output: Literal["sum", "moments", "laplace"], *, ratio: bool = False) -> PartialSums:
         """Sums of all members at their queries; arrays begin with the axis of members."""
         (b, n, d), m = self.X.shape, (self.X if self.Y is None else self.Y).shape[1]
-        stacks = _passes(self.backend)
-        if stacks is not None and stacks.pays(b, n, m, d):
+        stacks = self.backend.stacks
+        if stacks.pays(b, n, m, d):
             X = self.whitening.apply(self.X, self.centres, self.xp)
             Y = X if self.Y is None else self.whitening.apply(self.Y, self.centres, self.xp)
             sums: PartialSums = stacks.partial_sums(
@@ -156,7 +156,7 @@ class Stack(NamedTuple):
         with self.device, np.errstate(over="ignore", invalid="ignore"):
             origins = self.whitening.images(self.centres, self.xp)
             looked = [
-                _look(self.backend, self.whitening.apply(a, self.centres, self.xp), origins)[0]
+                self.backend.stacks.look(self.whitening.apply(a, self.centres, self.xp), origins)[0]
                 for a in (self.X, self.Y)
                 if a is not None
             ]
@@ -234,7 +234,7 @@ def prepare(
         x = xp.ascontiguousarray(x, dtype=storage)
         y = None if itself else xp.ascontiguousarray(y, dtype=storage)
         with np.errstate(over="ignore", invalid="ignore"):  # what is wrong with such data is said below
-            centres = _means(backend, x)
+            centres = backend.stacks.means(x)
         stack = Stack(
             backend=backend,
             X=x,
@@ -257,7 +257,7 @@ def _checked(stack: Stack, w: Any) -> Stack:
     """Check that arrays are finite, weights are weights, and how far members spread."""
     with np.errstate(over="ignore", invalid="ignore"):
         looked = {
-            name: _look(stack.backend, a, stack.centres)
+            name: stack.backend.stacks.look(a, stack.centres)
             for name, a in (("X", stack.X), ("Y", stack.Y))
             if a is not None
         }
@@ -275,35 +275,6 @@ def _checked(stack: Stack, w: Any) -> Stack:
     spreads = np.max([radii for radii, _ in looked.values()], axis=0) / stack.whitening.h**2
     _validate_stack.spreads(spreads, single=stack.precision != "float64")
     return stack._replace(spreads=spreads)
-
-
-def _passes(backend: ModuleType) -> ModuleType | None:
-    """The backend's passes over all members at once, where it has them."""
-    return getattr(backend, "stacks", None)
-
-
-def _means(backend: ModuleType, X: Any) -> Any:
-    """Means of the rows of members, (b, d) float64."""
-    stacks = _passes(backend)
-    return X.mean(axis=1, dtype=np.float64) if stacks is None else stacks.means(X)
-
-
-def _look(backend: ModuleType, A: Any, centres: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Largest squared distances of members' points to their centres (b,), and of each member whether all are finite.
-
-    ``A`` (b, m, d), or (1, m, d) of points that members share.
-    """
-    stacks = _passes(backend)
-    if stacks is not None:
-        found: tuple[np.ndarray, np.ndarray] = stacks.look(A, centres)
-        return found
-    xp = backend.xp
-    if A.shape[1] == 0:
-        return np.zeros(len(centres)), np.ones(len(centres), bool)
-    radii = ((A - centres[:, None]) ** 2).sum(axis=2).max(axis=1)
-    finite = xp.isfinite(A).all(axis=(1, 2))
-    both = backend.asnumpy(xp.stack([radii, xp.broadcast_to(finite, radii.shape).astype(radii.dtype)]))
-    return both[0], both[1] > 0
 
 
 def _of_weights(w: Any, xp: Any, backend: ModuleType) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -10,7 +10,8 @@
 //
 // One block owns 64 queries (in float64 products WARPS ROW_TILES 16), at most COLUMNS columns of the moments and one
 // split of the data rows, which it walks through in tiles. Grid: x over queries, y over columns, z over splits. Each
-// split writes rows of its own, so nothing is atomic, every run gives the same bits, and the caller merges the splits:
+// split writes rows of its own, so nothing is atomic, every run gives the same bits, and the caller merges the splits
+// (by differences a split may also be a member of a stack, with queries and a bandwidth of its own):
 //
 //   reference  (splits, m)     double   a_i ln 2
 //   total      (splits, m)     double   S_i

@@ -37,7 +37,7 @@ def signature(chosen: Specialisation) -> tuple[Any, ...]:
         return (x, _LINE, values, _LINE, _INDICES, _CUBE, _INT, _INT, _REAL, _REAL, _FLAG, _FLAG)
     if name == "translate":
         arrays = (_CUBE, _LINE, _INDICES, _LINE, _LINE, _LINE, _CUBE)
-        return (*arrays, _INT, _INT, _INT, _REAL, _REAL, _INT, _REAL, _REAL, _FLAG, _FLAG)
+        return (*arrays, _INT, _INT, _INT, _REAL, _REAL, _INT, _REAL, _REAL, *(_FLAG,) * 3)
     if name == "evaluate":
         x, values, out = _array(dtypes[0]), _array(dtypes[0], 2), _array(dtypes[1], 2)
         return (x, x, _LINE, values, _LINE, _LINE, _CUBE, out, *(_REAL,) * 8, _INT, *(_FLAG,) * 4)

@@ -71,7 +71,12 @@ def both(backend: Backend, X: Any, Y: Any, h: Any, w: Any = None, **options: Any
 
 
 def ways(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Ways in which the CPU sums, one after the other; a GPU has one."""
+    """Ways in which a backend sums, one after the other; in the simulator all pairs alone, as others take seconds."""
+    if backend.name == "cupy":
+        for few_pairs in (0, math.inf):
+            monkeypatch.setattr("cukde.gpu.density_1d._FEW_PAIRS_CDF", few_pairs)
+            yield "pairs" if few_pairs else "expansions"
+        return
     for few_pairs, pair_cost in ((0, 1e9), (0, 0), (math.inf, 0))[: 3 if backend.name == "numpy" else 1]:
         monkeypatch.setattr(density_1d, "_FEW_PAIRS", few_pairs)
         monkeypatch.setattr(density_1d, "_PAIR_COST", pair_cost)
@@ -127,6 +132,72 @@ def test_many_points_of_a_box_left_of_which_there_are_many_queries(
     want = reference.log_distribution(x, y, 1.0, w)
     for _ in ways(backend, monkeypatch):
         verify(want, *both(backend, x, y, 1.0, w))
+
+
+@pytest.mark.parametrize(
+    ("name", "weights", "dtype", "boxes"),
+    [
+        ("gaps", "skewed", "float32", "listed"),
+        ("smooth", "unequal", "float64", "laid"),
+        ("uniform", "uniform", "float32", "few points each"),
+    ],
+)
+def test_kernels_of_the_gpu(
+    device: Backend, name: str, weights: str, dtype: str, boxes: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By expansions about boxes of which there are all or those that hold points, and point by point alone."""
+    from cukde.gpu import _numba_cuda
+    from cukde.gpu import density_1d as of_gpu
+
+    monkeypatch.setattr(of_gpu, "_FEW_PAIRS_CDF", 0)
+    monkeypatch.setattr(of_gpu, "_POINTS_PER_CHUNK", 16)
+    if boxes != "laid":
+        monkeypatch.setattr(_gauss_transform, "FEW_BOXES", 100 if boxes == "listed" else 8)
+    launched: list[str] = []
+    launch = _numba_cuda.launch
+
+    def noted(chosen: Any, *others: Any) -> None:
+        launched.append(chosen.kernel.name)
+        launch(chosen, *others)
+
+    monkeypatch.setattr(_numba_cuda, "launch", noted)
+    s = draw(name, weights, dtype, device.size(900, 100), device.size(150, 24))
+    verify(reference.log_distribution(s.X, s.Y, s.h, s.w), *both(device, s.X, s.Y, s.h, s.w))
+    of_boxes = ["bounds", "moments", "translate"] if boxes != "few points each" else []
+    assert launched == 3 * [*of_boxes, "evaluate"]
+
+
+def test_kernels_of_the_gpu_where_numbers_are_not_finite(device: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cukde.gpu.density_1d._FEW_PAIRS_CDF", 0)
+    x, y = np.linspace(-1, 1, 40), np.array([0.1, np.nan, -np.inf, np.inf])
+    F = device.asnumpy(cukde.cdf(device.asarray(x), device.asarray(y), H, check_finite=False))
+    np.testing.assert_allclose(F[[0, 2, 3]], [reference_at(x, 0.1), 0, 1], rtol=1e-12)
+    assert np.isnan(F[1])
+
+
+def test_running_sums(device: Backend) -> None:
+    """Of one row and of several, the last one whole or not."""
+    from cukde.gpu import _boxes_1d
+
+    for n in (1, 1024, 1025, 5000):
+        a = 10.0 ** np.random.default_rng(n).uniform(-30, 0, n)
+        got = device.asnumpy(_boxes_1d.running_sums(device.asarray(a)))
+        np.testing.assert_allclose(got[[0, n // 2, -1]], [a[0], math.fsum(a[: n // 2 + 1]), math.fsum(a)], rtol=1e-14)
+
+
+def reference_at(x: np.ndarray, y: float) -> float:
+    return float(np.exp(reference.log_distribution(x, [y], H)[0][0]))
+
+
+def test_no_call_that_is_captured_waits(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    from cukde.gpu import density_1d as of_gpu
+
+    monkeypatch.setattr(of_gpu, "_FEW_PAIRS_CDF", 0)
+    monkeypatch.setattr("cukde.gpu._device.capturing", lambda: True)
+    monkeypatch.setattr(of_gpu.cp, "asnumpy", None, raising=False)
+    x = np.linspace(-1, 1, 40)
+    got = cukde.cdf(x, x[:1] + 0.3, H, check_finite=False)
+    np.testing.assert_allclose(got, [reference_at(x, x[0] + 0.3)], rtol=1e-12)
 
 
 @settings(max_examples=40, deadline=None)
@@ -296,14 +367,15 @@ def test_arguments_are_checked(backend: Backend, function: Any) -> None:
 
 
 def test_costs() -> None:
-    """Linear on a CPU, of all pairs on a GPU and in "ieee"; a logarithm costs two passes."""
+    """Linear by the transform, and of all pairs in "ieee"; a logarithm costs two passes."""
     few, many = ({"n": n, "m": n, "dtype": "float64"} for n in (10**5, 10**6))
     once = perf.cost("cdf", CPU, **many)
     assert once.work("float64") < 15 * perf.cost("cdf", CPU, **few).work("float64")
     assert perf.cost("log_cdf", CPU, **many).work("float64") == 2 * once.work("float64")
     assert perf.cost("cdf", CPU, precision="ieee", **many).work("scalar") > 1e12
-    assert perf.cost("cdf", H200, **many).work("exponential_f64") == 3e12
-    assert perf.predict("log_cdf", H200, **many).seconds > 10
+    assert perf.cost("cdf", H200, precision="ieee", **many).work("exponential_f64") == 3e12
+    assert perf.predict("log_cdf", H200, precision="ieee", **many).seconds > 10
+    assert perf.predict("log_cdf", H200, **many).seconds < 0.01
     with pytest.raises(ValueError, match="d must be 1 for a distribution function; got 2"):
         perf.cost("cdf", H200, n=10, m=10, d=2)
 

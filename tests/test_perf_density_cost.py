@@ -139,12 +139,12 @@ def test_tiles_and_limits_are_those_of_the_launchers() -> None:
         assert (64 * tile["row_tiles"], tile["overlap"]) == (layout.rows, layout.overlap)
         overhead = _density_tensor._OVERLAPPED if layout.overlap else _density_tensor._PLAIN
         assert overhead == layout.block_overhead
-    assert density_1d.FEW_PAIRS == gpu_1d._FEW_PAIRS
+    assert (density_1d.FEW_PAIRS, density_1d.FEW_PAIRS_CDF) == (gpu_1d._FEW_PAIRS, gpu_1d._FEW_PAIRS_CDF)
     assert _density_wide._STAGED_BYTES == _wide._STAGED_BYTES == _wide_f64._STAGED_BYTES
     assert (_density_wide._STAGED_ROWS, _density_wide._STAGED_ROWS_F64) == (_wide._STAGED_ROWS, _wide_f64._STAGED_ROWS)
     from cukde.cpu import density_1d as cpu_1d
 
-    assert density_1d.FEW_PAIRS_CPU == cpu_1d._FEW_PAIRS
+    assert (density_1d.FEW_PAIRS_CPU, density_1d._CDF) == (cpu_1d._FEW_PAIRS, cpu_1d._CDF_COST)
 
 
 @pytest.mark.parametrize(("precision", "products"), [("float32", 3), ("tf32", 1)])

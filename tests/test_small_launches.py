@@ -31,6 +31,7 @@ def test_every_kernel_is_launched(
         "check_reversed",
         "check_conv1d",
         "check_wait",
+        "check_stack",
     ):
         monkeypatch.setattr(small, name, lambda *_: None)
     for name in ("check", "check_density"):
@@ -60,6 +61,8 @@ def test_some_passes(small: ModuleType, capsys: pytest.CaptureFixture[str]) -> N
         "waiting",
         "splits_merged",
         "other_kernels",
+        "products_of_columns",
+        "stacks",
         "cross_validation",
         "f64_of_many_dimensions",
         "f16_symmetric",
@@ -67,6 +70,7 @@ def test_some_passes(small: ModuleType, capsys: pytest.CaptureFixture[str]) -> N
         "f16_symmetric_values",
         "values_in_two_terms",
         "one_dimension_of_few_boxes",
+        "distribution_functions",
         "ranks_of_columns",
         "counts_of_pairs",
     ],

@@ -19,14 +19,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import cukde
-from cukde import _over_stacks
-from cukde.cpu import stacks as cpu_stacks
+from cukde import _dispatch, _over_stacks
 from cukde.perf.costs import _density_calls as calls
 from tests import reference, tolerances
 from tests.conftest import Backend
 from tests.malformed_calls import DAMAGE, WRONG, broken_promise
 from tests.public_calls import Call
-from tests.test_f16_symmetric import SHIFT
 
 FORMS = ("number", "numbers", "deviations", "covariances")
 FUNCTIONS = (cukde.kde, cukde.score, cukde.density_and_score, cukde.sd_kde, cukde.laplace_kde)
@@ -123,8 +121,6 @@ def verify(backend: Backend, s: Sample, precision: str | None = None) -> None:
         at_data = reference.nearness(X, X, h, w)
         error = np.linalg.norm(reference.whiten(moved[i] - exact, h), axis=1)
         of_score = 0.5 * tolerances.log_error(device, taken, at_data.exponent) * at_data.reach
-        if device == "gpu" and taken == "float32":  # by the pass that takes each pair once, as for single densities
-            of_score = np.maximum(of_score, 0.5 * SHIFT["split"].value)
         tolerances.check(error, of_score + 0.5 * np.finfo(dtype).eps * held, "debiased points")
         sd_allowed = tolerances.sd_log_error(taken, reference.nearness(exact, Y, h, w), held)
         tolerances.check_log(sd[i], reference.log_kde(exact, Y, h, w), sd_allowed, "log debiased density")
@@ -227,12 +223,36 @@ def test_large_members_go_one_by_one(backend: Backend) -> None:
     """Whatever the rule says, the answer is the same."""
     s = Sample(3, 40, 9, 3, weighted=True)
     at_once = [call(backend, f, s) for f in FUNCTIONS]
-    with mock.patch.object(cpu_stacks, "pays", return_value=False):
+    stacks = _dispatch.backend(backend.asarray(s.X)).stacks
+    with mock.patch.object(stacks, "pays", return_value=False):
         for f, want in zip(FUNCTIONS, at_once, strict=True):
             for got, expected in zip(parts(call(backend, f, s)), parts(want), strict=True):
                 np.testing.assert_allclose(got, expected, rtol=1e-11, atol=1e-13 * np.abs(expected).max())
-    assert cpu_stacks.pays(512, 1000, 256, 4)
-    assert not cpu_stacks.pays(2, 100_000, 10_000, 4)
+    assert stacks.pays(512, 1000, 256, 4)
+    assert not stacks.pays(2, 100_000, 10_000, 4)
+
+
+@pytest.mark.parametrize(
+    ("function", "passes"), [(cukde.kde, 1), (cukde.density_and_score, 1), (cukde.laplace_kde, 1), (cukde.sd_kde, 2)]
+)
+def test_a_pass_over_all_members_is_one_launch(device: Backend, function: Callable[..., Any], passes: int) -> None:
+    from cukde.gpu import _difference
+
+    s = Sample(5, 20, 4, 2, weighted=True)
+    with (
+        mock.patch.object(_difference, "launch_stack", wraps=_difference.launch_stack) as launches,
+        mock.patch.object(_difference, "launch") as others,
+    ):
+        call(device, function, s)
+    assert launches.call_count == passes
+    assert not others.called
+
+
+def test_more_members_than_a_launch_takes(backend: Backend) -> None:
+    s = Sample(5, 20, 4, 2, weighted=True)
+    want = call(backend, cukde.score, s)
+    with mock.patch.object(_dispatch.backend(backend.asarray(s.X)).stacks, "_MOST_MEMBERS", 2, create=True):
+        np.testing.assert_array_equal(call(backend, cukde.score, s), want)
 
 
 @pytest.mark.parametrize("form", FORMS)

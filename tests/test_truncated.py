@@ -230,6 +230,50 @@ def test_codes_interleave_the_bits_of_places() -> None:
     assert (outside >= _morton.OUTSIDE).all()
 
 
+class TestDevice:
+    """The transform of the GPU backend, whose kernels are emulated where there is no GPU."""
+
+    @pytest.fixture(autouse=True)
+    def of_few_pairs(self, device: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(importlib.import_module("cukde.gpu.truncated"), "_FEW_PAIRS", 0)
+
+    @pytest.mark.parametrize("name", DATA)
+    def test_density_is_within_the_tolerance(self, device: Backend, name: str) -> None:
+        rtol = (1e-2, 1e-8)[DATA.index(name) % 2]
+        X, h, weights = _data(name, 2, 300)
+        if device.name == "emulated" and h == H and weights is None:
+            h *= 10  # fewer cells, each a block of the kernel
+        verify(X, adversarial(X, h, 80), h, rtol, weights, device)
+
+    @pytest.mark.parametrize("dtype", ["float32", "float64"])
+    def test_queries_of_each_kind(self, device: Backend, dtype: str) -> None:
+        rng = np.random.default_rng(5)
+        n, m = (5000, 1000) if device.name == "cupy" else (200, 60)
+        X = np.concatenate([rng.standard_normal((n, 2)), 0.05 * rng.standard_normal((n // 2, 2)) + 4]).astype(dtype)
+        Y = np.concatenate([rng.standard_normal((m, 2)), adversarial(X.astype(float), 0.2, m)]).astype(dtype)
+        verify(X, Y, 0.2, 1e-4, backend=device)
+
+    def test_most_queries_of_dense_data_are_accepted(self, device: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+        truncated = importlib.import_module("cukde.gpu.truncated")
+        found = []
+        sums = truncated._sums
+        monkeypatch.setattr(truncated, "_sums", lambda *args: found.append(sums(*args)) or found[-1])
+        rng = np.random.default_rng(7)
+        X, Y = rng.standard_normal((1500, 2)), rng.standard_normal((200, 2))
+        verify(X, Y, 0.5, 1e-5, backend=device)
+        total, left = (device.asnumpy(a) for a in found[0])
+        assert left.mean() < 0.05
+        kept = left == 0
+        want = reference.log_kde(X, Y[kept], 0.5) - reference.log_constant(0.5, 2) + np.log(1500)
+        check_log(np.log(total[kept]), want, np.full(kept.sum(), 2e-6))  # the bound is far above the error
+
+    def test_a_grid_too_large_is_not_made(self, device: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+        truncated = importlib.import_module("cukde.gpu.truncated")
+        monkeypatch.setattr(truncated, "_moments", None)
+        X = np.random.default_rng(7).standard_normal((50, 2))
+        verify(X, X, 1e-4, 1e-5, backend=device)
+
+
 class TestOtherCalls:
     """A tolerance is a permission: sums over all pairs satisfy it."""
 

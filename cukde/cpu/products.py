@@ -6,7 +6,6 @@ See :mod:`cukde._product_columns` for the formulas. Everything is double precisi
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -35,16 +34,14 @@ def product_sums(
     *,
     log_weights: np.ndarray | None = None,
     unlike: float,
-    xp: Any = np,
 ) -> PartialSums:
     """Sum a domain's kernel of the data ``X`` (n, d) at the queries ``Y`` (m, d), both taken from its origin.
 
     ``deviations`` (d,) are bandwidths, ``output`` any but "values", and ``unlike`` the difference of two exponents
-    beyond which the smaller term is left out. Arrays are NumPy's. Every run of the same call on the same machine gives
+    beyond which the smaller term is left out. Every run of the same call on the same machine gives
     the same bits.
 
-    Cost, on a core with AVX2: 1.2 to 2 ns a pair for each image of a column, 0.5 ns for each of its waves; a tenth of
-    that of :mod:`cukde._product_sums`.
+    Cost, on a core with AVX2: 1.2 to 2 ns a pair for each image of a column, 0.5 ns for each of its waves.
     """
     (n, d), m = X.shape, len(Y)
     columns = columns_of(deviations, domain, unlike)

@@ -9,7 +9,20 @@ from typing import Any
 import cupy as cp
 import numpy as np
 
-from cukde.gpu import _device, conv1d, cross_validation, density, density_1d, kendall, kernels, piecewise, upload
+from cukde.gpu import (
+    _device,
+    conv1d,
+    cross_validation,
+    density,
+    density_1d,
+    kendall,
+    kernels,
+    piecewise,
+    products,
+    stacks,
+    truncated,
+    upload,
+)
 from cukde.gpu._survey import look, mean
 
 __all__ = [
@@ -28,8 +41,11 @@ __all__ = [
     "look",
     "mean",
     "piecewise",
+    "products",
     "release_memory",
+    "stacks",
     "synchronize",
+    "truncated",
     "upload",
     "xp",
 ]

@@ -17,6 +17,8 @@ from cukde._partial import Output
 # without are zero in its translation.
 ORDERS = (12, 18)
 
+_ROW = 1024  # entries that are added one after another in a running sum
+
 
 class Points(NamedTuple):
     """Data in ascending order, with what belongs to them."""
@@ -49,6 +51,12 @@ class Points(NamedTuple):
             return self
         ends = cp.asnumpy(self.x[:: max(1, self.x.size - 1)])
         return self._replace(low=float(ends[0]), high=float(ends[-1]), tight=True)
+
+    def masses_before(self) -> Any | None:
+        """Sum of the weights before each of them, and of all, (n + 1,) float64; None where each weight is one."""
+        if self.log_weights is None:
+            return None
+        return cp.concatenate((cp.zeros(1), running_sums(cp.exp(self.log_weights))))
 
     def masses(self) -> Any | None:
         """Sums of the weights, and of those times |values|, (1 + k,) float64; None where both are one."""
@@ -95,6 +103,18 @@ def _all_between(points: Points, plan: Plan) -> Boxes | None:
         return None
     first = math.floor(low)
     return Boxes(float(first), math.floor(high) - first + 1)
+
+
+def running_sums(a: Any) -> Any:
+    """Sums up to each entry of (n,), added in one order on every run, which CUB's scan of a line does not promise."""
+    n = a.size
+    rows = -(-n // _ROW)
+    padded = cp.zeros((rows, _ROW))
+    padded.reshape(-1)[:n] = a
+    sums = cp.cumsum(padded, axis=1)
+    if rows > 1:
+        sums[1:] += running_sums(sums[:, -1])[:-1, None]
+    return sums.reshape(-1)[:n]
 
 
 def box_of(a: Any, width: float) -> Any:

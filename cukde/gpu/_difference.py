@@ -10,6 +10,7 @@ import functools
 import math
 from typing import Any, NamedTuple
 
+import cupy as cp
 import numpy as np
 
 from cukde import _compile
@@ -28,7 +29,16 @@ class Guard(NamedTuple):
     least: float
 
 
+class _Members(NamedTuple):
+    """What the kernel is told of the members of a stack."""
+
+    scales: Any | None  # (b,)
+    units: Any | None  # (b,)
+    query_stride: int
+
+
 _ALWAYS = Guard(None, 0.0, None, 0.0)
+_NO_MEMBERS = _Members(None, None, 0)
 
 
 def specialise(output: Output, precision: str, storage: np.dtype, d: int, k: int) -> Specialisation:
@@ -86,11 +96,67 @@ def launch(
     # Squared distances of points many large bandwidths apart leave the range of float32. A power of two brings
     # h below 2 and changes no bit of the coordinates; a small h has no such trouble.
     unit = 2.0 ** -max(0, math.frexp(h)[1] - 1)
-    scale = LOG2_E / (2 * (h * unit) ** 2)
     if splits is None:
         splits = _results.splits(n, m, chosen.columns, out, one_split=one_split)
     else:
         splits = splits._replace(blocks=_results.blocks(m, k, chosen.columns))
+    _run(chosen, X, Y, V, log_weights, splits, m, k, unit, _scale(h, unit), guard=guard)
+    return splits
+
+
+def launch_stack(
+    precision: str, X: Any, Y: Any, h: np.ndarray, output: Output, log_weights: Any, *, out: PartialSums
+) -> None:
+    """Launch the kernel on members of a stack, in one launch, a member a split of the data; ``out`` takes their sums.
+
+    Parameters
+    ----------
+    X : array, shape (b, n, d)
+        Float32 or float64, of at most 65,535 members.
+    Y : array, shape (b, m, d) or (1, m, d)
+        Of the same dtype, in the second form shared by all members.
+    h : array, shape (b,)
+        On the host.
+    log_weights : array, shape (b, n), optional
+        Float64, C-contiguous.
+    out : PartialSums
+        Of (b, m) queries.
+    """
+    b, n, d = X.shape
+    m = Y.shape[1]
+    k = d if output == "moments" else 0
+    chosen = specialise(output, precision, X.dtype, d, k)
+    X, Y = (A.astype(chosen.storage, copy=False) for A in (X, Y))
+    splits = _results.Splits(_results.blocks(m, k, chosen.columns), b, n, *out)
+    unit = 2.0 ** -np.maximum(0, np.frexp(h)[1] - 1)
+    members = _Members(
+        cp.asarray(_scale(h, unit).astype(chosen.real)),
+        cp.asarray(unit.astype(chosen.storage)),
+        m * d if len(Y) > 1 else 0,
+    )
+    _run(chosen, X.reshape(-1, d), Y, None, log_weights, splits, m, k, 1.0, 0.0, members=members)
+
+
+def _scale(h: Any, unit: Any) -> Any:
+    return LOG2_E / (2 * (h * unit) ** 2)
+
+
+def _run(
+    chosen: Specialisation,
+    X: Any,
+    Y: Any,
+    V: Any,
+    log_weights: Any,
+    splits: _results.Splits,
+    m: int,
+    k: int,
+    unit: float,
+    scale: float,
+    *,
+    guard: Guard = _ALWAYS,
+    members: _Members = _NO_MEMBERS,
+) -> None:
+    n, d = X.shape
     _compile.kernel(chosen.stem, chosen.name, chosen.defines)(
         (*splits.blocks, splits.parts),
         (chosen.threads,),
@@ -114,6 +180,8 @@ def launch(
             chosen.real.type(scale),
             np.float32(guard.limit),
             np.float32(guard.least),
+            or_null(members.scales),
+            or_null(members.units),
+            np.int64(members.query_stride),
         ),
     )
-    return splits

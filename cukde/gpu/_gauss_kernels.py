@@ -175,7 +175,9 @@ def translate(order: int) -> Any:
 
     A target that is not accepted, see :mod:`cukde._gauss_transform`, gets NaN. Targets are the boxes ``target_ids``, or
     follow each other from ``first_target``. ``table`` holds error, least and, with l last, the translation of a plan;
-    ``masses`` those of the columns, but for the first without weights, which is n.
+    ``masses`` those of the columns, but for the first without weights, which is n. With ``cumulative``, of the
+    distribution function, what lies to the left of all sources counts whole, and ``masses`` (n + 1,) are those left of
+    each datum.
     """
     powers = order
     entries = order + 1
@@ -201,6 +203,7 @@ def translate(order: int) -> Any:
         beyond,
         weighted,
         listed,
+        cumulative,
     ):
         gathered = cuda.shared.array(size, float64)
         offsets = cuda.shared.array(_SOURCES, int64)
@@ -240,19 +243,25 @@ def translate(order: int) -> Any:
                 for k in range(powers):
                     total += table[row + k * powers] * gathered[source * entries + k]
             parts[item] = total
+        to_left = 0.0
+        if cumulative:
+            before = starts[min(low, int64(boxes))]
+            to_left = masses[before] if weighted else float64(before)
         if thread == 0:
-            inside, error, least = 0.0, 0.0, 0.0
+            inside, error, least = 0.0, 0.0, to_left
             for source in range(sources):
                 mass = gathered[source * entries + powers]
                 inside += mass
                 error += mass * table[offsets[source]]
                 least += mass * table[width + offsets[source]]
-            whole = masses[column] if weighted or column > 0 else float64(n)
+            whole = float64(n)
+            if weighted or column > 0:
+                whole = masses[n] if cumulative else masses[column]
             outside = max(0.0, whole - inside * _SURELY)
             accepted[0] = 1 if error + outside * beyond <= tolerance * least else 0
         cuda.syncthreads()
         for power in range(thread, powers, threads):
-            total = 0.0
+            total = to_left if power == 0 else 0.0
             for part in range(_PARTS):
                 total += parts[part * powers + power]
             B[column, target, power] = total if accepted[0] else math.nan

@@ -38,9 +38,13 @@ from cukde.gpu import (
     _wide,
     _wide_f64,
     piecewise,
+    truncated,
 )
 from cukde.gpu import (
     kernels as other_kernels,
+)
+from cukde.gpu import (
+    products as products_of_columns,
 )
 from cukde.gpu._specialisation import OPERATION
 
@@ -138,6 +142,7 @@ def kernels() -> Iterator[tuple[str, str, _compile.Defines]]:
                 _f64.specialisations(),
                 _wide_f64.specialisations(),
                 other_kernels.specialisations(),
+                products_of_columns.specialisations(),
                 _leave_one_out.specialisations(),
                 _ordered_leave_one_out.specialisations(),
                 _pair_sums.specialisations(),
@@ -153,6 +158,7 @@ def kernels() -> Iterator[tuple[str, str, _compile.Defines]]:
                 _conv1d_toeplitz.specialisations(),
                 _wait.specialisations(),
                 _peaks.specialisations(),
+                truncated.specialisations(),
             )
         )
     )

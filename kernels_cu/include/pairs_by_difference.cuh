@@ -8,9 +8,12 @@
 //   spread       (1,)    float     or null: where it is within `limit`, another engine has done the work
 //   fast_total   (fast_splits, m)  float   or null: but for queries whose sums are below `least` in every split
 //   reference, total, moments      see density.cu
-//   rows         data rows of a split, a multiple of 64
-//   unit         a power of two that X and Y are multiplied by, so that r^2 stays in range for large h
-//   scale        log2(e) / (2 (unit h)^2)
+//   rows         data rows of a split, a multiple of 64; of a stack, those of a member
+//   given_unit   a power of two that X and Y are multiplied by, so that r^2 stays in range for large h
+//   given_scale  log2(e) / (2 (unit h)^2)
+//   scales       (b,)    REAL      of a stack of b members, a split each: theirs in place of given_scale; or null
+//   units        (b,)    STORAGE   likewise
+//   query_stride from the queries of a member to those of the next, in numbers; 0 where members share them
 //
 // 16 x 16 threads, each with 4 x 4 pairs of the tile of 64 x 64. STORAGE double with REAL float splits each
 // number into hi + lo floats, and a difference is (x_hi - y_hi) + (x_lo - y_lo).
@@ -29,7 +32,7 @@ constexpr int columns = COLUMNS ? COLUMNS : 1;
 constexpr int columns_of_thread = staged ? COLUMNS / lanes : columns;
 
 // Blocks of a multiprocessor at a time: it decides how many registers a thread may have.
-#if __CUDA_ARCH__ / 100 == 10  // 64 columns need a few registers more there than two blocks leave
+#if __CUDA_ARCH__ >= 1000  // 64 columns need a few registers more there than two blocks leave
 constexpr bool crowded = columns == 64;
 #else
 constexpr bool crowded = false;
@@ -96,7 +99,7 @@ struct Sums {
 // rows of X or V at a time.
 __device__ inline void add_staged_moments(Sums& sums, const Real* powers, Coordinate* buffer, const Storage* X,
                                           const Storage* Y, const Real* V, long long first_query, long long m,
-                                          long long first_row, long long n, int first_column, int d, int k,
+                                          long long first_row, long long end, int first_column, int d, int k,
                                           Storage unit, int tx, int ty) {
     Real* const value_buffer = reinterpret_cast<Real*>(buffer);
     Coordinate y[side][columns_of_thread];
@@ -118,7 +121,7 @@ __device__ inline void add_staged_moments(Sums& sums, const Real* powers, Coordi
         for (int i = threadIdx.x; i < staged_rows * columns; i += threads) {
             const int column = first_column + i % columns;
             const long long from = first_row + j0 + i / columns;
-            const long long j = from < n ? from : n - 1;
+            const long long j = from < end ? from : end - 1;
             if (output == VALUES) value_buffer[i] = column < k ? V[j * k + column] : Real(0);
             else if (column < d) put(X[j * d + column] * unit, buffer[i]);
             else clear(buffer[i]);
@@ -173,7 +176,8 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
 KERNEL(const Storage* __restrict__ X, const Storage* __restrict__ Y, const Real* __restrict__ V,
        const double* __restrict__ log_weights, const float* __restrict__ spread, const float* __restrict__ fast_total,
        double* __restrict__ reference, double* __restrict__ total, double* __restrict__ moments, long long n, long long m,
-       int d, int k, long long rows, int fast_splits, Storage unit, Real scale, float limit, float least) {
+       int d, int k, long long rows, int fast_splits, Storage given_unit, Real given_scale, float limit, float least,
+       const Real* __restrict__ scales, const Storage* __restrict__ units, long long query_stride) {
     alignas(16) __shared__ Coordinate buffer[buffer_size];
     alignas(16) __shared__ Real powers[staged ? tile * pitch : 1];  // 2^(e - a); at the end, moments
     alignas(16) __shared__ Real values[output == VALUES && !staged ? columns * pitch : 1];
@@ -190,6 +194,15 @@ KERNEL(const Storage* __restrict__ X, const Storage* __restrict__ Y, const Real*
     const int first_column = blockIdx.y * columns;
     const long long begin = blockIdx.z * rows;
     const long long end = begin + rows < n ? begin + rows : n;
+    // Of a stack a split is a member: rows past its end are another's, and not even read. What is its own is kept in
+    // shared memory, as registers are few; the first barrier below is before its first use.
+    __shared__ Real scale;
+    __shared__ Storage unit;
+    if (threadIdx.x == 0) {
+        scale = scales ? scales[blockIdx.z] : given_scale;
+        unit = units ? units[blockIdx.z] : given_unit;
+    }
+    Y += blockIdx.z * query_stride;
 
     Sums sums;
     sums.begin();
@@ -200,7 +213,7 @@ KERNEL(const Storage* __restrict__ X, const Storage* __restrict__ Y, const Real*
         Real r2[side][side] = {};
         for (int k0 = 0; k0 < d; k0 += CHUNK) {
             __syncthreads();
-            stage_chunk(xs, X, at, n, k0, d, unit);
+            stage_chunk(xs, X, at, end, k0, d, unit);
             if (staged || d > CHUNK || t == 0) stage_chunk(ys, Y, first_query, m, k0, d, unit);
             if (k0 == 0) {
                 if (threadIdx.x < tile) weights[threadIdx.x] = exponent_of_weight<Real>(log_weights, at + threadIdx.x, end);
@@ -261,7 +274,7 @@ KERNEL(const Storage* __restrict__ X, const Storage* __restrict__ Y, const Real*
             for (int r = 0; r < side; r++)
 #pragma unroll
                 for (int c = 0; c < side; c++) powers[(ty * side + r) * pitch + tx * side + c] = r2[r][c];
-            add_staged_moments(sums, powers, buffer, X, Y, V, first_query, m, at, n, first_column, d, k, unit, tx, ty);
+            add_staged_moments(sums, powers, buffer, X, Y, V, first_query, m, at, end, first_column, d, k, unit, tx, ty);
         }
 
         // 4. results

@@ -18,6 +18,7 @@ from cukde.perf.costs._density_engines import Pass
 # precision a pair counts four times on a GPU.
 FEW_PAIRS, FEW_PAIRS_CPU = 2**29, 2**20
 _DOUBLE = 4
+FEW_PAIRS_CDF = 2**22  # of the distribution function on a GPU, in any precision
 _CDF = 16  # pairs of kernels that one of the distribution function counts as, on a CPU
 
 # Of a pair of the distribution function on a CPU, difference, exponentials and a quotient of polynomials: as long as so
@@ -68,7 +69,7 @@ def takes_pairs(of: Pass, backend: str) -> bool:
     if backend == "cpu":
         return of.pairs * (_CDF if of.output == "cdf" else 1) <= FEW_PAIRS_CPU
     if of.output == "cdf":
-        return True
+        return of.pairs <= FEW_PAIRS_CDF
     return of.pairs * (_DOUBLE if of.precision == "float64" else 1) <= FEW_PAIRS
 
 
@@ -83,7 +84,7 @@ def passed(of: Pass, on: Peaks, boxes: int, *, ordered: bool = False, in_order: 
         if of.output == "cdf":
             return [_pairs_of_cdf_on_cpu(of)]
         return _density_cpu.passed(of)
-    if of.output == "cdf":
+    if of.output == "cdf" and takes_pairs(of, "gpu"):
         return [_pairs_of_cdf(of, on)]
     return _pairs(of) if takes_pairs(of, "gpu") else _transform(of, on, boxes, ordered, in_order)
 
