@@ -6,6 +6,8 @@ import os
 import re
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
@@ -302,3 +304,20 @@ class TestPasses:
                     plan = _gauss_transform.plan(h, output, tolerance)
                     assert gpu.boxes.order(plan) - plan.order <= 2
                     assert plan.reach <= gpu.kernels.MOST_REACH
+
+
+def test_threads_that_ask_for_a_kernel_at_once_get_one(gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver may make one of two that are equal, which Numba would unload twice."""
+    made: list[object] = []
+
+    class Slow:
+        def __init__(self, *_: object) -> None:
+            made.append(self)
+            time.sleep(0.05)
+
+    monkeypatch.setattr(gpu.numba, "_Loaded", Slow)
+    chosen = gpu.numba.Specialisation(lambda powers: powers, (4,))
+    with ThreadPoolExecutor(4) as threads:
+        got = list(threads.map(lambda _: gpu.numba._load(chosen, ()), range(4)))
+    assert got == 4 * made
+    assert len(made) == 1

@@ -50,12 +50,11 @@ def launch(chosen: Specialisation, grid: tuple[int, ...], threads: int, *args: A
 
     In a rehearsal it is compiled and loaded instead.
     """
-    kernel = chosen.make(*chosen.arguments)
     if _compile.is_rehearsal():
         _compile.note(chosen.kernel)
-        _load(kernel, args)
+        _load(chosen, args)
     else:
-        _run(kernel, grid, threads, args)
+        _run(chosen, grid, threads, args)
 
 
 class _Loaded:
@@ -83,12 +82,14 @@ class _Loaded:
         self._layout.pack_into(self._memory, 0, *itertools.chain.from_iterable(map(_values, args)))
 
 
-_held: dict[tuple[Any, int], _Loaded] = {}
+_held: dict[tuple[Specialisation, int], _Loaded] = {}
+# One thread loads at a time: of two equal kernels the driver may make one, which Numba would then unload twice.
+_loading = threading.Lock()
 _launching = threading.Lock()  # the memory of a kernel's parameters is free again when its launch returns
 
 
-def _run(kernel: Any, grid: tuple[int, ...], threads: int, args: tuple[Any, ...]) -> None:
-    loaded = _load(kernel, args)
+def _run(chosen: Specialisation, grid: tuple[int, ...], threads: int, args: tuple[Any, ...]) -> None:
+    loaded = _load(chosen, args)
     x, y, z = (*grid, 1, 1)[:3]
     stream = cp.cuda.get_current_stream().ptr
     with _launching:
@@ -96,12 +97,15 @@ def _run(kernel: Any, grid: tuple[int, ...], threads: int, args: tuple[Any, ...]
         driver.launchKernel(loaded.function, x, y, z, threads, 1, 1, 0, stream, loaded.parameters, 0)
 
 
-def _load(kernel: Any, args: tuple[Any, ...]) -> _Loaded:
+def _load(chosen: Specialisation, args: tuple[Any, ...]) -> _Loaded:
     """Return a kernel on the current device. A specialisation always has arguments of the same types."""
-    key = kernel, cp.cuda.runtime.getDevice()
+    key = chosen, place()[0]
     loaded = _held.get(key)
     if loaded is None:
-        loaded = _held[key] = _Loaded(kernel, tuple(map(_type, args)))
+        with _loading:
+            loaded = _held.get(key)
+            if loaded is None:
+                loaded = _held[key] = _Loaded(chosen.make(*chosen.arguments), tuple(map(_type, args)))
     return loaded
 
 

@@ -7,6 +7,7 @@ whether they have come to a barrier, and wrap the arrays, which takes ten times 
 from __future__ import annotations
 
 import itertools
+import math
 import sys
 import threading
 from collections.abc import Sequence
@@ -24,13 +25,16 @@ _PATIENCE = 60.0  # seconds, for threads that do not come to a barrier
 def use(monkeypatch: pytest.MonkeyPatch, numba_cuda: ModuleType) -> None:
     """Launch kernels with NumPy arrays, in small blocks, for one test."""
     monkeypatch.setattr("cukde.gpu.density_1d._THREADS", _THREADS)
+    monkeypatch.setattr("cukde.gpu.density_1d._FEW_PAIRS_CDF", math.inf)  # its transform takes seconds here
     monkeypatch.setattr(numba_cuda, "place", lambda: ("host", 0))
     monkeypatch.setattr(numba_cuda, "_run", _run)
-    monkeypatch.setattr(numba_cuda, "_load", lambda kernel, args: None)
+    monkeypatch.setattr(numba_cuda, "_Loaded", lambda kernel, types: object())
+    monkeypatch.setattr(numba_cuda, "_held", {})
 
 
-def _run(kernel: Any, grid: tuple[int, ...], threads: int, args: tuple[Any, ...]) -> None:
+def _run(chosen: Any, grid: tuple[int, ...], threads: int, args: tuple[Any, ...]) -> None:
     """Launch a kernel."""
+    kernel = chosen.make(*chosen.arguments)
     from numba.cuda.simulator.kernel import FakeCUDAKernel, _push_kernel_context
     from numba.cuda.simulator.kernelapi import FakeCUDAModule, swapped_cuda_module
 
