@@ -342,6 +342,9 @@ def debias(
     -----
     Cost: one score pass of the data against themselves, n^2 exponentials. The result is rounded to its
     dtype; :func:`sd_kde` keeps the moved points in float64, so that an offset costs no accuracy there.
+    Error of a point, in bandwidths, beside that rounding: 1e-5 in float32, 1e-12 in float64, times the mean distance of
+    the data that count; on a GPU in float32 without weights half of 2^-12 times the distance of the farthest point from
+    the mean, in bandwidths of the score (measured, half of that), as its tensor cores take coordinates of 11 bits.
 
     References
     ----------

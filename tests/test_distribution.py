@@ -152,7 +152,8 @@ def test_kernels_of_the_gpu(
     monkeypatch.setattr(of_gpu, "_FEW_PAIRS_CDF", 0)
     monkeypatch.setattr(of_gpu, "_POINTS_PER_CHUNK", 16)
     if boxes != "laid":
-        monkeypatch.setattr(_gauss_transform, "FEW_BOXES", 100 if boxes == "listed" else 8)
+        few = device.size(1000, 100)  # more than hold points, and fewer than there are
+        monkeypatch.setattr(_gauss_transform, "FEW_BOXES", few if boxes == "listed" else 8)
     launched: list[str] = []
     launch = _numba_cuda.launch
 

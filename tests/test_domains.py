@@ -111,6 +111,10 @@ def test_moved_points_and_their_density_match_the_oracle(backend: Backend, dtype
         got = backend.asnumpy(cukde.debias(x, h, score_bandwidth=narrower, **options))
         assert got.dtype == np.dtype(dtype)
         allowed = stretch * tolerances.SD_DENSITY[dtype].value
+        if backend.device == "gpu" and dtype == "float32":
+            width = np.asarray(h if narrower is None else narrower)
+            spread = reference.size_in_bandwidths(X - X.mean(axis=0), width)
+            allowed += 0.5 * float(np.max(h / width)) * tolerances.MEAN_SHIFT.value * spread
         difference = abs(got - moved)
         if periods is not None:
             around = np.array([math.inf if t is None else t for t in periods])

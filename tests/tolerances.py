@@ -51,6 +51,9 @@ SD_DENSITY = {
 }
 """The same for :func:`cukde.sd_kde`."""
 
+MEAN_SHIFT = Tolerance(2.0**-12, "each coordinate is one float16 number there; measured 2^-13")
+"""Error of the score of equal weights at the data on a GPU in float32, in units of 1/h, of the data's size in h."""
+
 KERNEL_DENSITY = {
     "float32": Tolerance(1e-5, "1 - q rounds by eps q, 1/32 from the edge and beyond"),
     "float64": Tolerance(1e-12, "log-sum-exp, and the constant's logarithm"),
