@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cukde import functions, perf
+from cukde import functions, kendalltau, perf
 from tests.malformed_calls import DOCUMENTED, malformed
 from tests.public_calls import CALLS, ON_DEVICE, Call, Draw, only_documented_warnings, sandbox
 
@@ -265,6 +265,7 @@ def _fill_caches(gpu: bool) -> None:
         if name.startswith("functions.") and name != "functions.polynomial":
             for dtype in ("float16", "float32", "float64"):
                 getattr(functions, name.removeprefix("functions."))(xp.ones(3, dtype))
+    kendalltau(xp.arange(4.0), xp.arange(4.0))  # an exact p-value
 
 
 def largest_arrays(gpu: bool, most: int = LISTED) -> list[str]:

@@ -69,10 +69,10 @@ def cdf(
     above each query, with all its digits.
 
     Cost: O(n + m) operations by the fast Gauss transform of :func:`kde`, with an expansion of :math:`\Phi` and a bound
-    that is checked box by box, where there are more than 65,536 pairs on the CPU or 4,194,304 on a GPU. Fewer are all
-    taken, n m exponentials and quotients; on a GPU by array operations, with 320 bytes of traffic a pair in device
-    memory, of which a tile holds some ten arrays of 32 MiB. "ieee", and a call while a CUDA graph is captured, take all
-    pairs too.
+    that is checked box by box; on the CPU where there are more than 65,536 pairs. Fewer are all taken there, n m
+    exponentials and quotients, and in any case where that bound asks for too many boxes, by "ieee", and by a call while
+    a CUDA graph is captured: on a GPU by array operations, with 320 bytes of traffic a pair in device memory, of which
+    a tile holds some ten arrays of 32 MiB.
 
     References
     ----------

@@ -115,7 +115,7 @@ class Stack(NamedTuple):
         """Sums of all members at their queries; arrays begin with the axis of members."""
         (b, n, d), m = self.X.shape, (self.X if self.Y is None else self.Y).shape[1]
         stacks = self.backend.stacks
-        if stacks.pays(b, n, m, d):
+        if stacks.pays(b, n, m, d, self.precision):
             X = self.whitening.apply(self.X, self.centres, self.xp)
             Y = X if self.Y is None else self.whitening.apply(self.Y, self.centres, self.xp)
             sums: PartialSums = stacks.partial_sums(

@@ -29,7 +29,7 @@
 // y over groups of columns, z over splits. All threads of a block read the same data row, so that its loads are
 // broadcast. Each group goes through all columns for the exponents. Nothing is shared, and no barrier passed; nothing
 // is atomic, and every run gives the same bits. A term with an exponential takes some 35 operations of double
-// precision, which bind: 2.1 ps on an H200. Bytes of a pair, from L1 and L2: 8 d for the point, 8 d for the query, and
+// precision, which bind: 2.8 ps on an H200. Bytes of a pair, from L1 and L2: 8 d for the point, 8 d for the query, and
 // 8 (or with a derivative 16) beside 8 a wave.
 //
 // Macros: KERNEL the name; OUTPUT.
@@ -86,7 +86,7 @@ KERNEL(const double* __restrict__ X, const double* __restrict__ Y, const double*
             double size, derivative;
             if (waves_of_column) {
                 size = 1, derivative = 0;
-#pragma unroll 1
+#pragma unroll 4
                 for (int w = wave; w < wave + waves_of_column; w++) {
                     const double of_data = V[j * waves + w];
                     size = fma(U[w * m + query], of_data, size);

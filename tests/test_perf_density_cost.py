@@ -264,7 +264,7 @@ def test_every_operation_is_predicted_on_every_processor() -> None:
         if op.startswith("study") or (op.endswith("cdf") and d > 1):
             continue
         times = [perf.predict(op, on, dtype=dtype, **(sizes | {"n": some * n})) for some in (1, 4)]
-        assert all(0 < part.bytes + sum(part.work.values()) < math.inf for part in times[0].cost.parts), (
+        assert all(0 < part.bytes + part.cycles + sum(part.work.values()) < math.inf for part in times[0].cost.parts), (
             op,
             d,
             on.name,

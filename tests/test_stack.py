@@ -228,8 +228,8 @@ def test_large_members_go_one_by_one(backend: Backend) -> None:
         for f, want in zip(FUNCTIONS, at_once, strict=True):
             for got, expected in zip(parts(call(backend, f, s)), parts(want), strict=True):
                 np.testing.assert_allclose(got, expected, rtol=1e-11, atol=1e-13 * np.abs(expected).max())
-    assert stacks.pays(512, 1000, 256, 4)
-    assert not stacks.pays(2, 100_000, 10_000, 4)
+    assert stacks.pays(512, 1000, 256, 4, "float32")
+    assert not stacks.pays(2, 100_000, 10_000, 4, "float32")
 
 
 @pytest.mark.parametrize(

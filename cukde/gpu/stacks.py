@@ -13,18 +13,21 @@ import numpy as np
 from cukde._partial import PartialSums
 from cukde.gpu import _difference
 
-# Members up to here are thought to be faster at once, by counting: an H200 takes 1e12 pairs a second of d = 4 by
-# differences and 4e12 by tensor cores, and a call takes 0.2 ms. A block takes the rows of a member one tile after the
-# other, some 1.5 us a tile of d = 4, while others may have nothing to do: so few members must not have many rows.
-_MOST_WORK, _MOST_DIMENSIONS, _DIMENSIONS_OF_PAIR, _WORK_OF_ROWS = 2**30, 64, 4, 2**13
+# Members up to here are faster at once. On an H200 a density by itself takes 0.12 to 0.19 ms or more; at once those of
+# 4,096 rows and queries take 0.016 ms each at d = 4 and 0.045 ms at d = 16, in double precision 0.05 and 0.1 ms. A
+# block takes the rows of a member one tile after the other, 0.01 us a row at d = 4 and 0.4 us at d = 64, while others
+# may have nothing to do: so few members must not have many rows.
+_MOST_WORK, _MOST_DIMENSIONS, _DIMENSIONS_OF_PAIR, _WORK_OF_ROWS = 2**30, 64, 4, 2**14
+_DOUBLE = 4  # a pair in double precision counts so many
 
 _MOST_MEMBERS = 65_535  # of a launch: the third axis of a grid
 
 
-def pays(b: int, n: int, m: int, d: int) -> bool:
+def pays(b: int, n: int, m: int, d: int, precision: str) -> bool:
     """Say whether members of this size are faster here than one after the other by the passes of single densities."""
     work = _DIMENSIONS_OF_PAIR + d
-    return d <= _MOST_DIMENSIONS and n * m * work <= _MOST_WORK and n * work <= _WORK_OF_ROWS * max(1, b)
+    of_member = n * m * work * (_DOUBLE if precision == "float64" else 1)
+    return d <= _MOST_DIMENSIONS and of_member <= _MOST_WORK and n * work <= _WORK_OF_ROWS * max(1, b)
 
 
 def means(X: Any) -> Any:
@@ -77,9 +80,10 @@ def partial_sums(
 
     Notes
     -----
-    Every run gives the same bits. Cost: 3 d n m flops and an exponential a pair, and for moments 3 d n m more. Counted,
-    not measured: 512 members of n = 1,000, m = 256 and d = 4 in float32 are 15 instructions for each of 1.3e8 pairs,
-    0.06 ms of an H200, and 0.1 ms with the wait for each tile; 17 MB of points are read, and 2 MB of sums written.
+    Every run gives the same bits. Cost: 3 d n m flops and an exponential a pair, and for moments 3 d n m more: 512
+    members of n = 1,000, m = 256 and d = 4 in float32 are 15 instructions for each of 1.3e8 pairs, 0.06 ms of an H200
+    by counting, and 0.1 ms with the wait for each tile; 17 MB of points are read, and 2 MB of sums written. A whole
+    call takes 1.2 ms, by its checks and launches (``benchmarks/results/stacks_h200.json``).
     """
     dtype = np.promote_types(X.dtype, Y.dtype)
     X, Y = (cp.ascontiguousarray(A, dtype=dtype) for A in (X, Y))

@@ -18,7 +18,7 @@ from cukde.perf.costs._density_engines import Pass
 # precision a pair counts four times on a GPU.
 FEW_PAIRS, FEW_PAIRS_CPU = 2**29, 2**20
 _DOUBLE = 4
-FEW_PAIRS_CDF = 2**22  # of the distribution function on a GPU, in any precision
+FEW_PAIRS_CDF = 0  # of the distribution function on a GPU, in any precision
 _CDF = 16  # pairs of kernels that one of the distribution function counts as, on a CPU
 
 # Of a pair of the distribution function on a CPU, difference, exponentials and a quotient of polynomials: as long as so
