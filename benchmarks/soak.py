@@ -1,8 +1,9 @@
 """Call every public function for a set time from many threads, and watch failures, memory and drift.
 
-Each call is one of ``tests/public_calls.py``, by a seed of few, or a malformed one of ``tests/malformed_calls.py``. The
-first answer to a call is kept, and every later one must have the same bits (``deterministic=True``). A first part of
-the time fills the caches that stay; memory of the device is to come back to what it was then, with no call under way.
+Each call is one of ``tests/public_calls.py``, by a seed of few, or a malformed one of ``tests/malformed_calls.py``, by
+the same seeds. The first answer to a call is kept, and every later one must have the same bits
+(``deterministic=True``). A first part of the time, in which each call is made once, fills the caches that stay; memory
+of the device is to come back to what it was then, with no call under way.
 
     python -m benchmarks.soak --minutes 5
     python -m benchmarks.soak --minutes 8 --gpu --record benchmarks/results/soak_h200.json
@@ -18,6 +19,7 @@ import faulthandler
 import functools
 import gc
 import hashlib
+import itertools
 import random
 import statistics
 import sys
@@ -35,10 +37,12 @@ from tests.public_calls import CALLS, ON_DEVICE, Call, Draw, only_documented_war
 
 THREADS, STREAMS = 8, 4
 SEEDS = 12
-"""Good calls of each function: few, so that each is made many times."""
+"""Good calls of each function, and as many malformed ones: few, so that each is made many times."""
 
 SETTLING = 0.2
-"""Part of the time after which memory counts: what comes first compiles, and fills caches that are kept."""
+"""Part of the time, or what one call of each takes, after which memory counts: it compiles, and fills caches."""
+
+_LATEST = 0.45  # part of the time at which it must have settled: memory of the first half is measured after it
 
 LISTED = 12
 """Largest arrays that are named where memory stays in use."""
@@ -52,6 +56,19 @@ _FILES = frozenset(name for name in CALLS if name.startswith(("perf.", "KernelDe
 
 _RANDOM = frozenset({"warmup"})
 """Whose answer grows with what is compiled."""
+
+
+class _Drawn(NamedTuple):
+    """Which call is made."""
+
+    name: str
+    seed: int
+    malformed: bool
+
+    def call(self) -> Call:
+        if self.malformed:
+            return malformed(self.name, random.Random(f"{self.name} {self.seed}").choice, self.seed)
+        return CALLS[self.name](Draw(self.seed))
 
 
 class Sample(NamedTuple):
@@ -75,8 +92,10 @@ class Soak:
         self.held: list[str] = []
         self._answers: dict[tuple[str, int], str] = {}
         self._lock, self._turns = threading.Lock(), threading.Lock()
+        self._all = [_Drawn(*of) for of in itertools.product(self.names, range(SEEDS), (False, True))]
+        self._first = random.Random(seed).sample(self._all, len(self._all))  # not made yet
         self._begun, self._resting = 0.0, 0
-        self._settled = threading.Event()
+        self._settled, self._settled_after = threading.Event(), 0.0
 
     def run(self) -> None:
         """Make the calls; returns when all threads are done."""
@@ -95,10 +114,10 @@ class Soak:
                 faulthandler.dump_traceback_later(LONGEST, exit=True, file=sys.__stderr__)
                 made = self.calls
             if self._resting == THREADS and not self._settled.is_set():
-                baseline = _settled_mb(self.gpu)
+                baseline, self._settled_after = _settled_mb(self.gpu), self._elapsed()
                 self._settled.set()
             if self._elapsed() < self.seconds:
-                _give_back()
+                _give_back(self.gpu)
                 self.samples.append(Sample(self._elapsed(), _resident_mb(), _device_mb(self.gpu)))
             time.sleep(min(1.0, self.seconds / 50))
         faulthandler.cancel_dump_traceback_later()
@@ -111,23 +130,29 @@ class Soak:
 
     def _work(self, number: int, stream: Any) -> None:
         choose = random.Random(f"{self._seed} {number}")
+        if self.gpu:
+            _keep_few_plans()
         with stream if stream is not None else contextlib.nullcontext():
-            while self._elapsed() < SETTLING * self.seconds:
-                self._call(choose)
+            while self._elapsed() < SETTLING * self.seconds or self._first:
+                self._call(self._next(choose))
             with self._lock:
                 self._resting += 1
             self._settled.wait()
             while self._elapsed() < self.seconds:
-                self._call(choose)
+                self._call(choose.choice(self._all))
 
-    def _call(self, choose: random.Random) -> None:
-        name, seed = choose.choice(self.names), choose.randrange(SEEDS)
-        bad = choose.random() < 0.5
+    def _next(self, choose: random.Random) -> _Drawn:
+        """What has not been called, while there is any."""
+        with self._lock:
+            return self._first.pop() if self._first else choose.choice(self._all)
+
+    def _call(self, drawn: _Drawn) -> None:
+        name, seed, bad = drawn
         turns = self._turns if name in _FILES else contextlib.nullcontext()
         outcome: Any = None
         with turns:
             try:
-                call = malformed(name, choose.choice, seed) if bad else CALLS[name](Draw(seed))
+                call = drawn.call()
                 if self.gpu and name in ON_DEVICE:
                     call = _on_device(call)
                 outcome = call()
@@ -150,8 +175,9 @@ class Soak:
                 self.failures[f"{name}({seed}): other bits than the first answer"] += 1
 
     def halves(self) -> tuple[float, float]:
-        """Median resident memory of the first half, after settling, and of the second, MB; 0 where none was taken."""
-        first = [s.resident_mb for s in self.samples if SETTLING * self.seconds <= s.seconds < self.seconds / 2]
+        """Median resident memory of the first half, once settled, and of the second, MB; 0 where none was taken."""
+        begin = max(SETTLING * self.seconds, self._settled_after)
+        first = [s.resident_mb for s in self.samples if begin <= s.seconds < self.seconds / 2]
         second = [s.resident_mb for s in self.samples if s.seconds >= self.seconds / 2]
         return statistics.median(first or [0.0]), statistics.median(second or [0.0])
 
@@ -169,6 +195,7 @@ class Soak:
             "failures": dict(self.failures),
             "answers": len(self._answers),
             "drifted": self.drifted,
+            "settled_after_s": round(self._settled_after, 1),
             "resident_first_half_mb": round(first, 1),
             "resident_second_half_mb": round(second, 1),
             "device_growth_mb": round(self.device_growth_mb, 3),
@@ -180,6 +207,8 @@ class Soak:
         """What is not as it should be."""
         first, second = self.halves()
         found = [f"{count} times {what}" for what, count in self.failures.most_common()]
+        if self._settled_after > _LATEST * self.seconds:
+            found.append(f"one call of each took {self._settled_after:.0f} s: take longer than twice that")
         if first > 0 and second - first > MOST_GROWTH_MB:
             found.append(f"resident memory grew from {first:.1f} to {second:.1f} MB; the largest arrays of the host:")
             found += largest_arrays(gpu=False)
@@ -216,9 +245,13 @@ def _parts(answer: Any) -> Iterator[bytes]:
         yield from _parts(public)
 
 
-def _give_back() -> None:
-    """Give back what nobody holds, which is no leak: cycles, and what the C library keeps of memory that was freed."""
+def _give_back(gpu: bool) -> None:
+    """Give back what nobody holds, which is no leak: cycles, and what libraries keep of the host's freed memory."""
     gc.collect()
+    if gpu:
+        import cupy
+
+        cupy.get_default_pinned_memory_pool().free_all_blocks()
     with contextlib.suppress(OSError, AttributeError):  # of another C library
         ctypes.CDLL("libc.so.6").malloc_trim(0)
 
@@ -292,6 +325,13 @@ def _streams() -> list[Any]:
     import cupy
 
     return [cupy.cuda.Stream(non_blocking=True) for _ in range(STREAMS)]
+
+
+def _keep_few_plans() -> None:
+    """CuPy keeps 16 plans of FFTs for each thread, which come together slowly: with one the number is soon the same."""
+    import cupy
+
+    cupy.fft.config.get_plan_cache().set_size(1)
 
 
 def _on_device(call: Call) -> Call:
