@@ -47,25 +47,12 @@ def compare(benchmark: Any, request: pytest.FixtureRequest) -> Callable[..., Non
     """
 
     def run(call: Callable[[], Any], row: dict[str, Any], peers: dict[str, Peer | str], calls: int = 1) -> None:
-        gpu = row["backend"] == "gpu"
-        ours = perf.measure(call, gpu=gpu, calls=calls).row()
-        if "m" in row["shape"]:
-            ours["pairs_per_s"] = 1e3 * row["shape"]["n"] * row["shape"]["m"] / ours["median_ms"]
-        if row.get("bound_ms"):
-            ours["bound_fraction"] = row["bound_ms"] / ours["median_ms"]
-        # pytest-benchmark's own clock sees no more than the launch on a GPU: events go into extra_info.
-        benchmark.pedantic(call, rounds=3, warmup_rounds=0)
-        benchmark.extra_info.update(row | ours)
-        rows = request.config.stash[_ROWS]
-        beside = {name: _beside(name, peer, gpu, calls) for name, peer in peers.items()}
-        timed = [measured for measured in beside.values() if "median_ms" in measured]
-        if not timed:
-            rows.append(row | ours)
-        for measured in timed:
-            rows.append(row | ours | {"peer": measured})
-        for measured in beside.values():
-            if measured not in timed:
-                rows.append(_named(row) | {"peer": measured})
+        def once(ours: dict[str, Any]) -> None:
+            # pytest-benchmark's own clock sees no more than the launch on a GPU: events go into extra_info.
+            benchmark.pedantic(call, rounds=3, warmup_rounds=0)
+            benchmark.extra_info.update(ours)
+
+        request.config.stash[_ROWS].extend(record.compared(call, row, peers, calls=calls, timed=once))
 
     return run
 
@@ -81,27 +68,6 @@ def without(request: pytest.FixtureRequest) -> Callable[[dict[str, Any], str], N
     """Keep a row that says why there is no measurement."""
 
     def run(row: dict[str, Any], reason: str) -> None:
-        request.config.stash[_ROWS].append(_named(row) | {"reason": reason})
+        request.config.stash[_ROWS].append(record.named(row) | {"reason": reason})
 
     return run
-
-
-def _named(row: dict[str, Any]) -> dict[str, Any]:
-    """What a row is about, without results."""
-    return {key: row[key] for key in ("op", "backend", "shape", "dtype", "precision")}
-
-
-def _beside(name: str, peer: Peer | str, gpu: bool, calls: int = 1) -> dict[str, Any]:
-    """A peer's part of a row: its error and times, or the reason why it has none."""
-    if isinstance(peer, str):
-        return {"name": name, "reason": peer}
-    call, error, *part = peer
-    try:
-        on_gpu = gpu and not name.startswith(("scikit-learn", "SciPy", "pandas"))
-        times = perf.measure(call, gpu=on_gpu, most=10, calls=calls).row()
-    except Exception as reason:  # ours is measured all the same
-        return {"name": name, "reason": record.reason(reason)}
-    for taken in part:
-        times |= {key: value / taken for key, value in times.items() if key.endswith("_ms")}
-        name = f"{name} (from {taken:.2%} of the queries)"
-    return {"name": name, "rel_err_max": error} | times

@@ -1,9 +1,13 @@
-"""Rows of measured runs for people: a line of each, and an exception in one."""
+"""Rows of measured runs: a call beside its peers, and for people a line of each, and an exception in one."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from typing import Any
+
+from benchmarks.peers import Peer
+from cukde import perf
 
 _LONGEST_REASON = 300  # characters
 
@@ -38,3 +42,50 @@ def line(row: dict[str, Any]) -> str:
         text += f"  {peer['median_ms'] / row['median_ms']:.1f} times {peer['name']} ({peer['median_ms']:.2f} ms"
         text += f", error {peer['rel_err_max']:.1e})" if peer.get("rel_err_max") is not None else ")"
     return text
+
+
+def compared(
+    call: Callable[[], Any],
+    row: dict[str, Any],
+    peers: Mapping[str, Peer | str],
+    *,
+    calls: int = 1,
+    seconds: float = 1.5,
+    timed: Callable[[dict[str, Any]], None] = lambda ours: None,
+) -> list[dict[str, Any]]:
+    """Time a call and its peers, and return a row for each; ``timed`` is given ours before the peers run.
+
+    A peer is its call and its error, or the reason why there is none; a peer that fails leaves its reason too. A time
+    is a part of that of ``calls`` in a row.
+    """
+    gpu = row["backend"] == "gpu"
+    ours = row | perf.measure(call, gpu=gpu, calls=calls, seconds=seconds).row()
+    if "m" in row["shape"]:
+        ours["pairs_per_s"] = 1e3 * row["shape"]["n"] * row["shape"]["m"] / ours["median_ms"]
+    if row.get("bound_ms"):
+        ours["bound_fraction"] = row["bound_ms"] / ours["median_ms"]
+    timed(ours)
+    beside = [_beside(name, peer, gpu, calls, seconds) for name, peer in peers.items()]
+    measured = [ours | {"peer": peer} for peer in beside if "median_ms" in peer]
+    return (measured or [ours]) + [named(row) | {"peer": peer} for peer in beside if "median_ms" not in peer]
+
+
+def named(row: dict[str, Any]) -> dict[str, Any]:
+    """What a row is about, without results."""
+    return {key: row[key] for key in ("op", "backend", "shape", "dtype", "precision")}
+
+
+def _beside(name: str, peer: Peer | str, gpu: bool, calls: int, seconds: float) -> dict[str, Any]:
+    """A peer's part of a row: its error and times, or the reason why it has none."""
+    if isinstance(peer, str):
+        return {"name": name, "reason": peer}
+    call, error, *part = peer
+    try:
+        on_gpu = gpu and not name.startswith(("scikit-learn", "SciPy", "pandas"))
+        times = perf.measure(call, gpu=on_gpu, most=10, calls=calls, seconds=seconds).row()
+    except Exception as failed:  # ours is measured all the same
+        return {"name": name, "reason": reason(failed)}
+    for taken in part:
+        times |= {key: value / taken for key, value in times.items() if key.endswith("_ms")}
+        name = f"{name} (from {taken:.2%} of the queries)"
+    return {"name": name, "rel_err_max": error} | times
