@@ -67,6 +67,8 @@ def bench_cpu(compare: Callable[..., None], n: int, d: int, g: int, dtype: str) 
 @pytest.mark.parametrize("method", ["auto", "fft", "exact"])
 @pytest.mark.parametrize(("n", "d", "g"), [(1_000_000, 2, 1024), (100_000, 3, 64)])
 def bench_gpu(compare: Callable[..., None], n: int, d: int, g: int, method: str, dtype: str) -> None:
+    if (d, dtype, method) == (3, "float64", "fft"):
+        pytest.skip("its grid would be too large")
     X, axes, h = _problem(n, d, g, dtype)
     call = functools.partial(cukde.evaluate_grid, cp.asarray(X), axes, h, method=method)
     error = _error(call(), X, axes, h)

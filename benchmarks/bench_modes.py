@@ -84,6 +84,7 @@ def bench_modes_cpu(compare: Callable[..., None], keep: Callable[[dict[str, Any]
 
 
 @needs_gpu
+@pytest.mark.gpu
 @pytest.mark.parametrize(("n", "d"), [(10_000, 2), (10_000, 4), (100_000, 4), (1_000_000, 2), (100_000, 16)])
 def bench_modes_gpu(compare: Callable[..., None], n: int, d: int) -> None:
     import cupy as cp

@@ -37,8 +37,8 @@ class _Times(NamedTuple):
 _TIMES = {
     # Two cores, measured; more of them share all of it.
     "cukde.cpu": _Times(Costs(5e5, 15, 0.7, 15, 3), factor=2, product=0.015, pair=1),
-    # An H100, counted from bytes and operations.
-    "cukde.gpu": _Times(Costs(2e6, 0.1, 0.1, 0.03, 0.03), factor=0.03, product=1e-4, pair=5e-4),
+    # An H200, measured; array operations, whose launches take longer than small grids.
+    "cukde.gpu": _Times(Costs(2e6, 0.1, 0.1, 0.03, 0.03, 1.5e4), factor=0.1, product=3.5e-5, pair=5e-4),
 }
 
 

@@ -69,6 +69,7 @@ class Costs(NamedTuple):
     of_cell_of_point: float
     of_cell: float  # of the transforms
     of_interpolated: float  # cell that a number of the result is interpolated from
+    of_launch: float = 0.0  # of an array operation, where splines are made and added up by such
 
 
 def plan(
@@ -92,7 +93,9 @@ def plan(
             continue
         found = tuple(axis for axis in planned if axis is not None)
         interpolated = sum(axis.places is not None for axis in found) * order * result
-        time = costs.of_call + n * (costs.of_point + costs.of_cell_of_point * order**d)
+        launches = 3.5 * d * order**2 + 15 * order ** (d - 1)  # as cukde/_grid_spread.py has them, for one block
+        time = costs.of_call + costs.of_launch * launches
+        time += n * (costs.of_point + costs.of_cell_of_point * order**d)
         time += costs.of_cell * cells + costs.of_interpolated * interpolated
         if best is None or time < best[1]:
             found_error = sum(
