@@ -123,11 +123,13 @@ def kde(
     a tally allows. Measured of normal data at Silverman's bandwidth, n = m = 131,072, float32, ``rtol=1e-5``,
     against all pairs on two cores: 220 times as fast in two dimensions, 4 times in three; worst error 1e-7
     (``tests/test_truncated.py``, ``benchmarks/bench_truncated.py``). A GPU does the same transform in two
-    dimensions over a grid of cells around the data, of more than 2^35 pairs: it waits for the data three times,
-    takes up to 600 MiB, and all pairs of queries for which the bound does not hold. Where the grid would be larger,
-    and while a CUDA graph is captured, it takes all pairs of all. Elsewhere, of three dimensions on a GPU, over
-    Dask arrays, with ``local_factors``, of other dimensions and of few pairs, sums are those without ``rtol``,
-    which satisfy it.
+    dimensions over a grid of cells around the data, of more than 2^32 pairs (2^31 in double precision): it waits
+    for the data three times, takes up to 600 MiB, and all pairs of queries for which the bound does not hold. On an
+    H200 n = m = 1,048,576 take 5 to 8 ms, with a thousand queries far from the data, in place of 882 ms in float32
+    and 2.9 s in float64; error 1.1e-6 and 8e-11 (``benchmarks/results/truncated_h200.json``). Where the grid would
+    be larger, and while a CUDA graph is captured, it takes all pairs of all. Elsewhere, of three dimensions on a
+    GPU, over Dask arrays, with ``local_factors``, of other dimensions and of few pairs, sums are those without
+    ``rtol``, which satisfy it.
 
     With Dask arrays the functions of this family do the same by blocks, data by queries, and merge the sums: results
     are equal to 1e-12 in float64 whatever the blocks (``tests/test_dask.py``). Forms and options are checked at once,
@@ -147,10 +149,10 @@ def kde(
     and ``score_bandwidth`` are a number for all, or (b,) numbers, (b, d) deviations or (b, d, d) covariances: a vector
     is a number for each member, and not for each dimension, whatever d is. Errors name the member. ``local_factors``
     and Dask arrays are for single densities. Small members, n m (4 + d) up to 1.7e7 on the CPU and to 1.1e9 on a GPU
-    (of at most 64 dimensions, and of at most 8,192 b / (4 + d) rows), are summed by one pass over all of them, of
-    squared differences; larger ones one after the other within the call. On two cores 512 densities of n = 1,000,
-    m = 256 and d = 4 are 3.3 (float64) to 4.2 times (float32) as fast as a loop of calls, of n = 100 and m = 10 67 to
-    98 times (``benchmarks/bench_stacks.py``).
+    (a quarter of it in double precision; of at most 64 dimensions and 16,384 b / (4 + d) rows), are summed by one pass
+    over all of them, of squared differences; larger ones one after the other within the call. On two cores 512
+    densities of n = 1,000, m = 256 and d = 4 are 3.3 (float64) to 4.2 times (float32) as fast as a loop of calls, of
+    n = 100 and m = 10 67 to 98 times; on an H200 97 to 119 and 112 to 126 times (``benchmarks/bench_stacks.py``).
 
     References
     ----------
