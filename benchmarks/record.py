@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from benchmarks.peers import Peer
 from cukde import perf
+
+if TYPE_CHECKING:
+    from benchmarks.peers import Peer  # which imports this module
 
 _LONGEST_REASON = 300  # characters
 

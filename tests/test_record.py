@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import pytest
 
 from benchmarks import figure_dimensions, record
-from benchmarks.conftest import _beside, _named
+from benchmarks.record import named
 from tests import untimed
 
 ROW = {
@@ -21,6 +22,8 @@ ROW = {
     "bound": "a bound",
 }
 TIMES = untimed.TIMES.row()
+
+beside = functools.partial(record._beside, gpu=False, calls=1, seconds=0.01)
 
 
 def test_a_line_says_what_was_measured() -> None:
@@ -42,20 +45,20 @@ def test_a_peer_that_fails_has_a_row_that_says_so() -> None:
     def broken() -> None:
         raise ValueError("no /usr/lib/x86_64/libthing.so\n  of any kind")
 
-    peer = _beside("Rival", (broken, 0.0), gpu=False)
+    peer = beside("Rival", (broken, 0.0))
     assert peer == {"name": "Rival", "reason": "ValueError: no libthing.so of any kind"}
-    row = _named(ROW) | {"peer": peer}
+    row = named(ROW) | {"peer": peer}
     assert "median_ms" not in row
     assert record.line(row).endswith("no row of Rival: ValueError: no libthing.so of any kind")
-    assert _beside("Other", "absent", gpu=False) == {"name": "Other", "reason": "absent"}
+    assert beside("Other", "absent") == {"name": "Other", "reason": "absent"}
 
 
 def test_a_row_that_could_not_be_measured_says_why() -> None:
-    assert record.line(_named(ROW) | {"reason": "no header"}).endswith("no row: no header")
+    assert record.line(named(ROW) | {"reason": "no header"}).endswith("no row: no header")
 
 
 def test_a_peer_that_works_has_its_times() -> None:
-    peer = _beside("Rival", (lambda: None, 0.5), gpu=False)
+    peer = beside("Rival", (lambda: None, 0.5))
     assert peer["rel_err_max"] == 0.5
     assert peer["median_ms"] >= 0
     assert "Rival" in record.line(ROW | TIMES | {"peer": peer})
@@ -63,7 +66,7 @@ def test_a_peer_that_works_has_its_times() -> None:
 
 def test_a_peer_of_some_queries_has_the_times_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
     untimed.use(monkeypatch)
-    peer = _beside("Rival", (lambda: None, 0.5, 0.01), gpu=False)
+    peer = beside("Rival", (lambda: None, 0.5, 0.01))
     assert peer == {"name": "Rival (from 1.00% of the queries)", "rel_err_max": 0.5, "runs": 7} | {
         "median_ms": 400.0,
         "q1_ms": 300.0,
