@@ -6,8 +6,6 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from cukde import perf
-
 if TYPE_CHECKING:
     from benchmarks.peers import Peer  # which imports this module
 
@@ -60,6 +58,8 @@ def compared(
     A peer is its call and its error, or the reason why there is none; a peer that fails leaves its reason too. A time
     is a part of that of ``calls`` in a row.
     """
+    from cukde import perf  # here, so that programs that time the import can print rows
+
     gpu = row["backend"] == "gpu"
     ours = row | perf.measure(call, gpu=gpu, calls=calls, seconds=seconds).row()
     if "m" in row["shape"]:
@@ -81,6 +81,8 @@ def _beside(name: str, peer: Peer | str, gpu: bool, calls: int, seconds: float) 
     """A peer's part of a row: its error and times, or the reason why it has none."""
     if isinstance(peer, str):
         return {"name": name, "reason": peer}
+    from cukde import perf
+
     call, error, *part = peer
     try:
         on_gpu = gpu and not name.startswith(("scikit-learn", "SciPy", "pandas"))
