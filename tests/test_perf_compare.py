@@ -107,6 +107,7 @@ def test_the_table() -> None:
     assert [change.error_changed for change in found.rows] == [True, False]
     lines = str(found).splitlines()
     assert lines == [
+        "gpu times are compared as they were measured: no gpu calibration in the old and new run",
         "operation       sizes    arithmetic          old, ms  new, ms  new/old",
         "kde        gpu  n=8 d=2  float32                   4        5    1.250  slower  error 1.0e-05 -> 2.0e-05",
         "sd_kde     gpu  n=8 d=2  float32 tf32 graph        4        4    1.000",

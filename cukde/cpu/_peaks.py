@@ -24,11 +24,14 @@ SAME: dict[Unit, Unit] = {"fma": "gemm_f32", "float64": "gemm_f64"}
 _COPIED = 2**26, 2**28  # bytes, at least and at most: twice the cache if that is between
 _ROWS, _PRODUCTS = 512, 8  # of square matrices, one product after the other
 _NUMBERS, _REPEATS = 4096, 400  # of powers of 2: in the fastest cache
+_SERIES_REPEATS = 4000  # so many that handing the work to threads takes no time beside it
 _KEYS, _WALKS = 4096, 400
 _LAUNCHES = 50
 
 # A round of xorshift waits for three shifts and three exclusive ors, a cycle each.
 _ROUNDS, _CYCLES_OF_ROUND, _TRIALS = 10**6, 6, 5
+
+_SERIES = tuple(np.float32((-1.0) ** k / math.factorial(k)) for k in range(8))
 
 
 @njit(fastmath=_tiles._FAST, **_JIT)
@@ -37,6 +40,24 @@ def powers_of_minus(x: Any, repeats: Any) -> None:
     for _ in range(repeats):
         for i in range(x.size):
             x[i] = _tiles._exp2(-x[i])
+
+
+@njit(fastmath={"contract"}, **_JIT)
+def exponentials_of_minus(x: Any, repeats: Any) -> None:
+    """Put e^-x in the place of x from 0 to 1, some times, by the series to x^7: float32, right to 3e-5.
+
+    It has nothing of the library's exponential: a calibration must stay what it is when that becomes another.
+    """
+    for _ in range(repeats):
+        for i in range(x.size):
+            y, e = x[i], _SERIES[7]
+            e = e * y + _SERIES[6]
+            e = e * y + _SERIES[5]
+            e = e * y + _SERIES[4]
+            e = e * y + _SERIES[3]
+            e = e * y + _SERIES[2]
+            e = e * y + _SERIES[1]
+            x[i] = e * y + _SERIES[0]
 
 
 @njit(**_JIT)
@@ -78,14 +99,28 @@ def loads() -> Iterator[Load]:
         yield Load(unit, threads * _PRODUCTS * 2 * _ROWS**3, call, on_host=True)
     units = {"exponential": np.float32, "exponential_f64": np.float64}
     for unit, real in units.items():
-        numbers: list[np.ndarray] = [np.linspace(0, 1, _NUMBERS, dtype=real) for _ in range(threads)]
-        call = _on_all_threads(lambda x: powers_of_minus(x, _REPEATS), numbers)
-        yield Load(unit, threads * _REPEATS * _NUMBERS, call, on_host=True)
+        yield _exponentials(unit, real, threads)
     keys = [np.random.default_rng(t).integers(1000, size=_KEYS) for t in range(threads)]
     call = _on_all_threads(lambda k: walk(k, np.array([300, 400, 600, 700]), _WALKS), keys)
     # Of a walk's step one comparison and two additions; the load and the wrapping around are not counted.
     yield Load("scalar", threads * _WALKS * _KEYS * 4 * 3, call, on_host=True)
     yield Load("launch", _LAUNCHES, functools.partial(_launch, threads), on_host=True)
+
+
+def calibrations() -> Iterator[tuple[str, Load]]:
+    """What tells how fast this machine is now, by name: the memory of one is free before the next."""
+    threads = _threads.count()
+    yield "copy", _copy(threads)
+    for name, some in (("exponential", threads), ("exponential_1_thread", 1)):
+        numbers: list[np.ndarray] = [np.linspace(0, 1, _NUMBERS, dtype=np.float32) for _ in range(some)]
+        call = _on_all_threads(lambda x: exponentials_of_minus(x, _SERIES_REPEATS), numbers)
+        yield name, Load("exponential", some * _SERIES_REPEATS * _NUMBERS, call, on_host=True)
+
+
+def _exponentials(unit: Unit, real: type, threads: int) -> Load:
+    numbers: list[np.ndarray] = [np.linspace(0, 1, _NUMBERS, dtype=real) for _ in range(threads)]
+    call = _on_all_threads(lambda x: powers_of_minus(x, _REPEATS), numbers)
+    return Load(unit, threads * _REPEATS * _NUMBERS, call, on_host=True)
 
 
 def _copy(threads: int) -> Load:

@@ -11,6 +11,7 @@ from cukde.perf._peaks import Peaks
 from cukde.perf._registry import cost, declare, operations
 
 if TYPE_CHECKING:
+    from cukde.perf._calibrate import calibrate
     from cukde.perf._compare import Change, Comparison, compare
     from cukde.perf._explain import Explanation, explain
     from cukde.perf._flash import flash_bytes, flash_flops, flash_intensity, flash_tile_bytes, flash_utilisation
@@ -38,6 +39,7 @@ __all__ = [
     "Sensitivity",
     "Times",
     "Unit",
+    "calibrate",
     "compare",
     "cost",
     "declare",

@@ -1,4 +1,4 @@
-"""Two measured runs beside each other: what became slower or faster by more than the runs spread."""
+"""Two measured runs beside each other: what became slower, faster or less accurate by more than the runs spread."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cukde.perf import _pace
 from cukde.perf._record import checked, read_record
 
 _KEY = ("op", "backend", "shape", "dtype", "precision", "timing")
@@ -18,6 +19,12 @@ _TIMES = ("median_ms", "q1_ms", "q3_ms", "low_ms", "high_ms", "runs")
 
 _PASSING = {"sm_clock_mhz"}
 """What differs between two runs on one machine."""
+
+_WORSE = 2.0
+"""An error that is more than so many times the old one is worse: orders of summation change it, too."""
+
+_ROUNDING = 2.0**-52
+"""Errors below are that of the float64 references themselves."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +42,11 @@ class Change:
         From the lower quartile, or the lower end of the median's confidence interval where that is lower, to the upper.
     old_error, new_error : float or None
         ``rel_err_max`` of the rows.
+    pace : tuple of float
+        What the machine took for the same work in the new run beside the old, by both calibrations, and the interval
+        that this ratio is known to lie in: 1 where they are missing.
+    threshold : float
+        Part of the old time that a change must exceed.
     """
 
     op: str
@@ -49,18 +61,49 @@ class Change:
     new_spread: tuple[float, float]
     old_error: float | None
     new_error: float | None
+    pace: _pace.Pace = _pace.SAME
+    threshold: float = 0.0
 
     @property
     def ratio(self) -> float:
-        """New time over old: above 1 is slower."""
+        """New time over old as they were measured: above 1 is slower."""
         return self.new_ms / self.old_ms if self.old_ms else math.inf
 
     @property
+    def normalised(self) -> float:
+        """New time over old, had the machine been as fast in both runs."""
+        return self.ratio / self.pace.ratio
+
+    @property
     def verdict(self) -> str:
-        """Whether it became "slower" or "faster" by more than both spreads; else empty."""
-        if self.new_spread[0] > self.old_spread[1]:
+        """Whether it became "slower" or "faster" by more than both spreads and the threshold; else empty."""
+        if self.new_spread[0] / self.pace.high > self.old_spread[1] and self.normalised > 1 + self.threshold:
             return "slower"
-        return "faster" if self.new_spread[1] < self.old_spread[0] else ""
+        faster = self.new_spread[1] / self.pace.low < self.old_spread[0] and self.normalised < 1 / (1 + self.threshold)
+        return "faster" if faster else ""
+
+    @property
+    def undecided(self) -> bool:
+        """Whether it became slower only if the machine did as little as its calibrations allow."""
+        beyond = self.new_spread[0] / self.pace.low > self.old_spread[1]
+        return beyond and self.ratio / self.pace.low > 1 + self.threshold and self.verdict != "slower"
+
+    @property
+    def error_worse(self) -> bool:
+        """Whether the error is more than twice the old one."""
+        if self.old_error is None or self.new_error is None or not math.isfinite(self.old_error):
+            return False
+        return not self.new_error <= _WORSE * max(self.old_error, _ROUNDING)  # what is no number is worse
+
+    @property
+    def error_lost(self) -> bool:
+        """Whether the old run knows the error and the new one does not."""
+        return self.old_error is not None and self.new_error is None
+
+    @property
+    def regressed(self) -> bool:
+        """Whether it became slower, or its error worse."""
+        return self.verdict == "slower" or self.error_worse
 
     @property
     def error_changed(self) -> bool:
@@ -79,10 +122,13 @@ class Comparison:
     only_old, only_new : tuple of str
         Measurements of one run alone, and why the other has none where it says.
     warnings : tuple of str
-        What else differs: machine, versions, rows that cannot be told apart.
+        What else differs: machine, versions, rows that cannot be told apart, errors that are known no more; and a
+        machine that was not quiet, by its calibrations.
     peer_ratio : float or None
         Geometric mean of the new times over the old of the rivals in both runs: what the machine did to times that the
         library has no part in.
+    notes : tuple of str
+        By which calibrations times are compared, or why as they were measured.
     """
 
     rows: tuple[Change, ...]
@@ -90,6 +136,12 @@ class Comparison:
     only_new: tuple[str, ...]
     warnings: tuple[str, ...]
     peer_ratio: float | None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def regressions(self) -> tuple[Change, ...]:
+        """Measurements that became slower, or their errors worse."""
+        return tuple(row for row in self.rows if row.regressed)
 
     @property
     def slower(self) -> tuple[Change, ...]:
@@ -103,37 +155,64 @@ class Comparison:
 
     def __str__(self) -> str:
         """Say it in a table."""
-        lines = [f"warning: {text}" for text in self.warnings]
-        if self.rows:
-            lines += _table(self.rows)
-            mean = _geometric_mean(row.ratio for row in self.rows)
-            alike = len(self.rows) - len(self.slower) - len(self.faster)
-            lines.append(
-                f"{len(self.slower)} slower, {len(self.faster)} faster, {alike} within the spread; "
-                f"new / old {mean:.3f} on average (geometric)"
-            )
-        else:
-            lines.append("no measurement is in both runs")
+        return self.text()
+
+    def text(self, *, changed: bool = False) -> str:
+        """Return the table as text, of all measurements or of those that changed alone, what became worse first."""
+        lines = [f"warning: {text}" for text in self.warnings] + list(self.notes)
+        rows = self.rows
+        if changed:
+            rows = self.regressions + tuple(row for row in self.rows if not row.regressed and row.undecided)
+            rows += tuple(row for row in self.faster if not row.regressed and not row.undecided)
+        if rows:
+            lines += _table(rows)
+        lines.append(self._counts() if self.rows else "no measurement is in both runs")
         if self.peer_ratio is not None:
             lines.append(f"the rivals in both runs: new / old {self.peer_ratio:.3f} on average (geometric)")
         for title, names in (("old", self.only_old), ("new", self.only_new)):
             lines += [f"only in the {title} run: {name}" for name in names]
         return "\n".join(lines)
 
+    def _counts(self) -> str:
+        alike = len(self.rows) - len(self.slower) - len(self.faster)
+        worse = sum(row.error_worse for row in self.rows)
+        mean = _geometric_mean(row.ratio for row in self.rows)
+        counts = f"{len(self.slower)} slower, {len(self.faster)} faster, {alike} within the spread"
+        threshold = self.rows[0].threshold
+        counts += f" or {threshold:.3%}".replace(".000%", "%") if threshold else ""
+        counts += f", {worse} with a worse error" if worse else ""
+        undecided = sum(row.undecided for row in self.rows)
+        counts += f", {undecided} that the calibrations do not decide (slower?)" if undecided else ""
+        counts += f"; new / old {mean:.3f} on average (geometric)"
+        if any(row.pace != _pace.SAME for row in self.rows):
+            counts += f", normalised {_geometric_mean(row.normalised for row in self.rows):.3f}"
+        return counts
+
     __repr__ = __str__
 
 
-def compare(old: Mapping[str, Any] | str | Path, new: Mapping[str, Any] | str | Path) -> Comparison:
+def compare(
+    old: Mapping[str, Any] | str | Path, new: Mapping[str, Any] | str | Path, *, threshold: float = 0.0
+) -> Comparison:
     """Compare two measured runs: ``print(perf.compare(old, new))`` shows what changed.
 
     Rows are of the same measurement where "op", "backend", "shape", "dtype", "precision" and "timing" are equal; of
     several that are, as many in both runs, the first belongs to the first. A change counts where the runs do not
-    overlap, neither their quartiles nor the confidence intervals of their medians, where these were recorded.
+    overlap, neither their quartiles nor the confidence intervals of their medians, where these were recorded. An error
+    counts as worse above twice the old one.
+
+    Where both records have a calibration (:func:`calibrate`), new times are divided by what the machine took for the
+    same work in the new run beside the old: rows whose bound is memory by the copy, other rows that say their bound by
+    the exponentials of their backend, and rows that say none by the geometric mean of these kernels; the runs then must
+    not overlap anywhere in the interval that this ratio is known to lie in. What a call waits for beside both, such as
+    launches of a GPU by a slower processor, it cannot tell.
 
     Parameters
     ----------
     old, new : dict, str or Path
         Records: see :func:`write_record`.
+    threshold : float
+        Part of the old time by which a change must exceed it to count, beside the spreads: 0.1 for 10 percent.
 
     Returns
     -------
@@ -142,7 +221,7 @@ def compare(old: Mapping[str, Any] | str | Path, new: Mapping[str, Any] | str | 
     Raises
     ------
     FileNotFoundError, ValueError
-        For what is no record.
+        For what is no record, and a threshold that is no finite number from 0.
 
     Examples
     --------
@@ -154,21 +233,30 @@ def compare(old: Mapping[str, Any] | str | Path, new: Mapping[str, Any] | str | 
     >>> perf.compare(old, new).faster[0].ratio
     0.5
     """
-    runs = [_record(run, name) for run, name in ((old, "old"), (new, "new"))]
-    found = [_measurements(run["rows"]) for run in runs]
+    if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 <= threshold < math.inf:
+        raise ValueError(f"threshold must be a finite number from 0, such as 0.1 for 10 percent; got {threshold!r}")
+    named = {name: _record(run, name) for name, run in (("old", old), ("new", new))}
+    runs = list(named.values())
+    found = [_measurements(run["rows"], name) for name, run in named.items()]
+    calibrations = [run.get("calibration", {}) for run in runs]
     rows, unclear = [], []
     for key, after in found[1].items():
         before = found[0].get(key, [])
         if len(before) == len(after):
-            rows += [_change(*pair) for pair in zip(before, after, strict=True)]
+            pairs = zip(before, after, strict=True)
+            rows += [_change(was, now, _paced(was, now, *calibrations), threshold) for was, now in pairs]
         elif before:
             unclear.append(f"{len(before)} rows of the old run and {len(after)} of the new are {_name(after[0])}")
     only = [
         tuple(_name(mine[0]) + _reason(other["rows"], key) for key, mine in own.items() if key not in others)
         for own, others, other in ((found[0], found[1], runs[1]), (found[1], found[0], runs[0]))
     ]
-    warnings = [*_differences(*runs), *unclear]
-    return Comparison(tuple(rows), only[0], only[1], tuple(warnings), _peers(*(run["rows"] for run in runs)))
+    failed = [f"the {name} run failed: {run['error']}" for name, run in named.items() if run.get("error")]
+    lost = [f"the new run does not say the error of {_name(vars(row))}" for row in rows if row.error_lost]
+    warnings = [*failed, *_differences(*runs), *_unquiet(*calibrations), *unclear, *lost]
+    peers = _peers(*(run["rows"] for run in runs))
+    notes = _normalised_by(list(dict.fromkeys(row.backend for row in rows)), *calibrations)
+    return Comparison(tuple(rows), only[0], only[1], tuple(warnings), peers, tuple(notes))
 
 
 def _record(run: Any, name: str) -> dict[str, Any]:
@@ -179,18 +267,71 @@ def _key(row: Mapping[str, Any]) -> str:
     return json.dumps([row.get(name) for name in _KEY], sort_keys=True)
 
 
-def _measurements(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+def _measurements(rows: Iterable[Mapping[str, Any]], name: str) -> dict[str, list[Mapping[str, Any]]]:
     """Rows with a time by what they are of; a measurement has a row for each rival, and counts once."""
     found: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
-        if isinstance(row.get("median_ms"), int | float):
+        _check(row, name)
+        if row.get("median_ms") is not None:
             same = found.setdefault(_key(row), [])
             if not any(all(row.get(name) == other.get(name) for name in _TIMES) for other in same):
                 same.append(row)
     return found
 
 
-def _change(old: Mapping[str, Any], new: Mapping[str, Any]) -> Change:
+def _check(row: Mapping[str, Any], name: str) -> None:
+    """Raise for a row that others than :func:`write_record`'s callers wrote."""
+    for part in ("shape", "peer"):
+        if not isinstance(row.get(part) or {}, Mapping):
+            raise ValueError(f"the {part} of a row of the {name} run must be a dictionary; got {row[part]!r:.100}")
+    for times, title in ((row, "a row"), (row.get("peer") or {}, "a rival")):
+        for key in _TIMES:
+            value = times.get(key)
+            if value is not None and not (_is_number(value) and 0 <= value < math.inf):
+                raise ValueError(
+                    f"{key} of {title} of the {name} run must be a finite number from 0; got {value!r:.100}"
+                )
+    error = row.get("rel_err_max")
+    if error is not None and not _is_number(error):
+        raise ValueError(f"rel_err_max of a row of the {name} run must be a number; got {error!r:.100}")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _paced(
+    old: Mapping[str, Any], new: Mapping[str, Any], before: _pace.Calibration, after: _pace.Calibration
+) -> _pace.Pace:
+    """How the machine changed for a row; the same where that is not known."""
+    backend = str(new.get("backend"))
+    bound = str(new.get("bound") or old.get("bound") or "")
+    return _pace.pace(before.get(backend, {}), after.get(backend, {}), bound) or _pace.SAME
+
+
+def _unquiet(old: _pace.Calibration, new: _pace.Calibration) -> list[str]:
+    runs = (("old", old), ("new", new))
+    return [f"the machine of the {name} run was not quiet: {text}" for name, run in runs for text in _pace.unquiet(run)]
+
+
+def _normalised_by(backends: Iterable[str], old: _pace.Calibration, new: _pace.Calibration) -> list[str]:
+    """Say of each backend what its times are divided by, or why by nothing."""
+    lines = []
+    for backend in backends:
+        before, after = old.get(backend, {}), new.get(backend, {})
+        whose = backend or "other"
+        both = {name: after[name]["median_ms"] / before[name]["median_ms"] for name in after if name in before}
+        if both:
+            ratios = ", ".join(f"{name} {ratio:.3f}" for name, ratio in both.items())
+            lines.append(f"{whose} times are normalised: calibration, new / old: {ratios}")
+        else:
+            without = " and ".join(name for name, run in (("old", before), ("new", after)) if not run)
+            missing = f"no {whose} calibration in the {without} run" if without else "calibrations of other kernels"
+            lines.append(f"{whose} times are compared as they were measured: {missing}")
+    return lines
+
+
+def _change(old: Mapping[str, Any], new: Mapping[str, Any], pace: _pace.Pace, threshold: float) -> Change:
     names = {name: str(new.get(name) or "") for name in _KEY if name != "shape"}
     return Change(
         shape=new.get("shape") or {},
@@ -200,21 +341,24 @@ def _change(old: Mapping[str, Any], new: Mapping[str, Any]) -> Change:
         new_spread=_spread(new),
         old_error=old.get("rel_err_max"),
         new_error=new.get("rel_err_max"),
+        pace=pace,
+        threshold=threshold,
         **names,
     )
 
 
 def _spread(row: Mapping[str, Any]) -> tuple[float, float]:
     median = row["median_ms"]
-    least, most = ([row.get(name, median) for name in names] for names in (("q1_ms", "low_ms"), ("q3_ms", "high_ms")))
-    return min(least), max(most)
+    ends = (("q1_ms", "low_ms"), ("q3_ms", "high_ms"))
+    least, most = ([row[name] for name in names if row.get(name) is not None] for names in ends)
+    return min([median, *least]), max([median, *most])
 
 
 def _peers(old: Iterable[Mapping[str, Any]], new: Iterable[Mapping[str, Any]]) -> float | None:
     """How the times of rivals changed; of a rival that a run has several times, the first counts."""
     times: list[dict[tuple[str, str], float]] = []
     for rows in (old, new):
-        peers = [(_key(row), row["peer"]) for row in rows if row.get("peer", {}).get("median_ms")]
+        peers = [(_key(row), row["peer"]) for row in rows if (row.get("peer") or {}).get("median_ms")]
         times.append({(key, peer["name"]): peer["median_ms"] for key, peer in reversed(peers)})
     both = times[0].keys() & times[1].keys()
     return _geometric_mean(times[1][key] / times[0][key] for key in both) if both else None
@@ -257,14 +401,20 @@ def _how(row: Mapping[str, Any]) -> list[str]:
 
 
 def _table(rows: Iterable[Change]) -> list[str]:
-    cells = [("operation", "", "sizes", "arithmetic", "old, ms", "new, ms", "new/old", "", "")]
+    rows = list(rows)
+    normalised = any(row.pace != _pace.SAME for row in rows)
+    titles = ("old, ms", "new, ms", "new/old", "normalised" if normalised else "")
+    cells = [("operation", "", "sizes", "arithmetic", *titles, "", "")]
     for row in rows:
         how = " ".join(part for part in _how(vars(row)) if part)
         error = f"error {_error(row.old_error)} -> {_error(row.new_error)}" if row.error_changed else ""
-        times = (f"{row.old_ms:.4g}", f"{row.new_ms:.4g}", f"{row.ratio:.3f}")
-        cells.append((row.op, row.backend, _sizes(row.shape), how, *times, row.verdict, error))
+        error += " worse" if row.error_worse else ""
+        times = (f"{row.old_ms:.4g}", f"{row.new_ms:.4g}", f"{row.ratio:.3f}", f"{row.normalised:.3f}" * normalised)
+        cells.append(
+            (row.op, row.backend, _sizes(row.shape), how, *times, row.verdict or "slower?" * row.undecided, error)
+        )
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    numbers = range(4, 7)
+    numbers = range(4, 8)
     return [
         "  ".join(
             f"{cell:>{width}}" if i in numbers else f"{cell:<{width}}"

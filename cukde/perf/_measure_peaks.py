@@ -8,7 +8,7 @@ import importlib
 from cukde import _dispatch
 from cukde.perf import _kept
 from cukde.perf._cost import Unit
-from cukde.perf._measure import measure
+from cukde.perf._measure import Times, measure
 from cukde.perf._peaks import Load, Peaks
 
 _SECONDS = 0.2  # of a unit
@@ -79,7 +79,12 @@ def measure_peaks(backend: str | None = None) -> Peaks:
     return measured
 
 
+def timed(load: Load, seconds: float) -> Times:
+    """Time a load; on a GPU no call waits for its launch."""
+    return measure(load.call, gpu=not load.on_host, seconds=seconds, calls=1 if load.on_host else _CALLS)
+
+
 def _seconds(load: Load) -> tuple[float, float, float]:
-    """Lower quartile, median and upper quartile of the time of a call; on a GPU no call waits for its launch."""
-    times = measure(load.call, gpu=not load.on_host, seconds=_SECONDS, calls=1 if load.on_host else _CALLS)
+    """Lower quartile, median and upper quartile of the time of a call."""
+    times = timed(load, _SECONDS)
     return 1e-3 * times.q1_ms, 1e-3 * times.median_ms, 1e-3 * times.q3_ms

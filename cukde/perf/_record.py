@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from cukde import _kernel_cache, _processor
+from cukde.perf import _pace
 
 _PACKAGES = (
     "numpy",
@@ -34,7 +35,9 @@ _PARTS: dict[str, type] = {"date": str, "commit": str, "machine": dict, "version
 """What a record has."""
 
 
-def write_record(path: str | Path, rows: Sequence[Mapping[str, Any]]) -> None:
+def write_record(
+    path: str | Path, rows: Sequence[Mapping[str, Any]], *, calibration: Mapping[str, Any] | None = None
+) -> None:
     """Write the rows of one run to a file, with the date, commit, machine, versions and command beside them.
 
     Parameters
@@ -44,11 +47,15 @@ def write_record(path: str | Path, rows: Sequence[Mapping[str, Any]]) -> None:
     rows : sequence of dict
         What was measured: "op", "backend", "shape", "dtype", "precision", "median_ms", "q1_ms", "q3_ms", "low_ms",
         "high_ms", "runs" (the last six are :meth:`Times.row`) and whatever else is known, as JSON has it.
+    calibration : dict, optional
+        What :func:`calibrate` measured before and after: :func:`compare` divides times by it.
 
     Raises
     ------
     TypeError
         For rows that are no dictionaries, or hold what JSON does not have.
+    ValueError
+        For a calibration that is none.
 
     Notes
     -----
@@ -68,20 +75,26 @@ def write_record(path: str | Path, rows: Sequence[Mapping[str, Any]]) -> None:
     ...     perf.read_record(path)["rows"][0]["op"]
     'sort'
     """
+    text = json.dumps(made(rows, calibration), indent=1) + "\n"
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text(text, encoding="utf-8")
+
+
+def made(rows: Sequence[Mapping[str, Any]], calibration: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The record of rows that were measured here and now."""
     for row in rows:
         if not isinstance(row, Mapping):
             raise TypeError(f"rows must be dictionaries, one a measurement; got a {type(row).__name__}")
-    run = {
+    measured = {} if calibration is None else {"calibration": _pace.checked(calibration, "calibration")}
+    return {
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "commit": _commit(),
         "machine": machine(),
         "versions": _versions(),
         "command": _command(),
+        **measured,
         "rows": list(rows),
     }
-    text = json.dumps(run, indent=1) + "\n"
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    Path(path).write_text(text, encoding="utf-8")
 
 
 def read_record(path: str | Path) -> dict[str, Any]:
@@ -94,7 +107,7 @@ def read_record(path: str | Path) -> dict[str, Any]:
     Returns
     -------
     dict
-        "date", "commit", "machine", "versions", "command" and "rows".
+        "date", "commit", "machine", "versions", "command" and "rows"; "calibration" where there is one.
 
     Raises
     ------
@@ -118,6 +131,8 @@ def checked(run: Any, name: str) -> dict[str, Any]:
         raise ValueError(f"{name} must be a record of cukde.perf.write_record; it has no {', '.join(missing)}")
     if not all(isinstance(row, dict) for row in run["rows"]):
         raise ValueError(f"{name} must be a record of cukde.perf.write_record; its rows are not all dictionaries")
+    if "calibration" in run:
+        _pace.checked(run["calibration"], f"the calibration of {name}")
     return run
 
 
