@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 import cukde
-from cukde._commands import completion, demo, density, info, kendall, roofline
+from cukde._commands import bench, completion, demo, density, info, kendall, roofline
 from cukde._commands.errors import CommandError
 
 _DESCRIPTION = """\
 Kernel density estimation, its bias-reduced forms and the score, exact and fast.
 
-exit codes: 0 done, 1 unexpected failure, 2 wrong arguments or data, 130 interrupted,
-141 the reader of the output went away."""
+exit codes: 0 done, 1 unexpected failure or a benchmark that failed, 2 wrong arguments or data,
+130 interrupted, 141 the reader of the output went away."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -38,7 +38,7 @@ def _parser() -> argparse.ArgumentParser:
         help="print what completes this command in a shell, to be sourced by it",
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for command in (demo, density, kendall, info, roofline):
+    for command in (demo, density, kendall, info, roofline, bench):
         command.add_parser(commands)
     return parser
 
@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as exit_request:  # --help, --version and wrong arguments have been answered
         return int(exit_request.code or 0)
     try:
-        args.run(args)
+        code: int | None = args.run(args)
         sys.stdout.flush()
     except CommandError as error:
         print(f"cukde: error: {error}", file=sys.stderr)
@@ -71,4 +71,4 @@ def main(argv: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 1
-    return 0
+    return code or 0
