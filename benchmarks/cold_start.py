@@ -134,8 +134,6 @@ def _error(case: Case) -> float:
 
 
 def main() -> None:
-    from cukde import perf
-
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cold_start", description=__doc__)
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES), help="default: all of them")
     parser.add_argument("--record", type=Path, help="write the rows to this JSON file")
@@ -144,6 +142,7 @@ def main() -> None:
     if wanted.child:
         print(json.dumps(child(CASES[wanted.child])))
         return
+    session = record.Session(wanted.record)
     rows = []
     for name in wanted.cases:
         case = CASES[name]
@@ -157,9 +156,7 @@ def main() -> None:
             f"{'met' if found['median_ms'] < case.bar_ms else 'MISSED'}"
         )
         rows.append(found)
-    if wanted.record:
-        perf.write_record(wanted.record, rows)
-        print(f"written to {wanted.record}")
+    session.write(rows)
 
 
 if __name__ == "__main__":

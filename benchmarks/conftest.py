@@ -11,9 +11,9 @@ import pytest
 import tests.conftest  # noqa: F401  where no GPU works it sets up Numba, before a benchmark loads it
 from benchmarks import record
 from benchmarks.peers import Peer
-from cukde import perf
 
 _ROWS = pytest.StashKey[list[dict[str, Any]]]()
+_SESSION = pytest.StashKey[record.Session]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -32,10 +32,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     terminalreporter.section("cukde")
     for row in rows:
         terminalreporter.write_line(record.line(row))
-    path = config.getoption("--record")
-    if path:
-        perf.write_record(path, rows)
-        terminalreporter.write_line(f"written to {path}")
+    config.stash[_SESSION].write(rows)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def begun(request: pytest.FixtureRequest) -> None:
+    """Measure what the machine is able to do, before the first benchmark."""
+    request.config.stash[_SESSION] = record.Session(request.config.getoption("--record"))
 
 
 @pytest.fixture

@@ -116,6 +116,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--figure", type=Path, help="draw the roofline of all rows")
     parser.add_argument("--only", nargs="*", help="operations")
     wanted = parser.parse_args(arguments)
+    session = record.Session(wanted.record)
     on = perf.measure_peaks(wanted.backend)
     print(f"{on.name}: {on.source}; " + ", ".join(f"{unit} {rate:.3g}" for unit, rate in on.rates.items()))
     rows: list[dict[str, Any]] = []
@@ -129,8 +130,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             continue
         print(line(rows[-1]), flush=True)
     print(summary(rows))
-    if wanted.record:
-        perf.write_record(wanted.record, [peaks_row(on), *rows])
+    session.write([peaks_row(on), *rows])
     if wanted.figure:
         print(perf.roofline(rows, on, wanted.figure))
 

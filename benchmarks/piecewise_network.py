@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import cukde
+from benchmarks import record
 from cukde import perf
 
 UNITS = (64, 64, 32, 10)
@@ -209,6 +210,7 @@ def main() -> None:
     parser.add_argument("--gpu", action="store_true", help="run it on CuPy arrays too")
     parser.add_argument("--record", type=Path, help="write the rows to this JSON file")
     wanted = parser.parse_args()
+    session = record.Session(wanted.record)
     learned, held_back = digits()
     layers = train(learned)
     modules: list[Any] = [np]
@@ -222,8 +224,7 @@ def main() -> None:
         print(f"{xp.__name__}, forward passes over {of_module[0]['shape']['n']:,} digits")
         print(table(of_module, len(held_back.labels)))
         rows += of_module
-    if wanted.record:
-        perf.write_record(wanted.record, rows)
+    session.write(rows)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,42 @@
-"""Rows of measured runs: a call beside its peers, and for people a line of each, and an exception in one."""
+"""Rows of measured runs: a call beside its peers, for people a line of each, an exception in one, and a file of all."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from benchmarks.peers import Peer  # which imports this module
 
 _LONGEST_REASON = 300  # characters
+
+
+class Session:
+    """A run that is to be recorded, with what the machine was able to do before and after it."""
+
+    def __init__(self, path: Path | None) -> None:
+        """Begin; without a path nothing is measured or written."""
+        self._path = path
+        if path is not None:
+            from cukde import perf
+
+            self._before = perf.calibrate()
+
+    def write(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write the rows, and say where."""
+        if self._path is None:
+            return
+        from cukde import perf
+
+        try:
+            calibration = perf.calibrate(self._before)
+        except Exception as failed:  # of hours of measurements nothing may be lost
+            calibration = self._before
+            print(f"no calibration after the run: {reason(failed)}")
+        perf.write_record(self._path, rows, calibration=calibration)
+        print(f"written to {self._path}")
 
 
 def reason(error: BaseException) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from benchmarks import figure_dimensions, record
 from benchmarks.record import named
+from cukde import perf
 from tests import untimed
 
 ROW = {
@@ -74,6 +76,40 @@ def test_a_peer_of_some_queries_has_the_times_of_all(monkeypatch: pytest.MonkeyP
         "low_ms": 350.0,
         "high_ms": 450.0,
     }
+
+
+class TestSession:
+    """What the machine is able to do is measured around the rows of a record."""
+
+    def test_before_and_after(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        given: list[Any] = []
+
+        def calibrate(before: Any = None) -> Any:
+            given.append(before)
+            return {"cpu": {"copy": {"median_ms": 2.0 + len(given)}}}
+
+        monkeypatch.setattr(perf, "calibrate", calibrate)
+        session = record.Session(tmp_path / "run.json")
+        assert given == [None]
+        session.write([ROW | TIMES])
+        assert given == [None, {"cpu": {"copy": {"median_ms": 3.0}}}]
+        run = perf.read_record(tmp_path / "run.json")
+        assert run["calibration"] == {"cpu": {"copy": {"median_ms": 4.0}}}
+        assert run["rows"] == [ROW | TIMES]
+
+    def test_rows_are_kept_where_the_second_fails(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        calibration = {"cpu": {"copy": {"median_ms": 2.0}}}
+        monkeypatch.setattr(perf, "calibrate", lambda: calibration)  # takes nothing: the second call fails
+        record.Session(tmp_path / "run.json").write([ROW | TIMES])
+        assert "no calibration after the run: TypeError" in capsys.readouterr().out
+        run = perf.read_record(tmp_path / "run.json")
+        assert (run["calibration"], run["rows"]) == (calibration, [ROW | TIMES])
+
+    def test_nothing_is_measured_for_no_record(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(perf, "calibrate", lambda before=None: pytest.fail("measured"))
+        record.Session(None).write([ROW])
 
 
 def test_figure_of_dimensions(tmp_path: Path) -> None:
