@@ -28,6 +28,13 @@ class Series:
     low: list[float] | None = None
     high: list[float] | None = None
 
+    def __post_init__(self) -> None:
+        lengths = {len(numbers) for numbers in (self.x, self.y, self.low, self.high) if numbers is not None}
+        if len(lengths) > 1 or (self.low is None) != (self.high is None):
+            raise ValueError(
+                f"series {self.name!r}: x, y and the ends of a band must be as many; got {sorted(lengths)}"
+            )
+
 
 @dataclass(frozen=True)
 class Figure:
@@ -51,6 +58,13 @@ class Table:
     columns: list[str]  # with units
     rows: list[list[Cell]]
     note: str = ""
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            if len(row) != len(self.columns):
+                raise ValueError(
+                    f"table {self.title!r}: a row must have {len(self.columns)} cells, one a column; got {row}"
+                )
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,137 @@
+"""The sections by their numbers: runs those that are wanted, one after the other, and keeps what each leaves."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import sys
+import time
+import traceback
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from benchmarks import record
+from benchmarks.sources import formats, report, section_file
+from benchmarks.sources.section import Outcome, Section, Setting
+from cukde._commands import info
+from cukde.perf._record import made
+
+MODULES: dict[int, str] = {}
+"""Modules beside this one, each with its ``SECTION``, imported when it is run."""
+
+_UNCERTAIN = ", of a checkout with changes: name it by --section if they have changed since"
+
+
+def run(
+    folder: Path, numbers: Collection[int] | None = None, *, quick: bool = False, tracebacks: bool = False
+) -> list[int]:
+    """Run sections, write the report of all that the folder has, and return the numbers of those that failed.
+
+    Those whose numbers are given are run whatever is there. Otherwise all are, but for those that the folder has of
+    this commit, machine, versions and sizes.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    wanted = sorted(MODULES if numbers is None else set(numbers))
+    works, state = info.gpu()
+    setting = Setting(quick, None if works else state)
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
+    console = Console(stderr=True, soft_wrap=True)
+    now = section_file.origin(made([]), *setting)
+    failed = []
+    try:
+        with Progress(
+            *columns, console=console, transient=True, refresh_per_second=1, disable=not console.is_terminal
+        ) as bar:
+            step = bar.add_task("", total=len(wanted))
+
+            def say(number: int, what: str) -> None:
+                bar.console.print(f"section {number}, {MODULES[number]}: {what}", markup=False, highlight=False)
+
+            faults = {number: _fault(folder, number, now) for number in MODULES}
+            for number in wanted:
+                bar.update(step, description=f"section {number}, {MODULES[number]}")
+                fault = faults[number]
+                if fault is None and numbers is None:
+                    say(number, f"there already{_UNCERTAIN if now['commit'].endswith('-dirty') else ''}")
+                else:
+                    if fault:
+                        say(number, f"run anew, as what is there {fault}")
+                    error, took = _run(folder, number, setting, tracebacks)
+                    say(number, f"failed after {took}: {error}" if error else took)
+                    if error:
+                        failed.append(number)
+                bar.advance(step)
+            for number, fault in faults.items():
+                if fault and number not in wanted:
+                    say(number, f"not run, though what is there {fault}")
+    finally:  # after Ctrl-C too: what is done is kept, and reported
+        report.write(folder)
+    return failed
+
+
+def _fault(folder: Path, number: int, now: dict[str, Any]) -> str | None:
+    """What is wrong with what the folder has of a section; empty where it has nothing, None where nothing is wrong."""
+    file = section_file.path(folder, number)
+    if not file.exists():
+        return ""
+    try:
+        there = section_file.read(file)
+    except ValueError as error:
+        return f"is damaged: {error}"
+    if there.error:
+        return "failed"
+    differences = section_file.differences(section_file.origin(there.record, there.quick, there.no_gpu), now)
+    return f"is of another run: {'; '.join(differences)}" if differences else None
+
+
+def _run(folder: Path, number: int, setting: Setting, tracebacks: bool) -> tuple[str | None, str]:
+    """Run a section and keep what it leaves, or its error; return the error and the time it took."""
+    section = Section(number, MODULES[number], "", _nothing)  # all that is known of one that cannot be imported
+    failure = None
+    started = time.perf_counter()
+    try:
+        section = _section(number)
+        outcome = section.run(setting)
+        content = section_file.text(section, outcome, setting, time.perf_counter() - started)
+    except (Exception, SystemExit) as error:
+        failure = _failure(error)
+        if tracebacks:
+            traceback.print_exc()
+        content = section_file.text(section, Outcome(), setting, time.perf_counter() - started, failure)
+    section_file.write(folder, number, content)
+    took = formats.duration(time.perf_counter() - started)
+    _release(setting)
+    return failure, took
+
+
+def _section(number: int) -> Section:
+    section: Section = importlib.import_module(f"benchmarks.sources.{MODULES[number]}").SECTION
+    if section.number != number:
+        raise ValueError(f"SECTION of {MODULES[number]}.py must have the number {number}; got {section.number}")
+    return section
+
+
+def _nothing(setting: Setting) -> Outcome:
+    return Outcome()
+
+
+def _failure(error: BaseException) -> str:
+    """An error in one line, with the place that raised it."""
+    if isinstance(error, ModuleNotFoundError):
+        return f"the package {error.name} is not installed: pip install -e '.[test,bench]'"
+    *_, place = traceback.extract_tb(error.__traceback__)
+    return f"{record.reason(error)} ({Path(place.filename).name}, line {place.lineno})"
+
+
+def _release(setting: Setting) -> None:
+    """Give back what a section held of the GPU's memory, so that the next one has all of it."""
+    gc.collect()
+    if setting.no_gpu is None:
+        import cupy
+
+        cupy.get_default_memory_pool().free_all_blocks()
+        if "torch" in sys.modules:
+            sys.modules["torch"].cuda.empty_cache()
