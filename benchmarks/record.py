@@ -5,12 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from benchmarks.peers import Peer  # which imports this module
 
 _LONGEST_REASON = 300  # characters
+
+
+class Case(NamedTuple):
+    """What :func:`compared` and the fixture ``compare`` are given."""
+
+    call: Callable[[], Any]
+    row: dict[str, Any]
+    peers: Mapping[str, Peer | str]
 
 
 class Session:
@@ -97,6 +105,16 @@ def compared(
     beside = [_beside(name, peer, gpu, calls, seconds) for name, peer in peers.items()]
     measured = [ours | {"peer": peer} for peer in beside if "median_ms" in peer]
     return (measured or [ours]) + [named(row) | {"peer": peer} for peer in beside if "median_ms" not in peer]
+
+
+def checked(row: dict[str, Any], tolerance: float) -> dict[str, Any]:
+    """Return a row whose result is as exact as it must be, and raise for any other: nothing wrong is timed."""
+    if not row["rel_err_max"] <= tolerance:
+        raise ArithmeticError(
+            f"{row['op']} of {row['shape']}, {row['dtype']}, must be right to {tolerance:.3g}; "
+            f"got an error of {row['rel_err_max']:.3g}: mend it before it is timed"
+        )
+    return row
 
 
 def named(row: dict[str, Any]) -> dict[str, Any]:
