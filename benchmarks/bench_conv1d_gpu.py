@@ -22,6 +22,7 @@ import pytest
 import cukde
 from benchmarks import exact_conv1d, record
 from benchmarks.peers import Peer, fft_conv1d
+from benchmarks.study.conv1d_cost import SOURCE_SPEEDUP, SOURCE_STEP_SPEEDUP
 from cukde import perf
 from cukde.perf._measure import Rotating
 from examples import s4_like_classifier as model
@@ -38,7 +39,6 @@ SHORT, LONG, SMALL = (64, 256, 2048), (16, 128, 4096), (2, 8, 64)  # B, C, L
 LONG_TAPS = 512
 BATCH, CHANNELS = 1024, 64  # of a step of training
 CALLS = 6  # in a row
-SOURCE_SPEEDUP, SOURCE_STEP_SPEEDUP = 3.26, 1.29  # of the last of its kernels over the first, and of a step with it
 _BYTES = 4e8  # at least, of the buffers together
 _CHECKED, _CHECKED_SEQUENCES = 4, 64  # channels of a convolution, sequences of a step of training
 _TOLERANCE = {"float32": 2e-6, "float16": 6e-4}

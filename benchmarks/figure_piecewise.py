@@ -36,7 +36,7 @@ def speedups(rows: Iterable[dict[str, Any]], dtype: str) -> dict[str, dict[str, 
             found[row["peer"]["name"]] = row["peer"]["median_ms"]
             found[_OURS], found[_COPY] = row["median_ms"], row["bound_ms"]
     return {
-        title: {name: found[BASE] / ms for name, ms in sorted(found.items(), key=lambda item: _place(item[0]))}
+        title: {name: found[BASE] / ms for name, ms in sorted(found.items(), key=lambda item: place(item[0]))}
         for title, found in times.items()
         if BASE in found
     }
@@ -75,7 +75,8 @@ def _kind(name: str) -> str:
     return name.split()[0]
 
 
-def _place(name: str) -> tuple[int, str]:
+def place(name: str) -> tuple[int, str]:
+    """Where a kernel stands among others."""
     return list(_COLOURS).index(_kind(name)), name
 
 

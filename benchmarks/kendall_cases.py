@@ -17,7 +17,7 @@ from benchmarks import peers
 from benchmarks.record import Case, checked
 from cukde import perf
 
-_TOLERANCE = 1e-12
+TOLERANCE = 1e-12
 _PAIRS_CHECKED = 12
 
 
@@ -81,12 +81,12 @@ def row(op: str, backend: str, shape: dict[str, int], error: float, ties: bool =
         "precision": "float64",
         "rel_err_max": error,
     }
-    return checked(about, _TOLERANCE)
+    return checked(about, TOLERANCE)
 
 
 def bound(p: int, n: int) -> dict[str, Any]:
     """On a GPU, a multiply and an add for each pair of samples of each pair of columns."""
-    rate = _int8_rate()
+    rate = gpu_peaks().rate("tensor_s8")
     return {
         "bound_ms": 1e3 * 2 * (p * (p - 1) / 2) * (n * (n - 1) / 2) / rate,
         "bound": f"int8 products at {rate:.3g} op/s",
@@ -94,5 +94,6 @@ def bound(p: int, n: int) -> dict[str, Any]:
 
 
 @functools.cache
-def _int8_rate() -> float:
-    return perf.measure_peaks("gpu").rate("tensor_s8")
+def gpu_peaks() -> perf.Peaks:
+    """Those of the GPU at hand, measured in this run."""
+    return perf.measure_peaks("gpu")

@@ -28,6 +28,9 @@ VARIANTS = ("naive", "coalesced", "blocked", "warp-tiled")
 
 PATHS = ("forward", "input_grad", "weight_grad")
 
+SOURCE_SPEEDUP, SOURCE_STEP_SPEEDUP = 3.26, 1.29
+"""Of the last of its kernels over the first, and of a step of training with it: the paper's abstract, on a P100."""
+
 _SOURCE = (
     "CUDA Kernel Optimization and Counter-Free Performance Analysis for Depthwise Convolution (arXiv 2604.25422); "
     "counted in kernels_cu/study/conv1d_study.cu"
