@@ -17,7 +17,7 @@ from benchmarks.study.conv1d_cost import PATHS, SOURCE_SPEEDUP, SOURCE_STEP_SPEE
 from cukde import perf
 
 _LAST = VARIANTS[-1]
-_OURS, _COPY, _TORCH, _SCIPY = "cukde", "copy", "PyTorch", "SciPy correlate1d"
+_OURS, _COPY, _SCIPY = "cukde", "copy", "SciPy correlate1d"
 _WORDS = dict(zip(PATHS, ("forward", "input gradient", "weight gradient"), strict=True))
 _ROOF_POINTS = 25
 
@@ -28,8 +28,8 @@ class Sizes(NamedTuple):
     on_cpu: tuple[int, int, int]  # B, C, L
     long_on_cpu: tuple[tuple[int, int, int], int]  # with its taps
     taps: tuple[int, ...]
-    torch_dtypes: tuple[str, ...]  # of rows beside PyTorch
-    steps: bool  # of training
+    torch_dtypes: tuple[str, ...]  # of rows beside PyTorch on a GPU
+    every: bool  # more than the fewest taps beside PyTorch, and steps of training
     seconds: float
 
 
@@ -64,8 +64,8 @@ class _Point(NamedTuple):
     binds: str
 
 
-def _explained(name: str, case: functools.partial[Any], on: perf.Peaks, seconds: float, calls: int = 1) -> _Point:
-    found = perf.explain(case, on=on, seconds=seconds, calls=calls)
+def _explained(name: str, call: functools.partial[Any], on: perf.Peaks, seconds: float, calls: int = 1) -> _Point:
+    found = perf.explain(call, on=on, seconds=seconds, calls=calls)
     flops = found.cost.textbook_flops
     least = found.cost.textbook_bytes
     return _Point(name, flops / least, flops, found.times.median_ms, 1e3 * found.bound_seconds, found.binds)
@@ -177,9 +177,10 @@ def _on_gpu(kept: Kept, sizes: Sizes) -> Outcome:
     library = []
     for dtype in sizes.torch_dtypes:
         for path in PATHS:
-            library += [kept.of(bench.bench_short, dtype, taps, "BCL", path) for taps in sizes.taps]
-            library.append(kept.of(bench.bench_long, dtype, path))
-    convolutions = (*VARIANTS, _OURS) if sizes.steps else ()
+            taps_of_row = sizes.taps if sizes.every else sizes.taps[:1]
+            library += [kept.of(bench.bench_short, dtype, taps, "BCL", path) for taps in taps_of_row]
+            library += [kept.of(bench.bench_long, dtype, path)] if sizes.every else []
+    convolutions = (*VARIANTS, _OURS) if sizes.every else ()
     steps = [row for convolution in convolutions for row in kept.of(bench.bench_training_step, convolution)]
     on = perf.peaks()
     figures = [_speedups(of, taps) for taps, of in figure_conv1d.speedups(study).items()]
@@ -290,19 +291,20 @@ def _points(study: list[dict[str, Any]], on: perf.Peaks, sizes: Sizes) -> list[_
 
 def _of_stages(study: list[dict[str, Any]]) -> list[str]:
     findings = []
+    times = _by_path(study)
     for taps, of in figure_conv1d.speedups(study).items():
-        if _LAST not in of.get("all", {}):
+        whole = of.get("all", {})
+        if not {_LAST, _OURS} <= whole.keys():
             continue
-        whole = of["all"]
+        by_path = ", ".join(f"{_WORDS[path]} {of[path][_LAST]:.3g}" for path in PATHS if _LAST in of.get(path, {}))
         findings.append(
             f"{taps} taps, three paths in turn: the {_LAST} kernel is {whole[_LAST]:.3g} times as fast as the naive "
-            f"one (the paper: {SOURCE_SPEEDUP}, on a P100), ours {whole[_OURS]:.3g}, a copy {whole[_COPY]:.3g} times."
+            f"one (the paper: {SOURCE_SPEEDUP}, on a P100), ours {whole[_OURS]:.3g}, a copy {whole[_COPY]:.3g} times. "
+            f"The {_LAST} kernel path by path: {by_path}."
         )
-    for (taps, path), times in _by_path(study).items():
-        if path != "weight_grad":
-            continue
-        three = [_by_path(study).get((taps, of), {}).get(_LAST) for of in PATHS]
-        mine, last = times.get(_OURS), times.get(_LAST)
+    for taps in dict.fromkeys(taps for taps, _ in times):
+        three = [times.get((taps, path), {}).get(_LAST) for path in PATHS]
+        mine, last = (times.get((taps, "weight_grad"), {}).get(name) for name in (_OURS, _LAST))
         if isinstance(last, float) and isinstance(mine, float) and all(isinstance(ms, float) for ms in three):
             share = last / sum(ms for ms in three if isinstance(ms, float))
             findings.append(
