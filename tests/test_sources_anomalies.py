@@ -182,6 +182,10 @@ def test_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cells["cukde SD-KDE"]["score, GPU, ms"] == "no GPU here"
     assert 0 < cells["cukde Laplace"]["worst error"] < 1e-4
     assert cells["scikit-learn KernelDensity"]["rows fitted"] == 30
+    assert cells["scikit-learn KernelDensity"]["rows scored"] == 20
+    assert of_wine.note.endswith("scaled up to 40.")
+    assert "KernelDensity's" in outcome.findings[0]
+    assert "bandwidth 1, the default" in outcome.findings[0]
     assert cells["scikit-learn LocalOutlierFactor"]["score, CPU, ms"] == 8.0  # of 20 of 40 rows
     assert cells["scikit-learn IsolationForest"]["score, CPU, ms"] == 4.0
 
@@ -201,6 +205,36 @@ def test_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     assert times.series[0].x == [8.0]
     for series in densities.series:
         assert sum(y for y in series.y if y is not None) == pytest.approx(1)
+
+
+def _check_a_run_of_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(anomalies, "QUICK", TINY)
+    monkeypatch.setattr(anomalies, "MANY", 50)  # fewer than are fitted: what is cross-validated is left to the GPU
+    monkeypatch.setattr(datasets, "SETS", (SETS["wine"],))
+    outcome = anomalies.run(Setting(quick=True, no_gpu=None))
+    cells = {row[0]: dict(zip(outcome.tables[1].columns, row, strict=True)) for row in outcome.tables[1].rows}
+    assert all(
+        cells["cukde SD-KDE"][f"{step}, {where}, ms"] > 0 for step in ("fit", "score") for where in ("CPU", "GPU")
+    )
+    assert cells["cukde KDE, cross-validated"]["fit, CPU, ms"] == "not timed: that of KDE, and a cross-validation"
+    assert cells["cukde KDE, cross-validated"]["fit, GPU, ms"] > 0
+    assert cells["scikit-learn IsolationForest"]["fit, CPU, ms"] > 0
+    assert cells["scikit-learn IsolationForest"]["fit, GPU, ms"] is None
+    assert [row["backend"] for row in outcome.rows].count("gpu") == 2 * len(detectors.DENSITIES)
+    assert {series.name for series in outcome.figures[1].series} > {"cukde KDE, CPU", "cukde KDE, GPU"}
+    assert "cukde KDE, cross-validated" in outcome.findings[-1]
+
+
+def test_a_run_of_cpu_and_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is sent to a GPU stays where it is."""
+    untimed.use(monkeypatch)
+    monkeypatch.setattr(detectors, "there", lambda A, device: A)
+    _check_a_run_of_both(monkeypatch)
+
+
+@pytest.mark.gpu
+def test_a_run_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    _check_a_run_of_both(monkeypatch)
 
 
 def test_what_runs_where() -> None:

@@ -41,7 +41,7 @@ MANY = 100_000
 
 STEPS = ("fit", "score_samples")
 
-_COLUMNS = ["method", "bandwidth", "rows fitted", "AUROC", "± of splits", "worst error"]
+_COLUMNS = ["method", "bandwidth", "rows fitted", "rows scored", "AUROC", "± of splits", "worst error"]
 _TIMES = ["fit, CPU, ms", "score, CPU, ms", "fit, GPU, ms", "score, GPU, ms"]
 
 
@@ -52,6 +52,7 @@ class Line:
     name: str
     bandwidth: str
     fitted: int  # rows
+    scored: int
     areas: list[float]  # AUROC, a number a split
     error: float | None = None  # of densities, relative
     times: dict[tuple[str, str], Cell] = field(default_factory=dict)  # ms, or the reason for none, by step and backend
@@ -71,7 +72,7 @@ class Line:
     def cells(self) -> list[Cell]:
         """A row of a table."""
         times = [self.times.get((step, backend)) for backend in ("cpu", "gpu") for step in STEPS]
-        return [self.name, self.bandwidth, self.fitted, self.mean, self.spread, self.error, *times]
+        return [self.name, self.bandwidth, self.fitted, self.scored, self.mean, self.spread, self.error, *times]
 
 
 @dataclass
@@ -116,7 +117,7 @@ class _Fitted:
         scored = zip(fits, splits, strict=True)
         areas = [detectors.area(of.score_samples(s.scored[:m]), s.anomaly[:m]) for of, s in scored]
         self.rival, self.fitted, self.X, self.Y = rival, fits[0], splits[0].fitted[:n], splits[0].scored[:m]
-        self.line = Line(f"scikit-learn {rival.name}", _bandwidth_of(rival), len(self.X), areas)
+        self.line = Line(f"scikit-learn {rival.name}", _bandwidth_of(rival), len(self.X), len(self.Y), areas)
         self.part = len(self.Y) / len(splits[0].scored)
         self.label = self.line.name + (f" of {len(self.X):,} rows" if len(self.X) < len(splits[0].fitted) else "")
 
@@ -139,7 +140,7 @@ def _density(
 ) -> tuple[Line, list[dict[str, Any]]]:
     """A density's line and rows; the rivals are timed beside it, and their lines are given their times."""
     first = splits[0]
-    line = Line(f"cukde {density.name}", density.bandwidth, len(first.fitted), [])
+    line = Line(f"cukde {density.name}", density.bandwidth, len(first.fitted), len(first.scored), [])
     rows = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cukde.BandwidthRangeWarning)
@@ -212,13 +213,13 @@ def table(found: Found) -> Table:
     """What each detector did on a set."""
     n, d = found.first.fitted.shape
     m, anomalies = len(found.first.scored), int(found.first.anomaly.sum())
-    slow = next(line.fitted for line in found.lines if line.name.endswith("LocalOutlierFactor"))
     note = (
         f"{n:,} ordinary rows of {d} columns fitted, {m:,} scored ({anomalies:,} anomalies), "
-        f"{len(found.lines[0].areas)} splits. Fits of densities include the choice of the bandwidth."
+        f"{len(found.lines[0].areas)} splits. Fits of densities include the choice of the bandwidth. Errors are "
+        "relative to the density, Laplace's to the sum of absolute terms."
     )
-    if slow < n:
-        note += " Of rivals that are fitted to fewer rows the score's time is scaled up from a part of the scored rows."
+    if any(line.scored < m for line in found.lines):
+        note += f" Where fewer rows are scored, the time is scaled up to {m:,}."
     return Table(f"Anomalies: {found.set.name}", [*_COLUMNS, *_TIMES], [line.cells() for line in found.lines], note)
 
 
@@ -297,7 +298,8 @@ def findings(found: Found) -> list[str]:
     ahead = []
     for rival in RIVALS:
         theirs = lines[f"scikit-learn {rival.name}"]
-        ahead.append(f"{rival.name}'s {theirs.mean:.3f} ({_verdict(kde.areas, theirs.areas)})")
+        of = f", bandwidth {theirs.bandwidth}" if theirs.bandwidth else ""
+        ahead.append(f"{rival.name}'s {theirs.mean:.3f}{of} ({_verdict(kde.areas, theirs.areas)})")
     said = [f"On {found.set.name} the AUROC of KDE is {kde.mean:.3f}, beside {', '.join(ahead)}."]
     for method in ("SD-KDE", "Laplace"):
         line = lines[f"cukde {method}"]
