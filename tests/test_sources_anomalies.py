@@ -197,6 +197,8 @@ def test_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
         "scikit-learn LocalOutlierFactor of 30 rows (from 50.00% of the queries)",
         "scikit-learn KernelDensity of 30 rows (from 50.00% of the queries)",
     ]
+    assert outcome.rows[0]["auroc"] == cells["cukde KDE"]["AUROC"]
+    assert outcome.rows[0]["peer"]["auroc"] == cells["scikit-learn IsolationForest"]["AUROC"]
     assert {row["method"] for row in outcome.rows} == {"kde", "sd", "laplace"}
     assert all(row["set"] == "wine" for row in outcome.rows)
 

@@ -160,7 +160,9 @@ def _density(
                 of_step = record.compared(call, row, peers, seconds=sizes.seconds)
                 line.times[step, backend] = of_step[0]["median_ms"]
                 for rival in rivals if backend == "cpu" else []:
-                    rival.line.times[step, backend] = _time_of(rival.label, of_step)
+                    peer = next(row["peer"] for row in of_step if row["peer"]["name"].startswith(rival.label))
+                    rival.line.times[step, backend] = peer.get("median_ms", peer.get("reason"))
+                    peer |= {"auroc": rival.line.mean, "auroc_deviation": rival.line.spread}
                 rows += of_step
     rule_alone = density.name.split(",")[0]
     left_out = {"cpu": f"not timed: that of {rule_alone}, and a cross-validation", "gpu": no_gpu}
@@ -201,12 +203,6 @@ def _row(density: Density, backend: str, step: str, shape: dict[str, int], error
         "precision": "float32",
         "rel_err_max": error,
     }
-
-
-def _time_of(label: str, rows: list[dict[str, Any]]) -> Cell:
-    """A rival's time among the rows beside it, or the reason for none."""
-    peer = next(row["peer"] for row in rows if row["peer"]["name"].startswith(label))
-    return peer.get("median_ms", peer.get("reason"))
 
 
 def table(found: Found) -> Table:
@@ -259,19 +255,24 @@ def _mean(values: list[float]) -> float:
     return float(np.mean(values))
 
 
-def times_figure(found: list[Found]) -> Figure:
-    """AUROC against time, a point a set."""
-    series = []
-    for k, line in enumerate(found[0].lines):
-        for backend in ("cpu", "gpu"):
-            points = []
-            for each in found:
-                parts = [each.lines[k].times.get((step, backend)) for step in STEPS]
-                if all(isinstance(part, int | float) for part in parts):
-                    points.append((float(sum(parts)), each.lines[k].mean))  # type: ignore[arg-type]
-            if points:
-                series.append(Series(f"{line.name}, {backend.upper()}", *map(list, zip(*points, strict=True))))
-    return Figure("Anomalies: AUROC against time", "fit and score, ms", "AUROC", series, "points", log_x=True)
+def _total(line: Line, backend: str) -> float | None:
+    """Milliseconds to fit and score; None where one of them was not timed."""
+    parts = [line.times.get((step, backend)) for step in STEPS]
+    numbers = [float(part) for part in parts if isinstance(part, int | float)]
+    return sum(numbers) if len(numbers) == len(STEPS) else None
+
+
+def times_figure(found: Found) -> Figure:
+    """AUROC against time on one set, a point a detector and where it ran."""
+    series = [
+        Series(f"{line.name}, {backend.upper()}", [total], [line.mean])
+        for line in found.lines
+        for backend in ("cpu", "gpu")
+        if (total := _total(line, backend)) is not None
+    ]
+    caption = f"To score {len(found.first.scored):,} rows; the time of detectors that score fewer is scaled up."
+    title = f"Anomalies: AUROC against time, {found.set.name}"
+    return Figure(title, "fit and score, ms", "AUROC", series, "points", log_x=True, caption=caption)
 
 
 _BINS = 40
@@ -321,13 +322,14 @@ def findings(found: Found) -> list[str]:
 
 def _times(found: Found) -> str:
     """How long the densities and the rivals take on a set."""
-    parts = []
+    parts: list[str] = []
     for line in found.lines:
         sample = f" fitted to {line.fitted:,} rows" if line.fitted < len(found.first.fitted) else ""
-        for backend in ("cpu", "gpu"):
-            taken = [line.times.get((step, backend)) for step in STEPS]
-            if all(isinstance(t, int | float) for t in taken):
-                parts.append(f"{line.name}{sample} {sum(taken):,.4g} ms ({backend.upper()})")  # type: ignore[arg-type]
+        parts += [
+            f"{line.name}{sample} {total:,.4g} ms ({backend.upper()})"
+            for backend in ("cpu", "gpu")
+            if (total := _total(line, backend)) is not None
+        ]
     n, m = len(found.first.fitted), len(found.first.scored)
     return f"To fit {n:,} rows of {found.set.name} and score {m:,} takes {', '.join(parts)}."
 
@@ -352,7 +354,7 @@ def run(setting: Setting) -> Outcome:
     return Outcome(
         [row for each in found for row in each.rows],
         [sets_table(found, missing), *map(table, found)],
-        [areas_figure(found), times_figure(found), densities_figure(found[-1])],
+        [areas_figure(found), times_figure(found[-1]), densities_figure(found[-1])],
         [text for each in found for text in findings(each)]
         + [_times(found[-1])]
         + [f"Nothing was measured on {name}: {why}" for name, why in missing.items()],
