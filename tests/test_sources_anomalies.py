@@ -209,6 +209,19 @@ def test_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
         assert sum(y for y in series.y if y is not None) == pytest.approx(1)
 
 
+def test_a_rival_that_cannot_be_timed_leaves_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> None:
+        raise ValueError("no luck")
+
+    monkeypatch.setattr(anomalies._Fitted, "fit", lambda of: (broken, None))
+    monkeypatch.setattr(anomalies, "RIVALS", detectors.RIVALS[2:])
+    found = anomalies.measured(SETS["wine"], SETS["wine"].load(), TINY._replace(densities=1), "no GPU here")
+    assert found.lines[-1].times["fit", "cpu"] == "ValueError: no luck"
+    assert found.lines[-1].times["score_samples", "cpu"] > 0
+    assert [row["peer"]["reason"] for row in found.rows if "reason" in row.get("peer", {})] == ["ValueError: no luck"]
+    assert len(anomalies.times_figure(found).series) == 1
+
+
 def _check_a_run_of_both(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(anomalies, "QUICK", TINY)
     monkeypatch.setattr(anomalies, "MANY", 50)  # fewer than are fitted: what is cross-validated is left to the GPU

@@ -160,7 +160,9 @@ def _density(
                 of_step = record.compared(call, row, peers, seconds=sizes.seconds)
                 line.times[step, backend] = of_step[0]["median_ms"]
                 for rival in rivals if backend == "cpu" else []:
-                    peer = next(row["peer"] for row in of_step if row["peer"]["name"].startswith(rival.label))
+                    peer = next(
+                        r["peer"] for r in of_step if r.get("peer", {"name": ""})["name"].startswith(rival.label)
+                    )
                     rival.line.times[step, backend] = peer.get("median_ms", peer.get("reason"))
                     peer |= {"auroc": rival.line.mean, "auroc_deviation": rival.line.spread}
                 rows += of_step
