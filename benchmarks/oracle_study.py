@@ -145,6 +145,7 @@ def _row(estimator: Estimator, n: int, bandwidth: str, h: float, of_each: Sequen
         "negative_mass": negative_mass,
         "ise": [of_one.ise for of_one in of_each],
         "iae": [of_one.iae for of_one in of_each],
+        "negative": [of_one.negative_mass for of_one in of_each],
     }
     if estimator.name != "sd_kde":  # which is not linear
         row["mise_expected"] = expected_ise(estimator.name, n, h)
