@@ -1,0 +1,61 @@
+"""Section 6: estimates of few principal components have the errors that are found, and a small run."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+
+from benchmarks import principal
+from benchmarks.estimates import KDE
+from benchmarks.importance import Draws
+from benchmarks.sources import cost_error
+from tests import reference, untimed
+from tests.test_sources_oracle import BANDWIDTHS, MIXTURE, NO_GPU, check_squared_error, ise_of_kernels, small
+
+
+def exact_lifted(draws: Draws, h: float) -> float:
+    X = draws.X.astype(np.float64)
+    variances, axes = np.linalg.eigh(np.cov(X.T))
+    kept, rest = axes[:, -4:], axes[:, :-4]
+    centres = X.mean(axis=0) + (X - X.mean(axis=0)) @ kept @ kept.T
+    return ise_of_kernels(centres, h * h * kept @ kept.T + (rest * variances[:-4]) @ rest.T)
+
+
+@pytest.mark.parametrize("h", BANDWIDTHS)
+def test_squared_error_is_that_of_the_sample(h: float) -> None:
+    check_squared_error((functools.partial(principal.LiftedEstimate, KDE, 4), exact_lifted, 1.0), h)
+
+
+def test_a_lifted_density_is_that_of_its_components_times_normals() -> None:
+    draws, h = Draws.of(MIXTURE, 400, 200, 0), 0.4
+    X, Y = draws.X.astype(np.float64), draws.of_oracle.astype(np.float64)
+    variances, axes = np.linalg.eigh(np.cov(X.T))
+    Z = (Y - X.mean(axis=0)) @ axes
+    rest = np.exp(-0.5 * Z[:, :-8] ** 2 / variances[:-8]) / np.sqrt(2 * np.pi * variances[:-8])
+    expected = reference.kde((X - X.mean(axis=0)) @ axes[:, -8:], Z[:, -8:], h) * rest.prod(axis=1)
+    assert principal.lifted(KDE, 8, X, Y, h) == pytest.approx(expected, rel=1e-9)
+    with pytest.raises(ValueError, match="k must be from 1 to 15"):
+        principal.Principal.of(X, 16)
+
+
+def test_a_small_study_of_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = small(monkeypatch, cost_error, _QUICK=(160, 480), _TEST_POINTS=(400, 400))
+    (table,), (figure,) = found.tables, found.figures
+    assert cost_error.SECTION.number == 6
+    assert len(table.rows) == 3 * (1 + 5)
+    assert all(row[-1] == NO_GPU and row[-2] == untimed.TIMES.median_ms for row in table.rows)
+    assert len(figure.series) == 3 * 3
+    assert {len(series.x) for series in figure.series} == {2}
+    assert {row["shape"]["n"] for row in found.rows} == {160, 480, 120, 30}
+    assert any("what no other beats" in text for text in found.findings)
+    assert any(NO_GPU in text for text in found.findings)
+
+
+def test_a_part_of_a_sample_draws_from_all_of_its_points() -> None:
+    whole = Draws.of(MIXTURE, 200, 2_000, 0)
+    part = whole.first(50)
+    assert np.array_equal(part.X, whole.X[:50])
+    assert np.bincount(part.rows, minlength=50).min() > 0
+    assert part.rows.max() == 49
