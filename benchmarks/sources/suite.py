@@ -17,7 +17,16 @@ from benchmarks.sources.section import Outcome, Section, Setting
 from cukde._commands import info
 from cukde.perf._record import made
 
-MODULES: dict[int, str] = {}
+MODULES: dict[int, str] = {
+    1: "runtime",
+    2: "utilisation",
+    3: "line",
+    4: "oracle",
+    5: "batches",
+    6: "cost_error",
+    7: "anomalies",
+    8: "operations",
+}
 """Modules beside this one, each with its ``SECTION``, imported when it is run."""
 
 _UNCERTAIN = ", of a checkout with changes: name it by --section if they have changed since"

@@ -104,8 +104,10 @@ def loads() -> Iterator[Load]:
     blocks = _BLOCKS * _device.multiprocessors()
     yield _copy()
     yield _cache(blocks)
-    for unit in _CHAINS:
-        yield _chain(unit, blocks)
+    for unit, of in _CHAINS.items():
+        factors = cp.asarray(np.array(_FACTORS, of.real))
+        steps = blocks * _THREADS * of.chains * _STEPS * of.repeats
+        yield Load(unit, of.operations * steps, partial(chain, unit, blocks, of.repeats, factors))
     operands = cp.asarray(np.random.default_rng(0).integers(2**32, size=6, dtype=np.uint32))
     for kind in products_of(_device.capability()):
         multiplied = 2 * 16 * 8 * _DEPTHS[kind]
@@ -115,19 +117,6 @@ def loads() -> Iterator[Load]:
     for numbers in _ROWS:
         yield _matrix_product(numbers)
     yield _launches()
-
-
-def calibrations() -> Iterator[tuple[str, Load]]:
-    """What tells how fast the current device is now, by name: the memory of one is free before the next."""
-    yield "copy", _copy()
-    yield "exponential", _chain("exponential", _BLOCKS * _device.multiprocessors())
-
-
-def _chain(unit: Chained, blocks: int) -> Load:
-    of = _CHAINS[unit]
-    factors = cp.asarray(np.array(_FACTORS, of.real))
-    steps = blocks * _THREADS * of.chains * _STEPS * of.repeats
-    return Load(unit, of.operations * steps, partial(chain, unit, blocks, of.repeats, factors))
 
 
 def _copy() -> Load:
