@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from benchmarks.peers import Peer  # which imports this module
 
+ON_CPU = ("scikit-learn", "SciPy", "pandas")
+"""How names of peers begin that compute on the CPU, whatever they are beside."""
+
 _LONGEST_REASON = 300  # characters
 
 
@@ -130,7 +133,7 @@ def _beside(name: str, peer: Peer | str, gpu: bool, calls: int, seconds: float) 
 
     call, error, *part = peer
     try:
-        on_gpu = gpu and not name.startswith(("scikit-learn", "SciPy", "pandas"))
+        on_gpu = gpu and not name.startswith(ON_CPU)
         times = perf.measure(call, gpu=on_gpu, most=10, calls=calls, seconds=seconds).row()
     except Exception as failed:  # ours is measured all the same
         return {"name": name, "reason": reason(failed)}
