@@ -26,6 +26,7 @@ _MARKS = {"cukde": "o-", "Flash-SD-KDE": "s--", "torch.compile": "^-.", "CuPy": 
 class Spiral(NamedTuple):
     """The density and its estimates on a grid, and squared errors as parts of the density's square, both integrated."""
 
+    points: int
     true: np.ndarray
     kde: np.ndarray
     sd: np.ndarray
@@ -47,19 +48,19 @@ def spiral(points: int = POINTS) -> Spiral:
     sd = [cukde.evaluate_grid(cukde.debias(X, h), axes, h) for h in _BANDWIDTHS]
     of_kde, of_sd = ([float(((p - true) ** 2).sum() / (true**2).sum()) for p in found] for found in (kde, sd))
     i, j = int(np.argmin(of_sd)), int(np.argmin(of_kde))
-    return Spiral(true, kde[i], sd[i], _BANDWIDTHS[i], of_kde[i], of_sd[i], _BANDWIDTHS[j], of_kde[j])
+    return Spiral(points, true, kde[i], sd[i], _BANDWIDTHS[i], of_kde[i], of_sd[i], _BANDWIDTHS[j], of_kde[j])
 
 
-def draw(run: dict[str, Any], to: Path, points: int = POINTS) -> None:
+def draw(run: dict[str, Any], to: Path, found: Spiral | None = None) -> None:
     """Draw the densities, and the times of a record's rows."""
     from matplotlib.figure import Figure
 
-    found = spiral(points)
+    found = found or spiral()
     figure = Figure(figsize=(13, 4), layout="constrained")
     *panels, times = figure.subplots(1, 4, width_ratios=(1, 1, 1, 1.25))
     titles = (
         "a density\n",
-        f"KDE of {points:,} points\nbandwidth {found.h:.2f}, squared error {found.error_kde:.1%}",
+        f"KDE of {found.points:,} points\nbandwidth {found.h:.2f}, squared error {found.error_kde:.1%}",
         f"SD-KDE of the same\nbandwidth {found.h:.2f}, squared error {found.error_sd:.1%}",
     )
     for ax, title, p in zip(panels, titles, (found.true, found.kde, found.sd), strict=True):

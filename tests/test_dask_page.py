@@ -14,21 +14,14 @@ from cukde import _dask_chunks, _dask_kendall
 PAGE = (Path(__file__).parents[1] / "docs" / "dask.md").read_text()
 
 
-def test_the_first_example_runs() -> None:
+def test_the_first_example_is_a_plain_call() -> None:
     code = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[0]
-    smaller = code.replace("50_000", "500").replace("20_000", "200").replace("10_000", "100")
-    assert smaller.count("100") == code.count("10_000")
     names: dict[str, object] = {}
     with dask.config.set(scheduler="synchronous"):
-        exec(smaller, names)
+        exec(code, names)
         X, Y = dask.compute(names["X"], names["Y"])
         log_p = names["log_p"].compute()  # type: ignore[attr-defined]
     np.testing.assert_allclose(log_p, cukde.sd_kde(X, Y, names["h"], log=True), rtol=0, atol=1e-12)
-
-
-def test_the_other_examples_are_python() -> None:
-    for code in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):
-        compile(code, "docs/dask.md", "exec")
 
 
 def test_the_table_of_blocks() -> None:

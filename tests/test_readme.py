@@ -141,17 +141,21 @@ def test_records_that_pages_name_are_there() -> None:
         assert [name for name in named if not (RESULTS / name).is_file()] == [], page.name
 
 
-def test_the_picture(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def spiral() -> figure_readme.Spiral:
+    return figure_readme.spiral(1500)
+
+
+def test_the_picture(tmp_path: Path, spiral: figure_readme.Spiral) -> None:
     pytest.importorskip("matplotlib")
-    figure_readme.draw(perf.read_record(RESULTS / "sd_kde_h200.json"), tmp_path / "small.png", points=500)
+    figure_readme.draw(perf.read_record(RESULTS / "sd_kde_h200.json"), tmp_path / "small.png", spiral)
     assert (tmp_path / "small.png").stat().st_size > 10_000
     assert "(docs/sd_kde.png)" in README
     assert 10_000 < (ROOT / "docs" / "sd_kde.png").stat().st_size < 300_000
 
 
-def test_the_density_of_the_picture() -> None:
-    found = figure_readme.spiral(1500)
-    assert found.error_sd < found.best_error_of_kde < found.error_kde
+def test_the_density_of_the_picture(spiral: figure_readme.Spiral) -> None:
+    assert spiral.error_sd < spiral.best_error_of_kde < spiral.error_kde
     cell = (2 * 3.5 / 239) ** 2
-    assert found.true.sum() * cell == pytest.approx(1, abs=0.01)
-    assert found.sd.sum() * cell == pytest.approx(1, abs=0.01)
+    assert spiral.true.sum() * cell == pytest.approx(1, abs=0.01)
+    assert spiral.sd.sum() * cell == pytest.approx(1, abs=0.01)

@@ -12,9 +12,19 @@ from tests.host_emulation._arrays import LaunchError
 from tests.host_emulation._build import CompileError
 from tests.host_emulation._kernel import from_source, kernel, prebuild
 from tests.host_emulation._launch import EmulatedKernel
-from tests.host_emulation._use import use
+from tests.host_emulation._use import NumpyAsCupy, use
 
-__all__ = ["CompileError", "EmulatedKernel", "LaunchError", "available", "from_source", "kernel", "prebuild", "use"]
+__all__ = [
+    "CompileError",
+    "EmulatedKernel",
+    "LaunchError",
+    "NumpyAsCupy",
+    "available",
+    "from_source",
+    "kernel",
+    "prebuild",
+    "use",
+]
 
 
 def available() -> tuple[bool, str]:

@@ -24,7 +24,7 @@ _SHARED_BYTES = 227 * 1024
 _ARRAY_FUNCTIONS = ("asarray", "asnumpy", "device_of", "erfcx", "release_memory", "synchronize")
 
 
-class _NumpyAsCupy(ModuleType):
+class NumpyAsCupy(ModuleType):
     """NumPy under CuPy's name: only what both have, and fresh memory holds NaN, as a device's may."""
 
     def __init__(self, cupy: ModuleType | None) -> None:
@@ -85,13 +85,13 @@ def use(monkeypatch: pytest.MonkeyPatch) -> None:
         cupy = importlib.import_module("cupy")
     except ImportError:
         cupy = None
-        monkeypatch.setitem(sys.modules, "cupy", _NumpyAsCupy(None))
+        monkeypatch.setitem(sys.modules, "cupy", NumpyAsCupy(None))
     gpu = importlib.import_module("cukde.gpu")
     cpu = importlib.import_module("cukde.cpu")
     device = importlib.import_module("cukde.gpu._device")
     numba_cuda = importlib.import_module("cukde.gpu._numba_cuda")
     conv1d_fft = importlib.import_module("cukde.gpu._conv1d_fft")
-    numpy_as_cupy = _NumpyAsCupy(cupy)
+    numpy_as_cupy = NumpyAsCupy(cupy)
 
     for name, module in list(sys.modules.items()):
         if name.startswith("cukde.gpu") and hasattr(module, "cp"):
