@@ -17,7 +17,7 @@ import cukde
 from benchmarks import figures
 
 POINTS = 30_000
-_BLUR, _REACH, _CELLS = 0.12, 3.5, 240
+_BLUR, _REACH = 0.12, 3.5
 _BANDWIDTHS = np.geomspace(0.04, 0.16, 13)
 _COLOURS = {"cukde": "#d55e00", "Flash-SD-KDE": "#0072b2", "torch.compile": "#009e73", "CuPy": "#7f7f7f"}
 _MARKS = {"cukde": "o-", "Flash-SD-KDE": "s--", "torch.compile": "^-.", "CuPy": "D:"}
@@ -37,12 +37,12 @@ class Spiral(NamedTuple):
     best_error_of_kde: float
 
 
-def spiral(points: int = POINTS) -> Spiral:
+def spiral(points: int = POINTS, cells: int = 240) -> Spiral:
     """Estimate the density of a sample by both, for each of the bandwidths."""
     centres = _curve(4001)
     rng = np.random.default_rng(0)
     X = centres[rng.integers(len(centres), size=points)] + _BLUR * rng.standard_normal((points, 2))
-    axes = (np.linspace(-_REACH, _REACH, _CELLS),) * 2
+    axes = (np.linspace(-_REACH, _REACH, cells),) * 2
     true = cukde.evaluate_grid(centres, axes, _BLUR)
     kde = [cukde.evaluate_grid(X, axes, h) for h in _BANDWIDTHS]
     sd = [cukde.evaluate_grid(cukde.debias(X, h), axes, h) for h in _BANDWIDTHS]

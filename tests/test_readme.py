@@ -143,7 +143,7 @@ def test_records_that_pages_name_are_there() -> None:
 
 @pytest.fixture(scope="module")
 def spiral() -> figure_readme.Spiral:
-    return figure_readme.spiral(1500)
+    return figure_readme.spiral(1500, cells=100)
 
 
 def test_the_picture(tmp_path: Path, spiral: figure_readme.Spiral) -> None:
@@ -156,6 +156,6 @@ def test_the_picture(tmp_path: Path, spiral: figure_readme.Spiral) -> None:
 
 def test_the_density_of_the_picture(spiral: figure_readme.Spiral) -> None:
     assert spiral.error_sd < spiral.best_error_of_kde < spiral.error_kde
-    cell = (2 * 3.5 / 239) ** 2
+    cell = (2 * 3.5 / 99) ** 2
     assert spiral.true.sum() * cell == pytest.approx(1, abs=0.01)
     assert spiral.sd.sum() * cell == pytest.approx(1, abs=0.01)
