@@ -5,6 +5,7 @@ python -m pytest benchmarks/bench_ablation.py --record benchmarks/results/NAME.j
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable
 from typing import Any
@@ -17,11 +18,9 @@ from tests.conftest import why_no_gpu
 from tests.tolerances import DENSITY, SD_DENSITY
 
 if why_no_gpu() is None:
-    from benchmarks import exact
+    from benchmarks import exact, variants
     from benchmarks.mixture import CHECKED, error, exact_density, mixture
-    from benchmarks.peers import plain_cupy
-    from cukde._problem import prepare
-    from cukde.gpu import _specialise
+    from benchmarks.peers import plain_cupy, whole_matrix
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(why_no_gpu() is not None, reason=str(why_no_gpu()))]
 
@@ -65,7 +64,7 @@ def bench_tensor_cores(compare: Callable[..., None], op: str, precision: str) ->
 def bench_materialisation(compare: Callable[..., None], matrix: str) -> None:
     """The matrix of kernel values in registers, beside plain CuPy that holds all of it in memory."""
     X, Y, h = mixture(N, M)
-    kde = {"never whole": cukde.kde, "whole": plain_cupy.kde_of_whole_matrix}[matrix]
+    kde = {"never whole": cukde.kde, "whole": whole_matrix.kde}[matrix]
     found = error(kde(X, Y, h), exact_density("kde", X, Y, h))
     if matrix == "never whole":
         assert found <= _ALLOWED["kde", "float32"]
@@ -74,24 +73,13 @@ def bench_materialisation(compare: Callable[..., None], matrix: str) -> None:
     compare(lambda: kde(X, Y, h), row, {})
 
 
-def _laplace_in_two_passes(X: Any, Y: Any, h: float) -> Any:
-    """Density in one pass, sum of phi r^2 / (2 h^2) in another, by the same engine."""
-    problem, _ = prepare(X, Y, h)
-    density = problem.sums("sum")
-    corrected = problem.sums("laplace")  # a pass for the second sum costs what this one does
-    exp = problem.xp.exp
-    total = density.total * exp(density.reference)
-    second = (1 + D / 2) * total - corrected.total * exp(corrected.reference)
-    return ((1 + D / 2) * total - second) * math.exp(problem.log_constant)
-
-
 @pytest.mark.parametrize("passes", ["fused", "two passes", "two sweeps of CuPy"])
 def bench_laplace(compare: Callable[..., None], passes: str) -> None:
     """The correction in the pass of the density, beside a pass of its own, and beside plain CuPy."""
     X, Y, h = mixture(N, M)
     call = {
         "fused": cukde.laplace_kde,
-        "two passes": _laplace_in_two_passes,
+        "two passes": variants.laplace_kde_in_two_passes,
         "two sweeps of CuPy": plain_cupy.laplace_kde_in_two_sweeps,
     }[passes]
     total, size = exact.laplace(X, Y[:CHECKED], h)
@@ -108,19 +96,17 @@ def bench_laplace(compare: Callable[..., None], passes: str) -> None:
     ("op", "n", "m", "kernel"), [("kde", 1_048_576, 131_072, "kde"), ("sd_kde", 131_072, 16_384, "score")]
 )
 @pytest.mark.parametrize("operands", ["float16", "TF32"])
-def bench_operands(
-    compare: Callable[..., None], monkeypatch: pytest.MonkeyPatch, op: str, n: int, m: int, kernel: str, operands: str
-) -> None:
+def bench_operands(compare: Callable[..., None], op: str, n: int, m: int, kernel: str, operands: str) -> None:
     """The operands of the tensor cores for precision "tf32": one float16 term, beside TF32 itself."""
-    if operands == "TF32":
-        monkeypatch.setattr(_specialise, "ENGINE_OF_TF32", "tf32")
     X, Y, h = mixture(n, m)
     call = getattr(cukde, op)
-    with launched.noted() as kernels:
-        density = call(X, Y, h, precision="tf32")
-    asked = {name for _, name, _ in kernels}
-    assert any(name.startswith(kernel) and name.endswith("_tf32" if operands == "TF32" else "_f16") for name in asked)
-    ours = error(density, exact_density(op, X, Y, h))
-    assert ours <= _ALLOWED[op, "tf32"]
-    precision = "tf32" if operands == "float16" else "tf32 (TF32 operands)"
-    compare(lambda: call(X, Y, h, precision="tf32"), _row(op, n, m, precision, ours), {})
+    with variants.tf32_operands() if operands == "TF32" else contextlib.nullcontext():
+        with launched.noted() as kernels:
+            density = call(X, Y, h, precision="tf32")
+        asked = {name for _, name, _ in kernels}
+        ending = "_tf32" if operands == "TF32" else "_f16"
+        assert any(name.startswith(kernel) and name.endswith(ending) for name in asked)
+        ours = error(density, exact_density(op, X, Y, h))
+        assert ours <= _ALLOWED[op, "tf32"]
+        precision = "tf32" if operands == "float16" else "tf32 (TF32 operands)"
+        compare(lambda: call(X, Y, h, precision="tf32"), _row(op, n, m, precision, ours), {})

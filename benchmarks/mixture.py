@@ -1,7 +1,4 @@
-"""The workload of the SD-KDE benchmark, and what its results are in float64.
-
-A 16-dimensional mixture of 8 Gaussians, standardised; h by Silverman's rule.
-"""
+"""The workload of the SD-KDE benchmark on a GPU, and what its results are in float64."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ import cupy as cp
 import numpy as np
 
 import cukde
-from benchmarks import exact
+from benchmarks import exact, points
 
 # Queries that errors are taken over. Those of the mixture are drawn at random: the first are as good as any.
 CHECKED = 1000
@@ -21,12 +18,8 @@ CHECKED = 1000
 @functools.lru_cache(maxsize=2)
 def mixture(n: int, m: int, d: int = 16) -> tuple[Any, Any, float]:
     """Data, queries and bandwidth."""
-    rng = np.random.default_rng(0)
-    means = 2 * rng.standard_normal((8, d))
-    points = means[rng.integers(8, size=n + m)] + rng.standard_normal((n + m, d))
-    points = ((points - points.mean(0)) / points.std(0)).astype(np.float32)
-    h = float(points.std(0).mean() * (4 / (d + 2)) ** (1 / (d + 4)) * n ** (-1 / (d + 4)))
-    return cp.asarray(points[:n]), cp.asarray(points[n:]), h
+    X, Y, h = points.mixture(n, m, d)
+    return cp.asarray(X), cp.asarray(Y), h
 
 
 def in_double(X: Any, Y: Any, h: float) -> tuple[Any, Any]:

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks import variants
+from benchmarks.peers import whole_matrix
 from tests import reference
 
 H = 0.8
@@ -29,7 +31,7 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     [
         ("kde", reference.kde),
         ("sd_kde", reference.sd_kde),
-        ("kde_of_whole_matrix", reference.kde),
+        ("laplace_kde", lambda X, Y, h: reference.laplace(X, Y, h)[0]),
         ("laplace_kde_in_two_sweeps", lambda X, Y, h: reference.laplace(X, Y, h)[0]),
     ],
 )
@@ -52,12 +54,31 @@ def test_kdepy() -> None:
     np.testing.assert_allclose(kdepy.evaluate_grid(plane, axes, 0.5), exact, rtol=0, atol=0.02 * exact.max())
 
 
-def test_laplace_in_two_passes(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    from benchmarks import bench_ablation
-    from cukde._problem import prepare
-
-    monkeypatch.setattr(bench_ablation, "prepare", prepare, raising=False)
+def test_whole_matrix() -> None:
     rng = np.random.default_rng(0)
-    X, Y = (rng.standard_normal((rows, bench_ablation.D)).astype("f4") for rows in (200, 40))
+    X, Y = rng.standard_normal((120, 3)), rng.standard_normal((45, 3))
+    np.testing.assert_allclose(whole_matrix.kde(X, Y, H), reference.kde(X, Y, H), rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("op", "exact"),
+    [
+        ("kde", reference.kde),
+        ("sd_kde", reference.sd_kde),
+        ("laplace_kde", lambda X, Y, h: reference.laplace(X, Y, h)[0]),
+    ],
+)
+def test_plain_torch(op: str, exact: Any) -> None:
+    torch = pytest.importorskip("torch", reason="a rival that only the benchmarks need")
+    plain_torch = pytest.importorskip("benchmarks.peers.plain_torch")
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((120, 3)), rng.standard_normal((45, 3))
+    got = getattr(plain_torch, f"_{op}")(torch.from_numpy(X), torch.from_numpy(Y), H).numpy()
+    np.testing.assert_allclose(got, exact(X, Y, H), rtol=1e-10, atol=1e-14)
+
+
+def test_laplace_in_two_passes(emulated_device: None) -> None:
+    rng = np.random.default_rng(0)
+    X, Y = (rng.standard_normal((rows, 16)).astype("f4") for rows in (200, 40))
     total, size = reference.laplace(X, Y, 1.5)
-    assert (abs(bench_ablation._laplace_in_two_passes(X, Y, 1.5) - total) <= 3e-5 * size).all()
+    assert (abs(variants.laplace_kde_in_two_passes(X, Y, 1.5) - total) <= 3e-5 * size).all()

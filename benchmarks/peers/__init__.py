@@ -19,6 +19,7 @@ _RIVALS = {
     "PyTorch": ("plain_torch", "{}"),
     "torch.compile": ("plain_torch", "compiled_{}"),
     "CuPy": ("plain_cupy", "{}"),
+    "whole matrix": ("whole_matrix", "{}"),
     "KDEpy": ("kdepy", "{}"),
     "SciPy": ("scipy_stats", "{}"),
     "pandas": ("pandas_corr", "{}"),

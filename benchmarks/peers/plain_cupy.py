@@ -43,15 +43,12 @@ def sd_kde(X: Any, Y: Any, h: float) -> Any:
     return kde(moved, Y, h)
 
 
-def kde_of_whole_matrix(X: Any, Y: Any, h: float) -> Any:
-    """Density, with all kernel values in memory at once, and no other matrix of their size."""
-    matrix = Y @ X.T
-    matrix *= -2
-    matrix += (X * X).sum(1)
-    matrix += (Y * Y).sum(1)[:, None]
-    matrix *= -0.5 / h**2
-    cp.exp(matrix, out=matrix)
-    return matrix.sum(1) * _constant(X, h)
+def laplace_kde(X: Any, Y: Any, h: float) -> Any:
+    """Laplace-corrected density, by one sweep over the pairs."""
+    out = cp.empty(len(Y), X.dtype)
+    for rows, exponents in _exponent_tiles(X, Y, h):
+        out[rows] = (cp.exp(exponents) * (exponents + (1 + X.shape[1] / 2))).sum(1)
+    return out * _constant(X, h)
 
 
 def laplace_kde_in_two_sweeps(X: Any, Y: Any, h: float) -> Any:

@@ -11,28 +11,65 @@ import cupy as cp
 import torch
 
 
-def _sums(X: Any, Y: Any, h: float) -> Any:
+def _exponents(X: Any, Y: Any, h: float) -> Any:
     squares = (Y * Y).sum(1)[:, None] + (X * X).sum(1) - 2 * (Y @ X.T)
-    return torch.exp(squares * (-0.5 / h**2))
+    return squares * (-0.5 / h**2)
+
+
+def _constant(X: Any, h: float) -> float:
+    n, d = X.shape
+    return math.exp(-0.5 * d * math.log(2 * math.pi * h * h)) / n
+
+
+def _kde(X: Any, Y: Any, h: float) -> Any:
+    return torch.exp(_exponents(X, Y, h)).sum(1) * _constant(X, h)
 
 
 def _sd_kde(X: Any, Y: Any, h: float) -> Any:
-    n, d = X.shape
-    phi = _sums(X, X, h)
+    phi = torch.exp(_exponents(X, X, h))
     moved = 0.5 * (X + phi @ X / phi.sum(1)[:, None])
-    return _sums(moved, Y, h).sum(1) * (math.exp(-0.5 * d * math.log(2 * math.pi * h * h)) / n)
+    return _kde(moved, Y, h)
+
+
+def _laplace_kde(X: Any, Y: Any, h: float) -> Any:
+    exponents = _exponents(X, Y, h)
+    return (torch.exp(exponents) * (exponents + (1 + X.shape[1] / 2))).sum(1) * _constant(X, h)
 
 
 @functools.cache
-def _compiled() -> Callable[..., Any]:
-    return torch.compile(_sd_kde)
+def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    return torch.compile(function)
+
+
+def kde(X: Any, Y: Any, h: float) -> Any:
+    """Density, the whole matrix in memory, as of the others here."""
+    return _of_cupy(_kde, X, Y, h)
 
 
 def sd_kde(X: Any, Y: Any, h: float) -> Any:
-    """Density of the debiased data, the whole matrix in memory."""
-    return cp.from_dlpack(_sd_kde(torch.from_dlpack(X), torch.from_dlpack(Y), h))
+    """Density of the debiased data."""
+    return _of_cupy(_sd_kde, X, Y, h)
+
+
+def laplace_kde(X: Any, Y: Any, h: float) -> Any:
+    """Laplace-corrected density."""
+    return _of_cupy(_laplace_kde, X, Y, h)
+
+
+def compiled_kde(X: Any, Y: Any, h: float) -> Any:
+    """Density by ``torch.compile``."""
+    return _of_cupy(_compiled(_kde), X, Y, h)
 
 
 def compiled_sd_kde(X: Any, Y: Any, h: float) -> Any:
-    """The same by ``torch.compile``."""
-    return cp.from_dlpack(_compiled()(torch.from_dlpack(X), torch.from_dlpack(Y), h))
+    """Density of the debiased data by ``torch.compile``."""
+    return _of_cupy(_compiled(_sd_kde), X, Y, h)
+
+
+def compiled_laplace_kde(X: Any, Y: Any, h: float) -> Any:
+    """Laplace-corrected density by ``torch.compile``."""
+    return _of_cupy(_compiled(_laplace_kde), X, Y, h)
+
+
+def _of_cupy(function: Callable[..., Any], X: Any, Y: Any, h: float) -> Any:
+    return cp.from_dlpack(function(torch.from_dlpack(X), torch.from_dlpack(Y), h))
