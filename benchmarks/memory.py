@@ -1,7 +1,8 @@
-"""Memory of a call on a GPU."""
+"""Memory of a call, on a GPU and on the CPU."""
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -15,3 +16,17 @@ def peak_mb(call: Callable[[], Any]) -> float:
         call()
         cp.cuda.get_current_stream().synchronize()
         return float(pool.total_bytes()) / 2**20
+
+
+def host_peak_mb(call: Callable[[], Any]) -> float:
+    """What a call takes of the host's memory at a time, in MB of 2^20 bytes: that of NumPy's arrays and of Python.
+
+    Calls before it have compiled and loaded what there is to be.
+    """
+    call()
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1] / 2**20
+    finally:
+        tracemalloc.stop()
