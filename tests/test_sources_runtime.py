@@ -21,6 +21,7 @@ from cukde.perf import _registry
 from tests import perf_toys, reference
 
 NO_GPU = "no GPU in this test"
+FULL = {section: section.sizes(Setting(quick=False, no_gpu=None)) for section in (runtime, line, batches)}
 QUICK = Setting(quick=True, no_gpu=NO_GPU)
 H200 = perf.peaks("H200")
 CPU = dataclasses.replace(perf_toys.CPU, rates=perf_toys.CPU.rates | {"exponential_f64": 5e8, "float64": 5e10})
@@ -37,7 +38,8 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(line, "sizes", lambda _: line.Sizes((64, 128, 2**12), (0, 1), most=200, pairs=500, **few))
     tiniest = batches.Sizes(128, (1, 4, 40), (256, 32), (128, 16), (64, 128), **few)
     monkeypatch.setattr(batches, "sizes", lambda _: tiniest)
-    monkeypatch.setattr(perf, "peaks", lambda name=None: CPU if name == "cpu" else H200)
+    monkeypatch.setattr(perf, "measure_peaks", {"cpu": CPU, "gpu": H200}.__getitem__)
+    monkeypatch.setattr(perf, "peaks", {"cpu": CPU, None: H200}.__getitem__)
 
 
 @pytest.fixture
@@ -88,6 +90,15 @@ def _whole(found: Outcome) -> None:
             assert row["median_ms"] > 0
             assert row["rel_err_max"] < 1e-3
     assert not any("nan" in text.lower() for text in found.findings)
+
+
+def test_a_full_run_has_the_sizes_of_the_sources() -> None:
+    assert FULL[runtime].n == (2048, 4096, 8192, 16_384, 32_768, 65_536)
+    assert FULL[runtime].largest
+    assert (FULL[line].n[0], FULL[line].n[-1], len(FULL[line].n)) == (512, 4_194_304, 14)
+    assert (FULL[batches].m[0], FULL[batches].m[-1]) == (1, 131_072)
+    assert len(runtime.SEEDS) == len(FULL[line].seeds) == 3
+    assert [section.number for section in SECTIONS] == [1, 2, 3, 5]
 
 
 @pytest.mark.parametrize("section", SECTIONS, ids=lambda section: f"section_{section.number}")
@@ -157,6 +168,21 @@ class TestTruth:
         assert of.error(op, exact) < 1e-10
         assert of.error(op, np.r_[exact[:3], 1.5 * exact[3:]]) == pytest.approx(0.5)
         assert of.error(op, exact[:3]) < 1e-10  # of some queries those count
+
+    @pytest.mark.parametrize("task", [task, utilisation.line_of(300, 40)], ids=["16-D", "1-D"])
+    @pytest.mark.parametrize("op", ["kde", "sd_kde", "laplace_kde"])
+    def test_oracle_of_a_gpu(self, op: str, task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+        gpu = pytest.importorskip("cukde.gpu", reason="it needs CuPy: install the test extra")
+        monkeypatch.setattr(gpu, "xp", np)
+        monkeypatch.setattr(Task, "on_gpu", lambda self: self)
+        exact = (
+            getattr(reference, op.removesuffix("_kde"))(*task) if op == "laplace_kde" else getattr(reference, op)(*task)
+        )
+        value = exact[0] if op == "laplace_kde" else exact
+        of = Truth(task, gpu=True)
+        assert of.error(op, value) < 1e-10
+        if op == "laplace_kde":
+            assert of.error(op, value + 0.25 * exact[1]) == pytest.approx(0.25)
 
     def test_laplace_is_relative_to_absolute_terms(self) -> None:
         value, size = reference.laplace(*self.task)
