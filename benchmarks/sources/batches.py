@@ -103,7 +103,7 @@ def _outcome_of_batches(rows: list[dict[str, Any]], setting: Setting) -> Outcome
                 f"{op} of n = {at[0][1]:,} points in 16 dimensions, by the number of queries",
                 "queries m of a call",
                 "time of a call, ms",
-                [series for series in lines if series],
+                lines,
                 log_x=True,
                 log_y=True,
                 caption=f"Without a GPU: {setting.no_gpu}." if setting.no_gpu else "",

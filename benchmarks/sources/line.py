@@ -124,7 +124,7 @@ def outcome(rows: list[dict[str, Any]], setting: Setting) -> Outcome:
         "SD-KDE in one dimension, m = n / 8",
         "data points n",
         "time, ms",
-        [series for series in lines if series],
+        lines,
         log_x=True,
         log_y=True,
         caption=f"Median over the seeds, bands from the fastest to the slowest; scikit-learn has KDE alone.{without}",

@@ -170,7 +170,7 @@ def _figure(op: str, found: Mapping[Key, Summary], setting: Setting) -> Figure:
         f"{op}, 16 dimensions, m = n / 8",
         "data points n",
         "time, ms",
-        [series for series in lines if series],
+        lines,
         log_x=True,
         log_y=True,
         caption=f"Median over three seeds, bands from the fastest to the slowest of them.{without}",

@@ -98,11 +98,11 @@ def _cell(key: Key, of: Summary, value: Callable[[Key, Summary], Cell], reasons:
     return f"none ({reasons.index(of.reason) + 1})"
 
 
-def line(name: str, found: Mapping[Key, Summary], keys: Sequence[Key], x: Callable[[Key], float]) -> Series | None:
-    """Median times and their spread over the seeds; None where nothing was measured."""
+def line(name: str, found: Mapping[Key, Summary], keys: Sequence[Key], x: Callable[[Key], float]) -> Series:
+    """Median times and their spread over the seeds; no values where nothing was measured."""
     known = [(x(key), found[key]) for key in keys if key in found and found[key].ms is not None]
     if not known:
-        return None
+        return Series(name, [x(key) for key in keys], [None] * len(keys))
     xs, of = zip(*known, strict=True)
     low, high = ([_number(end) for end in ends] for ends in zip(*((s.low, s.high) for s in of), strict=True))
     if low == high:  # one seed
