@@ -32,7 +32,7 @@ _MOST_PAIRS = 2**32
 # What our own bound is made of, as tables name it.
 _UNITS = {
     "exponentials": ("exponential", "exponential_f64"),
-    "products": ("tensor_f16", "tensor_tf32", "gemm_f32", "gemm_f64"),
+    "tensor cores (CPU: BLAS)": ("tensor_f16", "tensor_tf32", "gemm_f32", "gemm_f64"),
     "issue": ("instruction", "fma", "float64", "scalar"),
 }
 
@@ -72,7 +72,7 @@ def run(setting: Setting) -> Outcome:
     backends = ("cpu",) if setting.no_gpu else ("cpu", "gpu")
     # Rates that were kept may be of a day when the processor did something else.
     on = {backend: perf.measure_peaks(backend) for backend in backends}
-    patience = Patience(1.0 if setting.quick else 5.0)
+    patience = Patience(1.0 if setting.quick else 7.0)
     rows: list[dict[str, Any]] = []
     for task in [runtime.drawn(n, n // 8, 0) for n in of.n] + [line_of(n, n // 8) for n in of.n_1d]:
         rows += _rows(task, on, setting, of.seconds, patience)
