@@ -38,8 +38,8 @@ def test_the_cpu_is_calibrated(small: None) -> None:
     for times in found["cpu"].values():
         assert 0 < times["low_ms"] <= times["median_ms"] <= times["high_ms"]
         assert times["drift"] == 1
-        # 2^30 bytes or exponentials: no core makes them in a millisecond or needs a minute.
-        assert 1 < times["median_ms"] < 60_000
+        # 2^30 bytes or exponentials: nothing makes them in a hundredth of a millisecond or needs ten minutes.
+        assert 0.01 < times["median_ms"] < 600_000
     after = perf.calibrate(found)
     for name, times in after["cpu"].items():
         assert times["median_ms"] <= found["cpu"][name]["median_ms"]
@@ -123,8 +123,8 @@ def test_a_gpu_is_calibrated() -> None:
     assert set(found) == {"cpu", "gpu"}
     assert set(found["gpu"]) == {"copy", "exponential"}
     peaks = perf.measure_peaks("gpu")
-    for name, unit in (("copy", "memory"), ("exponential", "exponential")):
-        assert found["gpu"][name]["median_ms"] == pytest.approx(1e3 * 2**30 / peaks.rate(unit), rel=0.1)  # type: ignore[arg-type]
+    for name, rate in (("copy", peaks.rate("memory")), ("exponential", peaks.rate("exponential"))):
+        assert 0.5 < found["gpu"][name]["median_ms"] / (1e3 * 2**30 / rate) < 2  # the same work, in the same units
 
 
 def test_no_gpu_and_no_backend(small: None) -> None:

@@ -33,7 +33,14 @@ def path(folder: Path, number: int) -> Path:
     return folder / f"section-{number}.json"
 
 
-def text(section: Section, outcome: Outcome, setting: Setting, seconds: float, error: str | None = None) -> str:
+def text(
+    section: Section,
+    outcome: Outcome,
+    setting: Setting,
+    seconds: float,
+    error: str | None = None,
+    calibration: dict[str, Any] | None = None,
+) -> str:
     """What the file of a section holds that was run here and now; TypeError for what JSON does not have."""
     found = outcome.as_json()
     beside = {
@@ -43,7 +50,7 @@ def text(section: Section, outcome: Outcome, setting: Setting, seconds: float, e
         "seconds": round(seconds, 3),
         "error": error,
     }
-    return json.dumps(made(found.pop("rows")) | beside | found, indent=1, default=_plain) + "\n"
+    return json.dumps(made(found.pop("rows"), calibration) | beside | found, indent=1, default=_plain) + "\n"
 
 
 def write(folder: Path, number: int, content: str) -> None:

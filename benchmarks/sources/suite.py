@@ -14,6 +14,7 @@ from typing import Any
 from benchmarks import record
 from benchmarks.sources import formats, report, section_file
 from benchmarks.sources.section import Outcome, Section, Setting
+from cukde import perf
 from cukde._commands import info
 from cukde.perf._record import made
 
@@ -103,8 +104,11 @@ def _run(folder: Path, number: int, setting: Setting, tracebacks: bool) -> tuple
     started = time.perf_counter()
     try:
         section = _section(number)
+        before = None if setting.quick else perf.calibrate()  # quick runs are not for comparing
         outcome = section.run(setting)
-        content = section_file.text(section, outcome, setting, time.perf_counter() - started)
+        seconds = time.perf_counter() - started
+        calibration = None if before is None else perf.calibrate(before)
+        content = section_file.text(section, outcome, setting, seconds, calibration=calibration)
     except (Exception, SystemExit) as error:
         failure = _failure(error)
         if tracebacks:

@@ -24,6 +24,4 @@ def add_parser(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do what is asked for, and return the exit code."""
-    if args.compare is not None:
-        return bench_compare.run(*args.compare, args.threshold / 100)
-    return bench_suite.run(args)
+    return bench_suite.run(args) if args.compare is None else bench_compare.run(args)

@@ -18,22 +18,24 @@ calibrations measured around each run: a slower machine is no regression. What i
 by more than both runs spread, or whose error is more than twice the old one, makes the exit code 1."""
 
 
-def add_options(parser: Any, what: Any) -> None:
-    """Add ``--compare`` to the group of what the command does, and its option to the parser."""
+def add_options(parser: argparse.ArgumentParser, what: Any) -> None:
+    """Add ``--compare`` to what may be done, and its option."""
     what.add_argument(
         "--compare", nargs=2, metavar=("OLD", "NEW"), type=Path, help="two records, or two folders of records"
     )
-    parser.add_argument(
+    options = parser.add_argument_group("options of --compare")
+    options.add_argument(
         "--threshold",
         metavar="PERCENT",
         type=_percent,
         default=10.0,
-        help="with --compare: what is slower by no more is no regression; default: 10",
+        help="what is slower by no more is no regression; default: 10",
     )
 
 
-def run(old: Path, new: Path, threshold: float) -> int:
+def run(args: argparse.Namespace) -> int:
     """Print the comparison; 1 where there is a regression, else 0."""
+    (old, new), threshold = args.compare, args.threshold / 100
     pairs, alone = _pairs(old, new)
     found = {name: _compared(*files, threshold) for name, files in pairs.items()}
     if not any(comparison.rows for comparison in found.values()):

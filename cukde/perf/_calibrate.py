@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from cukde import _dispatch
+from cukde.perf._cost import Unit
 from cukde.perf._measure_peaks import timed
 from cukde.perf._pace import checked
+from cukde.perf._peaks import Load
 
 _WORK = 2**30
 """Exponentials, or bytes read and bytes written, whose milliseconds are told: the same on every machine."""
+
+_OF_GPU: dict[Unit, str] = {"memory": "copy", "exponential": "exponential"}  # of the loads of its peaks
 
 _SECONDS = 0.5  # of a kernel: a copy takes tens of milliseconds on a CPU
 
@@ -75,11 +79,21 @@ def calibrate(
     return {name: _faster(known.get(name, {}), now.get(name, {})) for name in {**known, **now}}
 
 
+def _loads(backend: str) -> Iterator[tuple[str, Load]]:
+    """What is timed, by name: the memory of one is free before the next."""
+    peaks = importlib.import_module(f"{_dispatch.named(backend).__name__}._peaks")
+    if backend == "cpu":
+        yield from peaks.calibrations()
+        return
+    for load in peaks.loads():
+        if load.unit in _OF_GPU:
+            yield _OF_GPU[load.unit], load
+
+
 def _kernels(backend: str) -> dict[str, dict[str, Any]]:
     module = _dispatch.named(backend)
-    loads = importlib.import_module(f"{module.__name__}._peaks").calibrations()
     found = {}
-    for name, load in loads:
+    for name, load in _loads(backend):
         row = timed(load, _SECONDS).row()
         found[name] = {key: value * _WORK / load.amount if key.endswith("_ms") else value for key, value in row.items()}
         found[name]["drift"] = 1.0
