@@ -1,0 +1,37 @@
+"""Formulas in TeX become MathML when the site is built, so that pages need no script to show them."""
+
+from __future__ import annotations
+
+import html
+import logging
+import re
+from typing import Any
+
+from latex2mathml.converter import convert
+
+_FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
+_SIZE = re.compile(r"\\[bB]igg?[lr]?(?![a-zA-Z])")
+_log = logging.getLogger("mkdocs.hooks.formulas")
+
+
+def mathml(tex: str, *, block: bool) -> str:
+    """Return a formula as MathML; a ValueError where a command is not known, which would be shown as it is written."""
+    tex = _SIZE.sub("", " ".join(tex.split()))  # MathML stretches brackets by itself
+    found = convert(tex, display="block" if block else "inline")
+    if "\\" in found:
+        raise ValueError(f"formula {tex!r} has a command that latex2mathml does not know: {found}")
+    return found
+
+
+def on_page_content(content: str, /, page: Any, **_: Any) -> str:
+    """Replace what Arithmatex marked, once a page is HTML."""
+
+    def replaced(match: re.Match[str]) -> str:
+        block = match[1] == "div"
+        try:
+            return mathml(html.unescape(match[2]), block=block)
+        except Exception as error:  # of any kind: the page is named, and --strict ends the build
+            _log.warning("%s: %s", page.file.src_uri, error)
+            return match[0]
+
+    return _FORMULA.sub(replaced, content)
