@@ -17,7 +17,18 @@ from cukde._over_dask import is_dask, meta
 
 
 def marginal(X: Any, columns: Any, Y: Any, h: Any, *, log: bool = False, **options: Any) -> da.Array:
-    """See :func:`cukde.marginal`."""
+    """See :func:`cukde.marginal`.
+
+    Equal to the same call on plain arrays, to 1e-12 in float64; it costs what that does, blocks by blocks, when computed.
+
+    Examples
+    --------
+    >>> import dask.array as da, numpy as np
+    >>> import cukde.dask
+    >>> X = da.from_array(np.array([[0.0, 5.0], [1.0, 7.0]]), chunks=(1, 2))
+    >>> cukde.dask.marginal(X, [0], np.array([0.5]), [1.0, 2.0]).compute().round(4)
+    array([0.3521])
+    """
     _validate_dask.plain("h", is_dask(h))
     x, y = _rows("X", X), _rows("Y", Y)
     d = _validate.data(stand_in(x, unknown_rows(x)), cpu)[0].shape[1]
@@ -30,7 +41,18 @@ def marginal(X: Any, columns: Any, Y: Any, h: Any, *, log: bool = False, **optio
 def conditional(
     X: Any, given: Mapping[Any, Any], Y: Any, h: Any, *, log: bool = False, precision: Any = None, **options: Any
 ) -> da.Array:
-    """See :func:`cukde.conditional`."""
+    """See :func:`cukde.conditional`.
+
+    Equal to the same call on plain arrays, to 1e-12 in float64; it costs what that does, blocks by blocks, when computed.
+
+    Examples
+    --------
+    >>> import dask.array as da, numpy as np
+    >>> import cukde.dask
+    >>> X = da.from_array(np.array([[0.0, 5.0], [1.0, 7.0]]), chunks=(1, 2))
+    >>> cukde.dask.conditional(X, {1: 6.0}, np.array([0.5]), [1.0, 2.0]).compute().round(4)
+    array([0.3521])
+    """
     log = _validate.flag("log", log)
     _validate_dask.plain("h", is_dask(h))
     x, y = _rows("X", X), _rows("Y", Y)
@@ -66,7 +88,18 @@ def density_ratio(
     precision: Any = None,
     **options: Any,
 ) -> da.Array:
-    """See :func:`cukde.density_ratio`."""
+    """See :func:`cukde.density_ratio`.
+
+    Equal to the same call on plain arrays, to 1e-12 in float64; it costs what that does, blocks by blocks, when computed.
+
+    Examples
+    --------
+    >>> import dask.array as da, numpy as np
+    >>> import cukde.dask
+    >>> X = da.from_array(np.array([0.0]), chunks=1)
+    >>> cukde.dask.density_ratio(X, X + 1.0, np.array([0.5, 0.0]), 1.0).compute().round(4)
+    array([1.    , 1.6487])
+    """
     log = _validate.flag("log", log)
     x, z, y = _rows("X", X), _rows("Z", Z), _rows("Y", Y)
     _dispatch.backend(meta(x), Z=meta(z), denominator_weights=meta(denominator_weights))

@@ -32,7 +32,19 @@ def depthwise_conv1d(
     state: Any = None,
     return_state: bool = False,
 ) -> Any:
-    """See :func:`cukde.depthwise_conv1d`."""
+    """See :func:`cukde.depthwise_conv1d`.
+
+    Sums that are taken directly have the bits of the same call on plain arrays, others its accuracy; it costs what that
+    does, block by block of the batch and the channels.
+
+    Examples
+    --------
+    >>> import dask.array as da, numpy as np
+    >>> import cukde.dask
+    >>> x = da.from_array(np.array([[[1.0, 2.0, 4.0, 8.0]]]), chunks=1)
+    >>> cukde.dask.depthwise_conv1d(x, np.array([[-1.0, 1.0]])).compute()
+    array([[[1., 1., 2., 4.]]])
+    """
     stride, dilation = _validate.options(padding, stride, dilation, layout)
     _validate.activation(activation)
     flip, return_state = flag("flip", flip), flag("return_state", return_state)

@@ -38,7 +38,20 @@ def kendall_matrix(
     pvalue: bool = False,
     nan_policy: Literal["propagate", "omit", "raise"] = "propagate",
 ) -> Any:
-    """See :func:`cukde.kendall_matrix`."""
+    """See :func:`cukde.kendall_matrix`.
+
+    Counts are exact, and statistics have the bits of the same call on plain arrays, whatever the blocks. Each unordered
+    pair of blocks of columns costs one matrix.
+
+    Examples
+    --------
+    >>> import dask.array as da, numpy as np
+    >>> import cukde.dask
+    >>> A = da.from_array(np.array([[1.0, 2.0], [2.0, 1.0], [3.0, 3.0]]), chunks=(2, 1))
+    >>> cukde.dask.kendall_matrix(A).compute().round(4)
+    array([[1.    , 0.3333],
+           [0.3333, 1.    ]])
+    """
     _validate.option("variant", variant, _kendall_statistics.VARIANTS)
     _validate.option("nan_policy", nan_policy, _forms.NAN_POLICIES)
     pvalue = _validate.flag("pvalue", pvalue)

@@ -27,7 +27,19 @@ def pwpa(
     extrapolate: bool | Literal["periodic", "clamp"] = "clamp",
     out: Any = None,
 ) -> da.Array:
-    """See :func:`cukde.pwpa`. There is no ``out``."""
+    """See :func:`cukde.pwpa`.
+
+    There is no ``out``.
+    Every value has the bits of the same call on plain arrays; a block of points costs one evaluation.
+
+    Examples
+    --------
+    >>> import dask.array as da, numpy as np
+    >>> import cukde.dask
+    >>> x = da.from_array(np.array([0.5, 1.5]), chunks=1)
+    >>> cukde.dask.pwpa(x, np.array([[2.0, 1.0], [0.0, 3.0]]), np.array([0.0, 1.0, 2.0])).compute()
+    array([2., 3.])
+    """
     _validate_dask.plain("coefficients", is_dask(coefficients))
     _validate_dask.plain("knots", is_dask(knots))
     _validate_dask.no_output(out)

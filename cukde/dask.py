@@ -69,7 +69,18 @@ def kde(
     deterministic: bool = False,
     check_finite: bool = True,
 ) -> da.Array:
-    """See :func:`cukde.kde`."""
+    """See :func:`cukde.kde`.
+
+    Equal to the same call on plain arrays, to 1e-12 in float64; it costs what that does, blocks by blocks, when computed.
+
+    Examples
+    --------
+    >>> import dask.array as da, numpy as np
+    >>> import cukde.dask
+    >>> X = da.from_array(np.array([0.0, 1.0]), chunks=1)
+    >>> cukde.dask.kde(X, np.array([0.5]), 1.0).compute().round(4)
+    array([0.3521])
+    """
     if rtol is not None:
         _validate.tolerance(rtol)  # sums over all pairs of blocks satisfy any
     posed = arguments(
@@ -96,7 +107,18 @@ def score(
     deterministic: bool = False,
     check_finite: bool = True,
 ) -> da.Array:
-    """See :func:`cukde.score`."""
+    """See :func:`cukde.score`.
+
+    Equal to the same call on plain arrays, to 1e-12 in float64; it costs what that does, blocks by blocks, when computed.
+
+    Examples
+    --------
+    >>> import dask.array as da, numpy as np
+    >>> import cukde.dask
+    >>> X = da.from_array(np.array([0.0, 1.0]), chunks=1)
+    >>> cukde.dask.score(X, np.array([0.0]), 1.0).compute().round(4)
+    array([0.3775])
+    """
     posed = arguments(
         X, Y, h, weights=weights, precision=precision, deterministic=deterministic, check_finite=check_finite
     )
@@ -114,7 +136,19 @@ def density_and_score(
     deterministic: bool = False,
     check_finite: bool = True,
 ) -> tuple[da.Array, da.Array]:
-    """See :func:`cukde.density_and_score`."""
+    """See :func:`cukde.density_and_score`.
+
+    Equal to the same call on plain arrays, to 1e-12 in float64; it costs what that does, blocks by blocks, when computed.
+
+    Examples
+    --------
+    >>> import dask.array as da, numpy as np
+    >>> import cukde.dask
+    >>> X = da.from_array(np.array([0.0, 1.0]), chunks=1)
+    >>> log_p, s = cukde.dask.density_and_score(X, np.array([0.0]), 1.0)
+    >>> log_p.compute().round(4), s.compute().round(4)
+    (array([-1.138]), array([0.3775]))
+    """
     posed = arguments(
         X, Y, h, weights=weights, precision=precision, deterministic=deterministic, check_finite=check_finite
     )
@@ -133,7 +167,19 @@ def debias(
     deterministic: bool = False,
     check_finite: bool = True,
 ) -> da.Array:
-    """See :func:`cukde.debias`."""
+    """See :func:`cukde.debias`.
+
+    Equal to the same call on plain arrays, to 1e-12 in float64. Each unordered pair of blocks is one pass where that pays:
+    it costs n^2 exponentials at most.
+
+    Examples
+    --------
+    >>> import dask.array as da, numpy as np
+    >>> import cukde.dask
+    >>> X = da.from_array(np.array([-1.0, 1.0]), chunks=1)
+    >>> cukde.dask.debias(X, 1.0).compute().round(4)
+    array([-0.8808,  0.8808])
+    """
     posed = arguments(
         X, X, h, weights=weights, precision=precision, deterministic=deterministic, check_finite=check_finite
     )
@@ -153,7 +199,19 @@ def sd_kde(
     deterministic: bool = False,
     check_finite: bool = True,
 ) -> da.Array:
-    """See :func:`cukde.sd_kde`."""
+    """See :func:`cukde.sd_kde`.
+
+    Equal to the same call on plain arrays, to 1e-12 in float64. It costs what :func:`debias` does, once, and what
+    the density of the moved points does.
+
+    Examples
+    --------
+    >>> import dask.array as da, numpy as np
+    >>> import cukde.dask
+    >>> X = da.from_array(np.array([-1.0, 1.0]), chunks=1)
+    >>> cukde.dask.sd_kde(X, np.array([0.0]), 1.0).compute().round(4)
+    array([0.2707])
+    """
     posed = arguments(
         X,
         Y,
@@ -183,7 +241,19 @@ def laplace_kde(
     deterministic: bool = False,
     check_finite: bool = True,
 ) -> da.Array:
-    """See :func:`cukde.laplace_kde`. What is clipped is reported when it is computed, for each block of queries."""
+    """See :func:`cukde.laplace_kde`.
+
+    What is clipped is reported when it is computed, for each block of queries.
+    Equal to the same call on plain arrays, to 1e-12 in float64; it costs what that does, blocks by blocks, when computed.
+
+    Examples
+    --------
+    >>> import dask.array as da, numpy as np
+    >>> import cukde.dask
+    >>> X = da.from_array(np.array([0.0]), chunks=1)
+    >>> cukde.dask.laplace_kde(X, np.array([0.0, 3.0]), 1.0).compute().round(4)
+    array([ 0.5984, -0.0133])
+    """
     _validate.negative(negative)
     posed = arguments(
         X, Y, h, weights=weights, precision=precision, deterministic=deterministic, check_finite=check_finite
@@ -203,7 +273,18 @@ def kernel_sum(
     deterministic: bool = False,
     check_finite: bool = True,
 ) -> da.Array:
-    """See :func:`cukde.kernel_sum`."""
+    """See :func:`cukde.kernel_sum`.
+
+    Equal to the same call on plain arrays, to 1e-12 in float64; it costs what that does, blocks by blocks, when computed.
+
+    Examples
+    --------
+    >>> import dask.array as da, numpy as np
+    >>> import cukde.dask
+    >>> X = da.from_array(np.array([0.0, 1.0]), chunks=1)
+    >>> cukde.dask.kernel_sum(X, np.array([1.0, -1.0]), np.array([0.0]), 1.0).compute().round(4)
+    array([0.3935])
+    """
     _validate.given("V", V)
     posed = arguments(X, Y, h, V=V, precision=precision, deterministic=deterministic, check_finite=check_finite)
     _, sums = _sums(posed, "values")
