@@ -19,7 +19,7 @@ from cukde._over_dask import is_dask, meta
 def marginal(X: Any, columns: Any, Y: Any, h: Any, *, log: bool = False, **options: Any) -> da.Array:
     """See :func:`cukde.marginal`.
 
-    Equal to the same call on plain arrays, to 1e-12 in float64; it costs what that does, blocks by blocks, when computed.
+    Equal to the same call on plain arrays, to 1e-12 in float64. It costs what that does, when it is computed.
 
     Examples
     --------
@@ -43,7 +43,7 @@ def conditional(
 ) -> da.Array:
     """See :func:`cukde.conditional`.
 
-    Equal to the same call on plain arrays, to 1e-12 in float64; it costs what that does, blocks by blocks, when computed.
+    Equal to the same call on plain arrays, to 1e-12 in float64. It costs what that does, when it is computed.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def density_ratio(
 ) -> da.Array:
     """See :func:`cukde.density_ratio`.
 
-    Equal to the same call on plain arrays, to 1e-12 in float64; it costs what that does, blocks by blocks, when computed.
+    Equal to the same call on plain arrays, to 1e-12 in float64. It costs what that does, when it is computed.
 
     Examples
     --------

@@ -38,10 +38,21 @@ def to_gpu(a: Any) -> da.Array:
     RuntimeError
         If no GPU works here.
 
+    Notes
+    -----
+    Values are kept exactly. It costs one copy of each block, from the host or from another GPU, when it is computed.
+
     Examples
     --------
-    >>> X = cukde.dask.to_gpu(da.from_zarr("data.zarr")).persist()  # doctest: +SKIP
-    >>> p = cukde.debias(X, 0.5).map_blocks(cupy.asnumpy).compute()  # doctest: +SKIP
+    >>> import dask.array as da, numpy as np
+    >>> import cukde.dask
+    >>> X = da.from_array(np.zeros((6, 2)), chunks=(3, 2))
+    >>> try:
+    ...     kept = cukde.dask.to_gpu(X).chunks
+    ... except RuntimeError:  # where no GPU works
+    ...     kept = X.chunks
+    >>> kept
+    ((3, 3), (2,))
     """
     if not is_dask(a):
         raise TypeError(f"a must be a Dask array or a Dask data frame; got {type(a).__name__}: write cupy.asarray(a)")

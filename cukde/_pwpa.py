@@ -133,6 +133,8 @@ _kept_evaluator = functools.lru_cache(_KEPT)(_evaluator)
 def aos_to_soa(coefficients: Any) -> Any:
     """Return coefficients (P, D + 1), one row a piece, as (D + 1, P), one column a piece, in new memory.
 
+    Every number is kept exactly; it costs a pass over them.
+
     Examples
     --------
     >>> import cukde
@@ -147,6 +149,8 @@ def aos_to_soa(coefficients: Any) -> Any:
 @declare(_cost.turned, _cost.of_columns)
 def soa_to_aos(coefficients: Any) -> Any:
     """Return coefficients (D + 1, P), one column a piece, as (P, D + 1), one row a piece, in new memory.
+
+    Every number is kept exactly; it costs a pass over them.
 
     Examples
     --------

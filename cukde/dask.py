@@ -71,7 +71,7 @@ def kde(
 ) -> da.Array:
     """See :func:`cukde.kde`.
 
-    Equal to the same call on plain arrays, to 1e-12 in float64; it costs what that does, blocks by blocks, when computed.
+    Equal to the same call on plain arrays, to 1e-12 in float64. It costs what that does, when it is computed.
 
     Examples
     --------
@@ -109,7 +109,7 @@ def score(
 ) -> da.Array:
     """See :func:`cukde.score`.
 
-    Equal to the same call on plain arrays, to 1e-12 in float64; it costs what that does, blocks by blocks, when computed.
+    Equal to the same call on plain arrays, to 1e-12 in float64. It costs what that does, when it is computed.
 
     Examples
     --------
@@ -138,7 +138,7 @@ def density_and_score(
 ) -> tuple[da.Array, da.Array]:
     """See :func:`cukde.density_and_score`.
 
-    Equal to the same call on plain arrays, to 1e-12 in float64; it costs what that does, blocks by blocks, when computed.
+    Equal to the same call on plain arrays, to 1e-12 in float64. It costs what that does, when it is computed.
 
     Examples
     --------
@@ -169,8 +169,8 @@ def debias(
 ) -> da.Array:
     """See :func:`cukde.debias`.
 
-    Equal to the same call on plain arrays, to 1e-12 in float64. Each unordered pair of blocks is one pass where that pays:
-    it costs n^2 exponentials at most.
+    Equal to the same call on plain arrays, to 1e-12 in float64. Each unordered pair of blocks is one pass where that
+    pays: it costs n^2 exponentials at most.
 
     Examples
     --------
@@ -244,7 +244,7 @@ def laplace_kde(
     """See :func:`cukde.laplace_kde`.
 
     What is clipped is reported when it is computed, for each block of queries.
-    Equal to the same call on plain arrays, to 1e-12 in float64; it costs what that does, blocks by blocks, when computed.
+    Equal to the same call on plain arrays, to 1e-12 in float64. It costs what that does, when it is computed.
 
     Examples
     --------
@@ -275,7 +275,7 @@ def kernel_sum(
 ) -> da.Array:
     """See :func:`cukde.kernel_sum`.
 
-    Equal to the same call on plain arrays, to 1e-12 in float64; it costs what that does, blocks by blocks, when computed.
+    Equal to the same call on plain arrays, to 1e-12 in float64. It costs what that does, when it is computed.
 
     Examples
     --------

@@ -109,7 +109,14 @@ def _beyond(of: _Piecewise) -> bool | Literal["clamp"]:
 def polynomial(name: str) -> PiecewisePolynomial:
     """Return the polynomial behind a function by its name, with a piece at either side for what goes on there.
 
-    Pieces have equal widths. That of ``exp`` holds for the reduced argument, and that of ``log`` for the mantissa.
+    Pieces have equal widths. That of ``exp`` holds for the reduced argument, and that of ``log`` for the mantissa. It
+    is fitted once, in some milliseconds, and its values have the errors of the function.
+
+    Examples
+    --------
+    >>> from cukde import functions
+    >>> float(functions.polynomial("exp")(0.25).round(6))
+    1.284025
     """
     if name not in _FUNCTIONS:
         raise ValueError(f"name must be one of {', '.join(map(repr, _FUNCTIONS))}; got {name!r}")
@@ -129,49 +136,134 @@ def polynomial(name: str) -> PiecewisePolynomial:
 
 @_declared
 def gelu(x: Any) -> Any:
-    """Gaussian error linear unit, x Phi(x) with the distribution function Phi of the standard normal distribution."""
+    r"""Gaussian error linear unit, x Phi(x) with the distribution function Phi of the standard normal distribution.
+
+    Largest error 6e-8 in float64 and 2e-7 in float32, times max(1, \|f(x)\|); float16 is rounded besides. See
+    :mod:`cukde.functions`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cukde import functions
+    >>> functions.gelu(np.array([1.0])).round(6)
+    array([0.841345])
+    """
     return _evaluate("gelu", x)
 
 
 @_declared
 def silu(x: Any) -> Any:
-    """Sigmoid linear unit, x / (1 + exp(-x))."""
+    r"""Sigmoid linear unit, x / (1 + exp(-x)).
+
+    Largest error 6e-8 in float64 and 2e-7 in float32, times max(1, \|f(x)\|); float16 is rounded besides. See
+    :mod:`cukde.functions`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cukde import functions
+    >>> functions.silu(np.array([1.0])).round(6)
+    array([0.731059])
+    """
     return _evaluate("silu", x)
 
 
 @_declared
 def tanh(x: Any) -> Any:
-    """Hyperbolic tangent."""
+    """Hyperbolic tangent.
+
+    Largest error 5e-8 in float64 and 2e-7 in float32; float16 is rounded besides. See :mod:`cukde.functions`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cukde import functions
+    >>> functions.tanh(np.array([1.0])).round(6)
+    array([0.761594])
+    """
     return _evaluate("tanh", x)
 
 
 @_declared
 def sigmoid(x: Any) -> Any:
-    """1 / (1 + exp(-x))."""
+    """The logistic function, 1 / (1 + exp(-x)).
+
+    Largest error 3e-8 in float64 and 2e-7 in float32; float16 is rounded besides. See :mod:`cukde.functions`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cukde import functions
+    >>> functions.sigmoid(np.array([1.0])).round(6)
+    array([0.731059])
+    """
     return _evaluate("sigmoid", x)
 
 
 @_declared
 def erf(x: Any) -> Any:
-    """Error function, 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x."""
+    """Error function, 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x.
+
+    Largest error 4e-8 in float64 and 2e-7 in float32; float16 is rounded besides. See :mod:`cukde.functions`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cukde import functions
+    >>> functions.erf(np.array([1.0])).round(6)
+    array([0.842701])
+    """
     return _evaluate("erf", x)
 
 
 @_declared
 def softplus(x: Any) -> Any:
-    """log(1 + exp(x))."""
+    r"""Softplus, log(1 + exp(x)).
+
+    Largest error 3e-8 in float64 and 2e-7 in float32, times max(1, \|f(x)\|); float16 is rounded besides. See
+    :mod:`cukde.functions`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cukde import functions
+    >>> functions.softplus(np.array([1.0])).round(6)
+    array([1.313262])
+    """
     return _evaluate("softplus", x)
 
 
 @_declared
 def exp(x: Any) -> Any:
-    """Exponential function."""
+    """Exponential function.
+
+    Largest error 5e-10 in float64 and 2e-7 in float32, relative to the value; float16 is rounded besides. See
+    :mod:`cukde.functions`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cukde import functions
+    >>> functions.exp(np.array([1.0])).round(6)
+    array([2.718282])
+    """
     return _evaluate("exp", x)
 
 
 @_declared
 def log(x: Any) -> Any:
-    """Natural logarithm."""
+    r"""Natural logarithm.
+
+    Largest error 8e-9 in float64 and 2e-7 in float32, times max(1, \|f(x)\|); float16 is rounded besides. See
+    :mod:`cukde.functions`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cukde import functions
+    >>> functions.log(np.array([2.0])).round(6)
+    array([0.693147])
+    """
     return _evaluate("log", x)
 
 

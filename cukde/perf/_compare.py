@@ -47,6 +47,17 @@ class Change:
         that this ratio is known to lie in: 1 where they are missing.
     threshold : float
         Part of the old time that a change must exceed.
+
+    Notes
+    -----
+    Times are exactly those of the records.
+
+    Examples
+    --------
+    >>> from cukde import perf
+    >>> row = ("kde", "cpu", {"n": 9}, "float64", "float64", "", 4.0, 5.0, (3.9, 4.1), (4.9, 5.1), None, None)
+    >>> perf.Change(*row).ratio, perf.Change(*row).verdict
+    (1.25, 'slower')
     """
 
     op: str
@@ -129,6 +140,17 @@ class Comparison:
         library has no part in.
     notes : tuple of str
         By which calibrations times are compared, or why as they were measured.
+
+    Notes
+    -----
+    Times are exactly those of the records.
+
+    Examples
+    --------
+    >>> from cukde import perf
+    >>> print(perf.Comparison((), ("kde",), (), (), None))
+    no measurement is in both runs
+    only in the old run: kde
     """
 
     rows: tuple[Change, ...]
@@ -222,6 +244,11 @@ def compare(
     ------
     FileNotFoundError, ValueError
         For what is no record, and a threshold that is no finite number from 0.
+
+    Notes
+    -----
+    A ratio is as exact as the medians, each within its confidence interval in 95 of 100 runs, and as the ratio of the
+    calibrations.
 
     Examples
     --------

@@ -55,6 +55,14 @@ class Part:
     partial sums together. ``efficiency`` is the part of all rates but those of memory and cache that the program
     reaches at most, for what no count shows, such as steps that wait for each other: measured, and 1 unless its formula
     says why.
+
+    Counts are as exact as their formula; how far times made of them are off is in ``docs/performance.md``.
+
+    Examples
+    --------
+    >>> from cukde import perf
+    >>> perf.Part("all", bytes=16.0, work={"fma": 2.0, "exponential": 1.0}).flops
+    2.0
     """
 
     name: str
@@ -109,6 +117,13 @@ class Cost:
         Pairs that a textbook's program visits; 0 where it visits none.
     textbook_flops, textbook_bytes : float
         Operations and bytes as the source counts them: what the report's rule takes.
+
+    Examples
+    --------
+    >>> from cukde import perf
+    >>> found = perf.cost("kde", n=1024, m=128, d=16)
+    >>> found.pairs, found.exponentials, [part.name for part in found.parts]
+    (131072.0, 131072.0, ['survey', 'prepare', 'pass', 'finish'])
     """
 
     op: str
@@ -164,6 +179,12 @@ class Counted:
     """What a formula returns: the fields of :class:`Cost` but for the name and the shapes.
 
     A source that counts nothing of its own leaves ``textbook_flops`` and ``textbook_bytes`` out: then the parts' count.
+
+    Examples
+    --------
+    >>> from cukde import perf
+    >>> perf.Counted((perf.Part("all", bytes=16.0),), "by hand").cost("double", {"n": 1}).bytes
+    16.0
     """
 
     parts: tuple[Part, ...]

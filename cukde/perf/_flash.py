@@ -39,7 +39,7 @@ def flash_score_flops(n: float, m: float, d: int) -> float:
 def flash_flops(n: float, m: float, d: int) -> float:
     """Operations of SD-KDE of ``n`` points at ``m`` queries: the score at the data, then the density.
 
-    4 d n^2 + 12 n^2 + 2 d m n + 12 m n, and in one dimension 16 n^2 + 14 m n.
+    4 d n^2 + 12 n^2 + 2 d m n + 12 m n, and in one dimension 16 n^2 + 14 m n: the paper's count, exactly.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def flash_tile_bytes(d: int, block_m: int = _BLOCK_M, block_n: int = _BLOCK_N, *
 
     Notes
     -----
-    Source: Flash-SD-KDE, section 3.1.
+    The paper's count, exactly. Source: Flash-SD-KDE, section 3.1.
 
     Examples
     --------

@@ -31,8 +31,9 @@ def peaks(gpu: str | Peaks | None = None) -> Peaks:
 
     Notes
     -----
-    Peaks of the processor are measured when they are first asked for, which takes about two seconds, and kept as
-    :func:`measure_peaks` keeps them.
+    Published rates are exact as published, and a device may stay below them: on an H200 measured ones are 65 to 100% of
+    those (``docs/performance.md``). Peaks of the processor are measured when they are first asked for, which takes
+    about two seconds, and kept as :func:`measure_peaks` keeps them.
 
     Examples
     --------

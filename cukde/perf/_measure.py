@@ -35,8 +35,15 @@ class Times:
     median_ms, q1_ms, q3_ms : float
         Median and quartiles of the runs.
     low_ms, high_ms : float
-        Bootstrap confidence interval of the median.
+        Bootstrap confidence interval of the median: how exactly it is known.
     runs : int
+
+    Examples
+    --------
+    >>> from cukde import perf
+    >>> times = perf.Times.of([1.0, 2.0, 3.0, 4.0, 5.0])
+    >>> times.q1_ms, times.median_ms, times.q3_ms, times.runs
+    (2.0, 3.0, 4.0, 5)
     """
 
     median_ms: float

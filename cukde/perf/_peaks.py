@@ -34,6 +34,16 @@ class Peaks:
         Address of the published figures, or when and by what they were measured.
     quartiles : dict
         Lower and upper quartile of the rates that were measured; "launch" in seconds.
+
+    Notes
+    -----
+    Published rates are exact as published; of measured ones the quartiles say how exactly they are known.
+
+    Examples
+    --------
+    >>> from cukde import perf
+    >>> perf.peaks("H200").multiprocessors, perf.peaks("H200").backend
+    (132, 'gpu')
     """
 
     name: str

@@ -59,8 +59,8 @@ def write_record(
 
     Notes
     -----
-    The commit is that of the checkout that cukde lies in, or ``CUKDE_COMMIT`` of the environment; elsewhere cukde's
-    version stands for it.
+    Numbers are written with all of their digits. The commit is that of the checkout that cukde lies in, or
+    ``CUKDE_COMMIT`` of the environment; elsewhere cukde's version stands for it.
 
     Examples
     --------
@@ -114,6 +114,20 @@ def read_record(path: str | Path) -> dict[str, Any]:
     FileNotFoundError
     ValueError
         For a file that is no record: the message says what is missing.
+
+    Notes
+    -----
+    Numbers come back exactly as they were written.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from cukde import perf
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "run.json")
+    ...     perf.write_record(path, [])
+    ...     sorted(perf.read_record(path))
+    ['command', 'commit', 'date', 'machine', 'rows', 'versions']
     """
     try:
         run = json.loads(Path(path).read_text(encoding="utf-8"))

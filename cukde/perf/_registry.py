@@ -77,7 +77,14 @@ def declare(
 
 
 def operations() -> tuple[str, ...]:
-    """Names of the operations whose cost is known."""
+    """Names of the operations whose cost is known.
+
+    Examples
+    --------
+    >>> from cukde import perf
+    >>> "sd_kde" in perf.operations()
+    True
+    """
     return tuple(sorted(_BY_NAME))
 
 

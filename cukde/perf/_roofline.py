@@ -56,6 +56,17 @@ class RooflinePoint:
         Bytes a second of the slope at most.
     bound_seconds : float
         Seconds of what binds, by itself.
+
+    Notes
+    -----
+    Its rate is as exact as ``seconds``; ``bound_seconds`` has the error of the peaks and of the counts.
+
+    Examples
+    --------
+    >>> from cukde import perf
+    >>> point = perf.roofline([("kde", {"n": 65536, "m": 65536, "d": 16}, 1.3e-3)], "H200").points[0]
+    >>> point.binds, 0 < point.percent_of_bound <= 100
+    ('exponential', True)
     """
 
     op: str
@@ -117,12 +128,19 @@ class RooflinePoint:
 class Roofline:
     """Calls and their roofs: see :func:`roofline`. Its string is the table.
 
-    The table and the picture number the points by family and operation.
+    The table and the picture number the points by family and operation. Numbers are those of the points, exactly.
 
     Attributes
     ----------
     on : Peaks
     points : tuple of RooflinePoint
+
+    Examples
+    --------
+    >>> from cukde import perf
+    >>> found = perf.roofline([("kde", {"n": 65536, "m": 65536, "d": 16}, 1.3e-3)], "H200")
+    >>> found.on.name, len(found.points)
+    ('H200', 1)
     """
 
     on: Peaks
@@ -199,9 +217,10 @@ def roofline(
 
     Notes
     -----
-    Bytes are the least, each input and output once, of calls whose bytes memory serves; those that are asked of the
-    cache where the cache binds or holds everything. Work that the model counts beside the unit's, uneven blocks and
-    re-reads that miss the cache keep a point below its roof: its bound counts them.
+    Where a point lies is as exact as its time; the roofs have the errors of the peaks, and what binds those of
+    :func:`cukde.perf.predict`. Bytes are the least, each input and output once, of calls whose bytes memory serves;
+    those that are asked of the cache where the cache binds or holds everything. Work that the model counts beside the
+    unit's, uneven blocks and re-reads that miss the cache keep a point below its roof: its bound counts them.
 
     Williams, Waterman and Patterson (2009), "Roofline: an insightful visual performance model for multicore
     architectures", Communications of the ACM 52(4).

@@ -46,6 +46,17 @@ class Scaling:
         take beside them; merging; handling tasks.
     single : float
         Seconds of the same call on plain arrays on one processor, as :func:`predict` has it.
+
+    Notes
+    -----
+    For SD-KDE of 4,194,304 rows on one and on two H200s the time was right to 1% (``docs/dask.md``).
+
+    Examples
+    --------
+    >>> from cukde import perf
+    >>> found = perf.scaling("kde", "H200", workers=2, n=2**20, m=2**18, d=16)
+    >>> found.workers, 1 < found.speedup <= 2
+    (2, True)
     """
 
     op: str

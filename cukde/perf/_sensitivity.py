@@ -57,6 +57,17 @@ class Sensitivity:
     base : Prediction
         With the assumptions as they are.
     rows : tuple of Perturbed
+
+    Notes
+    -----
+    It says how far the verdict depends on what the model may have wrong; it is no interval of the error of a time.
+
+    Examples
+    --------
+    >>> from cukde import perf
+    >>> found = perf.sensitivity("kde", "H200", n=65536, m=65536, d=16)
+    >>> found.base.binds, len(found.rows) > 10
+    ('exponential', True)
     """
 
     op: str
