@@ -43,6 +43,8 @@ from cukde.perf.costs.density import abramson as abramson_cost
 from cukde.perf.costs.density import bandwidth as cost
 from cukde.perf.costs.improved_sheather_jones import isj as isj_cost
 
+__all__ = ["abramson", "cross_validate", "isj", "laplace", "scott", "sd", "silverman"]
+
 
 @declare(cost, of_bandwidth, name="bandwidth.scott")
 def scott(X: Any, *, weights: Any = None) -> Any:
@@ -100,7 +102,7 @@ def silverman(X: Any, *, weights: Any = None) -> Any:
 
     .. math:: h_k = \sigma_k \, [n_\mathrm{eff} (d + 2) / 4]^{-1/(d+4)}
 
-    Parameters, result and errors are those of :func:`scott`.
+    Parameters, result and errors are those of :func:`scott`, cost and digits too.
 
     References
     ----------

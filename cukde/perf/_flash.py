@@ -105,7 +105,8 @@ def flash_bytes(n: float, m: float, d: int) -> float:
 
     Notes
     -----
-    Source: Flash-SD-KDE, section 3.1, and appendix A for one dimension.
+    The paper's count, exactly, and not what is moved where a cache serves. Source: Flash-SD-KDE, section 3.1, and
+    appendix A for one dimension.
 
     Examples
     --------
@@ -126,6 +127,8 @@ def flash_pass_bytes(n: float, m: float, d: int, *, moments: bool) -> float:
 
 def flash_intensity(n: float, m: float, d: int) -> float:
     """Operations a byte of SD-KDE by these models: about 72 at d = 16, 3.55 n at d = 1, where m = n / 8.
+
+    :func:`flash_flops` over :func:`flash_bytes`, exactly.
 
     Examples
     --------
@@ -158,7 +161,7 @@ def flash_utilisation(seconds: float, n: float, m: float, d: int = 16, peak: flo
 
     Notes
     -----
-    Source: Flash-SD-KDE, figure 2.
+    As exact as the time; the operations are the paper's, and not those of this library. Source: Flash-SD-KDE, figure 2.
 
     Examples
     --------

@@ -138,6 +138,7 @@ def measure(
     Returns
     -------
     Times
+        Their confidence interval says how exactly the median is known, of runs that nothing else disturbs.
 
     Raises
     ------

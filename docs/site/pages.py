@@ -1,13 +1,17 @@
-"""Pages that are kept at the top of the repository come into the site when it is built."""
+"""Pages from the top of the repository come into the site when it is built, and markup left over is a warning."""
 
 from __future__ import annotations
 
+import logging
+import re
 from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File
 
 _ROOT = Path(__file__).parents[2]
+_LEFT = re.compile(r":[a-z]+:(?:<code>|`)|\.\. [a-z]+::|^=+ +=+|class=\"arithmatex\"", re.MULTILINE)
+_log = logging.getLogger("mkdocs.hooks.pages")
 _PAGES = {"contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md"}
 
 
@@ -16,3 +20,10 @@ def on_files(files: Any, /, config: Any, **_: Any) -> Any:
     for page, path in _PAGES.items():
         files.append(File.generated(config, page, content=(_ROOT / path).read_text(encoding="utf-8")))
     return files
+
+
+def on_post_page(output: str, /, page: Any, **_: Any) -> str:
+    """Warn of roles, directives, tables and formulas that nothing has made HTML of."""
+    for left in sorted(set(_LEFT.findall(output))):
+        _log.warning("%s: %r is not HTML", page.file.src_uri, left)
+    return output
