@@ -12,12 +12,16 @@ from mkdocs.structure.files import File
 _ROOT = Path(__file__).parents[2]
 _LEFT = re.compile(r":[a-z]+:(?:<code>|`)|\.\. [a-z]+::|^=+ +=+|class=\"arithmatex\"", re.MULTILINE)
 _log = logging.getLogger("mkdocs.hooks.pages")
-_PAGES = {"contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md"}
+_FILES = {
+    "contributing.md": "CONTRIBUTING.md",
+    "changelog.md": "CHANGELOG.md",
+    "assets/site.css": "docs/site/site.css",  # docs/site/ itself is no part of the site
+}
 
 
 def on_files(files: Any, /, config: Any, **_: Any) -> Any:
-    """Add them by the names that the navigation has."""
-    for page, path in _PAGES.items():
+    """Add them by the names that the settings have."""
+    for page, path in _FILES.items():
         files.append(File.generated(config, page, content=(_ROOT / path).read_text(encoding="utf-8")))
     return files
 
