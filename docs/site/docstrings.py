@@ -16,9 +16,11 @@ _ENTRIES = frozenset(
 _HEADING = re.compile(r"^(\S.*)\n-{3,}$\n?", re.MULTILINE)
 _LISTS = {"Attributes", "Other Parameters", "Parameters", "Raises", "Returns", "Warns", "Yields"}
 _ROLE = re.compile(r":(?:func|class|meth|mod|data):`(~?)([^`]+)`")
+_PAGE = re.compile(r"(``|\b)docs/(\w+)\.md\1")
 _INLINE = re.compile(r":math:`([^`]+)`")
 _DISPLAY = re.compile(r"^([ ]*)\.\. math::[ ]*(.*(?:\n(?:\1[ ]+\S.*|[ ]*(?=\n\1[ ]+\S)))*)", re.MULTILINE)
 _TABLE = re.compile(r"^=+(?: +=+)+\n(.*)\n=+(?: +=+)+\n((?:.*\n)+?)=+(?: +=+)+$", re.MULTILINE)
+_ALSO = re.compile(r"^(\w+(?:, \w+)*)(?: : (.*))?$", re.MULTILINE)
 _SESSION = re.compile(r"^([ ]*)(>>> .*(?:\n\1[ ]*\S.*)*)", re.MULTILINE)
 
 
@@ -27,9 +29,16 @@ def markdown(text: str, path: str) -> str:
     first, *rest = _HEADING.split(text)
     parts = [_body(first, path)]
     for name, body in zip(rest[::2], rest[1::2], strict=True):
-        written = _items(body, path, typed=name in _LISTS) if name in _LISTS | {"References"} else _body(body, path)
-        parts.append(f"**{name}**\n\n{written}")
+        parts.append(f"**{name}**\n\n{_section(name, body, path)}")
     return "\n\n".join(parts)
+
+
+def _section(name: str, text: str, path: str) -> str:
+    if name in _LISTS:
+        return _items(text, path)
+    if name == "References":
+        return "\n".join(f"- {_body(' '.join(one.split()), path)}" for one in _references(text))
+    return _body(re.sub(_ALSO, _others, text) if name == "See Also" else text, path)
 
 
 def _body(text: str, path: str) -> str:
@@ -38,14 +47,13 @@ def _body(text: str, path: str) -> str:
     text = _DISPLAY.sub(lambda found: f"\n{found[1]}$$\n{found[1]}{' '.join(found[2].split())}\n{found[1]}$$\n", text)
     text = _INLINE.sub(lambda found: f"${' '.join(found[1].split())}$", text)
     text = _SESSION.sub(lambda found: f"{found[1]}```pycon\n{found[0]}\n{found[1]}```", text)
+    text = _PAGE.sub(r"[`docs/\2.md`](../\2.md)", text)
     return _ROLE.sub(lambda found: _link(found[2], path, short=bool(found[1])), text)
 
 
-def _items(text: str, path: str, *, typed: bool) -> str:
-    """A list of what begins at the margin: names with types and what is said of them, or references."""
+def _items(text: str, path: str) -> str:
+    """A list of what begins at the margin: names with types, and what is said of them."""
     items = re.findall(r"^\S.*(?:\n(?:[ ]+.*|[ ]*(?=\n[ ]+\S)))*", text, re.MULTILINE)
-    if not typed:
-        return "\n".join(f"- {_body(' '.join(item.split()), path)}" for item in _paragraphs(text))
     lines = []
     for item in items:
         head, _, said = item.partition("\n")
@@ -56,8 +64,14 @@ def _items(text: str, path: str, *, typed: bool) -> str:
     return "\n".join(lines)
 
 
-def _paragraphs(text: str) -> list[str]:
-    """References: each begins on a line of its own, after one that ends with a full stop."""
+def _others(found: re.Match[str]) -> str:
+    """A line of "See Also": names, and what they are for."""
+    names = ", ".join(f":func:`{name}`" for name in found[1].split(", "))
+    return f"- {names}{f': {found[2]}' if found[2] else ''}"
+
+
+def _references(text: str) -> list[str]:
+    """References, each of which begins on a line of its own, after one that ends with a full stop."""
     return re.split(r"(?<=\.)\n(?=\S)|\n\n+", text.strip())
 
 
