@@ -44,7 +44,7 @@ def _section(name: str, text: str, path: str) -> str:
 def _body(text: str, path: str) -> str:
     """Paragraphs, formulas, tables and sessions of Python."""
     text = _TABLE.sub(_table, text.strip("\n"))
-    text = _DISPLAY.sub(lambda found: f"\n{found[1]}$$\n{found[1]}{' '.join(found[2].split())}\n{found[1]}$$\n", text)
+    text = _DISPLAY.sub(_displayed, text)
     text = _INLINE.sub(lambda found: f"${' '.join(found[1].split())}$", text)
     text = _SESSION.sub(lambda found: f"{found[1]}```pycon\n{found[0]}\n{found[1]}```", text)
     text = _PAGE.sub(r"[`docs/\2.md`](../\2.md)", text)
@@ -62,6 +62,13 @@ def _items(text: str, path: str) -> str:
         name = name.replace("``", "")
         lines.append(f"- `{name}`{f' : *{kind}*' if colon else ''}{f': {said}' if said else ''}")
     return "\n".join(lines)
+
+
+def _displayed(found: re.Match[str]) -> str:
+    """Formulas of a directive, which blank lines part."""
+    margin, body = found.groups()
+    parts = [" ".join(part.split()) for part in re.split(r"\n[ ]*\n", body) if part.strip()]
+    return "".join(f"\n{margin}$$\n{margin}{part}\n{margin}$$\n" for part in parts)
 
 
 def _others(found: re.Match[str]) -> str:
