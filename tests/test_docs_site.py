@@ -86,7 +86,9 @@ Two, B. (2000). Another.
 
 
 def test_formulas_sessions_and_tables() -> None:
-    text = """A :math:`x^2`.
+    text = """A :math:`x^2`, as here::
+
+    y = x**2
 
 .. math::
 
@@ -107,7 +109,7 @@ one  two
 2
 """
     out = docstrings.markdown(text, "cukde.x")
-    assert "A $x^2$." in out
+    assert "A $x^2$, as here:\n\n    y = x**2\n" in out
     assert "\n$$\na = b + c\n$$\n\n$$\nd\n$$\n\n" in out
     assert "| one | two |\n|---|---|\n| 1 | [2, 3] |" in out
     assert out.endswith("```pycon\n>>> 1 + 1\n2\n```")

@@ -58,8 +58,8 @@ def calibrate(
 
     Notes
     -----
-    It takes one or two seconds, compilation apart, and of memory up to 512 MiB on the CPU and 1 GiB on a GPU, which are
-    given back. How well times are known is in their quartiles and intervals, and in the drift.
+    It costs one or two seconds, compilation apart, and of memory up to 512 MiB on the CPU and 1 GiB on a GPU, which are
+    given back. How exactly times are known is in their quartiles and intervals, and in the drift.
 
     Examples
     --------

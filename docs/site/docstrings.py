@@ -43,8 +43,8 @@ def _section(name: str, text: str, path: str) -> str:
 
 def _body(text: str, path: str) -> str:
     """Paragraphs, formulas, tables and sessions of Python."""
-    text = _TABLE.sub(_table, text.strip("\n"))
-    text = _DISPLAY.sub(_displayed, text)
+    text = _DISPLAY.sub(_displayed, _TABLE.sub(_table, text.strip("\n")))
+    text = re.sub(r"::$(?=\n\n[ ]+)", ":", text, flags=re.MULTILINE)  # code follows
     text = _INLINE.sub(lambda found: f"${' '.join(found[1].split())}$", text)
     text = _SESSION.sub(lambda found: f"{found[1]}```pycon\n{found[0]}\n{found[1]}```", text)
     text = _PAGE.sub(r"[`docs/\2.md`](../\2.md)", text)
