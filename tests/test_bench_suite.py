@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import shutil
 import sys
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
@@ -47,6 +48,9 @@ TIMES = Table(
 )
 
 
+CALIBRATION = {"cpu": {"copy": {"median_ms": 3.0}}}
+
+
 class Toy:
     """A section that counts its runs, and leaves or raises what it is told to."""
 
@@ -76,6 +80,7 @@ def toys(monkeypatch: pytest.MonkeyPatch) -> dict[int, Toy]:
     monkeypatch.setattr(_record, "machine", lambda: {"cpu": "a <CPU>", "cores": 2})
     monkeypatch.setattr(_record, "_versions", lambda: {"python": "3.11", "cukde": "0.1", "numpy": "2.4"})
     monkeypatch.setenv("CUKDE_COMMIT", "abc1234")
+    monkeypatch.setattr(perf, "calibrate", lambda before=None: CALIBRATION)
     return made
 
 
@@ -109,6 +114,47 @@ def test_a_run_leaves_records_and_reports(toys, bench, tmp_path):
     assert (there.number, there.title, there.quick, there.no_gpu, there.error) == (1, "Toy 1 <b>", True, NO_GPU, None)
     assert there.outcome.tables == [TIMES]
     assert there.seconds >= 0
+
+
+def test_sections_have_calibrations(toys, bench, monkeypatch, tmp_path):
+    """One serves short sections; before and after a long one the machine is calibrated."""
+    given = []
+
+    def calibrate(before=None):
+        given.append(before)
+        return {"cpu": {"copy": {"median_ms": 3.0 + len(given)}}}
+
+    def calibrations():
+        files = [tmp_path / "out" / f"section-{number}.json" for number in (1, 2)]
+        return [perf.read_record(file)["calibration"]["cpu"]["copy"]["median_ms"] for file in files]
+
+    monkeypatch.setattr(perf, "calibrate", calibrate)
+    bench()
+    assert given == [None]
+    assert calibrations() == [4.0, 4.0]
+    monkeypatch.setattr(suite, "_EVERY", 0.0)
+    bench("--section", "1")
+    assert given[1:] == [None, {"cpu": {"copy": {"median_ms": 5.0}}}]
+    assert calibrations() == [6.0, 4.0]
+
+
+def test_a_calibration_that_fails_stops_no_section(toys, bench, monkeypatch, tmp_path):
+    monkeypatch.setattr(perf, "calibrate", lambda: None)  # takes no argument: fails
+    assert bench()[0] == 0
+    assert "calibration" not in perf.read_record(tmp_path / "out" / "section-1.json")
+
+
+def test_two_runs_are_compared(toys, bench, capsys, tmp_path):
+    bench()
+    shutil.copytree(tmp_path / "out", tmp_path / "old")
+    toys[2].leaves = Outcome([ROW | {"median_ms": 1.7}])
+    bench("--section", "2")
+    capsys.readouterr()
+    for new, code in (("old", 0), ("out", 1)):
+        assert main(["bench", "--compare", str(tmp_path / "old"), str(tmp_path / new)]) == code
+    out = capsys.readouterr().out
+    assert "section-2.json:\ncpu times are normalised: calibration, new / old: copy 1.000" in out
+    assert out.splitlines()[-1].startswith("1 regression in 2 measurements")
 
 
 def test_the_same_command_goes_on_with_what_is_not_there(toys, bench, tmp_path):

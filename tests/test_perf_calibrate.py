@@ -99,10 +99,13 @@ def test_what_only_one_measurement_has_is_kept(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_what_a_gpu_is_calibrated_by(monkeypatch: pytest.MonkeyPatch, emulated_device: None) -> None:
+    import cukde.gpu
     from cukde.gpu import _peaks
 
     monkeypatch.setattr(_peaks, "_copy", lambda: Load("memory", 2**30, lambda: None))
-    loads = dict(_peaks.calibrations())
+    monkeypatch.setattr(_peaks, "_cache", lambda blocks: Load("cache", 2**30, lambda: None))
+    monkeypatch.setattr("cukde._dispatch.named", lambda backend: cukde.gpu)
+    loads = dict(_calibrate._loads("gpu"))
     assert set(loads) == {"copy", "exponential"}
     assert loads["exponential"].unit == "exponential"
     of = _peaks._CHAINS["exponential"]

@@ -38,8 +38,9 @@ def text(
     outcome: Outcome,
     setting: Setting,
     seconds: float,
-    error: str | None = None,
+    *,
     calibration: dict[str, Any] | None = None,
+    error: str | None = None,
 ) -> str:
     """What the file of a section holds that was run here and now; TypeError for what JSON does not have."""
     found = outcome.as_json()

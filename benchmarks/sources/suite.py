@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
+import math
 import sys
 import time
 import traceback
@@ -30,6 +32,9 @@ MODULES: dict[int, str] = {
 }
 """Modules beside this one, each with its ``SECTION``, imported when it is run."""
 
+_EVERY = 10.0
+"""Seconds after which the machine is calibrated again: of short sections one calibration serves several."""
+
 _UNCERTAIN = ", of a checkout with changes: name it by --section if they have changed since"
 
 
@@ -50,6 +55,7 @@ def run(
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
     console = Console(stderr=True, soft_wrap=True)
     now = section_file.origin(made([]), *setting)
+    calibrated = _Calibrated()
     failed = []
     try:
         with Progress(
@@ -69,7 +75,7 @@ def run(
                 else:
                     if fault:
                         say(number, f"run anew, as what is there {fault}")
-                    error, took = _run(folder, number, setting, tracebacks)
+                    error, took = _run(folder, number, setting, tracebacks, calibrated)
                     say(number, f"failed after {took}: {error}" if error else took)
                     if error:
                         failed.append(number)
@@ -97,23 +103,39 @@ def _fault(folder: Path, number: int, now: dict[str, Any]) -> str | None:
     return f"is of another run: {'; '.join(differences)}" if differences else None
 
 
-def _run(folder: Path, number: int, setting: Setting, tracebacks: bool) -> tuple[str | None, str]:
+class _Calibrated:
+    """What the machine was able to do until now: measured before the first section, and again after long ones."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, Any] | None = None
+        self._last = -math.inf
+
+    def __call__(self) -> dict[str, Any] | None:
+        if time.perf_counter() - self._last > _EVERY:
+            with contextlib.suppress(Exception):  # no section fails for it: a comparison says where it is missing
+                self._found = perf.calibrate(self._found)
+            self._last = time.perf_counter()
+        return self._found
+
+
+def _run(
+    folder: Path, number: int, setting: Setting, tracebacks: bool, calibrated: _Calibrated
+) -> tuple[str | None, str]:
     """Run a section and keep what it leaves, or its error; return the error and the time it took."""
     section = Section(number, MODULES[number], "", _nothing)  # all that is known of one that cannot be imported
     failure = None
+    calibrated()
     started = time.perf_counter()
     try:
         section = _section(number)
-        before = None if setting.quick else perf.calibrate()  # quick runs are not for comparing
         outcome = section.run(setting)
         seconds = time.perf_counter() - started
-        calibration = None if before is None else perf.calibrate(before)
-        content = section_file.text(section, outcome, setting, seconds, calibration=calibration)
+        content = section_file.text(section, outcome, setting, seconds, calibration=calibrated())
     except (Exception, SystemExit) as error:
         failure = _failure(error)
         if tracebacks:
             traceback.print_exc()
-        content = section_file.text(section, Outcome(), setting, time.perf_counter() - started, failure)
+        content = section_file.text(section, Outcome(), setting, time.perf_counter() - started, error=failure)
     section_file.write(folder, number, content)
     took = formats.duration(time.perf_counter() - started)
     _release(setting)
