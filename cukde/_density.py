@@ -268,7 +268,7 @@ def density_and_score(
     bounds: Any = None,
     periods: Any = None,
 ) -> tuple[Any, Any]:
-    """Log density and its gradient, in the one pass that :func:`score` costs.
+    """Log density and its gradient, in the one pass that :func:`score` costs, with the errors of :func:`kde` and of it.
 
     Parameters are those of :func:`kde`.
 
@@ -484,7 +484,8 @@ def laplace_kde(
 
     Notes
     -----
-    Cost: that of :func:`kde`. Errors are relative to the sum of the absolute terms, since the terms cancel.
+    Cost: that of :func:`kde`. Errors are those of :func:`kde`, relative to the sum of the absolute terms, since the
+    terms cancel.
 
     References
     ----------
@@ -551,7 +552,8 @@ def kernel_sum(
     Notes
     -----
     Cost: n m exponentials and 2 (d + k) n m flops; with ``X`` itself for ``Y``, half of the exponentials in float32 on
-    the GPU for up to 32 values, or of more than 64 dimensions. Errors are relative to the sum of the absolute terms.
+    the GPU for up to 32 values, or of more than 64 dimensions. Errors are those of :func:`kde`, relative to the sum of
+    the absolute terms.
 
     Examples
     --------

@@ -61,7 +61,9 @@ class PiecewisePolynomial:
 
     Notes
     -----
-    A piece begins with its knot and ends before the next one; the last holds its end. This is exact: the dtype of the
+    Values are right to 1e-13 in float64 and 1e-6 in float32, relative to the sum of absolute terms
+    (``tests/test_piecewise.py``), and float16 is rounded besides; an evaluation costs one pass over the points. A piece
+    begins with its knot and ends before the next one; the last holds its end. This is exact: the dtype of the
     points tells them apart or not.
 
     Derivatives, antiderivatives and integrals are computed in float64 on the host.

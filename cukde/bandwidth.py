@@ -127,7 +127,7 @@ def sd(X: Any, *, weights: Any = None) -> Any:
         h_k = \sigma_k \left[\frac{32\, r}{25\, (d + 2)}\right]^{1/(d+8)} n_\mathrm{eff}^{-1/(d+8)}, \qquad
         r = 1 + \frac{d}{3} \left(\frac{2}{3}\right)^{d/2} + \frac{d (d + 2)}{64}\, 2^{-d/2}
 
-    Parameters, result and errors are those of :func:`scott`.
+    Parameters, result and errors are those of :func:`scott`, cost and digits too.
 
     Notes
     -----
@@ -182,7 +182,7 @@ def laplace(X: Any, *, weights: Any = None) -> Any:
 
         h_k = \sigma_k \left[\frac{8 (d + 8)}{(d + 4)(d + 6)}\right]^{1/(d+8)} n_\mathrm{eff}^{-1/(d+8)}
 
-    Parameters, result and errors are those of :func:`scott`.
+    Parameters, result and errors are those of :func:`scott`, cost and digits too.
 
     Notes
     -----

@@ -47,7 +47,8 @@ def anchors(path: Path) -> set[str]:
 
 
 def without_errors_raised(docstring: str) -> str:
-    """A docstring without its list of exceptions, and without what another's list is said to be."""
+    """A docstring without its example, its list of exceptions, and without what another's list is said to be."""
+    docstring = re.sub(r"^Examples\n-+\n.*", "", docstring, flags=re.MULTILINE | re.DOTALL)
     without = re.sub(r"^Raises\n-+\n.*?(?=^\S[^\n]*\n-+\n|\Z)", "", docstring, flags=re.MULTILINE | re.DOTALL)
     return without.replace("Parameters, result and errors are those", "")
 
@@ -103,7 +104,10 @@ def folder() -> Iterator[Path]:
 def test_docstring(name: str) -> None:
     docstring = inspect.getdoc(OBJECTS[name]) or ""
     assert re.search(r"^Examples\n-+\n", docstring, re.MULTILINE), "no example"
-    assert SAYS_HOW_GOOD.search(without_errors_raised(docstring)), "says neither how exact it is nor what it costs"
+    said = {word.lower() for word in SAYS_HOW_GOOD.findall(without_errors_raised(docstring))}
+    if name.startswith("cukde.perf"):  # which is about costs
+        said -= {"cost", "costs"}
+    assert said, "says neither how exact it is nor what it costs"
     test = doctest.DocTestParser().get_doctest(docstring, {}, name, None, 0)
     assert test.examples
     report: list[str] = []

@@ -118,6 +118,10 @@ class Cost:
     textbook_flops, textbook_bytes : float
         Operations and bytes as the source counts them: what the report's rule takes.
 
+    Notes
+    -----
+    How exactly work is counted is said at :func:`cukde.perf.cost`.
+
     Examples
     --------
     >>> from cukde import perf
@@ -179,6 +183,7 @@ class Counted:
     """What a formula returns: the fields of :class:`Cost` but for the name and the shapes.
 
     A source that counts nothing of its own leaves ``textbook_flops`` and ``textbook_bytes`` out: then the parts' count.
+    Sums over parts are exact; the parts are what their formula counts.
 
     Examples
     --------

@@ -90,6 +90,10 @@ class Explanation:
     cold : bool
         Whether the caches were emptied before each run.
 
+    Notes
+    -----
+    How exactly the time is known is in ``times``; how far the verdict depends on the model's errors in ``sensitivity``.
+
     Examples
     --------
     >>> import numpy as np, cukde
@@ -256,7 +260,8 @@ def explain(
 
     Notes
     -----
-    Rates are modelled work over measured time; what binds is the unit that takes the longest by itself in the model,
+    The time is as exact as its interval says, and the model's error is that of :func:`predict`. Rates are modelled work
+    over measured time; what binds is the unit that takes the longest by itself in the model,
     and the bound is its time. The share of a part is predicted, that of a stage is measured.
 
     Examples

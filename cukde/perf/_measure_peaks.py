@@ -45,10 +45,10 @@ def measure_peaks(backend: str | None = None) -> Peaks:
 
     Notes
     -----
-    It costs about five seconds on a GPU and two on a CPU, compilation apart, and up to 1.1 GB of memory. What comes
-    out is written to ``peaks.json`` in the folder ``cukde`` of the user's folder of caches (``XDG_CACHE_HOME`` or
-    ``~/.cache``, ``LOCALAPPDATA`` on Windows), or the file that the environment variable ``CUKDE_PEAKS`` names, by the
-    device's name. A file that cannot be written is a warning.
+    Quartiles say how exactly rates are known. It costs about five seconds on a GPU and two on a CPU, compilation apart,
+    and up to 1.1 GB of memory. What comes out is written to ``peaks.json`` in the folder ``cukde`` of the user's folder
+    of caches (``XDG_CACHE_HOME`` or ``~/.cache``, ``LOCALAPPDATA`` on Windows), or the file that the environment
+    variable ``CUKDE_PEAKS`` names, by the device's name. A file that cannot be written is a warning.
 
     Examples
     --------

@@ -63,6 +63,10 @@ class Prediction:
     bound : float
         Seconds of the unit that takes the longest, by itself, in all parts: no program that does this work is faster.
 
+    Notes
+    -----
+    ``seconds`` has the error that :func:`predict` states.
+
     Examples
     --------
     >>> from cukde import perf
@@ -124,8 +128,8 @@ def predict(
 
     Notes
     -----
-    On an H200 the better rule is off by 1.11 times in the geometric mean over 162 calls of every operation, and the
-    report's by 6.5 (``docs/performance.md``, ``benchmarks/results/perf_h200.json``).
+    On an H200 the error of the better rule is 1.11 times in the geometric mean over 162 calls of every operation, and
+    the report's 6.5 times (``docs/performance.md``, ``benchmarks/results/perf_h200.json``).
 
     Examples
     --------

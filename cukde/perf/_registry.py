@@ -56,6 +56,10 @@ def declare(
     stages : callable, optional
         Of a call that is several others in a row: makes of its arguments those calls, by name, in their order.
 
+    Notes
+    -----
+    Calls take no longer, and predictions are as accurate as the formula counts.
+
     Examples
     --------
     >>> from cukde import perf
@@ -77,7 +81,7 @@ def declare(
 
 
 def operations() -> tuple[str, ...]:
-    """Names of the operations whose cost is known.
+    """Names of the operations whose cost is known: exactly those that :func:`cost` and :func:`predict` take.
 
     Examples
     --------
@@ -185,6 +189,11 @@ def cost(op: str, gpu: str | Peaks | None = "H200", **shapes: Any) -> Cost:
     ValueError
         For an operation or a processor that is not known: the message says which are. For sizes that the operation
         does not have, or lacks.
+
+    Notes
+    -----
+    Counts are made from the loops of the program that runs, exactly but for what comes before and after inner loops: of
+    three kernels hardware counters read 0.9 to 1.6 times as much, and once 2.9 (``docs/performance.md`` says why).
 
     Examples
     --------

@@ -155,7 +155,8 @@ def sensitivity(op: str, gpu: str | Peaks | None = None, *, cold: bool = True, *
 
     Notes
     -----
-    The ranges are those of the sensitivity analysis that the depthwise-convolution study was asked for: L2 hit rates,
+    It says on which errors of the model the verdict depends, and not how large they are. The ranges are those of the
+    sensitivity analysis that the depthwise-convolution study was asked for: L2 hit rates,
     reduction overhead and instruction throughput.
 
     Examples
