@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import math
 import time
@@ -21,10 +22,15 @@ from cukde.perf._peaks import Load
 from tests.public_calls import CALLS, Call, sandbox
 
 
-def run(names: list[str], seconds: float = 0.3) -> Soak:
-    with sandbox():
-        made = Soak(seconds, gpu=False, names=names)
-        made.run()
+def run(names: list[str], seconds: float = 0.3, *, frozen: bool = True) -> Soak:
+    if frozen:
+        gc.freeze()  # what other tests left is not looked through, again and again
+    try:
+        with sandbox():
+            made = Soak(seconds, gpu=False, names=names)
+            made.run()
+    finally:
+        gc.unfreeze()
     return made
 
 
@@ -86,7 +92,7 @@ def test_memory_of_the_device_is_compared_when_no_call_is_under_way(monkeypatch:
 
     monkeypatch.setitem(CALLS, "kde", lambda a: Call(call))
     monkeypatch.setattr(soak, "_settled_mb", device_mb)
-    made = run(["kde"], 0.1)
+    made = run(["kde"], 0.1, frozen=False)
     assert made.device_growth_mb == 2.5
     assert seen == [0, 0]
     assert "2.500 MB of the device are still in use" in made.verdicts()
@@ -142,7 +148,11 @@ def test_the_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyt
     monkeypatch.setattr(Soak.__init__, "__kwdefaults__", Soak.__init__.__kwdefaults__ | {"names": ("kde", "score")})
     monkeypatch.setattr(soak, "_LATEST", math.inf)  # it has no time
     path = tmp_path / "soak.json"
-    assert soak.main(["--minutes", "0.005", "--record", str(path)]) == 0
+    gc.freeze()
+    try:
+        assert soak.main(["--minutes", "0.005", "--record", str(path)]) == 0
+    finally:
+        gc.unfreeze()
     assert "nothing failed" in capsys.readouterr().out
     row = perf.read_record(path)["rows"][0]
     assert row["op"] == "soak"
