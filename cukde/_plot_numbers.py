@@ -143,7 +143,7 @@ def _band(of: Sample, at: Any, h: float, level: float, resamples: int, seed: int
     """Percentiles of densities whose rows are drawn anew, at each point of the axis.
 
     Instead of rows their weights are drawn: how often a cell's rows are taken is multinomial, and data in cells of a
-    sixteenth of a bandwidth, each at the mean of its rows, have the density of the rows to 2e-4 of its largest value.
+    sixteenth of a bandwidth, each at the mean of its rows, have the density of the rows to 5e-4 of its largest value.
     """
     centres, shares = cells(of, h / _CELLS)
     rows = max(1, round(of.effective))

@@ -94,7 +94,7 @@ def density(
     effective ones, :math:`1 / \sum w^2`, drawn in proportion to the weights.
 
     Weights are resampled instead of rows: the rows are brought to cells of a sixteenth of a bandwidth, each at the mean
-    of its rows, where they have the density of the rows to 2e-4 of its largest value (``tests/test_plot.py``), and
+    of its rows, where they have the density of the rows to 5e-4 of its largest value (``tests/test_plot.py``), and
     multinomial counts of the cells are columns of one :func:`cukde.kernel_sum`; "sd" and "laplace" take a call each.
 
     Cost: the curve's, O(n + points) in one dimension; a sort for the cells, of which data without far outliers have

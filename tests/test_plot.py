@@ -159,7 +159,8 @@ def test_cells_have_the_density_of_their_rows(n: int, log_h: float, offset: floa
     centres, shares = _plot_numbers.cells(_sample(X, w, h), h / 16)
     at = np.linspace(X.min() - h, X.max() + h, 50)
     rows, cells = cukde.kde(X, at, h, weights=w), cukde.kde(centres, at, h, weights=shares)
-    assert abs(rows - cells).max() < 2e-4 * rows.max()
+    # Cells keep their means: what is left is half the square of half a cell, 1/32, times the kernel's curvature.
+    assert abs(rows - cells).max() < 5e-4 * rows.max()
     assert len(centres) <= n
 
 
