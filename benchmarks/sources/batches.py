@@ -60,7 +60,7 @@ def run(setting: Setting) -> Outcome:
         _outcome_of_engines(engines),
         _outcome_of_matrices(matrices, setting),
     ]
-    return Outcome(*([item for part in parts for item in getattr(part, name)] for name in Outcome.__dataclass_fields__))
+    return Outcome.joined(parts)
 
 
 def _batches(of: Sizes, setting: Setting) -> list[dict[str, Any]]:

@@ -11,14 +11,7 @@ _PARTS = ("operations_kendall", "operations_piecewise", "operations_conv1d")
 
 def run(setting: Setting) -> Outcome:
     """Measure the three families."""
-    found = Outcome()
-    for name in _PARTS:
-        part: Outcome = importlib.import_module(f"benchmarks.sources.{name}").measured(setting)
-        found.rows.extend(part.rows)
-        found.tables.extend(part.tables)
-        found.figures.extend(part.figures)
-        found.findings.extend(part.findings)
-    return found
+    return Outcome.joined(importlib.import_module(f"benchmarks.sources.{name}").measured(setting) for name in _PARTS)
 
 
 SECTION = Section(

@@ -41,12 +41,7 @@ def measured(setting: Setting) -> Outcome:
     sizes = QUICK if setting.quick else FULL
     kept = Kept(sizes.seconds)
     parts = [_on_cpu(kept, sizes), _without(setting.no_gpu) if setting.no_gpu else _on_gpu(kept, sizes)]
-    return Outcome(
-        list(kept),
-        [table for part in parts for table in part.tables],
-        [figure for part in parts for figure in part.figures],
-        [finding for part in parts for finding in part.findings],
-    )
+    return Outcome.joined([Outcome(list(kept)), *parts])
 
 
 # ------------------------------------------------------------------------------------------------------- the CPU

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -75,6 +75,15 @@ class Outcome:
     tables: list[Table] = field(default_factory=list)
     figures: list[Figure] = field(default_factory=list)
     findings: list[str] = field(default_factory=list)  # sentences with the measured numbers, and where sources differ
+
+    @staticmethod
+    def joined(parts: Iterable[Outcome]) -> Outcome:
+        """Everything that parts of a section found, in their order."""
+        found = Outcome()
+        for part in parts:
+            for kind in dataclasses.fields(Outcome):
+                getattr(found, kind.name).extend(getattr(part, kind.name))
+        return found
 
     def as_json(self) -> dict[str, Any]:
         """Dicts and lists alone."""
