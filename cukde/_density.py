@@ -193,6 +193,7 @@ def kde(
         check_finite=check_finite,
         bounds=bounds,
         periods=periods,
+        later=rtol is None,
     )
     with problem.device:
         return problem.density(log=log, rtol=rtol)
@@ -247,6 +248,7 @@ def score(
         check_finite=check_finite,
         bounds=bounds,
         periods=periods,
+        later=True,
     )
     with problem.device:
         gradient = _finish.gradient(problem.sums("moments", ratio=True), problem.whitening, problem.xp)
@@ -369,6 +371,7 @@ def debias(
         check_finite=check_finite,
         bounds=bounds,
         periods=periods,
+        later=score_bandwidth is None,
     )
     estimate = score_problem(problem, score_bandwidth)
     with problem.device:
@@ -438,6 +441,7 @@ def sd_kde(
         check_finite=check_finite,
         bounds=bounds,
         periods=periods,
+        later=score_bandwidth is None,
     )
     estimate = score_problem(problem, score_bandwidth)
     with problem.device:
@@ -510,6 +514,7 @@ def laplace_kde(
         check_finite=check_finite,
         bounds=bounds,
         periods=periods,
+        later=True,
     )
     with problem.device:
         sums = problem.sums("laplace")

@@ -46,7 +46,7 @@ def sizes(setting: Setting) -> Sizes:
     if setting.quick:
         return Sizes(2048, (1, 64, 4096), (4096, 512), on_gpu, (2048, 8192), 0.03, 0.3)
     matrices = 8192, 32_768, 131_072, 1_048_576
-    return Sizes(32_768, tuple(1 << k for k in range(18)), (16_384, 2_048), on_gpu, matrices, 0.15, 3.0)
+    return Sizes(32_768, tuple(1 << k for k in range(18)), (16_384, 2_048), on_gpu, matrices, 0.1, 3.0)
 
 
 def run(setting: Setting) -> Outcome:

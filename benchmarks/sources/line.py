@@ -45,7 +45,7 @@ def sizes(setting: Setting) -> Sizes:
     """Powers of two, as the paper's appendix has them."""
     if setting.quick:
         return Sizes(tuple(512 << 3 * k for k in range(4)), (0,), 0.03, 0.2, 2**18, 1e6)
-    return Sizes(tuple(512 << k for k in range(14)), (0, 1, 2), 0.2, 7.0, 2**20, 1e7)
+    return Sizes(tuple(512 << k for k in range(14)), (0, 1, 2), 0.1, 3.0, 2**20, 5e6)
 
 
 def run(setting: Setting) -> Outcome:

@@ -33,7 +33,7 @@ class Sizes(NamedTuple):
     seconds: float
 
 
-FULL = Sizes((8, 64, 2048), ((4, 32, 16384), 512), (4, 31), ("float32", "float16"), True, 0.5)
+FULL = Sizes((8, 64, 2048), ((4, 32, 16384), 512), (4, 31), ("float32", "float16"), True, 0.2)
 QUICK = Sizes((4, 64, 2048), ((1, 8, 8192), 256), (4, 31), ("float32",), False, 0.05)
 
 

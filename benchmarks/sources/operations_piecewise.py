@@ -31,7 +31,7 @@ FULL = Sizes(
     (256, 3),
     tuple((dtype, *of) for dtype in ("float32", "float16") for of in _SOURCE_SIZES),
     ((16, 2, "uniform"), (256, 3, "uniform"), (256, 3, "random")),
-    0.5,
+    0.2,
 )
 QUICK = Sizes(1_000_000, _SOURCE_SIZES, (256, 3), (("float32", 16, 2),), ((16, 2, "uniform"),), 0.05)
 

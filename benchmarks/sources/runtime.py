@@ -49,7 +49,7 @@ def sizes(setting: Setting) -> Sizes:
     """Powers of two from 2,048; m is an eighth of n."""
     if setting.quick:
         return Sizes((2048, 4096), False, 0.03, 4e5, 0.1)
-    return Sizes(tuple(2048 << k for k in range(6)), setting.no_gpu is None, 0.3, 3e6, 3.0)
+    return Sizes(tuple(2048 << k for k in range(6)), setting.no_gpu is None, 0.15, 3e6, 3.0)
 
 
 def drawn(n: int, m: int, seed: int) -> Task:
@@ -119,7 +119,7 @@ def outcome(rows: list[dict[str, Any]], setting: Setting) -> Outcome:
     found = summaries(rows)
     if setting.no_gpu is not None:
         found |= {Key(*key[:3], name): Summary(reason=setting.no_gpu) for key in list(found) for name in RIVALS[key.op]}
-    at = [(op, n, m) for op in RIVALS for n, m in dict.fromkeys((key.n, key.m) for key in found if key.op == op)]
+    at = [(op, n, m) for op in RIVALS for n, m in sorted({(key.n, key.m) for key in found if key.op == op})]
     ours = CPU if setting.no_gpu else GPU
     # The paper holds all operations against scikit-learn's KDE.
     scikit = {Key(op, n, m, SCIKIT_LEARN): found.get(Key("kde", n, m, SCIKIT_LEARN), Summary()) for op, n, m in at}

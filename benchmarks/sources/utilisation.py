@@ -57,7 +57,7 @@ def sizes(setting: Setting) -> Sizes:
     """Those of figures 2 and 5 of the paper, and beyond."""
     if setting.quick:
         return Sizes((2048, 4096), (2048, 4096), 0.03)
-    return Sizes(tuple(2048 << k for k in range(8)), tuple(4096 << 2 * k for k in range(5)), 0.3)
+    return Sizes(tuple(2048 << k for k in range(8)), tuple(4096 << 2 * k for k in range(5)), 0.15)
 
 
 def line_of(n: int, m: int, seed: int = 0) -> Task:
@@ -72,7 +72,7 @@ def run(setting: Setting) -> Outcome:
     backends = ("cpu",) if setting.no_gpu else ("cpu", "gpu")
     # Rates that were kept may be of a day when the processor did something else.
     on = {backend: perf.measure_peaks(backend) for backend in backends}
-    patience = Patience(1.0 if setting.quick else 7.0)
+    patience = Patience(1.0 if setting.quick else 3.0)
     rows: list[dict[str, Any]] = []
     for task in [runtime.drawn(n, n // 8, 0) for n in of.n] + [line_of(n, n // 8) for n in of.n_1d]:
         rows += _rows(task, on, setting, of.seconds, patience)
