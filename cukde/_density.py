@@ -193,7 +193,6 @@ def kde(
         check_finite=check_finite,
         bounds=bounds,
         periods=periods,
-        later=rtol is None,
     )
     with problem.device:
         return problem.density(log=log, rtol=rtol)
@@ -248,7 +247,6 @@ def score(
         check_finite=check_finite,
         bounds=bounds,
         periods=periods,
-        later=True,
     )
     with problem.device:
         gradient = _finish.gradient(problem.sums("moments", ratio=True), problem.whitening, problem.xp)
@@ -371,7 +369,6 @@ def debias(
         check_finite=check_finite,
         bounds=bounds,
         periods=periods,
-        later=score_bandwidth is None,
     )
     estimate = score_problem(problem, score_bandwidth)
     with problem.device:
@@ -441,7 +438,6 @@ def sd_kde(
         check_finite=check_finite,
         bounds=bounds,
         periods=periods,
-        later=score_bandwidth is None,
     )
     estimate = score_problem(problem, score_bandwidth)
     with problem.device:
@@ -514,7 +510,6 @@ def laplace_kde(
         check_finite=check_finite,
         bounds=bounds,
         periods=periods,
-        later=True,
     )
     with problem.device:
         sums = problem.sums("laplace")

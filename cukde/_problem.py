@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -48,7 +47,6 @@ class Problem(NamedTuple):
     local_factors: Any | None = None  # (n,) float64, of the bandwidth of each point; None: all are 1
     domain: Domain | None = None  # of X and Y, which are then taken from its origin, float64; None: all of space
     outside: Any | None = None  # (m,): queries that do not lie in it; None: nobody has asked for them
-    pending: Callable[[], None] | None = None  # ends a look at the data that goes on, and raises for what it finds
 
     @property
     def xp(self) -> Any:
@@ -65,12 +63,9 @@ class Problem(NamedTuple):
     def device(self) -> AbstractContextManager[Any]:
         """Makes the data's device the current one, so that work beside the pass runs there too.
 
-        Where nobody has looked at the data, NumPy says no more than CuPy of what comes of NaN and infinities. A look
-        that goes on ends with it.
+        Where nobody has looked at the data, NumPy says no more than CuPy of what comes of NaN and infinities.
         """
         device: AbstractContextManager[Any] = self.backend.device_of(self.X)
-        if self.pending is not None:
-            return _looked_at(device, self.pending)
         return device if self.spread is not None and self.domain is None else quiet(device)
 
     @property
@@ -212,16 +207,6 @@ def quiet(device: AbstractContextManager[Any]) -> Iterator[None]:
         yield
 
 
-@contextlib.contextmanager
-def _looked_at(device: AbstractContextManager[Any], pending: Callable[[], None]) -> Iterator[None]:
-    """Make a device the current one, and raise in the end for what was found of the data, whatever came of them."""
-    with device:
-        try:
-            yield
-        finally:
-            pending()
-
-
 class Checked(NamedTuple):
     """Arguments of the right forms, which nobody has looked into; data and queries of two dimensions."""
 
@@ -277,12 +262,10 @@ def prepare(
     bounds: Any = None,
     periods: Any = None,
     one_column: bool = False,
-    later: bool = False,
 ) -> tuple[Problem, Any]:
     """Check every argument and lay it out for the backend; return the problem and the values ``V``.
 
-    With ``one_column`` data of several are refused. With ``later`` the look at the data may go on: the caller computes
-    within the problem's ``device``, which raises in the end.
+    With ``one_column`` data of several are refused.
 
     Checks on the host come first (forms, dtypes, the bandwidth); then, with ``check_finite``, the
     reductions over the arrays, whose few numbers come back to the host in one copy.
@@ -308,18 +291,8 @@ def prepare(
         v = None if v is None else xp.ascontiguousarray(v, dtype=storage)
         with np.errstate(over="ignore", invalid="ignore"):  # the survey says what is wrong with such data
             centre = backend.mean(x)
-        spread = pending = None
-        if (
-            check_finite
-            and later
-            and whitening.plain
-            and domain is None
-            and v is None
-            and w is None
-            and factors is None
-        ):
-            pending = _looking(backend, x, None if itself else y, centre, whitening, chosen)
-        if check_finite and pending is None:
+        spread = None
+        if check_finite:
             spread = _checked_spread(backend, x, None if itself else y, v, w, factors, centre, whitening)
             narrowest = 1.0 if factors is None else min(1.0, least_factor(factors))
             _validate.spread(spread / narrowest**2, single=chosen != "float64")
@@ -338,7 +311,6 @@ def prepare(
             local_factors=None if factors is None else factors.astype(xp.float64, copy=False),
             domain=domain,
             outside=outside,
-            pending=pending,
         ), v
 
 
@@ -386,23 +358,6 @@ def _checked_spread(
     if w is not None:
         _validate.weight_range(float(w.min()), float(w.max()))
     return radius / whitening.h**2 if whitening.plain else spread_of(backend, x, y, centre, whitening)
-
-
-def _looking(
-    backend: ModuleType, x: Any, y: Any, centre: Any, whitening: Whitening, precision: str
-) -> Callable[[], None] | None:
-    """Begin to look at data and queries, where the backend computes meanwhile; what comes back raises what it finds."""
-    passes = backend.density_1d if x.shape[1] == 1 else backend.density
-    look = getattr(passes, "look_later", None)
-    found = None if look is None else look(x, y, centre, precision)
-    return None if found is None else functools.partial(_raise_for, found, whitening.h, precision)
-
-
-def _raise_for(found: Callable[[], tuple[float, list[bool]]], h: float, precision: str) -> None:
-    """Raise for NaN, infinities and a spread beyond the range."""
-    radius, finite = found()
-    _validate.finite(dict(zip(("X", "Y"), finite, strict=False)))
-    _validate.spread(radius / h**2, single=precision != "float64")
 
 
 def _placed(backend: ModuleType, domain: Domain, x: Any, y: Any | None, check_finite: bool) -> tuple[Any, Any, Any]:

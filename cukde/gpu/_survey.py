@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import cupy as cp
 import numpy as np
 
 from cukde import _compile
-from cukde.gpu import _device, _transfers
+from cukde.gpu import _device
 from cukde.gpu._operands import or_null
 from cukde.gpu._specialisation import C_TYPE
 
@@ -67,26 +67,11 @@ def look(X: Any, Y: Any | None, centre: Any | None, others: Sequence[Any] = ()) 
     -----
     Waits for the device: everything comes back to the host in one copy.
     """
-    return _read(cp.asnumpy(_figures(X, Y, centre, others)), Y, others)
-
-
-def look_later(X: Any, Y: Any | None, centre: Any) -> Callable[[], tuple[float, list[bool]]]:
-    """What :func:`look` returns, by a call that waits for that alone, whatever has been launched in between."""
-    figures = _transfers.fetch(_figures(X, Y, centre, ()))
-    return lambda: _read(figures(), Y, ())
-
-
-def _figures(X: Any, Y: Any | None, centre: Any | None, others: Sequence[Any]) -> Any:
-    """What the kernel leaves: bits of the distance, and a flag for each array."""
     figures = cp.zeros(2, np.uint64)
     _survey(X, Y, centre, figures, 0)
     for i, other in enumerate(others):
         _survey(_column(other), None, None, figures, 2 + i)
-    return figures
-
-
-def _read(figures: np.ndarray, Y: Any | None, others: Sequence[Any]) -> tuple[float, list[bool]]:
-    largest, flags = figures
+    largest, flags = cp.asnumpy(figures)
     bits = [0, *([] if Y is None else [1]), *range(2, 2 + len(others))]
     return float(largest.view(np.float64)), [not int(flags) >> bit & 1 for bit in bits]
 

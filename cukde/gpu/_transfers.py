@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import cupy as cp
@@ -43,20 +42,6 @@ def pinned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 def send(pinned: np.ndarray, out: Any, stream: Any) -> None:
     """Copy pinned memory to an array of the same shape and dtype, on a stream; nothing waits."""
     out.set(pinned, stream=stream)
-
-
-def fetch(a: Any) -> Callable[[], np.ndarray]:
-    """Begin to copy an array to the host; what comes back waits for that, and for nothing that is launched after it."""
-    host = pinned(a.shape, a.dtype)
-    a.get(out=host, blocking=False)
-    copied = cp.cuda.Event(disable_timing=True)
-    copied.record()
-
-    def wait() -> np.ndarray:
-        copied.synchronize()
-        return host
-
-    return wait
 
 
 def mark(stream: Any) -> Any:

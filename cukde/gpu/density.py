@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import cupy as cp
@@ -25,24 +24,6 @@ from cukde.gpu import (
     _wide_f64,
     kernels,
 )
-
-# A look that is waited for leaves the device idle for 0.1 ms, while the host launches the passes. To know the spread
-# saves some products and memory, which is worth more than that beyond so many pairs and rows; of fewer pairs the host
-# takes longer than the device, whatever waits.
-_FEWEST_PAIRS, _MOST_PAIRS = 2**22, 2**30
-_MOST_ROWS = 2**17
-
-
-def look_later(X: Any, Y: Any | None, centre: Any, precision: str) -> Callable[[], tuple[float, list[bool]]] | None:
-    """Look at the data while passes that do not know their spread run, where that is faster; None where it is not.
-
-    The call that comes back returns what ``look`` does.
-    """
-    (n, d), m = X.shape, len(X if Y is None else Y)
-    on_tensor_cores = precision in ("float32", "tf32") and 2 <= d <= _operands.MOST_DIMENSIONS
-    if on_tensor_cores and n <= _MOST_ROWS and _FEWEST_PAIRS <= n * m <= _MOST_PAIRS:
-        return _survey.look_later(X, Y, centre)
-    return None
 
 
 def partial_sums(

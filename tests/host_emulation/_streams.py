@@ -79,12 +79,6 @@ def send(pinned: np.ndarray, out: np.ndarray, stream: Stream) -> None:
     stream.do(lambda: np.copyto(out, pinned))
 
 
-def fetch(a: np.ndarray) -> Callable[[], np.ndarray]:
-    """Copy in turn: kernels that were launched before have run."""
-    copied = a.copy()
-    return lambda: copied
-
-
 def use(monkeypatch: pytest.MonkeyPatch, transfers: ModuleType) -> None:
     """Let copies from the host be made between NumPy arrays."""
     computing = _Prompt()
@@ -93,7 +87,6 @@ def use(monkeypatch: pytest.MonkeyPatch, transfers: ModuleType) -> None:
         "current": lambda: computing,
         "pinned": lambda shape, dtype: np.full(shape, -1).astype(dtype),
         "send": send,
-        "fetch": fetch,
         "mark": Event,
     }
     for name, function in replaced.items():
