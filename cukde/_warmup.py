@@ -92,7 +92,7 @@ def warmup(
     --------
     >>> import cukde
     >>> ready = cukde.warmup(1000, 100, 3, functions=["kde"], backend="cpu")
-    >>> "weigh" in ready
+    >>> "add_sums" in ready
     True
     """
     _validate.count("n", n)

@@ -6,13 +6,14 @@ import itertools
 import threading
 import tracemalloc
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 
 from cukde import _partial
 from cukde._partial import PartialSums
-from cukde.cpu import _pair_blocks, _threads, _tiles, density
+from cukde.cpu import _gram_blocks, _pair_blocks, _threads, density
 from cukde.cpu._crew import Crew
 from tests import reference
 from tests.tolerances import DENSITY, check, log_error
@@ -122,13 +123,14 @@ def test_each_exponential_once(monkeypatch: pytest.MonkeyPatch, dtype: str) -> N
     """Also where a thread's blocks have several tiles, which have edges of their own."""
     taken = []
 
-    def counted(tile: np.ndarray, *totals: np.ndarray) -> None:
-        taken.append(tile.size)
-        weigh_both(tile, *totals)
+    def counted(queries: np.ndarray, data: np.ndarray, *others: Any) -> None:
+        taken.append(len(queries) * len(data))
+        add_mutual(queries, data, *others)
 
-    weigh_both = _tiles.weigh_both
-    monkeypatch.setattr(_tiles, "weigh_both", counted)
-    monkeypatch.setattr(_tiles, "weigh", None)
+    add_mutual = _gram_blocks.add_mutual
+    monkeypatch.setattr(_gram_blocks, "add_mutual", counted)
+    monkeypatch.setattr(_gram_blocks, "add_values", None)
+    monkeypatch.setattr(density, "_TILES_OF_STRETCH", 1)
     monkeypatch.setattr(_pair_blocks, "_BLOCKS_A_THREAD", 1)
     monkeypatch.setattr(_threads, "count", lambda: 1)
     A, B = sample(300, 1100, 3, dtype)

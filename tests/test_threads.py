@@ -19,7 +19,7 @@ import pytest
 from threadpoolctl import ThreadpoolController
 
 import cukde
-from cukde.cpu import _blas, _kernel_tiles, _threads, _tiles
+from cukde.cpu import _blas, _gram_blocks, _kernel_tiles, _threads, density
 from cukde.cpu._crew import Crew
 from tests import processes
 from tests.reference import kde as exact_kde
@@ -298,11 +298,12 @@ def test_after_an_error_while_blas_is_being_held_it_is_free(
 
 @pytest.mark.usefixtures("workers")
 @pytest.mark.parametrize(
-    ("kernel", "module", "step"), [("gaussian", _tiles, "weigh"), ("tophat", _kernel_tiles, "add_values")]
+    ("kernel", "module", "step"), [("gaussian", _gram_blocks, "add_sums"), ("tophat", _kernel_tiles, "add_values")]
 )
 def test_a_block_ends_at_its_next_tile(
     monkeypatch: pytest.MonkeyPatch, kernel: str, module: ModuleType, step: str
 ) -> None:
+    monkeypatch.setattr(density, "_TILES_OF_STRETCH", 1)
     data = np.random.default_rng(0).normal(size=(400_000, 2)).astype(np.float32)
     fitted = cukde.KernelDensity(kernel=kernel).fit(data)
     tiles, lock = 0, threading.Lock()

@@ -17,6 +17,7 @@ from cukde.cpu import (
     _distribution_sums,
     _expansions,
     _float16,
+    _gram_blocks,
     _inversions,
     _kernel_tiles,
     _locate,
@@ -106,6 +107,7 @@ def compiled() -> list[str]:
         for module in (
             _points,
             _tiles,
+            _gram_blocks,
             _product_tiles,
             _stack_blocks,
             _kernel_tiles,

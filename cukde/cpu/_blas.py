@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
@@ -43,5 +44,9 @@ class SingleThreadedBlas:
 
 @functools.cache
 def controller() -> ThreadpoolController:
-    """Return the libraries of the process that have threads: to look through them takes long, and once is enough."""
+    """Return the libraries of the process that have threads: to look through them takes long, and once is enough.
+
+    Products in compiled loops call SciPy's BLAS, which is loaded for it: Numba would load it at the first of them.
+    """
+    importlib.import_module("scipy.linalg.cython_blas")
     return ThreadpoolController()

@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from cukde._partial import PartialSums
-from cukde.cpu import _pair_blocks, _query_blocks, _threads, _tiles
+from cukde.cpu import _pair_blocks, _query_blocks, _threads
 
 
 class Rectangle(Protocol):
@@ -17,13 +17,16 @@ class Rectangle(Protocol):
     shape: tuple[int, int]
     d: int
 
-    def exponents(self, rows: slice, columns: slice, tile: np.ndarray) -> None:
-        """Write exponents to the tile, in bits."""
+    stretch: int  # columns between two looks whether anybody still waits
 
-    def add_mutual_moments(
-        self, rows: slice, columns: slice, tile: np.ndarray, of_rows: np.ndarray, of_columns: np.ndarray
+    def add_mutual(
+        self,
+        rows: slice,
+        columns: slice,
+        totals: tuple[np.ndarray, np.ndarray],
+        moments: tuple[np.ndarray, np.ndarray],
     ) -> None:
-        """Add sums of coordinates weighted by the tile: those of the columns to ``of_rows`` (rows, d), and reversed."""
+        """Add weights, and the columns' coordinates times them, to the sums of the rows, and reversed."""
 
     def about_both(self, sums: tuple[PartialSums, PartialSums]) -> tuple[PartialSums, PartialSums]:
         """Turn such sums into moments about the points, in the data's own unit."""
@@ -37,18 +40,13 @@ def run(pairs: Rectangle) -> tuple[PartialSums, PartialSums]:
     """
     n, m = pairs.shape
     totals, moments = (np.zeros(n), np.zeros(m)), (np.zeros((n, pairs.d)), np.zeros((m, pairs.d)))
-    step = _query_blocks.tile_columns(pairs.dtype)
 
     def task(rows: slice, columns: slice) -> None:
         for i in range(rows.start, rows.stop, _query_blocks.TILE_QUERIES):
             own = slice(i, min(i + _query_blocks.TILE_QUERIES, rows.stop))
-            for j in range(columns.start, columns.stop, step):
+            for j in range(columns.start, columns.stop, pairs.stretch):
                 _threads.checkpoint()
-                others = slice(j, min(j + step, columns.stop))
-                tile = _query_blocks.scratch_tile(own.stop - i, others.stop - j, pairs.dtype)
-                pairs.exponents(own, others, tile)
-                _tiles.weigh_both(tile, totals[0][own], totals[1][others])
-                pairs.add_mutual_moments(own, others, tile, moments[0][own], moments[1][others])
+                pairs.add_mutual(own, slice(j, min(j + pairs.stretch, columns.stop)), totals, moments)
 
     _pair_blocks.run_between(task, n, m)
     first, second = (PartialSums(np.zeros(len(t)), t, s) for t, s in zip(totals, moments, strict=True))

@@ -11,9 +11,6 @@ from cukde.cpu._jit import njit
 # Without the fast mathematics of the tiles: NaN and infinity are what one of these looks for.
 _JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "cache": True}
 
-# Rows whose coordinates are turned at a time: they stay in the fastest cache.
-_ROWS = 64
-
 
 @njit(**_JIT)
 def look(A: Any, centre: Any) -> Any:
@@ -34,35 +31,24 @@ def look(A: Any, centre: Any) -> Any:
 
 
 @njit(**_JIT)
-def operand(A: Any, centre: Any, unit: Any, size: int, norms_first: bool, columns: bool, out: Any) -> None:
+def operand(A: Any, centre: Any, unit: Any, size: int, norms_first: bool, out: Any) -> None:
     """Write (A - centre) / unit in the dtype of ``out``, beside -|z|^2/2 of each group of ``size`` dimensions and 1.
 
-    ``out`` has shape (n, d + 2 groups), or turned, with ``columns``. Norms are those of the rounded coordinates: what
-    is summed is then a square but for its own rounding.
+    ``out`` has shape (n, d + 2 groups). Norms are those of the rounded coordinates: what is summed is then a square but
+    for its own rounding.
     """
     n, d = A.shape
     one = out.dtype.type(1)
-    for first in range(0, n, _ROWS):
-        last = min(first + _ROWS, n)
+    for i in range(n):
         place = 0
         for begin in range(0, d, size):
             end = min(begin + size, d)
-            width = end - begin
-            for i in range(first, last):
-                half_norm = 0.0
-                for k in range(begin, end):
-                    z = out.dtype.type((A[i, k] - centre[k]) / unit)
-                    half_norm += 0.5 * np.float64(z) * np.float64(z)
-                    if columns:
-                        out[place + k - begin, i] = z
-                    else:
-                        out[i, place + k - begin] = z
-                norm = out.dtype.type(-half_norm)
-                before, after = (norm, one) if norms_first else (one, norm)
-                if columns:
-                    out[place + width, i] = before
-                    out[place + width + 1, i] = after
-                else:
-                    out[i, place + width] = before
-                    out[i, place + width + 1] = after
-            place += width + 2
+            half_norm = 0.0
+            for k in range(begin, end):
+                z = out.dtype.type((A[i, k] - centre[k]) / unit)
+                half_norm += 0.5 * np.float64(z) * np.float64(z)
+                out[i, place] = z
+                place += 1
+            norm = out.dtype.type(-half_norm)
+            out[i, place], out[i, place + 1] = (norm, one) if norms_first else (one, norm)
+            place += 2

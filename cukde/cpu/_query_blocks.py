@@ -56,9 +56,14 @@ def _assemble(blocks: list[PartialSums], m: int, k: int) -> PartialSums:
 _scratch = threading.local()
 
 
-def scratch_tile(queries: int, columns: int, dtype: np.dtype) -> np.ndarray:
-    """A tile of this thread, whose memory is kept between calls: fresh memory costs page faults."""
+def scratch(dtype: np.dtype) -> np.ndarray:
+    """Room for a tile of this thread, whose memory is kept between calls: fresh memory costs page faults."""
     if not hasattr(_scratch, "tile"):
         _scratch.tile = np.empty(_TILE_BYTES, np.uint8)
-    tile: np.ndarray = _scratch.tile.view(dtype)[: queries * columns].reshape(queries, columns)
-    return tile
+    memory: np.ndarray = _scratch.tile.view(dtype)
+    return memory
+
+
+def scratch_tile(queries: int, columns: int, dtype: np.dtype) -> np.ndarray:
+    """A tile in that room."""
+    return scratch(dtype)[: queries * columns].reshape(queries, columns)

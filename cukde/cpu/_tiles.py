@@ -113,6 +113,20 @@ def weigh(tile: Any, shift: Any, rescale: Any, total: Any) -> None:
 
 
 @njit(**_JIT)
+def sum_weights(tile: Any, shift: Any, total: Any) -> None:
+    """Add each row's sum of weights to ``total``; the tile is left alone, the ``shift`` updated."""
+    lanes = np.empty(_LANES, tile.dtype)
+    for i in range(tile.shape[0]):
+        row = tile[i]
+        row_shift, factor = _settle(row, lanes, shift[i])
+        row_sum = tile.dtype.type(0)
+        for j in range(row.size):
+            row_sum += _exp2(row[j] + row_shift)
+        shift[i] = row_shift
+        total[i] = total[i] * factor + row_sum
+
+
+@njit(**_JIT)
 def weigh_both(tile: Any, row_total: Any, column_total: Any) -> None:
     """Turn exponents up to 0 into weights in place; add the sums of rows and of columns to float64 totals."""
     columns = np.zeros(tile.shape[1], tile.dtype)

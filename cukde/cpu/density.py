@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from cukde._partial import Output, PartialSums, debiased, nothing, to_density
-from cukde.cpu import _mutual_sums, _points, _query_blocks, _threads, _tiles
+from cukde.cpu import _gram_blocks, _mutual_sums, _points, _query_blocks, _threads, _tiles
 
 _LOG2_E = math.log2(math.e)
 
@@ -33,21 +33,47 @@ _DOUBLE_GRAM_SPREAD = 4000.0
 # The same for double precision products where the result is wanted in single precision only.
 _DOUBLE_GRAM_SPREAD_SINGLE = 1e8
 
+# Some hundredths of a second of work of a thread, between which it looks whether anybody waits for it.
+_TILES_OF_STRETCH = 32
+
 # Logarithms of weights below this stand for a weight of zero.
 LOG_ZERO = -1e29
 
 
+class _Running(NamedTuple):
+    """Sums of some queries over the data so far.
+
+    The shift, minus a query's largest exponent in bits, is kept in the dtype of the tiles: the largest term's weight is
+    then exactly 1, and no rounding is common to all the terms of a query.
+    """
+
+    shift: np.ndarray  # (q,)
+    total: np.ndarray  # (q,) float64
+    moments: np.ndarray  # (q, k) float64
+
+    @classmethod
+    def none(cls, q: int, k: int, dtype: np.dtype) -> _Running:
+        return cls(np.full(q, np.finfo(dtype).max, dtype), np.zeros(q), np.zeros((q, k)))
+
+
 class _Pairs(Protocol):
-    """How the pairs of a tile are computed."""
+    """How pairs are computed: a stretch of data for some queries."""
 
     dtype: np.dtype
     m: int
+    stretch: int  # data rows between two looks whether anybody still waits
 
-    def exponents(self, rows: slice, columns: slice, tile: np.ndarray) -> None:
-        """Write the exponents of queries ``rows`` and data ``columns`` to the tile, in bits."""
+    def add_sums(self, rows: slice, data: slice, to: _Running) -> None:
+        """Add sums of weights."""
 
-    def add_moments(self, rows: slice, columns: slice, tile: np.ndarray, moments: np.ndarray) -> None:
-        """Add sums of the data's coordinates, weighted by the tile, to ``moments`` (rows, d)."""
+    def add_laplace(self, rows: slice, data: slice, constant: float, log2_weights: np.ndarray, to: _Running) -> None:
+        """Add sums of weights times Laplace factors, 1 + d/2 being the constant; log2 weights are those of all data."""
+
+    def add_values(self, rows: slice, data: slice, values: np.ndarray, to: _Running) -> None:
+        """Add sums of weights, and of weights times values of all data, (n, k)."""
+
+    def add_moments(self, rows: slice, data: slice, to: _Running) -> None:
+        """Add sums of weights, and of the data's coordinates by them."""
 
     def about_queries(self, rows: slice, total: np.ndarray, moments: np.ndarray) -> np.ndarray:
         """Turn those sums into moments about the queries, in the data's own unit."""
@@ -79,42 +105,55 @@ class _Gram:
         self.m = len(self._points)
         self.shape = self.m, len(X)
         width = self.d + 2 * -(-self.d // group)
-        self._data = np.empty((width, len(X)), dtype)
-        _points.operand(X, centre, self.unit, group, True, True, self._data)
+        self._step = _query_blocks.tile_columns(self.dtype)
+        self.stretch = _TILES_OF_STRETCH * self._step
+        self._data = np.empty((len(X), width), dtype)
+        _points.operand(X, centre, self.unit, group, True, self._data)
         if local_factors is not None:  # every term of an exponent has a factor among the data's operands
-            self._data /= local_factors * local_factors
-        self._data[-2] += log2_weights
+            self._data /= (local_factors * local_factors)[:, None]
+        self._data[:, -2] += log2_weights
         self._queries = np.empty((self.m, width), dtype)
-        _points.operand(self._points, centre, self.unit, group, False, False, self._queries)
+        _points.operand(self._points, centre, self.unit, group, False, self._queries)
 
     @functools.cached_property
     def _basis(self) -> np.ndarray:
-        """Coordinates of the data, (d, n), as they stand among the operands."""
-        return self._data[self._places]
+        """Coordinates of the data, (n, d), as they stand among the operands."""
+        return np.ascontiguousarray(self._data[:, self._places])
 
     @functools.cached_property
     def _query_basis(self) -> np.ndarray:
-        """Coordinates of the queries, (d, m), as they stand among the operands."""
-        return np.ascontiguousarray(self._queries[:, self._places].T)
+        """Coordinates of the queries, (m, d), as they stand among the operands."""
+        return np.ascontiguousarray(self._queries[:, self._places])
 
     @property
     def _places(self) -> list[int]:
         return [k + 2 * (k // self._group) for k in range(self.d)]
 
-    def exponents(self, rows: slice, columns: slice, tile: np.ndarray) -> None:
-        np.dot(self._queries[rows], self._data[:, columns], out=tile)
+    @property
+    def _tile(self) -> tuple[np.ndarray, int]:
+        """Memory of a tile, and its data rows."""
+        return _query_blocks.scratch(self.dtype), self._step
 
-    def add_moments(self, rows: slice, columns: slice, tile: np.ndarray, moments: np.ndarray) -> None:
-        moments += np.dot(tile, self._basis[:, columns].T)
+    def add_sums(self, rows: slice, data: slice, to: _Running) -> None:
+        _gram_blocks.add_sums(self._queries[rows], self._data[data], *self._tile, to.shift, to.total)
+
+    def add_laplace(self, rows: slice, data: slice, constant: float, log2_weights: np.ndarray, to: _Running) -> None:
+        queries, weights = self._queries[rows], log2_weights[data]
+        _gram_blocks.add_laplace(queries, self._data[data], weights, constant, *self._tile, to.shift, to.total)
+
+    def add_values(self, rows: slice, data: slice, values: np.ndarray, to: _Running) -> None:
+        _gram_blocks.add_values(self._queries[rows], self._data[data], values[data], *self._tile, *to)
+
+    def add_moments(self, rows: slice, data: slice, to: _Running) -> None:
+        self.add_values(rows, data, self._basis, to)
 
     def about_queries(self, rows: slice, total: np.ndarray, moments: np.ndarray) -> np.ndarray:
         return self._about(self._points[rows], total, moments)
 
-    def add_mutual_moments(
-        self, rows: slice, columns: slice, tile: np.ndarray, of_rows: np.ndarray, of_columns: np.ndarray
-    ) -> None:
-        self.add_moments(rows, columns, tile, of_rows)
-        of_columns += np.dot(self._query_basis[:, rows], tile).T
+    def add_mutual(self, rows: slice, data: slice, totals: tuple[Any, Any], moments: tuple[Any, Any]) -> None:
+        queries, points = (self._queries[rows], self._query_basis[rows]), (self._data[data], self._basis[data])
+        sums = totals[0][rows], totals[1][data], moments[0][rows], moments[1][data]
+        _gram_blocks.add_mutual(queries[0], points[0], queries[1], points[1], *self._tile, *sums)
 
     def about_both(self, sums: tuple[PartialSums, PartialSums]) -> tuple[PartialSums, PartialSums]:
         at_queries, at_data = (
@@ -135,6 +174,7 @@ class _Differences:
     """
 
     dtype = np.dtype(np.float64)
+    stretch = _query_blocks.tile_columns(dtype)
 
     def __init__(
         self, X: np.ndarray, Y: np.ndarray | None, h: float, log2_weights: Any, local_factors: np.ndarray | None
@@ -146,20 +186,42 @@ class _Differences:
         self._queries = np.ascontiguousarray(X if Y is None else Y, np.float64)
         self.m = len(self._queries)
 
-    def exponents(self, rows: slice, columns: slice, tile: np.ndarray) -> None:
-        weights = self._log2_weights[columns]
-        if self._factors is None:
-            _tiles.differences(self._queries[rows], self._data[:, columns], self._scale, weights, tile)
-            return
-        _tiles.differences(self._queries[rows], self._data[:, columns], self._scale, np.zeros_like(weights), tile)
-        tile *= self._factors[columns]
-        tile += weights
+    def add_sums(self, rows: slice, data: slice, to: _Running) -> None:
+        _tiles.sum_weights(self._exponents(rows, data), to.shift, to.total)
 
-    def add_moments(self, rows: slice, columns: slice, tile: np.ndarray, moments: np.ndarray) -> None:
-        _tiles.add_difference_moments(tile, self._queries[rows], self._data[:, columns], moments)
+    def add_laplace(self, rows: slice, data: slice, constant: float, log2_weights: np.ndarray, to: _Running) -> None:
+        _tiles.weigh_laplace(self._exponents(rows, data), to.shift, constant, log2_weights[data], to.total)
+
+    def add_values(self, rows: slice, data: slice, values: np.ndarray, to: _Running) -> None:
+        tile = self._weigh(rows, data, to)
+        with np.errstate(over="ignore"):  # values near the end of their range: the sum is infinite
+            to.moments[:] += np.dot(tile, values[data])
+
+    def add_moments(self, rows: slice, data: slice, to: _Running) -> None:
+        tile = self._weigh(rows, data, to)
+        _tiles.add_difference_moments(tile, self._queries[rows], self._data[:, data], to.moments)
 
     def about_queries(self, rows: slice, total: np.ndarray, moments: np.ndarray) -> np.ndarray:
         return moments
+
+    def _exponents(self, rows: slice, data: slice) -> np.ndarray:
+        """One tile, in bits."""
+        queries, points, weights = self._queries[rows], self._data[:, data], self._log2_weights[data]
+        tile = _query_blocks.scratch_tile(len(queries), len(weights), self.dtype)
+        if self._factors is None:
+            _tiles.differences(queries, points, self._scale, weights, tile)
+            return tile
+        _tiles.differences(queries, points, self._scale, np.zeros_like(weights), tile)
+        tile *= self._factors[data]
+        tile += weights
+        return tile
+
+    def _weigh(self, rows: slice, data: slice, to: _Running) -> np.ndarray:
+        """One tile of weights, whose sums are added."""
+        tile, rescale = self._exponents(rows, data), np.empty(len(to.total))
+        _tiles.weigh(tile, to.shift, rescale, to.total)
+        to.moments[:] *= rescale[:, None]
+        return tile
 
 
 def partial_sums(
@@ -323,7 +385,7 @@ class _Sums:
         self._k = self._d if output == "moments" else 0
         if output == "values":
             with np.errstate(over="ignore"):  # numbers beyond the dtype are infinite, as on the GPU
-                self._values = values.astype(pairs.dtype, copy=False)
+                self._values = np.require(values, pairs.dtype, ["C", "W"])
             self._k = values.shape[1]
 
     def run(self) -> PartialSums:
@@ -333,29 +395,23 @@ class _Sums:
     def _block(self, rows: slice, data: slice) -> PartialSums:
         """Sums of a block of queries over a stretch of the data."""
         pairs = self._pairs
-        q = rows.stop - rows.start
-        step = _query_blocks.tile_columns(pairs.dtype)
-        # The shift, minus a query's largest exponent, is kept in the tile's own dtype: the largest term's
-        # weight is then exactly 1, and no rounding is common to all the terms of a query.
-        shift = np.full(q, np.finfo(pairs.dtype).max, pairs.dtype)
-        total, rescale = np.zeros(q), np.empty(q)
-        moments = np.zeros((q, self._k))
-        for start in range(data.start, data.stop, step):
+        sums = _Running.none(rows.stop - rows.start, self._k, pairs.dtype)
+        for start in range(data.start, data.stop, pairs.stretch):
             _threads.checkpoint()
-            columns = slice(start, min(start + step, data.stop))
-            tile = _query_blocks.scratch_tile(q, columns.stop - start, pairs.dtype)
-            pairs.exponents(rows, columns, tile)
-            if self._output == "laplace":
-                _tiles.weigh_laplace(tile, shift, 1 + 0.5 * self._d, self._log2_weights[columns], total)
-                continue
-            _tiles.weigh(tile, shift, rescale, total)
-            moments *= rescale[:, None]
-            if self._output == "moments":
-                pairs.add_moments(rows, columns, tile, moments)
-            elif self._output == "values":
-                with np.errstate(over="ignore"):  # values near the end of their range: the sum is infinite
-                    moments += np.dot(tile, self._values[columns])
+            self._add(rows, slice(start, min(start + pairs.stretch, data.stop)), sums)
+        moments = sums.moments
         if self._output == "moments":
-            moments = pairs.about_queries(rows, total, moments)
-        reference = shift.astype(np.float64) * -math.log(2)
-        return PartialSums(reference, total, moments if self._k else None)
+            moments = pairs.about_queries(rows, sums.total, moments)
+        reference = sums.shift.astype(np.float64) * -math.log(2)
+        return PartialSums(reference, sums.total, moments if self._k else None)
+
+    def _add(self, rows: slice, data: slice, sums: _Running) -> None:
+        pairs = self._pairs
+        if self._output == "laplace":
+            pairs.add_laplace(rows, data, 1 + 0.5 * self._d, self._log2_weights, sums)
+        elif self._output == "values":
+            pairs.add_values(rows, data, self._values, sums)
+        elif self._output == "moments":
+            pairs.add_moments(rows, data, sums)
+        else:
+            pairs.add_sums(rows, data, sums)
