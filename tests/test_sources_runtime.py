@@ -204,14 +204,14 @@ class TestTruth:
 
 def test_patience() -> None:
     of = rivals.Patience(2.0)
-    assert of.refusal("kde", "R", 4.0, "n = 2") is None
+    assert of.refusal("kde", "R", 4.0) is None
     of.note([{"op": "kde", "peer": {"name": "R", "median_ms": 1000.0}}], 4.0, "n = 2")
-    assert of.refusal("kde", "R", 8.0, "n = 4") is None
-    assert of.refusal("sd_kde", "R", 80.0, "n = 4") is None
-    refused = of.refusal("kde", "R", 16.0, "n = 8")
-    assert refused == "4.0 s expected for n = 8, from 1 s for n = 2; at most 2 s here"
+    assert of.refusal("kde", "R", 8.0) is None
+    assert of.refusal("sd_kde", "R", 80.0) is None
+    refused = of.refusal("kde", "R", 16.0)
+    assert refused == "left out: more than 2 s a call expected, by the 1 s of n = 2"
     of.note([{"op": "kde", "peer": {"name": "R", "reason": refused}}], 16.0, "n = 8")
-    assert of.refusal("kde", "R", 64.0, "n = 16") is not None
+    assert of.refusal("kde", "R", 64.0) == refused
 
 
 def test_scikit_learn_takes_some_of_the_queries() -> None:

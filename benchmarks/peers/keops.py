@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -69,9 +70,10 @@ def _failure_of_trial() -> str | None:
         return f"its first call took more than {_SECONDS_OF_TRIAL} s"
     if done.returncode == 0:
         return None
+    if done.returncode < 0:  # what it said until then is no reason
+        return f"its first call, which compiles, ended with {signal.Signals(-done.returncode).name}"
     said = (done.stderr.strip() or done.stdout.strip()).splitlines()
-    ended = f"signal {-done.returncode}" if done.returncode < 0 else f"status {done.returncode}"
-    return f"its first call ended with {ended}{': ' + said[-1] if said else ''}"
+    return f"its first call ended with status {done.returncode}{': ' + said[-1] if said else ''}"
 
 
 def _trial() -> None:

@@ -164,7 +164,8 @@ def _logarithmic(axes: Any, name: str, base: int = 10) -> None:
     getattr(axes, f"set_{name}scale")("log", base=base)
     axis = getattr(axes, f"{name}axis")
     axis.set_major_formatter(Numbers(base))
-    axis.set_minor_formatter(Numbers(base, labelOnlyBase=False))
+    # On less than a power and a half of the base, numbers between the powers have a text, too.
+    axis.set_minor_formatter(Numbers(base, labelOnlyBase=False, minor_thresholds=(1.5, 0.6)))
 
 
 def _places(series: Collection[Series]) -> dict[Any, int]:

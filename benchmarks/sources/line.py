@@ -81,7 +81,7 @@ def _rows(task: Task, seed: int, setting: Setting, of: Sizes, patience: Patience
         found = measured.density("sd_kde", here, truth, backend, seconds=of.seconds, beside=peers, seed=seed)
         patience.note(found, work, size)
         rows += found
-        refused = patience.refusal("sd_kde", PAIRS[backend], work, size)
+        refused = patience.refusal("sd_kde", PAIRS[backend], work)
         if refused:
             rows.append(measured.missing("sd_kde", task, backend, "ieee", refused, seed=seed))
             continue
@@ -146,7 +146,7 @@ def _findings(found: Mapping[Key, Summary], setting: Setting) -> list[str]:
     out = []
     for name in (TRANSFORM[backend], PAIRS[backend], FLASH):
         # Below, launches and the work of a call take the time.
-        grows = growth(found, name, 2**15 if name == TRANSFORM[backend] else 2**12)
+        grows = growth(found, name, 2**15 if backend == "gpu" or name == TRANSFORM[backend] else 2**12)
         if grows:
             power, first, last = grows
             out.append(f"{_NAMES.get(name, name)}: time grows like n^{power:.2f} from n = {first:,} to {last:,}.")

@@ -22,7 +22,7 @@ class Patience:
         self._most = seconds
         self._seen: dict[tuple[str, str], tuple[float, float, str]] = {}
 
-    def refusal(self, op: str, name: str, work: float, size: str) -> str | None:
+    def refusal(self, op: str, name: str, work: float) -> str | None:
         """Why a call is not made, of which the work is known relative to others of its name; None where it is."""
         if (op, name) not in self._seen:
             return None
@@ -30,8 +30,8 @@ class Patience:
         expected = seconds * work / before
         if expected <= self._most:
             return None
-        # At the next size the last one that was measured is what counts still.
-        return f"{expected:.1f} s expected for {size}, from {seconds:.2g} s for {then}; at most {self._most:g} s here"
+        # At the next size the last one that was measured is what counts still, and the reason is the same.
+        return f"left out: more than {self._most:g} s a call expected, by the {seconds:.2g} s of {then}"
 
     def note(self, rows: Iterable[Mapping[str, Any]], work: float, size: str) -> None:
         """Remember the times of rivals in rows of a record, which are in the order of their sizes."""
@@ -39,7 +39,7 @@ class Patience:
             peer = row.get("peer", {})
             if "median_ms" in peer:
                 self._seen[row["op"], peer["name"]] = work, peer["median_ms"] / 1e3, size
-            elif "reason" in peer and "expected" not in peer["reason"]:
+            elif "reason" in peer and "a call expected" not in peer["reason"]:
                 self._seen.pop((row["op"], peer["name"]), None)
 
 
@@ -62,7 +62,7 @@ def on_gpu(
     op: str, names: Sequence[str], task: Task, truth: Truth, patience: Patience, work: float, size: str
 ) -> dict[str, Peer | str]:
     """Those that run there and do not take too long; of others the reason."""
-    refused = {name: patience.refusal(op, name, work, size) for name in names}
+    refused = {name: patience.refusal(op, name, work) for name in names}
     asked = tuple(name for name in names if refused[name] is None)
     found = peers.rivals(op, asked, *task, error=functools.partial(truth.error, op))
     return {name: refused[name] or found[name] for name in names}

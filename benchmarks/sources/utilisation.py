@@ -279,8 +279,8 @@ def _findings(rows: Sequence[dict[str, Any]], on: Mapping[str, perf.Peaks], sett
     if not flash:
         return [*out, f"{said}; {setting.no_gpu or 'Flash-SD-KDE was not measured at that size here'}."]
     here = _percent(flash[0]["peer"]["median_ms"], flash[0], own_peak(on["gpu"], runtime.D))
-    word = "the same" if paper / 1.5 <= here <= 1.5 * paper else "another part"
-    return [*out, f"{said}. Here Flash-SD-KDE reaches {here:.0f}% of this GPU's tensor cores, {word}."]
+    word = "about the same part" if paper / 1.5 <= here <= 1.5 * paper else "another part"
+    return [*out, f"{said}. Here Flash-SD-KDE reaches {here:.0f}% of this GPU's tensor cores (TF32), {word}."]
 
 
 SECTION = Section(
