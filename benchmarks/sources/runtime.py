@@ -225,8 +225,8 @@ def _beside(name: str, own: Summary, rival: Summary, flash: Summary, paper: floa
     )
     if flash.ms is not None:
         here = rival.ms / flash.ms
-        agrees = "agrees" if paper / 2 <= here <= 2 * paper else "does not agree"
-        said += f" and {told(here)} times as long as Flash-SD-KDE ({told(flash.ms)} ms), which {agrees} within a factor of 2"
+        agrees = f"{'agrees' if paper / 2 <= here <= 2 * paper else 'does not agree'} within a factor of 2"
+        said += f" and {told(here)} times as long as Flash-SD-KDE ({told(flash.ms)} ms), which {agrees}"
     return f"{said}: {text}."
 
 
