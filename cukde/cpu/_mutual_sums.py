@@ -1,4 +1,4 @@
-"""One pass over two arrays of points for the sums of each at the points of the other, every exponential taken once."""
+"""Passes that take each exponential once for the sums at both points: of two arrays, or of one at its own points."""
 
 from __future__ import annotations
 
@@ -28,6 +28,9 @@ class Rectangle(Protocol):
     ) -> None:
         """Add weights, and the columns' coordinates times them, to the sums of the rows, and reversed."""
 
+    def add_own(self, rows: slice, columns: slice, total: np.ndarray, moments: np.ndarray) -> None:
+        """Add the columns to the sums of the rows alone, where both are points of one array."""
+
     def about_both(self, sums: tuple[PartialSums, PartialSums]) -> tuple[PartialSums, PartialSums]:
         """Turn such sums into moments about the points, in the data's own unit."""
 
@@ -51,3 +54,27 @@ def run(pairs: Rectangle) -> tuple[PartialSums, PartialSums]:
     _pair_blocks.run_between(task, n, m)
     first, second = (PartialSums(np.zeros(len(t)), t, s) for t, s in zip(totals, moments, strict=True))
     return pairs.about_both((first, second))
+
+
+def run_own(pairs: Rectangle) -> PartialSums:
+    """Output "moments" of an array at its own points, all of one weight; references are 0, the largest exponents.
+
+    Bits and memory are as of :func:`run`.
+    """
+    n = pairs.shape[1]
+    total, moments = np.zeros(n), np.zeros((n, pairs.d))
+
+    def task(rows: slice, columns: slice) -> None:
+        for i in range(rows.start, rows.stop, _query_blocks.TILE_QUERIES):
+            own = slice(i, min(i + _query_blocks.TILE_QUERIES, rows.stop))
+            for j in range(columns.start, columns.stop, pairs.stretch):
+                _threads.checkpoint()
+                others = slice(j, min(j + pairs.stretch, columns.stop))
+                if rows == columns:
+                    pairs.add_own(own, others, total, moments)
+                else:
+                    pairs.add_mutual(own, others, (total, total), (moments, moments))
+
+    _pair_blocks.run_own(task, n)
+    sums = PartialSums(np.zeros(n), total, moments)
+    return pairs.about_both((sums, sums))[0]

@@ -29,22 +29,27 @@ _DATA, _QUERY = 14.0, 8.0
 # cores 0.46 and 0.84 ns.
 _DIFFERENCE, _MOMENT = 4, 7
 
+# Rows from which two threads take each exponential of data at their own points once; more threads from more rows.
+_OWN_ROWS = 4096
+
 
 def passed(of: Pass) -> list[Part]:
     """Parts of a pass over all pairs: a thread takes each tile through them, one after the other."""
     single = of.precision in ("float32", "tf32")
+    once = of.itself and not of.weighted and of.output == "moments" and of.precision != "ieee" and of.n >= _OWN_ROWS
+    exponents = 0.5 * of.pairs if once else of.pairs
     item = 4 if single else 8
     points = float(of.itemsize * of.d) * (of.n + (0 if of.itself else of.m))
     results = 8.0 * of.m * (2 + of.columns)
-    through = item * of.pairs  # bytes of the tiles, once through: from the cache, which holds one a thread
+    # Tiles are gone through in the cache, which holds one a thread.
     product: Unit = "gemm_f32" if single else "gemm_f64"
 
-    def multiplied(name: str, bytes_: float, terms: int, operations: int) -> Part:
-        work: dict[Unit, float] = {product: 2.0 * operations * of.pairs, "cache": through}
+    def multiplied(name: str, bytes_: float, terms: int, pairs: float) -> Part:
+        work: dict[Unit, float] = {product: 2.0 * terms * pairs, "cache": item * pairs}
         return Part(name, bytes_, work, efficiency=terms / (terms + _TERMS_OF_HALF))
 
     def by_difference(name: str, bytes_: float, operations: int) -> Part:
-        return Part(name, bytes_, {"scalar": float(operations * of.d) * of.pairs, "cache": through})
+        return Part(name, bytes_, {"scalar": float(operations * of.d) * of.pairs, "cache": item * of.pairs})
 
     if of.precision == "ieee":
         parts = [by_difference("differences", points, _DIFFERENCE)]
@@ -54,23 +59,25 @@ def passed(of: Pass) -> list[Part]:
         operands = float(item * width) * (of.n + of.m)
         parts = [
             Part("prepare", points + operands, {"scalar": of.d * (_DATA * of.n + _QUERY * of.m)}, blocks=1.0),
-            multiplied("product", operands, width, width),
+            multiplied("product", operands, width, exponents),
         ]
-    parts.append(_powers(of, single, results, through))
+    parts.append(_powers(exponents, single, results))
     if of.output == "moments":
         parts.append(
-            by_difference("moments", 0.0, _MOMENT) if of.precision == "ieee" else multiplied("moments", 0.0, of.d, of.d)
+            by_difference("moments", 0.0, _MOMENT)
+            if of.precision == "ieee"
+            else multiplied("moments", 0.0, of.d, of.pairs)
         )
     if of.output == "values":
-        parts.append(multiplied("values", float(of.itemsize) * of.n * of.k, of.k, of.k))
+        parts.append(multiplied("values", float(of.itemsize) * of.n * of.k, of.k, of.pairs))
     return parts
 
 
-def _powers(of: Pass, single: bool, results: float, through: float) -> Part:
+def _powers(exponents: float, single: bool, results: float) -> Part:
     """Find the largest exponent of each query, take exponentials, and sum them."""
     work: dict[Unit, float] = {
-        "cache": 3 * through,
-        ("exponential" if single else "exponential_f64"): of.pairs,
-        ("fma" if single else "float64"): _SUMS * of.pairs,
+        "cache": 3 * (4 if single else 8) * exponents,
+        ("exponential" if single else "exponential_f64"): exponents,
+        ("fma" if single else "float64"): _SUMS * exponents,
     }
     return Part("powers", results, work, efficiency=_POWERS)
