@@ -255,7 +255,7 @@ LAYOUTS = {16: [(2, False), (4, False)], 32: [(2, True), (3, True), (4, False)],
 )
 def test_layouts_that_are_not_chosen_are_right(gpu, depth, row_tiles, overlap):
     symmetric, _ = gpu
-    X, h = data(500, DIMENSIONS[depth])
+    X, h = data(400, DIMENSIONS[depth])
     for mode in OPERAND:
         of = symmetric.Layout(row_tiles, 2, overlap=overlap)
         check(computed(gpu, X, h, mode, chunk=192, of=of), X, h, mode)

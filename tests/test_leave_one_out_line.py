@@ -30,7 +30,7 @@ def sample(n: int, weighted: bool) -> tuple[np.ndarray, np.ndarray | None]:
 def test_sums(backend: Backend, monkeypatch: pytest.MonkeyPatch, few: int, weighted: bool) -> None:
     """``few`` rows are taken by all pairs: halves of halves end with one row, with some, or never begin."""
     monkeypatch.setattr(line, "_FEW", few)
-    X, w = sample(backend.size(1000, 90 if few > 1 else 40), weighted)
+    X, w = sample(backend.size(1000, 90 if few > 1 else 28), weighted)
     x = backend.asarray(X)
     got = line.leave_one_out(x, SCALES, backend.asarray(w), _dispatch.backend(x))
     for scale, logs in zip(SCALES, backend.asnumpy(got), strict=True):
