@@ -18,7 +18,7 @@ import cukde
 from cukde import perf
 from cukde.perf._predict import predicted
 from cukde.perf._registry import by_name, called
-from cukde.perf.costs import _density_engines, _density_tensor, _density_wide, density, density_1d
+from cukde.perf.costs import _density_cpu, _density_engines, _density_tensor, _density_wide, density, density_1d
 from cukde.perf.costs._density_engines import Pass
 from tests.perf_processors import H200
 
@@ -142,9 +142,11 @@ def test_tiles_and_limits_are_those_of_the_launchers() -> None:
     assert (density_1d.FEW_PAIRS, density_1d.FEW_PAIRS_CDF) == (gpu_1d._FEW_PAIRS, gpu_1d._FEW_PAIRS_CDF)
     assert _density_wide._STAGED_BYTES == _wide._STAGED_BYTES == _wide_f64._STAGED_BYTES
     assert (_density_wide._STAGED_ROWS, _density_wide._STAGED_ROWS_F64) == (_wide._STAGED_ROWS, _wide_f64._STAGED_ROWS)
+    from cukde.cpu import density as cpu_density
     from cukde.cpu import density_1d as cpu_1d
 
     assert (density_1d.FEW_PAIRS_CPU, density_1d._CDF) == (cpu_1d._FEW_PAIRS, cpu_1d._CDF_COST)
+    assert _density_cpu._OWN_ROWS == 2 * cpu_density._OWN_ROWS  # of two threads
 
 
 @pytest.mark.parametrize(("precision", "products"), [("float32", 3), ("tf32", 1)])

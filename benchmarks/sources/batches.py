@@ -76,7 +76,7 @@ def _batches(of: Sizes, setting: Setting) -> list[dict[str, Any]]:
                 rows.append(measured.missing(op, task, "gpu", "float32", setting.no_gpu))
                 continue
             there, work, size = task.on_gpu(), float(of.n * m + (of.n**2 if op == "sd_kde" else 0)), f"m = {m:,}"
-            beside = on_gpu(op, RIVALS, there, truth, patience, work, size)
+            beside = on_gpu(op, RIVALS, there, truth, patience, work)
             found = measured.density(op, there, truth, "gpu", seconds=of.seconds, beside=beside)
             patience.note(found, work, size)
             rows += found

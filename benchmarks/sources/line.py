@@ -77,7 +77,7 @@ def _rows(task: Task, seed: int, setting: Setting, of: Sizes, patience: Patience
         here, peers = task, {}
         if backend == "gpu":
             here = task.on_gpu()
-            peers = on_gpu("sd_kde", (FLASH,), here, truth, patience, work, size)
+            peers = on_gpu("sd_kde", (FLASH,), here, truth, patience, work)
         found = measured.density("sd_kde", here, truth, backend, seconds=of.seconds, beside=peers, seed=seed)
         patience.note(found, work, size)
         rows += found

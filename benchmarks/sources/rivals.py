@@ -59,7 +59,7 @@ def scikit_learn(task: Task, truth: Truth, *, pairs: float, rtol: float = 0.0) -
 
 
 def on_gpu(
-    op: str, names: Sequence[str], task: Task, truth: Truth, patience: Patience, work: float, size: str
+    op: str, names: Sequence[str], task: Task, truth: Truth, patience: Patience, work: float
 ) -> dict[str, Peer | str]:
     """Those that run there and do not take too long; of others the reason."""
     refused = {name: patience.refusal(op, name, work) for name in names}

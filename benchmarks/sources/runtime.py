@@ -108,7 +108,7 @@ def _on_gpu(
         name: f"its matrix takes {gigabytes:,.0f} GB, and the GPU has {most:,.0f}" for name in WHOLE if gigabytes > most
     }
     names = [name for name in RIVALS[op] if name not in beside]
-    beside |= on_gpu(op, names, there, truth, patience, work, size)
+    beside |= on_gpu(op, names, there, truth, patience, work)
     rows = measured.density(op, there, truth, "gpu", seconds=of.seconds, beside=beside, seed=seed)
     patience.note(rows, work, size)
     return rows + measured.density(op, there, truth, "gpu", seconds=of.seconds, precision="tf32", seed=seed)

@@ -95,7 +95,7 @@ def _rows(
     for precision in modes:
         beside = {}
         if precision == modes[0]:
-            beside = on_gpu("sd_kde", (FLASH,), there, truth, patience, n * n + n * m, f"n = {n:,}")
+            beside = on_gpu("sd_kde", (FLASH,), there, truth, patience, n * n + n * m)
         found = _row(Case(there, "gpu", precision), truth, on["gpu"], seconds, beside)
         patience.note(found, n * n + n * m, f"n = {n:,}")
         rows += found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Protocol
 
 import numpy as np
@@ -31,6 +32,9 @@ class Rectangle(Protocol):
     def add_own(self, rows: slice, columns: slice, total: np.ndarray, moments: np.ndarray) -> None:
         """Add the columns to the sums of the rows alone, where both are points of one array."""
 
+    def about_queries(self, rows: slice, total: np.ndarray, moments: np.ndarray) -> np.ndarray:
+        """Turn sums of some rows into moments about them, in the data's own unit."""
+
     def about_both(self, sums: tuple[PartialSums, PartialSums]) -> tuple[PartialSums, PartialSums]:
         """Turn such sums into moments about the points, in the data's own unit."""
 
@@ -45,11 +49,8 @@ def run(pairs: Rectangle) -> tuple[PartialSums, PartialSums]:
     totals, moments = (np.zeros(n), np.zeros(m)), (np.zeros((n, pairs.d)), np.zeros((m, pairs.d)))
 
     def task(rows: slice, columns: slice) -> None:
-        for i in range(rows.start, rows.stop, _query_blocks.TILE_QUERIES):
-            own = slice(i, min(i + _query_blocks.TILE_QUERIES, rows.stop))
-            for j in range(columns.start, columns.stop, pairs.stretch):
-                _threads.checkpoint()
-                pairs.add_mutual(own, slice(j, min(j + pairs.stretch, columns.stop)), totals, moments)
+        for own, others in _stretches(rows, columns, pairs.stretch):
+            pairs.add_mutual(own, others, totals, moments)
 
     _pair_blocks.run_between(task, n, m)
     first, second = (PartialSums(np.zeros(len(t)), t, s) for t, s in zip(totals, moments, strict=True))
@@ -65,16 +66,22 @@ def run_own(pairs: Rectangle) -> PartialSums:
     total, moments = np.zeros(n), np.zeros((n, pairs.d))
 
     def task(rows: slice, columns: slice) -> None:
-        for i in range(rows.start, rows.stop, _query_blocks.TILE_QUERIES):
-            own = slice(i, min(i + _query_blocks.TILE_QUERIES, rows.stop))
-            for j in range(columns.start, columns.stop, pairs.stretch):
-                _threads.checkpoint()
-                others = slice(j, min(j + pairs.stretch, columns.stop))
-                if rows == columns:
-                    pairs.add_own(own, others, total, moments)
-                else:
-                    pairs.add_mutual(own, others, (total, total), (moments, moments))
+        for own, others in _stretches(rows, columns, pairs.stretch):
+            if rows == columns:
+                pairs.add_own(own, others, total, moments)
+            else:
+                pairs.add_mutual(own, others, (total, total), (moments, moments))
 
     _pair_blocks.run_own(task, n)
-    sums = PartialSums(np.zeros(n), total, moments)
-    return pairs.about_both((sums, sums))[0]
+    return PartialSums(np.zeros(n), total, pairs.about_queries(slice(0, n), total, moments))
+
+
+def _stretches(rows: slice, columns: slice, stretch: int) -> Iterator[tuple[slice, slice]]:
+    """Cut a pair of blocks into the queries of a tile and stretches of data; ends where nobody waits any more."""
+    for i in range(rows.start, rows.stop, _query_blocks.TILE_QUERIES):
+        for j in range(columns.start, columns.stop, stretch):
+            _threads.checkpoint()
+            yield (
+                slice(i, min(i + _query_blocks.TILE_QUERIES, rows.stop)),
+                slice(j, min(j + stretch, columns.stop)),
+            )

@@ -33,18 +33,19 @@ def run(task: Callable[[slice, slice], T], n: int) -> list[T]:
     """
     size = max(_LEAST_ROWS, -(-n // _MOST_BLOCKS))
     blocks = [slice(start, min(start + size, n)) for start in range(0, n, size)]
-    done: list[T] = []
-    for pairs in rounds(len(blocks)):
-        done += _threads.run(lambda pair: task(blocks[pair[0]], blocks[pair[1]]), pairs, blas=False)
-    return done
+    return _in_rounds(task, blocks, blas=False)
 
 
 def run_own(task: Callable[[slice, slice], None], n: int) -> None:
     """Call ``task`` as :func:`run` does, on pairs of fewer and larger blocks. Tasks may use BLAS."""
-    count = max(_LEAST_BLOCKS, _OWN_BLOCKS_A_THREAD * _threads.count())
-    blocks = _cut(n, min(count, max(1, n // _LEAST_ROWS_OF_TWO)))
+    _in_rounds(task, _cut(n, max(_LEAST_BLOCKS, _OWN_BLOCKS_A_THREAD * _threads.count())), blas=True)
+
+
+def _in_rounds(task: Callable[[slice, slice], T], blocks: list[slice], *, blas: bool) -> list[T]:
+    done: list[T] = []
     for pairs in rounds(len(blocks)):
-        _threads.run(lambda pair: task(blocks[pair[0]], blocks[pair[1]]), pairs)
+        done += _threads.run(lambda pair: task(blocks[pair[0]], blocks[pair[1]]), pairs, blas=blas)
+    return done
 
 
 def run_between(task: Callable[[slice, slice], None], n: int, m: int) -> None:
@@ -54,7 +55,7 @@ def run_between(task: Callable[[slice, slice], None], n: int, m: int) -> None:
     that have is fixed, so that every run gives the same bits. Tasks may use BLAS.
     """
     most = _BLOCKS_A_THREAD * _threads.count()
-    of_n, of_m = (_cut(size, max(1, min(most, size // _LEAST_ROWS_OF_TWO))) for size in (n, m))
+    of_n, of_m = _cut(n, most), _cut(m, most)
     swapped = len(of_n) > len(of_m)
     few, many = (of_m, of_n) if swapped else (of_n, of_m)
     for turn in range(len(many)):  # all of the fewer stand opposite as many others, one further each time
@@ -62,7 +63,9 @@ def run_between(task: Callable[[slice, slice], None], n: int, m: int) -> None:
         _threads.run(lambda pair: task(*(pair[::-1] if swapped else pair)), pairs)
 
 
-def _cut(size: int, count: int) -> list[slice]:
+def _cut(size: int, most: int) -> list[slice]:
+    """At most so many blocks, none of too few rows for a product."""
+    count = max(1, min(most, size // _LEAST_ROWS_OF_TWO))
     edges = [size * i // count for i in range(count + 1)]
     return [slice(*edge) for edge in itertools.pairwise(edges)]
 

@@ -127,7 +127,7 @@ class _Gram:
     @functools.cached_property
     def _query_basis(self) -> np.ndarray:
         """Coordinates of the queries, (m, d), as they stand among the operands."""
-        return np.ascontiguousarray(self._queries[:, self._places])
+        return self._basis if self._points is self._X else np.ascontiguousarray(self._queries[:, self._places])
 
     @property
     def _places(self) -> list[int]:
