@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 from benchmarks.sources.section import Cell, Figure, Outcome, Section, Series, Setting, Table
 
-_QUICK, _CPU, _GPU = (1_000, 3_000), (3_000, 10_000, 30_000), (100_000, 1_000_000)
+_QUICK, _CPU, _GPU = (1_000, 3_000), (3_000, 10_000, 30_000), (100_000, 300_000)
 _TEST_POINTS = 2_000, 10_000  # quick and full
 _DIMENSIONS, _PARTS = (8, 4), (4, 16)
 _SEEDS = 3
-_FIRST = 0.7  # of the rule: where the search of a bandwidth begins
+_FIRST = 0.7  # of the rule: where the search of the first bandwidth begins
 _EXACT = "all points, 16-D"
 _TOO_LONG = "not on a CPU: at this size the pairs take it minutes"
 
@@ -31,6 +31,10 @@ _VARIANTS = (
     *(_Variant(f"1 of {part} points", part=part) for part in _PARTS),
 )
 _FIRST_PCA = _VARIANTS[1].name
+
+
+_Before = dict[tuple[str, int | None], tuple[int, float]]
+"""Size and best bandwidth, by estimator and components, of the largest sample so far."""
 
 
 class _Point(NamedTuple):
@@ -54,9 +58,10 @@ def run(setting: Setting) -> Outcome:
     oracle = Mixture.standardised()
     points: list[_Point] = []
     rows: list[dict[str, Any]] = []
+    before: _Before = {}
     for n in sizes:
         variants = _VARIANTS if n in (cpu[-1], sizes[-1]) else _VARIANTS[:1]
-        for point, some in _measured(n, m, variants, n <= cpu[-1], setting.no_gpu, seconds, oracle):
+        for point, some in _measured(n, m, variants, n <= cpu[-1], setting.no_gpu, seconds, oracle, before):
             points.append(point)
             rows += some
     return Outcome(
@@ -68,7 +73,14 @@ SECTION = Section(6, "Cost against error", "none: the sources give time and erro
 
 
 def _measured(
-    n: int, m: int, variants: Sequence[_Variant], on_cpu: bool, no_gpu: str | None, seconds: float, oracle: Any
+    n: int,
+    m: int,
+    variants: Sequence[_Variant],
+    on_cpu: bool,
+    no_gpu: str | None,
+    seconds: float,
+    oracle: Any,
+    before: _Before,
 ) -> Iterator[tuple[_Point, list[dict[str, Any]]]]:
     """Every estimator of every variant at one size, and the rows of its record."""
     from benchmarks import estimates, importance
@@ -83,8 +95,9 @@ def _measured(
         for variant in variants:
             samples = [sample.first(n // variant.part) for sample in whole]
             fit, call = _of(method, variant)
-            start = _FIRST * _rule(method, variant, samples[0].X)
-            found = importance.minimising(fit, samples, oracle, start)
+            found = importance.minimising(fit, samples, oracle, _start(method, variant, samples[0].X, before))
+            if variant.part == 1:
+                before[method.name, variant.k] = n, found.h
             rows = []
             for backend, draws in places.items():
                 X, Y = draws.X[: n // variant.part], _queries(draws, fit, found.h)
@@ -113,10 +126,16 @@ def _of(method: Any, variant: _Variant) -> tuple[Callable[[Any, float], Any], Ca
     return fit, functools.partial(principal.lifted, method, variant.k)
 
 
-def _rule(method: Any, variant: _Variant, X: Any) -> float:
+def _start(method: Any, variant: _Variant, X: Any, before: _Before) -> float:
+    """Where the search of the bandwidth begins: what was best of other sizes, at its rate, or a part of the rule."""
     from benchmarks.principal import Principal
 
-    return float(method.bandwidth(X if variant.k is None else Principal.of(X, variant.k).project(X)))
+    n, d = X.shape
+    found = before.get((method.name, variant.k))
+    if found is None:
+        return _FIRST * float(method.bandwidth(X if variant.k is None else Principal.of(X, variant.k).project(X)))
+    size, h = found
+    return float(h * (size / n) ** (1 / ((variant.k or d) + method.order)))
 
 
 def _queries(draws: Any, fit: Callable[[Any, float], Any], h: float) -> Any:
