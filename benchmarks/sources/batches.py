@@ -351,7 +351,7 @@ def _of_memory(rows: Sequence[Mapping[str, Any]]) -> list[str]:
                 f"{told(whole['peak_mb'])} MB and {told(whole['median_ms'])} ms."
             )
         out += [
-            f"A whole matrix of n = {n:,} does not fit on the {backend.upper()}: {row['reason']}."
+            f"A whole matrix of n = {n:,} does not fit on the {backend.upper()}: {row['reason'].rstrip('.')}."
             for (n, name), row in of.items()
             if name == WHOLE and "reason" in row and "median_ms" in of[n, "float32"]
         ]
