@@ -224,7 +224,8 @@ def test_words_are_refused_before_anything_is_compiled(
 _RISKY = {
     "pickle": {"cukde/cpu/_jit.py"},  # the user's own cache of compiled code
     "subprocess": {"cukde/perf/_record.py"},  # git, for the commit of a record
-    "ctypes": {"cukde/gpu/_numba_cuda.py", "cukde/_commands/info.py"},
+    # Addresses of parameters for launches by the driver, and its version.
+    "ctypes": {"cukde/gpu/_numba_cuda.py", "cukde/_commands/info.py", "cukde/gpu/_parameters.py"},
 }
 
 

@@ -16,7 +16,8 @@ import numpy as np
 from cukde import _compile
 from cukde._partial import Output, PartialSums
 from cukde.gpu import _results
-from cukde.gpu._operands import LOG2_E, or_null
+from cukde.gpu._operands import LOG2_E
+from cukde.gpu._parameters import Parameters
 from cukde.gpu._specialisation import C_TYPE, DOUBLE, FLOAT, OPERATION, Specialisation, at_least
 
 
@@ -157,31 +158,35 @@ def _run(
     members: _Members = _NO_MEMBERS,
 ) -> None:
     n, d = X.shape
-    _compile.kernel(chosen.stem, chosen.name, chosen.defines)(
+    _parameters(chosen.storage, chosen.real).launch(
+        _compile.kernel(chosen.stem, chosen.name, chosen.defines),
         (*splits.blocks, splits.parts),
         (chosen.threads,),
-        (
-            X,
-            Y,
-            or_null(V),
-            or_null(log_weights),
-            or_null(guard.spread),
-            or_null(guard.fast_total),
-            splits.reference,
-            splits.total,
-            or_null(splits.moments),
-            np.int64(n),
-            np.int64(m),
-            np.int32(d),
-            np.int32(k),
-            np.int64(splits.rows),
-            np.int32(0 if guard.fast_total is None else guard.fast_total.shape[0]),
-            chosen.storage.type(unit),
-            chosen.real.type(scale),
-            np.float32(guard.limit),
-            np.float32(guard.least),
-            or_null(members.scales),
-            or_null(members.units),
-            np.int64(members.query_stride),
-        ),
+        X,
+        Y,
+        V,
+        log_weights,
+        guard.spread,
+        guard.fast_total,
+        splits.reference,
+        splits.total,
+        splits.moments,
+        n,
+        m,
+        d,
+        k,
+        splits.rows,
+        0 if guard.fast_total is None else guard.fast_total.shape[0],
+        unit,
+        scale,
+        guard.limit,
+        guard.least,
+        members.scales,
+        members.units,
+        members.query_stride,
     )
+
+
+@functools.cache
+def _parameters(storage: np.dtype, real: np.dtype) -> Parameters:
+    return Parameters(f"9P 2q 2i q i {storage.char} {real.char} 2f 2P q")

@@ -14,7 +14,8 @@ import numpy as np
 from cukde import _compile
 from cukde._partial import Output, PartialSums
 from cukde.gpu import _device, _difference, _grid, _operands, _results, _tiles, _values
-from cukde.gpu._operands import LOG2_E, NULL, Operand, or_null
+from cukde.gpu._operands import LOG2_E, Operand
+from cukde.gpu._parameters import Parameters
 from cukde.gpu._specialisation import C_TYPE, OPERATION, Specialisation
 
 # Largest squared distance to the centre, in bandwidths, up to which exponents may come from products of two terms a
@@ -43,6 +44,10 @@ SOFT_EXP = {(1, 16): 4, (1, 32): 2}
 _SHIFT: dict[Output, float] = {"sum": 31, "moments": 13, "values": 0}
 
 SHARED_BYTES = 48 * 1024  # that a block may have
+
+_OF_PASS = Parameters("13P 4q 2f")
+_OF_FINISH = Parameters("12P q 4i 3f d")
+_OF_DENSITY = Parameters("13P d i q 4i 3f d")
 
 
 class Form(NamedTuple):
@@ -324,24 +329,26 @@ def launch(
         cp.empty((blocks, *shape, columns), np.float32) if columns else None,
     )
     chosen = specialise(posed, plan.shape)
-    _compile.kernel(chosen.stem, chosen.name, chosen.defines)(
+    _OF_PASS.launch(
+        _compile.kernel(chosen.stem, chosen.name, chosen.defines),
         (plan.query_blocks, plan.splits, blocks),
         (chosen.threads,),
-        (
-            *map(or_null, (data.hi, data.lo, data.norm_terms, data.weights)),
-            *map(or_null, (queries.hi, queries.lo, queries.norm_terms)),
-            *((NULL, NULL) if V is None else V),
-            or_null(spread),
-            or_null(passed.references),
-            passed.total,
-            or_null(passed.moments),
-            n,
-            m,
-            0 if V is None else V.hi.shape[1],
-            plan.split_rows,
-            np.float32(limit),
-            np.float32(shift),
-        ),
+        data.hi,
+        data.lo,
+        data.norm_terms,
+        data.weights,
+        queries.hi,
+        queries.lo,
+        queries.norm_terms,
+        *((None, None) if V is None else V),
+        spread,
+        *passed,
+        n,
+        m,
+        0 if V is None else V.hi.shape[1],
+        plan.split_rows,
+        limit,
+        shift,
     )
     return passed
 
@@ -370,33 +377,28 @@ def _finish(
     h: float,
 ) -> None:
     m = out.total.shape[0]
-    wanted = () if density is None else (density.out, density.log_constant, np.int32(density.log))
+    parameters, wanted = (_OF_FINISH, ()) if density is None else (_OF_DENSITY, density)
     defines = finish_defines(posed, None if density is None else density.out.dtype)
-    _compile.kernel("finish", "finish_f16", defines)(
+    parameters.launch(
+        _compile.kernel("finish", "finish_f16", defines),
         _results.finish_grid(m),
         (_results.FINISH_THREADS,),
-        (
-            or_null(passed.references),
-            passed.total,
-            or_null(passed.moments),
-            queries.hi,
-            or_null(queries.lo),
-            or_null(spread),
-            *map(or_null, _arrays(exact)),
-            out.reference,
-            out.total,
-            or_null(out.moments),
-            *wanted,
-            m,
-            np.int32(0 if out.moments is None else out.moments.shape[1]),
-            np.int32(passed.total.shape[0]),
-            np.int32(1 if exact is None else exact.parts),
-            np.int32(of_themselves),
-            np.float32(limit),
-            np.float32(LEAST),
-            np.float32(shift),
-            1 / _operands.scale_of(h),
-        ),
+        *passed,
+        queries.hi,
+        queries.lo,
+        spread,
+        *_arrays(exact),
+        *out,
+        *wanted,
+        m,
+        0 if out.moments is None else out.moments.shape[1],
+        passed.total.shape[0],
+        1 if exact is None else exact.parts,
+        of_themselves,
+        limit,
+        LEAST,
+        shift,
+        1 / _operands.scale_of(h),
     )
 
 

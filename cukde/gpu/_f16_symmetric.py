@@ -15,13 +15,19 @@ import numpy as np
 from cukde import _compile
 from cukde._partial import PartialSums
 from cukde.gpu import _device, _tiles, _values
-from cukde.gpu._operands import Operand, depth_of, or_null, padded, scale_of
+from cukde.gpu._operands import Operand, depth_of, padded, scale_of
+from cukde.gpu._parameters import Parameters
 from cukde.gpu._specialisation import C_TYPE
 from cukde.gpu._values import Values
 
 _STEM = "symmetric"
 _WARPS = 4
 _FINISH_THREADS = 256
+
+_OF_PASS = Parameters("6P 3i f")
+_OF_PASS_OF_VALUES = Parameters("8P 3i f")
+_OF_FINISH = Parameters("8P q i 2d f")
+_OF_FINISH_OF_VALUES = Parameters("7P q i f")
 
 # Columns of a tile, and the most tiles that a block adds up before its sums leave the accumulators of the tensor cores,
 # which truncate: 8,192 columns, but 2,048 for values, whose four products in two terms each then lose 8e-6.
@@ -304,22 +310,21 @@ def _launch(
     else:
         cut = split_mutual(own_rows, rows - own_rows, of, _device.multiprocessors(), chunk)
     name, defines = _pass(depth, terms, columns, exact_sums, of)
-    _compile.kernel(_STEM, name, defines, shared_bytes(depth, terms, columns, of))(
+    (_OF_PASS_OF_VALUES if values else _OF_PASS).launch(
+        _compile.kernel(_STEM, name, defines, shared_bytes(depth, terms, columns, of)),
         cut.grid,
         (32 * _WARPS,),
-        (
-            operand.hi,
-            or_null(operand.lo),
-            operand.norms,
-            *values,
-            or_null(spread),
-            S,
-            T,
-            np.int32(rows),
-            np.int32(own_rows),
-            np.int32(cut.chunk),
-            np.float32(limit),
-        ),
+        operand.hi,
+        operand.lo,
+        operand.norms,
+        *values,
+        spread,
+        S,
+        T,
+        rows,
+        own_rows,
+        cut.chunk,
+        limit,
     )
 
 
@@ -357,22 +362,21 @@ def finish(
         out = PartialSums(cp.empty(n), cp.empty(n), cp.empty((n, d)))
     depth = operand.hi.shape[1]
     name, defines = _finish(depth, _terms(operand))
-    _compile.kernel(_STEM, name, defines)(
+    _OF_FINISH.launch(
+        _compile.kernel(_STEM, name, defines),
         (-(-n * depth // _FINISH_THREADS),),
         (_FINISH_THREADS,),
-        (
-            operand.hi,
-            or_null(operand.lo),
-            S,
-            T,
-            or_null(spread),
-            *out,
-            np.int64(n),
-            np.int32(d),
-            1 / scale_of(h),
-            float(own),
-            np.float32(limit),
-        ),
+        operand.hi,
+        operand.lo,
+        S,
+        T,
+        spread,
+        *out,
+        n,
+        d,
+        1 / scale_of(h),
+        own,
+        limit,
     )
     return out
 
@@ -396,11 +400,9 @@ def finish_values(
         out = PartialSums(cp.empty(n), cp.empty(n), cp.empty((n, k)))
     columns = T.shape[1]
     name, defines = _finish_values(columns, V.dtype)
-    _compile.kernel(_STEM, name, defines)(
-        (-(-n * columns // _FINISH_THREADS),),
-        (_FINISH_THREADS,),
-        (V, S, T, or_null(spread), *out, np.int64(n), np.int32(k), np.float32(limit)),
-    )
+    grid = (-(-n * columns // _FINISH_THREADS),)
+    kernel = _compile.kernel(_STEM, name, defines)
+    _OF_FINISH_OF_VALUES.launch(kernel, grid, (_FINISH_THREADS,), V, S, T, spread, *out, n, k, limit)
     return out
 
 

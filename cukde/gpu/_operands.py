@@ -12,6 +12,7 @@ import numpy as np
 
 from cukde import _compile
 from cukde._partial import PartialSums
+from cukde.gpu._parameters import Parameters
 from cukde.gpu._specialisation import C_TYPE
 
 LOG2_E = math.log2(math.e)
@@ -22,6 +23,9 @@ MOST_DIMENSIONS = 64
 
 # Rows of operands come in whole blocks of the kernel that prepares them; tiles of the engine divide it.
 BLOCK_ROWS = 128
+
+_PARAMETERS = Parameters("14P 2q 2i d")
+_PARAMETERS_OF_MOVED = Parameters("20P 2d f 2q 2i d")
 
 
 class Operand(NamedTuple):
@@ -137,24 +141,23 @@ def _launch(
 ) -> None:
     """Fill operands; where there are no queries, ``of_queries`` are the data's."""
     blocks = max(len(data.hi), len(of_queries.hi)) // BLOCK_ROWS
-    _compile.kernel(*_kernel(X.dtype, data.hi.shape[1], moved=False))(
+    _PARAMETERS.launch(
+        _compile.kernel(*_kernel(X.dtype, data.hi.shape[1], moved=False)),
         (blocks, 1 if queries is None else 2),
         (BLOCK_ROWS,),
-        (
-            X,
-            or_null(queries),
-            centre,
-            or_null(log_weights),
-            *map(or_null, data),
-            *((NULL, NULL, NULL) if queries is None else _of_queries(of_queries)),
-            or_null(spread),
-            or_null(sums),
-            X.shape[0],
-            0 if queries is None else queries.shape[0],
-            np.int32(X.shape[1]),
-            np.int32(exact_hi),
-            scale_of(h),
-        ),
+        X,
+        queries,
+        centre,
+        log_weights,
+        *data,
+        *((None, None, None) if queries is None else (of_queries.hi, of_queries.lo, of_queries.norm_terms)),
+        spread,
+        sums,
+        X.shape[0],
+        0 if queries is None else queries.shape[0],
+        X.shape[1],
+        exact_hi,
+        scale_of(h),
     )
 
 
@@ -203,33 +206,34 @@ def prepare_moved(
     of_queries = of_queries._replace(norm_terms=_empty_terms(of_queries))
     moved, queries = cp.empty((n, d)), cp.empty((m, d))
     exact_total, exact_moments = (None, None) if shift.exact is None else shift.exact[1:]
-    _compile.kernel(*_kernel(X.dtype, depth, moved=True))(
+    _PARAMETERS_OF_MOVED.launch(
+        _compile.kernel(*_kernel(X.dtype, depth, moved=True)),
         (max(len(operand.hi), len(of_queries.hi)) // BLOCK_ROWS, 2),
         (BLOCK_ROWS,),
-        (
-            X,
-            Y,
-            centre,
-            NULL,
-            *map(or_null, moved_operand),
-            *_of_queries(of_queries),
-            or_null(spread),
-            shift.S,
-            shift.T,
-            or_null(shift.spread),
-            or_null(exact_total),
-            or_null(exact_moments),
-            moved,
-            queries,
-            1 / scale_of(shift.h),
-            0.5 * (h / shift.h) ** 2,
-            np.float32(shift.limit),
-            n,
-            m,
-            np.int32(d),
-            np.int32(exact_hi),
-            scale_of(h),
-        ),
+        X,
+        Y,
+        centre,
+        None,
+        *moved_operand,
+        of_queries.hi,
+        of_queries.lo,
+        of_queries.norm_terms,
+        spread,
+        shift.S,
+        shift.T,
+        shift.spread,
+        exact_total,
+        exact_moments,
+        moved,
+        queries,
+        1 / scale_of(shift.h),
+        0.5 * (h / shift.h) ** 2,
+        shift.limit,
+        n,
+        m,
+        d,
+        exact_hi,
+        scale_of(h),
     )
     return moved, queries, moved_operand, of_queries
 
@@ -258,10 +262,6 @@ def of_one_dtype(X: Any, Y: Any | None) -> tuple[Any, Any | None]:
 def or_null(a: Any | None) -> Any:
     """An array as a kernel's argument; None is a null pointer."""
     return NULL if a is None else a
-
-
-def _of_queries(operand: Operand) -> Iterator[Any]:
-    return map(or_null, (operand.hi, operand.lo, operand.norm_terms))
 
 
 def _empty(points: int, depth: int, split: bool) -> Operand:

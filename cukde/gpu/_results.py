@@ -13,7 +13,7 @@ import numpy as np
 from cukde import _compile
 from cukde._partial import PartialSums
 from cukde.gpu import _device
-from cukde.gpu._operands import or_null
+from cukde.gpu._parameters import Parameters
 
 # Blocks a multiprocessor should have before the data are no longer split over more of them.
 _BLOCKS_PER_MULTIPROCESSOR = 4
@@ -26,6 +26,8 @@ _TILE = 64
 
 FINISH_THREADS = 128  # of a block of a kernel of finish.cu
 _FINISH_QUERIES = FINISH_THREADS // 32  # one a warp
+
+_PARAMETERS = Parameters("6P q 2i")
 
 
 class Splits(NamedTuple):
@@ -80,21 +82,9 @@ def merge(of: Splits, out: PartialSums) -> PartialSums:
     if of.parts > 1:
         m = of.reference.shape[1]
         k = 0 if of.moments is None else of.moments.shape[2]
-        _compile.kernel(*_kernel(moments=k > 0))(
-            finish_grid(m),
-            (FINISH_THREADS,),
-            (
-                of.reference,
-                of.total,
-                or_null(of.moments),
-                out.reference,
-                out.total,
-                or_null(out.moments),
-                np.int64(m),
-                np.int32(k),
-                np.int32(of.parts),
-            ),
-        )
+        kernel = _compile.kernel(*_kernel(moments=k > 0))
+        sums = of.reference, of.total, of.moments
+        _PARAMETERS.launch(kernel, finish_grid(m), (FINISH_THREADS,), *sums, *out, m, k, of.parts)
     return out
 
 

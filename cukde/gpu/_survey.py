@@ -10,7 +10,7 @@ import numpy as np
 
 from cukde import _compile
 from cukde.gpu import _device
-from cukde.gpu._operands import or_null
+from cukde.gpu._parameters import Parameters
 from cukde.gpu._specialisation import C_TYPE
 
 # Entries that one block adds up: so few that small data take one launch, so many that a second one is soon done.
@@ -19,6 +19,9 @@ _PARTS_OF_MULTIPROCESSOR = 2
 
 _THREADS_OF_MEANS = 1024
 _THREADS_OF_SURVEY = 128
+
+_OF_MEANS = Parameters("2P q i q d")
+_OF_SURVEY = Parameters("4P 2q 3i")
 
 
 def mean(A: Any) -> Any:
@@ -45,9 +48,8 @@ def _column_means(A: Any, parts: int, factor: float) -> Any:
     part_rows = -(-n // parts)
     parts = -(-n // part_rows)
     out = cp.empty((parts, d))
-    _compile.kernel("survey", "column_means", _defines(A))(
-        (parts,), (_THREADS_OF_MEANS,), (A, out, n, np.int32(d), part_rows, factor)
-    )
+    kernel = _compile.kernel("survey", "column_means", _defines(A))
+    _OF_MEANS.launch(kernel, (parts,), (_THREADS_OF_MEANS,), A, out, n, d, part_rows, factor)
     return out
 
 
@@ -80,11 +82,9 @@ def _survey(X: Any, Y: Any | None, centre: Any | None, figures: Any, bit: int) -
     n, d = X.shape
     m = 0 if Y is None else Y.shape[0]
     lanes = 32 if d >= 32 else 1  # of a row
-    _compile.kernel("survey", "survey", _defines(X))(
-        (-(-max(n, m) * lanes // _THREADS_OF_SURVEY), 1 if Y is None else 2),
-        (_THREADS_OF_SURVEY,),
-        (X, or_null(Y), or_null(centre), figures, n, m, np.int32(d), np.int32(lanes), np.int32(bit)),
-    )
+    kernel = _compile.kernel("survey", "survey", _defines(X))
+    grid = -(-max(n, m) * lanes // _THREADS_OF_SURVEY), 1 if Y is None else 2
+    _OF_SURVEY.launch(kernel, grid, (_THREADS_OF_SURVEY,), X, Y, centre, figures, n, m, d, lanes, bit)
 
 
 def _column(a: Any) -> Any:

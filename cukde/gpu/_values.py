@@ -11,6 +11,7 @@ import numpy as np
 
 from cukde import _compile
 from cukde.gpu import _operands, _results
+from cukde.gpu._parameters import Parameters
 from cukde.gpu._specialisation import C_TYPE, at_least
 
 # Columns that a block of values may have. Those of more values are several blocks of the widest.
@@ -18,6 +19,8 @@ COLUMNS = (16, 32, 64)
 
 _THREADS = 256
 _POSITIONS = 8  # of a thread
+
+_PARAMETERS = Parameters("3P q i q")
 
 
 class Values(NamedTuple):
@@ -45,11 +48,8 @@ def prepare(V: Any) -> Values:
     rows = _operands.padded(n)
     shape = -(-k // columns), rows, columns
     values = Values(cp.empty(shape, np.uint16), cp.empty(shape, np.uint16))
-    _compile.kernel(*_kernel(V.dtype, columns))(
-        (-(-rows * columns // (_POSITIONS * _THREADS)), shape[0]),
-        (_THREADS,),
-        (V, *values, n, np.int32(k), rows),
-    )
+    grid = -(-rows * columns // (_POSITIONS * _THREADS)), shape[0]
+    _PARAMETERS.launch(_compile.kernel(*_kernel(V.dtype, columns)), grid, (_THREADS,), V, *values, n, k, rows)
     return values
 
 

@@ -1,0 +1,105 @@
+"""Launches whose parameters are packed at once, by one call of ``struct`` into one buffer for the driver.
+
+CuPy makes an object of every argument of a kernel and asks it for its address; of small data that takes longer than the
+kernels work. Here the types of a kernel's parameters are written down once, and their offsets follow from them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import re
+import struct
+import threading
+from typing import Any
+
+import cupy as cp
+import numpy as np
+
+from cukde.gpu import _device
+
+# What says to cuLaunchKernel where the parameters are (its argument `extra`): CU_LAUNCH_PARAM_BUFFER_POINTER and the
+# address, CU_LAUNCH_PARAM_BUFFER_SIZE and where the size stands, CU_LAUNCH_PARAM_END; then the size. Parameters follow.
+_BUFFER_POINTER, _BUFFER_SIZE, _END = 1, 2, 0
+_HEAD = "6P"
+_SIZE_AT = struct.calcsize("5P")
+_PARAMETERS_AT = struct.calcsize(_HEAD)
+
+_SCALARS: dict[str, type] = {"q": np.int64, "i": np.int32, "f": np.float32, "d": np.float64}
+
+_NULL = np.uint64(0)
+
+
+class _Thread(threading.local):
+    """What a thread has done."""
+
+    def __init__(self) -> None:
+        self.devices: set[int] = set()  # that it has launched on by CuPy, which makes their contexts current
+
+
+_thread = _Thread()
+
+
+class Parameters:
+    """Types of a kernel's parameters, in the letters of :mod:`struct` and with its alignment, which is C's.
+
+    ``P`` is a pointer, ``q`` a long long, ``i`` an int, ``f`` a float and ``d`` a double; ``"3P 2q f"`` are six
+    parameters.
+    """
+
+    def __init__(self, types: str) -> None:
+        expanded = re.sub(r"(\d+)(\w)", lambda match: int(match[1]) * match[2], types).replace(" ", "")
+        self.types = expanded
+        self._pointers = tuple(i for i, letter in enumerate(expanded) if letter == "P")
+        layout = struct.Struct(_HEAD + expanded)
+        self._pack = layout.pack_into
+        self.size = layout.size - _PARAMETERS_AT
+        self._buffer = ctypes.c_char * layout.size
+
+    def launch(self, kernel: Any, grid: tuple[int, ...], block: tuple[int, ...], *args: Any) -> None:
+        """Launch what ``_compile.kernel`` returned, on the current device and stream.
+
+        A pointer is given as an array, or None for a null pointer; any number will do as a scalar.
+        """
+        function = _function(kernel)
+        if function is None or (device := _device.current()) not in _thread.devices:
+            kernel(grid, block, self._typed(args))
+            if function is not None:
+                _thread.devices.add(device)
+            return
+        values = list(args)
+        for i in self._pointers:
+            a = values[i]
+            values[i] = 0 if a is None else a.data.ptr
+        # A buffer of its own for every launch, as other threads may launch the same kernel; the driver copies it.
+        buffer = self._buffer()
+        start = ctypes.addressof(buffer)
+        self._pack(
+            buffer, 0, _BUFFER_POINTER, start + _PARAMETERS_AT, _BUFFER_SIZE, start + _SIZE_AT, _END, self.size, *values
+        )
+        address, shared_bytes = function
+        x, y, z = (*grid, 1, 1)[:3]
+        threads_x, threads_y, threads_z = (*block, 1, 1)[:3]
+        stream = cp.cuda.get_current_stream().ptr
+        cp.cuda.driver.launchKernel(address, x, y, z, threads_x, threads_y, threads_z, shared_bytes, stream, 0, start)
+
+    def _typed(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Arguments for a kernel that is called."""
+        return tuple(
+            (_NULL if a is None else a) if letter == "P" else _SCALARS[letter](a)
+            for letter, a in zip(self.types, args, strict=True)
+        )
+
+
+@functools.lru_cache(maxsize=4096)
+def _function(kernel: Any) -> tuple[int, int] | None:
+    """The driver's handle of a kernel of CuPy's, and its bytes of dynamic shared memory; None of anything else.
+
+    What stands in for a kernel, in a rehearsal or on the host, is called like any function.
+    """
+    shared_bytes = 0
+    if isinstance(kernel, functools.partial):
+        shared_bytes = kernel.keywords["shared_mem"]
+        kernel = kernel.func
+    function = getattr(kernel, "kernel", None)
+    return None if function is None else (int(function.ptr), shared_bytes)
