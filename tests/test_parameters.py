@@ -51,7 +51,7 @@ def compiled_layout(stem: str, name: str, defines: _compile.Defines) -> tuple[li
     return [parameters[i] for i in range(len(parameters))], total
 
 
-def _sample(n: int = 300, m: int = 40, d: int = 4) -> tuple[np.ndarray, np.ndarray]:
+def sample(n: int = 300, m: int = 40, d: int = 4) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
     return rng.standard_normal((n, d)).astype("f4"), rng.standard_normal((m, d)).astype("f4")
 
@@ -68,7 +68,7 @@ def test_layouts_are_those_of_compiled_kernels(emulated_device: None, monkeypatc
 
     monkeypatch.setattr("cukde._compile.kernel", _compile.Kernel)
     monkeypatch.setattr(Parameters, "launch", note)
-    X, Y = _sample()
+    X, Y = sample()
     cukde.sd_kde(X, Y, 1.0, check_finite=False)
     wanted = [(kernel, of) for kernel, of in asked.items() if kernel.stem in ("survey", "prepare", "finish")]
     assert len(wanted) == 4
@@ -145,7 +145,7 @@ def test_threads_on_streams_get_what_one_gets() -> None:
     import cupy as cp
 
     n_threads, calls = 8, 20
-    data = [tuple(map(cp.asarray, _sample(1000 + 300 * i, 100 + 50 * i, 16))) for i in range(n_threads)]
+    data = [tuple(map(cp.asarray, sample(1000 + 300 * i, 100 + 50 * i, 16))) for i in range(n_threads)]
     expected = [(cukde.kde(X, Y, 1.5), cukde.sd_kde(X, Y, 1.5, deterministic=True)) for X, Y in data]
     streams = [cp.cuda.Stream(non_blocking=True) for _ in range(4)]
     cp.cuda.Device().synchronize()
@@ -168,7 +168,7 @@ def test_a_thread_may_launch_before_it_does_anything_else() -> None:
     """Its first call begins with kernels that are loaded and memory that the pool has: nothing made its context."""
     import cupy as cp
 
-    X, Y = map(cp.asarray, _sample(3000, 200, 16))
+    X, Y = map(cp.asarray, sample(3000, 200, 16))
     expected = cukde.kde(X, Y, 1.5)
     for _ in range(4):
         with ThreadPoolExecutor(1) as threads:

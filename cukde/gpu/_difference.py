@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import cupy as cp
@@ -82,10 +83,12 @@ def launch(
     guard: Guard = _ALWAYS,
     one_split: bool = False,
     splits: _results.Splits | None = None,
+    memory: Sequence[Any] | None = None,
 ) -> _results.Splits:
     """Launch the kernel and return what its splits left; where there is one, it is ``out`` itself.
 
-    ``splits`` are those of another engine, in whose place the kernel then writes.
+    ``splits`` are those of another engine, in whose place the kernel then writes; ``memory`` is for its own splits, as
+    many as :func:`parts` says.
     """
     n, d = X.shape
     k = d if output == "moments" else 0 if values is None else values.shape[1]
@@ -98,11 +101,16 @@ def launch(
     # h below 2 and changes no bit of the coordinates; a small h has no such trouble.
     unit = 2.0 ** -max(0, math.frexp(h)[1] - 1)
     if splits is None:
-        splits = _results.splits(n, m, chosen.columns, out, one_split=one_split)
+        splits = _results.splits(n, m, chosen.columns, out, one_split=one_split, memory=memory)
     else:
         splits = splits._replace(blocks=_results.blocks(m, k, chosen.columns))
     _run(chosen, X, Y, V, log_weights, splits, m, k, unit, _scale(h, unit), guard=guard)
     return splits
+
+
+def parts(precision: str, storage: np.dtype, n: int, m: int, d: int, output: Output, k: int) -> int:
+    """Number of the splits of a launch, of ``k`` columns of moments or values."""
+    return _results.parts(n, m, k, specialise(output, precision, storage, d, k).columns)
 
 
 def launch_stack(

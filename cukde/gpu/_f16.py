@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,7 +17,8 @@ from cukde._partial import Output, PartialSums
 from cukde.gpu import _device, _difference, _grid, _operands, _results, _tiles, _values
 from cukde.gpu._operands import LOG2_E, Operand
 from cukde.gpu._parameters import Parameters
-from cukde.gpu._specialisation import C_TYPE, OPERATION, Specialisation
+from cukde.gpu._scratch import Layout, Spec
+from cukde.gpu._specialisation import C_TYPE, FLOAT, OPERATION, Specialisation
 
 # Largest squared distance to the centre, in bandwidths, up to which exponents may come from products of two terms a
 # point. The tensor cores truncate what they add up to about 2^-25 of the largest; what that leaves of the density stays
@@ -208,9 +210,13 @@ def prepare(
     centre: Any,
     spread_known: bool,
     weights_apart: bool = False,
+    memory: Sequence[Any] | None = None,
 ) -> Points:
-    """Make the operands of a pass."""
-    spread = None if spread_known else cp.zeros(1, np.float32)
+    """Make the operands of a pass; ``memory`` are pieces for them and, zero, for the spread."""
+    if memory is None:
+        operands, spread = None, None if spread_known else cp.zeros(1, np.float32)
+    else:
+        *operands, spread = memory
     data, queries = _operands.prepare(
         X,
         Y,
@@ -221,8 +227,80 @@ def prepare(
         log_weights=log_weights,
         weights_apart=weights_apart,
         spread=spread,
+        memory=operands,
     )
     return Points(data, queries, spread)
+
+
+class Passed(NamedTuple):
+    """What the pass left for each split of the data."""
+
+    references: Any | None  # (splits, m)
+    total: Any  # (splits, m)
+    moments: Any | None  # (blocks of columns, splits, m, columns)
+
+
+class _Memory(NamedTuple):
+    """What a pass needs, pieces of one chunk: in the order of its layout."""
+
+    operands: list[Any]
+    passed: Passed
+    splits: list[Any]  # of the difference kernel
+    out: list[Any]  # where no sums are returned
+    spread: Any | None
+
+
+@functools.lru_cache(maxsize=1024)
+def _layout(
+    n: int,
+    m: int,
+    d: int,
+    k: int,
+    itself: bool,
+    split: bool,
+    weighted: bool,
+    weights_apart: bool,
+    made: bool,
+    has_reference: bool,
+    columns: int,
+    blocks: int,
+    parts: int,
+    exact_parts: int,
+    spread_known: bool,
+    returned: bool,
+) -> Layout:
+    """Lay out :class:`_Memory` of a pass whose operands may be ``made``, and whose sums may be ``returned``."""
+    operands: list[Spec | None] = [None] * _OPERANDS
+    if not made:
+        of = {"split": split, "weighted": weighted, "weights_apart": weights_apart}
+        operands = _operands.specs_of_both(n, None if itself else m, d, **of)
+    rows = (parts, m), FLOAT
+    return Layout(
+        [
+            *operands,
+            rows if has_reference else None,
+            rows,
+            ((blocks, parts, m, columns), FLOAT) if columns else None,
+            *_results.specs(m, k, exact_parts),
+            *(_results.specs(m, k) if not returned else (None, None, None)),
+        ],
+        [None if made or spread_known else ((1,), FLOAT)],
+    )
+
+
+_OPERANDS = 2 * len(Operand._fields)
+
+
+def _memory(layout: Layout) -> _Memory:
+    pieces = layout.allocate()
+    ends = _OPERANDS + 3, _OPERANDS + 6, _OPERANDS + 9
+    return _Memory(
+        pieces[:_OPERANDS],
+        Passed(*pieces[_OPERANDS : ends[0]]),
+        pieces[ends[0] : ends[1]],
+        pieces[ends[1] : ends[2]],
+        pieces[ends[2]],
+    )
 
 
 def run(
@@ -272,6 +350,31 @@ def run(
         form = form._replace(products=3)  # as in the symmetric pass: 2^e keeps 11 bits, and the moments one term
     weighted = log_weights is not None
     posed = task(output, form.products, _operands.depth_of(d), k, weighted, of_themselves=of_themselves)
+    columns = _columns(posed)
+    blocks = -(-k // columns) if output == "values" else 1
+    plan = _grid.plan(posed.shapes, n, m, blocks * columns + 1, _device.multiprocessors(), blocks)
+    made = points is not None
+    unsure = not columns or (points.spread is not None if points is not None else not spread_known)
+    k_of_out = k if output in ("moments", "values") else 0
+    layout = _layout(
+        n,
+        m,
+        d,
+        k_of_out,
+        Y is None,
+        form.split,
+        weighted,
+        posed.weights_apart,
+        made,
+        posed.has_reference,
+        columns,
+        blocks,
+        plan.splits,
+        _difference.parts("float32", X.dtype, n, m, d, output, k_of_out) if unsure else 1,
+        spread_known,
+        density is None,
+    )
+    memory = _memory(layout)
     if points is None:
         points = prepare(
             X,
@@ -282,32 +385,29 @@ def run(
             centre=centre,
             spread_known=spread_known,
             weights_apart=posed.weights_apart,
+            memory=[*memory.operands, memory.spread],
         )
     data, queries, spread = points
     limit = form.length_limit
     shift = _shift(output, d)
     V = None if values is None else _values.prepare(values)
-    passed = launch(posed, data, queries, V, n, m, spread, limit, shift)
+    passed = memory.passed
+    _launch(posed, plan, data, queries, V, n, m, spread, limit, shift, passed)
 
-    out = _results.empty(m, k)
+    out = _results.empty(m, k) if density is None else PartialSums(*memory.out)
     exact = None
-    guard = _difference.Guard(spread, limit, passed.total if passed.moments is None else None, LEAST)
-    if guard.spread is not None or guard.fast_total is not None:
-        exact = _difference.launch("float32", X, Y, h, output, values, log_weights, out=out, guard=guard)
+    guard = _difference.Guard(spread, limit, None if columns else passed.total, LEAST)
+    if unsure:
+        exact = _difference.launch(
+            "float32", X, Y, h, output, values, log_weights, out=out, guard=guard, memory=memory.splits
+        )
     _finish(posed, passed, queries, spread, limit, exact, out, density, of_themselves, shift, h)
     return out
 
 
-class Passed(NamedTuple):
-    """What the pass left for each split of the data."""
-
-    references: Any | None  # (splits, m)
-    total: Any  # (splits, m)
-    moments: Any | None  # (blocks of columns, splits, m, columns)
-
-
-def launch(
+def _launch(
     posed: Task,
+    plan: _grid.Plan,
     data: Operand,
     queries: Operand,
     V: _values.Values | None,
@@ -316,22 +416,13 @@ def launch(
     spread: Any | None,
     limit: float,
     shift: float,
-    plan: _grid.Plan | None = None,
-) -> Passed:
-    """Launch the pass; ``plan`` fixes the tile shape and the splits."""
-    columns = _columns(posed)
-    blocks = 1 if V is None else len(V.hi)
-    plan = plan or _grid.plan(posed.shapes, n, m, blocks * columns + 1, _device.multiprocessors(), blocks)
-    shape = plan.splits, m
-    passed = Passed(
-        cp.empty(shape, np.float32) if posed.has_reference else None,
-        cp.empty(shape, np.float32),
-        cp.empty((blocks, *shape, columns), np.float32) if columns else None,
-    )
+    passed: Passed,
+) -> None:
+    """Launch the pass, which fills ``passed``."""
     chosen = specialise(posed, plan.shape)
     _OF_PASS.launch(
         _compile.kernel(chosen.stem, chosen.name, chosen.defines),
-        (plan.query_blocks, plan.splits, blocks),
+        (plan.query_blocks, plan.splits, 1 if V is None else V.hi.shape[0]),
         (chosen.threads,),
         data.hi,
         data.lo,
@@ -350,7 +441,6 @@ def launch(
         limit,
         shift,
     )
-    return passed
 
 
 @functools.cache

@@ -17,7 +17,8 @@ from cukde._partial import PartialSums
 from cukde.gpu import _device, _tiles, _values
 from cukde.gpu._operands import Operand, depth_of, padded, scale_of
 from cukde.gpu._parameters import Parameters
-from cukde.gpu._specialisation import C_TYPE
+from cukde.gpu._scratch import Spec, part
+from cukde.gpu._specialisation import C_TYPE, FLOAT
 from cukde.gpu._values import Values
 
 _STEM = "symmetric"
@@ -195,9 +196,9 @@ def _defines(name: str, depth: int, terms: int) -> _compile.Defines:
     return (("KERNEL", name), ("DEPTH", str(depth)), ("TERMS", str(terms)))
 
 
-def empty_sums(n: int, d: int) -> Any:
-    """Memory for the sums of ``n`` points of ``d`` dimensions, for the launch that prepares the operand to zero."""
-    return cp.empty(padded(n) * (depth_of(d) + 1), np.float32)
+def spec_of_sums(n: int, d: int) -> Spec:
+    """What the sums of ``n`` points of ``d`` dimensions take, for the launch that prepares the operand to zero."""
+    return (padded(n) * (depth_of(d) + 1),), FLOAT
 
 
 def launch(
@@ -250,7 +251,7 @@ def launch(
     rows, depth = operand.hi.shape
     if sums is None:
         sums = cp.zeros(rows * (depth + 1), np.float32)
-    S, T = sums[:rows], sums[rows:].reshape(rows, depth)
+    S, T = part(sums, 0, (rows,)), part(sums, rows, (rows, depth))
     _launch(operand, (), S, T, exact_sums=exact_sums, spread=spread, limit=limit, chunk=chunk, of=of, own_rows=own_rows)
     return S, T
 

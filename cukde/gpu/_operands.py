@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import cupy as cp
@@ -13,6 +13,7 @@ import numpy as np
 from cukde import _compile
 from cukde._partial import PartialSums
 from cukde.gpu._parameters import Parameters
+from cukde.gpu._scratch import Layout, Spec
 from cukde.gpu._specialisation import C_TYPE
 
 LOG2_E = math.log2(math.e)
@@ -23,6 +24,8 @@ MOST_DIMENSIONS = 64
 
 # Rows of operands come in whole blocks of the kernel that prepares them; tiles of the engine divide it.
 BLOCK_ROWS = 128
+
+_BITS, _FLOAT = np.dtype(np.uint16), np.dtype(np.float32)
 
 _PARAMETERS = Parameters("14P 2q 2i d")
 _PARAMETERS_OF_MOVED = Parameters("20P 2d f 2q 2i d")
@@ -38,7 +41,7 @@ class Operand(NamedTuple):
     weights: Any | None = None  # (padded rows,) float32: log2 w, where they are kept apart
 
     def rows(self, part: slice) -> Operand:
-        """Some of its rows, in whole blocks of ``BLOCK_ROWS``."""
+        """Some of its rows, in whole blocks of ``BLOCK_ROWS``, where it is made of arrays."""
         return Operand(*(None if a is None else a[part] for a in self))
 
 
@@ -57,6 +60,40 @@ def scale_of(h: float) -> float:
     return math.sqrt(LOG2_E) / h
 
 
+def specs(points: int, d: int, *, split: bool, symmetric: bool = False, weights: bool = False) -> list[Spec | None]:
+    """What an operand of so many points is made of, in its order."""
+    rows = padded(points)
+    terms = (rows, depth_of(d)), _BITS
+    return [
+        terms,
+        terms if split else None,
+        ((rows,), _FLOAT) if symmetric else None,
+        None if symmetric else ((rows, 8), _BITS),
+        ((rows,), _FLOAT) if weights else None,
+    ]
+
+
+def specs_of_both(
+    n: int, m: int | None, d: int, *, split: bool, symmetric: bool = False, weighted: bool, weights_apart: bool
+) -> list[Spec | None]:
+    """What the operands of the data and of the queries are made of; ``m`` None are the data themselves."""
+    data = specs(n, d, split=split, symmetric=symmetric, weights=weighted and weights_apart)
+    if m is None and (not weighted or weights_apart):
+        return [*data, *_NOTHING]
+    # The norms of queries have no weights in them.
+    return [*data, *specs(n if m is None else m, d, split=split)]
+
+
+_NOTHING = (None,) * len(Operand._fields)
+
+
+@functools.lru_cache(maxsize=1024)
+def _layout(n: int, m: int | None, d: int, split: bool, symmetric: bool, weighted: bool, weights_apart: bool) -> Layout:
+    return Layout(
+        specs_of_both(n, m, d, split=split, symmetric=symmetric, weighted=weighted, weights_apart=weights_apart)
+    )
+
+
 def prepare(
     X: Any,
     Y: Any | None,
@@ -70,6 +107,7 @@ def prepare(
     spread: Any | None = None,
     symmetric: bool = False,
     sums: Any | None = None,
+    memory: Sequence[Any] | None = None,
 ) -> tuple[Operand, Operand]:
     """Operands of the data and of the queries, by one launch.
 
@@ -93,22 +131,19 @@ def prepare(
         For the symmetric pass over the data.
     sums : array, shape (padded rows * (depth + 1),), optional
         Float32, set to zero: where a symmetric pass over the data is going to add.
+    memory : sequence, optional
+        Pieces for the operands, by :func:`specs_of_both`; default a chunk of their own.
     """
-    # The norms of queries have no weights in them.
-    depth = depth_of(X.shape[1])
-    alike = Y is None and (log_weights is None or weights_apart)
-    queries = None if alike else X if Y is None else Y
-    data = _empty(X.shape[0], depth, split)
-    if symmetric:
-        data = data._replace(norms=cp.empty(len(data.hi), np.float32))
-    else:
-        data = data._replace(norm_terms=_empty_terms(data))
-        if weights_apart and log_weights is not None:
-            data = data._replace(weights=cp.empty(len(data.hi), np.float32))
-    of_queries = data
-    if queries is not None:
-        of_queries = _empty(queries.shape[0], depth, split)
-        of_queries = of_queries._replace(norm_terms=_empty_terms(of_queries))
+    if memory is None:
+        m = None if Y is None else Y.shape[0]
+        memory = _layout(
+            *X.shape[:1], m, X.shape[1], split, symmetric, log_weights is not None, weights_apart
+        ).allocate()
+    data, of_queries, queries = Operand(*memory[: len(_NOTHING)]), Operand(*memory[len(_NOTHING) :]), Y
+    if of_queries.hi is None:
+        of_queries = data
+    elif Y is None:
+        queries = X
     _launch(X, queries, centre, h, data, of_queries, exact_hi, log_weights, spread, sums)
     return data, of_queries
 
@@ -119,8 +154,8 @@ def prepare_two(A: Any, B: Any, centre: Any, h: float, *, split: bool, spread: A
     Those of ``B`` begin at row ``padded(len(A))``. All else is as for :func:`prepare`, symmetric.
     """
     own_rows = padded(A.shape[0])
-    both = _empty(own_rows + B.shape[0], depth_of(A.shape[1]), split)
-    both = both._replace(norms=cp.empty(len(both.hi), np.float32))
+    wanted = specs(own_rows + B.shape[0], A.shape[1], split=split, symmetric=True)
+    both = Operand(*(None if spec is None else cp.empty(*spec) for spec in wanted))
     for points, part in ((A, slice(own_rows)), (B, slice(own_rows, None))):
         data = both.rows(part)
         _launch(points, None, centre, h, data, data, spread=spread)
@@ -140,7 +175,7 @@ def _launch(
     sums: Any | None = None,
 ) -> None:
     """Fill operands; where there are no queries, ``of_queries`` are the data's."""
-    blocks = max(len(data.hi), len(of_queries.hi)) // BLOCK_ROWS
+    blocks = max(data.hi.shape[0], of_queries.hi.shape[0]) // BLOCK_ROWS
     _PARAMETERS.launch(
         _compile.kernel(*_kernel(X.dtype, data.hi.shape[1], moved=False)),
         (blocks, 1 if queries is None else 2),
@@ -172,6 +207,11 @@ class Shift(NamedTuple):
     exact: PartialSums | None = None  # what takes the pass's place beyond it
 
 
+def specs_of_moved(n: int, m: int, d: int, *, split: bool) -> list[Spec | None]:
+    """What :func:`prepare_moved` needs: terms of the norms of the moved data, and the operand of the queries."""
+    return [specs(n, d, split=split)[3], *specs(m, d, split=split)]
+
+
 def prepare_moved(
     operand: Operand,
     X: Any,
@@ -180,6 +220,7 @@ def prepare_moved(
     h: float,
     shift: Shift,
     *,
+    memory: Sequence[Any],
     exact_hi: bool = False,
     spread: Any | None = None,
 ) -> tuple[Any, Any, Operand, Operand]:
@@ -191,6 +232,8 @@ def prepare_moved(
         Of the data as they were, for ``shift.h``, symmetric; that of the moved data takes its memory.
     X, Y, centre, h, exact_hi, spread
         As for :func:`prepare`; the data as they were.
+    memory : sequence
+        Pieces by :func:`specs_of_moved`.
 
     Returns
     -------
@@ -201,14 +244,12 @@ def prepare_moved(
     n, d = X.shape
     m = Y.shape[0]
     depth = operand.hi.shape[1]
-    moved_operand = Operand(operand.hi, operand.lo, None, _empty_terms(operand))
-    of_queries = _empty(m, depth, operand.lo is not None)
-    of_queries = of_queries._replace(norm_terms=_empty_terms(of_queries))
+    moved_operand, of_queries = Operand(operand.hi, operand.lo, None, memory[0]), Operand(*memory[1:])
     moved, queries = cp.empty((n, d)), cp.empty((m, d))
     exact_total, exact_moments = (None, None) if shift.exact is None else shift.exact[1:]
     _PARAMETERS_OF_MOVED.launch(
         _compile.kernel(*_kernel(X.dtype, depth, moved=True)),
-        (max(len(operand.hi), len(of_queries.hi)) // BLOCK_ROWS, 2),
+        (max(operand.hi.shape[0], of_queries.hi.shape[0]) // BLOCK_ROWS, 2),
         (BLOCK_ROWS,),
         X,
         Y,
@@ -262,12 +303,3 @@ def of_one_dtype(X: Any, Y: Any | None) -> tuple[Any, Any | None]:
 def or_null(a: Any | None) -> Any:
     """An array as a kernel's argument; None is a null pointer."""
     return NULL if a is None else a
-
-
-def _empty(points: int, depth: int, split: bool) -> Operand:
-    shape = padded(points), depth
-    return Operand(cp.empty(shape, np.uint16), cp.empty(shape, np.uint16) if split else None, None, None)
-
-
-def _empty_terms(operand: Operand) -> Any:
-    return cp.empty((len(operand.hi), 8), np.uint16)

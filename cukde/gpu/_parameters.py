@@ -17,6 +17,7 @@ import cupy as cp
 import numpy as np
 
 from cukde.gpu import _device
+from cukde.gpu._scratch import Piece
 
 # What says to cuLaunchKernel where the parameters are (its argument `extra`): CU_LAUNCH_PARAM_BUFFER_POINTER and the
 # address, CU_LAUNCH_PARAM_BUFFER_SIZE and where the size stands, CU_LAUNCH_PARAM_END; then the size. Parameters follow.
@@ -26,8 +27,6 @@ _SIZE_AT = struct.calcsize("5P")
 _PARAMETERS_AT = struct.calcsize(_HEAD)
 
 _SCALARS: dict[str, type] = {"q": np.int64, "i": np.int32, "f": np.float32, "d": np.float64}
-
-_NULL = np.uint64(0)
 
 
 class _Thread(threading.local):
@@ -59,7 +58,7 @@ class Parameters:
     def launch(self, kernel: Any, grid: tuple[int, ...], block: tuple[int, ...], *args: Any) -> None:
         """Launch what ``_compile.kernel`` returned, on the current device and stream.
 
-        A pointer is given as an array, or None for a null pointer; any number will do as a scalar.
+        A pointer is given as an array, a piece of scratch memory, or None; any number will do as a scalar.
         """
         function = _function(kernel)
         if function is None or (device := _device.current()) not in _thread.devices:
@@ -86,9 +85,15 @@ class Parameters:
     def _typed(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """Arguments for a kernel that is called."""
         return tuple(
-            (_NULL if a is None else a) if letter == "P" else _SCALARS[letter](a)
-            for letter, a in zip(self.types, args, strict=True)
+            _array(a) if letter == "P" else _SCALARS[letter](a) for letter, a in zip(self.types, args, strict=True)
         )
+
+
+def _array(a: Any) -> Any:
+    """A pointer for a kernel that is called: an array, or an address."""
+    if isinstance(a, Piece):
+        return np.uint64(a.data.ptr)
+    return np.uint64(0) if a is None else a
 
 
 @functools.lru_cache(maxsize=4096)

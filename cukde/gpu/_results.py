@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import cupy as cp
@@ -14,6 +14,8 @@ from cukde import _compile
 from cukde._partial import PartialSums
 from cukde.gpu import _device
 from cukde.gpu._parameters import Parameters
+from cukde.gpu._scratch import Spec
+from cukde.gpu._specialisation import DOUBLE
 
 # Blocks a multiprocessor should have before the data are no longer split over more of them.
 _BLOCKS_PER_MULTIPROCESSOR = 4
@@ -46,22 +48,43 @@ def empty(m: int, k: int) -> PartialSums:
     return PartialSums(cp.empty(m), cp.empty(m), cp.empty((m, k)) if k else None)
 
 
-def splits(n: int, m: int, columns: int, out: PartialSums, *, one_split: bool = False) -> Splits:
-    """Split ``n`` data rows so that the device is busy; a single split writes to ``out``."""
+def specs(m: int, k: int, parts: int | None = None) -> list[Spec | None]:
+    """What results are made of, of one pass or of so many splits; None of one split, which writes to the results."""
+    if parts == 1:
+        return [None, None, None]
+    shape = (m,) if parts is None else (parts, m)
+    return [(shape, DOUBLE), (shape, DOUBLE), ((*shape, k), DOUBLE) if k else None]
+
+
+def splits(
+    n: int, m: int, columns: int, out: PartialSums, *, one_split: bool = False, memory: Sequence[Any] | None = None
+) -> Splits:
+    """Split ``n`` data rows so that the device is busy; a single split writes to ``out``.
+
+    ``memory`` are pieces by :func:`specs`; by default there will be new arrays.
+    """
     k = 0 if out.moments is None else out.moments.shape[1]
     multiprocessors = 0 if one_split else _device.multiprocessors()
-    return split_by(n, _rows_of_split(n, m, k, columns, multiprocessors), blocks(m, k, columns), out)
+    return split_by(n, _rows_of_split(n, m, k, columns, multiprocessors), blocks(m, k, columns), out, memory)
 
 
-def split_by(n: int, rows: int, blocks: tuple[int, int], out: PartialSums) -> Splits:
-    """Split ``n`` data rows into splits of ``rows``; a single one writes to ``out``."""
+def parts(n: int, m: int, k: int, columns: int) -> int:
+    """Number of the splits that :func:`splits` makes."""
+    return -(-n // _rows_of_split(n, m, k, columns, _device.multiprocessors()))
+
+
+def split_by(
+    n: int, rows: int, blocks: tuple[int, int], out: PartialSums, memory: Sequence[Any] | None = None
+) -> Splits:
+    """Split ``n`` data rows into splits of ``rows``, as :func:`splits` does."""
     parts = -(-n // rows)
-    where = out
-    if parts > 1:
+    if parts == 1:
+        return Splits(blocks, parts, rows, *out)
+    if memory is None:
         k = 0 if out.moments is None else out.moments.shape[1]
         shape = parts, out.total.shape[0]
-        where = PartialSums(cp.empty(shape), cp.empty(shape), cp.empty((*shape, k)) if k else None)
-    return Splits(blocks, parts, rows, *where)
+        memory = cp.empty(shape), cp.empty(shape), cp.empty((*shape, k)) if k else None
+    return Splits(blocks, parts, rows, *memory)
 
 
 def blocks(m: int, k: int, columns: int) -> tuple[int, int]:

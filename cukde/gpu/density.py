@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import cupy as cp
@@ -16,6 +17,7 @@ from cukde.gpu import (
     _f64,
     _operands,
     _results,
+    _scratch,
     _specialise,
     _survey,
     _tf32,
@@ -24,6 +26,7 @@ from cukde.gpu import (
     _wide_f64,
     kernels,
 )
+from cukde.gpu._specialisation import FLOAT
 
 
 def partial_sums(
@@ -277,7 +280,8 @@ class _Posed(NamedTuple):
         if engine == "f16_symmetric" and output == "values":
             return _symmetric_values(self, values)
         if engine == "f16_symmetric":
-            return _SymmetricScore.launch(self, exact_sums=not ratio).finish()
+            memory = _MemoryOfScore.allocate(self.X.shape, None, self.form(output).split, self.spread is not None)
+            return _SymmetricScore.launch(self, exact_sums=not ratio, memory=memory).finish()
         taken = self.X, self.Y, self.h, output, values, self.log_weights
         known = self.spread is not None
         if engine == "wide":
@@ -328,6 +332,36 @@ def _pose(
     return _Posed(X, Y, h, log_weights, precision, centre, spread, deterministic)
 
 
+class _MemoryOfScore(NamedTuple):
+    """What the mean shift of the data at their own points needs, and what moving them along it does, in one chunk."""
+
+    operands: list[Any]
+    sums: Any
+    exact: list[Any] | None  # where the sums by differences are not returned
+    moved: list[Any]
+    spread: Any | None  # zero, as is the next: where the host does not know them
+    spread_of_moved: Any | None
+
+    @classmethod
+    def allocate(cls, shape: tuple[int, int], m: int | None, split: bool, spread_known: bool) -> _MemoryOfScore:
+        """Allocate it for data of a shape, and ``m`` queries if they are going to be moved."""
+        pieces = _layout_of_score(*shape, m, split, spread_known).allocate()
+        exact = None if m is None or spread_known else pieces[11:14]
+        return cls(pieces[:10], pieces[10], exact, pieces[14:20], *pieces[20:])
+
+
+@functools.lru_cache(maxsize=1024)
+def _layout_of_score(n: int, d: int, m: int | None, split: bool, spread_known: bool) -> _scratch.Layout:
+    operands = _operands.specs_of_both(n, None, d, split=split, symmetric=True, weighted=False, weights_apart=False)
+    sums = _f16_symmetric.spec_of_sums(n, d)
+    spread = None if spread_known else ((1,), FLOAT)
+    if m is None:
+        return _scratch.Layout([*operands, sums, *(None,) * 9], [spread, None])
+    exact = [None] * 3 if spread_known else _results.specs(n, d)
+    moved = _operands.specs_of_moved(n, m, d, split=split)
+    return _scratch.Layout([*operands, sums, *exact, *moved], [spread, spread])
+
+
 class _SymmetricScore(NamedTuple):
     """Mean shift of the data at their own points, each exponential taken once; not yet finished."""
 
@@ -339,23 +373,26 @@ class _SymmetricScore(NamedTuple):
     exact: PartialSums | None  # what differences leave where the spread is beyond the limit
 
     @classmethod
-    def launch(cls, posed: _Posed, *, exact_sums: bool, spread: Any | None = None) -> _SymmetricScore:
-        """Launch the pass; ``spread`` is zeroed memory for what the device may have to find out."""
+    def launch(cls, posed: _Posed, *, exact_sums: bool, memory: _MemoryOfScore) -> _SymmetricScore:
+        """Launch the pass, which writes to ``memory``."""
         X, h = posed.X, posed.h
         form = posed.form("moments")
-        if posed.spread is not None:
-            spread = None
-        elif spread is None:
-            spread = cp.zeros(1, np.float32)
-        sums = _f16_symmetric.empty_sums(*X.shape)
+        spread, sums, limit = memory.spread, memory.sums, form.length_limit
         operand, _ = _operands.prepare(
-            X, None, posed.centre, h, split=form.split, spread=spread, symmetric=True, sums=sums
+            X,
+            None,
+            posed.centre,
+            h,
+            split=form.split,
+            spread=spread,
+            symmetric=True,
+            sums=sums,
+            memory=memory.operands,
         )
-        limit = form.length_limit
         S, T = _f16_symmetric.launch(operand, exact_sums=exact_sums, spread=spread, limit=limit, sums=sums)
         exact = None
         if spread is not None:
-            exact = _by_difference(X, None, h, spread, limit)
+            exact = _by_difference(X, None, h, spread, limit, memory.exact)
         return cls(posed, operand, S, T, spread, exact)
 
     def finish(self) -> PartialSums:
@@ -404,9 +441,14 @@ def _mutual_score(
     return finished(A, B, slice(own_rows)), finished(B, A, slice(own_rows, None))
 
 
-def _by_difference(X: Any, Y: Any | None, h: float, spread: Any, limit: float) -> PartialSums:
-    """Output "moments" where the device finds the spread beyond the limit; otherwise what another engine is to fill."""
-    out = _results.empty((X if Y is None else Y).shape[0], X.shape[1])
+def _by_difference(
+    X: Any, Y: Any | None, h: float, spread: Any, limit: float, memory: list[Any] | None = None
+) -> PartialSums:
+    """Output "moments" where the device finds the spread beyond the limit; otherwise what another engine is to fill.
+
+    ``memory`` is for the sums, default new arrays.
+    """
+    out = _results.empty((X if Y is None else Y).shape[0], X.shape[1]) if memory is None else PartialSums(*memory)
     guard = _difference.Guard(spread, limit, None, _f16.LEAST)
     _difference.launch("float32", X, Y, h, "moments", None, None, out=out, guard=guard, one_split=True)
     return out
@@ -422,9 +464,10 @@ def _symmetric_values(posed: _Posed, values: Any) -> PartialSums:
 
 def _moved_operands(posed: _Posed, estimate: _Posed) -> tuple[Any, Any, _f16.Points]:
     """:func:`debias` by launches that leave the operands of the next pass: prepare, pass, prepare."""
-    spreads = None if posed.spread is not None else cp.zeros(2, np.float32)
-    own_spread, spread = (None, None) if spreads is None else (spreads[:1], spreads[1:])
-    score = _SymmetricScore.launch(estimate, exact_sums=False, spread=own_spread)
+    memory = _MemoryOfScore.allocate(
+        posed.X.shape, posed.m, estimate.form("moments").split, estimate.spread is not None
+    )
+    score = _SymmetricScore.launch(estimate, exact_sums=False, memory=memory)
     moved, queries, data, of_queries = _operands.prepare_moved(
         score.operand,
         posed.X,
@@ -432,7 +475,8 @@ def _moved_operands(posed: _Posed, estimate: _Posed) -> tuple[Any, Any, _f16.Poi
         posed.centre,
         posed.h,
         score.shift,
+        memory=memory.moved,
         exact_hi=posed.form("sum").exact_hi,
-        spread=spread,
+        spread=memory.spread_of_moved,
     )
-    return moved, queries, _f16.Points(data, of_queries, spread)
+    return moved, queries, _f16.Points(data, of_queries, memory.spread_of_moved)
