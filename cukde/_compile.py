@@ -151,9 +151,15 @@ def _launch_nothing(grid: Any, block: Any, args: Any) -> None:
 
 def load(wanted: Kernel) -> Any:
     """The kernel itself on the current device."""
+    return _load(_runtime().getDevice(), wanted)
+
+
+@functools.cache
+def _runtime() -> Any:
+    """CuPy's runtime; an import in :func:`load` itself would be a part of each launch."""
     import cupy
 
-    return _load(cupy.cuda.runtime.getDevice(), wanted)
+    return cupy.cuda.runtime
 
 
 @functools.cache

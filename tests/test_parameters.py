@@ -62,7 +62,7 @@ def test_layouts_are_those_of_compiled_kernels(emulated_device: None, monkeypatc
 
     asked: dict[_compile.Kernel, Parameters] = {}
 
-    def note(self: Parameters, kernel: _compile.Kernel, grid: Any, block: Any, *args: Any) -> None:
+    def note(self: Parameters, kernel: _compile.Kernel, grid: Any, threads: Any, *args: Any) -> None:
         assert len(args) == len(self.types)
         asked[kernel] = self
 
@@ -100,7 +100,7 @@ class _Driver:
 def test_a_launch_is_packed_once_a_thread_has_its_context(monkeypatch: pytest.MonkeyPatch) -> None:
     from cukde.gpu import _parameters
 
-    driver, called = _Driver("Pqifd"), []
+    driver, called = _Driver("PqifdP"), []
     stream = SimpleNamespace(ptr=77)
     cuda = SimpleNamespace(driver=driver, get_current_stream=lambda: stream)
     monkeypatch.setattr(_parameters, "cp", SimpleNamespace(cuda=cuda))
@@ -114,19 +114,19 @@ def test_a_launch_is_packed_once_a_thread_has_its_context(monkeypatch: pytest.Mo
 
     loaded = functools.partial(Kernel(), shared_mem=4096)
     array = SimpleNamespace(data=SimpleNamespace(ptr=0xABC00))
-    parameters = _parameters.Parameters("P q i f d")
+    parameters = _parameters.Parameters("P q i f d P")
 
     def launch() -> None:
-        parameters.launch(loaded, (5, 2), (128,), array, 2**40, True, 0.1, 0.1)
-        parameters.launch(loaded, (5,), (128,), None, 3, -1, np.inf, 0.5)
+        parameters.launch(loaded, (5, 2), 128, array, 2**40, True, 0.1, 0.1, None)
+        parameters.launch(loaded, (5,), 128, None, 3, -1, np.inf, 0.5, array)
 
     with ThreadPoolExecutor(1) as threads:  # a thread that has launched nothing: the first is CuPy's to do
         threads.submit(launch).result()
     ((grid, block, args, shared),) = called
-    assert (grid, block, args, shared) == ((5, 2), (128,), (array, 2**40, 1, np.float32(0.1), 0.1), 4096)
-    assert [type(a) for a in args[1:]] == [np.int64, np.int32, np.float32, np.float64]
+    assert (grid, block, args, shared) == ((5, 2), (128,), (array, 2**40, 1, np.float32(0.1), 0.1, 0), 4096)
+    assert [type(a) for a in args[1:]] == [np.int64, np.int32, np.float32, np.float64, np.uint64]
     expected = (1234, 5, 1, 1, 128, 1, 1, 4096, 77)
-    assert driver.launches == [(*expected, (0, 3, -1, np.inf, 0.5))]
+    assert driver.launches == [(*expected, (0, 3, -1, np.inf, 0.5, 0xABC00))]
     with ThreadPoolExecutor(1) as threads:
         threads.submit(launch).result()
     assert len(called) == 2
@@ -136,7 +136,7 @@ def test_what_stands_in_for_a_kernel_is_called() -> None:
     from cukde.gpu._parameters import Parameters
 
     called = []
-    Parameters("P i").launch(lambda *args: called.append(args), (1,), (32,), None, 3)
+    Parameters("P i").launch(lambda *args: called.append(args), (1,), 32, None, 3)
     assert called == [((1,), (32,), (np.uint64(0), np.int32(3)))]
 
 

@@ -43,6 +43,7 @@ _ALWAYS = Guard(None, 0.0, None, 0.0)
 _NO_MEMBERS = _Members(None, None, 0)
 
 
+@functools.lru_cache(maxsize=1024)
 def specialise(output: Output, precision: str, storage: np.dtype, d: int, k: int) -> Specialisation:
     """Choose the kernel: ``storage`` is the dtype of the points, ``k`` the number of columns of the values."""
     real = DOUBLE if precision == "float64" else FLOAT
@@ -108,9 +109,12 @@ def launch(
     return splits
 
 
-def parts(precision: str, storage: np.dtype, n: int, m: int, d: int, output: Output, k: int) -> int:
+@functools.lru_cache(maxsize=1024)
+def parts(
+    precision: str, storage: np.dtype, n: int, m: int, d: int, output: Output, k: int, multiprocessors: int
+) -> int:
     """Number of the splits of a launch, of ``k`` columns of moments or values."""
-    return _results.parts(n, m, k, specialise(output, precision, storage, d, k).columns)
+    return _results.parts(n, m, k, specialise(output, precision, storage, d, k).columns, multiprocessors)
 
 
 def launch_stack(
@@ -169,7 +173,7 @@ def _run(
     _parameters(chosen.storage, chosen.real).launch(
         _compile.kernel(chosen.stem, chosen.name, chosen.defines),
         (*splits.blocks, splits.parts),
-        (chosen.threads,),
+        chosen.threads,
         X,
         Y,
         V,

@@ -240,66 +240,106 @@ class Passed(NamedTuple):
     moments: Any | None  # (blocks of columns, splits, m, columns)
 
 
-class _Memory(NamedTuple):
-    """What a pass needs, pieces of one chunk: in the order of its layout."""
+class _Plan(NamedTuple):
+    """What a pass of given sizes takes beside its arrays and its bandwidth."""
 
-    operands: list[Any]
-    passed: Passed
-    splits: list[Any]  # of the difference kernel
-    out: list[Any]  # where no sums are returned
-    spread: Any | None
+    kernel: tuple[str, str, _compile.Defines]
+    grid: tuple[int, ...]
+    threads: int
+    finish: tuple[str, str, _compile.Defines]
+    finish_grid: tuple[int, ...]
+    shift: float
+    layout: Layout  # of what :func:`_memory` takes apart
 
 
 @functools.lru_cache(maxsize=1024)
-def _layout(
+def _plan(
+    posed: Task,
+    cut: _grid.Plan,
     n: int,
     m: int,
     d: int,
     k: int,
-    itself: bool,
-    split: bool,
-    weighted: bool,
-    weights_apart: bool,
-    made: bool,
-    has_reference: bool,
-    columns: int,
-    blocks: int,
-    parts: int,
     exact_parts: int,
+    weighted: bool,
+    itself: bool,
+    made: bool,
     spread_known: bool,
-    returned: bool,
-) -> Layout:
-    """Lay out :class:`_Memory` of a pass whose operands may be ``made``, and whose sums may be ``returned``."""
+    density: np.dtype | None,
+) -> _Plan:
+    """Plan a pass.
+
+    Parameters
+    ----------
+    cut : Plan
+        Its tile shape and splits.
+    exact_parts : int
+        Splits of the difference kernel; 1 where it has none or is not wanted.
+    weighted : bool
+        The data have weights.
+    itself : bool
+        The queries are the data.
+    made : bool
+        The operands are there.
+    density : dtype, optional
+        Of the density that is wanted in place of the sums.
+    """
+    chosen = specialise(posed, cut.shape)
+    columns = _columns(posed)
+    blocks = _blocks(posed, k)
     operands: list[Spec | None] = [None] * _OPERANDS
     if not made:
-        of = {"split": split, "weighted": weighted, "weights_apart": weights_apart}
-        operands = _operands.specs_of_both(n, None if itself else m, d, **of)
-    rows = (parts, m), FLOAT
-    return Layout(
-        [
-            *operands,
-            rows if has_reference else None,
-            rows,
-            ((blocks, parts, m, columns), FLOAT) if columns else None,
-            *_results.specs(m, k, exact_parts),
-            *(_results.specs(m, k) if not returned else (None, None, None)),
-        ],
-        [None if made or spread_known else ((1,), FLOAT)],
+        operands = _operands.specs_of_both(
+            n,
+            None if itself else m,
+            d,
+            split=posed.products > 1,
+            weighted=weighted,
+            weights_apart=posed.weights_apart,
+        )
+    of_split = (cut.splits, m), FLOAT
+    passed = [
+        of_split if posed.has_reference else None,
+        of_split,
+        ((blocks, cut.splits, m, columns), FLOAT) if columns else None,
+    ]
+    out = [None] * 3 if density is None else _results.specs(m, k)
+    return _Plan(
+        (chosen.stem, chosen.name, chosen.defines),
+        (cut.query_blocks, cut.splits, blocks),
+        chosen.threads,
+        ("finish", "finish_f16", finish_defines(posed, density)),
+        _results.finish_grid(m),
+        _shift(posed.output, d),
+        Layout(
+            [*operands, *passed, *_results.specs(m, k, exact_parts), *out],
+            [None if made or spread_known else ((1,), FLOAT)],
+        ),
     )
 
 
 _OPERANDS = 2 * len(Operand._fields)
 
 
+def _blocks(posed: Task, k: int) -> int:
+    """Blocks of columns of the values."""
+    return -(-k // posed.columns) if posed.output == "values" else 1
+
+
+class _Memory(NamedTuple):
+    """What a pass needs, in pieces of one chunk."""
+
+    points: list[Any]  # the operands, and the spread
+    passed: Passed
+    splits: list[Any]  # of the difference kernel
+    out: list[Any]  # the sums, where a density is wanted in their place
+
+
 def _memory(layout: Layout) -> _Memory:
-    pieces = layout.allocate()
-    ends = _OPERANDS + 3, _OPERANDS + 6, _OPERANDS + 9
+    *pieces, spread = layout.allocate()
+    passed, splits = _OPERANDS, _OPERANDS + 3
     return _Memory(
-        pieces[:_OPERANDS],
-        Passed(*pieces[_OPERANDS : ends[0]]),
-        pieces[ends[0] : ends[1]],
-        pieces[ends[1] : ends[2]],
-        pieces[ends[2]],
+        [*pieces[:passed], spread], Passed(*pieces[passed:splits]), pieces[splits : splits + 3], pieces[splits + 3 :]
     )
 
 
@@ -350,31 +390,19 @@ def run(
         form = form._replace(products=3)  # as in the symmetric pass: 2^e keeps 11 bits, and the moments one term
     weighted = log_weights is not None
     posed = task(output, form.products, _operands.depth_of(d), k, weighted, of_themselves=of_themselves)
-    columns = _columns(posed)
-    blocks = -(-k // columns) if output == "values" else 1
-    plan = _grid.plan(posed.shapes, n, m, blocks * columns + 1, _device.multiprocessors(), blocks)
+    multiprocessors = _device.multiprocessors()
+    blocks = _blocks(posed, k)
+    cut = _grid.plan(posed.shapes, n, m, blocks * _columns(posed) + 1, multiprocessors, blocks)
+    spread_known = spread_known if points is None else points.spread is None
+    # Sums without a reference may have underflowed, and a spread may turn out to be too large.
+    unsure = output in ("sum", "laplace") or not spread_known
+    exact_parts = 1
+    if unsure:
+        exact_parts = _difference.parts("float32", X.dtype, n, m, d, output, k, multiprocessors)
+    dtype = None if density is None else density.out.dtype
     made = points is not None
-    unsure = not columns or (points.spread is not None if points is not None else not spread_known)
-    k_of_out = k if output in ("moments", "values") else 0
-    layout = _layout(
-        n,
-        m,
-        d,
-        k_of_out,
-        Y is None,
-        form.split,
-        weighted,
-        posed.weights_apart,
-        made,
-        posed.has_reference,
-        columns,
-        blocks,
-        plan.splits,
-        _difference.parts("float32", X.dtype, n, m, d, output, k_of_out) if unsure else 1,
-        spread_known,
-        density is None,
-    )
-    memory = _memory(layout)
+    plan = _plan(posed, cut, n, m, d, k, exact_parts, weighted, Y is None, made, spread_known, dtype)
+    memory = _memory(plan.layout)
     if points is None:
         points = prepare(
             X,
@@ -385,45 +413,16 @@ def run(
             centre=centre,
             spread_known=spread_known,
             weights_apart=posed.weights_apart,
-            memory=[*memory.operands, memory.spread],
+            memory=memory.points,
         )
     data, queries, spread = points
     limit = form.length_limit
-    shift = _shift(output, d)
     V = None if values is None else _values.prepare(values)
     passed = memory.passed
-    _launch(posed, plan, data, queries, V, n, m, spread, limit, shift, passed)
-
-    out = _results.empty(m, k) if density is None else PartialSums(*memory.out)
-    exact = None
-    guard = _difference.Guard(spread, limit, None if columns else passed.total, LEAST)
-    if unsure:
-        exact = _difference.launch(
-            "float32", X, Y, h, output, values, log_weights, out=out, guard=guard, memory=memory.splits
-        )
-    _finish(posed, passed, queries, spread, limit, exact, out, density, of_themselves, shift, h)
-    return out
-
-
-def _launch(
-    posed: Task,
-    plan: _grid.Plan,
-    data: Operand,
-    queries: Operand,
-    V: _values.Values | None,
-    n: int,
-    m: int,
-    spread: Any | None,
-    limit: float,
-    shift: float,
-    passed: Passed,
-) -> None:
-    """Launch the pass, which fills ``passed``."""
-    chosen = specialise(posed, plan.shape)
     _OF_PASS.launch(
-        _compile.kernel(chosen.stem, chosen.name, chosen.defines),
-        (plan.query_blocks, plan.splits, 1 if V is None else V.hi.shape[0]),
-        (chosen.threads,),
+        _compile.kernel(*plan.kernel),
+        plan.grid,
+        plan.threads,
         data.hi,
         data.lo,
         data.norm_terms,
@@ -437,10 +436,41 @@ def _launch(
         n,
         m,
         0 if V is None else V.hi.shape[1],
-        plan.split_rows,
+        cut.split_rows,
         limit,
-        shift,
+        plan.shift,
     )
+
+    out = _results.empty(m, k) if density is None else PartialSums(*memory.out)
+    exact = None
+    if unsure:
+        guard = _difference.Guard(spread, limit, passed.total if passed.moments is None else None, LEAST)
+        exact = _difference.launch(
+            "float32", X, Y, h, output, values, log_weights, out=out, guard=guard, memory=memory.splits
+        )
+    parameters, wanted = (_OF_FINISH, ()) if density is None else (_OF_DENSITY, density)
+    parameters.launch(
+        _compile.kernel(*plan.finish),
+        plan.finish_grid,
+        _results.FINISH_THREADS,
+        *passed,
+        queries.hi,
+        queries.lo,
+        spread,
+        *((None, None, None) if exact is None else (exact.reference, exact.total, exact.moments)),
+        *out,
+        *wanted,
+        m,
+        k,
+        cut.splits,
+        1 if exact is None else exact.parts,
+        of_themselves,
+        limit,
+        LEAST,
+        plan.shift,
+        1 / _operands.scale_of(h),
+    )
+    return out
 
 
 @functools.cache
@@ -451,46 +481,3 @@ def _shift(output: Output, d: int) -> float:
     shift = (1 + d / 2) / math.log(2)
     high = float(np.float16(shift))
     return high + float(np.float16(shift - high))  # as the kernel takes it
-
-
-def _finish(
-    posed: Task,
-    passed: Passed,
-    queries: Operand,
-    spread: Any | None,
-    limit: float,
-    exact: _results.Splits | None,
-    out: PartialSums,
-    density: Density | None,
-    of_themselves: bool,
-    shift: float,
-    h: float,
-) -> None:
-    m = out.total.shape[0]
-    parameters, wanted = (_OF_FINISH, ()) if density is None else (_OF_DENSITY, density)
-    defines = finish_defines(posed, None if density is None else density.out.dtype)
-    parameters.launch(
-        _compile.kernel("finish", "finish_f16", defines),
-        _results.finish_grid(m),
-        (_results.FINISH_THREADS,),
-        *passed,
-        queries.hi,
-        queries.lo,
-        spread,
-        *_arrays(exact),
-        *out,
-        *wanted,
-        m,
-        0 if out.moments is None else out.moments.shape[1],
-        passed.total.shape[0],
-        1 if exact is None else exact.parts,
-        of_themselves,
-        limit,
-        LEAST,
-        shift,
-        1 / _operands.scale_of(h),
-    )
-
-
-def _arrays(exact: _results.Splits | None) -> tuple[Any, Any, Any]:
-    return (None, None, None) if exact is None else (exact.reference, exact.total, exact.moments)

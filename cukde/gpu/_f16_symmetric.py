@@ -314,7 +314,7 @@ def _launch(
     (_OF_PASS_OF_VALUES if values else _OF_PASS).launch(
         _compile.kernel(_STEM, name, defines, shared_bytes(depth, terms, columns, of)),
         cut.grid,
-        (32 * _WARPS,),
+        32 * _WARPS,
         operand.hi,
         operand.lo,
         operand.norms,
@@ -366,7 +366,7 @@ def finish(
     _OF_FINISH.launch(
         _compile.kernel(_STEM, name, defines),
         (-(-n * depth // _FINISH_THREADS),),
-        (_FINISH_THREADS,),
+        _FINISH_THREADS,
         operand.hi,
         operand.lo,
         S,
@@ -403,7 +403,7 @@ def finish_values(
     name, defines = _finish_values(columns, V.dtype)
     grid = (-(-n * columns // _FINISH_THREADS),)
     kernel = _compile.kernel(_STEM, name, defines)
-    _OF_FINISH_OF_VALUES.launch(kernel, grid, (_FINISH_THREADS,), V, S, T, spread, *out, n, k, limit)
+    _OF_FINISH_OF_VALUES.launch(kernel, grid, _FINISH_THREADS, V, S, T, spread, *out, n, k, limit)
     return out
 
 

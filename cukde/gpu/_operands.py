@@ -179,7 +179,7 @@ def _launch(
     _PARAMETERS.launch(
         _compile.kernel(*_kernel(X.dtype, data.hi.shape[1], moved=False)),
         (blocks, 1 if queries is None else 2),
-        (BLOCK_ROWS,),
+        BLOCK_ROWS,
         X,
         queries,
         centre,
@@ -250,7 +250,7 @@ def prepare_moved(
     _PARAMETERS_OF_MOVED.launch(
         _compile.kernel(*_kernel(X.dtype, depth, moved=True)),
         (max(operand.hi.shape[0], of_queries.hi.shape[0]) // BLOCK_ROWS, 2),
-        (BLOCK_ROWS,),
+        BLOCK_ROWS,
         X,
         Y,
         centre,

@@ -11,7 +11,7 @@ import functools
 import re
 import struct
 import threading
-from typing import Any
+from typing import Any, NamedTuple
 
 import cupy as cp
 import numpy as np
@@ -49,38 +49,37 @@ class Parameters:
     def __init__(self, types: str) -> None:
         expanded = re.sub(r"(\d+)(\w)", lambda match: int(match[1]) * match[2], types).replace(" ", "")
         self.types = expanded
-        self._pointers = tuple(i for i, letter in enumerate(expanded) if letter == "P")
+        self._leading = len(expanded) - len(expanded.lstrip("P"))  # pointers that come first
+        self._others = tuple(i for i, letter in enumerate(expanded) if letter == "P" and i >= self._leading)
         layout = struct.Struct(_HEAD + expanded)
         self._pack = layout.pack_into
         self.size = layout.size - _PARAMETERS_AT
         self._buffer = ctypes.c_char * layout.size
 
-    def launch(self, kernel: Any, grid: tuple[int, ...], block: tuple[int, ...], *args: Any) -> None:
-        """Launch what ``_compile.kernel`` returned, on the current device and stream.
+    def launch(self, kernel: Any, grid: tuple[int, ...], threads: int, *args: Any) -> None:
+        """Launch what ``_compile.kernel`` returned, in blocks of so many threads, on the current device and stream.
 
         A pointer is given as an array, a piece of scratch memory, or None; any number will do as a scalar.
         """
         function = _function(kernel)
-        if function is None or (device := _device.current()) not in _thread.devices:
-            kernel(grid, block, self._typed(args))
+        if function is None or function.device not in _thread.devices:
+            kernel(grid, (threads,), self._typed(args))
             if function is not None:
-                _thread.devices.add(device)
+                _thread.devices.add(function.device)
             return
-        values = list(args)
-        for i in self._pointers:
-            a = values[i]
-            values[i] = 0 if a is None else a.data.ptr
+        values = [0 if a is None else a.data.ptr for a in args[: self._leading]]
+        values += args[self._leading :]
+        for i in self._others:
+            values[i] = 0 if args[i] is None else args[i].data.ptr
         # A buffer of its own for every launch, as other threads may launch the same kernel; the driver copies it.
         buffer = self._buffer()
         start = ctypes.addressof(buffer)
         self._pack(
             buffer, 0, _BUFFER_POINTER, start + _PARAMETERS_AT, _BUFFER_SIZE, start + _SIZE_AT, _END, self.size, *values
         )
-        address, shared_bytes = function
         x, y, z = (*grid, 1, 1)[:3]
-        threads_x, threads_y, threads_z = (*block, 1, 1)[:3]
         stream = cp.cuda.get_current_stream().ptr
-        cp.cuda.driver.launchKernel(address, x, y, z, threads_x, threads_y, threads_z, shared_bytes, stream, 0, start)
+        cp.cuda.driver.launchKernel(function.handle, x, y, z, threads, 1, 1, function.shared_bytes, stream, 0, start)
 
     def _typed(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """Arguments for a kernel that is called."""
@@ -96,9 +95,17 @@ def _array(a: Any) -> Any:
     return np.uint64(0) if a is None else a
 
 
+class _Function(NamedTuple):
+    """A kernel as the driver knows it."""
+
+    handle: int
+    shared_bytes: int  # of dynamic shared memory, a block
+    device: int
+
+
 @functools.lru_cache(maxsize=4096)
-def _function(kernel: Any) -> tuple[int, int] | None:
-    """The driver's handle of a kernel of CuPy's, and its bytes of dynamic shared memory; None of anything else.
+def _function(kernel: Any) -> _Function | None:
+    """The function of a kernel of CuPy's, which is one for the current device; None of anything else.
 
     What stands in for a kernel, in a rehearsal or on the host, is called like any function.
     """
@@ -107,4 +114,4 @@ def _function(kernel: Any) -> tuple[int, int] | None:
         shared_bytes = kernel.keywords["shared_mem"]
         kernel = kernel.func
     function = getattr(kernel, "kernel", None)
-    return None if function is None else (int(function.ptr), shared_bytes)
+    return None if function is None else _Function(int(function.ptr), shared_bytes, _device.current())

@@ -68,9 +68,9 @@ def splits(
     return split_by(n, _rows_of_split(n, m, k, columns, multiprocessors), blocks(m, k, columns), out, memory)
 
 
-def parts(n: int, m: int, k: int, columns: int) -> int:
+def parts(n: int, m: int, k: int, columns: int, multiprocessors: int) -> int:
     """Number of the splits that :func:`splits` makes."""
-    return -(-n // _rows_of_split(n, m, k, columns, _device.multiprocessors()))
+    return -(-n // _rows_of_split(n, m, k, columns, multiprocessors))
 
 
 def split_by(
@@ -107,7 +107,7 @@ def merge(of: Splits, out: PartialSums) -> PartialSums:
         k = 0 if of.moments is None else of.moments.shape[2]
         kernel = _compile.kernel(*_kernel(moments=k > 0))
         sums = of.reference, of.total, of.moments
-        _PARAMETERS.launch(kernel, finish_grid(m), (FINISH_THREADS,), *sums, *out, m, k, of.parts)
+        _PARAMETERS.launch(kernel, finish_grid(m), FINISH_THREADS, *sums, *out, m, k, of.parts)
     return out
 
 

@@ -49,7 +49,7 @@ def _column_means(A: Any, parts: int, factor: float) -> Any:
     parts = -(-n // part_rows)
     out = cp.empty((parts, d))
     kernel = _compile.kernel("survey", "column_means", _defines(A))
-    _OF_MEANS.launch(kernel, (parts,), (_THREADS_OF_MEANS,), A, out, n, d, part_rows, factor)
+    _OF_MEANS.launch(kernel, (parts,), _THREADS_OF_MEANS, A, out, n, d, part_rows, factor)
     return out
 
 
@@ -84,7 +84,7 @@ def _survey(X: Any, Y: Any | None, centre: Any | None, figures: Any, bit: int) -
     lanes = 32 if d >= 32 else 1  # of a row
     kernel = _compile.kernel("survey", "survey", _defines(X))
     grid = -(-max(n, m) * lanes // _THREADS_OF_SURVEY), 1 if Y is None else 2
-    _OF_SURVEY.launch(kernel, grid, (_THREADS_OF_SURVEY,), X, Y, centre, figures, n, m, d, lanes, bit)
+    _OF_SURVEY.launch(kernel, grid, _THREADS_OF_SURVEY, X, Y, centre, figures, n, m, d, lanes, bit)
 
 
 def _column(a: Any) -> Any:

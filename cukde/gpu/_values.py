@@ -49,7 +49,7 @@ def prepare(V: Any) -> Values:
     shape = -(-k // columns), rows, columns
     values = Values(cp.empty(shape, np.uint16), cp.empty(shape, np.uint16))
     grid = -(-rows * columns // (_POSITIONS * _THREADS)), shape[0]
-    _PARAMETERS.launch(_compile.kernel(*_kernel(V.dtype, columns)), grid, (_THREADS,), V, *values, n, k, rows)
+    _PARAMETERS.launch(_compile.kernel(*_kernel(V.dtype, columns)), grid, _THREADS, V, *values, n, k, rows)
     return values
 
 
