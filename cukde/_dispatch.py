@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from types import ModuleType
 from typing import Any
 
@@ -14,11 +15,16 @@ from cukde import _kernel_cache
 _DLPACK_HOST = (1, 3)
 _DLPACK_CUDA = (2, 13)
 
+_ON_HOST = (np.ndarray, np.generic, list, tuple, int, float, str)
+
 
 def is_gpu_array(a: Any) -> bool:
     """Whether ``a`` lives in CUDA memory. NumPy arrays and plain Python objects answer without an import."""
-    if a is None or isinstance(a, np.ndarray | np.generic | list | tuple | int | float | str):
+    if a is None or isinstance(a, _ON_HOST):
         return False
+    # Of an array of CuPy's the interface is made anew whenever it is looked at.
+    if isinstance(a, getattr(sys.modules.get("cupy"), "ndarray", ())):
+        return True
     if hasattr(a, "__cuda_array_interface__") or hasattr(a, "to_cupy"):
         return True
     if hasattr(a, "__dlpack_device__"):

@@ -13,6 +13,8 @@ from cukde._over_dask import is_dask
 
 T = TypeVar("T", bound=Callable[..., Any])
 
+_LISTS = (list, tuple)
+
 
 def is_stack(a: Any) -> bool:
     """Whether ``a`` has three dimensions: an array of any library, or lists; nothing is converted."""
@@ -22,7 +24,7 @@ def is_stack(a: Any) -> bool:
 def _dimensions(a: Any) -> int:
     """Dimensions of an array-like, of lists by their first entries; 0 where it does not say."""
     deep = 0
-    while isinstance(a, list | tuple) and a:
+    while isinstance(a, _LISTS) and a:
         a, deep = a[0], deep + 1
     own = getattr(a, "ndim", None)
     if own is None:

@@ -23,7 +23,7 @@ from cukde import (
 from cukde._domain import Domain, domain_of
 from cukde._kernels import Kernel
 from cukde._partial import Output, PartialSums, debiased, of_logarithms, to_density
-from cukde._whiten import Whitening
+from cukde._whiten import Whitening, whitening_of
 
 # Stands for log(0) in weights: finite, so that differences of exponents stay numbers in every precision.
 _LOG_ZERO = -1e30
@@ -244,7 +244,7 @@ def checked(
         factors = _validate.weights(local_factors, n, backend, "local_factors")
     dtype = _validate.result_dtype(*(a for a in (x, y, v) if a is not None))
     chosen = _validate.precision(precision, dtype)
-    whitening = Whitening(_validate.bandwidth(_dispatch.to_host(h), d), d, factors=factors is not None)
+    whitening = whitening_of(_dispatch.to_host(h), d, factors=factors is not None)
     return Checked(x, y, v, w, factors, query_shape, dtype, chosen, whitening)
 
 
@@ -323,8 +323,7 @@ def moved(X: Any, sums: PartialSums, whitening: Whitening, of_score: Whitening, 
 
 def score_whitening(score_bandwidth: Any, d: int) -> Whitening:
     """Return the whitening of a score's own bandwidth."""
-    name = "score_bandwidth"
-    return Whitening(_validate.bandwidth(_dispatch.to_host(score_bandwidth), d, name), d, name)
+    return whitening_of(_dispatch.to_host(score_bandwidth), d, "score_bandwidth")
 
 
 def score_problem(problem: Problem, score_bandwidth: Any) -> Problem:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 import os
@@ -82,7 +83,12 @@ def values(V: Any, n: int, backend: ModuleType) -> Any:
 
 def result_dtype(*arrays: Any) -> np.dtype:
     """NumPy's promoted dtype, with float16 raised to float32 and integers to float64."""
-    dtype = np.result_type(*(a.dtype for a in arrays))
+    return _promoted(*(a.dtype for a in arrays))
+
+
+@functools.lru_cache(maxsize=256)
+def _promoted(*dtypes: np.dtype) -> np.dtype:
+    dtype = np.result_type(*dtypes)
     if dtype.kind != "f":
         return np.dtype(np.float64)
     return np.dtype(np.float32) if dtype.itemsize == 2 else dtype
@@ -178,6 +184,8 @@ def option(name: str, value: Any, options: Sequence[str], otherwise: str = "") -
 
 def flag(name: str, value: Any) -> bool:
     """Return what says yes or no: a boolean, or 0 or 1. An array does not, whatever its own library makes of it."""
+    if value is True or value is False:  # the usual case
+        return value
     if isinstance(value, bool | np.bool_ | int) and value in (0, 1):
         return bool(value)
     raise ValueError(f"{name} must be True or False; got {value!r}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -19,6 +20,18 @@ def in_plain_range(h: Any, *, factors: bool = False) -> Any:
     """Whether numbers, or arrays of them, are bandwidths that leave data as they are."""
     least, largest = _PLAIN_RANGE_OF_FACTORS if factors else _PLAIN_RANGE
     return (least < h) & (h < largest)
+
+
+def whitening_of(h: Any, d: int, name: str = "h", *, factors: bool = False) -> Whitening:
+    """Check a bandwidth of ``d`` columns, on the host, and return what it makes of data."""
+    if type(h) is float:  # the usual case: once for a number
+        return _of_number(h, d, name, factors)
+    return Whitening(_validate.bandwidth(h, d, name), d, name, factors=factors)
+
+
+@functools.lru_cache(maxsize=1024)
+def _of_number(h: float, d: int, name: str, factors: bool) -> Whitening:
+    return Whitening(_validate.bandwidth(h, d, name), d, name, factors=factors)
 
 
 class Whitening:

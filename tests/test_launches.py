@@ -66,6 +66,32 @@ def test_kde_takes_few_launches(launched: list[str]) -> None:
     np.testing.assert_allclose(got, reference.kde(X, Y, h), rtol=DENSITY["gpu", "float32"].value)
 
 
+@pytest.mark.parametrize(("call", "allowed"), [(cukde.kde, 4), (cukde.sd_kde, 7), (cukde.laplace_kde, 5)])
+def test_calls_take_few_allocations(
+    emulated_device: None, monkeypatch: pytest.MonkeyPatch, call: Any, allowed: int
+) -> None:
+    """The centre, what the survey found, a chunk for each pass, the result; moved points, or sums of the pass."""
+    allocated: list[Any] = []
+
+    def noted(make: Any) -> Any:
+        def allocate(shape: Any, *dtype: Any) -> np.ndarray:
+            allocated.append(shape)
+            return make(shape, *dtype)
+
+        return allocate
+
+    for name in ("empty", "zeros"):
+        monkeypatch.setattr(
+            host_emulation.NumpyAsCupy,
+            name,
+            staticmethod(noted(getattr(host_emulation.NumpyAsCupy(None), name))),
+            raising=False,
+        )
+    X, Y, h = _sample()
+    call(X, Y, h)
+    assert len(allocated) <= allowed, allocated
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(why_no_gpu() is not None, reason=str(why_no_gpu()))
 @pytest.mark.parametrize(("precision", "d"), [("float32", 16), ("tf32", 16), ("float32", 1)])

@@ -94,8 +94,12 @@ def launch(
     n, d = X.shape
     k = d if output == "moments" else 0 if values is None else values.shape[1]
     chosen = specialise(output, precision, X.dtype, d, k)
-    X = X.astype(chosen.storage, copy=False)
-    Y = X if Y is None else Y.astype(chosen.storage, copy=False)
+    if X.dtype != chosen.storage:
+        X = X.astype(chosen.storage)
+    if Y is None:
+        Y = X
+    elif Y.dtype != chosen.storage:
+        Y = Y.astype(chosen.storage)
     V = None if values is None else _results.contiguous(values, chosen.real)
     m = Y.shape[0]
     # Squared distances of points many large bandwidths apart leave the range of float32. A power of two brings

@@ -52,7 +52,8 @@ class Layout:
         start = chunk.data
         if self._first_zero < self.bytes:
             (start + self._first_zero).memset_async(0, self.bytes - self._first_zero)
-        return [None if place is None else Piece(start + place[0], place[1], place[2]) for place in self._places]
+        make = Piece._make
+        return [None if place is None else make((start + place[0], place[1], place[2])) for place in self._places]
 
 
 def _view(chunk: np.ndarray, offset: int, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:

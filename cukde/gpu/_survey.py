@@ -38,19 +38,22 @@ def _column_sums(A: Any, factor: float) -> Any:
     n, d = A.shape
     parts = -(-n * d // _ENTRIES_OF_PART)
     parts = max(1, min(parts, n, _PARTS_OF_MULTIPROCESSOR * _device.multiprocessors()))
-    if parts == 1:
-        return _column_means(A, 1, factor)[0]
-    return _column_means(_column_means(A, parts, 1.0), 1, factor)[0]
+    if parts > 1:
+        part_rows = -(-n // parts)
+        sums = cp.empty((-(-n // part_rows), d))
+        _column_means(A, part_rows, 1.0, sums)
+        A, n = sums, sums.shape[0]
+    out = cp.empty(d)
+    _column_means(A, n, factor, out)
+    return out
 
 
-def _column_means(A: Any, parts: int, factor: float) -> Any:
+def _column_means(A: Any, part_rows: int, factor: float, out: Any) -> None:
+    """Sums of so many rows at a time, times a factor."""
     n, d = A.shape
-    part_rows = -(-n // parts)
     parts = -(-n // part_rows)
-    out = cp.empty((parts, d))
     kernel = _compile.kernel("survey", "column_means", _defines(A))
     _OF_MEANS.launch(kernel, (parts,), _THREADS_OF_MEANS, A, out, n, d, part_rows, factor)
-    return out
 
 
 def look(X: Any, Y: Any | None, centre: Any | None, others: Sequence[Any] = ()) -> tuple[float, list[bool]]:
