@@ -76,6 +76,13 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 class TestWhere:
+    def test_the_interface_of_a_cupy_array_is_not_made(self) -> None:
+        def made(a: Any) -> None:
+            raise AssertionError("it takes a microsecond")
+
+        kind = type("ndarray", (), {"__module__": "cupy", "__cuda_array_interface__": property(made)})
+        assert _dispatch.is_gpu_array(kind())
+
     @pytest.mark.parametrize(
         "a",
         [np.zeros(2), np.float32(1), [1.0], (1,), 1, 1.0, True, None, "scott", object(), _Dlpack(np.zeros(2))],
