@@ -301,5 +301,7 @@ def depthwise_conv1d_weight_grad(
 
 
 def _contiguous(backend: Any, a: Any, dtype: np.dtype) -> Any:
+    if a.dtype == dtype and a.flags.c_contiguous:
+        return a
     with np.errstate(over="ignore"):  # numbers beyond the dtype are infinite, as on the GPU
         return backend.xp.ascontiguousarray(a, dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -27,12 +28,17 @@ def activation(name: Any) -> None:
 def signal(name: str, a: Any, layout: str, backend: ModuleType) -> Any:
     """Check an array of batch, channels and positions; return it as it is."""
     out = _validate.array(name, a, backend)
-    shape = ", ".join({"B": "batch", "C": "channels", "L": "length"}[letter] for letter in layout)
     if out.ndim != 3:
-        raise ValueError(f'{name} must have shape ({shape}) for layout="{layout}"; got {out.shape}')
+        raise ValueError(f'{name} must have shape ({_axes(layout)}) for layout="{layout}"; got {out.shape}')
     if 0 in out.shape[1:]:
-        raise ValueError(f"{name} must have at least one channel and one position; got shape {out.shape} ({shape})")
+        raise ValueError(
+            f"{name} must have at least one channel and one position; got shape {out.shape} ({_axes(layout)})"
+        )
     return out
+
+
+def _axes(layout: str) -> str:
+    return ", ".join({"B": "batch", "C": "channels", "L": "length"}[letter] for letter in layout)
 
 
 def weights(w: Any, channels: int, of: str, backend: ModuleType) -> Any:
@@ -204,7 +210,12 @@ def gradient(dy: Any, of: Geometry) -> None:
         raise ValueError(f"dy must have shape {expected} like the convolution of x; got {dy.shape}")
 
 
-def result_dtype(*arrays: Any) -> np.dtype:
+def result_dtype(a: Any, b: Any) -> np.dtype:
     """NumPy's promoted dtype; integers become float64."""
-    dtype = np.result_type(*(a.dtype for a in arrays))
+    return _promoted(a.dtype, b.dtype)
+
+
+@functools.lru_cache(maxsize=1024)  # of fewer pairs of dtypes than that
+def _promoted(a: np.dtype, b: np.dtype) -> np.dtype:
+    dtype = np.result_type(a, b)
     return dtype if dtype.kind == "f" else np.dtype(np.float64)

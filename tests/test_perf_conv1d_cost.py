@@ -93,7 +93,7 @@ def test_kernel_on_tensor_cores(dtype: str, capability: tuple[int, int], monkeyp
         return lambda grid, block, arguments: launched.append((dict(defines), grid, block))
 
     monkeypatch.setattr(toeplitz, "cp", SimpleNamespace(empty=np.empty))
-    monkeypatch.setattr(toeplitz, "_compile", SimpleNamespace(kernel=kernel))
+    monkeypatch.setattr("cukde.gpu._launch._compile", SimpleNamespace(kernel=kernel))
     monkeypatch.setattr(toeplitz, "or_null", lambda a: a)
     device = SimpleNamespace(address=lambda a: 0, capability=lambda: capability)
     monkeypatch.setattr(toeplitz, "_device", device)

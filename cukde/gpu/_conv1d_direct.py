@@ -63,8 +63,8 @@ def input_grad(dy: Any, w: Any, geometry: Geometry) -> Any:
     dx = cp.empty(geometry.shape(geometry.length), dy.dtype)
     if geometry.stride == 1:
         _convolve(dy, w, None, dx, _adjoint(geometry), None)
-    else:
-        _gather_strided(dy, w, dx, geometry)
+    elif dx.size:
+        _gathering(geometry, dy.dtype)(dy, w, dx)
     return dx
 
 
@@ -167,9 +167,9 @@ def _launch(g: Geometry, dtype: np.dtype, aligned: bool, activation: str | None)
     return Launch(_strided_kernel(dtype, "conv1d_strided"), grid, block, scalars)
 
 
-def _gather_strided(dy: Any, w: Any, dx: Any, g: Geometry) -> None:
-    if dx.size == 0:
-        return
+@functools.lru_cache(maxsize=1024)
+def _gathering(g: Geometry, dtype: np.dtype) -> Launch:
+    """The launch of gradients by x of any stride."""
     common = math.gcd(g.stride, g.dilation)
     period, back = g.stride // common, g.dilation // common
     grid, block = _places(g, g.length, 1)
@@ -177,7 +177,7 @@ def _gather_strided(dy: Any, w: Any, dx: Any, g: Geometry) -> None:
         *(g.batch, g.channels, g.outputs, g.length, g.before, g.stride, g.dilation, period, back),
         *(pow(back, -1, period), *int32(g.taps, g.channels_last, g.flip)),
     )
-    Launch(_strided_kernel(dy.dtype, "conv1d_strided_input_grad"), grid, block, scalars)(dy, w, dx)
+    return Launch(_strided_kernel(dtype, "conv1d_strided_input_grad"), grid, block, scalars)
 
 
 def _has_few_taps(g: Geometry, bits: int) -> bool:

@@ -21,6 +21,7 @@ with four groups a warp (36 with two). With few taps memory binds.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -31,7 +32,7 @@ from cukde import _compile
 from cukde._conv1d_engine import GROUP, MOST_SHORT_TAPS, MOST_SLIP, ROW
 from cukde._conv1d_geometry import Geometry
 from cukde.gpu import _device
-from cukde.gpu._launch import ACTIVATIONS, BITS, int32
+from cukde.gpu._launch import ACTIVATIONS, BITS, Launch, int32
 from cukde.gpu._operands import or_null
 
 
@@ -79,36 +80,39 @@ def input_grad(dy: Any, w: Any, geometry: Geometry) -> Any:
 def _convolved(x: Any, w: Any, bias: Any | None, outputs: int, before: int, flip: bool, activation: int) -> Any:
     """act(bias + sum_k v[k] x[o + k - before]) for 0 <= o < outputs, with v the taps, in the other order with flip."""
     batch, channels, length = x.shape
-    taps = w.shape[1]
     y = cp.empty((batch, channels, outputs), x.dtype)
     if y.size == 0:
         return y
     bits = BITS[x.dtype]
+    aligned, row = _device.address(x) % 16 == 0, (length, outputs, w.shape[1], before, flip, activation)
+    _launch(batch, channels, row, bits, aligned, _shape(bits))(x, w, or_null(bias), y)
+    return y
+
+
+@functools.lru_cache(maxsize=1024)  # it takes longer than a small convolution
+def _launch(
+    batch: int, channels: int, row: tuple[int, int, int, int, bool, int], bits: int, aligned: bool, shape: _Shape
+) -> Launch:
+    """What :func:`_convolved` does with rows, whose input begins at a multiple of 16 bytes where it is ``aligned``."""
+    length, outputs, taps, before, _, _ = row
     # A row of y that is not aligned is cut where it is: up to a vector before its first number.
     vector = 128 // bits
     reached = outputs if outputs % vector == 0 else outputs + vector - 1
-    arrays = x, w, or_null(bias), y
-    of_row = int32(length, outputs, taps, before, flip, activation)
     if bits == 16 and taps <= MOST_SHORT_TAPS:
-        aligned = length % vector == outputs % vector == _device.address(x) % 16 == 0
-        slip = -before % vector if aligned else MOST_SLIP
+        slip = -before % vector if aligned and length % vector == outputs % vector == 0 else MOST_SLIP
         tap_blocks = max(2, (taps + 30 + slip) // ROW + 1)
         short = _SHORT_SHAPES[tap_blocks]
         segments = -(-reached // (short.groups * GROUP))
         warps = min(short.warps, batch * segments)
-        _compile.kernel(*_short_kernel(tap_blocks))(
-            (channels * -(-batch * segments // warps),),
-            (32 * warps,),
-            (*arrays, np.uint32(batch), np.uint32(channels), np.uint32(segments), *of_row),
-        )
-        return y
-    shape = _shape(bits)
+        grid = (channels * -(-batch * segments // warps),)
+        counts = np.uint32(batch), np.uint32(channels), np.uint32(segments)
+        return Launch(_short_kernel(tap_blocks), grid, (32 * warps,), (*counts, *int32(*row)))
     warps = min(shape.warps, -(-reached // (shape.groups * GROUP)))
     segments = -(-reached // (warps * shape.groups * GROUP))
-    _compile.kernel(*_long_kernel(bits, shape))(
-        (batch * channels * segments,), (32 * warps,), (*arrays, np.uint32(channels), np.uint32(segments), *of_row)
+    grid = (batch * channels * segments,)
+    return Launch(
+        _long_kernel(bits, shape), grid, (32 * warps,), (np.uint32(channels), np.uint32(segments), *int32(*row))
     )
-    return y
 
 
 def specialisations() -> Iterator[tuple[str, str, _compile.Defines]]:
