@@ -50,9 +50,9 @@ def expected_ties(column: np.ndarray) -> tuple[int, int, int, int]:
 
 
 def check(device: Backend, got: Any, columns: np.ndarray) -> None:
-    on_host = [device.asnumpy(a) for a in (got.values, got.samples, *got.ties)]
-    values, samples, pairs, triples, variance, classes = on_host
-    assert [a.dtype for a in on_host[1:]] == [np.int64, np.int64, np.float64, np.float64, np.int64]
+    values, integers, reals = map(device.asnumpy, got)
+    assert (integers.dtype, reals.dtype) == (np.int64, np.float64)
+    (samples, pairs, classes), (triples, variance) = integers, reals
     for k, column in enumerate(columns):
         np.testing.assert_array_equal(values[k], expected_ranks(column).astype(values.dtype), err_msg=f"column {k}")
         assert samples[k] == np.count_nonzero(column == column)
@@ -132,7 +132,7 @@ def test_columns_in_batches_and_in_any_layout(device: Backend, launchers: Module
 def test_no_columns(device: Backend, launchers: ModuleType) -> None:
     got = launchers._ranks.ranks(device.asarray(np.zeros((0, 5))))
     assert got.values.shape == (0, 5)
-    assert got.samples.shape == got.ties.triples.shape == (0,)
+    assert (got.integers.shape, got.reals.shape) == ((3, 0), (2, 0))
 
 
 SUMS = """
@@ -192,6 +192,17 @@ def test_inversions(device: Backend, launchers: ModuleType, n: int) -> None:
     np.testing.assert_array_equal(device.asnumpy(got), np.sort(keys, axis=1))
     assert device.asnumpy(counted).tolist() == [5 + inversions_of(row) for row in keys]
     assert device.asnumpy(counted)[2] == 5 + n * (n - 1) // 2
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64"])
+def test_ranks_of_several_matrices(device: Backend, launchers: ModuleType, dtype: str) -> None:
+    """As if they were one; batches end within them."""
+    one, other = (np.random.default_rng(i).integers(0, 40, (3 + i, 300)).astype(dtype) for i in range(2))
+    want = [expected_ranks(column) for column in np.concatenate([one, other])]
+    for rows in (7, 4, 2):
+        with mock.patch.object(_merge_tiles, "_SCRATCH_BYTES", rows * 24 * 300):
+            got = launchers._ranks.values_of(device.asarray(one), device.asarray(other))
+        np.testing.assert_array_equal(device.asnumpy(got), want)
 
 
 def test_few_launches(emulated_device: None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,10 +12,12 @@ import numpy as np
 from cukde import _compile, _merge_tiles
 from cukde._pair_counts import PairCounts, Ties
 from cukde.gpu import _merge_sort
+from cukde.gpu._launch import Launch
 from cukde.gpu._operands import or_null
 from cukde.gpu._ranks import PART, THREADS, blocks
 
-_FIGURES = 10  # of a pair of variables, see inversions.cu
+# Of a pair of variables, see inversions.cu.
+_FIGURES, _INTEGERS, _REALS = 10, 7, 4
 
 
 def counts(x: Any, y: Any, rows_x: Any | None = None, rows_y: Any | None = None) -> PairCounts:
@@ -36,42 +39,58 @@ def counts(x: Any, y: Any, rows_x: Any | None = None, rows_y: Any | None = None)
     rows_x, rows_y = (None if rows is None else cp.ascontiguousarray(rows) for rows in (rows_x, rows_y))
     n = x.shape[1]
     b = (x if rows_x is None else rows_x).shape[0]
-    figures, inversions = cp.zeros((b, _FIGURES), np.uint64), cp.zeros(b, np.uint64)
-    integers, reals = cp.empty((7, b), np.int64), cp.empty((4, b))
+    zeros, sums = cp.zeros(b * (_FIGURES + 1), np.uint64), cp.empty((_INTEGERS + _REALS, b), np.int64)
+    figures, inversions = zeros[: b * _FIGURES].reshape(b, _FIGURES), zeros[b * _FIGURES :]
+    integers, reals = sums[:_INTEGERS], sums[_INTEGERS:].view(np.float64)
     if n > 0:
         for pairs in _merge_tiles.batches(b, n):
-            _count(*_of(pairs, x, rows_x), *_of(pairs, y, rows_y), figures[pairs], inversions[pairs])
+            in_batch = (_merge_tiles.of_batch(a, pairs) for a in (figures, inversions))
+            _count(*_of(pairs, x, rows_x), *_of(pairs, y, rows_y), *in_batch)
     if b > 0:
-        _compile.kernel(*_kernel("pair_counts"))(
-            blocks(b, THREADS), (THREADS,), (figures, inversions, integers, reals, b)
-        )
+        _adding(b)(figures, inversions, integers, reals)
     samples, concordant, discordant, tied_x, classes_x, tied_y, classes_y = integers
+    triples_x, variance_x, triples_y, variance_y = reals
     return PairCounts(
         samples,
         concordant,
         discordant,
-        Ties(tied_x, reals[0], reals[1], classes_x),
-        Ties(tied_y, reals[2], reals[3], classes_y),
+        Ties(tied_x, triples_x, variance_x, classes_x),
+        Ties(tied_y, triples_y, variance_y, classes_y),
     )
 
 
 def _of(pairs: slice, ranks: Any, rows: Any | None) -> tuple[Any, Any | None]:
     """The ranks and rows of a batch."""
-    return (ranks[pairs], None) if rows is None else (ranks, rows[pairs])
+    if rows is None:
+        return _merge_tiles.of_batch(ranks, pairs), None
+    return ranks, _merge_tiles.of_batch(rows, pairs)
 
 
 def _count(x: Any, rows_x: Any | None, y: Any, rows_y: Any | None, figures: Any, inversions: Any) -> None:
     b, n = inversions.shape[0], x.shape[1]
-    parts = -(-n // PART)
-    grid, block, cut = (b * parts,), (THREADS,), (n, np.int32(parts))
+    pair_keys, pair_runs, value_runs = _launches(b, n)
     keys = cp.empty((b, n), np.uint64)
-    _compile.kernel(*_kernel("pair_keys"))(grid, block, (x, y, or_null(rows_x), or_null(rows_y), keys, *cut))
+    pair_keys(x, y, or_null(rows_x), or_null(rows_y), keys)
     keys = _merge_sort.sort(keys)
     y_by_x = cp.empty((b, n), np.uint32)
-    _compile.kernel(*_kernel("pair_runs"))(grid, block, (keys, y_by_x, figures, *cut))
+    pair_runs(keys, y_by_x, figures)
     del keys  # the next sort may have the memory
     y_sorted = _merge_sort.count_inversions(y_by_x, inversions)
-    _compile.kernel(*_kernel("value_runs"))(grid, block, (y_sorted, figures, *cut))
+    value_runs(y_sorted, figures)
+
+
+@functools.lru_cache(maxsize=1024)
+def _launches(b: int, n: int) -> tuple[Launch, Launch, Launch]:
+    """The launches before, between and after the sorts."""
+    parts = -(-n // PART)
+    of_kernel = functools.partial(Launch, grid=(b * parts,), block=(THREADS,), scalars=(n, np.int32(parts)))
+    return of_kernel(_kernel("pair_keys")), of_kernel(_kernel("pair_runs")), of_kernel(_kernel("value_runs"))
+
+
+@functools.lru_cache(maxsize=1024)
+def _adding(b: int) -> Launch:
+    """The launch that makes of figures what is asked for."""
+    return Launch(_kernel("pair_counts"), blocks(b, THREADS), (THREADS,), (b,))
 
 
 def specialisations() -> Iterator[tuple[str, str, _compile.Defines]]:

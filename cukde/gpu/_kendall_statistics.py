@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterator
 from typing import Any
 
 import cupy as cp
-import numpy as np
 
 from cukde import _compile, _kendall_null
 from cukde._kendall_statistics import ALTERNATIVES, VARIANTS, Null
 from cukde._pair_counts import PairCounts
 from cukde.gpu import _device
+from cukde.gpu._launch import Launch, int32
 from cukde.gpu._operands import or_null
 
 _THREADS = 256
+_BYTES = 8  # of an entry of any field
 
 
 def statistics(counts: PairCounts, variant: str, null: Null | None, complete: int) -> tuple[Any, Any | None]:
@@ -29,31 +31,47 @@ def statistics(counts: PairCounts, variant: str, null: Null | None, complete: in
     if tau.size == 0:
         return tau, p_value
     table = None if null is None else _table(_device.current())
-    _compile.kernel(*_KERNEL)(
-        (-(-tau.size // _THREADS),),
-        (_THREADS,),
-        (
-            *(counts.samples, counts.concordant, counts.discordant, *counts.x, *counts.y),
-            *(or_null(table), tau, or_null(p_value), tau.size, shape[-1] if len(shape) == 2 else 1),
-            *_strides(counts.samples, shape),
-            *_strides(counts.x.pairs, shape),
-            *_strides(counts.y.pairs, shape),
-            complete,
-            np.int32(0 if table is None else table.size),
-            np.int32(VARIANTS.index(variant)),
-            np.int32(null is not None and null.method == "auto"),
-            np.int32(ALTERNATIVES.index(null.alternative) if null else 0),
-        ),
+    fields = counts.samples, counts.x.pairs, counts.y.pairs
+    layouts = tuple([(field.shape, field.strides) for field in fields])
+    _launch(shape, layouts, complete, 0 if table is None else table.size, variant, null)(
+        *(counts.samples, counts.concordant, counts.discordant, *counts.x, *counts.y),
+        *(or_null(table), tau, or_null(p_value)),
     )
     return tau, p_value
 
 
-def _strides(field: Any, shape: tuple[int, ...]) -> tuple[int, int]:
+_Layout = tuple[tuple[int, ...], tuple[int, ...]]  # shape and strides
+
+
+@functools.lru_cache(maxsize=1024)
+def _launch(
+    shape: tuple[int, ...],
+    layouts: tuple[_Layout, ...],
+    complete: int,
+    table_size: int,
+    variant: str,
+    null: Null | None,
+) -> Launch:
+    """The launch for results of a shape, and the layouts of samples, the ties of x and those of y."""
+    entries = math.prod(shape)
+    scalars = (
+        *(entries, shape[-1] if len(shape) == 2 else 1),
+        *(step for layout in layouts for step in _steps(*layout, len(shape))),
+        complete,
+        *int32(
+            table_size,
+            VARIANTS.index(variant),
+            null is not None and null.method == "auto",
+            ALTERNATIVES.index(null.alternative) if null else 0,
+        ),
+    )
+    return Launch(_KERNEL, (-(-entries // _THREADS),), (_THREADS,), scalars)
+
+
+def _steps(shape: tuple[int, ...], strides: tuple[int, ...], dimensions: int) -> tuple[int, int]:
     """Entries from one row of the result to the next in a field, and from one column to the next."""
-    of_axes = [
-        0 if size == 1 else stride // field.itemsize for size, stride in zip(field.shape, field.strides, strict=True)
-    ]
-    return (of_axes[0], of_axes[1]) if len(shape) == 2 else (of_axes[0], 0)
+    of_axes = [0 if size == 1 else stride // _BYTES for size, stride in zip(shape, strides, strict=True)]
+    return (of_axes[0], of_axes[1]) if dimensions == 2 else (of_axes[0], 0)
 
 
 @functools.cache

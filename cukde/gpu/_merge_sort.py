@@ -10,6 +10,7 @@ import cupy as cp
 import numpy as np
 
 from cukde import _compile, _merge_tiles
+from cukde.gpu._launch import Launch
 from cukde.gpu._operands import or_null
 
 UINT32, UINT64 = np.dtype(np.uint32), np.dtype(np.uint64)
@@ -35,39 +36,31 @@ def count_inversions(keys: Any, inversions: Any) -> Any:
 
 
 def _sort(keys: Any, order: Any | None, inversions: Any | None) -> tuple[Any, Any]:
-    rows, n = keys.shape
     if keys.size == 0:
         return keys, order
-    threads = _merge_tiles.threads(n, keys.itemsize)
-    tiles = -(-n // (threads * _merge_tiles.ITEMS))
-    grid, block = (rows * tiles,), (threads,)
-    specialised = keys.dtype, order is not None, inversions is not None, threads
-    _compile.kernel(*_kernel("sort_tiles", *specialised))(
-        grid, block, (keys, or_null(order), or_null(inversions), n, np.int32(tiles))
-    )
-    if tiles == 1:
+    sort_tiles, merges = _launches(*keys.shape, keys.dtype, order is not None, inversions is not None)
+    sort_tiles(keys, or_null(order), or_null(inversions))
+    if not merges:
         return keys, order
-    merge = _compile.kernel(*_kernel("merge_runs", *specialised))
     merged, merged_order = cp.empty_like(keys), None if order is None else cp.empty_like(order)
-    run = 1
-    while run < tiles:
-        merge(
-            grid,
-            block,
-            (
-                keys,
-                or_null(order),
-                merged,
-                or_null(merged_order),
-                or_null(inversions),
-                n,
-                np.int32(tiles),
-                np.int32(run),
-            ),
-        )
+    for merge in merges:
+        merge(keys, or_null(order), merged, or_null(merged_order), or_null(inversions))
         keys, merged, order, merged_order = merged, keys, merged_order, order
-        run *= 2
     return keys, order
+
+
+@functools.lru_cache(maxsize=1024)
+def _launches(rows: int, n: int, dtype: np.dtype, order: bool, count: bool) -> tuple[Launch, tuple[Launch, ...]]:
+    """The launch that sorts tiles, and those that merge runs of 1, 2, 4, .. of them."""
+    threads = _merge_tiles.threads(n, dtype.itemsize)
+    tiles = -(-n // (threads * _merge_tiles.ITEMS))
+    grid, block, scalars = (rows * tiles,), (threads,), (n, np.int32(tiles))
+    specialised = dtype, order, count, threads
+    merges = tuple(
+        Launch(_kernel("merge_runs", *specialised), grid, block, (*scalars, np.int32(2**level)))
+        for level in range((tiles - 1).bit_length())
+    )
+    return Launch(_kernel("sort_tiles", *specialised), grid, block, scalars), merges
 
 
 def specialisations() -> Iterator[tuple[str, str, _compile.Defines]]:

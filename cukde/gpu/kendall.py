@@ -11,7 +11,7 @@ from cukde import _kendall_choice
 from cukde._pair_counts import PairCounts, Ties
 from cukde.gpu import _device, _inversions, _sign_products
 from cukde.gpu._kendall_statistics import statistics
-from cukde.gpu._ranks import Ranks, ranks
+from cukde.gpu._ranks import Ranks, ranks, values_of
 
 __all__ = ["matrix", "pairs", "statistics"]
 
@@ -31,10 +31,10 @@ def pairs(x: Any, y: Any) -> PairCounts:
     PairCounts
         Every field of shape (b,).
     """
-    if x.dtype == y.dtype:  # half the launches
-        both = ranks(cp.concatenate((x, y))).values
+    if x.dtype == y.dtype:  # fewer launches
+        both = values_of(x, y)
         return _inversions.counts(both[: len(x)], both[len(x) :])
-    return _inversions.counts(ranks(x).values, ranks(y).values)
+    return _inversions.counts(values_of(x), values_of(y))
 
 
 def matrix(A: Any, B: Any = None, *, deletion: bool) -> PairCounts:
@@ -69,23 +69,25 @@ class _Side(NamedTuple):
 
     def of(self, rows: np.ndarray) -> _Side:
         """Some of the variables."""
-        values, samples, ties = self.ranks
-        ranked = Ranks(values[rows], samples[rows], Ties(*(field[rows] for field in ties)))
-        return _Side(ranked, self.whole[rows], self.tied[rows])
+        values, integers, reals = self.ranks
+        # Rows of either are to have the same strides.
+        integers, reals = (cp.ascontiguousarray(sums[:, rows]) for sums in (integers, reals))
+        return _Side(Ranks(values[rows], integers, reals), self.whole[rows], self.tied[rows])
 
 
 def _matrix(A: Any, B: Any, deletion: bool, path: Path | None) -> PairCounts:
     symmetric = B is None
-    x, y = _sides(A, B)
+    sides = _sides(A, B)
+    x, y = sides[0], sides[-1]
     p, q = len(x.whole), len(y.whole)
     if path is None:
-        tied = bool(x.tied.any() or y.tied.any())
+        tied = any(bool(side.tied.any()) for side in sides)
         capability = _device.capability()
         multiplies = _kendall_choice.by_products(
             p, q, A.shape[0], symmetric=symmetric, tied=tied, capability=capability
         )
         path = "products" if multiplies else "sorting"
-    if x.whole.all() and y.whole.all():
+    if all(bool(side.whole.all()) for side in sides):
         return _whole(x, y, symmetric, path)
 
     counts = _no_counts(p, q)
@@ -103,20 +105,30 @@ def _matrix(A: Any, B: Any, deletion: bool, path: Path | None) -> PairCounts:
     return counts
 
 
-def _sides(A: Any, B: Any) -> tuple[_Side, _Side]:
-    """Rank the variables, and bring to the host which have NaN and which have ties."""
-    ranked = [ranks(side.T) for side in ((A,) if B is None else (A, B))]
-    sides = [_Side(of, cp.asnumpy(of.samples) == A.shape[0], cp.asnumpy(of.ties.pairs) > 0) for of in ranked]
-    return sides[0], sides[-1]
+def _sides(A: Any, B: Any) -> list[_Side]:
+    """Rank the variables of the matrices there are, and bring to the host which have NaN and which have ties."""
+    matrices = [side.T for side in ((A,) if B is None else (A, B))]
+    # Next to each other on the device, for one copy.
+    found = cp.empty(3 * sum(map(len, matrices)), np.int64)
+    ranked, parts, end = [], [], 0
+    for matrix in matrices:
+        parts.append(slice(end, end := end + 3 * len(matrix)))
+        ranked.append(ranks(matrix, found[parts[-1]].reshape(3, -1)))
+    on_host = cp.asnumpy(found)
+    sides = []
+    for of, part in zip(ranked, parts, strict=True):
+        samples, pairs, _ = on_host[part].reshape(3, -1)
+        sides.append(_Side(of, samples == A.shape[0], pairs > 0))
+    return sides
 
 
 def _whole(x: _Side, y: _Side, symmetric: bool, path: Path) -> PairCounts:
     """Counts of all pairs of variables without NaN, whose ties are the same in all pairs."""
     count = _multiplied if path == "products" else _sorted
     concordant, discordant = count(x, y, symmetric)
-    ties_x = Ties(*(field[:, None] for field in x.ranks.ties))
-    ties_y = Ties(*(field[None, :] for field in y.ranks.ties))
-    return PairCounts(x.ranks.samples[:1, None], concordant, discordant, ties_x, ties_y)
+    samples, ties_x = x.ranks.down
+    ties_y = ties_x if symmetric else y.ranks.down[1]
+    return PairCounts(samples[:1], concordant, discordant, ties_x, Ties(*(field.T for field in ties_y)))
 
 
 def _multiplied(x: _Side, y: _Side, symmetric: bool) -> tuple[Any, Any]:
