@@ -24,6 +24,7 @@ alone.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import NamedTuple
 
@@ -49,6 +50,7 @@ _PRODUCTS = {
 }
 
 
+@functools.lru_cache(maxsize=1024)
 def by_products(p: int, q: int, n: int, *, symmetric: bool, tied: bool, capability: tuple[int, int]) -> bool:
     """Whether products of signs take less time than sorting, for p columns with q of n samples each."""
     if capability < (8, 0) or n > _sign_tiles.MOST_SAMPLES:

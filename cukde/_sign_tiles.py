@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -63,6 +64,7 @@ def item_slabs(bits: bool) -> int:
     return 1 if bits else 8
 
 
+@functools.lru_cache(maxsize=1024)
 def edge(p: int, q: int, *, symmetric: bool) -> int:
     """The edge of the tiles with which the products, those of padding too, take less time."""
 

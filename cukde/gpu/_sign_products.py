@@ -6,6 +6,7 @@ differences of all pairs of samples are made once, a bounded number of pairs at 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ import numpy as np
 from cukde import _compile, _sign_tiles
 from cukde._sign_tiles import ITEM, SLAB_BYTES, in_bits, item_slabs, shape
 from cukde.gpu import _device
+from cukde.gpu._launch import Launch, int32
 from cukde.gpu._operands import or_null
 
 _SLABS_OF_BLOCK = 8
@@ -51,12 +53,28 @@ class _Rows(NamedTuple):
 
     @classmethod
     def of(cls, tied: Any, edge: int) -> _Rows:
+        tied = np.asarray(tied, bool)
+        count, many = len(tied), int(np.count_nonzero(tied))
+        if many in (0, count):
+            return _alike(count, many > 0, edge)
         order = np.argsort(tied, kind="stable").astype(np.int32)
-        source = np.full(-(-len(order) // edge) * edge, -1, np.int32)
-        source[: len(order)] = order
         place = np.empty_like(order)
-        place[order] = np.arange(len(order), dtype=np.int32)
-        return cls(source, place, len(source) if not tied.any() else (len(order) - int(tied.sum())) // edge * edge)
+        place[order] = np.arange(count, dtype=np.int32)
+        return cls(_padded(order, edge), place, (count - many) // edge * edge)
+
+
+@functools.lru_cache(maxsize=16)  # of many rows they are large
+def _alike(count: int, tied: bool, edge: int) -> _Rows:
+    """Rows that all have ties, or none of which has."""
+    order = np.arange(count, dtype=np.int32)
+    source = _padded(order, edge)
+    return _Rows(source, order, 0 if tied else len(source))
+
+
+def _padded(order: Any, edge: int) -> Any:
+    source = np.full(-(-len(order) // edge) * edge, -1, np.int32)
+    source[: len(order)] = order
+    return source
 
 
 def products(x: Any, y: Any | None, n: int, tied_x: Any, tied_y: Any) -> tuple[Any, Any]:
@@ -87,114 +105,118 @@ def products(x: Any, y: Any | None, n: int, tied_x: Any, tied_y: Any) -> tuple[A
         return cp.zeros((p, q), np.int64), cp.zeros((p, q), np.int64)
     bits = in_bits(_device.capability())
     edge = _sign_tiles.edge(p, q, symmetric=y is None)
-    of_x = _Rows.of(np.asarray(tied_x, bool), edge)
-    of_y = of_x if y is None else _Rows.of(np.asarray(tied_y, bool), edge)
-    once, twice = _tiles(of_x, of_y, edge, symmetric=y is None)
+    of_x = _Rows.of(tied_x, edge)
+    of_y = of_x if y is None else _Rows.of(tied_y, edge)
+    height, width = len(of_x.source), len(of_y.source)
+    once, twice = _tiles(height, width, of_x.untied, of_y.untied, edge, y is None)
 
-    sources = [of_x.source] if y is None else [of_x.source, np.where(of_y.source < 0, -1, p + of_y.source)]
+    source = of_x.source
+    if y is not None:
+        source = np.concatenate((source, np.where(of_y.source < 0, -1, p + of_y.source)))
     # Tiles first: they are read two numbers at a time.
-    tiles_once, tiles_twice, source, place_x, place_y = _on_device(
-        once, twice, np.concatenate(sources), of_x.place, of_y.place
-    )
-    rows, first_column, width = len(source), 0 if y is None else len(of_x.source), len(of_y.source)
+    tiles_once, tiles_twice, source, place_x, place_y = _on_device(once, twice, source, of_x.place, of_y.place)
+    rows, first_column = len(source), 0 if y is None else height
     codes = _codes(x, y, source, n)
-    results = cp.zeros((2 if len(twice) else 1, len(of_x.source), width), np.int64)
-    magnitudes = results[1] if len(results) == 2 else None
-    ascents = cp.zeros(rows, np.uint64) if bits and len(once) else None
+    # Results and what untied rows of bits add up to, zeros of 8 bytes.
+    results = (2 if len(twice) else 1) * height * width
+    zeros = cp.zeros(results + (rows if bits and len(once) else 0), np.int64)
+    sums = zeros[:results].reshape(-1, height, width)
+    difference, magnitudes = sums[0], sums[1] if len(twice) else None
+    ascents = zeros[results:].view(np.uint64) if len(zeros) > results else None
     planes = 2 if bits and len(twice) else 1
     chunks, of_item = list(_sign_tiles.chunks(n, rows, bits)), item_slabs(bits)
     buffer = cp.empty((of_item * max(count for _, count in chunks), planes, rows, SLAB_BYTES), np.uint8)
+    kinds = [(tied, tiles) for tied, tiles in ((False, tiles_once), (True, tiles_twice)) if len(tiles)]
     for first, count in chunks:
-        signs = buffer[: of_item * count]
-        _make_signs(codes, signs, ascents, n, first, bits)
-        for tied, tiles in ((False, tiles_once), (True, tiles_twice)):
-            if len(tiles):
-                _multiply(signs, tiles, results[0], magnitudes if tied else None, first_column, bits, tied, edge)
+        slabs = of_item * count
+        signs = buffer[:slabs]
+        _signing(slabs, planes, rows, n, first, bits)(codes, signs, or_null(ascents))
+        for tied, tiles in kinds:
+            cut = _Cut(slabs, planes, rows, first_column, width, bits, tied, edge)
+            launch = _multiplying(len(tiles), cut, _device.multiprocessors())
+            launch(signs, tiles, difference, or_null(magnitudes if tied else None))
     concordant, discordant = cp.empty((2, p, q), np.int64)
-    _compile.kernel("finish_sign_products", "finish_sign_products", ())(
-        (-(-p * q // _THREADS),),
-        (_THREADS,),
-        (
-            results[0],
-            or_null(magnitudes),
-            or_null(ascents),
-            place_x,
-            place_y,
-            concordant,
-            discordant,
-            np.int32(p),
-            np.int32(q),
-            width,
-            np.int32(of_x.untied),
-            np.int32(of_y.untied),
-            np.int32(first_column),
-            np.int32(y is None),
-            n * (n - 1) // 2,
-        ),
+    untied = of_x.untied, of_y.untied
+    _finishing(p, q, width, untied, first_column, y is None, n)(
+        difference, or_null(magnitudes), or_null(ascents), place_x, place_y, concordant, discordant
     )
     return concordant, discordant
 
 
-def _tiles(of_x: _Rows, of_y: _Rows, edge: int, *, symmetric: bool) -> tuple[Any, Any]:
+@functools.lru_cache(maxsize=16)  # of many rows they are large
+def _tiles(
+    height: int, width: int, untied_rows: int, untied_columns: int, edge: int, symmetric: bool
+) -> tuple[Any, Any]:
     """Tiles, (count, 2) int32, whose rows and columns have no ties; and the others."""
-    row, column = np.indices((len(of_x.source) // edge, len(of_y.source) // edge), np.int32).reshape(2, -1)
+    row, column = np.indices((height // edge, width // edge), np.int32).reshape(2, -1)
     wanted = column >= row if symmetric else np.ones(row.shape, bool)
-    once = (row * edge < of_x.untied) & (column * edge < of_y.untied)
+    once = (row * edge < untied_rows) & (column * edge < untied_columns)
     tiles = np.stack((row, column), axis=1)
     return tiles[wanted & once], tiles[wanted & ~once]
 
 
 def _on_device(*tables: Any) -> list[Any]:
-    """Bring tables of int32 to the device in one copy."""
-    ends = np.cumsum([table.size for table in tables])
-    together = cp.asarray(np.concatenate([table.ravel() for table in tables]).astype(np.int32))
-    return [
-        together[end - table.size : end].reshape(table.shape) for table, end in zip(tables, ends.tolist(), strict=True)
-    ]
+    """Bring tables of whole numbers to the device in one copy, as int32."""
+    together = cp.asarray(np.concatenate([table.ravel() for table in tables], dtype=np.int32, casting="same_kind"))
+    found, end = [], 0
+    for table in tables:
+        part = together[end : (end := end + table.size)]
+        found.append(part if table.ndim == 1 else part.reshape(table.shape))
+    return found
 
 
 def _codes(x: Any, y: Any | None, source: Any, n: int) -> Any:
-    rows, blocks = len(source), -(-n // ITEM)
-    codes = cp.empty((blocks, rows, ITEM), np.uint16)
-    _compile.kernel("sign_codes", "sign_codes", ())(
-        (-(-rows // _ROWS_OF_CODES), blocks),
-        (_THREADS,),
-        (x, or_null(y), source, codes, np.int32(len(x)), np.int32(rows), np.int32(n), x.shape[1]),
-    )
+    codes = cp.empty((-(-n // ITEM), len(source), ITEM), np.uint16)
+    _coding(len(x), len(source), n, x.shape[1])(x, or_null(y), source, codes)
     return codes
 
 
-def _make_signs(codes: Any, signs: Any, ascents: Any | None, n: int, first: int, bits: bool) -> None:
-    slabs, planes, rows, _ = signs.shape
-    _compile.kernel("signs", "signs", _sign_defines(bits, planes))(
-        (-(-slabs // _SLABS_OF_BLOCK), rows // _ROWS_OF_BLOCK),
-        (_THREADS,),
-        (codes, signs, or_null(ascents), np.int32(rows), np.int32(n), np.int32(first), np.int32(slabs)),
-    )
+@functools.lru_cache(maxsize=1024)
+def _coding(rows_of_x: int, rows: int, n: int, stride: int) -> Launch:
+    """The launch that makes codes of ranks."""
+    grid = -(-rows // _ROWS_OF_CODES), -(-n // ITEM)
+    return Launch(("sign_codes", "sign_codes", ()), grid, (_THREADS,), (*int32(rows_of_x, rows, n), stride))
 
 
-def _multiply(
-    signs: Any, tiles: Any, sums: Any, magnitudes: Any | None, first_column: int, bits: bool, tied: bool, edge: int
-) -> None:
-    slabs, planes, rows, _ = signs.shape
-    cut = shape(bits, tied, edge)
-    blocks = min(cut.blocks * _device.multiprocessors(), -(-len(tiles) * slabs // _FEWEST_SLABS_OF_BLOCK))
-    _compile.kernel("sign_products", "sign_products", _product_defines(bits, tied, edge), cut.shared_bytes)(
-        (blocks,),
-        (cut.threads,),
-        (
-            signs,
-            tiles,
-            sums,
-            or_null(magnitudes),
-            np.int32(len(tiles)),
-            np.int32(rows),
-            np.int32(slabs),
-            np.int32(planes),
-            np.int32(first_column),
-            sums.shape[1],
-        ),
-    )
+@functools.lru_cache(maxsize=1024)
+def _signing(slabs: int, planes: int, rows: int, n: int, first: int, bits: bool) -> Launch:
+    """The launch that makes signs of codes."""
+    grid = -(-slabs // _SLABS_OF_BLOCK), rows // _ROWS_OF_BLOCK
+    return Launch(("signs", "signs", _sign_defines(bits, planes)), grid, (_THREADS,), int32(rows, n, first, slabs))
+
+
+class _Cut(NamedTuple):
+    """Of a launch of products."""
+
+    slabs: int
+    planes: int
+    rows: int
+    first_column: int
+    width: int
+    bits: bool
+    tied: bool
+    edge: int
+
+
+@functools.lru_cache(maxsize=1024)
+def _multiplying(tiles: int, cut: _Cut, multiprocessors: int) -> Launch:
+    """The launch that adds products of signs to the results."""
+    specialised = cut.bits, cut.tied, cut.edge
+    of_block = shape(*specialised)
+    blocks = min(of_block.blocks * multiprocessors, -(-tiles * cut.slabs // _FEWEST_SLABS_OF_BLOCK))
+    kernel = "sign_products", "sign_products", _product_defines(*specialised), of_block.shared_bytes
+    scalars = *int32(tiles, cut.rows, cut.slabs, cut.planes, cut.first_column), cut.width
+    return Launch(kernel, (blocks,), (of_block.threads,), scalars)
+
+
+@functools.lru_cache(maxsize=1024)
+def _finishing(
+    p: int, q: int, width: int, untied: tuple[int, int], first_column: int, symmetric: bool, n: int
+) -> Launch:
+    """The launch that brings results into the order of the caller's rows."""
+    scalars = *int32(p, q), width, *int32(*untied, first_column, symmetric), n * (n - 1) // 2
+    kernel = "finish_sign_products", "finish_sign_products", ()
+    return Launch(kernel, (-(-p * q // _THREADS),), (_THREADS,), scalars)
 
 
 def specialisations() -> Iterator[tuple[str, str, _compile.Defines]]:

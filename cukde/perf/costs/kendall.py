@@ -53,9 +53,8 @@ def kendalltau(on: Peaks, *, n: int, batch: int = 1, dtype: Any = "float64", tie
     if on.backend == "cpu":
         parts = (*_cpu_ranks(2 * batch, n, size), _cpu_trees(batch, n, ties, batch))
     else:
-        together = _elementwise.passes("samples side by side", on, 2 * batch * n, 4 * batch * n * size)
         sorting = _pairs_by_sorting(batch, n, 8 * n * batch)
-        parts = (together, *_ranks(2 * batch, n, size), *sorting, _statistics(batch))
+        parts = (*_ranks(2 * batch, n, size), *sorting, _statistics(batch))
     return _counted(parts, batch * n * (n - 1) / 2)
 
 
@@ -83,7 +82,7 @@ def kendall_matrix(
             if multiplied
             else _pairs_by_sorting(pairs, n, 4 * n * columns)
         )
-        wait = Part("wait for the ranks", cycles=_host.TIES * on.clock, launches=2)
+        wait = Part("wait for the ranks", cycles=_host.TIES * on.clock, launches=1)
         parts = (turned, *_ranks(columns, n, size), wait, *found, _statistics(p * across))
     return _counted(parts, p * across * n * (n - 1) / 2)
 
