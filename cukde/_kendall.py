@@ -305,4 +305,7 @@ def _no_counts(shape: tuple[int, ...], xp: Any) -> PairCounts:
 
 def _result(statistic: Any, pvalue: Any, shape: tuple[int, ...]) -> SignificanceResult:
     """Give both their shape; NumPy makes scalars of zero dimensions, CuPy has none."""
-    return SignificanceResult(statistic.reshape(shape)[()], pvalue.reshape(shape)[()])
+    out = statistic.reshape(shape), pvalue.reshape(shape)
+    if shape == () and isinstance(statistic, np.ndarray):
+        return SignificanceResult(out[0][()], out[1][()])
+    return SignificanceResult(*out)

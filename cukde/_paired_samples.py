@@ -29,15 +29,24 @@ def rows(x: Any, y: Any, axis: Any, backend: ModuleType) -> Rows:
     (x, x_nan), (y, y_nan) = _sample("x", x, backend), _sample("y", y, backend)
     arrays = [x, y, *(a for a in (x_nan, y_nan) if a is not None)]
     ndim = max(x.ndim, y.ndim)
+    shape: tuple[int, ...]
     if axis is None:
         n = _validate_kendall.length(x, y)
-        arrays = [a.reshape(-1)[:n] for a in arrays]
-    full = _validate_kendall.common_shape(*arrays[:2])
-    axes = (0,) if axis is None else _validate_kendall.axes(axis, ndim)
-    shape = tuple(size for i, size in enumerate(full) if i not in axes)
-    kept = (1,) * ndim if axis is None else tuple(1 if i in axes else size for i, size in enumerate(full))
-    x, y, *nans = (_as_rows(a, full, axes, backend.xp) for a in arrays)
+        shape, kept = (), (1,) * ndim
+        x, y, *nans = (_as_row(a, n) for a in arrays)
+    else:
+        full = _validate_kendall.common_shape(x, y)
+        axes = _validate_kendall.axes(axis, ndim)
+        shape = tuple(size for i, size in enumerate(full) if i not in axes)
+        kept = tuple(1 if i in axes else size for i, size in enumerate(full))
+        x, y, *nans = (_as_rows(a, full, axes, backend.xp) for a in arrays)
     return Rows(x, y, shape, kept, np.any([a.any(axis=1) for a in nans], axis=0) if nans else None)
+
+
+def _as_row(a: Any, n: int) -> Any:
+    """The first ``n`` entries of an array, flattened."""
+    row = a.reshape(1, a.size)
+    return row if a.size == n else row[:, :n]
 
 
 def _as_rows(a: Any, shape: tuple[int, ...], axes: tuple[int, ...], xp: Any) -> Any:
