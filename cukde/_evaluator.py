@@ -32,14 +32,16 @@ class Evaluator:
         """
         dtype = np.dtype(np.float64) if extrapolate == "periodic" else x.dtype
         prepared = self._prepare(backend, dtype)
-        flat = backend.xp.ascontiguousarray(x.reshape(-1), dtype)
+        flat = backend.xp.ascontiguousarray(x if x.ndim == 1 else x.reshape(-1), dtype)
         if out is not None and out.flags.c_contiguous and out.dtype == dtype:
             backend.piecewise.evaluate(prepared, flat, extrapolate, out.reshape(-1))
             return out
         values = backend.piecewise.evaluate(prepared, flat, extrapolate)
-        with np.errstate(over="ignore"):
-            values = values.astype(x.dtype, copy=False)
-        values = values.reshape(x.shape + values.shape[1:])
+        if values.dtype != x.dtype:
+            with np.errstate(over="ignore"):
+                values = values.astype(x.dtype)
+        if x.ndim != 1:
+            values = values.reshape(x.shape + values.shape[1:])
         if out is None:
             return values
         out[...] = values

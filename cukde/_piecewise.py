@@ -153,9 +153,10 @@ class PiecewisePolynomial:
         with backend.device_of(decides):
             points = _validate.floating("x", x, backend)
             values = self._evaluator(-points if self._falls else points, beyond, backend)
-            return values.reshape(points.shape + self._c.shape[2:])
+            shape = points.shape + self._c.shape[2:]
+            return values if values.shape == shape else values.reshape(shape)
 
-    @property
+    @functools.cached_property
     def _falls(self) -> bool:
         return bool(self._x[0] > self._x[-1])
 

@@ -38,6 +38,8 @@ def array(name: str, a: Any, backend: ModuleType) -> Any:
 def floating(name: str, a: Any, backend: ModuleType) -> Any:
     """Return ``a`` as an array of the backend, of a floating dtype in native byte order; integers become float64."""
     out = array(name, a, backend)
+    if out.dtype.kind == "f" and out.dtype.isnative:
+        return out
     return out.astype(out.dtype.newbyteorder("=") if out.dtype.kind == "f" else np.float64, copy=False)
 
 
