@@ -66,28 +66,30 @@ def activation_grad(name: str | None, z: Any) -> Any:
         if name is None:
             return backend.xp.ones_like(points)
         number = _pieces.arithmetic(points.dtype)
+        below_zero = backend.xp.copysign(points.astype(number, copy=False), number.type(-1))
         # Infinity times 0 is NaN where the limit is 0.
-        size = backend.xp.minimum(backend.xp.abs(points.astype(number)), np.finfo(number).max)
+        below_zero = backend.xp.maximum(below_zero, np.finfo(number).min)
         with np.errstate(over="ignore", under="ignore"):
-            below = _AT_NEGATIVE[name](size, backend)
+            below = _AT_NEGATIVE[name](below_zero, backend)
             return backend.xp.where(points > 0, 1 - below, below).astype(points.dtype, copy=False)
 
 
-def _silu(size: Any, backend: Any) -> Any:
-    """Derivative at -size."""
-    e = backend.xp.exp(-size)
-    return e / (1 + e) * (1 - size / (1 + e))
+def _silu(z: Any, backend: Any) -> Any:
+    """Derivative at z, which is not positive."""
+    e = backend.xp.exp(z)
+    above = 1 + e
+    return e / above * (1 + z / above)
 
 
-def _gelu(size: Any, backend: Any) -> Any:
-    """Derivative at -size: exp(-size^2 / 2) times a scaled distribution function less the size."""
-    xp, number = backend.xp, size.dtype.type
+def _gelu(z: Any, backend: Any) -> Any:
+    """Derivative at z, not positive: exp(-z^2 / 2) times a scaled distribution function plus z."""
+    xp, number = backend.xp, z.dtype.type
     # The square of the leading half of the bits is exact. Beyond 1e4 the exponential is 0 whatever they are.
-    near = xp.minimum(size, number(1e4))
-    lead = near.astype(np.float16 if size.dtype.itemsize == 4 else np.float32).astype(size.dtype)
-    exponential = xp.exp(-lead * lead / 2) * xp.exp((lead - near) * (lead + near) / 2)
-    distribution = backend.erfcx(size * number(math.sqrt(0.5))) / 2
-    return exponential * (distribution - size * number(1 / math.sqrt(2 * math.pi)))
+    near = xp.maximum(z, number(-1e4))
+    lead = near.astype(np.float16 if z.dtype.itemsize == 4 else np.float32).astype(z.dtype)
+    exponential = xp.exp(lead * number(-0.5) * lead) * xp.exp((lead - near) * (lead + near) / 2)
+    distribution = backend.erfcx(z * number(-math.sqrt(0.5))) / 2
+    return exponential * (distribution + z * number(1 / math.sqrt(2 * math.pi)))
 
 
 # Both derivatives at z are 1 less those at -z.

@@ -92,10 +92,11 @@ def activation_grad(on: Peaks, *, n: int, name: str | None, dtype: Any = "float3
     wide = max(size, 4)
     if name is None:
         return Counted((_elementwise.passes("ones", on, n, float(n * size)),), _OF_ACTIVATION)
-    # Numbers read and written, by the size of the arithmetic: conversion, size, least and the choice at the end, a
-    # comparison's one byte twice; then those of silu or gelu of one array, of two.
-    ends = (size + wide) + (wide + wide) * 2 + (size + 1) + 2 * wide + (1 + 3 * wide) + (size + wide) * (size < wide)
-    of_one, of_two, exponentials = {"silu": (5, 3, 1), "gelu": (10, 7, 3)}[name]
+    # Numbers read and written, by the size of the arithmetic: conversions, the point below zero, which is bounded, and
+    # the choice at the end, a comparison's one byte twice; then those of silu or gelu of one array, of two.
+    conversions = 2 * (size < wide)
+    ends = (size + wide) * conversions + (wide + wide) * 2 + (size + 1) + 2 * wide + (1 + 3 * wide)
+    of_one, of_two, exponentials = {"silu": (3, 3, 1), "gelu": (9, 7, 3)}[name]
     narrow = 0 if name == "silu" else 3 * wide  # the leading half of the bits, and back
     exponential: Unit = "exponential_f64" if wide == 8 else "exponential"
     work: dict[Unit, float] = {exponential: float(exponentials * n)}
@@ -106,7 +107,7 @@ def activation_grad(on: Peaks, *, n: int, name: str | None, dtype: Any = "float3
         narrowed = (name == "gelu") + (size < wide)
         work["scalar"] = float(n) * (_CHOSEN + _NARROWED * narrowed + _ERFCX * (name == "gelu"))
         return Counted((Part("passes", traffic, work, blocks=1.0),), _OF_ACTIVATION)
-    launches = of_one + of_two + 6 + 2 * (name == "gelu") + (size < wide)
+    launches = of_one + of_two + 5 + 2 * (name == "gelu") + conversions
     passes = _elementwise.passes("passes", on, float(n) * launches, traffic, launches=launches, work=work)
     return Counted((passes,), _OF_ACTIVATION)
 
