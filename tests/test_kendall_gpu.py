@@ -10,6 +10,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+import cukde
 from cukde import _kendall_choice
 from cukde._pair_counts import PairCounts
 from cukde.cpu import kendall as cpu
@@ -79,6 +80,32 @@ def test_pairs_of_rows(device: Backend, kendall: ModuleType, dtype: str) -> None
     """Ranked together where both are of one type."""
     x, y = with_gaps(columns(70, 9)).T.copy(), columns(70, 9, seed=1).astype(dtype).T.copy()
     check(device, kendall.pairs(device.asarray(x), device.asarray(y)), cpu.pairs(x, y))
+
+
+@pytest.mark.parametrize("others", [False, True])
+def test_a_matrix_waits_once(emulated_device: None, monkeypatch: pytest.MonkeyPatch, others: bool) -> None:
+    """For all that the host has to know of both sides."""
+    from cukde.gpu import kendall
+
+    waits: list[tuple[int, ...]] = []
+
+    def copied(a: np.ndarray) -> np.ndarray:
+        waits.append(a.shape)
+        return a
+
+    monkeypatch.setattr(kendall.cp, "asnumpy", copied)
+    A, B = columns(45, 9), columns(45, 7, seed=1)
+    kendall.matrix(A, B if others else None, deletion=True)
+    assert waits == [(3 * (9 + 7 * others),)]
+
+
+def test_two_samples_take_no_launch_for_ties_of_each(emulated_device: None) -> None:
+    from benchmarks import launched
+
+    with launched.noted() as found:
+        cukde.kendalltau(np.arange(50.0), np.arange(50.0)[::-1])
+    of_pairs = {"pair_keys", "pair_runs", "value_runs", "pair_counts", "kendall_statistics"}
+    assert {name for _, name, _ in found} == {"order_keys", "sort_tiles", "rank_runs"} | of_pairs
 
 
 def measured(table: str) -> Iterator[tuple[bool, int, int, float, float]]:

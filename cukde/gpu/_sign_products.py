@@ -7,13 +7,14 @@ differences of all pairs of samples are made once, a bounded number of pairs at 
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import cupy as cp
 import numpy as np
 
-from cukde import _compile, _sign_tiles
+from cukde import _compile, _merge_tiles, _sign_tiles
 from cukde._sign_tiles import ITEM, SLAB_BYTES, in_bits, item_slabs, shape
 from cukde.gpu import _device
 from cukde.gpu._launch import Launch, int32
@@ -114,31 +115,37 @@ def products(x: Any, y: Any | None, n: int, tied_x: Any, tied_y: Any) -> tuple[A
     if y is not None:
         source = np.concatenate((source, np.where(of_y.source < 0, -1, p + of_y.source)))
     # Tiles first: they are read two numbers at a time.
-    tiles_once, tiles_twice, source, place_x, place_y = _on_device(once, twice, source, of_x.place, of_y.place)
+    places = (of_x.place,) if y is None else (of_x.place, of_y.place)
+    tiles_once, tiles_twice, source, *places_on_device = _on_device(once, twice, source, *places)
     rows, first_column = len(source), 0 if y is None else height
     codes = _codes(x, y, source, n)
-    # Results and what untied rows of bits add up to, zeros of 8 bytes.
-    results = (2 if len(twice) else 1) * height * width
-    zeros = cp.zeros(results + (rows if bits and len(once) else 0), np.int64)
-    sums = zeros[:results].reshape(-1, height, width)
-    difference, magnitudes = sums[0], sums[1] if len(twice) else None
-    ascents = zeros[results:].view(np.uint64) if len(zeros) > results else None
+    # Zeros of 8 bytes: one result of all pairs of rows or two, and what untied rows of bits add up to.
+    entries, kinds = height * width, 2 if len(twice) else 1
+    zeros = cp.zeros(kinds * entries + (rows if bits and len(once) else 0), np.int64)
+    difference, magnitudes = zeros[:entries], zeros[entries : 2 * entries] if kinds == 2 else None
+    ascents = zeros[kinds * entries :].view(np.uint64) if len(zeros) > kinds * entries else None
     planes = 2 if bits and len(twice) else 1
     chunks, of_item = list(_sign_tiles.chunks(n, rows, bits)), item_slabs(bits)
     buffer = cp.empty((of_item * max(count for _, count in chunks), planes, rows, SLAB_BYTES), np.uint8)
-    kinds = [(tied, tiles) for tied, tiles in ((False, tiles_once), (True, tiles_twice)) if len(tiles)]
     for first, count in chunks:
         slabs = of_item * count
-        signs = buffer[:slabs]
+        signs = _merge_tiles.of_batch(buffer, slice(0, slabs))
         _signing(slabs, planes, rows, n, first, bits)(codes, signs, or_null(ascents))
-        for tied, tiles in kinds:
-            cut = _Cut(slabs, planes, rows, first_column, width, bits, tied, edge)
-            launch = _multiplying(len(tiles), cut, _device.multiprocessors())
-            launch(signs, tiles, difference, or_null(magnitudes if tied else None))
+        for tied, tiles, on_device in ((False, once, tiles_once), (True, twice, tiles_twice)):
+            if len(tiles):
+                cut = _Cut(slabs, planes, rows, first_column, width, bits, tied, edge)
+                launch = _multiplying(len(tiles), cut, _device.multiprocessors())
+                launch(signs, on_device, difference, or_null(magnitudes if tied else None))
     concordant, discordant = cp.empty((2, p, q), np.int64)
     untied = of_x.untied, of_y.untied
     _finishing(p, q, width, untied, first_column, y is None, n)(
-        difference, or_null(magnitudes), or_null(ascents), place_x, place_y, concordant, discordant
+        difference,
+        or_null(magnitudes),
+        or_null(ascents),
+        places_on_device[0],
+        places_on_device[-1],
+        concordant,
+        discordant,
     )
     return concordant, discordant
 
@@ -156,13 +163,10 @@ def _tiles(
 
 
 def _on_device(*tables: Any) -> list[Any]:
-    """Bring tables of whole numbers to the device in one copy, as int32."""
+    """Bring tables of whole numbers to the device in one copy, flat and as int32; nothing for those that are empty."""
     together = cp.asarray(np.concatenate([table.ravel() for table in tables], dtype=np.int32, casting="same_kind"))
-    found, end = [], 0
-    for table in tables:
-        part = together[end : (end := end + table.size)]
-        found.append(part if table.ndim == 1 else part.reshape(table.shape))
-    return found
+    ends = itertools.accumulate(table.size for table in tables)
+    return [together[end - table.size : end] if table.size else None for table, end in zip(tables, ends, strict=True)]
 
 
 def _codes(x: Any, y: Any | None, source: Any, n: int) -> Any:

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 import cupy as cp
 import numpy as np
 
-from cukde import _kendall_choice
+from cukde import _kendall_choice, _merge_tiles
 from cukde._pair_counts import PairCounts, Ties
 from cukde.gpu import _device, _inversions, _sign_products
 from cukde.gpu._kendall_statistics import statistics
@@ -113,7 +113,7 @@ def _sides(A: Any, B: Any) -> list[_Side]:
     ranked, parts, end = [], [], 0
     for matrix in matrices:
         parts.append(slice(end, end := end + 3 * len(matrix)))
-        ranked.append(ranks(matrix, found[parts[-1]].reshape(3, -1)))
+        ranked.append(ranks(matrix, _merge_tiles.of_batch(found, parts[-1]).reshape(3, -1)))
     on_host = cp.asnumpy(found)
     sides = []
     for of, part in zip(ranked, parts, strict=True):
@@ -128,7 +128,7 @@ def _whole(x: _Side, y: _Side, symmetric: bool, path: Path) -> PairCounts:
     concordant, discordant = count(x, y, symmetric)
     samples, ties_x = x.ranks.down
     ties_y = ties_x if symmetric else y.ranks.down[1]
-    return PairCounts(samples[:1], concordant, discordant, ties_x, Ties(*(field.T for field in ties_y)))
+    return PairCounts(samples, concordant, discordant, ties_x, Ties(*(field.T for field in ties_y)))
 
 
 def _multiplied(x: _Side, y: _Side, symmetric: bool) -> tuple[Any, Any]:
