@@ -512,9 +512,11 @@ def laplace_kde(
         periods=periods,
     )
     with problem.device:
+        if negative != "clip":
+            return problem.laplace_density(log=log)
         sums = problem.sums("laplace")
         out, report = _finish.laplace(
-            sums, problem.log_constant, clip=negative == "clip", log=log, dtype=problem.dtype, xp=problem.xp
+            sums, problem.log_constant, clip=True, log=log, dtype=problem.dtype, xp=problem.xp
         )
     if report is not None:
         warnings.warn(report, NegativeDensityWarning, stacklevel=4)

@@ -15,7 +15,8 @@
 //   reference, total  (m,)                 double  natural logarithm of the reference, and the total about it
 //   moments           (m, k)               double  about the query, in the units of the data; k: dimensions or values
 //   density           (m,)                 DENSITY, where that is a type: exp(log_constant + reference) total, or with
-//                                                  log_wanted its logarithm, in place of reference and total
+//                                                  log_wanted its logarithm, in place of reference and total; of
+//                                                  LAPLACE it has the sign of the total
 //
 // The engine leaves all queries undone where the spread exceeds `limit`, and outputs SUM and LAPLACE leave those whose
 // sums are below `least` in every split, for they may have underflowed. The difference kernel, which comes between,
@@ -28,7 +29,7 @@
 // One warp a query, 4 warps a block; no barriers.
 //
 // Macros: OUTPUT; COLUMNS of the moments of a query: DEPTH of the operands for MOMENTS, 0 for SUM and LAPLACE; for
-// output SUM perhaps DENSITY, float or double.
+// outputs SUM and LAPLACE perhaps DENSITY, float or double.
 #include "ptx.cuh"
 #include "column_order.cuh"
 #include "log_sum_exp.cuh"
@@ -45,10 +46,14 @@ constexpr int columns = COLUMNS > 0 ? COLUMNS : 1;  // of a block
 constexpr float nothing = -1e30f;
 
 #ifdef DENSITY
-// The result from a query's sum and its logarithmic constants.
+// The result from a query's sum and its logarithmic constants. A negative one has no logarithm, and none is -0.
 __device__ inline DENSITY density_of(double log_factor, double total, bool log_wanted) {
-    const double log_density = log_factor + log(total);
-    return log_wanted ? log_density : exp(log_density);
+    if (output != LAPLACE || log_wanted) {
+        const double log_density = log_factor + log(total);
+        return log_wanted ? log_density : exp(log_density);
+    }
+    const double size = exp(log_factor + log(fabs(total)));
+    return DENSITY(total < 0 ? -size : size) + DENSITY(0);
 }
 #endif
 

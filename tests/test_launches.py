@@ -66,11 +66,31 @@ def test_kde_takes_few_launches(launched: list[str]) -> None:
     np.testing.assert_allclose(got, reference.kde(X, Y, h), rtol=DENSITY["gpu", "float32"].value)
 
 
-@pytest.mark.parametrize(("call", "allowed"), [(cukde.kde, 4), (cukde.sd_kde, 7), (cukde.laplace_kde, 5)])
+@pytest.mark.parametrize("far", [1, 60])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_the_pass_ends_in_laplace_densities(launched: list[str], dtype: str, far: float) -> None:
+    """As what follows the sums makes them: signs, no -0.0, NaN for logarithms of what is negative."""
+    X, Y, h = _sample(d=4)
+    X, Y = X.astype(dtype), (Y * np.linspace(0.1, 2.5 * far, len(Y))[:, None]).astype(dtype)
+    kept, log = (cukde.laplace_kde(X, Y, h / 2, precision="float32", log=log) for log in (False, True))
+    assert launched.count("finish_f16") == 2 * (far == 1)
+    with pytest.warns(cukde.NegativeDensityWarning):
+        clipped = cukde.laplace_kde(X, Y, h / 2, precision="float32", negative="clip")
+    assert kept.dtype == log.dtype == dtype
+    negative = np.isnan(log)
+    assert 0 < negative.sum() < len(Y)
+    assert (kept[negative] <= 0).all()
+    assert not np.signbit(kept[kept == 0]).any()
+    np.testing.assert_allclose(kept[~negative], clipped[~negative], rtol=1e-6, atol=1e-37)
+    np.testing.assert_allclose(np.exp(log[~negative]), clipped[~negative], rtol=1e-4, atol=1e-37)
+    assert (clipped[negative] == 0).all()
+
+
+@pytest.mark.parametrize(("call", "allowed"), [(cukde.kde, 4), (cukde.sd_kde, 7), (cukde.laplace_kde, 4)])
 def test_calls_take_few_allocations(
     emulated_device: None, monkeypatch: pytest.MonkeyPatch, call: Any, allowed: int
 ) -> None:
-    """The centre, what the survey found, a chunk for each pass, the result; moved points, or sums of the pass."""
+    """The centre, what the survey found, a chunk for each pass, the result; moved points."""
     allocated: list[Any] = []
 
     def noted(make: Any) -> Any:

@@ -193,7 +193,7 @@ class Points(NamedTuple):
 
 
 class Density(NamedTuple):
-    """What becomes of a sum: exp(log_constant + reference) total, or its logarithm."""
+    """What becomes of a sum: exp(log_constant + reference) total, or its logarithm; NaN of a negative one."""
 
     out: Any  # (m,) float32 or float64
     log_constant: float
@@ -375,7 +375,7 @@ def run(
     points : Points, optional
         The operands, where they have been made.
     density : Density, optional
-        With output "sum": write the density there; then the sums that are returned are not complete.
+        With output "sum" or "laplace": write the density there; then the sums that are returned are not complete.
 
     Notes
     -----

@@ -198,6 +198,7 @@ def _of_f16() -> Iterator[tuple[str, str, _compile.Defines]]:
             chosen = _f16.specialise(posed, shape)
             yield chosen.stem, chosen.name, chosen.defines
         yield "finish", "finish_f16", _f16.finish_defines(posed)
-    for density in (np.float32, np.float64):
-        posed = _f16.task("sum", 1, 16, 0, False)
+    of_densities: tuple[Output, ...] = ("sum", "laplace")
+    for output, density in itertools.product(of_densities, (np.float32, np.float64)):
+        posed = _f16.task(output, 1, 16, 0, False)
         yield "finish", "finish_f16", _f16.finish_defines(posed, np.dtype(density))

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import cupy as cp
 import numpy as np
 
+from cukde import _finish
 from cukde._partial import Output, PartialSums, debiased, to_density
 from cukde.gpu import (
     _device,
@@ -188,11 +189,34 @@ def density(
         sums = kernels.local_sums(X, Y, h, local_factors, log_weights=log_weights, precision=precision)
         return to_density(sums, log_constant, log, dtype, cp)
     posed = _pose(X, Y, h, log_weights, precision, centre, spread, deterministic)
-    if posed.m and posed.engine("sum", 0) == "f16":
-        out = cp.empty(posed.m, dtype)
-        posed.in_f16("sum", None, points, _f16.Density(out, log_constant, log))
-        return out
-    return to_density(posed.sums("sum", None), log_constant, log, dtype, cp)
+    out = posed.finished("sum", points, log_constant, log, dtype)
+    return to_density(posed.sums("sum", None), log_constant, log, dtype, cp) if out is None else out
+
+
+def laplace_density(
+    X: Any,
+    Y: Any | None,
+    h: float,
+    *,
+    log_constant: float,
+    log: bool,
+    dtype: np.dtype,
+    log_weights: Any = None,
+    precision: str,
+    centre: Any = None,
+    spread: float | None = None,
+    deterministic: bool = False,
+) -> Any:
+    """Return ``exp(log_constant)`` times the sums of the Laplace-corrected kernel, (m,), or the logarithm of that.
+
+    Negative sums stay, and have no logarithm: NaN. All else is as for :func:`partial_sums`.
+    """
+    posed = _pose(X, Y, h, log_weights, precision, centre, spread, deterministic)
+    out = posed.finished("laplace", None, log_constant, log, dtype)
+    if out is None:
+        sums = posed.sums("laplace", None)
+        out, _ = _finish.laplace(sums, log_constant, clip=False, log=log, dtype=dtype, xp=cp)
+    return out
 
 
 def debias(
@@ -295,6 +319,14 @@ class _Posed(NamedTuple):
             return _tf32.run(_tf32.specialise(output, d, k), *taken, self.centre)
         out = _results.empty(self.m, k)
         return _results.merge(_difference.launch(self.precision, *taken, out=out), out)
+
+    def finished(self, output: Output, points: Any, log_constant: float, log: bool, dtype: np.dtype) -> Any | None:
+        """Run the pass where it ends in the density itself, and return that; otherwise None, and nothing is run."""
+        if not self.m or self.engine(output, 0) != "f16":
+            return None
+        out = cp.empty(self.m, dtype)
+        self.in_f16(output, None, points, _f16.Density(out, log_constant, log))
+        return out
 
     def in_f16(
         self, output: Output, values: Any | None, points: Any, density: _f16.Density | None, *, ratio: bool = False
