@@ -28,6 +28,7 @@ _RATIOS = re.compile(rf"({_NUMBER}(?:{_AND}{_NUMBER})*) times (?:faster|as fast|
 _ERRORS = re.compile(
     r"(?:errors? of |s with |s in float\d\d \(|s \| )(\de-\d+)\b"
 )  # beside a time: others are promised
+_RECORD = re.compile(r"\b(\w+/)?([\w-]+)\.json\b")  # perhaps in a folder
 _MILLISECONDS = {"s": 1e3, "ms": 1.0, "us": 1e-3, "ns": 1e-6, "ps": 1e-9}
 
 
@@ -94,9 +95,8 @@ def unfounded(page: str, assumed: list[str]) -> list[str]:
     for section in re.split(r"(?m)^(?=## )", page):
         if re.search(r"^<!-- not measured: .+ -->$", section, re.MULTILINE):
             continue
-        records = [
-            recorded(name) for name in re.findall(r"(\w+)\.json", section) if (RESULTS / f"{name}.json").is_file()
-        ]
+        named = {f"{folder}{name}" for pair in _RECORD.findall(section) for folder, name in (pair, ("", pair[1]))}
+        records = [recorded(name) for name in sorted(named) if (RESULTS / f"{name}.json").is_file()]
         for claim in claims(section):
             if claim.kind != "time" and not records:  # held by a test, which the page names
                 continue
@@ -143,6 +143,12 @@ class TestClaims:
             ("ratio", 3.4, pytest.approx(0.05)),
             ("error", 4e-7, pytest.approx(5e-8)),
         ]
+
+    def test_a_record_in_a_folder_is_found(self, tmp_path: Path) -> None:
+        (tmp_path / "runs").mkdir()
+        (tmp_path / "run_cpu.json").rename(tmp_path / "runs" / "run-cpu.json")
+        assert unfounded(PAGE, []) == ["## Times: 0.35, 0.9 and 12 ms"] * 3
+        assert unfounded(PAGE.replace("run_cpu", "runs/run-cpu"), []) == ["## Times: 0.35, 0.9 and 12 ms"]
 
     def test_numbers_of_a_record(self) -> None:
         found = recorded("run_cpu")

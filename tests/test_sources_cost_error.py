@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -51,6 +52,19 @@ def test_a_small_study_of_cost(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {row["shape"]["n"] for row in found.rows} == {160, 480, 120, 30}
     assert any("what no other beats" in text for text in found.findings)
     assert any(NO_GPU in text for text in found.findings)
+
+
+def test_figures_have_rivals_of_the_largest_size_alone() -> None:
+    points = []
+    for n in (100, 1000):
+        for k, variant in enumerate(cost_error._VARIANTS):
+            found = SimpleNamespace(mise=SimpleNamespace(mean=k + 1 / n))
+            points.append(cost_error._Point(n, "KDE", variant.name, found, {"cpu": "none", "gpu": 1.0 * n}))
+    (figure,) = cost_error._figures(points, 10)
+    whole, components, parts = figure.series
+    assert whole.y == [100, 1000]
+    assert components.y == parts.y == [1000, 1000]
+    assert components.x == [1 + 1 / 1000, 2 + 1 / 1000]
 
 
 def test_a_part_of_a_sample_draws_from_all_of_its_points() -> None:

@@ -188,19 +188,21 @@ def _figures(points: Sequence[_Point], m: int) -> list[Figure]:
     """Time by MISE on each backend that has times."""
     figures = []
     for backend in ("cpu", "gpu"):
+        timed = [(p, float(t)) for p in points if not isinstance(t := p.times[backend], str)]
+        if not timed:
+            continue
+        largest = max(p.n for p, _ in timed)
         series = []
-        for estimator in dict.fromkeys(point.estimator for point in points):
+        for estimator in dict.fromkeys(p.estimator for p, _ in timed):
             for kind, name in (("all", _EXACT), ("PCA", "PCA to 8 and 4"), ("1 of", "1 of 4 and 16 points")):
-                some = [p for p in points if p.estimator == estimator and p.variant.startswith(kind)]
-                timed = [(p.found.mise.mean, t) for p in some if not isinstance(t := p.times[backend], str)]
-                if timed:
-                    x, y = zip(*timed, strict=True)
+                of = [(p, t) for p, t in timed if p.estimator == estimator and p.variant.startswith(kind)]
+                some = [(p.found.mise.mean, t) for p, t in of if kind == "all" or p.n == largest]
+                if some:
+                    x, y = zip(*some, strict=True)
                     series.append(Series(f"{estimator}, {name}", list(x), list(y)))
-        if series:
-            largest = max(p.n for p in points if not isinstance(p.times[backend], str))
-            title = f"Time against MISE on the {backend.upper()}, 16-D, {m:,} test points"
-            caption = f"All points: n up to {largest:,}, from right to left; the rivals are of the largest n."
-            figures.append(Figure(title, "MISE", "ms", series, log_x=True, log_y=True, caption=caption))
+        title = f"Time against MISE on the {backend.upper()}, 16-D, {m:,} test points"
+        caption = f"All points: n up to {largest:,}, from right to left; the rivals are of the largest n."
+        figures.append(Figure(title, "MISE", "ms", series, log_x=True, log_y=True, caption=caption))
     return figures
 
 
