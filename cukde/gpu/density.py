@@ -194,24 +194,14 @@ def density(
 
 
 def laplace_density(
-    X: Any,
-    Y: Any | None,
-    h: float,
-    *,
-    log_constant: float,
-    log: bool,
-    dtype: np.dtype,
-    log_weights: Any = None,
-    precision: str,
-    centre: Any = None,
-    spread: float | None = None,
-    deterministic: bool = False,
+    X: Any, Y: Any | None, h: float, *, log_constant: float, log: bool, dtype: np.dtype, **options: Any
 ) -> Any:
     """Return ``exp(log_constant)`` times the sums of the Laplace-corrected kernel, (m,), or the logarithm of that.
 
-    Negative sums stay, and have no logarithm: NaN. All else is as for :func:`partial_sums`.
+    Negative sums stay, and have no logarithm: NaN. ``options`` are those of :func:`partial_sums` that are of all
+    outputs.
     """
-    posed = _pose(X, Y, h, log_weights, precision, centre, spread, deterministic)
+    posed = _pose(X, Y, h, **options)
     out = posed.finished("laplace", None, log_constant, log, dtype)
     if out is None:
         sums = posed.sums("laplace", None)

@@ -150,7 +150,9 @@ def laplace_kde(
 ) -> Counted:
     """Count a Laplace-corrected density: a factor, by one multiply-add, beside each exponential."""
     of = _pass("laplace", n, m, d, dtype, precision, weighted, at_data, deterministic, check_finite)
-    parts = [*_survey(of, on), *_passed(of, on, boxes), _passes("density", on, m, 20, launches=9)]
+    parts = [*_survey(of, on), *_passed(of, on, boxes)]
+    if on.backend == "cpu" or d == 1 or _engine(of, on) != "f16":  # whose pass ends in the density
+        parts.append(_passes("density", on, m, 20, launches=9))
     flops = flash_density_flops(n, m, d) + 2 * of.pairs
     return _counted(parts, of.pairs, flops, flash_pass_bytes(n, m, d, moments=False), on)
 
