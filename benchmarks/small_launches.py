@@ -251,6 +251,10 @@ def whole_calls(launches: Launches) -> None:
             got = call(on.X, on.Y, s.h, log=True, precision="float32", check_finite=check_finite)
             want = exact(s.X, s.Y, s.h)
             check_log(gpu.asnumpy(got), want, np.full(M, tolerance))
+        got = cukde.laplace_kde(on.X, on.Y, s.h, precision="float32", check_finite=check_finite)
+        value, size = reference.laplace(s.X, s.Y, s.h)
+        off = np.abs(gpu.asnumpy(got) - value)
+        tolerances.check(off, _ALLOWED["float32"] * size + np.finfo(dtype).tiny, "Laplace density")
 
 
 def chosen_by_a_call(launches: Launches) -> None:
