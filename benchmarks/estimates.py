@@ -14,6 +14,8 @@ from benchmarks import importance
 from cukde import _dispatch
 from tests import reference, tolerances
 
+FIRST = 0.7  # of the rule: where the search of the bandwidth of least MISE begins
+
 _CHECKED = 32  # queries of a check
 _STEP = 1e-10  # of h: what the tests allow a density in double precision, times some tens of bandwidths
 
@@ -47,6 +49,10 @@ class Method(NamedTuple):
     def order(self) -> int:
         """The best bandwidth falls like n^(-1 / (d + order))."""
         return 4 if self.op == "kde" else 8
+
+    def carried(self, h: float, size: int, n: int, d: int) -> float:
+        """The bandwidth of n points of d dimensions by what was best for another size."""
+        return float(h * (size / n) ** (1 / (d + self.order)))
 
     def bandwidth(self, X: Any) -> float:
         """Mean over the columns of the rule's bandwidths."""

@@ -12,14 +12,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from benchmarks import importance, record
-from benchmarks.estimates import FUSED, KDE, SD, SEPARATE, Estimate, Method, checked, where
+from benchmarks.estimates import FIRST, FUSED, KDE, SD, SEPARATE, Estimate, Method, checked, where
 from benchmarks.importance import Draws, Integrated
 from benchmarks.oracle_mixture import Mixture
 
 METHODS = (KDE, SD, FUSED, SEPARATE)
 SEEDS = 3
-
-_FIRST = 0.7  # of the rule: where the search of the first size begins
 
 
 class Studied(NamedTuple):
@@ -49,9 +47,8 @@ def study(
                 h = found[FUSED.name].minimising.h
                 best = importance.integrated(fit, samples, [h] * SEEDS, oracle)
             else:
-                size, h = before.get(method.name, (n, _FIRST * rules[0]))
-                h *= (size / n) ** (1 / (oracle.d + method.order))
-                best = importance.minimising(fit, samples, oracle, h)
+                size, h = before.get(method.name, (n, FIRST * rules[0]))
+                best = importance.minimising(fit, samples, oracle, method.carried(h, size, n, oracle.d))
             before[method.name] = n, best.h
             found[method.name] = Studied(method, n, importance.integrated(fit, samples, rules, oracle), best, None)
         X, Y = samples[0].X, xp.asarray(samples[0].of_oracle)

@@ -85,15 +85,16 @@ def values(V: Any, n: int, backend: ModuleType) -> Any:
 
 def result_dtype(*arrays: Any) -> np.dtype:
     """NumPy's promoted dtype, with float16 raised to float32 and integers to float64."""
-    return _promoted(*(a.dtype for a in arrays))
-
-
-@functools.lru_cache(maxsize=256)
-def _promoted(*dtypes: np.dtype) -> np.dtype:
-    dtype = np.result_type(*dtypes)
+    dtype = promoted(*(a.dtype for a in arrays))
     if dtype.kind != "f":
         return np.dtype(np.float64)
     return np.dtype(np.float32) if dtype.itemsize == 2 else dtype
+
+
+@functools.lru_cache(maxsize=1024)
+def promoted(*dtypes: np.dtype) -> np.dtype:
+    """NumPy's promoted dtype, kept: a small call on a GPU would wait for it."""
+    return np.result_type(*dtypes)
 
 
 def bandwidth(h: Any, d: int, name: str = "h") -> np.ndarray:

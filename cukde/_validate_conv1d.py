@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -210,12 +209,7 @@ def gradient(dy: Any, of: Geometry) -> None:
         raise ValueError(f"dy must have shape {expected} like the convolution of x; got {dy.shape}")
 
 
-def result_dtype(a: Any, b: Any) -> np.dtype:
+def result_dtype(*arrays: Any) -> np.dtype:
     """NumPy's promoted dtype; integers become float64."""
-    return _promoted(a.dtype, b.dtype)
-
-
-@functools.lru_cache(maxsize=1024)  # of fewer pairs of dtypes than that
-def _promoted(a: np.dtype, b: np.dtype) -> np.dtype:
-    dtype = np.result_type(a, b)
+    dtype = _validate.promoted(*(a.dtype for a in arrays))
     return dtype if dtype.kind == "f" else np.dtype(np.float64)

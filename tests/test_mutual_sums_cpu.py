@@ -34,16 +34,20 @@ def mutual(A: np.ndarray, B: np.ndarray, h: float, precision: str, **options: ob
 
 
 def check_both(sums: list[PartialSums], A: np.ndarray, B: np.ndarray, h: float, precision: str) -> None:
+    for of, X, Y in zip(sums, (B, A), (A, B), strict=True):
+        check_sums(of, X, Y, h, precision)
+
+
+def check_sums(of: PartialSums, X: np.ndarray, Y: np.ndarray, h: float, precision: str) -> None:
     """Against the oracle where a sum is not small beside the sum of the points themselves, which is at least 1."""
-    for of, X, Y in zip(sums, (B, A), (A, B), strict=False):
-        near = reference.nearness(X, Y, h)
-        log_total = reference.log_kde(X, Y, h) - reference.log_constant(h, X.shape[1]) + np.log(len(X))
-        want = np.exp(log_total)
-        allowed = np.expm1(np.minimum(1, log_error("cpu", precision, near.exponent))) * want + 1e-30
-        scale = np.exp(of.reference)
-        check(np.abs(scale * of.total - want), allowed, "total")
-        error = np.linalg.norm((scale[:, None] * of.moments) - want[:, None] * reference.score(X, Y, h) * h**2, axis=1)
-        check(error, h * near.reach * allowed, "moments")
+    near = reference.nearness(X, Y, h)
+    log_total = reference.log_kde(X, Y, h) - reference.log_constant(h, X.shape[1]) + np.log(len(X))
+    want = np.exp(log_total)
+    allowed = np.expm1(np.minimum(1, log_error("cpu", precision, near.exponent))) * want + 1e-30
+    scale = np.exp(of.reference)
+    check(np.abs(scale * of.total - want), allowed, "total")
+    error = np.linalg.norm((scale[:, None] * of.moments) - want[:, None] * reference.score(X, Y, h) * h**2, axis=1)
+    check(error, h * near.reach * allowed, "moments")
 
 
 @pytest.mark.parametrize(("n", "m", "d"), SIZES)
@@ -226,7 +230,7 @@ def test_data_at_their_own_points(monkeypatch: pytest.MonkeyPatch, n: int, threa
     X, h = np.concatenate(sample(n - n // 3, n // 3, 5, dtype)), 0.8
     sums = density.partial_sums(X, None, h, "moments", precision=dtype)
     assert not sums.reference.any()
-    check_both([sums], X, X, h, dtype)
+    check_sums(sums, X, X, h, dtype)
     blocks = min(max(8, 2 * threads), n // 64)
     assert sum(taken) == pytest.approx(n * n * (0.5 + 0.5 / blocks), rel=0.01)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from tests.test_parameters import sample
 pytest.importorskip("cupy", reason="the launchers of the GPU backend need CuPy")
 
 F4, F8, U2 = np.dtype("f4"), np.dtype("f8"), np.dtype("u2")
-PIECES = [((3, 5), U2), None, ((7,), F8), ((64,), F4)]
+PIECES = [[((3, 5), U2), None], [((7,), F8), ((64,), F4)]]
 
 
 def test_pieces_are_aligned_and_apart(device: Backend) -> None:
@@ -24,7 +25,9 @@ def test_pieces_are_aligned_and_apart(device: Backend) -> None:
     from cukde.gpu._scratch import Layout
 
     layout = Layout(PIECES, [((1,), F4), None, ((2, 3), F4)])
-    pieces = layout.allocate()
+    groups = layout.allocate()
+    assert list(map(len, groups)) == [2, 2, 3]
+    pieces = list(itertools.chain(*groups))
     kept = [a for a in pieces if a is not None]
     assert [a is None for a in pieces] == [False, True, False, False, False, True, False]
     assert [(a.shape, a.dtype) for a in kept] == [
@@ -43,11 +46,37 @@ def test_pieces_are_aligned_and_apart(device: Backend) -> None:
 def test_zeros_are_zero(emulated_device: None) -> None:
     from cukde.gpu._scratch import Layout, part
 
-    *others, last = Layout(PIECES, [((2, 3), F4)]).allocate()
+    _, (_, other), (last,) = Layout(PIECES, [((2, 3), F4)]).allocate()
     assert not last.any()
-    assert np.isnan(others[3]).all()
+    assert np.isnan(other).all()
     last[...] = np.arange(6).reshape(2, 3)
     np.testing.assert_array_equal(part(last.reshape(-1), 2, (2, 2)), [[2, 3], [4, 5]])
+
+
+class _Pointer(int):
+    """Address of memory as CuPy has it: what is added to it makes another one."""
+
+    def __add__(self, offset: int) -> _Pointer:
+        return _Pointer(int(self) + offset)
+
+    def memset_async(self, value: int, size: int) -> None:
+        _Pointer.set = (int(self), value, size)
+
+
+def test_pieces_on_a_device_are_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All zeros are set at once, and no array is made."""
+    from cukde.gpu import _scratch
+
+    monkeypatch.setattr(_scratch, "cp", SimpleNamespace(empty=lambda *_: SimpleNamespace(data=_Pointer(4096))))
+    layout = _scratch.Layout(PIECES, [((1,), F4), ((2, 3), F4)])
+    groups = layout.allocate()
+    first, none, second, third, *zeros = itertools.chain(*groups)
+    assert none is None
+    assert first == (4096, (3, 5), U2)
+    assert (second, third) == ((4352, (7,), F8), (4608, (64,), F4))
+    assert zeros == [(4864, (1,), F4), (5120, (2, 3), F4)]
+    assert _Pointer.set == (4864, 0, 512)
+    assert layout.bytes == 5 * 256
 
 
 @pytest.mark.parametrize("check_finite", [True, False])
@@ -58,10 +87,10 @@ def test_results_are_no_pieces(emulated_device: None, monkeypatch: pytest.Monkey
     chunks: list[np.ndarray] = []
     allocate = _scratch.Layout.allocate
 
-    def noted(self: _scratch.Layout) -> list[Any]:
-        pieces = allocate(self)
-        chunks.extend(a for a in pieces if a is not None)
-        return pieces
+    def noted(self: _scratch.Layout) -> list[list[Any]]:
+        groups = allocate(self)
+        chunks.extend(a for a in itertools.chain(*groups) if a is not None)
+        return groups
 
     monkeypatch.setattr(_scratch.Layout, "allocate", noted)
     X, Y = sample()

@@ -12,7 +12,6 @@ _QUICK, _CPU, _GPU = (1_000, 3_000), (3_000, 10_000, 30_000), (100_000, 300_000)
 _TEST_POINTS = 2_000, 10_000  # quick and full
 _DIMENSIONS, _PARTS = (8, 4), (4, 16)
 _SEEDS = 3
-_FIRST = 0.7  # of the rule: where the search of the first bandwidth begins
 _EXACT = "all points, 16-D"
 _TOO_LONG = "not on a CPU: at this size the pairs take it minutes"
 
@@ -128,14 +127,14 @@ def _of(method: Any, variant: _Variant) -> tuple[Callable[[Any, float], Any], Ca
 
 def _start(method: Any, variant: _Variant, X: Any, before: _Before) -> float:
     """Where the search of the bandwidth begins: what was best of other sizes, at its rate, or a part of the rule."""
+    from benchmarks.estimates import FIRST
     from benchmarks.principal import Principal
 
-    n, d = X.shape
     found = before.get((method.name, variant.k))
     if found is None:
-        return _FIRST * float(method.bandwidth(X if variant.k is None else Principal.of(X, variant.k).project(X)))
+        return FIRST * float(method.bandwidth(X if variant.k is None else Principal.of(X, variant.k).project(X)))
     size, h = found
-    return float(h * (size / n) ** (1 / ((variant.k or d) + method.order)))
+    return float(method.carried(h, size, len(X), variant.k or X.shape[1]))
 
 
 def _queries(draws: Any, fit: Callable[[Any, float], Any], h: float) -> Any:

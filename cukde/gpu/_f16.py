@@ -249,7 +249,7 @@ class _Plan(NamedTuple):
     finish: tuple[str, str, _compile.Defines]
     finish_grid: tuple[int, ...]
     shift: float
-    layout: Layout  # of what :func:`_memory` takes apart
+    layout: Layout  # operands, what the pass leaves, splits of the difference kernel, sums; zero, the spread
 
 
 @functools.lru_cache(maxsize=1024)
@@ -287,7 +287,7 @@ def _plan(
     chosen = specialise(posed, cut.shape)
     columns = _columns(posed)
     blocks = _blocks(posed, k)
-    operands: list[Spec | None] = [None] * _OPERANDS
+    operands: list[Spec | None] = []
     if not made:
         operands = _operands.specs_of_both(
             n,
@@ -303,7 +303,7 @@ def _plan(
         of_split,
         ((blocks, cut.splits, m, columns), FLOAT) if columns else None,
     ]
-    out = [None] * 3 if density is None else _results.specs(m, k)
+    sums = [] if density is None else _results.specs(m, k)
     return _Plan(
         (chosen.stem, chosen.name, chosen.defines),
         (cut.query_blocks, cut.splits, blocks),
@@ -312,35 +312,15 @@ def _plan(
         _results.finish_grid(m),
         _shift(posed.output, d),
         Layout(
-            [*operands, *passed, *_results.specs(m, k, exact_parts), *out],
+            [operands, passed, _results.specs(m, k, exact_parts), sums],
             [None if made or spread_known else ((1,), FLOAT)],
         ),
     )
 
 
-_OPERANDS = 2 * len(Operand._fields)
-
-
 def _blocks(posed: Task, k: int) -> int:
     """Blocks of columns of the values."""
     return -(-k // posed.columns) if posed.output == "values" else 1
-
-
-class _Memory(NamedTuple):
-    """What a pass needs, in pieces of one chunk."""
-
-    points: list[Any]  # the operands, and the spread
-    passed: Passed
-    splits: list[Any]  # of the difference kernel
-    out: list[Any]  # the sums, where a density is wanted in their place
-
-
-def _memory(layout: Layout) -> _Memory:
-    *pieces, spread = layout.allocate()
-    passed, splits = _OPERANDS, _OPERANDS + 3
-    return _Memory(
-        [*pieces[:passed], spread], Passed(*pieces[passed:splits]), pieces[splits : splits + 3], pieces[splits + 3 :]
-    )
 
 
 def run(
@@ -402,7 +382,7 @@ def run(
     dtype = None if density is None else density.out.dtype
     made = points is not None
     plan = _plan(posed, cut, n, m, d, k, exact_parts, weighted, Y is None, made, spread_known, dtype)
-    memory = _memory(plan.layout)
+    operands, left, splits, sums, (zero,) = plan.layout.allocate()
     if points is None:
         points = prepare(
             X,
@@ -413,12 +393,12 @@ def run(
             centre=centre,
             spread_known=spread_known,
             weights_apart=posed.weights_apart,
-            memory=memory.points,
+            memory=[*operands, zero],
         )
     data, queries, spread = points
     limit = form.length_limit
     V = None if values is None else _values.prepare(values)
-    passed = memory.passed
+    passed = Passed(*left)
     _OF_PASS.launch(
         _compile.kernel(*plan.kernel),
         plan.grid,
@@ -441,13 +421,11 @@ def run(
         plan.shift,
     )
 
-    out = _results.empty(m, k) if density is None else PartialSums(*memory.out)
+    out = _results.empty(m, k) if density is None else PartialSums(*sums)
     exact = None
     if unsure:
         guard = _difference.Guard(spread, limit, passed.total if passed.moments is None else None, LEAST)
-        exact = _difference.launch(
-            "float32", X, Y, h, output, values, log_weights, out=out, guard=guard, memory=memory.splits
-        )
+        exact = _difference.launch("float32", X, Y, h, output, values, log_weights, out=out, guard=guard, memory=splits)
     parameters, wanted = (_OF_FINISH, ()) if density is None else (_OF_DENSITY, density)
     parameters.launch(
         _compile.kernel(*plan.finish),

@@ -14,7 +14,7 @@ from cukde import _compile
 from cukde._partial import PartialSums
 from cukde.gpu._parameters import Parameters
 from cukde.gpu._scratch import Layout, Spec
-from cukde.gpu._specialisation import C_TYPE
+from cukde.gpu._specialisation import C_TYPE, FLOAT
 
 LOG2_E = math.log2(math.e)
 
@@ -25,7 +25,7 @@ MOST_DIMENSIONS = 64
 # Rows of operands come in whole blocks of the kernel that prepares them; tiles of the engine divide it.
 BLOCK_ROWS = 128
 
-_BITS, _FLOAT = np.dtype(np.uint16), np.dtype(np.float32)
+_BITS = np.dtype(np.uint16)
 
 _PARAMETERS = Parameters("14P 2q 2i d")
 _PARAMETERS_OF_MOVED = Parameters("20P 2d f 2q 2i d")
@@ -67,9 +67,9 @@ def specs(points: int, d: int, *, split: bool, symmetric: bool = False, weights:
     return [
         terms,
         terms if split else None,
-        ((rows,), _FLOAT) if symmetric else None,
+        ((rows,), FLOAT) if symmetric else None,
         None if symmetric else ((rows, 8), _BITS),
-        ((rows,), _FLOAT) if weights else None,
+        ((rows,), FLOAT) if weights else None,
     ]
 
 
@@ -90,7 +90,7 @@ _NOTHING = (None,) * len(Operand._fields)
 @functools.lru_cache(maxsize=1024)
 def _layout(n: int, m: int | None, d: int, split: bool, symmetric: bool, weighted: bool, weights_apart: bool) -> Layout:
     return Layout(
-        specs_of_both(n, m, d, split=split, symmetric=symmetric, weighted=weighted, weights_apart=weights_apart)
+        [specs_of_both(n, m, d, split=split, symmetric=symmetric, weighted=weighted, weights_apart=weights_apart)]
     )
 
 
@@ -136,8 +136,8 @@ def prepare(
     """
     if memory is None:
         m = None if Y is None else Y.shape[0]
-        memory = _layout(
-            *X.shape[:1], m, X.shape[1], split, symmetric, log_weights is not None, weights_apart
+        memory, _ = _layout(
+            X.shape[0], m, X.shape[1], split, symmetric, log_weights is not None, weights_apart
         ).allocate()
     data, of_queries, queries = Operand(*memory[: len(_NOTHING)]), Operand(*memory[len(_NOTHING) :]), Y
     if of_queries.hi is None:

@@ -28,13 +28,13 @@ class Piece(NamedTuple):
 
 
 class Layout:
-    """Where pieces lie in a chunk: ``pieces``, and then ``zeros``, which begin as such. None stands for no piece."""
+    """Where groups of pieces lie in a chunk, and then ``zeros``, which begin as such. None stands for no piece."""
 
-    def __init__(self, pieces: Sequence[Spec | None], zeros: Sequence[Spec | None] = ()) -> None:
+    def __init__(self, groups: Sequence[Sequence[Spec | None]], zeros: Sequence[Spec | None] = ()) -> None:
         self.bytes = 0
-        self._places = tuple(map(self._place, pieces))
+        self._groups = [tuple(map(self._place, group)) for group in groups]
         self._first_zero = self.bytes
-        self._places += tuple(map(self._place, zeros))
+        self._groups.append(tuple(map(self._place, zeros)))
 
     def _place(self, piece: Spec | None) -> tuple[int, tuple[int, ...], np.dtype] | None:
         if piece is None:
@@ -43,17 +43,20 @@ class Layout:
         self.bytes += -(-math.prod(shape) * dtype.itemsize // _ALIGNMENT) * _ALIGNMENT
         return offset, shape, dtype
 
-    def allocate(self) -> list[Any]:
-        """Return the pieces of a new chunk, on the current device and stream."""
+    def allocate(self) -> list[list[Any]]:
+        """Return the pieces of a new chunk by their groups, the last the zeros, on the current device and stream."""
         chunk = cp.empty(self.bytes, np.uint8)
         if isinstance(chunk, np.ndarray):  # where kernels run on the host, they look at the arrays that they get
             chunk[self._first_zero :] = 0
-            return [None if place is None else _view(chunk, *place) for place in self._places]
+            return [[None if place is None else _view(chunk, *place) for place in group] for group in self._groups]
         start = chunk.data
         if self._first_zero < self.bytes:
             (start + self._first_zero).memset_async(0, self.bytes - self._first_zero)
         make = Piece._make
-        return [None if place is None else make((start + place[0], place[1], place[2])) for place in self._places]
+        return [
+            [None if place is None else make((start + place[0], place[1], place[2])) for place in group]
+            for group in self._groups
+        ]
 
 
 def _view(chunk: np.ndarray, offset: int, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:

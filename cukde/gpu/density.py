@@ -367,9 +367,8 @@ class _MemoryOfScore(NamedTuple):
     @classmethod
     def allocate(cls, shape: tuple[int, int], m: int | None, split: bool, spread_known: bool) -> _MemoryOfScore:
         """Allocate it for data of a shape, and ``m`` queries if they are going to be moved."""
-        pieces = _layout_of_score(*shape, m, split, spread_known).allocate()
-        exact = None if m is None or spread_known else pieces[11:14]
-        return cls(pieces[:10], pieces[10], exact, pieces[14:20], *pieces[20:])
+        operands, (sums,), exact, moved, spreads = _layout_of_score(*shape, m, split, spread_known).allocate()
+        return cls(operands, sums, exact or None, moved, *spreads)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -378,10 +377,10 @@ def _layout_of_score(n: int, d: int, m: int | None, split: bool, spread_known: b
     sums = _f16_symmetric.spec_of_sums(n, d)
     spread = None if spread_known else ((1,), FLOAT)
     if m is None:
-        return _scratch.Layout([*operands, sums, *(None,) * 9], [spread, None])
-    exact = [None] * 3 if spread_known else _results.specs(n, d)
+        return _scratch.Layout([operands, [sums], [], []], [spread, None])
+    exact = [] if spread_known else _results.specs(n, d)
     moved = _operands.specs_of_moved(n, m, d, split=split)
-    return _scratch.Layout([*operands, sums, *exact, *moved], [spread, spread])
+    return _scratch.Layout([operands, [sums], exact, moved], [spread, spread])
 
 
 class _SymmetricScore(NamedTuple):
