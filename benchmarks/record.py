@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from benchmarks.peers import reason
 
 if TYPE_CHECKING:
     from benchmarks.peers import Peer  # which imports this module
 
 ON_CPU = ("scikit-learn", "SciPy", "pandas")
 """How names of peers begin that compute on the CPU, whatever they are beside."""
-
-_LONGEST_REASON = 300  # characters
 
 
 class Case(NamedTuple):
@@ -48,12 +47,6 @@ class Session:
             print(f"no calibration after the run: {reason(failed)}")
         perf.write_record(self._path, rows, calibration=calibration)
         print(f"written to {self._path}")
-
-
-def reason(error: BaseException) -> str:
-    """An exception in one line, without folders of the machine."""
-    text = re.sub(r"(?<![\w:])(?:/[\w.+@~-]+)+/", "", f"{type(error).__name__}: {error}")
-    return " ".join(text.split())[:_LONGEST_REASON]
 
 
 def line(row: dict[str, Any]) -> str:

@@ -6,10 +6,11 @@ On NumPy and CuPy arrays, and most of it on Dask arrays; and why a call takes as
 from typing import TYPE_CHECKING, Any
 
 from cukde import bandwidth, functions, perf, plot
-from cukde._activations import activation_grad
-from cukde._conditional import conditional, marginal
-from cukde._conv1d import depthwise_conv1d, depthwise_conv1d_input_grad, depthwise_conv1d_weight_grad
-from cukde._density import (
+from cukde._version import __version__
+from cukde.conv1d.activations import activation_grad
+from cukde.conv1d.api import depthwise_conv1d, depthwise_conv1d_input_grad, depthwise_conv1d_weight_grad
+from cukde.core.warnings import BandwidthRangeWarning, ConvergenceWarning, MemoryWarning, NegativeDensityWarning
+from cukde.density.api import (
     debias,
     density_and_score,
     kde,
@@ -18,22 +19,20 @@ from cukde._density import (
     score,
     sd_kde,
 )
-from cukde._density_grid import evaluate_grid
-from cukde._density_ratio import density_ratio
-from cukde._distribution import cdf, log_cdf
-from cukde._fit_piecewise import fit_piecewise
-from cukde._kendall import concordance, kendall_matrix, kendalltau
-from cukde._modes import modes
-from cukde._piecewise import PiecewisePolynomial
-from cukde._pwpa import aos_to_soa, pwpa, soa_to_aos
-from cukde._regions import hdr_threshold
-from cukde._warmup import warmup
-from cukde._warnings import BandwidthRangeWarning, ConvergenceWarning, MemoryWarning, NegativeDensityWarning
+from cukde.density.cdf import cdf, log_cdf
+from cukde.density.compositions.conditional import conditional, marginal
+from cukde.density.compositions.ratio import density_ratio
+from cukde.density.compositions.regions import hdr_threshold
+from cukde.density.grids.api import evaluate_grid
+from cukde.density.modes.api import modes
+from cukde.density.warmup import warmup
+from cukde.kendall.api import concordance, kendall_matrix, kendalltau
+from cukde.piecewise.fit import fit_piecewise
+from cukde.piecewise.polynomial import PiecewisePolynomial
+from cukde.piecewise.pwpa import aos_to_soa, pwpa, soa_to_aos
 
 if TYPE_CHECKING:
     from cukde.estimators import KernelDensity
-
-__version__ = "0.1.0"
 
 __all__ = [
     "BandwidthRangeWarning",
@@ -88,4 +87,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(globals().keys() | {"KernelDensity"})
+    return sorted(__all__)

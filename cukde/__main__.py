@@ -2,6 +2,6 @@
 
 import sys
 
-from cukde._cli import main
+from cukde.cli.main import main
 
 sys.exit(main())

@@ -9,7 +9,7 @@ import re
 from concurrent.futures import Future, ProcessPoolExecutor
 from typing import Any, NamedTuple
 
-from cukde import _compile
+from cukde.core.gpu import compile as core_compile
 from tests import host_emulation
 
 ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
@@ -31,22 +31,22 @@ class Resources(NamedTuple):
 
 _OF_ALL_ENGINES = ("column_means", "survey", "merge_splits")
 _OF_ALL_ARCHITECTURES = (  # stems
-    *("merge_sort", "order_keys", "ranks", "inversions", "kendall_statistics"),
-    *("piecewise", "piecewise_columns", "piecewise_knots", "lookup_f16"),
-    *("conv1d_weight_grad", "conv1d_weight_grad_strided", "conv1d_weight_grad_channels_last"),
-    *("conv1d_weight_grad_few_taps", "conv1d_weight_grad_short_rows", "finish_conv1d_weight_grad"),
-    *("peaks", "peaks_cache"),
+    *("kendall/merge_sort", "kendall/order_keys", "kendall/ranks", "kendall/inversions", "kendall/statistics"),
+    *("piecewise/piecewise", "piecewise/columns", "piecewise/knots", "piecewise/lookup_f16"),
+    *("conv1d/weight_grad", "conv1d/weight_grad_strided", "conv1d/weight_grad_channels_last"),
+    *("conv1d/weight_grad_few_taps", "conv1d/weight_grad_short_rows", "conv1d/weight_grad_finish"),
+    *("perf/peaks", "perf/peaks_cache"),
     *(
-        "conv1d",
-        "conv1d_short_rows",
-        "conv1d_few_taps",
-        "conv1d_channels_last",
-        "conv1d_strided",
-        "conv1d_strided_input_grad",
+        "conv1d/rows",
+        "conv1d/short_rows",
+        "conv1d/few_taps",
+        "conv1d/channels_last",
+        "conv1d/strided",
+        "conv1d/strided_input_grad",
     ),
 )
 
-Kernel = tuple[str, str, _compile.Defines]  # stem, name, macros
+Kernel = tuple[str, str, core_compile.Defines]  # stem, name, macros
 
 
 def supported(kernel: Kernel, architecture: int) -> bool:
@@ -58,7 +58,7 @@ def supported(kernel: Kernel, architecture: int) -> bool:
     stem, name, defines = kernel
     if architecture >= 100 and {("BITS", "1"), ("PRODUCT", "b1")} & set(defines):
         return False
-    if stem == "conv1d_toeplitz" and architecture < 90 and {("STORAGE", "32"), ("GROUPS", "4")} <= set(defines):
+    if stem == "conv1d/toeplitz" and architecture < 90 and {("STORAGE", "32"), ("GROUPS", "4")} <= set(defines):
         return False
     everywhere = stem in _OF_ALL_ARCHITECTURES or name.endswith(("_ieee", "_f64")) or name in _OF_ALL_ENGINES
     return architecture >= 80 or everywhere
@@ -103,13 +103,13 @@ def _pool() -> ProcessPoolExecutor:
 @functools.cache
 def started() -> dict[tuple[Kernel, int], Future[Resources]]:
     """Begin to compile every kernel for every architecture, beside what this process does meanwhile."""
-    from cukde.gpu import _specialise
+    from cukde import catalogue
 
     return {
         ((stem, name, defines), architecture): _pool().submit(
-            compile_for, architecture, _compile.code(stem, defines), _compile.options(), name
+            compile_for, architecture, core_compile.code(stem, defines), core_compile.options(), name
         )
-        for index, (stem, name, defines) in enumerate(_specialise.kernels())
+        for index, (stem, name, defines) in enumerate(catalogue.kernels())
         for architecture in ARCHITECTURES
         if supported((stem, name, defines), architecture) and (architecture not in LIKE_80 or index % _ONE_IN == 0)
     }
@@ -118,23 +118,23 @@ def started() -> dict[tuple[Kernel, int], Future[Resources]]:
 @functools.cache
 def emulation_started() -> None:
     """Begin to build the host emulation of every kernel, which the tests of a whole run launch nearly all of."""
-    from cukde.gpu import _specialise
+    from cukde import catalogue
 
-    for kernel in _specialise.kernels():
+    for kernel in catalogue.kernels():
         _pool().submit(host_emulation.prebuild, *kernel)
 
 
 @functools.cache
 def numba_started() -> list[Future[list[dict[str, Any]]]]:
     """The same for the Numba kernels."""
-    from cukde.gpu import density_1d
+    from cukde.density.one_dimension.gpu import passes as one_dimension_passes
 
-    return [_pool().submit(_numba_task, index) for index, _ in enumerate(density_1d.specialisations())]
+    return [_pool().submit(_numba_task, index) for index, _ in enumerate(one_dimension_passes.specialisations())]
 
 
 def _numba_task(index: int) -> list[dict[str, Any]]:
     os.environ.pop("NUMBA_ENABLE_CUDASIM", None)  # Numba is imported after this
-    from tests import numba_ptx
+    from tests.density import numba_ptx
 
     return numba_ptx.report(index)
 

@@ -19,10 +19,11 @@ import numpy as np
 
 import cukde
 import cukde.dask
-from cukde import _warnings, bandwidth, functions, perf, plot
-from cukde.cpu import _peaks as cpu_peaks
-from cukde.perf._peaks import Load
-from tests.perf_processors import H200
+from cukde import bandwidth, functions, perf, plot
+from cukde.core import warnings as core_warnings
+from cukde.core.cost.peaks import Load
+from cukde.perf import _loads_cpu
+from tests.perf.processors import H200
 
 
 @dataclass(frozen=True)
@@ -679,7 +680,7 @@ ON_DEVICE = frozenset(
 def public_names() -> set[str]:
     """Names of everything public that is called, classes of errors and of results apart.
 
-    And but for ``dask.to_gpu``, of which no call is right where there is no GPU (tests/test_dask_devices.py).
+    And but for ``dask.to_gpu``, of which no call is right where there is no GPU (tests/core/test_dask_devices.py).
     """
     found = set()
     for module in (cukde, functions, perf, plot, bandwidth, cukde.dask):
@@ -705,7 +706,7 @@ def only_documented_warnings() -> None:
         cukde.NegativeDensityWarning,
         cukde.BandwidthRangeWarning,
         cukde.ConvergenceWarning,
-        _warnings._small_sample_category(),
+        core_warnings._small_sample_category(),
     ):
         warnings.simplefilter("ignore", category)
     warnings.filterwarnings("ignore", "X (has|does not have valid) feature names", UserWarning)  # scikit-learn's
@@ -743,9 +744,9 @@ def sandbox() -> Iterator[Path]:
         )
         # No mock, which would keep what it was called with: arrays of gigabytes, of a GPU.
         stack.enter_context(mock.patch("cukde.perf._measure_peaks._seconds", _second))
-        stack.enter_context(mock.patch.object(cpu_peaks, "loads", _loads))
+        stack.enter_context(mock.patch.object(_loads_cpu, "loads", _loads))
         stack.enter_context(mock.patch("cukde.perf._calibrate.timed", _timed))
-        stack.enter_context(mock.patch.object(cpu_peaks, "calibrations", _calibrations))
+        stack.enter_context(mock.patch.object(_loads_cpu, "calibrations", _calibrations))
         perf.measure_peaks("cpu")
         stack.callback(os.chdir, before)
         os.chdir(folder)

@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 
 import cukde
-from cukde import _dask_kendall, _kendall
+from cukde.kendall import api as kendall_api, counts, dask as kendall_dask
 from tests.conftest import Backend
 
 RNG = np.random.default_rng(5)
@@ -87,7 +87,7 @@ class TestKendall:
 
     def test_p_values(self) -> None:
         got = cukde.kendall_matrix(self.blocks(A), pvalue=True, nan_policy="omit")
-        assert isinstance(got, _kendall.SignificanceResult)
+        assert isinstance(got, counts.SignificanceResult)
         tau, p = computed(got)
         want = cukde.kendall_matrix(A, pvalue=True, nan_policy="omit")
         same(tau, want.statistic)
@@ -96,13 +96,13 @@ class TestKendall:
 
     def test_each_unordered_pair_of_blocks_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
         calls: Counter[tuple[int, ...]] = Counter()
-        plain = _kendall.kendall_matrix
+        plain = kendall_api.kendall_matrix
 
         def counted(a: Any, b: Any = None, **options: Any) -> Any:
             calls[(a.shape[1], *(() if b is None else (b.shape[1],)))] += 1
             return plain(a, b, **options)
 
-        monkeypatch.setattr(_kendall, "kendall_matrix", counted)
+        monkeypatch.setattr(kendall_api, "kendall_matrix", counted)
         a = da.from_array(WHOLE, chunks=(20, (1, 4)))
         lazy = [cukde.kendall_matrix(a), cukde.kendall_matrix(a, a), cukde.kendall_matrix(a, da.from_array(WHOLE, 20))]
         for one in lazy[:2]:
@@ -165,7 +165,7 @@ class TestKendall:
     @pytest.mark.parametrize("gpu", [False, True])
     @pytest.mark.parametrize(("n", "p"), [(10**3, 10**3), (10**4, 10**5), (10**8, 10), (math.nan, 40), (0, 5)])
     def test_block_rule(self, n: float, p: int, gpu: bool) -> None:
-        columns = _dask_kendall.columns_of_block(n, p, 1, gpu=gpu)
+        columns = kendall_dask.columns_of_block(n, p, 1, gpu=gpu)
         assert columns >= 1
         if n == n:
             assert columns == 1 or columns * n <= 2**24

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import functools
 import importlib
+import re
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks import record
+_LONGEST_REASON = 300  # characters
 
 # Module of each rival, and what its functions are called for an operation.
 _RIVALS = {
@@ -38,6 +39,12 @@ def rivals(op: str, names: tuple[str, ...], *arguments: Any, error: Callable[[An
         try:
             rival = getattr(importlib.import_module(f"benchmarks.peers.{module}"), function.format(op))
             found[name] = functools.partial(rival, *arguments), error(rival(*arguments))
-        except Exception as reason:  # whatever it is, the record says it
-            found[name] = record.reason(reason)
+        except Exception as failed:  # whatever it is, the record says it
+            found[name] = reason(failed)
     return found
+
+
+def reason(error: BaseException) -> str:
+    """An exception in one line, without folders of the machine."""
+    text = re.sub(r"(?<![\w:])(?:/[\w.+@~-]+)+/", "", f"{type(error).__name__}: {error}")
+    return " ".join(text.split())[:_LONGEST_REASON]

@@ -10,10 +10,10 @@ from typing import Any
 import cupy as cp
 import numpy as np
 
-from benchmarks.study import kendall_pairs
+from benchmarks.kendall import study_pairs
 
 
 def kendall_matrix(A: Any) -> Any:
     """Its statistic for all pairs of columns."""
     columns = cp.ascontiguousarray(A.T, np.float32)
-    return kendall_pairs.agreement(columns, columns)
+    return study_pairs.agreement(columns, columns)

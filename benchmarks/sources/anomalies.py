@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import cukde
-from benchmarks import record
+from benchmarks import peers, record
 from benchmarks.sources import datasets, detectors
 from benchmarks.sources.datasets import Labelled, Set, Split
 from benchmarks.sources.detectors import DENSITIES, RIVALS, Density, Rival
@@ -349,7 +349,7 @@ def run(setting: Setting) -> Outcome:
         try:
             data = each.load()
         except ImportError as absent:
-            missing[each.name] = record.reason(absent)
+            missing[each.name] = peers.reason(absent)
         else:
             found.append(measured(each, data, sizes, setting.no_gpu))
     return Outcome(

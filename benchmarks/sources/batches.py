@@ -9,7 +9,8 @@ from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 import cukde
-from benchmarks import memory, record, variants
+from benchmarks import memory, peers
+from benchmarks.density import variants
 from benchmarks.peers import whole_matrix
 from benchmarks.sources import measured, runtime
 from benchmarks.sources.rivals import Patience, on_gpu
@@ -41,7 +42,7 @@ class Sizes(NamedTuple):
 
 
 def sizes(setting: Setting) -> Sizes:
-    """One query to 131,072; the ablation at the size of benchmarks/bench_ablation.py."""
+    """One query to 131,072; the ablation at the size of benchmarks/density/bench_ablation.py."""
     on_gpu = 65_536, 8_192
     if setting.quick:
         return Sizes(2048, (1, 64, 4096), (4096, 512), on_gpu, (2048, 8192), 0.03, 0.3)
@@ -185,12 +186,12 @@ def _of_engines(
 
 
 def _of_wmma(task: Task, truth: Truth, seconds: float) -> list[dict[str, Any]]:
-    from benchmarks.study import wmma  # needs CuPy
+    from benchmarks.density import study_wmma  # needs CuPy
 
-    absent = wmma.why_absent()
+    absent = study_wmma.why_absent()
     if absent is not None:
         return [measured.missing("kde", task, "gpu", _WMMA.called, absent, how=_WMMA.how)]
-    return _of_engine("kde", _WMMA, functools.partial(wmma.kde, *task), task, truth, "gpu", seconds)
+    return _of_engine("kde", _WMMA, functools.partial(study_wmma.kde, *task), task, truth, "gpu", seconds)
 
 
 def _of_engine(
@@ -267,7 +268,7 @@ def _of_matrix(
     try:
         used = peak(whole)
     except Exception as failed:  # of memory: the matrix of the largest size fits nowhere
-        return [*rows, measured.missing("kde", task, backend, WHOLE, record.reason(failed))]
+        return [*rows, measured.missing("kde", task, backend, WHOLE, peers.reason(failed))]
     return rows + measured.variant(
         "kde",
         whole,
@@ -284,9 +285,10 @@ def _of_matrix(
 
 def _kept_mb() -> float:
     """The tiles that threads of the CPU keep from one call to the next."""
-    from cukde.cpu import _query_blocks, _threads  # which load Numba
+    from cukde.core.cpu import threads  # which load Numba
+    from cukde.density.pairs.cpu import query_blocks
 
-    return _threads.count() * _query_blocks._TILE_BYTES / 2**20
+    return threads.count() * query_blocks._TILE_BYTES / 2**20
 
 
 def _outcome_of_matrices(rows: list[dict[str, Any]], setting: Setting) -> Outcome:

@@ -48,7 +48,7 @@ class _Point(NamedTuple):
 
 def run(setting: Setting) -> Outcome:
     """Errors by importance sampling, where the GPU is if there is one, and times on what there is."""
-    from benchmarks.oracle_mixture import Mixture
+    from benchmarks.sources.oracle_mixture import Mixture
 
     on_gpu = setting.no_gpu is None
     cpu = _QUICK if setting.quick else _CPU
@@ -82,7 +82,7 @@ def _measured(
     before: _Before,
 ) -> Iterator[tuple[_Point, list[dict[str, Any]]]]:
     """Every estimator of every variant at one size, and the rows of its record."""
-    from benchmarks import estimates, importance
+    from benchmarks.sources import estimates, importance
 
     _, xp = estimates.where(no_gpu)
     whole = [importance.Draws.of(oracle, n, m, seed, xp.asarray) for seed in range(_SEEDS)]
@@ -117,7 +117,7 @@ def _measured(
 
 def _of(method: Any, variant: _Variant) -> tuple[Callable[[Any, float], Any], Callable[[Any, Any, float], Any]]:
     """What is integrated, of a sample and a bandwidth, and what is timed."""
-    from benchmarks import estimates, principal
+    from benchmarks.sources import estimates, principal
 
     if variant.k is None:
         return functools.partial(estimates.Estimate, method), method.estimate
@@ -127,8 +127,8 @@ def _of(method: Any, variant: _Variant) -> tuple[Callable[[Any, float], Any], Ca
 
 def _start(method: Any, variant: _Variant, X: Any, before: _Before) -> float:
     """Where the search of the bandwidth begins: what was best of other sizes, at its rate, or a part of the rule."""
-    from benchmarks.estimates import FIRST
-    from benchmarks.principal import Principal
+    from benchmarks.sources.estimates import FIRST
+    from benchmarks.sources.principal import Principal
 
     found = before.get((method.name, variant.k))
     if found is None:
@@ -139,16 +139,16 @@ def _start(method: Any, variant: _Variant, X: Any, before: _Before) -> float:
 
 def _queries(draws: Any, fit: Callable[[Any, float], Any], h: float) -> Any:
     """Test points: those of the oracle, and as many of the estimate."""
-    from cukde import _dispatch
+    from cukde.core import dispatch
 
-    xp = _dispatch.backend(draws.X).xp
+    xp = dispatch.backend(draws.X).xp
     return xp.concatenate([xp.asarray(draws.of_oracle), xp.asarray(fit(draws.X, h).draw(draws))])
 
 
 def _checked(method: Any, variant: _Variant, X: Any, Y: Any, h: float) -> float:
     """Error of the densities that are summed, against float64; of a variant in its own coordinates."""
-    from benchmarks.estimates import checked
-    from benchmarks.principal import Principal
+    from benchmarks.sources.estimates import checked
+    from benchmarks.sources.principal import Principal
 
     if variant.k is not None:
         principal = Principal.of(X, variant.k)

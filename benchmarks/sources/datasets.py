@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.held_out import HELD_OUT
+from benchmarks.bandwidth.held_out import HELD_OUT
 
 if TYPE_CHECKING:
     import pandas as pd

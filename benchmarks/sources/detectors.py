@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 import cukde
-from cukde import _dispatch
+from cukde.core import dispatch
 from examples.anomaly_detection import auroc
 from tests import reference, tolerances
 
@@ -85,7 +85,7 @@ RIVALS = (
 
 def area(scores: Any, anomaly: np.ndarray) -> float:
     """AUROC of scores that are lower for anomalies; NaN, the logarithm of a negative density, is lower than any."""
-    host = _dispatch.to_host(scores)
+    host = dispatch.to_host(scores)
     return auroc(np.where(np.isnan(host), np.inf, -host), anomaly)
 
 
@@ -93,9 +93,9 @@ def there(A: np.ndarray, device: str) -> Any:
     """The rows on a device."""
     if device == "cpu":
         return A
-    from cukde import gpu
+    from cukde.core.gpu import arrays as core_arrays
 
-    return gpu.xp.asarray(A)
+    return core_arrays.xp.asarray(A)
 
 
 def check(of: cukde.KernelDensity, X: np.ndarray, Y: np.ndarray, device: str) -> float:
@@ -109,13 +109,13 @@ def check(of: cukde.KernelDensity, X: np.ndarray, Y: np.ndarray, device: str) ->
     AssertionError
         For an error beyond ``tests/tolerances.py``.
     """
-    h = _dispatch.to_host(of.bandwidth_)
-    got = _dispatch.to_host(of.score_samples(there(Y, device))).astype(np.float64)
+    h = dispatch.to_host(of.bandwidth_)
+    got = dispatch.to_host(of.score_samples(there(Y, device))).astype(np.float64)
     if of.method == "laplace":
         return _check_laplace(got, X, Y, h, device)
     data = X
     if of.method == "sd":
-        data = _dispatch.to_host(of.points_)
+        data = dispatch.to_host(of.points_)
         _check_moved(data[: len(Y)], X, h, device)
     near = reference.nearness(data, Y, h)
     want = reference.log_kde(data, Y, h)

@@ -12,7 +12,7 @@ from benchmarks.sources.formats import Written
 from benchmarks.sources.section import Table
 
 if TYPE_CHECKING:
-    from benchmarks.sources.report import Drawn, Part, Report
+    from benchmarks.sources.pages import Drawn, Part, Report
 
 _STYLE = Path(__file__).with_name("report.css")
 _LONG = 28  # characters: a longer cell is broken into lines

@@ -10,7 +10,7 @@ from benchmarks.sources import formats
 from benchmarks.sources.section import Table
 
 if TYPE_CHECKING:
-    from benchmarks.sources.report import Drawn, Part, Report
+    from benchmarks.sources.pages import Drawn, Part, Report
 
 
 def page(title: str, report: Report) -> str:

@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import cukde
-from benchmarks import conv1d_cases, figure_conv1d
+from benchmarks.conv1d import cases
+from benchmarks.conv1d.study_cost import PATHS, SOURCE_SPEEDUP, SOURCE_STEP_SPEEDUP, VARIANTS
+from benchmarks.figures import conv1d
 from benchmarks.record import Case
 from benchmarks.sources.kept import Kept, ours, peer, peers
 from benchmarks.sources.section import Cell, Figure, Outcome, Series, Setting, Table
-from benchmarks.study.conv1d_cost import PATHS, SOURCE_SPEEDUP, SOURCE_STEP_SPEEDUP, VARIANTS
 from cukde import perf
 
 _LAST = VARIANTS[-1]
@@ -117,20 +118,20 @@ def _on_cpu(kept: Kept, sizes: Sizes) -> Outcome:
         points.append(point)
 
     for taps in sizes.taps:
-        x, w = conv1d_cases.data(sizes.on_cpu, taps, "float32")
+        x, w = cases.data(sizes.on_cpu, taps, "float32")
         calls = {
             "forward": functools.partial(cukde.depthwise_conv1d, x, w),
             "input_grad": functools.partial(cukde.depthwise_conv1d_input_grad, x, w),
             "weight_grad": functools.partial(cukde.depthwise_conv1d_weight_grad, x, np.roll(x, 5, axis=0), taps),
         }
         for path, call in calls.items():
-            case = getattr(conv1d_cases, path)(sizes.on_cpu, taps, "float32")
+            case = getattr(cases, path)(sizes.on_cpu, taps, "float32")
             names = (_SCIPY,) if path == "forward" else ()
             row(case, _WORDS[path], taps, names, _explained(_OURS, call, on, sizes.seconds))
     shape, taps = sizes.long_on_cpu
-    x, w = conv1d_cases.data(shape, taps, "float32")
+    x, w = cases.data(shape, taps, "float32")
     point = _explained(_OURS, functools.partial(cukde.depthwise_conv1d, x, w), on, sizes.seconds)
-    row(conv1d_cases.long_taps(shape, taps, "float32"), _WORDS["forward"], taps, ("SciPy oaconvolve",), point)
+    row(cases.long_taps(shape, taps, "float32"), _WORDS["forward"], taps, ("SciPy oaconvolve",), point)
 
     table = Table(
         "Causal depthwise convolution on the CPU, float32",
@@ -167,7 +168,7 @@ def _without(reason: str) -> Outcome:
 
 def _on_gpu(kept: Kept, sizes: Sizes) -> Outcome:
     """The benchmarks of the stages, of the library beside PyTorch, and of steps of training."""
-    bench = importlib.import_module("benchmarks.bench_conv1d_gpu")
+    bench = importlib.import_module("benchmarks.conv1d.bench_conv1d_gpu")
     study = [row for taps in sizes.taps for path in (*PATHS, "all") for row in kept.of(bench.bench_study, taps, path)]
     library = []
     for dtype in sizes.torch_dtypes:
@@ -178,7 +179,7 @@ def _on_gpu(kept: Kept, sizes: Sizes) -> Outcome:
     convolutions = (*VARIANTS, _OURS) if sizes.every else ()
     steps = [row for convolution in convolutions for row in kept.of(bench.bench_training_step, convolution)]
     on = perf.peaks()
-    figures = [_speedups(of, taps) for taps, of in figure_conv1d.speedups(study).items()]
+    figures = [_speedups(of, taps) for taps, of in conv1d.speedups(study).items()]
     return Outcome(
         tables=[_stages(study), _library(library), *([_steps(steps)] if steps else [])],
         figures=[*figures, _roofline(_points(study, on, sizes), on)],
@@ -265,8 +266,8 @@ def _steps(rows: list[dict[str, Any]]) -> Table:
 
 def _points(study: list[dict[str, Any]], on: perf.Peaks, sizes: Sizes) -> list[_Point]:
     """The stages by the study's own analysis, and the library's three paths by the model of its kernels."""
-    analysis = importlib.import_module("benchmarks.conv_study_analysis")
-    bench = importlib.import_module("benchmarks.bench_conv1d_gpu")
+    analysis = importlib.import_module("benchmarks.conv1d.study_analysis")
+    bench = importlib.import_module("benchmarks.conv1d.bench_conv1d_gpu")
     times, shape = analysis.recorded(study)
     points = [
         _Point(row["shape"]["variant"], row["intensity"], row["flops"], row["median_ms"], row["bound_ms"], row["bound"])
@@ -287,7 +288,7 @@ def _points(study: list[dict[str, Any]], on: perf.Peaks, sizes: Sizes) -> list[_
 def _of_stages(study: list[dict[str, Any]]) -> list[str]:
     findings = []
     times = _by_path(study)
-    for taps, of in figure_conv1d.speedups(study).items():
+    for taps, of in conv1d.speedups(study).items():
         whole = of.get("all", {})
         if not {_LAST, _OURS} <= whole.keys():
             continue

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks import kendall_cases as cases
-from benchmarks import record
+from benchmarks import peers
+from benchmarks.kendall import cases
 from benchmarks.sources.kept import Kept, ours, peer
 from benchmarks.sources.section import Cell, Figure, Outcome, Series, Setting, Table
 from cukde import perf
@@ -54,14 +54,14 @@ def measured(setting: Setting) -> Outcome:
 
 def _kernel_us(kept: Kept) -> float:
     """Microseconds of the source's kernel at the report's sizes, of many launches in a row."""
-    from benchmarks.study import kendall_pairs
+    from benchmarks.kendall import study_pairs
 
     p, n = REPORT_COLUMNS, REPORT_SAMPLES
     A = cases.columns(n, p, False)
     rows = cases.on("gpu", np.ascontiguousarray(A.T, np.float32))
-    error = cases.matrix_error(kendall_pairs.agreement(rows, rows), A)
+    error = cases.matrix_error(study_pairs.agreement(rows, rows), A)
     about = cases.row("study.kendall_pairs", "gpu", {"p": p, "q": p, "n": n}, error)
-    found = kept(lambda: kendall_pairs.agreement(rows, rows), about, {}, calls=_CALLS)
+    found = kept(lambda: study_pairs.agreement(rows, rows), about, {}, calls=_CALLS)
     return 1e3 * float(ours(found))
 
 
@@ -119,11 +119,11 @@ def _report(kernel: float | str) -> tuple[Table, list[str]]:
 def _of_kernel(gpu: perf.Peaks | str) -> float | str:
     """Microseconds of the source's kernel, without its launch, or why there is no count: its launcher declares it."""
     try:
-        importlib.import_module("benchmarks.study.kendall_pairs")
+        importlib.import_module("benchmarks.kendall.study_pairs")
         p, n = REPORT_COLUMNS, REPORT_SAMPLES
         return 1e6 * sum(part.seconds for part in perf.predict("study.kendall_pairs", gpu, p=p, q=p, n=n).parts)
     except ImportError as error:
-        return record.reason(error)
+        return peers.reason(error)
 
 
 def _number(cell: Cell) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from benchmarks import figure_piecewise, piecewise_cases
+from benchmarks.figures import piecewise
+from benchmarks.piecewise import cases, study
 from benchmarks.sources.kept import Kept, ours, peer, peers
 from benchmarks.sources.section import Cell, Figure, Outcome, Series, Setting, Table
-from benchmarks.study import piecewise as study
 
 _SCIPY, _CUPY = "SciPy", "CuPy PPoly"
 _CPU_DTYPES = ("float64", "float32")
@@ -55,7 +55,7 @@ def _on_cpu(kept: Kept, sizes: Sizes) -> Outcome:
     for pieces, degree, knots in given:
         labels.append(f"P = {pieces}, D = {degree}, {knots}")
         for dtype in _CPU_DTYPES:
-            found = kept(*piecewise_cases.polynomials(sizes.on_cpu, pieces, degree, knots, dtype))
+            found = kept(*cases.polynomials(sizes.on_cpu, pieces, degree, knots, dtype))
             mine, theirs = ours(found), peer(found, _SCIPY)
             rows.append([pieces, degree, knots, dtype, mine, ours(found, "rel_err_max"), theirs])
             speedups[dtype].append(theirs / mine if isinstance(theirs, float) else None)
@@ -91,14 +91,14 @@ def _without(reason: str) -> Outcome:
 
 def _on_gpu(kept: Kept, sizes: Sizes) -> Outcome:
     """The benchmarks of the variants and of CuPy's PPoly, their rows as the source has its figure."""
-    from benchmarks import bench_piecewise_gpu as bench
+    from benchmarks.piecewise import bench_piecewise_gpu
 
     rows = [
         row
         for dtype, pieces, degree in sizes.of_variants
-        for row in kept.of(bench.bench_uniform, pieces, degree, "random", dtype)
+        for row in kept.of(bench_piecewise_gpu.bench_uniform, pieces, degree, "random", dtype)
     ]
-    beside = [kept.of(bench.bench_float64, *of, "random") for of in sizes.of_ppoly]
+    beside = [kept.of(bench_piecewise_gpu.bench_float64, *of, "random") for of in sizes.of_ppoly]
     return Outcome(
         tables=[_variants(rows), _beside_cupy(beside)],
         figures=[_figure(rows, dtype) for dtype in dict.fromkeys(dtype for dtype, *_ in sizes.of_variants)],
@@ -121,7 +121,7 @@ def _times(rows: list[dict[str, Any]]) -> dict[str, dict[str, Cell]]:
 
 def _variants(rows: list[dict[str, Any]]) -> Table:
     times = _times(rows)
-    names = sorted({name for of in times.values() for name in of}, key=figure_piecewise.place)
+    names = sorted({name for of in times.values() for name in of}, key=piecewise.place)
     n = rows[0]["shape"]["n"]
     return Table(
         f"Piecewise polynomials on a GPU: {n:,} random points, uniform knots",
@@ -132,12 +132,12 @@ def _variants(rows: list[dict[str, Any]]) -> Table:
 
 
 def _figure(rows: list[dict[str, Any]], dtype: str) -> Figure:
-    found = figure_piecewise.speedups(rows, dtype)
+    found = piecewise.speedups(rows, dtype)
     series = [Series(what, list(bars), list(bars.values())) for what, bars in found.items()]
     return Figure(
         f"Variants of piecewise polynomials, {dtype}: speedup over the base kernel",
         "kernel",
-        f"speedup over {figure_piecewise.BASE}",
+        f"speedup over {piecewise.BASE}",
         series,
         kind="bars",
         log_y=True,
@@ -152,12 +152,12 @@ def _of_variants(rows: list[dict[str, Any]]) -> list[str]:
     for what, times in _times(rows).items():
         numbers = {name: ms for name, ms in times.items() if isinstance(ms, float)}
         theirs = {name: ms for name, ms in numbers.items() if name not in ("cukde", "copy")}
-        if figure_piecewise.BASE not in theirs or "cukde" not in numbers:
+        if piecewise.BASE not in theirs or "cukde" not in numbers:
             continue
         best = min(theirs, key=lambda name: theirs[name])
         mine, copy = numbers["cukde"], numbers["copy"]
         findings.append(
-            f"{what}: the best of the source's variants is {best}, {theirs[figure_piecewise.BASE] / theirs[best]:.3g} "
+            f"{what}: the best of the source's variants is {best}, {theirs[piecewise.BASE] / theirs[best]:.3g} "
             f"times as fast as the base kernel. Ours takes {mine:.3g} ms, the best variant {theirs[best] / mine:.3g} "
             f"times as long, a copy {copy / mine:.3g} times."
         )

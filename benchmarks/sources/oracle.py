@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.oracle_findings import BANDWIDTHS, METRICS, NAMES, Point, in_one, in_sixteen
+from benchmarks.sources.oracle_findings import BANDWIDTHS, METRICS, NAMES, Point, in_one, in_sixteen
 from benchmarks.sources.section import Cell, Figure, Outcome, Section, Series, Setting, Table
 
 _QUICK_16D, _CPU_16D, _GPU_16D = (1_000, 3_000), (3_000, 10_000, 30_000), (100_000, 300_000, 1_000_000)
@@ -34,8 +34,8 @@ SECTION = Section(
 
 
 def _sixteen(setting: Setting) -> Outcome:
-    from benchmarks import oracle_study_16d
-    from benchmarks.oracle_mixture import Mixture
+    from benchmarks.sources import oracle_study_16d
+    from benchmarks.sources.oracle_mixture import Mixture
 
     oracle = Mixture.standardised()
     on_gpu = setting.no_gpu is None
@@ -87,9 +87,9 @@ _NOTE_1D = (
 
 
 def _one(setting: Setting) -> Outcome:
-    from benchmarks import oracle_study
-    from benchmarks.estimates import SEPARATE
-    from benchmarks.importance import bands
+    from benchmarks.sources import oracle_study
+    from benchmarks.sources.estimates import SEPARATE
+    from benchmarks.sources.importance import bands
 
     seeds = 3
     studied = list(oracle_study.study(_QUICK_1D if setting.quick else _FULL_1D, seeds))
@@ -119,8 +119,9 @@ def _one(setting: Setting) -> Outcome:
 
 def _timed_1d(studied: Sequence[dict[str, Any]], grid: np.ndarray, seconds: float) -> Iterator[dict[str, Any]]:
     """Rows of the record: at the bandwidth of least MISE, errors by both, checked against the oracle."""
-    from benchmarks import oracle_study, record
-    from benchmarks.estimates import FUSED, KDE, SD, SEPARATE, checked
+    from benchmarks import record
+    from benchmarks.sources import oracle_study
+    from benchmarks.sources.estimates import FUSED, KDE, SD, SEPARATE, checked
 
     methods = {method.op: method for method in (KDE, SD, FUSED)}
     some = oracle_study.sample(32, 0)[:, None]  # the grid's ends are too far out for relative errors

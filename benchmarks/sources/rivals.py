@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import peers, record
+from benchmarks import peers
 from benchmarks.peers import Peer
 from benchmarks.sources.truth import Task, Truth
 
@@ -53,7 +53,7 @@ def scikit_learn(task: Task, truth: Truth, *, pairs: float, rtol: float = 0.0) -
         fitted = KernelDensity(bandwidth=task.h, algorithm="kd_tree", rtol=rtol).fit(X)
         error = truth.error("kde", np.exp(fitted.score_samples(some)))
     except Exception as failed:  # whatever it is, the record says it
-        return {SCIKIT_LEARN: record.reason(failed)}
+        return {SCIKIT_LEARN: peers.reason(failed)}
     call = functools.partial(fitted.score_samples, some)
     return {SCIKIT_LEARN: (call, error) if len(some) == len(Y) else (call, error, len(some) / len(Y))}
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks import points
+from benchmarks.density import points
 from benchmarks.peers import Peer
 from benchmarks.sources import measured
 from benchmarks.sources.rivals import SCIKIT_LEARN, Patience, on_gpu, scikit_learn

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.sources.section import Outcome, Section, Setting
-from cukde import _files, perf
+from cukde import perf
+from cukde.core import files as core_files
 from cukde.perf._compare import _PASSING
 from cukde.perf._record import made
 
@@ -56,7 +57,7 @@ def text(
 
 def write(folder: Path, number: int, content: str) -> None:
     """Write the file of a section, whole or not at all."""
-    _files.replace(path(folder, number), content.encode())
+    core_files.replace(path(folder, number), content.encode())
 
 
 def read(file: Path) -> Kept:

@@ -13,11 +13,11 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from benchmarks import record
+from benchmarks import peers
 from benchmarks.sources import formats, report, section_file
 from benchmarks.sources.section import Outcome, Section, Setting
 from cukde import perf
-from cukde._commands import info
+from cukde.cli import info
 from cukde.perf._record import made
 
 MODULES: dict[int, str] = {
@@ -158,7 +158,7 @@ def _failure(error: BaseException) -> str:
     if isinstance(error, ModuleNotFoundError):
         return f"the package {error.name} is not installed: pip install -e '.[test,bench]'"
     *_, place = traceback.extract_tb(error.__traceback__)
-    return f"{record.reason(error)} ({Path(place.filename).name}, line {place.lineno})"
+    return f"{peers.reason(error)} ({Path(place.filename).name}, line {place.lineno})"
 
 
 def _release(setting: Setting) -> None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import cukde
-from cukde._dispatch import to_host
+from cukde.core.dispatch import to_host
 
 # Debiased points that are held against sums over all pairs.
 _MOVED = 32
@@ -88,7 +88,7 @@ class Truth:
             from tests import reference  # which loads SciPy
 
             return reference.log_kde(X, Y, self._task.h)
-        from benchmarks import exact
+        from benchmarks.sources import exact
 
         logs: np.ndarray = to_host(exact.log_sums(_rows(X), _rows(Y), self._task.h))
         return logs + self._log_constant()
@@ -99,7 +99,7 @@ class Truth:
             from tests import reference  # which loads SciPy
 
             return reference.laplace(task.X, Y, task.h)
-        from benchmarks import exact
+        from benchmarks.sources import exact
 
         scale = math.exp(self._log_constant())
         total, size = map(to_host, exact.laplace(_rows(task.X), _rows(Y), task.h))
@@ -119,7 +119,7 @@ class Truth:
         moved = cukde.debias(x, task.h)
         some = slice(0, min(_MOVED, self.checked))
         if self._gpu:
-            from benchmarks import exact
+            from benchmarks.sources import exact
 
             shift = to_host(exact.log_sums_and_shift(_rows(x), _rows(x[some]), task.h)[1])
         else:

@@ -8,16 +8,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import cukde
-from benchmarks import modelled, oracle_study
-from benchmarks.sources import measured, runtime
+from benchmarks.perf import modelled
+from benchmarks.sources import measured, oracle_study, runtime
 from benchmarks.sources.rivals import Patience, on_gpu
 from benchmarks.sources.section import Cell, Figure, Outcome, Section, Series, Setting, Table
 from benchmarks.sources.summary import program
 from benchmarks.sources.truth import Task, Truth
 from cukde import perf
-from cukde.perf._flash import A6000_TENSOR_PEAK
+from cukde.core.cost.registry import called, counted
+from cukde.density.cost.flash import A6000_TENSOR_PEAK
 from cukde.perf._predict import predicted
-from cukde.perf._registry import called, counted
 
 # Flash-SD-KDE, section 2: float32 of an RTX A6000, "roughly 40 TFLOP/s", which figure 4 takes as the peak in 1-D.
 A6000_FLOAT32_PEAK = 40e12

@@ -6,21 +6,22 @@ Operations declare their costs when the library is imported; all else is loaded 
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from cukde.perf._cost import Cost, Counted, Part, Unit
-from cukde.perf._peaks import Peaks
-from cukde.perf._registry import cost, declare, operations
+from cukde.core.cost.cost import Cost, Counted, Part, Unit
+from cukde.core.cost.peaks import Peaks
+from cukde.core.cost.registry import declare, operations
 
 if TYPE_CHECKING:
+    from cukde.density.cost.flash import flash_bytes, flash_flops, flash_intensity, flash_tile_bytes, flash_utilisation
     from cukde.perf._calibrate import calibrate
     from cukde.perf._compare import Change, Comparison, compare
     from cukde.perf._explain import Explanation, explain
-    from cukde.perf._flash import flash_bytes, flash_flops, flash_intensity, flash_tile_bytes, flash_utilisation
     from cukde.perf._lookup import peaks
     from cukde.perf._measure import Times, measure
     from cukde.perf._measure_peaks import measure_peaks
-    from cukde.perf._predict import Prediction, predict
+    from cukde.perf._predict import Prediction, cost, predict
     from cukde.perf._record import read_record, write_record
-    from cukde.perf._roofline import Roofline, RooflinePoint, roofline
+    from cukde.perf._roofline import Roofline, roofline
+    from cukde.perf._roofline_points import RooflinePoint
     from cukde.perf._scaling import Scaling, scaling
     from cukde.perf._sensitivity import Sensitivity, sensitivity
 
@@ -63,23 +64,24 @@ __all__ = [
 
 # Where names are that are loaded when they are asked for; others are in the module of their own name.
 _PLACES = {
-    "Change": "_compare",
-    "Comparison": "_compare",
-    "Explanation": "_explain",
-    "Prediction": "_predict",
-    "Roofline": "_roofline",
-    "RooflinePoint": "_roofline",
-    "Scaling": "_scaling",
-    "Sensitivity": "_sensitivity",
-    "Times": "_measure",
-    "flash_bytes": "_flash",
-    "flash_flops": "_flash",
-    "flash_intensity": "_flash",
-    "flash_tile_bytes": "_flash",
-    "flash_utilisation": "_flash",
-    "peaks": "_lookup",
-    "read_record": "_record",
-    "write_record": "_record",
+    "Change": "cukde.perf._compare",
+    "Comparison": "cukde.perf._compare",
+    "Explanation": "cukde.perf._explain",
+    "Prediction": "cukde.perf._predict",
+    "Roofline": "cukde.perf._roofline",
+    "RooflinePoint": "cukde.perf._roofline_points",
+    "Scaling": "cukde.perf._scaling",
+    "Sensitivity": "cukde.perf._sensitivity",
+    "Times": "cukde.perf._measure",
+    "cost": "cukde.perf._predict",
+    "flash_bytes": "cukde.density.cost.flash",
+    "flash_flops": "cukde.density.cost.flash",
+    "flash_intensity": "cukde.density.cost.flash",
+    "flash_tile_bytes": "cukde.density.cost.flash",
+    "flash_utilisation": "cukde.density.cost.flash",
+    "peaks": "cukde.perf._lookup",
+    "read_record": "cukde.perf._record",
+    "write_record": "cukde.perf._record",
 }
 
 
@@ -87,10 +89,10 @@ def __getattr__(name: str) -> Any:
     """Load a name: together they would take as long as the rest of the library but NumPy."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(importlib.import_module(f"{__name__}.{_PLACES.get(name, '_' + name)}"), name)
+    found = getattr(importlib.import_module(_PLACES.get(name, f"{__name__}._{name}")), name)
     globals()[name] = found
     return found
 
 
 def __dir__() -> list[str]:
-    return sorted(globals().keys() | set(__all__))
+    return sorted(__all__)

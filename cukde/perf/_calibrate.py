@@ -6,11 +6,11 @@ import importlib
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
-from cukde import _dispatch
-from cukde.perf._cost import Unit
+from cukde.core import dispatch
+from cukde.core.cost.cost import Unit
+from cukde.core.cost.peaks import Load
 from cukde.perf._measure_peaks import timed
 from cukde.perf._pace import checked
-from cukde.perf._peaks import Load
 
 _WORK = 2**30
 """Exponentials, or bytes read and bytes written, whose milliseconds are told: the same on every machine."""
@@ -73,7 +73,7 @@ def calibrate(
     backends: list[str] = ["cpu"]
     if backend is not None:
         backends = [backend]
-    elif _dispatch.why_no_gpu() is None:
+    elif dispatch.why_no_gpu() is None:
         backends.append("gpu")
     now = {name: _kernels(name) for name in backends}
     return {name: _faster(known.get(name, {}), now.get(name, {})) for name in {**known, **now}}
@@ -81,7 +81,7 @@ def calibrate(
 
 def _loads(backend: str) -> Iterator[tuple[str, Load]]:
     """What is timed, by name: the memory of one is free before the next."""
-    peaks = importlib.import_module(f"{_dispatch.named(backend).__name__}._peaks")
+    peaks = importlib.import_module(f"{dispatch.named(backend).__name__}._peaks")
     if backend == "cpu":
         yield from peaks.calibrations()
         return
@@ -91,7 +91,7 @@ def _loads(backend: str) -> Iterator[tuple[str, Load]]:
 
 
 def _kernels(backend: str) -> dict[str, dict[str, Any]]:
-    module = _dispatch.named(backend)
+    module = dispatch.named(backend)
     found = {}
     for name, load in _loads(backend):
         row = timed(load, _SECONDS).row()

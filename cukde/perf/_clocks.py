@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from cukde import _dispatch
+from cukde.core import dispatch
 
 Call = Callable[[], Any]
 
@@ -52,6 +52,6 @@ def synchronize() -> None:
 
 def require_gpu() -> None:
     """Raise unless there is a GPU to time on."""
-    reason = _dispatch.why_no_gpu()
+    reason = dispatch.why_no_gpu()
     if reason is not None:
         raise RuntimeError(f"timing on a GPU needs a working one; {reason}: see `cukde info`, or give gpu=False")

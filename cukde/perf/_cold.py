@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cukde import _processor
+from cukde.core.cpu import processor
 
 _TIMES_GPU = 4
 """Sizes of the L2 that are written: it need not put out the oldest line first."""
@@ -42,14 +42,14 @@ def _of_gpu() -> Callable[[], None]:
 
 
 def _of_cpu() -> Callable[[], None]:
-    from cukde.cpu import _threads  # loads Numba
+    from cukde.core.cpu import threads  # loads Numba
 
-    parts = np.array_split(np.empty(int(_TIMES_CPU * _processor.cache_bytes()), np.uint8), _threads.count())
+    parts = np.array_split(np.empty(int(_TIMES_CPU * processor.cache_bytes()), np.uint8), threads.count())
 
     def write(part: Any) -> None:
         part.fill(1)
 
     def empty() -> None:
-        _threads.run(write, parts, blas=False)
+        threads.run(write, parts, blas=False)
 
     return empty

@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cukde import _dask_chunks, _validate
+from cukde.core import check as core_check
+from cukde.core.dask import chunks as dask_chunks
+from cukde.density import check as density_check
 
 Sizes = Mapping[str, Any]
 Seconds = Callable[[str, Sizes], float]
@@ -66,16 +68,16 @@ def blocks(op: str, sizes: Sizes, data: int | None, queries: int | None, *, gpu:
     itself = op == "debias" or bool(sizes.get("at_data", False))
     n = int(sizes["n"])
     m = n if itself else int(sizes["m"])
-    rows = _dask_chunks.rows_of_block(n, m, max(int(sizes["d"]), int(sizes.get("k", 1))), gpu=gpu)
-    k = -(-n // rows) if data is None else _validate.count("blocks", data)
+    rows = dask_chunks.rows_of_block(n, m, max(int(sizes["d"]), int(sizes.get("k", 1))), gpu=gpu)
+    k = -(-n // rows) if data is None else core_check.count("blocks", data)
     if itself:
-        if queries is not None and _validate.count("query_blocks", queries) != k:
+        if queries is not None and core_check.count("query_blocks", queries) != k:
             raise ValueError(
                 f"query_blocks must be left out, or {k} like blocks: the queries are the data; got {queries}"
             )
         q = k
     else:
-        q = max(1, -(-m // rows)) if queries is None else _validate.count("query_blocks", queries)
+        q = max(1, -(-m // rows)) if queries is None else core_check.count("query_blocks", queries)
     for name, count, size in (("blocks", k, n), ("query_blocks", q, m)):
         if count > max(1, size):
             raise ValueError(f"{name} must be at most {max(1, size)}, a row each; got {count}")
@@ -117,7 +119,7 @@ def _ordered(
     passes = [Pass(k * (q - of.itself), seconds(op, options | {"n": n, "m": m}))]
     if of.itself:
         passes.append(Pass(k, seconds(op, options | {"n": n, "m": n, "at_data": True})))
-    taken = _dask_chunks.blocks_of_task(k * q)
+    taken = dask_chunks.blocks_of_task(k * q)
     width = -(-k // taken)  # tasks of a block of queries
     merges, merged = _tree(width)
     merged += 2 * (k - width)  # as they come, within a task
@@ -186,8 +188,8 @@ def _bytes_of_sums(op: str, sizes: Sizes, *, of_pair: bool = False) -> int:
 
 def _itemsize(sizes: Sizes) -> int:
     """Bytes of a coordinate as passes have it."""
-    dtype = _validate.result_dtype(np.empty(0, sizes.get("dtype", "float32")))
-    return 8 if _validate.precision(sizes.get("precision"), dtype) == "float64" else dtype.itemsize
+    dtype = density_check.result_dtype(np.empty(0, sizes.get("dtype", "float32")))
+    return 8 if density_check.precision(sizes.get("precision"), dtype) == "float64" else dtype.itemsize
 
 
 def _tree(width: int) -> tuple[int, int]:
@@ -195,6 +197,6 @@ def _tree(width: int) -> tuple[int, int]:
     tasks = taken = 0
     while width > 1:
         taken += width
-        width = -(-width // _dask_chunks.AT_ONCE)
+        width = -(-width // dask_chunks.AT_ONCE)
         tasks += width
     return tasks, taken

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from cukde import _dispatch, _validate
+from cukde.core import check as core_check, dispatch
+from cukde.core.cost.cost import UNITS, Cost, Unit
+from cukde.core.cost.peaks import Peaks
+from cukde.core.cost.registry import call_of, counted, found, told
 from cukde.perf import _text
-from cukde.perf._cost import UNITS, Cost, Unit
 from cukde.perf._lookup import peaks
 from cukde.perf._measure import Times, measure
-from cukde.perf._peaks import Peaks
 from cukde.perf._predict import Prediction, predicted
-from cukde.perf._registry import call_of, counted, found, told
 from cukde.perf._sensitivity import Sensitivity, perturbed
 
 AGREES = 1.35
@@ -273,7 +273,7 @@ def explain(
     >>> found.op, found.cost.shapes["n"], found.percent_of_bound > 0
     ('kde', 500, True)
     """
-    seconds = _validate.number("seconds", seconds, above=True)
+    seconds = core_check.number("seconds", seconds, above=True)
     of = call_of(fn, args, kwargs)
     call = functools.partial(fn, *args, **kwargs)
     gpu = _on_gpu(call)
@@ -331,8 +331,8 @@ def from_memory(on: Peaks, *, cold: bool) -> bool:
 def _on_gpu(call: Any) -> bool:
     """Whether an array of a call, or of the object that is called, lives on a GPU."""
     if isinstance(call, functools.partial):
-        return any(map(_dispatch.is_gpu_array, (*call.args, *call.keywords.values()))) or _on_gpu(call.func)
-    return any(map(_dispatch.is_gpu_array, getattr(call, "__dict__", {}).values()))
+        return any(map(dispatch.is_gpu_array, (*call.args, *call.keywords.values()))) or _on_gpu(call.func)
+    return any(map(dispatch.is_gpu_array, getattr(call, "__dict__", {}).values()))
 
 
 def _stage(name: str, stage: Callable[[], Any], times: Times, whole: Prediction, on: Peaks, cold: bool) -> Stage:

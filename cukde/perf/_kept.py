@@ -10,8 +10,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from cukde import _files
-from cukde.perf._peaks import Peaks
+from cukde.core import files as core_files
+from cukde.core.cost.peaks import Peaks
 
 VARIABLE = "CUKDE_PEAKS"
 
@@ -46,7 +46,7 @@ def keep(peaks: Peaks) -> bool:
     """Put an entry in the file, in place of an older one of its name; False, and a warning, if that fails."""
     try:
         entries = {name: _entry(other) for name, other in load().items()} | {peaks.name: _entry(peaks)}
-        _files.replace(path(), (json.dumps(entries, indent=1) + "\n").encode())
+        core_files.replace(path(), (json.dumps(entries, indent=1) + "\n").encode())
     except (OSError, RuntimeError) as error:
         _warn("written", error)
         return False

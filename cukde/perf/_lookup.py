@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import importlib
 
-from cukde import _dispatch
+from cukde.core import dispatch
+from cukde.core.cost.peaks import Peaks
 from cukde.perf import _kept, _measure_peaks, _published
-from cukde.perf._peaks import Peaks
 
 
 def peaks(gpu: str | Peaks | None = None) -> Peaks:
@@ -60,9 +60,9 @@ def peaks(gpu: str | Peaks | None = None) -> Peaks:
 
 def _at_hand() -> Peaks:
     """Peaks of the current GPU, or of the processor where there is none."""
-    if _dispatch.why_no_gpu() is not None:
+    if dispatch.why_no_gpu() is not None:
         return _of_cpu()
-    name = importlib.import_module("cukde.gpu._device").name()
+    name = importlib.import_module("cukde.core.gpu.device").name()
     found = _kept.load().get(name) or _published.find(name)
     if found is None:
         raise ValueError(
@@ -73,5 +73,5 @@ def _at_hand() -> Peaks:
 
 
 def _of_cpu() -> Peaks:
-    name = importlib.import_module("cukde.cpu._peaks").name()
+    name = importlib.import_module("cukde.perf._loads_cpu").name()
     return _kept.load().get(name) or _measure_peaks.measure_peaks("cpu")

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from cukde import _dispatch, _validate
+from cukde.core import check as core_check, dispatch
 from cukde.perf import _bootstrap, _clocks, _cold
 
 _WARM_UP = 0.2
@@ -191,7 +191,7 @@ def _ahead(some: Callable[[], None], gpu: bool, calls: int, cold: bool) -> Calla
     if cold:
         return _cold.emptier(gpu=gpu)
     if gpu and calls > 1:
-        from cukde.gpu import _wait
+        from cukde.perf import _wait
 
         return functools.partial(_wait.wait, _BEHIND * _clocks.launching(some))
     return None
@@ -200,7 +200,7 @@ def _ahead(some: Callable[[], None], gpu: bool, calls: int, cold: bool) -> Calla
 def _on_gpu(fn: Any, args: tuple[Any, ...], turns: list[tuple[Any, ...]] | None) -> bool:
     if isinstance(fn, functools.partial):
         return _on_gpu(fn.func, (*fn.args, *fn.keywords.values(), *args), turns)
-    return any(map(_dispatch.is_gpu_array, itertools.chain(args, *(turns or []))))
+    return any(map(dispatch.is_gpu_array, itertools.chain(args, *(turns or []))))
 
 
 def _check(
@@ -214,9 +214,9 @@ def _check(
             raise TypeError(f"{name} must be True or False{' or None' if name == 'gpu' else ''}; got {value!r}")
     if not (isinstance(seconds, int | float) and 0 <= seconds < math.inf):
         raise ValueError(f"seconds must be a finite number that is not negative; got {seconds!r}")
-    if _validate.count("most", most) < _FEWEST:
+    if core_check.count("most", most) < _FEWEST:
         raise ValueError(f"most must be at least {_FEWEST}, or there are no quartiles; got {most}")
-    if _validate.count("calls", calls) > 1 and cold:
+    if core_check.count("calls", calls) > 1 and cold:
         raise ValueError(
             f"cold empties the cache before each single call, so calls must be 1; got {calls}: "
             "rotate arguments past the cache instead"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import datetime
 import importlib
 
-from cukde import _dispatch
+from cukde.core import dispatch
+from cukde.core.cost.cost import Unit
+from cukde.core.cost.peaks import Load, Peaks
 from cukde.perf import _kept
-from cukde.perf._cost import Unit
 from cukde.perf._measure import Times, measure
-from cukde.perf._peaks import Load, Peaks
 
 _SECONDS = 0.2  # of a unit
 _CALLS = 2  # in a row, of what is timed by the device
@@ -58,7 +58,7 @@ def measure_peaks(backend: str | None = None) -> Peaks:
     >>> low <= p.rate("memory") <= high
     True
     """
-    device = importlib.import_module(f"{_dispatch.named(backend).__name__}._peaks")
+    device = importlib.import_module(f"{dispatch.named(backend).__name__}._peaks")
     rates: dict[Unit, float] = {}
     quartiles: dict[str, tuple[float, float]] = {}
     launch = 0.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from cukde.perf._cost import Unit
-from cukde.perf._peaks import Peaks
+from cukde.core.cost.cost import Unit
+from cukde.core.cost.peaks import Peaks
 
 LAUNCH = 5e-6
 """Seconds of a launch, by the report; no maker publishes one."""

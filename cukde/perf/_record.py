@@ -14,7 +14,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cukde import _kernel_cache, _processor
+from cukde._version import __version__
+from cukde.core.cpu import processor
+from cukde.core.gpu import kernel_cache
 from cukde.perf import _pace
 
 _PACKAGES = (
@@ -152,7 +154,7 @@ def checked(run: Any, name: str) -> dict[str, Any]:
 
 def machine() -> dict[str, Any]:
     """What a run runs on: the processor; GPU, driver and clocks where there is a GPU."""
-    out: dict[str, Any] = {"cpu": _processor.name(), "cores": _processor.cores()}
+    out: dict[str, Any] = {"cpu": processor.name(), "cores": processor.cores()}
     gpu = _output(
         "nvidia-smi",
         "--query-gpu=name,driver_version,clocks.sm,clocks.max.sm",
@@ -167,7 +169,6 @@ def machine() -> dict[str, Any]:
 
 
 def _commit() -> str:
-    from cukde import __version__
 
     return os.environ.get("CUKDE_COMMIT") or _described(Path(__file__).parents[2]) or __version__
 
@@ -190,7 +191,6 @@ def _command() -> str:
 
 
 def _versions() -> dict[str, str]:
-    from cukde import __version__
 
     found = {"python": platform.python_version(), "cukde": __version__}
     for package in _PACKAGES:
@@ -203,7 +203,7 @@ def _versions() -> dict[str, str]:
 
 def _cuda_version() -> str | None:
     try:
-        _kernel_cache.ensure()
+        kernel_cache.ensure()
         import cupy
 
         version = cupy.cuda.runtime.runtimeGetVersion()

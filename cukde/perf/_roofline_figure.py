@@ -21,9 +21,10 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
 from PIL import Image
 
+from cukde.core.cost.cost import Unit
+from cukde.core.cost.peaks import Peaks
 from cukde.perf import _roofline_list, _text
-from cukde.perf._cost import Unit
-from cukde.perf._roofline import Roofline, RooflinePoint
+from cukde.perf._roofline_points import RooflinePoint
 
 Numbered = tuple[int, RooflinePoint]
 _Panel = tuple[str, list[Numbered]]
@@ -73,15 +74,15 @@ _COLUMN = 14  # lines that are worth a column
 _BLOCK = 24  # rows of an operation that stand together
 
 
-def save(roofline: Roofline, path: Path) -> None:
+def save(on: Peaks, points: Sequence[RooflinePoint], path: Path) -> None:
     """Draw the points and write a PNG."""
     with rc_context({"text.hinting": "no_hinting"}):  # else characters are not as wide as the columns take them to be
-        _write(figure_of(roofline), path)
+        _write(figure_of(on, points), path)
 
 
-def figure_of(roofline: Roofline) -> Figure:
+def figure_of(on: Peaks, points: Sequence[RooflinePoint]) -> Figure:
     """Draw the points."""
-    groups = _roofline_list.groups(roofline.points)
+    groups = _roofline_list.groups(points)
     panels = _panels([(number, point) for group in groups for number, _, point in group.rows])
     rows = _rows(list(panels.items()))
     width = _WIDTHS[max(map(len, rows), default=1) - 1]
@@ -91,16 +92,16 @@ def figure_of(roofline: Roofline) -> Figure:
     height = top + _PANEL * len(rows) + key + listing.height + _MARGIN
     figure = Figure(figsize=(width, height), dpi=_DPI, facecolor="white")
     at = _MARGIN / width
-    figure.text(at, 1 - 0.45 / height, f"Roofline of {roofline.on.name}", fontsize=18, weight="bold", color=_INK)
+    figure.text(at, 1 - 0.45 / height, f"Roofline of {on.name}", fontsize=18, weight="bold", color=_INK)
     figure.text(at, 1 - 0.56 / height, "\n".join(notes), va="top", fontsize=9.5, linespacing=1.25, color=_NOTE)
     for i, row in enumerate(rows, 1):
         cell = width / len(row)
-        for j, (title, points) in enumerate(row):
+        for j, (title, numbered) in enumerate(row):
             left, bottom = cell * j + _LEFT, height - top - _PANEL * i + _BELOW
             size = (cell - _LEFT - _RIGHT, _PANEL - _ABOVE - _BELOW)
             axes = figure.add_axes((left / width, bottom / height, size[0] / width, size[1] / height))
-            _panel(axes, title, points)
-    _key(figure, roofline.points, (listing.height + _MARGIN + key / 2) / height)
+            _panel(axes, title, numbered)
+    _key(figure, points, (listing.height + _MARGIN + key / 2) / height)
     listing.draw(figure, listing.height + _MARGIN)
     return figure
 

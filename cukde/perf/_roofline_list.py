@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from cukde.core.cost.registry import told
 from cukde.perf import _text
-from cukde.perf._registry import told
 
 if TYPE_CHECKING:
-    from cukde.perf._roofline import RooflinePoint
+    from cukde.perf._roofline_points import RooflinePoint
 
 _SHORT = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64", "complex64": "c64"}
 

@@ -8,15 +8,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cukde import _validate
+from cukde.core import check as core_check
+from cukde.core.cost.peaks import Peaks
+from cukde.core.cost.registry import told
 from cukde.perf import _dask_stages, _text
 from cukde.perf._dask_stages import Pass, Stage
 from cukde.perf._lookup import peaks
-from cukde.perf._peaks import Peaks
 from cukde.perf._predict import predict
-from cukde.perf._registry import told
 
-# Of a merge, cukde/_partial.py: what is stacked is read and written, then weighted, read and written again, and summed.
+# Of a merge, cukde/density/sums.py: what is stacked is read and written, then weighted, read and written again, and summed.
 _PASSES_OF_MERGE = 5
 
 BANDWIDTH, LATENCY, OVERHEAD = 1e9, 2e-3, 1e-3
@@ -164,7 +164,7 @@ def scaling(
     it can; it does not know of memory that spills. Sums are taken to lie anywhere, but Dask merges where most of them
     are; and pieces are taken to come one after the other, but Dask asks for several at a time: transfers are rather
     less. The three constants are of processes on one machine (``Client`` with TCP);
-    ``benchmarks/bench_scaling.py`` measures them for the cluster at hand before it holds the model against times.
+    ``benchmarks/perf/bench_scaling.py`` measures them for the cluster at hand before it holds the model against times.
 
     Examples
     --------
@@ -175,7 +175,7 @@ def scaling(
     """
     if not isinstance(op, str) or op not in _dask_stages.OPERATIONS:
         raise ValueError(f"op must be one of {', '.join(_dask_stages.OPERATIONS)}, which take Dask arrays; got {op!r}")
-    workers = _validate.count("workers", workers)
+    workers = core_check.count("workers", workers)
     if workers > MOST_WORKERS:
         raise ValueError(f"workers must be at most {MOST_WORKERS:,}; got {workers}")
     _rates(bandwidth, latency, overhead)
@@ -230,9 +230,9 @@ def _late(stage: Stage, busy: float, workers: int, bandwidth: float, latency: fl
 
 def _rates(bandwidth: Any, latency: Any, overhead: Any) -> None:
     if not (isinstance(bandwidth, float) and bandwidth == math.inf):
-        _validate.number("bandwidth", bandwidth, above=True)
-    _validate.number("latency", latency)
-    _validate.number("overhead", overhead)
+        core_check.number("bandwidth", bandwidth, above=True)
+    core_check.number("latency", latency)
+    core_check.number("overhead", overhead)
 
 
 def _lines(of: Scaling) -> Iterator[str]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from cukde.core.cost.cost import Cost
+from cukde.core.cost.peaks import Peaks
+from cukde.core.cost.registry import by_name, counted
 from cukde.perf import _text
-from cukde.perf._cost import Cost
 from cukde.perf._lookup import peaks
-from cukde.perf._peaks import Peaks
 from cukde.perf._predict import Prediction, predicted
-from cukde.perf._registry import by_name, counted
 
 HIT_RATES = (0.0, 0.25, 0.5, 0.75, 1.0)
 """Part of the bytes asked for once more that the cache serves: from none to all."""

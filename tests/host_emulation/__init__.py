@@ -2,7 +2,7 @@
 
 For machines without a GPU. A launch ends with an exception where threads of a block deadlock at a barrier,
 where an array is left or misaligned, where an integer overflows; shared memory is NaN until it is written.
-Only kernels_cu/include/ptx.cuh, which is inline assembly, is replaced by C++ of the same meaning.
+Only kernels_cu/core/ptx.cuh, which is inline assembly, is replaced by C++ of the same meaning.
 """
 
 from __future__ import annotations

@@ -14,12 +14,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-from cukde import _compile
+from cukde.core.gpu import compile as core_compile
 
 _HERE = Path(__file__).parent
 
 # The emulated ptx.cuh shadows the real one, whichever file includes it; so does mma.h, which is CUDA's.
-_INCLUDE_FOLDERS = (_HERE / "include", _compile.folder() / "include")
+# Other files lie beside the one that includes them, or in kernels_cu/core/.
+_EMULATED, _CORE = _HERE / "include", core_compile.folder() / "core"
 
 # Optimised, since fibers make every call dear, though not beyond -O1: it builds in two thirds of the time of -O2 what
 # runs as fast. Checked, since a GPU would fault where a host goes on. The fortified longjmp of some distributions takes
@@ -49,7 +50,7 @@ def unavailable() -> str | None:
     return None
 
 
-def library(source: str, origin: str, name: str, defines: _compile.Defines) -> ctypes.PyDLL:
+def library(source: str, origin: str, name: str, defines: core_compile.Defines) -> ctypes.PyDLL:
     """Compile ``source`` around its kernel ``name``, unless the cache has it, and load it.
 
     ``origin`` is the file that messages are to name.
@@ -57,7 +58,7 @@ def library(source: str, origin: str, name: str, defines: _compile.Defines) -> c
     return _load(built(source, origin, name, defines))
 
 
-def built(source: str, origin: str, name: str, defines: _compile.Defines) -> Path:
+def built(source: str, origin: str, name: str, defines: core_compile.Defines) -> Path:
     """The same without loading it: where the library lies in the cache."""
     text = "\n".join(
         [
@@ -88,7 +89,8 @@ def _inlined(text: str, origin: str, within: frozenset[str] = frozenset()) -> st
 
     def replacement(match: re.Match[str]) -> str:
         name = match[1]
-        path = next((folder / name for folder in _INCLUDE_FOLDERS if (folder / name).is_file()), None)
+        folders = (_EMULATED, Path(origin).parent, _CORE)
+        path = next((folder / name for folder in folders if (folder / name).is_file()), None)
         if path is None or name in within:
             return match[0]
         guard = "INCLUDED_" + re.sub(r"\W", "_", name)

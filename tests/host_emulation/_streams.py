@@ -1,4 +1,4 @@
-"""``cukde.gpu._transfers`` on the host: streams that do what they are given as late as they may."""
+"""``cukde.core.gpu.transfers`` on the host: streams that do what they are given as late as they may."""
 
 from __future__ import annotations
 

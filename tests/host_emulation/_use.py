@@ -1,8 +1,11 @@
-"""Make ``cukde.gpu`` run on NumPy arrays: its launchers and kernels as they are, the device emulated."""
+"""Make the GPU backend run on NumPy arrays: its launchers and kernels as they are, the device emulated."""
 
 from __future__ import annotations
 
+import functools
 import importlib
+import pkgutil
+import re
 import sys
 from types import ModuleType
 from typing import Any
@@ -11,6 +14,7 @@ import numpy as np
 import pytest
 from scipy import special
 
+import cukde
 from tests.host_emulation import _simulator, _streams
 from tests.host_emulation._arrays import address_in_allocation
 from tests.host_emulation._kernel import kernel
@@ -56,7 +60,7 @@ class NumpyAsCupy(ModuleType):
 
 
 def _add_product(products: Any, P: Any, of: Any, factors: Any, numbers: str, *, transposed: bool = False) -> None:
-    """``cukde.gpu._gemm.add_product``, 16-bit numbers in float64."""
+    """``cukde.core.gpu.gemm.add_product``, 16-bit numbers in float64."""
 
     def as_numbers(bits: np.ndarray) -> np.ndarray:
         if numbers in ("f32", "f64"):
@@ -73,10 +77,17 @@ def _add_product(products: Any, P: Any, of: Any, factors: Any, numbers: str, *, 
 
 
 def _gram(out: Any, A: Any, B: Any, of: Any, dimensions: slice, *, adds: bool = False) -> None:
-    """``cukde.gpu._gemm.gram``."""
+    """``cukde.core.gpu.gemm.gram``."""
     block = out[: of.height, : of.width]
     product = A[of.top : of.top + of.height, dimensions] @ B[of.left : of.left + of.width, dimensions].T
     block[...] = block + product if adds else product
+
+
+@functools.cache
+def _gpu_modules() -> tuple[str, ...]:
+    """Names of all modules of the GPU backend: each family has some."""
+    found = (module.name for module in pkgutil.walk_packages(cukde.__path__, "cukde."))
+    return tuple(name for name in found if "gpu" in re.split(r"[._]", name))
 
 
 def use(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,15 +97,16 @@ def use(monkeypatch: pytest.MonkeyPatch) -> None:
     except ImportError:
         cupy = None
         monkeypatch.setitem(sys.modules, "cupy", NumpyAsCupy(None))
-    gpu = importlib.import_module("cukde.gpu")
-    cpu = importlib.import_module("cukde.cpu")
-    device = importlib.import_module("cukde.gpu._device")
-    numba_cuda = importlib.import_module("cukde.gpu._numba_cuda")
-    conv1d_fft = importlib.import_module("cukde.gpu._conv1d_fft")
+    gpu = importlib.import_module("cukde.core.gpu.arrays")
+    cpu = importlib.import_module("cukde.core.cpu.arrays")
+    device = importlib.import_module("cukde.core.gpu.device")
+    numba_cuda = importlib.import_module("cukde.core.gpu.numba_cuda")
+    conv1d_fft = importlib.import_module("cukde.conv1d.gpu.fft")
     numpy_as_cupy = NumpyAsCupy(cupy)
 
-    for name, module in list(sys.modules.items()):
-        if name.startswith("cukde.gpu") and hasattr(module, "cp"):
+    for name in _gpu_modules():
+        module = importlib.import_module(name)
+        if hasattr(module, "cp"):
             monkeypatch.setattr(module, "cp", numpy_as_cupy)
     monkeypatch.setattr(gpu, "xp", numpy_as_cupy)
     for name in _ARRAY_FUNCTIONS:
@@ -106,11 +118,12 @@ def use(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device, "capturing", lambda: False)
     monkeypatch.setattr(device, "address", address_in_allocation)
     monkeypatch.setattr(
-        "cukde._compile.load", lambda wanted: kernel(wanted.stem, wanted.name, wanted.defines, wanted.shared_bytes)
+        "cukde.core.gpu.compile.load",
+        lambda wanted: kernel(wanted.stem, wanted.name, wanted.defines, wanted.shared_bytes),
     )
     _simulator.use(monkeypatch, numba_cuda)
-    _streams.use(monkeypatch, importlib.import_module("cukde.gpu._transfers"))
-    monkeypatch.setattr("cukde.gpu._gemm.add_product", _add_product)
-    monkeypatch.setattr("cukde.gpu._gemm.gram", _gram)
+    _streams.use(monkeypatch, importlib.import_module("cukde.core.gpu.transfers"))
+    monkeypatch.setattr("cukde.core.gpu.gemm.add_product", _add_product)
+    monkeypatch.setattr("cukde.core.gpu.gemm.gram", _gram)
     monkeypatch.setattr(conv1d_fft, "_erfc", special.erfc)
-    monkeypatch.setattr("cukde._dispatch.backend", lambda *arrays, **others: gpu)
+    monkeypatch.setattr("cukde.core.dispatch.backend", lambda *arrays, **others: gpu)

@@ -1,4 +1,4 @@
-// The device functions of kernels_cu/include/ptx.cuh in plain C++, with the fragment layouts of the PTX manual.
+// The device functions of kernels_cu/core/ptx.cuh in plain C++, with the fragment layouts of the PTX manual.
 //
 // A matrix operation is a warp collective: every lane brings pointers to its fragments, and the last lane to
 // arrive gathers them into matrices, multiplies and scatters the result (fibers.hpp: collective).

@@ -1,0 +1,312 @@
+"""What the model is compared on: every declared operation, the study's kernels among them, at sizes that fill a GPU."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import cupy as cp
+import numpy as np
+
+import cukde
+from benchmarks.conv1d import study as conv1d_study
+from benchmarks.density import study_wmma
+from benchmarks.kendall import study_pairs
+from benchmarks.piecewise import study as piecewise_study
+
+SHORT, LONG = (64, 256, 2048), (16, 128, 4096)  # B, C, L
+POINTS = 2**26
+CALLS = 4  # in a row, where nothing waits for the device
+
+
+class Case(NamedTuple):
+    """One call of an operation."""
+
+    op: str
+    make: Callable[[], Callable[[], Any]]  # a partial object of the operation, its arrays on the device
+    calls: int = CALLS
+    study: bool = False
+
+
+def cases() -> Iterator[Case]:
+    """Every case; arrays are made when one is asked for."""
+    yield from _densities()
+    yield from _densities_1d()
+    yield from _kendall()
+    yield from _piecewise()
+    yield from _functions()
+    yield from _convolutions()
+    yield from _bandwidths()
+
+
+# ------------------------------------------------------------------------------------------------ densities
+
+
+@functools.lru_cache(maxsize=2)
+def _points(n: int, m: int, d: int, dtype: str) -> tuple[Any, Any, float]:
+    """Normal data and queries, and a bandwidth: Silverman's, from two dimensions one of a median exponent of 20."""
+    rng = cp.random.default_rng(d)
+    X, Y = (rng.standard_normal((rows, d), np.float32).astype(dtype) for rows in (n, m))
+    return X, Y, math.sqrt(d / 20) if d > 1 else (4 / 3 / n) ** 0.2
+
+
+def _density(op: str, n: int, m: int, d: int, dtype: str, precision: str | None, calls: int = CALLS) -> Case:
+    def make() -> Callable[[], Any]:
+        X, Y, h = _points(n, m, d, dtype)
+        given: dict[str, Any] = {"check_finite": False, "precision": precision}
+        function = getattr(cukde, op)
+        if op == "debias":
+            return functools.partial(function, X, h, **given)
+        if op == "kernel_sum":
+            return functools.partial(function, X, X[:, :8], Y, h, **given)
+        return functools.partial(function, X, Y, h, **({"log": True} if op == "kde" and d > 64 else {}), **given)
+
+    return Case(op, make, calls)
+
+
+_FAMILY = ("kde", "score", "density_and_score", "debias", "sd_kde", "laplace_kde", "kernel_sum")
+
+
+def _densities() -> Iterator[Case]:
+    for op in _FAMILY:
+        yield _density(op, 131_072, 16_384, 16, "float32", None)
+        yield _density(op, 131_072, 16_384, 16, "float32", "tf32")
+        yield _density(op, 32_768, 8_192, 16, "float32", "ieee")
+        yield _density(op, 32_768, 8_192, 16, "float64", None)
+    for op, d in itertools.product(("kde", "sd_kde"), (2, 32, 64, 128, 768)):
+        yield _density(op, 65_536, 8_192, d, "float32", None)
+    yield _density("sd_kde", 16_384, 4_096, 128, "float64", None)
+
+    def of_factors(d: int) -> Callable[[], Any]:
+        X, Y, h = _points(131_072, 16_384, d, "float32")
+        factors = cp.random.default_rng(0).uniform(0.5, 2, len(X))
+        return functools.partial(cukde.kde, X, Y, h, local_factors=factors, check_finite=False)
+
+    for d in (4, 16):
+        yield Case("kde", functools.partial(of_factors, d))
+
+    def of_densities(op: str, d: int) -> Callable[[], Any]:
+        X, Y, h = _points(131_072, 16_384, d, "float32")
+        given: dict[str, Any] = {"check_finite": False}
+        if op == "marginal":
+            return functools.partial(cukde.marginal, X, [*range(d // 2)], Y[:, : d // 2], h, **given)
+        if op == "conditional":
+            return functools.partial(cukde.conditional, X, {c: 0.0 for c in range(d // 2)}, Y[:, d // 2 :], h, **given)
+        if op == "conditional, each":
+            return functools.partial(cukde.conditional, X, {0: Y[:, 0]}, Y[:, 1:], h, **given)
+        if op == "hdr_threshold":
+            return functools.partial(cukde.hdr_threshold, X, h, **given)
+        return functools.partial(cukde.density_ratio, X, X[::2], Y, h, **given)
+
+    for op in ("marginal", "conditional", "conditional, each", "hdr_threshold", "density_ratio"):
+        yield Case(op.partition(",")[0], functools.partial(of_densities, op, 16))
+
+    def modes() -> Callable[[], Any]:
+        X, _, _ = _points(65_536, 16_384, 4, "float32")
+        X = X + 4 * (cp.arange(len(X)) % 6)[:, None].astype(X.dtype)  # six groups in a row
+        return functools.partial(cukde.modes, X, 0.4)
+
+    yield Case("modes", modes, 1)  # waits
+
+    def on_grid(method: str) -> Callable[[], Any]:
+        X, _, _ = _points(1_048_576, 16_384, 2, "float32")
+        axis = np.linspace(-6, 6, 1024 if method == "fft" else 256, dtype=np.float32)
+        return functools.partial(cukde.evaluate_grid, X, (axis, axis), 0.1, method=method, check_finite=False)
+
+    for method in ("fft", "exact"):
+        yield Case("evaluate_grid", functools.partial(on_grid, method))
+
+    def by_wmma(m: int) -> Callable[[], Any]:
+        X, Y, h = _points(131_072, m, 16, "float32")
+        return functools.partial(study_wmma.kde, X, Y, h)
+
+    if study_wmma.why_absent() is None:
+        for m in (16_384, 131_072):
+            yield Case("study.density_wmma", functools.partial(by_wmma, m), study=True)
+
+
+def _densities_1d() -> Iterator[Case]:
+    """The transform waits for the device, the sum over pairs does not."""
+    for op in _FAMILY:
+        yield _density(op, 16_777_216, 2_097_152, 1, "float32", None, calls=1)
+    for op in ("kde", "sd_kde"):
+        yield _density(op, 16_777_216, 2_097_152, 1, "float64", None, calls=1)
+        yield _density(op, 131_072, 131_072, 1, "float32", "ieee")
+    for op in ("cdf", "log_cdf"):
+        yield _density(op, 16_384, 16_384, 1, "float32", None)
+
+
+# -------------------------------------------------------------------------------------------------- Kendall
+
+
+@functools.lru_cache(maxsize=2)
+def _columns(n: int, p: int, ties: bool) -> Any:
+    rng = cp.random.default_rng(p)
+    A = rng.standard_normal((n, p)) + rng.standard_normal((n, 1))
+    return cp.rint(6 * A).astype(np.int64) if ties else A  # the model takes integers as tied
+
+
+def _kendall() -> Iterator[Case]:
+    """All wait for the device but the source's kernel."""
+
+    def pair(n: int, ties: bool) -> Callable[[], Any]:
+        A = cp.ascontiguousarray(_columns(n, 2, ties).T)
+        return functools.partial(cukde.kendalltau, A[0], A[1])
+
+    def matrix(op: str, n: int, p: int, ties: bool) -> Callable[[], Any]:
+        return functools.partial(getattr(cukde, op), _columns(n, p, ties))
+
+    def by_source(n: int, p: int) -> Callable[[], Any]:
+        a = cp.ascontiguousarray(_columns(n, p, False).T.astype(np.float32))
+        return functools.partial(study_pairs.agreement, a, a)
+
+    for ties in (False, True):
+        yield Case("kendalltau", functools.partial(pair, 10_000_000, ties), 1)
+        yield Case("kendall_matrix", functools.partial(matrix, "kendall_matrix", 4000, 2000, ties), 1)
+    yield Case("concordance", functools.partial(matrix, "concordance", 4000, 2000, True), 1)
+    yield Case("kendall_matrix", functools.partial(matrix, "kendall_matrix", 200_000, 32, False), 1)
+    for n, p in ((1000, 256), (10_000, 64)):
+        yield Case("study.kendall_pairs", functools.partial(by_source, n, p), study=True)
+
+
+# ------------------------------------------------------------------------------------------------ polynomials
+
+
+@functools.lru_cache(maxsize=1)
+def _arguments(dtype: str) -> Any:
+    return (2 * cp.random.default_rng(0).random(POINTS, np.float32) - 1).astype(dtype)
+
+
+def _polynomial(pieces: int, degree: int, knots: str, dtype: str) -> tuple[np.ndarray, np.ndarray]:
+    """Coefficients (degree + 1, pieces) in powers of x - knot, and knots on [-1, 1] that the dtype has."""
+    rng = np.random.default_rng([pieces, degree])
+    inner = np.linspace(-1, 1, pieces + 1)[1:-1]
+    if knots == "random":  # among multiples of 2^-10, for float16
+        inner = np.sort(rng.choice(np.arange(-1023, 1024), pieces - 1, replace=False)) / 1024
+    return rng.standard_normal((degree + 1, pieces)), np.r_[-1, inner, 1].astype(dtype).astype(np.float64)
+
+
+def _piecewise() -> Iterator[Case]:
+    def polynomial(pieces: int, degree: int, knots: str, dtype: str) -> Callable[[], Any]:
+        c, x = _polynomial(pieces, degree, knots, dtype)
+        return functools.partial(cukde.PiecewisePolynomial(cp.asarray(c), cp.asarray(x)), _arguments(dtype))
+
+    def of_source(variant: piecewise_study.Variant, pieces: int, degree: int, dtype: str) -> Callable[[], Any]:
+        c, knots = _polynomial(pieces, degree, "uniform", dtype)
+        powers = piecewise_study.coefficients_of(c, knots).astype(dtype)
+        stored = cp.asarray(powers if variant.layout == "soa" else np.ascontiguousarray(powers.T))
+        x = _arguments(dtype)
+        return functools.partial(
+            piecewise_study.evaluate, variant, x, stored, cp.asarray(knots.astype(dtype)), cp.empty_like(x)
+        )
+
+    def raw() -> Callable[[], Any]:
+        c, knots = _polynomial(256, 3, "uniform", "float32")
+        rows = cp.asarray(np.ascontiguousarray(piecewise_study.coefficients_of(c, knots).T.astype(np.float32)))
+        return functools.partial(cukde.pwpa, _arguments("float32"), rows, cp.asarray(knots.astype(np.float32)))
+
+    def layout(function: Callable[..., Any], *shape: int) -> Callable[[], Any]:
+        return functools.partial(function, cp.random.default_rng(0).random(shape, np.float32))
+
+    for (pieces, degree), dtype in itertools.product(((16, 2), (256, 3)), ("float16", "float32", "float64")):
+        yield Case("PiecewisePolynomial", functools.partial(polynomial, pieces, degree, "uniform", dtype))
+    for dtype in ("float16", "float32", "float64"):
+        yield Case("PiecewisePolynomial", functools.partial(polynomial, 256, 3, "random", dtype))
+    yield Case("pwpa", raw)
+    yield Case("aos_to_soa", functools.partial(layout, cukde.aos_to_soa, POINTS // 4, 4))
+    yield Case("soa_to_aos", functools.partial(layout, cukde.soa_to_aos, 4, POINTS // 4))
+    for variant, (pieces, degree) in itertools.product(piecewise_study.SOURCE, ((16, 2), (256, 3))):
+        make = functools.partial(of_source, variant, pieces, degree, "float32")
+        yield Case("study.piecewise", make, 1 if pieces > 16 else CALLS, study=True)
+    make = functools.partial(of_source, piecewise_study.SOURCE[0], 16, 2, "float16")
+    yield Case("study.piecewise", make, study=True)
+
+
+def _functions() -> Iterator[Case]:
+    def of(name: str, dtype: str) -> Callable[[], Any]:
+        return functools.partial(getattr(cukde.functions, name), _arguments(dtype))
+
+    for name, dtype in itertools.product(sorted(set(cukde.functions.__all__) - {"polynomial"}), ("float32", "float16")):
+        yield Case(f"functions.{name}", functools.partial(of, name, dtype))
+
+
+# ------------------------------------------------------------------------------------------------ convolutions
+
+
+@functools.lru_cache(maxsize=1)
+def _sequences(shape: tuple[int, int, int], taps: int, dtype: str, layout: str) -> tuple[Any, Any, Any]:
+    """x, dy and w."""
+    B, C, L = shape
+    rng = cp.random.default_rng(taps)
+    x, dy = (rng.standard_normal(shape if layout == "BCL" else (B, L, C), np.float32).astype(dtype) for _ in range(2))
+    return x, dy, rng.standard_normal((C, taps), np.float32).astype(dtype)
+
+
+_PATHS = ("forward", "input_grad", "weight_grad")
+
+
+def _convolutions() -> Iterator[Case]:
+    def ours(path: str, shape: tuple[int, int, int], taps: int, dtype: str, layout: str) -> Callable[[], Any]:
+        x, dy, w = _sequences(shape, taps, dtype, layout)
+        if path == "forward":
+            return functools.partial(cukde.depthwise_conv1d, x, w, layout=layout)
+        if path == "input_grad":
+            return functools.partial(cukde.depthwise_conv1d_input_grad, dy, w, layout=layout)
+        return functools.partial(cukde.depthwise_conv1d_weight_grad, x, dy, taps, layout=layout)
+
+    def of_source(path: str, variant: str, taps: int) -> Callable[[], Any]:
+        x, dy, w = _sequences(SHORT, taps, "float32", "BCL")
+        function = getattr(conv1d_study, path)
+        arrays = {"forward": (x, w), "input_grad": (dy, w), "weight_grad": (x, dy, taps)}[path]
+        return functools.partial(function, variant, *arrays)
+
+    def slope(dtype: str) -> Callable[[], Any]:
+        return functools.partial(cukde.activation_grad, "silu", _arguments(dtype))
+
+    names = dict(zip(_PATHS, ("depthwise_conv1d", *(f"depthwise_conv1d_{path}" for path in _PATHS[1:])), strict=True))
+    sizes = (*((SHORT, taps, layout) for taps in (4, 31) for layout in ("BCL", "BLC")), (LONG, 512, "BCL"))
+    for (shape, taps, layout), dtype, path in itertools.product(sizes, ("float32", "float16"), _PATHS):
+        yield Case(names[path], functools.partial(ours, path, shape, taps, dtype, layout))
+    for path in _PATHS:
+        yield Case(names[path], functools.partial(ours, path, SHORT, 31, "float64", "BCL"))
+    yield Case("activation_grad", functools.partial(slope, "float32"))
+    for taps, path, variant in itertools.product((4, 31), _PATHS, conv1d_study.VARIANTS):
+        yield Case(
+            f"study.conv1d_{path}",
+            functools.partial(of_source, path, variant, taps),
+            1 if variant == "naive" else CALLS,
+            study=True,
+        )
+
+
+def _bandwidths() -> Iterator[Case]:
+    def of(name: str) -> Callable[[], Any]:
+        return functools.partial(getattr(cukde.bandwidth, name), _points(4_194_304, 1, 16, "float32")[0])
+
+    for name in ("scott", "silverman", "sd", "laplace"):
+        yield Case(f"bandwidth.{name}", functools.partial(of, name), 1)
+
+    def isj() -> Callable[[], Any]:
+        return functools.partial(cukde.bandwidth.isj, _points(16_777_216, 1, 1, "float32")[0])
+
+    yield Case("bandwidth.isj", isj, 1)
+
+    def abramson() -> Callable[[], Any]:
+        X, _, h = _points(65_536, 1, 16, "float32")
+        return functools.partial(cukde.bandwidth.abramson, X, h)
+
+    yield Case("bandwidth.abramson", abramson, 1)
+
+    def cross_validate(method: str, n: int, dtype: str) -> Callable[[], Any]:
+        X = _points(n, 1, 4, dtype)[0]
+        objective = "least_squares" if method == "laplace" else "likelihood"
+        # All about the best, so that none is at an end, which would be a warning.
+        h = _points(n, 1, 4, dtype)[2] * np.geomspace(0.25, 2, 32)
+        return functools.partial(cukde.bandwidth.cross_validate, X, method, h, objective)
+
+    for method, n in (("kde", 65_536), ("laplace", 65_536), ("sd", 16_384)):
+        for dtype in ("float32", "float64"):
+            yield Case("bandwidth.cross_validate", functools.partial(cross_validate, method, n, dtype), 1)

@@ -1,0 +1,20 @@
+"""Rules for the bandwidth: standard deviations, one per dimension, made from the data.
+
+``scott``, ``silverman``, ``sd`` and ``laplace`` are reference rules, the best bandwidth were the data normal: a factor
+times the standard deviation of each column. The factor depends only on the dimension and the effective number of rows;
+it minimises the leading terms of the mean integrated squared error (MISE) that one estimator has for independent normal
+columns (Scott's rounds that factor).
+
+``isj``, the improved Sheather-Jones rule for :func:`cukde.kde` in one dimension, takes no shape for granted: it
+estimates from the data how much their density bends, and serves data of several modes, on which the reference rules
+oversmooth. ``cross_validate`` chooses by scores that each row has from the others, for each of the estimates, in any
+number of dimensions.
+
+``abramson`` gives factors of the bandwidth, one a row: narrower where data are dense, wider in the tails.
+
+docs/bandwidths.md says which rule is for which method, and what other libraries call the same things.
+"""
+
+from cukde.bandwidth.rules import abramson, cross_validate, isj, laplace, scott, sd, silverman
+
+__all__ = ["abramson", "cross_validate", "isj", "laplace", "scott", "sd", "silverman"]

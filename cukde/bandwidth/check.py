@@ -1,0 +1,124 @@
+"""The errors a user of cross-validation can cause, raised before anything is summed where they can be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cukde.core import check as core_check
+
+METHODS = ("kde", "sd", "laplace")
+OBJECTIVES = ("likelihood", "least_squares")
+
+# Of the bandwidths of a column: one set of coordinates serves them all, whatever the precision.
+_RATIO = 1e12
+
+
+def options(method: Any, objective: Any, per_dimension: Any) -> None:
+    """Check what is asked for."""
+    core_check.option("method", method, METHODS)
+    core_check.option("objective", objective, OBJECTIVES)
+    core_check.flag("per_dimension", per_dimension)
+    if method == "laplace" and objective == "likelihood":
+        raise ValueError(
+            'objective="likelihood" is not for method="laplace", whose densities can be negative and have no '
+            'logarithm there; write objective="least_squares"'
+        )
+
+
+def bandwidths(given: Any, d: int) -> np.ndarray:
+    """Return deviations, (B, d) float64, of (B,) numbers or (B, d) deviations on the host."""
+    if isinstance(given, str):
+        raise ValueError(f"bandwidths must be numbers; got {given!r}: write None for a grid about the reference rule")
+    try:
+        out = np.asarray(given)
+    except ValueError as error:
+        raise ValueError(f"bandwidths must be a rectangular array of numbers: {error}") from None
+    if out.size == 0:
+        raise ValueError(f"bandwidths must be at least one; got shape {out.shape}")
+    if out.dtype.kind not in "fiu" or out.dtype.itemsize > 8:
+        raise TypeError(f"bandwidths must be real numbers; got {given!r}")
+    if out.ndim == 0:
+        raise ValueError(f"bandwidths must be several, of shape (B,) or (B, {d}); got the number {given!r}: write [h]")
+    if out.ndim > 2 or (out.ndim == 2 and out.shape[1] != d):
+        raise ValueError(
+            f"bandwidths must have shape (B,), each for every column, or (B, {d}), a deviation a column; "
+            f"got shape {out.shape}"
+        )
+    out = out.astype(np.float64)
+    if not np.isfinite(out).all():
+        raise ValueError("bandwidths must be finite; they hold NaN or infinity")
+    if not (out > 0).all():
+        raise ValueError(f"bandwidths must be positive; the smallest is {out.min():g}")
+    if (out.max(axis=0) / _RATIO >= out.min(axis=0)).any():
+        raise ValueError(
+            f"bandwidths must lie within a factor of {_RATIO:g}; they go from {out.min():g} to {out.max():g}"
+        )
+    return out if out.ndim == 2 else np.repeat(out[:, None], d, axis=1)
+
+
+def within_reach(widths: np.ndarray, least: np.ndarray, *, single: bool) -> None:
+    """Raise where squared distances in bandwidths would leave the range of the arithmetic.
+
+    ``widths`` are the largest distances to a row, a column each, and ``least`` the smallest bandwidths.
+    """
+    limit = 1e18 if single else 1e150
+    radius = float(np.linalg.norm(widths / limit / least))
+    if not radius < 1:
+        raise ValueError(
+            f"X must span less than {limit:g} of the smallest bandwidths; it spans {radius:.3g} times as many: "
+            "leave out bandwidths that are so small"
+        )
+
+
+def scores(found: np.ndarray) -> np.ndarray:
+    """Raise where no bandwidth can be chosen, because densities leave the range of float64."""
+    if np.isnan(found).any() or not np.isfinite(found.max()) or not found.any():
+        raise ValueError(
+            "X has densities beyond the range of float64 (2e-308 to 1.8e308, in units of 1/volume): rescale its "
+            'columns to a spread of about 1, or write objective="likelihood"'
+        )
+    return found
+
+
+def two_rows(n: int, effective: float | None = None) -> None:
+    """Raise where a deviation cannot be had: one row, or weights that leave but one."""
+    if n < 2:
+        raise ValueError(f"X must have at least 2 rows for a bandwidth; got {n}")
+    if effective is not None and effective <= 1:
+        raise ValueError("weights must not all rest on one row: a bandwidth needs at least 2 effective rows")
+
+
+def one_column(d: int) -> None:
+    """Raise for more columns than a rule for one dimension takes."""
+    if d > 1:
+        raise ValueError(
+            f"X must have one column for the improved Sheather-Jones rule; got {d}: write "
+            "cukde.bandwidth.silverman(X) or cukde.bandwidth.scott(X), which give a deviation for each column"
+        )
+
+
+def plug_in(h: float | None) -> float:
+    """Return the bandwidth that the improved Sheather-Jones rule found; raise where it found none."""
+    if h is None:
+        raise ValueError(
+            "X has no bandwidth by the improved Sheather-Jones rule: its values are too few, or many rows share, or "
+            "all but share, values that lie further apart than the bandwidth would be; count every value once, "
+            "values, counts = np.unique(X, return_counts=True) and isj(values, weights=counts), "
+            "or write cukde.bandwidth.silverman(X)"
+        )
+    return h
+
+
+def ranges(widths: np.ndarray) -> None:
+    """Raise for columns without spread, and for a spread that float64 cannot hold."""
+    constant = np.flatnonzero(widths == 0)
+    if constant.size:
+        raise ValueError(
+            "X must vary in every column, among the rows of positive weight; "
+            f"constant columns: {', '.join(map(str, constant))}: drop them or set h by hand"
+        )
+    endless = np.flatnonzero(np.isinf(widths))
+    if endless.size:
+        raise ValueError(f"X must span less than 1.8e308 in every column; column {endless[0]} does not: rescale it")

@@ -1,0 +1,216 @@
+"""What cross-validation costs: passes over all pairs of rows, each distance once for many bandwidths.
+
+Of a grid that does not go on, without the search for one deviation a column.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from cukde.bandwidth.scores import proportional
+from cukde.bandwidth.search import COUNT
+from cukde.core import dispatch
+from cukde.core.cost import arguments, elementwise, host
+from cukde.core.cost.cost import Counted, Part, Unit
+from cukde.core.cost.peaks import Peaks
+from cukde.density import check as density_check
+from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
+
+# Rows of one column from which a fast transform is taken for each bandwidth of kde: those of the backends'
+# cross_validation.py.
+LEAST_ROWS_OF_LINE = {"cpu": 4_096, "gpu": 65_536}
+
+_SOURCE = "pairs, exponentials and sums of the formulas of cukde.bandwidth.cross_validate"
+
+_TILE = 64  # rows and columns of pairs whose points are read together
+
+# Operations of a pair: of its distance in a dimension a difference and a multiply-add; of the kernel of a bandwidth the
+# exponent, weights and sums for both rows; of a least-squares term two polynomials and the products beside. Without a
+# row, of the pair shares, their rest and its square.
+_DISTANCE, _KERNEL, _TERM = 3, 6, 14
+_SHARE = 16
+
+# The same of the GPU's instructions, two operations each, loads and steps of loops among them; beside them what a pair
+# takes once whatever the bandwidths. In double a share takes a power and a division in full. Measured on an H200,
+# 100,000 rows of 4 and of 16 columns.
+_DISTANCE_GPU, _PAIR_GPU = 10, 20
+_WITHOUT_GPU, _SHARE_GPU, _SHARE_GPU_F64 = 14, 54, 270
+
+# Of the rates, as measured there with 64 bandwidths, kernels and least squares in single and double precision: sums
+# over lanes take turns with exponentials, and in double an exponential has more beside it than those that measure it.
+_GPU_KERNELS, _GPU_TERMS = {True: 0.9, False: 0.58}, {True: 0.82, False: 0.55}
+
+# Of the rate of exponentials in the fastest cache, on a CPU: beside them distances are loaded and sums are added.
+# Measured on two cores of 5.0e9 a second in single and 1.5e9 in double precision, 32 bandwidths: 0.53 to 0.63.
+_POWERS = 0.55
+
+# Without a row the CPU takes all in double, and a dimension of a pair, two differences and their squares, as long as so
+# many operations one at a time: 0.66 ns on the same cores.
+_OPERATIONS = 3
+
+
+def cross_validation(
+    on: Peaks,
+    *,
+    n: int,
+    d: int,
+    bandwidths: int = COUNT,
+    directions: int = 1,
+    method: str = "kde",
+    objective: str = "likelihood",
+    dtype: Any = "float64",
+    precision: str | None = None,
+    weighted: bool = False,
+) -> Counted:
+    """Count the scores of ``bandwidths``, of which those of one of ``directions`` are multiples of each other."""
+    if bandwidths < 1 or not 1 <= directions <= bandwidths:
+        raise ValueError(
+            f"bandwidths must be 1 or more, and directions no more of them; got {bandwidths} and {directions}"
+        )
+    promoted = density_check.result_dtype(np.empty(0, dtype))
+    single = density_check.precision(precision, promoted) != "float64"
+    least_squares = objective == "least_squares"
+    look = cost_formulas.bandwidth(on, n=n, d=d, dtype=dtype, weighted=weighted).parts[0]
+    pairs = float(n) * (n - 1) / 2
+    if method == "kde" and d == 1 and n >= LEAST_ROWS_OF_LINE[on.backend]:
+        of_line = cost_formulas.kde(on, n=n, m=n, d=1, dtype="float64", weighted=weighted, at_data=True)
+        # Of least squares the integral of the square takes another.
+        times = bandwidths * (2 if least_squares else 1)
+        return Counted((look, *(part.times(times) for part in of_line.parts)), _SOURCE, pairs)
+    if method != "sd":
+        parts = [_pass("pairs", on, n, d, pairs, bandwidths, directions, single, least_squares=least_squares)]
+        return Counted((look, *parts), _SOURCE, pairs)
+
+    of_score = cost_formulas.debias(on, n=n, d=d, dtype="float32" if single else "float64", weighted=weighted)
+    parts = [part.times(bandwidths) for part in of_score.parts]
+    parts += [part.times(bandwidths) for part in _without_each(on, n, d, single)]
+    if least_squares:
+        # Debiased points are others for each bandwidth.
+        parts.append(_pass("pairs", on, n, d, pairs, bandwidths, bandwidths, single, least_squares=True))
+    return Counted((look, *parts), _SOURCE, pairs)
+
+
+def _pass(
+    name: str,
+    on: Peaks,
+    n: int,
+    d: int,
+    pairs: float,
+    bandwidths: int,
+    directions: int,
+    single: bool,
+    *,
+    least_squares: bool,
+) -> Part:
+    """Sums over unordered pairs, whose distances are taken once a direction."""
+    item = 4 if single else 8
+    each = _TERM if least_squares else _KERNEL
+    gpu = on.backend == "gpu"
+    once = _DISTANCE_GPU * d + _PAIR_GPU if gpu else _DISTANCE * d
+    work = _work(single, pairs, float(bandwidths), once * directions + each * bandwidths)
+    results = 0.0 if least_squares else 8.0 * n * bandwidths
+    return Part(
+        name,
+        float(item * d) * n * directions + results,
+        work,
+        _read(n, item * d) * directions + results,
+        efficiency=(_GPU_TERMS if least_squares else _GPU_KERNELS)[single] if gpu else _POWERS,
+    )
+
+
+def _without_each(on: Peaks, n: int, d: int, single: bool) -> list[Part]:
+    """Parts of the pass in which each row is left out of the debiased points of all others."""
+    pairs, gpu = float(n) * n, on.backend == "gpu"
+    row = (4 if single else 8) * d + 8 * d + 16  # a point, its mean shift, its sum and its weight
+    traffic, read = float(row) * n + 8.0 * n, _read(n, row)
+    if gpu:
+        work = _work(single, pairs, 2.0, _WITHOUT_GPU * d + (_SHARE_GPU if single else _SHARE_GPU_F64))
+        return [Part("without each", traffic, work, read, launches=3)]
+    differences = Part("without each: differences", traffic, {"scalar": _OPERATIONS * d * pairs}, read)
+    return [differences, Part("without each: powers", work=_work(False, pairs, 2.0, _SHARE), efficiency=_POWERS)]
+
+
+def _work(single: bool, pairs: float, exponentials: float, operations: float) -> dict[Unit, float]:
+    power: Unit = "exponential" if single else "exponential_f64"
+    real: Unit = "fma" if single else "float64"
+    return {power: exponentials * pairs, real: operations * pairs}
+
+
+def _read(n: int, row: int) -> float:
+    """Bytes that tiles ask for, of rows of so many."""
+    return float(n) * row * -(-n // _TILE)
+
+
+def of_cross_validation(
+    X: Any,
+    method: str = "kde",
+    bandwidths: Any = None,
+    objective: str = "likelihood",
+    *,
+    weights: Any = None,
+    per_dimension: bool = False,
+    precision: str | None = None,
+) -> dict[str, Any]:
+    """Sizes of a call; a default grid has not gone on."""
+    sizes = cost_calls.of_bandwidth(X, weights=weights)
+    count, directions = COUNT, 1
+    if bandwidths is not None:
+        given = arguments.shape(bandwidths)
+        count, directions = given[0], _directions(bandwidths) if len(given) > 1 else 1
+    return sizes | {
+        "bandwidths": count,
+        "directions": directions,
+        "method": method,
+        "objective": objective,
+        "precision": precision,
+    }
+
+
+def _directions(bandwidths: Any) -> int:
+    """How many sets of proportional bandwidths there are."""
+    return sum(1 for _ in proportional(np.asarray(dispatch.to_host(bandwidths), np.float64)))
+
+
+_BLOCK = 2**20  # rows that are binned at a time
+
+
+_LAUNCHES = 12  # of a block: cells and shares of its rows, two histograms with what CuPy looks at before, two sums
+
+
+# So many operations one at a time take as long as NumPy's two histograms of a row, 8 ns on a core of 3e9 a second.
+_SCALAR_OF_ROW = 24
+
+
+# Seconds of a transform of 2^17 cells and of some 30 evaluations of six functionals, on one core of the host.
+_ROOT = 4e-3
+
+
+def isj(on: Peaks, *, n: int, d: int = 1, dtype: Any = "float64", weighted: bool = False) -> Counted:
+    """Count the rule, see ``cukde/bandwidth/improved_sheather_jones.py``."""
+    if d != 1:
+        raise ValueError(f"d must be 1 for the improved Sheather-Jones rule; got {d}")
+    rows = float(n)
+    look = cost_formulas.bandwidth(on, n=n, d=1, dtype=dtype, weighted=weighted).parts[0]
+    # Offsets taken (2 arrays) where weights are (2), ranges (3), scaled (2).
+    size = elementwise.passes("size", on, 5 * rows, 9 * 8.0 * rows, launches=6, work={"float64": 3 * rows})
+    # Read and written: least and largest (2), moved to 0 (2), in steps (2), cells (2), shares (3), histograms (3); with
+    # weights those (2), normalised (2), and the shares times them (3).
+    passes = 14 + 7 * weighted
+    blocks = -(-n // _BLOCK)
+    work: dict[Unit, float] = {"float64": (4 + 2 * weighted) * rows}
+    if on.backend == "cpu":
+        work["scalar"] = _SCALAR_OF_ROW * rows
+    bins = elementwise.passes(
+        "bins", on, passes / 2 * rows, 8.0 * passes * rows, launches=5 + _LAUNCHES * blocks, work=work
+    )
+    waits = _ROOT + (host.COPY * 6 if on.backend == "gpu" else 0.0)
+    passed = [look, size, bins]
+    if on.backend == "cpu":  # NumPy's passes run on one core
+        passed = [dataclasses.replace(part, blocks=1.0) for part in passed]
+    parts = (*passed, Part("root", cycles=waits * on.clock, launches=1))
+    return Counted(
+        parts, "passes over the data counted in cukde/bandwidth/improved_sheather_jones.py; the root as measured"
+    )

@@ -1,0 +1,1 @@
+"""Sums of cross-validation by Numba."""

@@ -1,0 +1,89 @@
+"""What a bandwidth is made from: rows and weights that have been checked, and the same brought to a size of 1."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cukde.bandwidth import check
+from cukde.core import check as core_check
+from cukde.density import check as density_check
+
+_PARTS = 1024  # that many rows are cut into
+
+
+class Rows(NamedTuple):
+    """Checked data as they were given."""
+
+    points: Any  # (n, d) float32 or float64, C-contiguous: integers are float64, float16 is float32
+    weights: Any  # (n,) float64, the largest 1
+    heaviest: Any  # the row that has it
+    rest: float  # sum of the weights but the largest
+    squares: float  # sum of their squares
+
+    @property
+    def total(self) -> float:
+        """Sum of the weights."""
+        return 1 + self.rest
+
+    @property
+    def effective(self) -> float:
+        """Squared sum of the weights over the sum of their squares."""
+        return self.total**2 / (1 + self.squares)
+
+
+def rows(X: Any, weights: Any, backend: ModuleType, *, line: bool = False) -> Rows:
+    """Check the arguments; ``line`` says that there must be one column."""
+    xp = backend.xp
+    x, _ = density_check.data(X, backend)
+    n, d = x.shape
+    check.two_rows(n)
+    if line:
+        check.one_column(d)
+    x = xp.ascontiguousarray(x, dtype=density_check.result_dtype(x))
+    if weights is None:
+        w = xp.ones(n)
+    else:
+        w = density_check.weights(weights, n, backend).astype(xp.float64, copy=False)
+    _, (x_finite, w_finite) = backend.look(x, None, None, [w])
+    core_check.finite({"X": x_finite, "weights": w_finite})
+    most = float(w.max())
+    density_check.weight_range(float(w.min()), most)
+
+    w = w / most  # the sum of huge weights must not overflow
+    heaviest = w.argmax()
+    others = w.copy()
+    others[heaviest] = 0
+    found = Rows(x, w, heaviest, float(others.sum()), float((others * others).sum()))
+    check.two_rows(n, found.effective)
+    return found
+
+
+class Sample(NamedTuple):
+    """The same, brought to a size of 1."""
+
+    deviations: Any  # (n, d) float64: from a row that counts, over the ranges; 0 where a row has no weight
+    ranges: Any  # (d,) float64
+    of: Rows
+
+
+def sample(of: Rows, backend: ModuleType) -> Sample:
+    """Take the offset from the data and divide by their ranges, which must not be 0."""
+    xp = backend.xp
+    x = of.points.astype(xp.float64, copy=False)
+    # Offsets go before anything is squared, taken from a row that counts; ranges are scaled to 1.
+    with np.errstate(over="ignore"):  # the ranges are checked next
+        deviations = xp.where((of.weights > 0)[:, None], x - x[of.heaviest], 0)
+    ranges = largest(abs(deviations), xp)
+    check.ranges(backend.asnumpy(ranges))
+    deviations /= ranges
+    return Sample(deviations, ranges, of)
+
+
+def largest(a: Any, xp: Any) -> Any:
+    """Largest entry of each column, in two steps: CuPy takes a column by one block, which of many rows takes long."""
+    whole = len(a) // _PARTS * _PARTS
+    parts = [a[:whole].reshape(_PARTS, -1, a.shape[1]).max(axis=1)] if whole else []
+    return xp.concatenate([*parts, a[whole:]]).max(axis=0)

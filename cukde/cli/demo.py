@@ -1,0 +1,97 @@
+"""``cukde demo``: the three densities and scikit-learn's on real data, with a table and a picture."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cukde.cli import output
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from cukde.cli.demo_task import Outcome, Task
+
+_NAME = "cukde-demo.png"
+
+_DESCRIPTION = """\
+Compare KDE, SD-KDE and the Laplace-corrected KDE with scikit-learn's KernelDensity on handwritten digits:
+log-likelihood of held-out rows, detection of a digit that was left out, and time. Takes about 20 seconds."""
+
+
+def add_parser(commands: Any) -> None:
+    """Add this command to the ``cukde`` parser."""
+    parser = commands.add_parser(
+        "demo",
+        help="compare the densities on real data, with a table and a picture",
+        description=_DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--out",
+        metavar="DIR_OR_FILE",
+        type=Path,
+        default=Path(),
+        help=f"a folder for {_NAME}, or a .png file; default: the working folder",
+    )
+    parser.add_argument("--seed", metavar="N", type=_seed, default=0, help="of the splits; default: 0")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Run all methods on all tasks, then show the tables, the verdicts and the picture."""
+    picture = output.picture_path(args.out, _NAME) if importlib.util.find_spec("matplotlib") else None
+    if picture is None:
+        print("cukde: note: no picture without Matplotlib: pip install 'cukde[plot]'", file=sys.stderr)
+
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from cukde.cli import info
+
+    gpu_works, gpu_state = info.gpu()
+    columns = (TextColumn("{task.description:<31}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        tasks, outcomes = measure(args.seed, bar, with_gpu=gpu_works)
+
+    from cukde.cli import demo_report
+
+    console = Console()
+    demo_report.show(outcomes, console)
+    notes = [] if gpu_works else [f"GPU not measured: {gpu_state}."]
+    if picture is not None:
+        from cukde.cli import demo_figure
+
+        demo_figure.save(tasks[0], outcomes, picture)
+        notes.append(f"Picture: {picture}")
+    for note in notes:
+        console.print(f"* {note}", highlight=False, markup=False, soft_wrap=True)
+
+
+def measure(seed: int, bar: Progress, *, with_gpu: bool) -> tuple[list[Task], list[Outcome]]:
+    """Run every method on every task; the imports are here so that the bar shows while they run."""
+    step = bar.add_task("preparing digits", total=None)
+    from cukde.cli import demo_task
+
+    tasks = demo_task.prepare_all(seed)
+    on_gpu = demo_task.gpu_methods() if with_gpu else []
+    methods = [*demo_task.cpu_methods(), *on_gpu, demo_task.scikit_learn()]
+    outcomes = [demo_task.Outcome(method) for method in methods]
+    bar.update(step, description="compiling", total=len(methods) * len(tasks))
+    for method in methods:
+        method.density(*tasks[0].rows)  # outside the time
+    for number, task in enumerate(tasks, 1):
+        for outcome in outcomes:  # taking turns, so that a busy machine slows all of them alike
+            bar.update(step, description=f"task {number} of {len(tasks)}: {outcome.method.label}")
+            demo_task.run(outcome.method, task, outcome)
+            bar.advance(step)
+    return tasks, outcomes
+
+
+def _seed(text: str) -> int:
+    if not text.isdecimal() or int(text) >= 2**32:
+        raise argparse.ArgumentTypeError(f"expected a whole number from 0 to {2**32 - 1}; got {text!r}")
+    return int(text)

@@ -1,0 +1,150 @@
+"""The demo on the terminal: tables, and sentences that say who won, lost or tied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from cukde.cli.demo_task import FOLDS, GRID, Outcome
+
+_TIE_IN_TIME = 1.2  # one run each: a smaller ratio says nothing
+_TIE_IN_ERRORS = 2.0  # standard errors of the mean paired difference
+
+
+def show(outcomes: Sequence[Outcome], console: Console) -> None:
+    """Print everything measured."""
+    console.print(_summary(outcomes), _by_digit(outcomes))
+    for sentence in sentences(outcomes):
+        console.print(f"* {sentence}", highlight=False)
+
+
+def distinct(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """Return the outcomes of different estimators: neither the peer nor the GPU's repeats."""
+    return [outcome for outcome in outcomes if outcome.method.twin is None]
+
+
+def sentences(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """Yield what was measured and how, then the verdicts."""
+    yield (
+        f"Bandwidth: {FOLDS}-fold cross-validation within the training rows over {len(GRID)} multiples "
+        f"({GRID[0]:g} to {GRID[-1]:g}) of Silverman's rule, by held-out log-likelihood. Laplace, which may "
+        "be negative, is first asked for positive values at held-out rows, then for their mean log."
+    )
+    yield (
+        "Seconds: cross-validation, fit and scoring of eleven tasks (all digits in; each left out), one run; "
+        "loading, projection and compilation are not in it."
+    )
+    yield from cautions(outcomes)
+    yield likelihood_verdict(distinct(outcomes))
+    yield auroc_verdict(distinct(outcomes))
+    yield time_verdict(outcomes)
+    yield from checks(outcomes)
+
+
+def cautions(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """Yield where a bandwidth stands at an end of the grid: the best one may lie outside."""
+    for outcome in outcomes:
+        at_an_end = sum(multiple in (GRID[0], GRID[-1]) for multiple in outcome.multiples)
+        if at_an_end:
+            yield f"Caution: {outcome.method.label} chose an end of the grid in {at_an_end} of 11 tasks."
+
+
+def likelihood_verdict(outcomes: Sequence[Outcome]) -> str:
+    """Compare densities by their log densities at the same held-out rows."""
+    figures = {o.method.label: o.log_density for o in outcomes if o.log_density is not None}
+    return "Log-likelihood: " + _verdict(figures, ".3f", " nats a row")
+
+
+def auroc_verdict(outcomes: Sequence[Outcome]) -> str:
+    """Compare the AUROC of the same ten left-out digits."""
+    return "AUROC: " + _verdict({o.method.label: np.array(o.auroc) for o in outcomes}, ".4f", " in the mean")
+
+
+def time_verdict(outcomes: Sequence[Outcome]) -> str:
+    """Compare the seconds."""
+    best, *others = sorted(outcomes, key=lambda outcome: outcome.seconds)
+    ratios = [(other.method.label, other.seconds / best.seconds) for other in others]
+    tied = any(ratio < _TIE_IN_TIME for _, ratio in ratios)
+    standings = [
+        f"{name} {'ties' if ratio < _TIE_IN_TIME else 'loses'}, {ratio:.2g} times as long" for name, ratio in ratios
+    ]
+    return (
+        f"Time: {best.method.label} {'leads in a tie' if tied else 'wins'} with {best.seconds:.2f} s; "
+        + "; ".join(standings)
+        + "."
+    )
+
+
+def checks(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """Yield how far KDE and the repeats of an estimator (by scikit-learn, on the GPU) are from the truth."""
+    errors = [
+        f"{outcome.method.label} {' and '.join(f'{error:.0e}' for error in outcome.errors)}"
+        for outcome in outcomes
+        if outcome.errors is not None
+    ]
+    yield (
+        "Check: largest error of a held-out row's log density, against a plain float64 sum, at the bandwidth "
+        f"chosen and at the smallest of the grid: {', '.join(errors)}."
+    )
+    originals = {outcome.method.name: outcome.auroc for outcome in distinct(outcomes)}
+    apart = []
+    for outcome in outcomes:
+        if outcome.method.twin is not None:
+            difference = np.abs(np.subtract(outcome.auroc, originals[outcome.method.twin])).max()
+            apart.append(f"{outcome.method.label} {difference:.0e}")
+    yield f"Check: largest difference in AUROC from cukde's same estimator on the CPU: {', '.join(apart)}."
+
+
+def _verdict(figures: dict[str, np.ndarray], form: str, unit: str) -> str:
+    """Rank methods by the mean of paired figures; a lead within two standard errors is a tie."""
+    best, *others = sorted(figures, key=lambda name: -figures[name].mean())
+    standings, tied = [], False
+    for name in others:
+        lead = figures[best] - figures[name]
+        error = lead.std(ddof=1) / len(lead) ** 0.5
+        tie = bool(lead.mean() <= _TIE_IN_ERRORS * error)
+        tied |= tie
+        gap = f"{lead.mean():{form}} behind (standard error {error:{form}})"
+        standings.append(f"{name} {'ties' if tie else 'loses'}, {gap}")
+    head = f"{best} {'leads in a tie' if tied else 'wins'} with {figures[best].mean():{form}}{unit}; "
+    return head + "; ".join(standings) + "."
+
+
+def _summary(outcomes: Sequence[Outcome]) -> Table:
+    table = Table(title="Handwritten digits in 16 dimensions", box=box.SIMPLE_HEAD)
+    table.add_column("Method")
+    for heading in (
+        "log-likelihood,\nnats a row",
+        "AUROC,\nmean of ten",
+        "bandwidth,\nx Silverman",
+        "seconds",
+    ):
+        table.add_column(heading, justify="right")
+    for outcome in outcomes:
+        table.add_row(
+            outcome.method.label,
+            "no density" if outcome.log_density is None else f"{outcome.log_density.mean():.3f}",
+            f"{np.mean(outcome.auroc):.4f}",
+            f"{outcome.multiples[0]:.2f}",
+            f"{outcome.seconds:.2f}",
+        )
+    return table
+
+
+def _by_digit(outcomes: Sequence[Outcome]) -> Table:
+    shown = [outcome for outcome in outcomes if outcome.method.device == "CPU"]
+    table = Table(title="AUROC by the digit left out", box=box.SIMPLE_HEAD)
+    table.add_column("Digit")
+    for outcome in shown:
+        table.add_column(outcome.method.label, justify="right")
+    rows = [(str(digit), [outcome.auroc[digit] for outcome in shown]) for digit in range(10)]
+    rows.append(("mean", [float(np.mean(outcome.auroc)) for outcome in shown]))
+    for name, values in rows:
+        best = f"{max(values):.4f}"
+        cells = [f"{value:.4f}" for value in values]
+        table.add_row(name, *(f"[bold green]{cell}[/]" if cell == best else cell for cell in cells))
+    return table

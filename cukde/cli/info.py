@@ -1,0 +1,188 @@
+"""``cukde info``: versions, backends and devices, and why a backend is missing."""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import importlib
+import importlib.util
+import os
+import platform
+import sys
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import cukde
+from cukde.cli import peaks
+from cukde.core.gpu import kernel_cache
+
+_CPU_PACKAGES = ("numpy", "scipy", "numba", "scikit-learn")
+_CUPY_PACKAGES = ("cupy-cuda13x", "cupy-cuda12x", "cupy")
+_NVRTC_PACKAGES = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12")
+_OPTIONAL_PACKAGES = ("numba-cuda", "matplotlib", "pyarrow")
+
+
+def add_parser(commands: Any) -> None:
+    """Add this command to the ``cukde`` parser."""
+    parser = commands.add_parser(
+        "info",
+        help="versions, backends and devices",
+        description="Show versions, backends and devices, and why a backend is not available.",
+    )
+    parser.add_argument(
+        "--peaks",
+        action="store_true",
+        help="measure what the GPU, where one works, and the CPU do at most (some seconds), and keep it for cukde.perf",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Print one fact a line, in a form fit for a bug report; or what the devices do at most."""
+    if args.peaks:
+        for line in peaks.report():
+            print(line)
+        return
+    sections = {"Versions": versions(), "Backends": backends(), "Notes": known_faults()}
+    for title, facts in sections.items():
+        lines = list(facts)
+        if not lines:
+            continue
+        print(title)
+        width = max(len(name) for name, _ in lines)
+        for name, value in lines:
+            print(f"  {name:<{width}}  {value}")
+
+
+def versions() -> Iterator[tuple[str, str]]:
+    """Yield every package and driver that matters, with its version or how it is missed."""
+    yield "cukde", cukde.__version__
+    yield "Python", f"{platform.python_version()} on {platform.system()} {platform.machine()}"
+    for package in _CPU_PACKAGES:
+        yield package, version(package) or "not installed"
+    for title, packages in (("CuPy", _CUPY_PACKAGES), ("NVRTC package", _NVRTC_PACKAGES)):
+        found = [f"{package} {version(package)}" for package in packages if version(package)]
+        yield title, ", ".join(found) or "not installed"
+    for package in _OPTIONAL_PACKAGES:
+        yield package, version(package) or "not installed"
+    yield "NVRTC in use", nvrtc_version()
+    yield "NVIDIA driver", driver_version() or "not installed"
+
+
+def backends() -> Iterator[tuple[str, str]]:
+    """Yield where cukde can compute, and the kernel sources it would compile."""
+    yield "CPU", cpu()
+    works, state = gpu()
+    yield "GPU", state if works else f"not available: {state}"
+    yield "CUDA kernel sources", kernel_sources()
+
+
+def known_faults() -> Iterator[tuple[str, str]]:
+    """Yield the installed combinations that are known not to work, each with what to do."""
+    numba, numpy = version("numba"), version("numpy")
+    if numba == "0.68.0" and numpy and release(numpy) >= (2, 5):
+        yield (
+            f"Numba 0.68.0 with NumPy {numpy}",
+            "fails at the first compile: pip install --upgrade 'numba>=0.68.1' (or 'numpy<2.5')",
+        )
+    cupys = [package for package in _CUPY_PACKAGES if version(package)]
+    if len(cupys) > 1:
+        yield " and ".join(cupys), "overwrite each other: pip uninstall both, then install the one you need"
+
+
+def cpu() -> str:
+    """Say whether the CPU backend works, and on how many threads."""
+    try:
+        importlib.import_module("cukde.density.pairs.cpu.passes")
+        import numba
+    except ImportError as error:
+        return f"not available: {error}"
+    return f"available: {numba.get_num_threads()} threads for Numba, {os.cpu_count()} logical CPUs"
+
+
+def gpu() -> tuple[bool, str]:
+    """Whether the GPU backend works; and its devices, or the first thing that is missing."""
+    if importlib.util.find_spec("cupy") is None:
+        return False, "CuPy is not installed: pip install 'cukde[cuda13]' (or 'cukde[cuda12]')"
+    try:
+        kernel_cache.ensure()
+        import cupy
+    except Exception as error:  # a broken CuPy fails in many ways
+        return False, f"CuPy does not import: {error}"
+    if driver_version() is None:
+        return False, "CuPy is installed, but there is no NVIDIA driver (nvidia.com/drivers)"
+    try:
+        count = cupy.cuda.runtime.getDeviceCount()
+    except Exception as error:  # no device, or a driver older than the CUDA that CuPy was built for
+        return False, (
+            f"the driver gives no device: {error}; see nvidia-smi and CUDA_VISIBLE_DEVICES, start a "
+            "container with --gpus all, or take 'cukde[cuda12]' for an older driver"
+        )
+    try:  # compiles a kernel: with a compiler or headers missing, only this fails
+        float(cukde.kde(cupy.zeros((1, 2)), cupy.zeros((1, 2)), 1.0)[0])
+    except Exception as error:
+        return False, f"there is a device, but a density on it fails: {type(error).__name__}: {error}"
+    return True, "available: " + "; ".join(_device(cupy.cuda.runtime, index) for index in range(count))
+
+
+def _device(runtime: Any, index: int) -> str:
+    device = runtime.getDeviceProperties(index)
+    return (
+        f"{device['name'].decode()} (compute capability {device['major']}.{device['minor']}, "
+        f"{device['totalGlobalMem'] / 2**30:.0f} GiB)"
+    )
+
+
+def kernel_sources() -> str:
+    """Say where the ``.cu`` files are: inside an installed package, or beside it in a checkout."""
+    package = Path(cukde.__file__).parent
+    for folder in (package / "kernels_cu", package.parent / "kernels_cu"):
+        names = sorted(path.name for path in folder.glob("*.cu"))
+        if names:
+            return f"{folder} ({', '.join(names)})"
+    return f"not found in {package}: reinstall cukde"
+
+
+def nvrtc_version() -> str:
+    """Version of the run-time compiler that CuPy loads."""
+    try:
+        from cupy.cuda import nvrtc
+
+        return ".".join(map(str, nvrtc.getVersion()))
+    except Exception as error:  # CuPy missing, or its library not found
+        return f"none ({str(error).splitlines()[0]})"
+
+
+def driver_version() -> str | None:
+    """Version of the driver and the newest CUDA it serves; None without a driver. Needs no CuPy."""
+    try:
+        library = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+    except OSError:
+        return None
+    number = ctypes.c_int()
+    if library.cuDriverGetVersion(ctypes.byref(number)) != 0:
+        return None
+    cuda = f"CUDA {number.value // 1000}.{number.value % 1000 // 10}"
+    module = Path("/sys/module/nvidia/version")  # the kernel's side, on Linux
+    return f"{module.read_text().strip()}, {cuda}" if module.exists() else cuda
+
+
+def version(package: str) -> str | None:
+    """Version of an installed package, or None."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def release(text: str) -> tuple[int, ...]:
+    """Leading numbers of a version: (2, 5, 0) of "2.5.0rc1"."""
+    numbers = []
+    for part in text.split("."):
+        digits = part[: len(part) - len(part.lstrip("0123456789"))]
+        if not digits:
+            break
+        numbers.append(int(digits))
+    return tuple(numbers)

@@ -1,0 +1,148 @@
+"""``cukde kendall``: Kendall's tau of all pairs of columns of a file, with p-values."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import cukde
+from cukde.cli import device
+from cukde.cli.errors import CommandError
+from cukde.cli.progress import progress
+from cukde.core import dispatch
+
+_SUFFIXES = (".npy", ".csv", ".tsv")
+
+# About two seconds of work on a small machine, in comparisons: often enough for a progress bar and for Ctrl-C.
+_COMPARISONS_AT_ONCE = 2**28
+
+_DESCRIPTION = """\
+Kendall's tau of all pairs of columns, and two-sided p-values.
+
+FILE is .npy, .parquet or text (.csv, .tsv, .txt), as for `cukde density`. Empty cells, nulls and nan are missing
+values; infinities are values like others."""
+
+_EXAMPLES = """\
+examples:
+  cukde kendall penguins.csv --columns bill_length,bill_depth,mass
+  cukde kendall returns.parquet --nan-policy omit --out tau.csv"""
+
+
+def add_parser(commands: Any) -> None:
+    """Add this command to the ``cukde`` parser."""
+    parser = commands.add_parser(
+        "kendall",
+        help="Kendall's tau of all pairs of columns of a file",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("file", metavar="FILE", type=Path, help="the data")
+    parser.add_argument("--columns", metavar="A,B", help="columns by name, or by index from 0 without a header")
+    parser.add_argument("--variant", choices=("a", "b", "c"), default="b", help="how ties count; default: b")
+    parser.add_argument(
+        "--nan-policy",
+        choices=("propagate", "omit", "raise"),
+        default="propagate",
+        help="what missing values do: make the tau of their column nan (the default), leave the row out of the pairs "
+        "of columns that it misses one of, or end with an error",
+    )
+    device.add_option(parser)
+    parser.add_argument(
+        "--out",
+        metavar="FILE",
+        type=Path,
+        help=".csv or .tsv a row for each pair of columns; .npy an array, (2, columns, columns), of tau and p-values; "
+        "default: two tables on the terminal",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Read, compute, write; everything that can be refused is refused before the computing."""
+    from cukde.cli import columns, output
+    from cukde.cli.tables import open_table
+
+    if args.out is not None:
+        output.check(args.out, [args.file], _SUFFIXES)
+    to_device = device.asarray(args.gpu)
+    table = open_table(args.file)
+    chosen = columns.chosen(table, args.columns, None)
+    if len(chosen) < 2:
+        raise CommandError(f"{args.file}: tau needs at least 2 columns; got {len(chosen)}")
+    A = table.read(chosen, finite=False)
+    if len(A) == 0:
+        raise CommandError(f"{args.file} holds no rows of data")
+    names = [str(index) if table.names is None else table.names[index] for index in chosen]
+    n, p = A.shape
+    try:
+        with progress(p, worth_it=_comparisons(n) * p * p > 2 * _COMPARISONS_AT_ONCE) as advance:
+            tau, pvalue = matrices(to_device(A), args.variant, args.nan_policy, advance)
+    except ValueError as error:  # every refusal of the library is one
+        raise CommandError(str(error)) from error
+    if args.out is None:
+        show(f"Kendall's tau-{args.variant}, {n:,} rows", names, tau, ".4f")
+        print()
+        show("p-values, two-sided", names, pvalue, ".3g")
+    else:
+        _save(args.out, names, tau, pvalue)
+
+
+def matrices(
+    A: Any, variant: Any, nan_policy: Any, advance: Callable[[int], None] = lambda columns: None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return tau and p-values of all pairs of columns; ``advance`` hears of every column done.
+
+    The result is that of ``cukde.kendall_matrix`` in one piece; blocks of columns are paired with those from them on.
+    """
+    n, p = A.shape
+    tau, pvalue = np.empty((2, p, p))
+    step = max(1, int(_COMPARISONS_AT_ONCE / (_comparisons(n) * p)))
+    options: dict[str, Any] = {"variant": variant, "nan_policy": nan_policy, "pvalue": True}
+    for start in range(0, p, step):
+        stop = min(start + step, p)
+        block, rest = A[:, start:stop], A[:, start:]
+        found = cukde.kendall_matrix(*((A,) if stop - start == p else (block, rest)), **options)
+        for whole, part in ((tau, found.statistic), (pvalue, found.pvalue)):
+            whole[start:stop, start:] = dispatch.to_host(part)
+            whole[start:, start:stop] = whole[start:stop, start:].T
+        advance(stop - start)
+    return tau, pvalue
+
+
+def show(title: str, names: list[str], matrix: np.ndarray, digits: str) -> None:
+    """Print a table of numbers under the names of the columns."""
+    cells = [[name, *(format(value, digits) for value in row)] for name, row in zip(names, matrix, strict=True)]
+    rows = [["", *names], *cells]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    print(title)
+    for first, *others in rows:
+        numbers = (text.rjust(width) for text, width in zip(others, widths[1:], strict=True))
+        print("  ".join((first.ljust(widths[0]), *numbers)))
+
+
+def _save(path: Path, names: list[str], tau: np.ndarray, pvalue: np.ndarray) -> None:
+    from cukde.cli import output
+
+    suffix = path.suffix.lower()
+    with output.replacing(path) as part:
+        if suffix == ".npy":
+            with part.open("wb") as binary:
+                np.save(binary, np.stack([tau, pvalue]))
+            return
+        with part.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file, delimiter="\t" if suffix == ".tsv" else ",", lineterminator="\n")
+            writer.writerow(["first", "second", "tau", "pvalue"])
+            for i, j in zip(*np.triu_indices(len(names), 1), strict=True):
+                writer.writerow([names[i], names[j], str(tau[i, j]), str(pvalue[i, j])])
+
+
+def _comparisons(n: int) -> float:
+    """Of a pair of columns."""
+    return n * math.log2(n + 2)

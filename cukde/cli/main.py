@@ -1,0 +1,74 @@
+"""The ``cukde`` command: its parser, and how every outcome becomes a message and an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+import cukde
+from cukde.cli import bench, completion, demo, density, info, kendall, roofline
+from cukde.cli.errors import CommandError
+
+_DESCRIPTION = """\
+Kernel density estimation, its bias-reduced forms and the score, exact and fast.
+
+exit codes: 0 done, 1 unexpected failure or a benchmark that failed, 2 wrong arguments or data,
+130 interrupted, 141 the reader of the output went away."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Reports every error as ``cukde: error: ...``, whichever subcommand it came from."""
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(2, f"cukde: error: {message}\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="cukde", description=_DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--version", action="version", version=f"cukde {cukde.__version__}")
+    parser.add_argument("--traceback", action="store_true", help="show where an unexpected failure came from")
+    parser.add_argument(
+        "--print-completion",
+        action=completion.PrintCompletion,
+        choices=completion.SHELLS,
+        help="print what completes this command in a shell, to be sourced by it",
+    )
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    for command in (demo, density, kendall, info, roofline, bench):
+        command.add_parser(commands)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; ``argv`` defaults to the process's arguments."""
+    try:
+        args = _parser().parse_args(argv)
+    except SystemExit as exit_request:  # --help, --version and wrong arguments have been answered
+        return int(exit_request.code or 0)
+    try:
+        code: int | None = args.run(args)
+        sys.stdout.flush()
+    except CommandError as error:
+        print(f"cukde: error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("cukde: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # Python flushes stdout once more at exit: give it somewhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except Exception as error:
+        if args.traceback:
+            raise
+        print(
+            f"cukde: error: unexpected {type(error).__name__}: {error} "
+            "(write cukde --traceback COMMAND ... to see where)",
+            file=sys.stderr,
+        )
+        return 1
+    return code or 0

@@ -1,0 +1,146 @@
+"""Tables in Parquet files, read and written by pyarrow a chosen set of columns at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cukde.cli.errors import CommandError, file_errors
+
+if TYPE_CHECKING:
+    from cukde.cli.table import Table
+
+SUFFIX = ".parquet"
+
+
+def require() -> None:
+    """Refuse where pyarrow is not installed."""
+    if importlib.util.find_spec("pyarrow") is None:
+        raise CommandError("Parquet files need pyarrow: pip install 'cukde[parquet]'")
+
+
+class ParquetTable:
+    """Columns of a file, numbers in their own dtype."""
+
+    def __init__(self, path: Path) -> None:
+        require()
+        from pyarrow import parquet
+
+        self.path = path
+        with _arrow_errors("read", path):
+            self._file = parquet.ParquetFile(path)
+            self._schema = self._file.schema_arrow
+        self.names: list[str] | None = list(self._schema.names)
+        self.width = len(self.names)
+        if self.width == 0:
+            raise CommandError(f"{path} has no columns")
+        if len(set(self.names)) < self.width:
+            raise CommandError(f"{path} has several columns of one name: {', '.join(self.names)}")
+
+    def column(self, index: int) -> str:
+        """Return the name in quotes."""
+        return f"column {self._schema.names[index]!r}"
+
+    def text_columns(self) -> dict[int, str]:
+        """Judge by the types of the columns."""
+        from pyarrow import types
+
+        def holds_numbers(kind: Any) -> bool:
+            return bool(
+                types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind)
+            )
+
+        return {
+            index: f"its type is {field.type}"
+            for index, field in enumerate(self._schema)
+            if not holds_numbers(field.type)
+        }
+
+    def read(self, columns: Sequence[int], *, finite: bool = True) -> np.ndarray:
+        """Return some columns in their common dtype; booleans, decimals and columns with nulls become float64."""
+        names = [self._schema.names[index] for index in columns]
+        with _arrow_errors("read", self.path):
+            table = self._file.read(columns=names)
+            arrays = [_numbers(table.column(name)) for name in names]
+        for name, values in zip(names, arrays, strict=True):
+            good = np.isfinite(values)
+            if finite and not good.all():
+                row = int(np.argmin(good))
+                got = "null or nan" if np.isnan(values[row]) else values[row]
+                raise CommandError(
+                    f"{self.path}, row {row} (from 0), column {name!r}: expected a finite number; got {got}: "
+                    "fill or drop that row"
+                )
+        return np.stack(arrays, axis=1)
+
+    def cells(self) -> Iterator[list[str]]:
+        """Yield the rows as text, with every digit that distinguishes their numbers; nulls are empty."""
+        with _arrow_errors("read", self.path):
+            for batch in self._file.iter_batches():
+                yield from map(list, zip(*(_texts(column) for column in batch.columns), strict=True))
+
+    def whole(self) -> Any:
+        """Return all of it as pyarrow has it."""
+        with _arrow_errors("read", self.path):
+            return self._file.read()
+
+
+def write(path: Path, table: Table, names: list[str], numbers: np.ndarray, name: str) -> None:
+    """Write the rows of a table, whose columns are called ``names``, and one more column of numbers."""
+    import pyarrow
+    from pyarrow import parquet
+
+    if isinstance(table, ParquetTable):
+        rows = table.whole()
+    else:
+        columns = list(zip(*table.cells(), strict=True)) or [()] * len(names)
+        if len(set(names)) < len(names):
+            raise CommandError(f"a Parquet file cannot have several columns of one name: {', '.join(names)}")
+        rows = pyarrow.table({key: _typed(cells) for key, cells in zip(names, columns, strict=True)})
+    with _arrow_errors("write", path):
+        parquet.write_table(rows.append_column(name, pyarrow.array(numbers)), path)
+
+
+def _numbers(column: Any) -> np.ndarray:
+    from pyarrow import types
+
+    kind = column.type
+    if types.is_boolean(kind) or types.is_decimal(kind):
+        column = column.cast("float64")
+    out: np.ndarray = column.to_numpy()
+    return out
+
+
+def _texts(column: Any) -> list[str]:
+    from pyarrow import types
+
+    if types.is_floating(column.type) and not column.null_count:
+        return list(map(str, column.to_numpy(zero_copy_only=False)))
+    return ["" if value is None else str(value) for value in column.to_pylist()]
+
+
+def _typed(cells: Sequence[str]) -> Any:
+    """Numbers where all cells are numbers or empty, otherwise texts."""
+    from pyarrow import array, float64
+
+    try:
+        return array([float(cell) if cell.strip() else None for cell in cells], float64())
+    except ValueError:
+        return array(list(cells))
+
+
+@contextlib.contextmanager
+def _arrow_errors(action: str, path: Path) -> Iterator[None]:
+    """Turn what pyarrow says of a damaged or unknown file into a message."""
+    from pyarrow import ArrowException
+
+    try:
+        with file_errors(action, path):
+            yield
+    except ArrowException as error:
+        raise CommandError(f"cannot {action} {path} as Parquet: {str(error).splitlines()[0]}") from None

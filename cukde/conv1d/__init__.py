@@ -1,0 +1,1 @@
+"""Depthwise one-dimensional convolution."""

@@ -1,0 +1,318 @@
+"""Depthwise 1-D convolution and its gradients."""
+
+from __future__ import annotations
+
+import functools
+from types import ModuleType
+from typing import Any, Literal
+
+import numpy as np
+
+from cukde.conv1d import check, cost, state as conv1d_state
+from cukde.conv1d.geometry import Layout, Padding
+from cukde.core import dispatch, dtypes
+from cukde.core.check import flag
+from cukde.core.cost.registry import declare
+from cukde.core.over_dask import over_dask
+
+
+@declare(cost.forward, cost.forward_sizes)
+@over_dask("cukde.conv1d.dask")
+def depthwise_conv1d(
+    x: Any,
+    w: Any,
+    *,
+    bias: Any = None,
+    padding: Padding = "causal",
+    stride: int = 1,
+    dilation: int = 1,
+    activation: Literal["silu", "gelu"] | None = None,
+    layout: Layout = "BCL",
+    flip: bool = False,
+    state: Any = None,
+    return_state: bool = False,
+) -> Any:
+    r"""Convolve every channel with taps of its own.
+
+    With zeros for the inputs outside of x, p of them before it,
+
+    .. math:: y_{b,c,i} = f\Bigl(bias_c + \sum_{k=0}^{K-1} w_{c,k} \, x_{b,\,c,\,i\,stride + k\,dilation - p}\Bigr)
+
+    Parameters
+    ----------
+    x : array_like (B, C, L), or (B, L, C)
+        Signals: a batch, channels, positions. A GPU array is convolved on the GPU. A Dask array, here or for any other
+        array, makes the call lazy.
+    w : array_like (C, K)
+        Taps.
+    bias : array_like (C,), optional
+        What is added.
+    padding : {"causal", "same", "valid"} or int
+        Zeros beside x. "causal" has (K - 1) dilation before it, so that no output meets a later input; "same" as many
+        in all, (K - 1) // 2 dilation of them before it; "valid" none; a number, so many on either side.
+    stride : int
+        Inputs from one output to the next.
+    dilation : int
+        Inputs from one tap to the next.
+    activation : {"silu", "gelu"}, optional
+        The function f: x / (1 + exp(-x)), or x times the distribution function of the standard normal distribution.
+    layout : {"BCL", "BLC"}
+        Whether channels or positions come last, of x, of the result and of states.
+    flip : bool
+        Whether taps are taken from the last to the first: the convolution of signal processing and of S4. False is
+        the cross-correlation that deep learning calls by that name.
+    state : array_like (B, C, (K - 1) dilation), or (B, (K - 1) dilation, C), optional
+        The inputs before x where it continues a sequence, as the call before returned them; zeros by default. Only
+        for ``padding="causal"``.
+    return_state : bool
+        Whether to return the state for what follows x.
+
+    Returns
+    -------
+    y : ndarray (B, C, M), or (B, M, C)
+        M = (padded L - (K - 1) dilation - 1) // stride + 1. Of the promoted dtype of x and w; integers become float64.
+        Dask in, Dask out, of the state too.
+    state : ndarray
+        With ``return_state``: of the shape above and the dtype of y.
+
+    Raises
+    ------
+    ValueError
+        For shapes that do not fit, taps that reach beyond the padded input, unknown options, a stride or dilation
+        below 1, a state without causal padding, and a returned state where L is no multiple of the stride.
+    TypeError
+        For arrays that do not hold real numbers of at most 64 bits, sizes that are no integers, and other arrays on the
+        GPU beside x on the CPU.
+
+    See Also
+    --------
+    depthwise_conv1d_input_grad, depthwise_conv1d_weight_grad, activation_grad
+
+    Notes
+    -----
+    Sums are of float32 for float16 and float32, and of float64, rounded once to the dtype of y. Relative to the sum of
+    absolute terms of an output the error is at most 1e-6 in float32 and 2e-15 in float64 for up to 512 taps of either
+    sign (measured: 2e-7 and 9e-16), and in float16 that and half a unit of the result. NaN and infinities reach the
+    outputs that meet them, and no others.
+
+    The cost is 2 B C M K operations, and at least the bytes of x and y. Long taps, some hundreds, are convolved by FFT
+    where that is faster; on the CPU in float64. Errors are then relative to the largest of those sums near the output,
+    which for float32 makes a difference only beside outputs 1e8 times as large.
+
+    A sequence in chunks, each with the state that the one before returned, has the outputs of the whole.
+
+    Of Dask arrays each block of the batch and of channels is convolved by itself, with its sequences in one block
+    (``docs/dask.md``): results have the same bits where taps are summed directly.
+
+    References
+    ----------
+    Gu, A., Goel, K. and Re, C. (2022). Efficiently modeling long sequences with structured state spaces. ICLR.
+
+    Examples
+    --------
+    >>> import cukde
+    >>> x = [[[1.0, 2.0, 4.0, 8.0]]]
+    >>> cukde.depthwise_conv1d(x, [[-1.0, 1.0]])
+    array([[[1., 1., 2., 4.]]])
+    >>> y, state = cukde.depthwise_conv1d(x, [[-1.0, 1.0]], return_state=True)
+    >>> cukde.depthwise_conv1d([[[16.0, 32.0]]], [[-1.0, 1.0]], state=state)
+    array([[[ 8., 16.]]])
+    """
+    stride, dilation = check.options(padding, stride, dilation, layout)
+    check.activation(activation)
+    flip, return_state = flag("flip", flip), flag("return_state", return_state)
+    backend = dispatch.backend(x, "x", w=w, bias=bias, state=state)
+    with backend.device_of(x):
+        signal, taps, bias, state, g, dtype = check.operands(
+            x,
+            w,
+            bias,
+            state,
+            backend,
+            padding=padding,
+            stride=stride,
+            dilation=dilation,
+            layout=layout,
+            flip=flip,
+            return_state=return_state,
+        )
+        if bias is not None:
+            bias = _contiguous(backend, bias, dtypes.arithmetic(dtype))
+        if state is not None:
+            state = _contiguous(backend, state, dtype)
+        signal, taps = _contiguous(backend, signal, dtype), _contiguous(backend, taps, dtype)
+        if state is None:
+            y = _passes(backend).forward(signal, taps, bias, g, activation)
+        else:
+            y = conv1d_state.forward(_passes(backend), backend.xp, signal, taps, bias, state, g, activation)
+        if not return_state:
+            return y
+        if state is None:
+            state = backend.xp.zeros(g.shape(g.reach), dtype)
+        return y, conv1d_state.following(backend.xp, signal, state, g)
+
+
+@declare(cost.input_grad, cost.input_grad_sizes)
+def depthwise_conv1d_input_grad(
+    dy: Any,
+    w: Any,
+    *,
+    input_length: int | None = None,
+    padding: Padding = "causal",
+    stride: int = 1,
+    dilation: int = 1,
+    layout: Layout = "BCL",
+    flip: bool = False,
+) -> Any:
+    r"""Gradient of a loss with respect to the input of :func:`depthwise_conv1d`.
+
+    The adjoint of the convolution, without its bias and activation:
+
+    .. math:: dx_{b,c,j} = \sum_{i\,stride + k\,dilation - p = j} w_{c,k} \, dy_{b,c,i}
+
+    Parameters
+    ----------
+    dy : array_like (B, C, M), or (B, M, C)
+        Gradient with respect to the sums before the activation: that with respect to the result, times
+        :func:`activation_grad` of the sums. A GPU array is taken on the GPU.
+    w : array_like (C, K)
+        Taps.
+    input_length : int, optional
+        L, the length of the input. Needed where a stride above 1 leaves it open.
+    padding, stride, dilation, layout, flip
+        Those of the convolution.
+
+    Returns
+    -------
+    ndarray (B, C, L), or (B, L, C)
+        Of the promoted dtype of dy and w; integers become float64. 0 for inputs that no output meets.
+
+    Raises
+    ------
+    ValueError
+        As :func:`depthwise_conv1d`, and for an ``input_length`` that is missing or does not give M outputs.
+    TypeError
+        As :func:`depthwise_conv1d`.
+
+    See Also
+    --------
+    depthwise_conv1d_weight_grad, activation_grad
+
+    Notes
+    -----
+    Arithmetic, accuracy and cost are those of :func:`depthwise_conv1d`.
+
+    Examples
+    --------
+    >>> import cukde
+    >>> cukde.depthwise_conv1d_input_grad([[[1.0, 0.0, 0.0, 1.0]]], [[-1.0, 1.0]])
+    array([[[ 1.,  0., -1.,  1.]]])
+    """
+    stride, dilation = check.options(padding, stride, dilation, layout)
+    flip = flag("flip", flip)
+    backend = dispatch.backend(dy, "dy", w=w)
+    with backend.device_of(dy):
+        gradient = check.signal("dy", dy, layout, backend)
+        taps = check.weights(w, gradient.shape[layout.index("C")], "dy", backend)
+        outputs, many = gradient.shape[layout.index("L")], taps.shape[1]
+        length = check.input_length(input_length, outputs, many, padding, stride, dilation)
+        shape = tuple(length if letter == "L" else size for letter, size in zip(layout, gradient.shape, strict=True))
+        g = check.geometry(shape, many, padding, stride, dilation, layout, flip)
+        dtype = check.result_dtype(gradient, taps)
+        return _passes(backend).input_grad(_contiguous(backend, gradient, dtype), _contiguous(backend, taps, dtype), g)
+
+
+@declare(cost.weight_grad, cost.weight_grad_sizes)
+def depthwise_conv1d_weight_grad(
+    x: Any,
+    dy: Any,
+    kernel_size: int,
+    *,
+    padding: Padding = "causal",
+    stride: int = 1,
+    dilation: int = 1,
+    layout: Layout = "BCL",
+    flip: bool = False,
+    bias: bool = False,
+) -> Any:
+    r"""Gradient of a loss with respect to the taps of :func:`depthwise_conv1d`, and to its bias.
+
+    .. math:: dw_{c,k} = \sum_{b,i} dy_{b,c,i} \, x_{b,\,c,\,i\,stride + k\,dilation - p}, \qquad
+              dbias_c = \sum_{b,i} dy_{b,c,i}
+
+    Parameters
+    ----------
+    x : array_like (B, C, L), or (B, L, C)
+        The input. A GPU array is taken on the GPU.
+    dy : array_like (B, C, M), or (B, M, C)
+        Gradient with respect to the sums before the activation: that with respect to the result, times
+        :func:`activation_grad` of the sums.
+    kernel_size : int
+        K, the number of taps.
+    padding, stride, dilation, layout, flip
+        Those of the convolution.
+    bias : bool
+        Whether to return the gradient with respect to the bias too.
+
+    Returns
+    -------
+    dw : ndarray (C, K)
+        Of the promoted dtype of x and dy; integers become float64.
+    dbias : ndarray (C,)
+        With ``bias``, of that dtype.
+
+    Raises
+    ------
+    ValueError
+        As :func:`depthwise_conv1d`, and for a dy that does not have the shape of the convolution.
+    TypeError
+        As :func:`depthwise_conv1d`.
+
+    See Also
+    --------
+    depthwise_conv1d_input_grad, activation_grad
+
+    Notes
+    -----
+    The same bits on every run: the order of the sums is given by the sizes. Arithmetic and cost are those of
+    :func:`depthwise_conv1d`; blocks of outputs are summed in float32 or float64, and their sums in float64.
+
+    Examples
+    --------
+    >>> import cukde
+    >>> cukde.depthwise_conv1d_weight_grad([[[1.0, 2.0, 4.0]]], [[[1.0, 1.0, 1.0]]], 2, bias=True)
+    (array([[3., 7.]]), array([3.]))
+    """
+    stride, dilation = check.options(padding, stride, dilation, layout)
+    flip, bias = flag("flip", flip), flag("bias", bias)
+    many = check.kernel_size(kernel_size)
+    backend = dispatch.backend(x, "x", dy=dy)
+    with backend.device_of(x):
+        signal = check.signal("x", x, layout, backend)
+        gradient = check.signal("dy", dy, layout, backend)
+        g = check.geometry(signal.shape, many, padding, stride, dilation, layout, flip)
+        check.gradient(gradient, g)
+        dtype = check.result_dtype(signal, gradient)
+        dw, dbias = _passes(backend).weight_grad(
+            _contiguous(backend, signal, dtype), _contiguous(backend, gradient, dtype), g, bias
+        )
+        return (dw, dbias) if bias else dw
+
+
+def _contiguous(backend: Any, a: Any, dtype: np.dtype) -> Any:
+    if a.dtype == dtype and a.flags.c_contiguous:
+        return a
+    with np.errstate(over="ignore"):  # numbers beyond the dtype are infinite, as on the GPU
+        return backend.xp.ascontiguousarray(a, dtype)
+
+
+@functools.cache
+def _passes(backend: ModuleType) -> ModuleType:
+    """Convolutions and their gradients."""
+    if backend.name == "gpu":
+        from cukde.conv1d.gpu import passes as on_gpu
+
+        return on_gpu
+    from cukde.conv1d.cpu import passes as on_cpu
+
+    return on_cpu

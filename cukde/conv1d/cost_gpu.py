@@ -1,0 +1,417 @@
+"""Work of a depthwise convolution's kernels on a GPU: which of them runs, and what it issues, moves and waits for.
+
+Instructions are counted in builds for sm_90 of the sources in ``kernels_cu/conv1d*.cu``, loops from their machine code,
+and what comes before and after from the sources' own comments; they are an output's, beside those of its taps, unless
+they say otherwise. Kernels for any stride, and short
+rows, were not among the rows of ``benchmarks/results/conv1d_h200.json`` that the model was held against.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import NamedTuple
+
+from cukde.conv1d import choice
+from cukde.conv1d.choice import Pass
+from cukde.conv1d.geometry import Geometry
+from cukde.core.cost import elementwise
+from cukde.core.cost.cost import Part, Unit
+from cukde.core.cost.peaks import Peaks
+
+# Cycles of a load from memory and from the cache before it where many wait. Without load they are 480 and 260 of Hopper
+# (arXiv 2402.13499); under load that of memory is what a tile of the study's blocked weight gradient shows, which waits
+# for three loads in a row and takes 2,530 cycles (conv1d_h200.json).
+MEMORY_LATENCY, CACHE_LATENCY = 800, 300
+
+# Part of the rate of instructions that conv1d_channels_last.cu reaches with its 16 warps a multiprocessor, fitted to
+# the record's rows of layout BLC; what they wait for was not found out.
+_CHANNELS_LAST = 0.4
+
+# The same of its weight gradient, half of whose instructions compute places: integers, which compute capability 9.0
+# takes at half the rate of float32 (CUDA C++ Programming Guide).
+_WEIGHTS_CHANNELS_LAST = 0.7
+
+# Part of the rate of tensor cores that a chain of two or four dependent products reaches with ten warps.
+_PRODUCTS = 0.7
+
+_TILE = {16: 2048, 32: 1024, 64: 512}  # outputs of a block of conv1d.cu
+_WARPS_OF_TILE = {16: 4, 32: 2, 64: 2}
+
+
+def engine(of: Pass, g: Geometry, bits: int, on: Peaks) -> choice.Engine:
+    """Which way a pass goes: the library's own rule."""
+    return choice.engine(of, f"f{bits // 8}", g, on.capability)
+
+
+def parts(of: Pass, g: Geometry, bits: int, activation: str | None, bias: bool, on: Peaks) -> tuple[Part, ...]:
+    """Kernels of a pass, in their order; none where there is nothing to do."""
+    if g.batch == 0 or g.channels == 0:
+        return ()
+    chosen = engine(of, g, bits, on)
+    if chosen == "fft":
+        return _by_transforms(of, g, bits, activation, on)
+    if of == "weight_grad":
+        return _of_weights(g, bits, bias)
+    if of == "input_grad" and g.stride > 1:
+        return (_gathered(g, bits),)
+    if of == "input_grad":  # a convolution of dy
+        g = g._replace(length=g.outputs, before=g.reach - g.before, after=g.reach - g.after)
+    part = _on_tensor_cores(g, bits, on) if chosen == "toeplitz" else _directly(g, bits)
+    return (_activated(part, g, activation),)
+
+
+# ------------------------------------------------------------------------------------------------ direct sums
+
+
+def direct_kernel(g: Geometry, bits: int) -> str:
+    """Which kernel sums directly, as ``cukde.conv1d.gpu.direct.engine`` says of arrays aligned to 16 bytes.
+
+    Beyond 65,535 items or channels that may take another one, for a grid's limits.
+    """
+    positions = g.length + abs(g.before) + abs(g.after) + g.reach
+    if g.stride > 1 or positions > 2**29:
+        return "strided"
+    if g.channels_last and g.channels > 1:
+        own = 8 if bits == 32 else 4
+        return "channels_last" if g.outputs >= own * g.dilation else "strided"
+    if g.dilation > 1:
+        return "strided"
+    width = 128 // bits
+    few = bits < 64 and g.taps <= 4 and 0 <= g.before < g.taps and g.length % width == g.outputs % width == 0
+    if few and (bits == 16 or g.outputs < _TILE[bits]):
+        return "few_taps"
+    if g.outputs >= _TILE[bits] // 4:
+        return "rows" if max(g.batch, g.channels) <= 65535 else "strided"
+    return "short_rows" if bits < 64 and g.batch >= 4 and g.outputs <= 512 else "strided"
+
+
+def _directly(g: Geometry, bits: int) -> Part:
+    kernel = direct_kernel(g, bits)
+    outputs = g.batch * g.channels * g.outputs
+    size, sums = bits // 8, "float64" if bits == 64 else "fma"
+    least = size * (g.batch * g.channels * (g.length + g.outputs) + g.channels * g.taps)
+    work: dict[Unit, float] = {sums: 2.0 * outputs * g.taps}  # type: ignore[dict-item]
+    if kernel == "few_taps":
+        # 11 of 4 taps in all, by shuffles of packed words; no shared memory.
+        work["instruction"] = outputs * (g.taps + (7 if bits == 16 else 10))
+        return Part("few taps", least, work, blocks=math.ceil(outputs / (8 * 512 * 32 // bits)), resident=4)
+    if kernel == "rows":
+        # Of a block of taps, 4 or in float64 2 of them, a thread loads a row of inputs and, as all do, one of taps, and
+        # asks whether it was the last: 8 instructions beside 64 multiply-adds, or 7 beside 16.
+        row = 2 if bits == 64 else 4
+        own = 4 * row
+        beside = {16: 20, 32: 12, 64: 20}[bits]  # staging with a halo, conversions, and outputs through shared memory
+        work["instruction"] = outputs * (beside + g.taps * (1 + (7 if bits == 64 else 8) / (own * row)))
+        rows_of_taps = math.ceil(g.taps / row)
+        work["shared"] = outputs / own * (rows_of_taps * 20 + (16 + 3) * 16)
+        blocks = g.batch * g.channels * math.ceil(g.outputs / _TILE[bits])
+        cycles = MEMORY_LATENCY + CACHE_LATENCY + 4 * g.taps * own / 4
+        return Part("rows", least, work, blocks=blocks, resident=32 // _WARPS_OF_TILE[bits], cycles=cycles)
+    if kernel == "short_rows":
+        # 75 of 31 taps, 67 in float16; taps that meet only zeros are passed over.
+        met = _met(g)
+        work = {"fma": 2.0 * g.batch * g.channels * met}
+        work["instruction"] = outputs * (32 if bits == 16 else 40) + 1.1 * g.batch * g.channels * met
+        return Part("short rows", least, work, blocks=math.ceil(outputs / 2048), resident=7)
+    if kernel == "channels_last":
+        return _channels_last(g, bits, outputs, least, work)
+    # 4 outputs a thread, and a load of x and two comparisons for every product.
+    work["instruction"] = outputs * (30 + 7.5 * g.taps)
+    work["shared"] = outputs * g.taps * size * min(g.stride, 32)  # a line of the first cache for every so many
+    requested = least * max(1.0, min(g.taps * g.dilation, 4 * g.stride) / (4 * g.stride))
+    return Part("any stride", least, work, requested, math.ceil(outputs / 1024), 4, footprint=0)
+
+
+def _met(g: Geometry) -> float:
+    """Products of a row whose input is there."""
+    total = 0
+    for k in range(g.taps):
+        first, last = max(0, g.before - k), min(g.outputs, g.length + g.before - k)
+        total += max(0, last - first)
+    return total
+
+
+def _channels_last(g: Geometry, bits: int, outputs: int, least: float, work: dict[Unit, float]) -> Part:
+    """A window of ``own`` outputs of neighbouring channels slides over x in registers."""
+    vectors = g.channels % (128 // bits) == 0
+    own, wide = {16: 4, 32: 8, 64: 4}[bits] if vectors else (4 if bits == 64 else 8), 128 // bits if vectors else 1
+    # Of a tap beside its products: taps and an input are loaded, moved, converted from float16, and places compared.
+    beside = {16: 26, 32: 34, 64: 18}[bits] if vectors else 23
+    of_thread = 150 + 6 * (own + 4) + 3 * own * wide
+    work["instruction"] = outputs / (own * wide) * (of_thread + g.taps * (own * wide + beside))
+    work["shared"] = outputs / (own * wide) * g.taps * (16 + bits // 8 * wide * (32 // bits if bits < 32 else 1))
+    lanes = min(32, 1 << (math.ceil(g.channels / wide) - 1).bit_length())
+    met = own * (128 // lanes)  # outputs of a block along the sequence, which share what their windows meet
+    x = bits // 8 * g.batch * g.channels * g.length
+    blocks = math.ceil(outputs / (128 * own * wide))
+    requested = least + x * (g.taps - 1) / met
+    # Windows beside each other are blocks next to each other.
+    return Part("channels last", least, work, requested, blocks, 4, footprint=0, efficiency=_CHANNELS_LAST)
+
+
+def _gathered(g: Geometry, bits: int) -> Part:
+    """Gradient by the inputs of a convolution of any stride: a thread an input, over the taps that meet it."""
+    inputs = g.batch * g.channels * g.length
+    met = g.taps / g.stride  # of an input, on average
+    sums: Unit = "float64" if bits == 64 else "fma"
+    least = bits // 8 * (g.batch * g.channels * (g.length + g.outputs) + g.channels * g.taps)
+    # Places in 64 bits: some 150 with the divisions, and 25 a tap.
+    work: dict[Unit, float] = {sums: 2.0 * inputs * met, "instruction": inputs * (150 + 25 * met)}
+    return Part("any stride", least, work, blocks=math.ceil(inputs / 256), resident=6)
+
+
+def _activated(part: Part, g: Geometry, activation: str | None) -> Part:
+    """With an activation of every output."""
+    if activation is None:
+        return part
+    outputs = g.batch * g.channels * g.outputs
+    # e^-z and a quotient without a branch; or erfcf, of which an exponential and a polynomial are most.
+    instructions = {"silu": 10, "gelu": 45}[activation]
+    more: dict[Unit, float] = {
+        "instruction": part.work["instruction"] + instructions * outputs,
+        "exponential": float(outputs),
+    }
+    return dataclasses.replace(part, work={**part.work, **more})
+
+
+# ---------------------------------------------------------------------------------------------- tensor cores
+
+
+class _Toeplitz(NamedTuple):
+    """How kernels on tensor cores cut a row: see ``cukde.conv1d.gpu.toeplitz``."""
+
+    short: bool
+    tap_blocks: int  # of 32 taps, with the zeros beside
+    groups: int  # of 256 outputs, of a warp
+    warps: int  # of a block
+    blocks: int
+    resident: int
+
+
+def toeplitz_cut(g: Geometry, bits: int, capability: tuple[int, int]) -> _Toeplitz:
+    """Cut of an aligned array."""
+    vector = 128 // bits
+    reached = g.outputs if g.outputs % vector == 0 else g.outputs + vector - 1
+    aligned = g.length % vector == g.outputs % vector == 0
+    slip = -g.before % vector if aligned else choice.MOST_SLIP if bits == 16 else vector - 1
+    tap_blocks = (g.taps + 30 + slip) // choice.ROW + 1
+    if bits == 16 and g.taps <= choice.MOST_SHORT_TAPS:
+        segments = math.ceil(reached / (8 * choice.GROUP))
+        warps = min(4, g.batch * segments)
+        blocks = g.channels * math.ceil(g.batch * segments / warps)
+        return _Toeplitz(True, max(2, tap_blocks), 8, warps, blocks, 5)
+    groups = 2 if bits == 32 and capability < (9, 0) else 4
+    warps = min(4, math.ceil(reached / (groups * choice.GROUP)))
+    segments = math.ceil(reached / (warps * groups * choice.GROUP))
+    # Shared memory of 44 KiB, or 30 in float16, leaves so many blocks of a multiprocessor's 227.
+    return _Toeplitz(False, tap_blocks, groups, warps, g.batch * g.channels * segments, 5 if bits == 32 else 7)
+
+
+def _on_tensor_cores(g: Geometry, bits: int, on: Peaks) -> Part:
+    """Products of Toeplitz matrices of the taps and inputs, float32 in two float16 terms: three products."""
+    cut = toeplitz_cut(g, bits, on.capability)
+    products = 3 if bits == 32 else 1
+    outputs = cut.blocks * cut.warps * cut.groups * choice.GROUP  # with those beyond the ends of rows
+    least = bits // 8 * (g.batch * g.channels * (g.length + g.outputs) + g.channels * g.taps)
+    per_group = 4 * products * cut.tap_blocks  # tensor instructions, of a warp and 256 outputs
+    work: dict[Unit, float] = {"tensor_f16": 2.0 * outputs * 32 * cut.tap_blocks * products}
+    if cut.short:
+        # Shuffles of inputs that later blocks of taps meet, traces of what is not finite, outputs stored as they are.
+        work["instruction"] = outputs * 32 / 256 * (per_group + 8 * (cut.tap_blocks - 1) + 45)
+        return Part("tensor cores, few taps", least, work, blocks=cut.blocks, resident=cut.resident)
+    # Two blocks of taps at a time: 13 loads of 16 bytes a lane for four groups, for each term; sums of float32 are
+    # added to nearest. Beside: in float32 scales of numbers and their terms, and tests of every output.
+    terms = 2 if bits == 32 else 1
+    loads = terms * (2 * 4 + cut.groups + 1) / (2 * cut.groups)  # of a group and a block of taps
+    additions = 8 if bits == 32 else 0
+    beside = 45 if bits == 32 else 20
+    work["instruction"] = outputs * (beside + 32 / 256 * (per_group + cut.tap_blocks * (loads + additions + 1)))
+    work["shared"] = outputs / 256 * 512 * (cut.tap_blocks * loads + 2 * terms)
+    # A block waits for x, for the largest numbers of all in float32, for its taps, and for its products one by one.
+    cycles = MEMORY_LATENCY + (600 if bits == 32 else 0) + CACHE_LATENCY + 33 * per_group / 2 * cut.groups / 2
+    return Part(
+        "tensor cores",
+        least,
+        work,
+        blocks=cut.blocks,
+        resident=cut.resident,
+        cycles=cycles,
+        efficiency=_PRODUCTS,
+    )
+
+
+# ------------------------------------------------------------------------------------- gradient of the weights
+
+
+class _Cut(NamedTuple):
+    """How the sums of a weight gradient are cut over blocks: see ``cukde.conv1d.gpu.weight_grad``."""
+
+    kernel: str
+    groups: int  # of taps, each of which reads x and dy
+    block_taps: int
+    splits: int
+    blocks: int
+
+
+def weights_cut(g: Geometry, bits: int) -> _Cut:
+    """Which kernel sums, and how many parts there are; of arrays aligned to 16 bytes."""
+    if g.channels_last:
+        common = math.gcd(g.stride, g.dilation)
+        tap_step, output_step = g.stride // common, g.dilation // common
+        of_residue = math.ceil(g.taps / tap_step)
+        block_taps = _block_taps((16,) if bits == 64 else (4, 16, 32), of_residue)
+        groups = min(tap_step, g.taps) * math.ceil(of_residue / block_taps)
+        width = min(32, 1 << (g.channels - 1).bit_length())
+        bands = math.ceil(g.channels / width)
+        chain = math.ceil(g.outputs / output_step)
+        pieces = g.batch * min(output_step, g.outputs) * math.ceil(chain / 128)
+        slots = 256 // width
+        splits = _splits(pieces, bands * groups, slots, slots * (1024 // min(chain, 128)))
+        return _Cut("channels_last", groups, block_taps, splits, splits * bands * groups)
+    plain = g.stride == g.dilation == 1
+    width = 128 // bits
+    whole = g.length % width == g.outputs % width == 0
+    lanes = math.ceil(g.outputs / 16)
+    if bits == 16 and plain and g.taps <= 4 and 0 <= g.before < g.taps and g.outputs >= 512 and whole:
+        splits = _splits(g.batch * math.ceil(g.outputs / 1024), math.ceil(g.channels / 2), 4, 128)
+        return _Cut("few_taps", 1, g.taps, splits, splits * g.channels)
+    if plain and g.outputs <= 256 and bits < 64 and g.batch * lanes >= 32:
+        block_taps = _block_taps((4, 32), g.taps)
+        groups, rows = math.ceil(g.taps / block_taps), 32 // lanes
+        splits = _splits(g.batch, g.channels * groups, 4 * rows, 4 * rows * 64)
+        return _Cut("short_rows", groups, block_taps, splits, splits * g.channels * groups)
+    tile = 256 if bits == 64 else 512
+    if plain and g.outputs >= tile / 4:
+        block_taps = _block_taps((16,) if bits == 64 else (4, 16, 32), g.taps)
+        groups = math.ceil(g.taps / block_taps)
+        splits = _splits(g.batch * math.ceil(g.outputs / tile), g.channels * groups, 4, 128 * 1024 // tile)
+        return _Cut("tiles", groups, block_taps, splits, splits * g.channels * groups)
+    block_taps = _block_taps((16,) if bits == 64 else (4, 16), g.taps)
+    groups = math.ceil(g.taps / block_taps)
+    splits = _splits(g.batch * g.outputs, g.channels * groups, 128, 128 * 1024)
+    return _Cut("strided", groups, block_taps, splits, splits * g.channels * groups)
+
+
+def _block_taps(offered: tuple[int, ...], taps: int) -> int:
+    return min(offered, key=lambda own: -(-taps // own) * (own + 12))
+
+
+def _splits(units: int, blocks_of_split: int, fewest: int, most: int) -> int:
+    each = -(-units * blocks_of_split // 2048)
+    each = min(max(-(-each // fewest) * fewest, fewest), most)
+    return -(-units // each)
+
+
+def _of_weights(g: Geometry, bits: int, bias: bool) -> tuple[Part, ...]:
+    cut = weights_cut(g, bits)
+    outputs, size, real = g.batch * g.channels * g.outputs, bits // 8, max(bits // 8, 4)
+    columns = g.channels * (g.taps + 1)
+    vector = 128 // bits
+    # Products a block has, with the sums that are dropped where loads are of whole vectors, and that of dy.
+    products = cut.block_taps + 1
+    # Beside them: 150 or, with conversions, 240 a tile of 16 outputs a lane; where channels are last 32 an output of a
+    # batch of 8, 47 of one of 4, and those of a piece of 128; for any stride 25, and 7 a tap.
+    if cut.kernel == "tiles":
+        products += vector - 1
+        beside = {16: 240 / 16, 32: 150 / 16, 64: 150 / 8}[bits]
+    elif cut.kernel == "few_taps":
+        beside = 6.0
+    elif cut.kernel == "short_rows":
+        products += 3
+        beside = (1080 - 560) / 16 if cut.block_taps == 32 else (610 - 112) / 16
+    elif cut.kernel == "channels_last":
+        beside = 32.0 + 2 if cut.block_taps <= 4 else 47.0 + 9 if cut.block_taps == 32 or bits == 64 else 32.0 + 5
+    else:
+        beside = 25 + 7.0 * cut.block_taps
+    sums: Unit = "float64" if bits == 64 else "fma"
+    threads = 256 if cut.kernel == "channels_last" else 128
+    # 31 shuffles and additions for 32 sums of a warp, two selections each; then those of warps, in float64.
+    reduction = cut.blocks * threads * 4.0 * products + columns * cut.splits * 8.0
+    read = size * g.batch * g.channels * (g.length + g.outputs)
+    partial = real * columns * cut.splits
+    work: dict[Unit, float] = {
+        sums: 2.0 * outputs * cut.groups * products,
+        "instruction": outputs * cut.groups * (products + beside) + reduction,
+    }
+    if cut.kernel in ("tiles", "short_rows"):
+        # Of a lane's outputs: x and dy into shared memory, and what they meet out of it.
+        own = 8 if bits == 64 else 16
+        met = real * (own + products)
+        work["shared"] = outputs / own * cut.groups * (2 * real * own + met + real * own)
+    elif cut.kernel == "strided":
+        work["shared"] = outputs * cut.groups * (1 + cut.block_taps) * size * min(g.stride, 32)
+    # Groups of a split's taps are blocks next to each other.
+    sum_up = Part(
+        "sums of blocks",
+        read + partial,
+        work,
+        cut.groups * read + partial,
+        cut.blocks,
+        {"channels_last": 2, "few_taps": 6}.get(cut.kernel, 4),
+        reduction=reduction,
+        footprint=0,
+        efficiency=_WEIGHTS_CHANNELS_LAST if cut.kernel == "channels_last" else 1.0,
+    )
+    added = cut.splits * columns
+    finish = Part(
+        "sums of parts",
+        partial + size * (g.channels * g.taps + g.channels * bias),
+        {"float64": float(added), "instruction": 6.0 * added},
+        blocks=math.ceil(columns / 32),
+        resident=4,
+        cycles=CACHE_LATENCY * math.ceil(cut.splits / 64) + CACHE_LATENCY,
+        reduction=6.0 * added,
+    )
+    return sum_up, finish
+
+
+# --------------------------------------------------------------------------------------- Fourier transforms
+
+
+def _by_transforms(of: Pass, g: Geometry, bits: int, activation: str | None, on: Peaks) -> tuple[Part, ...]:
+    """Passes over memory of whole rows: CuPy's element by element, and of cuFFT's transforms three for a long row.
+
+    Bytes are of a place of a padded row; a spectrum has one number of twice the size for two places.
+    """
+    size, wide = bits // 8, min(8, bits // 4)
+    spread = (g.outputs - 1) * g.stride + 1
+    n = choice.fast_length(
+        g.length + g.reach if of == "forward" else spread + (g.reach if of == "input_grad" else g.length)
+    )
+    rows, taps_rows = g.batch * g.channels, g.channels
+    steps = 3 if n > 2**13 else 2  # of a transform: numbers of 8,192 places fit in shared memory
+    there = wide * (3 + 2 * steps)  # zeros, a copy into them, and the transform
+    back = wide * (4 + 2 * steps)  # a copy, as cuFFT overwrites what it takes, the transform, and the division by n
+    widened = size + wide if size < wide else 0
+    blocks = math.ceil(rows * n * wide * 5 / 2**28)  # of rows whose arrays are there at a time
+    work = 2.5 * n * math.log2(n)  # operations of a real transform (FFTW's count)
+    number: Unit = "float64" if wide == 8 else "fma"
+    wider = float(size < wide)  # whether numbers are converted
+    # Bytes, numbers that CuPy's kernels pass through, operations, launches for a block of rows.
+    stages: list[tuple[str, float, float, float, int]]
+    if of == "weight_grad":
+        given = rows * (g.length + g.outputs)
+        stages = [
+            ("to spectra", rows * 2 * n * there + widened * given, (1 + wider) * given, 2 * rows * work, 8),
+            ("products", rows * n * wide * 5.0, rows * n, 5.0 * rows * n, 3),
+            ("to weights", taps_rows * n * back, taps_rows * (n + 2 * g.taps), taps_rows * work, 8),
+        ]
+    else:
+        given, many = (g.length, g.outputs) if of == "forward" else (g.outputs, g.length)
+        to_spectra = (rows + taps_rows) * n * there + taps_rows * n * 2 * wide
+        copied = (1 + wider) * (rows * given + taps_rows * g.taps) + taps_rows * n / 2
+        ends = rows * (widened * given + many * (3 * wide + size))
+        stages = [
+            ("to spectra", to_spectra, copied, (rows + taps_rows) * work, 9),
+            ("products", rows * n * wide * 3.0, rows * n / 2, 3.0 * rows * n, 1),
+            ("to rows", rows * n * back + ends, rows * (n + 2.0 * many), rows * work, 7),
+        ]
+        if activation is not None:
+            steps = {"silu": 4, "gelu": 5}[activation]
+            numbers = steps * float(rows * many)
+            stages.append(("activation", 2.0 * wide * numbers, numbers, numbers, steps))
+    return tuple(
+        elementwise.passes(name, on, numbers, traffic, launches=launches * blocks, work={number: operations})
+        for name, traffic, numbers, operations, launches in stages
+    )

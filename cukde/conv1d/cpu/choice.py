@@ -1,0 +1,34 @@
+"""When the CPU convolves by FFT, and how long the transforms are."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from cukde.conv1d.geometry import Geometry
+
+# A transform there and back takes as long as so many taps an output, for each element and each bit of its length.
+# Milliseconds, direct and by FFT, of two virtual cores of a Xeon with AVX-512, (B, C, L) = (4, 32, 16384):
+#   K          128     256     512     1024
+#   float32  16, 20  31, 24  56, 25  111, 31
+#   float64  21, 27  41, 25  83, 32  256, 36
+# and (16, 128, 1024), where most of a transform is zeros:
+#   float32  16, 35  28, 27  41, 38   82, 35
+#   float64  21, 37  38, 36  74, 33  136, 35
+TAPS_OF_TRANSFORM = {"float32": 20, "float64": 14}
+_FEWEST_TAPS = 64
+
+# Times as long as the taps a transform is where they are short, and its elements beyond which it is but twice as long:
+# of 2, 4 and 8 times the fastest, for 512, 1,024 and 4,096 taps of either dtype.
+_SPANS, _LONG = 8, 2**12
+
+
+def fft_length(g: Geometry, number: np.dtype) -> int | None:
+    """Length of the transforms of a convolution in the dtype ``number``, or None where it is to be direct."""
+    if g.stride > 1 or g.taps < _FEWEST_TAPS:
+        return None
+    span = g.reach + 1
+    bits = math.ceil(math.log2(min(max(2 * span, min(_SPANS * span, _LONG)), g.outputs + g.reach)))
+    new = min(2**bits - g.reach, g.outputs)  # outputs of a transform
+    return 2**bits if g.taps * new > TAPS_OF_TRANSFORM[number.name] * bits * 2**bits else None

@@ -1,0 +1,252 @@
+"""Depthwise convolution of rows in Numba: every stride is a sum of convolutions of stride 1.
+
+Tap k of output i meets input i s + k d - before. Inputs p, p + s, p + 2 s, ... are phase p. A tap meets inputs of one
+phase, and the taps of a phase are s / gcd(s, d) apart; among those inputs they lie d / gcd(s, d) apart, and the outputs
+follow each other. So a phase, copied together, is a convolution of stride 1 and runs in vector registers, and the same
+holds for the input gradient, which writes phases, and for the weight gradient, whose taps each belong to one.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import uint64
+
+from cukde.core.cpu.jit import njit
+
+__all__ = ["correlate", "spread", "tap_products"]
+
+# Sums of products may be fused, which is all the freedom that NaN and infinities leave; inner products may also be
+# summed in lanes, in an order that depends on nothing but their length.
+_JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}, "cache": True}
+_LANES = _JIT | {"fastmath": {"contract", "reassoc"}}
+
+_BLOCK = 1024  # outputs that stay in the first-level cache while all taps are added
+
+
+@njit(**_JIT)
+def correlate(
+    x: Any, w: Any, bias: Any, channel: int, channels: int, before: int, stride: int, dilation: int, y: Any
+) -> None:
+    """Write the convolution of each row: bias and the sum over k of w[c, k] x[r, i stride + k dilation - before].
+
+    x (R, n), w (C, K), bias (C,), y (R, m), all contiguous and of one dtype. Row r has the channel
+    ``channel + r % channels``. Inputs before the first and after the last are zero.
+    """
+    for r in range(y.shape[0]):
+        c = channel + r % channels
+        row = y[r]
+        for i in range(row.size):
+            row[i] = bias[c]
+        if stride == 1:
+            _add_row(x[r], w[c], before, dilation, row)
+            continue
+        for p in range(stride):
+            first, step = _taps_of_phase(before + p, stride, dilation, w.shape[1])
+            if first < w.shape[1]:
+                phase = x[r, p::stride].copy()
+                offset = (first * dilation - before - p) // stride
+                _add_row(phase, w[c, first::step].copy(), -offset, dilation * step // stride, row)
+
+
+@njit(**_JIT)
+def spread(dy: Any, w: Any, channel: int, channels: int, before: int, stride: int, dilation: int, dx: Any) -> None:
+    """Write the transpose of :func:`correlate`: the sum of w[c, k] dy[r, i] over i stride + k dilation - before = j.
+
+    dy (R, m), w (C, K), dx (R, n).
+    """
+    for r in range(dx.shape[0]):
+        c = channel + r % channels
+        for p in range(stride):
+            phase = np.zeros((dx.shape[1] - p + stride - 1) // stride, dx.dtype)
+            first, step = _taps_of_phase(before + p, stride, dilation, w.shape[1])
+            if first < w.shape[1]:
+                # Input p + t stride takes outputs t + offset, t + offset - apart, ...: a correlation, taps reversed.
+                taps = w[c, first::step][::-1].copy()
+                apart = dilation * step // stride
+                offset = (before + p - first * dilation) // stride
+                _add_row(dy[r], taps, (taps.size - 1) * apart - offset, apart, phase)
+            for t in range(phase.size):
+                dx[r, p + t * stride] = phase[t]
+
+
+@njit(**_JIT)
+def tap_products(x: Any, dy: Any, channels: int, before: int, stride: int, dilation: int, dw: Any) -> None:
+    """Add to dw[r % channels, k] the inner product of dy[r] with the inputs that tap k meets.
+
+    x (R, n), dy (R, m) of one dtype; dw (channels, K) float64. Blocks are summed in the dtype of x, and their sums in
+    float64.
+    """
+    for r in range(dy.shape[0]):
+        out = dw[r % channels]
+        if stride == 1:
+            _add_products(x[r], dy[r], before, dilation, out, 0, 1)
+            continue
+        for p in range(stride):
+            first, step = _taps_of_phase(before + p, stride, dilation, out.size)
+            if first < out.size:
+                phase = x[r, p::stride].copy()
+                offset = (first * dilation - before - p) // stride
+                _add_products(phase, dy[r], -offset, dilation * step // stride, out, first, step)
+
+
+@njit(**_JIT)
+def _taps_of_phase(place: int, stride: int, dilation: int, taps: int) -> tuple[int, int]:
+    """Return the first tap with k dilation = place modulo stride, or ``taps``, and how far apart such taps are."""
+    step = stride // math.gcd(stride, dilation)
+    for k in range(min(step, taps)):
+        if (k * dilation - place) % stride == 0:
+            return k, step
+    return taps, step
+
+
+@njit(**_JIT)
+def _add_row(x: Any, w: Any, before: int, dilation: int, y: Any) -> None:
+    """Add to y[i] the sum over k of w[k] x[i + k dilation - before], block by block, eight taps at a time."""
+    for start in range(0, y.size, _BLOCK):
+        size = min(_BLOCK, y.size - start)
+        k = 0
+        while k < w.size:
+            at = start + k * dilation - before
+            many = _group(w.size - k)
+            low, high = _inside(x.size, at, at + (many - 1) * dilation, size)
+            if low > 0 or high < size:  # at the ends of x, a tap by itself
+                for j in range(many):
+                    _add_ends(x, w[k + j], at + j * dilation, y[start : start + size], low, high)
+            if low < high:
+                _add_taps(x, w, k, many, at + low, dilation, start + low, high - low, y)
+            k += many
+
+
+@njit(**_JIT)
+def _group(taps: int) -> int:
+    """How many of so many taps are taken at once."""
+    if taps >= 8:
+        return 8
+    if taps >= 4:
+        return 4
+    return 2 if taps >= 2 else 1
+
+
+@njit(**_JIT)
+def _inside(n: int, first: int, last: int, m: int) -> tuple[int, int]:
+    """Range of 0 <= i < m for which first + i and last + i both lie in 0 .. n - 1; first <= last."""
+    low = min(max(0, -first), m)
+    return low, max(low, min(m, n - last))
+
+
+@njit(**_JIT)
+def _add_ends(x: Any, w: Any, at: int, y: Any, low: int, high: int) -> None:
+    """Add w x[at + i] to y[i] for i < low and i >= high, where there is such an x."""
+    for i in range(max(0, -at), min(low, x.size - at)):
+        y[i] += w * x[at + i]
+    for i in range(max(high, -at), min(y.size, x.size - at)):
+        y[i] += w * x[at + i]
+
+
+@njit(**_JIT)
+def _add_taps(x: Any, w: Any, k: int, many: int, at: int, dilation: int, to: int, n: int, y: Any) -> None:
+    """Add to y[to + i], i < n, the sum of w[k + j] x[at + i + j dilation] over j < many, one of 1, 2, 4 and 8."""
+    # Unsigned, so that no index is looked at for a negative one; slices would be counted references.
+    count, o, d = uint64(n), uint64(to), uint64(dilation)
+    a = uint64(at)
+    b = a + d
+    w0 = w[k]
+    if many == 1:
+        for i in range(count):
+            y[o + i] += w0 * x[a + i]
+        return
+    w1 = w[k + 1]
+    if many == 2:
+        for i in range(count):
+            y[o + i] += w0 * x[a + i] + w1 * x[b + i]
+        return
+    c, e = b + d, b + d + d
+    w2, w3 = w[k + 2], w[k + 3]
+    if many == 4:
+        for i in range(count):
+            y[o + i] += w0 * x[a + i] + w1 * x[b + i] + w2 * x[c + i] + w3 * x[e + i]
+        return
+    f, g, h, m = e + d, e + d + d, e + d + d + d, e + d + d + d + d
+    w4, w5, w6, w7 = w[k + 4], w[k + 5], w[k + 6], w[k + 7]
+    for i in range(count):
+        s = w0 * x[a + i] + w1 * x[b + i] + w2 * x[c + i] + w3 * x[e + i]
+        t = w4 * x[f + i] + w5 * x[g + i] + w6 * x[h + i] + w7 * x[m + i]
+        y[o + i] += s + t
+
+
+@njit(**_JIT)
+def _add_products(x: Any, dy: Any, before: int, dilation: int, dw: Any, first: int, step: int) -> None:
+    """Add to dw[first + t step] the inner product of dy[i] and x[i + t dilation - before], eight t at a time."""
+    taps = (dw.size - first + step - 1) // step
+    for start in range(0, dy.size, _BLOCK):
+        size = min(_BLOCK, dy.size - start)
+        t = 0
+        while t < taps:
+            at = start + t * dilation - before
+            many = 8 if taps - t >= 8 else 4 if taps - t >= 4 else 1
+            low, high = _inside(x.size, at, at + (many - 1) * dilation, size)
+            if low > 0 or high < size:
+                for j in range(many):
+                    ends = _end_products(x, at + j * dilation, dy[start : start + size], low, high)
+                    dw[first + (t + j) * step] += ends
+            if low < high:
+                _add_inner(x, at + low, dilation, dy, start + low, high - low, many, dw, first + t * step, step)
+            t += many
+
+
+@njit(**_JIT)
+def _end_products(x: Any, at: int, y: Any, low: int, high: int) -> Any:
+    """Sum of x[at + i] y[i] over i < low and i >= high, where there is such an x."""
+    total = y.dtype.type(0)
+    for i in range(max(0, -at), min(low, x.size - at)):
+        total += x[at + i] * y[i]
+    for i in range(max(high, -at), min(y.size, x.size - at)):
+        total += x[at + i] * y[i]
+    return total
+
+
+@njit(**_LANES)
+def _add_inner(
+    x: Any, at: int, dilation: int, y: Any, to: int, n: int, many: int, dw: Any, first: int, step: int
+) -> None:
+    """Add to dw[first + j step] the sum of x[at + i + j dilation] y[to + i] over i < n; j < many, one of 1, 4 and 8."""
+    count, o, d = uint64(n), uint64(to), uint64(dilation)
+    a = uint64(at)
+    zero = y.dtype.type(0)
+    s0, s1, s2, s3, s4, s5, s6, s7 = zero, zero, zero, zero, zero, zero, zero, zero
+    if many == 1:
+        for i in range(count):
+            s0 += x[a + i] * y[o + i]
+        dw[first] += s0
+        return
+    b, c, e = a + d, a + d + d, a + d + d + d
+    if many == 4:
+        for i in range(count):
+            v = y[o + i]
+            s0 += x[a + i] * v
+            s1 += x[b + i] * v
+            s2 += x[c + i] * v
+            s3 += x[e + i] * v
+    else:
+        f, g, h, m = e + d, e + d + d, e + d + d + d, e + d + d + d + d
+        for i in range(count):
+            v = y[o + i]
+            s0 += x[a + i] * v
+            s1 += x[b + i] * v
+            s2 += x[c + i] * v
+            s3 += x[e + i] * v
+            s4 += x[f + i] * v
+            s5 += x[g + i] * v
+            s6 += x[h + i] * v
+            s7 += x[m + i] * v
+        dw[first + 4 * step] += s4
+        dw[first + 5 * step] += s5
+        dw[first + 6 * step] += s6
+        dw[first + 7 * step] += s7
+    dw[first] += s0
+    dw[first + step] += s1
+    dw[first + 2 * step] += s2
+    dw[first + 3 * step] += s3

@@ -1,0 +1,147 @@
+"""Depthwise convolution of Dask arrays: blocks of the batch and of channels, each with its whole sequences."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Literal
+
+import dask.array as da
+import numpy as np
+
+from cukde.conv1d import check, state as conv1d_state
+from cukde.conv1d.geometry import Geometry, Layout, Padding
+from cukde.core import dispatch
+from cukde.core.check import flag
+from cukde.core.cpu import arrays as host
+from cukde.core.dask import check as dask_check
+from cukde.core.dask.arrays import collected, empty_like, stand_in, unknown_rows
+from cukde.core.dask.devices import computing
+from cukde.core.over_dask import is_dask, meta, plain
+
+
+def depthwise_conv1d(
+    x: Any,
+    w: Any,
+    *,
+    bias: Any = None,
+    padding: Padding = "causal",
+    stride: int = 1,
+    dilation: int = 1,
+    activation: Literal["silu", "gelu"] | None = None,
+    layout: Layout = "BCL",
+    flip: bool = False,
+    state: Any = None,
+    return_state: bool = False,
+) -> Any:
+    """See :func:`cukde.depthwise_conv1d`.
+
+    Sums that are taken directly have the bits of the same call on plain arrays, others its accuracy; it costs what that
+    does, block by block of the batch and the channels.
+
+    Examples
+    --------
+    >>> import dask.array as da, numpy as np
+    >>> import cukde.dask
+    >>> x = da.from_array(np.array([[[1.0, 2.0, 4.0, 8.0]]]), chunks=1)
+    >>> cukde.dask.depthwise_conv1d(x, np.array([[-1.0, 1.0]])).compute()
+    array([[[1., 1., 2., 4.]]])
+    """
+    stride, dilation = check.options(padding, stride, dilation, layout)
+    check.activation(activation)
+    flip, return_state = flag("flip", flip), flag("return_state", return_state)
+    given = {"x": x, "w": w} | {name: a for name, a in (("bias", bias), ("state", state)) if a is not None}
+    arrays = {name: collected(name, a) for name, a in given.items()}
+    x, w = arrays["x"], arrays["w"]
+    dispatch.backend(meta(x), "x", **{name: meta(a) for name, a in arrays.items() if name != "x"})
+
+    for name, a in arrays.items():
+        dask_check.sizes(name, a.shape, first=name in ("x", "state"))
+    unknown = unknown_rows(x, arrays.get("state"))
+    options: dict[str, Any] = {
+        "padding": padding,
+        "stride": stride,
+        "dilation": dilation,
+        "layout": layout,
+        "flip": flip,
+    }
+    forms = check.operands(
+        stand_in(x, unknown),
+        stand_in(w),
+        stand_in(arrays.get("bias")),
+        stand_in(arrays.get("state"), unknown),
+        host,
+        return_state=return_state,
+        **options,
+    )
+    g, dtype = forms.geometry, forms.dtype
+    options["activation"] = activation
+
+    kinds = {"x": layout.lower(), "w": "ck", "bias": "c", "state": layout.lower().replace("l", "s")}
+    signals = _signals(x, layout)
+    of_x = dict(zip(kinds["x"], signals.chunks, strict=True))
+    operands: list[Any] = [signals, kinds["x"]]
+    for name, a in list(arrays.items())[1:]:
+        operands += [_beside(name, a, kinds[name], of_x, unknown), kinds[name]]
+    common = {"dtype": dtype, "meta": empty_like(x, 3, dtype), "concatenate": True, "align_arrays": False}
+    y = da.blockwise(
+        partial(_convolved, names=tuple(arrays)[2:], options=options),
+        kinds["x"],
+        *operands,
+        adjust_chunks={"l": g.outputs},
+        token="cukde-conv1d",
+        **common,
+    )
+    if not return_state:
+        return y
+    following = da.blockwise(
+        partial(_following, geometry=g, dtype=dtype),
+        kinds["x"],
+        *operands[:2],
+        *(operands[-2:] if state is not None else []),
+        adjust_chunks={"l": g.reach},
+        token="cukde-conv1d-state",
+        **common,
+    )
+    return y, following
+
+
+def _signals(x: Any, layout: str) -> da.Array:
+    """Sequences in one block each, and no block without a channel."""
+    if not is_dask(x):
+        return da.from_array(x, chunks=-1)
+    channels = tuple(size for size in x.chunks[layout.index("C")] if size)
+    wanted = {layout.index("L"): (x.shape[layout.index("L")],), layout.index("C"): channels}
+    return _rechunked(x, wanted)
+
+
+def _beside(name: str, a: Any, kind: str, of_x: dict[str, tuple[int, ...]], unknown: bool) -> da.Array:
+    """An array in the blocks of the batch and the channels of x, and whole otherwise."""
+    lies = is_dask(a)
+    keeps = kind[0] == "b" and unknown
+    if keeps:
+        dask_check.alignable(name, False, a.numblocks[0] if lies else None, len(of_x["b"]), of="x")
+    if not lies:
+        a = da.from_array(a, chunks=-1)
+    wanted = {axis: of_x[letter] if letter in "bc" else (a.shape[axis],) for axis, letter in enumerate(kind)}
+    if keeps:
+        del wanted[0]
+    return _rechunked(a, wanted)
+
+
+def _rechunked(a: da.Array, wanted: dict[int, tuple[int, ...]]) -> da.Array:
+    wanted = {axis: sizes for axis, sizes in wanted.items() if a.chunks[axis] != sizes}
+    return a.rechunk(wanted) if wanted else a
+
+
+def _convolved(x: Any, w: Any, *others: Any, names: tuple[str, ...], options: dict[str, Any]) -> Any:
+    with computing(x):
+        return plain("depthwise_conv1d")(x, w, **dict(zip(names, others, strict=True)), **options)
+
+
+def _following(x: Any, state: Any = None, *, geometry: Geometry, dtype: np.dtype) -> Any:
+    """The last inputs of a block, for the next call."""
+    with computing(x) as backend, np.errstate(over="ignore"):
+        xp = backend.xp
+        g = geometry._replace(batch=x.shape[0], channels=x.shape[1 if not geometry.channels_last else 2])
+        state = xp.zeros(g.shape(g.reach), dtype) if state is None else backend.asarray(state)
+        return conv1d_state.following(xp, x, state, g).astype(dtype, copy=False)

@@ -1,0 +1,1 @@
+"""Depthwise convolution by CUDA kernels and Fourier transforms."""

@@ -1,0 +1,62 @@
+"""Depthwise convolution on the GPU: each pass by the engine that is the fastest one for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cukde.conv1d import choice as conv1d_choice
+from cukde.conv1d.geometry import Geometry
+from cukde.conv1d.gpu import direct, fft, toeplitz, weight_grad as conv1d_weight_grad
+from cukde.core.gpu import device
+
+_BY_Y = {"direct": direct, "toeplitz": toeplitz, "fft": fft}
+_BY_W = {"direct": conv1d_weight_grad, "fft": fft}
+
+
+def forward(x: Any, w: Any, bias: Any | None, geometry: Geometry, activation: str | None) -> Any:
+    """Convolve.
+
+    Parameters
+    ----------
+    x : array, shape ``geometry.shape(geometry.length)``
+        C-contiguous, float16, float32 or float64.
+    w : array, shape (channels, taps)
+        C-contiguous, of the dtype of x.
+    bias : array, shape (channels,), optional
+        float64 for float64, else float32.
+    activation : {None, "silu", "gelu"}
+
+    Returns
+    -------
+    array, shape ``geometry.shape(geometry.outputs)``
+        The activation of bias and sum, of the dtype of x.
+
+    Notes
+    -----
+    Error of a float32 sum, relative to the sum of its terms' absolute values: 4e-7 for 31 taps of numbers of one sign,
+    2e-6 for 1,000; 3e-7 where signs are mixed. What is not finite reaches no further than its taps. Denormal numbers of
+    float32 count as zeros.
+
+    Relative error that float32 adds with an activation of z: SiLU 6e-7, as long as exp(-z) is below 2^126, beyond
+    which the result is zero; GELU by the complementary error function, whose argument is rounded, (5 + z^2) 2^-23. With
+    exact exp and erfc in place of the device's, which add 2 and 4 units in the last place, 2e-7 and 1.4e-6 down to
+    z = -5 were measured.
+    """
+    return _BY_Y[_engine("forward", x, geometry)].forward(x, w, bias, geometry, activation)
+
+
+def input_grad(dy: Any, w: Any, geometry: Geometry) -> Any:
+    """Gradient by x, of ``geometry.shape(geometry.length)`` and the dtype of ``dy``, for what :func:`forward` takes."""
+    return _BY_Y[_engine("input_grad", dy, geometry)].input_grad(dy, w, geometry)
+
+
+def weight_grad(x: Any, dy: Any, geometry: Geometry, bias: bool) -> tuple[Any, Any | None]:
+    """Gradients by w, (channels, taps), and where it is wanted by the bias, (channels,), of the dtype of x.
+
+    The same bits on every run.
+    """
+    return _BY_W[_engine("weight_grad", x, geometry)].weight_grad(x, dy, geometry, bias)
+
+
+def _engine(of: conv1d_choice.Pass, x: Any, geometry: Geometry) -> conv1d_choice.Engine:
+    return conv1d_choice.engine(of, x.dtype, geometry, device.capability())

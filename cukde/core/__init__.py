@@ -1,0 +1,1 @@
+"""What every family shares; it knows none of them."""

@@ -1,0 +1,1 @@
+"""What an operation costs: parts, peaks and the registry of formulas."""

@@ -1,0 +1,190 @@
+"""Every operation whose cost is known: each is declared where it is defined, beside what computes it."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from cukde.core import check as core_check
+from cukde.core.cost.cost import Cost, Counted
+from cukde.core.cost.peaks import Peaks
+
+Formula = Callable[..., Counted]
+Stages = Callable[..., Mapping[str, Callable[[], Any]]]
+T = TypeVar("T", bound=Callable[..., Any])
+
+
+class Operation(NamedTuple):
+    """An operation and its cost."""
+
+    name: str
+    formula: Formula
+    shapes: Callable[..., Mapping[str, Any]]
+    target: Callable[..., Any]
+    stages: Stages | None
+
+
+_NUMBERS = ("int", "float", int, float)
+"""What a formula's sizes are annotated with, the first as text where annotations are postponed."""
+
+_BY_NAME: dict[str, Operation] = {}
+_BY_TARGET: dict[Any, Operation] = {}
+
+
+def declare(
+    formula: Formula,
+    shapes: Callable[..., Mapping[str, Any]],
+    name: str | None = None,
+    stages: Stages | None = None,
+) -> Callable[[T], T]:
+    """Declare what a function, or calls of a class's objects, cost; the decorated object is returned as it is.
+
+    Parameters
+    ----------
+    formula : callable
+        ``formula(on, *, ...)`` returns the :class:`Counted` work on a processor of the given :class:`Peaks`, for sizes
+        that are keyword arguments.
+    shapes : callable
+        Makes of the arguments of a call the keyword arguments of the formula. Of an object that is called it gets the
+        object first.
+    name : str, optional
+        Default: that of the function.
+    stages : callable, optional
+        Of a call that is several others in a row: makes of its arguments those calls, by name, in their order.
+
+    Notes
+    -----
+    Calls take no longer, and predictions are as accurate as the formula counts.
+
+    Examples
+    --------
+    >>> from cukde import perf
+    >>> def count(on, *, n):
+    ...     return perf.Counted((perf.Part("all", bytes=16 * n, work={"fma": n}),), "counted by hand")
+    >>> @perf.declare(count, lambda x: {"n": x.size})
+    ... def double(x):
+    ...     return 2 * x
+    >>> perf.cost("double", n=1000).intensity
+    0.0625
+    """
+
+    def declared(target: T) -> T:
+        operation = Operation(name or target.__name__, formula, shapes, target, stages)
+        _BY_NAME[operation.name] = _BY_TARGET[target] = operation
+        return target
+
+    return declared
+
+
+def operations() -> tuple[str, ...]:
+    """Names of the operations whose cost is known: exactly those that :func:`cost` and :func:`predict` take.
+
+    Examples
+    --------
+    >>> from cukde import perf
+    >>> "sd_kde" in perf.operations()
+    True
+    """
+    return tuple(sorted(_BY_NAME))
+
+
+def by_name(op: str) -> Operation:
+    """Look an operation up."""
+    found = _BY_NAME.get(op) if isinstance(op, str) else None
+    if found is None:
+        raise ValueError(
+            f"op must be one of {', '.join(operations())}; got {op!r}: declare the cost of another operation by "
+            "@cukde.perf.declare(formula, shapes)"
+        )
+    return found
+
+
+class Call(NamedTuple):
+    """A call of an operation: its arguments as the operation's own functions take them."""
+
+    operation: Operation
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+    @property
+    def shapes(self) -> dict[str, Any]:
+        """Its sizes."""
+        return dict(self.operation.shapes(*self.args, **self.kwargs))
+
+    @property
+    def stages(self) -> dict[str, Callable[[], Any]]:
+        """The calls that it is made of, in their order; none of one that is whole."""
+        made = self.operation.stages
+        return {} if made is None else dict(made(*self.args, **self.kwargs))
+
+
+def found(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Call | None:
+    """Which operation a call is, if its cost is known."""
+    if isinstance(fn, functools.partial):
+        return found(fn.func, (*fn.args, *args), {**fn.keywords, **kwargs})
+    if isinstance(fn, type):  # to make an object is not to call it
+        return None
+    for target, of in ((fn, args), (type(fn), (fn, *args))):
+        try:
+            operation = _BY_TARGET.get(target)
+        except TypeError:  # not hashable
+            continue
+        if operation is not None:
+            return Call(operation, of, dict(kwargs))
+    return None
+
+
+def call_of(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Call:
+    """Which operation a call is; an error where its cost is not known."""
+    call = found(fn, args, kwargs)
+    if call is None:
+        raise ValueError(
+            f"fn must be one of the operations {', '.join(operations())}; got {fn!r}: declare its cost by "
+            "@cukde.perf.declare(formula, shapes), or time it by cukde.perf.measure"
+        )
+    return call
+
+
+def called(
+    fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[Operation, dict[str, Any]]:
+    """Which operation a call is, and its sizes."""
+    call = call_of(fn, args, kwargs)
+    return call.operation, call.shapes
+
+
+def told(op: str, shapes: Mapping[str, Any]) -> dict[str, Any]:
+    """Sizes that say something: not those that the formula takes anyway, but for the dtype."""
+    operation = _BY_NAME.get(op)
+    defaults = {} if operation is None else inspect.signature(operation.formula).parameters
+    return {
+        name: value
+        for name, value in shapes.items()
+        if name == "dtype" or name not in defaults or value != defaults[name].default
+    }
+
+
+def counted(operation: Operation, on: Peaks, shapes: Mapping[str, Any]) -> Cost:
+    """Apply a formula."""
+    parameters = inspect.signature(operation.formula).parameters
+    names = [name for name in parameters if name != next(iter(parameters))]
+    wanted = {name for name in names if parameters[name].default is inspect.Parameter.empty}
+    if not wanted <= set(shapes) <= set(names):
+        optional = [name for name in names if name not in wanted]
+        raise ValueError(
+            f"{operation.name} takes the sizes {', '.join(sorted(wanted))}"
+            + (f" (and {', '.join(optional)})" if optional else "")
+            + f"; got {', '.join(shapes) or 'none'}"
+        )
+    # NumPy's own integers would overflow in a formula.
+    shapes = {name: value.item() if isinstance(value, np.generic) else value for name, value in shapes.items()}
+    for name, value in shapes.items():
+        if isinstance(value, int | float) and not isinstance(value, bool) and not value >= 0:
+            raise ValueError(f"{name} must not be negative; got {value}")
+        if parameters[name].annotation in _NUMBERS:
+            core_check.number(name, value)
+    return operation.formula(on, **shapes).cost(operation.name, shapes)

@@ -1,0 +1,30 @@
+"""A Numba kernel over points: their largest distance to a centre, and whether all entries are finite."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cukde.core.cpu.jit import njit
+
+# Without fast mathematics, which takes NaN and infinity for impossible.
+_JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "cache": True}
+
+
+@njit(**_JIT)
+def look(A: Any, centre: Any) -> Any:
+    """Largest squared distance of a row to ``centre``, 0 without rows, and whether all entries are finite."""
+    largest = 0.0
+    finite = True
+    for i in range(A.shape[0]):
+        square = 0.0
+        for k in range(A.shape[1]):
+            step = A[i, k] - centre[k]
+            square += step * step
+        # Of finite entries too the square may leave the range: then they are looked at one by one.
+        if not np.isfinite(square):
+            for k in range(A.shape[1]):
+                finite = finite and np.isfinite(A[i, k])
+        largest = max(largest, square)
+    return largest, finite

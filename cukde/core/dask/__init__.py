@@ -1,0 +1,1 @@
+"""Dask collections: their forms, blocks and graphs."""

@@ -1,0 +1,47 @@
+"""Dask arrays of what callers hold, and stand-ins of them, by which forms are checked before anything is computed."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import dask.array as da
+import numpy as np
+
+from cukde.core import check as core_check, dispatch
+from cukde.core.dask import check
+from cukde.core.over_dask import is_dask, meta
+
+
+def collected(name: str, a: Any) -> Any:
+    """A Dask array, of a data frame too; or a plain array of NumPy or CuPy."""
+    if not is_dask(a):
+        return core_check.array(name, a, dispatch.backend(a, name))
+    if hasattr(type(a), "to_dask_array"):  # of a data frame
+        a = a.to_dask_array()
+    check.collection(name, a, isinstance(a, da.Array))
+    return a
+
+
+def empty_like(a: Any, ndim: int, dtype: np.dtype) -> Any:
+    """What blocks of a result are like that lies where ``a`` does."""
+    kind = type(meta(a)) if dispatch.is_gpu_array(meta(a)) else np.ndarray
+    return kind((0,) * ndim, dtype=dtype)
+
+
+def stand_in(a: Any, unknown: bool = False) -> Any:
+    """An array of the same shape and dtype that takes no memory; sizes that are not known are one.
+
+    With ``unknown`` the rows are not, whatever is known of this array: those of another beside it are not.
+    """
+    if a is None:
+        return None
+    shape = tuple(1 if math.isnan(size) else size for size in a.shape)
+    if unknown and a.ndim:
+        shape = (1, *shape[1:])
+    return np.broadcast_to(np.zeros((), a.dtype), shape)
+
+
+def unknown_rows(*arrays: Any) -> bool:
+    """Whether the rows of any are not known."""
+    return any(a is not None and a.ndim and math.isnan(a.shape[0]) for a in arrays)

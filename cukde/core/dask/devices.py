@@ -1,0 +1,82 @@
+"""Blocks of Dask arrays on GPUs: where they lie, and when what tasks compute there is complete."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import dask.array as da
+
+from cukde.core import dispatch
+from cukde.core.dask.arrays import collected
+from cukde.core.over_dask import is_dask
+
+
+def to_gpu(a: Any) -> da.Array:
+    """Move the blocks of a Dask array to the GPUs that a process sees, one block of rows after the other to each.
+
+    On a cluster with a GPU a worker that is the worker's own. In one process with several GPUs, under Dask's threads,
+    the functions of :mod:`cukde` compute where blocks of data lie: with some blocks on each GPU all of them work, and
+    what goes from one to another goes directly.
+
+    Parameters
+    ----------
+    a : dask.array.Array, or a Dask data frame
+        Blocks of NumPy arrays, or of CuPy arrays on any GPU.
+
+    Returns
+    -------
+    dask.array.Array
+        Of the same shape, chunks and dtype, with blocks of CuPy arrays.
+
+    Raises
+    ------
+    TypeError
+        If ``a`` is no collection of Dask's.
+    RuntimeError
+        If no GPU works here.
+
+    Notes
+    -----
+    Values are kept exactly. It costs one copy of each block, from the host or from another GPU, when it is computed.
+
+    Examples
+    --------
+    >>> import dask.array as da, numpy as np
+    >>> import cukde.dask
+    >>> X = da.from_array(np.zeros((6, 2)), chunks=(3, 2))
+    >>> try:
+    ...     kept = cukde.dask.to_gpu(X).chunks
+    ... except RuntimeError:  # where no GPU works
+    ...     kept = X.chunks
+    >>> kept
+    ((3, 3), (2,))
+    """
+    if not is_dask(a):
+        raise TypeError(f"a must be a Dask array or a Dask data frame; got {type(a).__name__}: write cupy.asarray(a)")
+    a = collected("a", a)
+    gpu = dispatch.named("gpu")
+    return a.map_blocks(_moved, dtype=a.dtype, meta=gpu.xp.empty((0,) * a.ndim, a.dtype))
+
+
+@contextlib.contextmanager
+def computing(a: Any) -> Iterator[ModuleType]:
+    """The backend of an array, on its device, where all is computed when the context ends.
+
+    A GPU is given tasks faster than it does them: copies of a result would wait behind all tasks given after it, and
+    another GPU, or another thread with a stream of its own, might read what is not there yet.
+    """
+    backend = dispatch.backend(a)
+    with backend.device_of(a):
+        yield backend
+        backend.synchronize()
+
+
+def _moved(block: Any, block_id: tuple[int, ...] = (0,)) -> Any:
+    gpu = dispatch.named("gpu")
+    with gpu.device(block_id[0]):
+        out = gpu.asarray(block)
+        gpu.synchronize()  # another device may read it
+    return out

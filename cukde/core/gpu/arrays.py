@@ -1,0 +1,105 @@
+"""Arrays on a device. Imported only where a caller already holds one."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Hashable
+from typing import Any
+
+import cupy as cp
+import numpy as np
+
+from cukde.core.gpu import device as core_device, upload
+from cukde.core.gpu.survey import look, mean
+
+__all__ = [
+    "asarray",
+    "asnumpy",
+    "device",
+    "device_key",
+    "device_of",
+    "erfcx",
+    "look",
+    "mean",
+    "name",
+    "release_memory",
+    "synchronize",
+    "upload",
+    "xp",
+]
+
+name = "gpu"
+xp = cp
+
+_DLPACK_CUDA = (2, 13)  # DLPack's codes of CUDA device and managed memory
+
+
+def asarray(a: Any) -> Any:
+    """Take an array-like as a CuPy array of the current device, without a copy where it is there already.
+
+    A host array of a dtype that CuPy does not have (text, objects) comes back as it is: it is refused by
+    name where arguments are checked.
+    """
+    out = _view(a)
+    if out is None:
+        host = np.from_dlpack(a) if _only_dlpack(a) else np.asarray(a)
+        return cp.asarray(host) if host.dtype.kind in "biufc" else host
+    # A copy lands on the current device.
+    return out if out.device.id == cp.cuda.runtime.getDevice() else out.copy()
+
+
+def asnumpy(a: Any) -> np.ndarray:
+    """Copy to the host."""
+    return cp.asnumpy(a)
+
+
+def device_of(a: Any) -> contextlib.AbstractContextManager[Any]:
+    """Make the device of ``a`` the current one; of an array-like that is on no GPU, the current stays."""
+    # cuDF makes its columns one array on request, and always on the current device.
+    out = None if hasattr(a, "to_cupy") else _view(a)
+    return contextlib.nullcontext() if out is None else out.device
+
+
+def device(turn: int) -> contextlib.AbstractContextManager[Any]:
+    """Make one of the devices the current one, by turns that go round all of them."""
+    return cp.cuda.Device(turn % cp.cuda.runtime.getDeviceCount())
+
+
+def device_key() -> Hashable:
+    """What tells apart things made for the current device: its number."""
+    return "gpu", core_device.current()
+
+
+def synchronize() -> None:
+    """Wait until the current stream of the current device has done what it was given."""
+    cp.cuda.get_current_stream().synchronize()
+
+
+def erfcx(a: Any) -> Any:
+    """Scaled complementary error function, exp(a^2) erfc(a)."""
+    from cupyx.scipy import special
+
+    return special.erfcx(a)
+
+
+def release_memory() -> None:
+    """Give the memory that CuPy keeps for later back to the device and to the host."""
+    cp.get_default_memory_pool().free_all_blocks()
+    cp.get_default_pinned_memory_pool().free_all_blocks()
+
+
+def _view(a: Any) -> Any | None:
+    """The CuPy array over the memory of a GPU array-like, on whichever device; None for all others."""
+    if isinstance(a, cp.ndarray):
+        return a
+    if hasattr(a, "to_cupy"):
+        return a.to_cupy()
+    if hasattr(a, "__cuda_array_interface__"):
+        return cp.asarray(a)
+    if hasattr(a, "__dlpack_device__") and int(a.__dlpack_device__()[0]) in _DLPACK_CUDA:
+        return cp.from_dlpack(a)
+    return None
+
+
+def _only_dlpack(a: Any) -> bool:
+    return hasattr(a, "__dlpack__") and not hasattr(a, "__array__")

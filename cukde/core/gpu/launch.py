@@ -1,0 +1,163 @@
+"""Launches whose parameters are packed at once, by one call of ``struct`` into one buffer for the driver.
+
+CuPy makes an object of every argument of a kernel and asks it for its address; of small data that takes longer than the
+kernels work. Here the types of a kernel's parameters are written down once, and their offsets follow from them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import re
+import struct
+import threading
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import cupy as cp
+import numpy as np
+
+from cukde.core.gpu import compile as core_compile, device as core_device
+from cukde.core.gpu.scratch import Piece
+
+# What says to cuLaunchKernel where the parameters are (its argument `extra`): CU_LAUNCH_PARAM_BUFFER_POINTER and the
+# address, CU_LAUNCH_PARAM_BUFFER_SIZE and where the size stands, CU_LAUNCH_PARAM_END; then the size. Parameters follow.
+_BUFFER_POINTER, _BUFFER_SIZE, _END = 1, 2, 0
+_HEAD = "6P"
+_SIZE_AT = struct.calcsize("5P")
+_PARAMETERS_AT = struct.calcsize(_HEAD)
+
+_SCALARS: dict[str, type] = {"q": np.int64, "i": np.int32, "f": np.float32, "d": np.float64}
+
+
+class _Thread(threading.local):
+    """What a thread has done."""
+
+    def __init__(self) -> None:
+        self.devices: set[int] = set()  # that it has launched on by CuPy, which makes their contexts current
+
+
+_thread = _Thread()
+
+
+class Parameters:
+    """Types of a kernel's parameters, in the letters of :mod:`struct` and with its alignment, which is C's.
+
+    ``P`` is a pointer, ``q`` a long long, ``i`` an int, ``f`` a float and ``d`` a double; ``"3P 2q f"`` are six
+    parameters.
+    """
+
+    def __init__(self, types: str) -> None:
+        expanded = re.sub(r"(\d+)(\w)", lambda match: int(match[1]) * match[2], types).replace(" ", "")
+        self.types = expanded
+        self._leading = len(expanded) - len(expanded.lstrip("P"))  # pointers that come first
+        self._others = tuple(i for i, letter in enumerate(expanded) if letter == "P" and i >= self._leading)
+        layout = struct.Struct(_HEAD + expanded)
+        self._pack = layout.pack_into
+        self.size = layout.size - _PARAMETERS_AT
+        self._buffer = ctypes.c_char * layout.size
+
+    def launch(self, kernel: Any, grid: tuple[int, ...], threads: int, *args: Any) -> None:
+        """Launch what ``_compile.kernel`` returned, in blocks of so many threads, on the current device and stream.
+
+        A pointer is given as an array, a piece of scratch memory, or None; any number will do as a scalar.
+        """
+        function = _function(kernel)
+        if function is None or function.device not in _thread.devices:
+            kernel(grid, (threads,), self._typed(args))
+            if function is not None:
+                _thread.devices.add(function.device)
+            return
+        values = [0 if a is None else a.data.ptr for a in args[: self._leading]]
+        values += args[self._leading :]
+        for i in self._others:
+            values[i] = 0 if args[i] is None else args[i].data.ptr
+        # A buffer of its own for every launch, as other threads may launch the same kernel; the driver copies it.
+        buffer = self._buffer()
+        start = ctypes.addressof(buffer)
+        self._pack(
+            buffer, 0, _BUFFER_POINTER, start + _PARAMETERS_AT, _BUFFER_SIZE, start + _SIZE_AT, _END, self.size, *values
+        )
+        x, y, z = (*grid, 1, 1)[:3]
+        stream = cp.cuda.get_current_stream().ptr
+        cp.cuda.driver.launchKernel(function.handle, x, y, z, threads, 1, 1, function.shared_bytes, stream, 0, start)
+
+    def _typed(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Arguments for a kernel that is called."""
+        return tuple(
+            _array(a) if letter == "P" else _SCALARS[letter](a) for letter, a in zip(self.types, args, strict=True)
+        )
+
+
+def _array(a: Any) -> Any:
+    """A pointer for a kernel that is called: an array, or an address."""
+    if isinstance(a, Piece):
+        return np.uint64(a.data.ptr)
+    return np.uint64(0) if a is None else a
+
+
+class _Function(NamedTuple):
+    """A kernel as the driver knows it."""
+
+    handle: int
+    shared_bytes: int  # of dynamic shared memory, a block
+    device: int
+
+
+@functools.lru_cache(maxsize=4096)
+def _function(kernel: Any) -> _Function | None:
+    """The function of a kernel of CuPy's, which is one for the current device; None of anything else.
+
+    What stands in for a kernel, in a rehearsal or on the host, is called like any function.
+    """
+    shared_bytes = 0
+    if isinstance(kernel, functools.partial):
+        shared_bytes = kernel.keywords["shared_mem"]
+        kernel = kernel.func
+    function = getattr(kernel, "kernel", None)
+    return None if function is None else _Function(int(function.ptr), shared_bytes, core_device.current())
+
+
+NULL = np.uint64(0)  # a null pointer among a kernel's arguments
+
+
+def or_null(a: Any | None) -> Any:
+    """An array as a kernel's argument; None is a null pointer."""
+    return NULL if a is None else a
+
+
+FLOAT, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
+
+
+C_TYPE = {FLOAT: "float", DOUBLE: "double"}
+
+
+def at_least(size: int, choices: Sequence[int]) -> int:
+    """The smallest choice that holds ``size``, or the largest choice where none does."""
+    return next((choice for choice in choices if size <= choice), choices[-1])
+
+
+BITS: dict[np.dtype, int] = {np.dtype(np.float16): 16, np.dtype(np.float32): 32, np.dtype(np.float64): 64}
+"""Of a number in memory: ``STORAGE`` of ``storage.cuh``."""
+
+
+ACTIVATIONS = {None: 0, "silu": 1, "gelu": 2}
+"""As the kernels that apply one are told."""
+
+
+def int32(*values: int) -> tuple[np.int32, ...]:
+    """Scalars of a launch."""
+    return tuple(map(np.int32, values))
+
+
+class Launch(NamedTuple):
+    """What a launch takes beside its arrays."""
+
+    kernel: tuple[Any, ...]  # arguments of ``core_compile.kernel``
+    grid: tuple[int, ...]
+    block: tuple[int, ...]
+    scalars: tuple[Any, ...]
+
+    def __call__(self, *arrays: Any) -> None:
+        """Launch on the current device and stream; a kernel takes its arrays first."""
+        core_compile.kernel(*self.kernel)(self.grid, self.block, (*arrays, *self.scalars))

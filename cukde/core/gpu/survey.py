@@ -1,0 +1,104 @@
+"""What is asked of the data before a pass: launchers of ``kernels_cu/core/survey.cu``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import cupy as cp
+import numpy as np
+
+from cukde.core.gpu import compile as core_compile, device
+from cukde.core.gpu.launch import C_TYPE, Parameters
+
+# Entries that one block adds up: so few that small data take one launch, so many that a second one is soon done.
+_ENTRIES_OF_PART = 2**16
+_PARTS_OF_MULTIPROCESSOR = 2
+
+_THREADS_OF_MEANS = 1024
+_THREADS_OF_SURVEY = 128
+
+_OF_MEANS = Parameters("2P q i q d")
+_OF_SURVEY = Parameters("4P 2q 3i")
+
+
+def mean(A: Any) -> Any:
+    """Mean of the rows, float64, in one launch or two; the same bits on every run."""
+    return _column_sums(A, 1 / len(A))
+
+
+def total(A: Any) -> Any:
+    """Sum of the rows, likewise."""
+    return _column_sums(A, 1.0)
+
+
+def _column_sums(A: Any, factor: float) -> Any:
+    n, d = A.shape
+    parts = -(-n * d // _ENTRIES_OF_PART)
+    parts = max(1, min(parts, n, _PARTS_OF_MULTIPROCESSOR * device.multiprocessors()))
+    if parts > 1:
+        part_rows = -(-n // parts)
+        sums = cp.empty((-(-n // part_rows), d))
+        _column_means(A, part_rows, 1.0, sums)
+        A, n = sums, sums.shape[0]
+    out = cp.empty(d)
+    _column_means(A, n, factor, out)
+    return out
+
+
+def _column_means(A: Any, part_rows: int, factor: float, out: Any) -> None:
+    """Sums of so many rows at a time, times a factor."""
+    n, d = A.shape
+    parts = -(-n // part_rows)
+    kernel = core_compile.kernel("core/survey", "column_means", _defines(A))
+    _OF_MEANS.launch(kernel, (parts,), _THREADS_OF_MEANS, A, out, n, d, part_rows, factor)
+
+
+def look(X: Any, Y: Any | None, centre: Any | None, others: Sequence[Any] = ()) -> tuple[float, list[bool]]:
+    """Largest squared distance of the points to ``centre``, and of each array whether all entries are finite.
+
+    Parameters
+    ----------
+    X, Y : array, shape (n, d) and (m, d)
+        Points of one dtype, float32 or float64, C-contiguous.
+    centre : array, shape (d,), optional
+        Float64; without it the distance is 0.
+    others : sequence of arrays
+        More arrays to look for NaN and infinity in.
+
+    Notes
+    -----
+    Waits for the device: everything comes back to the host in one copy.
+    """
+    figures = cp.zeros(2, np.uint64)
+    _survey(X, Y, centre, figures, 0)
+    for i, other in enumerate(others):
+        _survey(_column(other), None, None, figures, 2 + i)
+    largest, flags = cp.asnumpy(figures)
+    bits = [0, *([] if Y is None else [1]), *range(2, 2 + len(others))]
+    return float(largest.view(np.float64)), [not int(flags) >> bit & 1 for bit in bits]
+
+
+def _survey(X: Any, Y: Any | None, centre: Any | None, figures: Any, bit: int) -> None:
+    n, d = X.shape
+    m = 0 if Y is None else Y.shape[0]
+    lanes = 32 if d >= 32 else 1  # of a row
+    kernel = core_compile.kernel("core/survey", "survey", _defines(X))
+    grid = -(-max(n, m) * lanes // _THREADS_OF_SURVEY), 1 if Y is None else 2
+    _OF_SURVEY.launch(kernel, grid, _THREADS_OF_SURVEY, X, Y, centre, figures, n, m, d, lanes, bit)
+
+
+def _column(a: Any) -> Any:
+    """All entries in one column, of a dtype that the kernel reads."""
+    return cp.ascontiguousarray(a, dtype=np.float32 if a.dtype == np.float32 else np.float64).reshape(-1, 1)
+
+
+def _defines(A: Any) -> core_compile.Defines:
+    return (("STORAGE", C_TYPE[A.dtype]),)
+
+
+def specialisations() -> Iterator[tuple[str, str, core_compile.Defines]]:
+    """Stem, name and macros of every kernel of this module."""
+    for storage in C_TYPE.values():
+        for name in ("column_means", "survey"):
+            yield "core/survey", name, (("STORAGE", storage),)

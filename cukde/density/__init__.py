@@ -1,0 +1,1 @@
+"""Kernel density estimation, its bias-reduced forms and the score."""

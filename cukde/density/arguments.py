@@ -1,0 +1,154 @@
+"""From the arguments of a public function to a problem: every check, and where the arrays go."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cukde.core import check as core_check, dispatch
+from cukde.density import check
+from cukde.density.domains import check as domains_check
+from cukde.density.domains.domain import Domain, domain_of
+from cukde.density.problem import Problem, least_factor, log_weights, spread_of
+from cukde.density.whitening import Whitening, whitening_of
+
+
+class Checked(NamedTuple):
+    """Arguments of the right forms, which nobody has looked into; data and queries of two dimensions."""
+
+    x: Any
+    y: Any | None
+    v: Any | None
+    w: Any | None
+    factors: Any | None
+    query_shape: tuple[int, ...]
+    dtype: np.dtype
+    precision: str
+    whitening: Whitening
+
+
+def checked(
+    backend: ModuleType,
+    X: Any,
+    Y: Any,
+    h: Any,
+    weights: Any = None,
+    V: Any = None,
+    local_factors: Any = None,
+    precision: Any = None,
+) -> Checked:
+    """Check forms, dtypes, the bandwidth and the precision; ``Y`` None stands for the data themselves."""
+    x, query_shape = check.data(X, backend)
+    n, d = x.shape
+    y = None
+    if Y is not None:
+        y, query_shape = check.queries(Y, d, backend)
+    v = None if V is None else check.values(V, n, backend)
+    w = None if weights is None else check.weights(weights, n, backend)
+    factors = None
+    if local_factors is not None:
+        factors = check.weights(local_factors, n, backend, "local_factors")
+    dtype = check.result_dtype(*(a for a in (x, y, v) if a is not None))
+    chosen = check.precision(precision, dtype)
+    whitening = whitening_of(dispatch.to_host(h), d, factors=factors is not None)
+    return Checked(x, y, v, w, factors, query_shape, dtype, chosen, whitening)
+
+
+def prepare(
+    X: Any,
+    Y: Any,
+    h: Any,
+    *,
+    weights: Any = None,
+    V: Any = None,
+    local_factors: Any = None,
+    precision: Any = None,
+    deterministic: bool = False,
+    check_finite: bool = True,
+    bounds: Any = None,
+    periods: Any = None,
+    one_column: bool = False,
+) -> tuple[Problem, Any]:
+    """Check every argument and lay it out for the backend; return the problem and the values ``V``.
+
+    With ``one_column`` data of several are refused.
+
+    Checks on the host come first (forms, dtypes, the bandwidth); then, with ``check_finite``, the
+    reductions over the arrays, whose few numbers come back to the host in one copy.
+    """
+    deterministic = core_check.flag("deterministic", deterministic)
+    check_finite = core_check.flag("check_finite", check_finite)
+    backend = dispatch.backend(X, Y=Y, weights=weights, V=V, local_factors=local_factors)
+    with backend.device_of(X):
+        xp = backend.xp
+        itself = Y is X or Y is None
+        x, y, v, w, factors, query_shape, dtype, chosen, whitening = checked(
+            backend, X, None if itself else Y, h, weights, V, local_factors, precision
+        )
+        if one_column:
+            check.one_column(x.shape[1])
+        domain, outside = domain_of(bounds, periods, x.shape[1]), None
+        if domain is not None:
+            domains_check.bandwidth(whitening.bandwidth, domain.bounded)
+            x, y, outside = _placed(backend, domain, x, None if itself else y, check_finite)
+        storage = xp.float64 if chosen == "float64" or domain is not None else dtype
+        x = xp.ascontiguousarray(x, dtype=storage)
+        y = x if itself else xp.ascontiguousarray(y, dtype=storage)
+        v = None if v is None else xp.ascontiguousarray(v, dtype=storage)
+        with np.errstate(over="ignore", invalid="ignore"):  # the survey says what is wrong with such data
+            centre = backend.mean(x)
+        spread = None
+        if check_finite:
+            spread = _checked_spread(backend, x, None if itself else y, v, w, factors, centre, whitening)
+            narrowest = 1.0 if factors is None else min(1.0, least_factor(factors))
+            check.spread(spread / narrowest**2, single=chosen != "float64")
+        return Problem(
+            backend=backend,
+            X=x,
+            Y=None if itself else y,
+            query_shape=query_shape,
+            log_weights=None if w is None else log_weights(w, xp)[0],
+            dtype=dtype,
+            precision=chosen,
+            deterministic=deterministic,
+            whitening=whitening,
+            centre=centre,
+            spread=spread,
+            local_factors=None if factors is None else factors.astype(xp.float64, copy=False),
+            domain=domain,
+            outside=outside,
+        ), v
+
+
+def _checked_spread(
+    backend: ModuleType, x: Any, y: Any, v: Any, w: Any, factors: Any, centre: Any, whitening: Whitening
+) -> float:
+    """Check that arrays are finite and weights are weights; return the squared radius in bandwidths.
+
+    Everything is reduced where the arrays are.
+    """
+    named = ("X", x), ("Y", y), ("V", v), ("weights", w), ("local_factors", factors)
+    arrays = {name: a for name, a in named if a is not None}
+    others = [a for a in (v, w, factors) if a is not None]
+    radius, finite = backend.look(x, y, centre if whitening.plain else None, others)
+    core_check.finite(dict(zip(arrays, finite, strict=True)))
+    if w is not None:
+        check.weight_range(float(w.min()), float(w.max()))
+    return radius / whitening.h**2 if whitening.plain else spread_of(backend, x, y, centre, whitening)
+
+
+def _placed(backend: ModuleType, domain: Domain, x: Any, y: Any | None, check_finite: bool) -> tuple[Any, Any, Any]:
+    """Bring data and queries into a domain, float64 from its origin; and say which queries lie outside."""
+    xp = backend.xp
+    with np.errstate(all="ignore"):
+        outside = domain.outside(x, xp)
+        if check_finite:
+            # Infinite points might be brought onto a bound: here they are looked for first.
+            named = [(name, a) for name, a in (("X", x), ("Y", y)) if a is not None]
+            core_check.finite({name: bool(xp.isfinite(a).all()) for name, a in named})
+            domains_check.inside(backend.asnumpy(outside.sum(axis=0)), len(x), domain.low, domain.high)
+        of_queries = outside if y is None else domain.outside(y, xp)
+        y = None if y is None else domain.anchored(y, xp)
+        return domain.anchored(x, xp), y, of_queries.any(axis=1)

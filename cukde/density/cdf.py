@@ -1,0 +1,146 @@
+"""The distribution function of a kernel density estimate in one dimension, and its logarithm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cukde.core.cost.registry import declare
+from cukde.density import check
+from cukde.density.arguments import prepare
+from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
+
+
+@declare(cost_formulas.cdf, cost_calls.of_queries)
+def cdf(
+    X: Any,
+    Y: Any,
+    h: Any,
+    *,
+    weights: Any = None,
+    precision: str | None = None,
+    deterministic: bool = False,
+    check_finite: bool = True,
+) -> Any:
+    r"""Distribution function of :func:`kde` in one dimension: the mass of the estimate below each query.
+
+    .. math:: \hat F(y) = \sum_j w_j \Phi((y - x_j) / h), \quad
+              \Phi(u) = \int_{-\infty}^u \frac{\exp(-t^2 / 2)}{\sqrt{2 \pi}} dt
+
+    Its derivative is :func:`kde`.
+
+    Parameters
+    ----------
+    X : array_like, shape (n,) or (n, 1)
+        Data of one dimension. A GPU array (CuPy, or anything with ``__cuda_array_interface__`` or DLPack) computes on
+        the GPU. Of several columns take one after the other, for their marginal distributions.
+    Y : array_like, shape (m,) or (m, 1)
+        Queries, in the units of ``X``. No queries give an empty result.
+    h : float or array_like
+        Bandwidth: a positive standard deviation, also of shape (1,), or a variance of shape (1, 1).
+    weights, check_finite
+        As in :func:`kde`.
+    precision : {"float32", "tf32", "ieee", "float64"}, optional
+        Default the dtype's own. All arithmetic is double precision: this says how accurate the sum is to be, and
+        ``"ieee"`` takes every pair.
+    deterministic : bool
+        Every run gives the same bits in any case.
+
+    Returns
+    -------
+    array, shape (m,)
+        From 0 to 1, of dtype ``result_type(X, Y)``: float16 rises to float32, integers to float64. NumPy in, NumPy out;
+        CuPy in, CuPy out.
+
+    Raises
+    ------
+    TypeError
+        For complex, string or object data, for Dask collections, and for ``Y`` on the GPU beside ``X`` on the CPU.
+    ValueError
+        For data of several columns, shapes that do not fit, no data, NaN or infinity, a bandwidth that is not positive,
+        negative or all-zero weights, and an unknown precision.
+
+    Notes
+    -----
+    Worst relative error 1e-6 in float32 and 1e-12 in float64, relative to the value itself however small it is: in the
+    left tail as well, beyond 12 bandwidths from the data 8 eps times the exponent :math:`(y - x)^2 / (2 h^2)` of the
+    nearest. Measured, 7e-8 with the rounding of the result, and 2e-13 (``tests/density/test_cdf.py``). So values of
+    neighbouring queries may be out of order by as much. Far to the right it rounds to 1: ``cdf(-X, -Y, h)`` is the mass
+    above each query, with all its digits.
+
+    Cost: O(n + m) operations by the fast Gauss transform of :func:`kde`, with an expansion of :math:`\Phi` and a bound
+    that is checked box by box; on the CPU where there are more than 65,536 pairs. Fewer are all taken there, n m
+    exponentials and quotients, and in any case where that bound asks for too many boxes, by "ieee", and by a call while
+    a CUDA graph is captured: on a GPU by array operations, with 320 bytes of traffic a pair in device memory, of which
+    a tile holds some ten arrays of 32 MiB.
+
+    References
+    ----------
+    Nadaraya, E. A. (1964). Some new estimates for distribution functions. *Theory Probab. Appl.* 9.
+    Greengard, L. and Strain, J. (1991). The fast Gauss transform. *SIAM J. Sci. Stat. Comput.* 12.
+
+    Examples
+    --------
+    >>> import numpy as np, cukde
+    >>> cukde.cdf(np.array([0.0, 1.0]), np.array([-1.0, 0.5, 2.0]), 1.0).round(4)
+    array([0.0907, 0.5   , 0.9093])
+    """
+    return _distribution(X, Y, h, weights, precision, deterministic, check_finite, log=False)
+
+
+@declare(cost_formulas.log_cdf, cost_calls.of_queries)
+def log_cdf(
+    X: Any,
+    Y: Any,
+    h: Any,
+    *,
+    weights: Any = None,
+    precision: str | None = None,
+    deterministic: bool = False,
+    check_finite: bool = True,
+) -> Any:
+    r"""Logarithm of :func:`cdf`, with all of its digits in both tails.
+
+    Where :math:`\hat F(y)` is at least 1/2 it is :math:`\log(1 - \hat S(y))` with
+    :math:`\hat S(y) = \sum_j w_j \Phi((x_j - y) / h)`, the mass above the query, summed by itself.
+
+    Parameters are those of :func:`cdf`.
+
+    Returns
+    -------
+    array, shape (m,)
+        At most 0. Finite for any finite query within the range of the dtype; to the right it rises to -0.0 where
+        :math:`\hat S` is below the smallest number of the dtype.
+
+    Notes
+    -----
+    Worst error 1e-6 in float32 and 1e-12 in float64 beside the rounding of the result: absolute below log 1/2, where it
+    is that relative to the distribution function; above, relative to the logarithm, twice as much at most
+    (``tests/density/test_cdf.py``). For the mass above a query write ``log_cdf(-X, -Y, h)``.
+
+    Cost: twice that of :func:`cdf`.
+
+    Examples
+    --------
+    >>> import numpy as np, cukde
+    >>> cukde.log_cdf(np.array([0.0, 1.0]), np.array([-100.0, 0.5, 20.0]), 1.0)
+    array([-5.00621736e+03, -6.93147181e-01, -4.26361199e-81])
+    """
+    return _distribution(X, Y, h, weights, precision, deterministic, check_finite, log=True)
+
+
+def _distribution(
+    X: Any, Y: Any, h: Any, weights: Any, precision: Any, deterministic: bool, check_finite: bool, *, log: bool
+) -> Any:
+    check.in_memory(X=X, Y=Y, h=h, weights=weights)
+    problem, _ = prepare(
+        X,
+        Y,
+        h,
+        weights=weights,
+        precision=precision,
+        deterministic=deterministic,
+        check_finite=check_finite,
+        one_column=True,
+    )
+    with problem.device:
+        return problem.distribution(log=log)

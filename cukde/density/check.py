@@ -1,0 +1,222 @@
+"""TODO"""
+
+from __future__ import annotations
+
+import math
+from numbers import Real
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from cukde.core.check import array
+from cukde.core.dtypes import promoted
+from cukde.core.over_dask import is_dask
+
+PRECISIONS = ("float32", "tf32", "ieee", "float64")
+
+
+_BANDWIDTH_RULES = ("scott", "silverman", "sd", "laplace", "isj")
+
+
+def points(name: str, a: Any, backend: ModuleType) -> Any:
+    """Return ``a`` as a two-dimensional array of points, one a row; a vector is points of one dimension."""
+    out = array(name, a, backend)
+    if out.ndim not in (1, 2):
+        raise ValueError(f"{name} must have shape (rows, columns), or (rows,) for one dimension; got {out.shape}")
+    if out.ndim == 2 and out.shape[1] == 0:
+        raise ValueError(f"{name} must have at least one column; got shape {out.shape}")
+    return out
+
+
+def data(X: Any, backend: ModuleType) -> tuple[Any, tuple[int, ...]]:
+    """Check training points; return them with shape (n, d), and the shape they came in."""
+    out = points("X", X, backend)
+    if out.shape[0] == 0:
+        raise ValueError(f"X must have at least one row; got shape {out.shape}")
+    return (out[:, None] if out.ndim == 1 else out), out.shape
+
+
+def queries(Y: Any, d: int, backend: ModuleType, name: str = "Y") -> tuple[Any, tuple[int, ...]]:
+    """Check queries against data of ``d`` columns; return them with shape (m, d), and their own shape."""
+    out = points(name, Y, backend)
+    if out.ndim == 1:
+        if d > 1:
+            raise ValueError(
+                f"{name} must have {d} columns like X; got shape {out.shape}: write {name}[None, :] for a single query"
+            )
+        return out[:, None], out.shape
+    if out.shape[1] != d:
+        raise ValueError(f"{name} must have {d} columns like X; got shape {out.shape}")
+    return out, out.shape
+
+
+def values(V: Any, n: int, backend: ModuleType) -> Any:
+    """Check the values of a kernel sum; return them as they are, of shape (n,) or (n, k)."""
+    out = array("V", V, backend)
+    if out.ndim not in (1, 2) or out.shape[0] != n or (out.ndim == 2 and out.shape[1] == 0):
+        raise ValueError(f"V must have shape ({n},) or ({n}, k), a row for each row of X; got {out.shape}")
+    return out
+
+
+def result_dtype(*arrays: Any) -> np.dtype:
+    """NumPy's promoted dtype, with float16 raised to float32 and integers to float64."""
+    dtype = promoted(*(a.dtype for a in arrays))
+    if dtype.kind != "f":
+        return np.dtype(np.float64)
+    return np.dtype(np.float32) if dtype.itemsize == 2 else dtype
+
+
+def bandwidth(h: Any, d: int, name: str = "h") -> np.ndarray:
+    """Check a bandwidth on the host: a positive scalar, (d,) deviations, or a (d, d) covariance; as float64.
+
+    The shape tells which: (), (d,) or (d, d).
+    """
+    if type(h) is float and 0 < h < math.inf:  # the usual case, at a tenth of the cost
+        return np.asarray(h)
+    out = real_numbers(name, h)
+    if out.shape not in ((), (d,), (d, d)):
+        raise ValueError(
+            f"{name} must be a scalar, {d} standard deviations of shape ({d},), "
+            f"or a covariance of shape ({d}, {d}); got shape {out.shape}"
+        )
+    if not np.isfinite(out).all():
+        raise ValueError(f"{name} must be finite; got {h!r}")
+    if out.ndim < 2 and not (out > 0).all():
+        raise ValueError(f"{name} must be positive; got {h!r}")
+    if out.ndim == 2:
+        _symmetric(out, name)
+    return out
+
+
+def real_numbers(name: str, h: Any) -> np.ndarray:
+    """Return a bandwidth of any shape on the host, or bandwidths, as float64."""
+    if isinstance(h, str):
+        hint = (
+            f"write cukde.bandwidth.{h}(X)"
+            if h in _BANDWIDTH_RULES
+            else f"the rules are {', '.join(f'cukde.bandwidth.{rule}' for rule in _BANDWIDTH_RULES)}"
+        )
+        raise ValueError(f"{name} must be a number or an array; got {h!r}: {hint}")
+    try:
+        out = np.asarray(h)
+    except ValueError as error:
+        raise ValueError(f"{name} must be a number or a rectangular array: {error}") from None
+    if out.dtype.kind not in "fiu" or out.dtype.itemsize > 8:
+        raise TypeError(f"{name} must be a real number or an array of them; got {h!r}")
+    return out.astype(np.float64)
+
+
+def _symmetric(covariance: np.ndarray, name: str) -> None:
+    """Raise unless a covariance is symmetric to what float32 arithmetic leaves, relative to its deviations."""
+    deviations = np.sqrt(np.abs(np.diag(covariance)))
+    asymmetry = np.abs(covariance - covariance.T)
+    if (asymmetry > 1e-6 * np.outer(deviations, deviations)).any():
+        raise ValueError(f"{name} must be a symmetric covariance; its largest asymmetry is {asymmetry.max():g}")
+
+
+def cholesky(covariance: np.ndarray, name: str = "h") -> np.ndarray:
+    """Lower Cholesky factor of a covariance, or an error that says what is wrong with it."""
+    try:
+        return np.linalg.cholesky((covariance + covariance.T) / 2)
+    except np.linalg.LinAlgError:
+        least = np.linalg.eigvalsh((covariance + covariance.T) / 2)[0]
+        raise ValueError(
+            f"{name} must be a positive definite covariance; its smallest eigenvalue is {least:g}"
+        ) from None
+
+
+def weights(w: Any, n: int, backend: ModuleType, name: str = "weights") -> Any:
+    """Check the form of weights; their values come with the pass over the data, see :func:`weight_range`."""
+    out = array(name, w, backend)
+    if out.shape != (n,):
+        raise ValueError(f"{name} must have shape ({n},), one for each row of X; got {out.shape}")
+    return out
+
+
+def precision(name: Any, dtype: np.dtype) -> str:
+    """Check a precision; None is the dtype's own."""
+    if name is None:
+        return "float32" if dtype.itemsize == 4 else "float64"
+    if not isinstance(name, str) or name not in PRECISIONS:
+        raise ValueError(f"precision must be one of {', '.join(PRECISIONS)} or None; got {name!r}")
+    return str(name)
+
+
+def result_name(dtype: Any) -> np.dtype:
+    """Check the dtype of a result."""
+    if not isinstance(dtype, str | np.dtype) or dtype not in ("float32", "float64"):
+        raise ValueError(f'dtype must be "float32" or "float64"; got {dtype!r}')
+    return np.dtype(dtype)
+
+
+def negative(name: Any) -> None:
+    """Check what a Laplace-corrected density does with negative values."""
+    if not isinstance(name, str) or name not in ("keep", "clip"):
+        raise ValueError(f'negative must be "keep" or "clip"; got {name!r}')
+
+
+def weight_range(least: float, largest: float, name: str = "weights") -> None:
+    """Raise for negative weights and for weights that are all zero."""
+    if least < 0:
+        raise ValueError(f"{name} must not be negative; the smallest is {least:g}")
+    if largest == 0:
+        raise ValueError(f"{name} must not all be zero")
+
+
+def factor_range(least: float, largest: float) -> None:
+    """Raise for factors of the bandwidth whose squares would leave the range of single precision."""
+    low, high = 1e-8, 1e16
+    if least <= 0:
+        raise ValueError(f"local_factors must be positive; the smallest is {least:g}")
+    if least < low or largest > high:
+        raise ValueError(
+            f"local_factors must lie between {low:g} and {high:g}; they reach from {least:g} to {largest:g}: "
+            "divide them by their geometric mean and multiply h by it, or limit them with numpy.clip"
+        )
+
+
+def tolerance(rtol: Any) -> float:
+    """Return a relative tolerance of a sum."""
+    if isinstance(rtol, bool) or not isinstance(rtol, Real):
+        raise TypeError(f"rtol must be a number above 0 and up to 0.1, or None; got {rtol!r}")
+    if not 0 < (out := float(rtol)) <= 0.1:
+        raise ValueError(f"rtol must be a number above 0 and up to 0.1, or None; got {rtol!r}")
+    return out
+
+
+def representable_distance(distance: float, dtype: np.dtype) -> None:
+    """Raise for bandwidths so large that no two numbers of a dtype lie as far apart as the passes tell."""
+    most = float(np.finfo(dtype).max) / 4
+    if distance > most:
+        raise ValueError(
+            f"h must be smaller: data of {dtype} cannot spread over as many bandwidths as there are passes for"
+        )
+
+
+def spread(squared_radius: float, single: bool, name: str = "X") -> None:
+    """Raise where squared distances in bandwidths leave the range of the arithmetic that sums them."""
+    limit = 1e36 if single else 1e300
+    if not squared_radius < limit:
+        raise ValueError(
+            f"{name} and Y must lie within {limit**0.5:g} bandwidths of their centre; rescale the data or enlarge h"
+        )
+
+
+def one_column(d: int) -> None:
+    """Raise for data of several columns."""
+    if d > 1:
+        raise ValueError(
+            f"X must have one column for a distribution function; got {d}: call it for each column, "
+            "e.g. cdf(X[:, 0], Y[:, 0], h)"
+        )
+
+
+def in_memory(**arrays: Any) -> None:
+    """Raise for collections of Dask's."""
+    for name, a in arrays.items():
+        if is_dask(a):
+            raise TypeError(
+                f"{name} must be an array in memory for a distribution function; got a Dask collection: "
+                f"write {name}.compute()"
+            )

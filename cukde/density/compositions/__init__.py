@@ -1,0 +1,1 @@
+"""Estimates made of several densities."""

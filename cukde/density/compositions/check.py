@@ -1,0 +1,196 @@
+"""The errors a user can cause who chooses columns, raised before anything is computed."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Mapping, Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from cukde.core import check as core_check
+from cukde.density import check as density_check
+
+_NAMED = 12  # columns that a message lists
+_SQUARED_RANGE = 1e300  # of squared distances, as of all points in double precision
+
+
+def positions(argument: str, columns: Any, labels: Sequence[Any] | None, d: int) -> list[int]:
+    """Return where columns are that are given by position, negative ones from the end, or by name.
+
+    ``labels`` are those of a data frame. Names are text: an integer is a position whatever the labels are.
+    """
+    chosen = [_position(argument, column, labels, d) for column in _several(argument, columns)]
+    if not chosen:
+        raise ValueError(f"{argument} must name at least one column; X has {_listed(labels, d)}")
+    if len(set(chosen)) < len(chosen):
+        twice = next(column for column in chosen if chosen.count(column) > 1)
+        raise ValueError(f"{argument} must name each column once; got column {label(twice, labels)} twice")
+    return chosen
+
+
+def label(column: int, labels: Sequence[Any] | None) -> str:
+    """What a message calls a column."""
+    return str(column) if labels is None else repr(labels[column])
+
+
+def left(rest: Sequence[int], labels: Sequence[Any] | None) -> str:
+    """What a message calls the columns that are not given."""
+    more = f" and {len(rest) - _NAMED} more" if len(rest) > _NAMED else ""
+    return f"those of X that are not given: {', '.join(label(each, labels) for each in rest[:_NAMED])}{more}"
+
+
+def queries(Y: Any, columns: int, which: str, backend: ModuleType) -> Any:
+    """Check queries in some columns of the data; return them with shape (m, columns)."""
+    out = density_check.points("Y", Y, backend)
+    if out.ndim == 1 and columns > 1:
+        raise ValueError(
+            f"Y must have {columns} columns, {which}; got shape {out.shape}: write Y[None, :] for a single query"
+        )
+    if out.ndim == 2 and out.shape[1] != columns:
+        raise ValueError(f"Y must have {columns} columns, {which}; got shape {out.shape}")
+    return out[:, None] if out.ndim == 1 else out
+
+
+def bandwidth(h: Any, d: int, name: str = "h") -> np.ndarray:
+    """Check a bandwidth on the host whose blocks are going to be used: a covariance is positive definite as a whole."""
+    out = density_check.bandwidth(h, d, name)
+    if out.ndim == 2:
+        density_check.cholesky(out, name)
+    return out
+
+
+def conditions(given: Any, labels: Sequence[Any] | None, d: int) -> dict[int, Any]:
+    """Return the values by the positions of their columns; at least one column is left."""
+    if not isinstance(given, Mapping):
+        raise TypeError(f"given must be a mapping from columns to values, such as {{0: 1.5}}; got {given!r}")
+    if not given:
+        raise ValueError("given must name at least one column; write cukde.kde(X, Y, h) for the density given nothing")
+    chosen = positions("given", list(given), labels, d)
+    if len(chosen) == d:
+        raise ValueError(f"given must leave at least one column of X for Y; got all {d}: {_listed(labels, d)}")
+    return dict(zip(chosen, given.values(), strict=True))
+
+
+def condition(column: int, value: Any, labels: Sequence[Any] | None, m: int, backend: ModuleType) -> Any:
+    """Return a float, or an array of one number for each query."""
+    name = condition_name(column, labels)
+    out = core_check.array(name, value, backend)
+    if out.ndim == 0:
+        if not math.isfinite(number := float(out)):
+            raise ValueError(f"{name} must be finite; got {number}")
+        return number
+    if out.shape != (m,):
+        raise ValueError(
+            f"{name} must be a number, or an array of shape ({m},), one for each row of Y; got shape {out.shape}"
+        )
+    return out
+
+
+def condition_name(column: int, labels: Sequence[Any] | None) -> str:
+    """What a message calls the value of a column."""
+    return f"given[{label(column, labels)}]"
+
+
+def distance(squared: float) -> None:
+    """Raise where a given point is so far from the data that squared distances in bandwidths leave double precision."""
+    if not squared < _SQUARED_RANGE:
+        raise ValueError(
+            f"given must lie within {_SQUARED_RANGE**0.5:g} bandwidths of the data; rescale the data or enlarge h"
+        )
+
+
+def _several(argument: str, columns: Any) -> list[Any]:
+    """Return the columns as a list, of a single one too."""
+    if isinstance(columns, str) or _index(columns) is not None:
+        return [columns]
+    if isinstance(columns, Mapping | set | frozenset) or not hasattr(columns, "__getitem__"):
+        raise TypeError(f"{argument} must be a column or a sequence of columns, by position or name; got {columns!r}")
+    try:
+        return list(columns)
+    except TypeError:
+        raise TypeError(
+            f"{argument} must be a column or a sequence of columns, by position or name; got {columns!r}"
+        ) from None
+
+
+def _position(argument: str, column: Any, labels: Sequence[Any] | None, d: int) -> int:
+    if isinstance(column, str):
+        if labels is None:
+            raise ValueError(
+                f"{argument} must choose columns by position where X has no names; "
+                f"X has {_listed(None, d)}; got {str(column)!r}"
+            )
+        if (count := sum(isinstance(each, str) and each == column for each in labels)) != 1:
+            raise ValueError(
+                f"{argument} must name columns of X, which has {'several' if count else 'none'} called "
+                f"{str(column)!r}; it has {_listed(labels, d)}"
+            )
+        return next(i for i, each in enumerate(labels) if isinstance(each, str) and each == column)
+    found = _index(column)
+    if found is None:
+        raise TypeError(f"{argument} must hold positions (integers) or names (text) of columns; got {column!r}")
+    if not -d <= found < d:
+        raise ValueError(f"{argument} must hold columns of X, which has {_listed(labels, d)}; got {found}")
+    return found % d
+
+
+def _index(column: Any) -> int | None:
+    """Return an integer; None of anything else, booleans too, and of arrays of several."""
+    if isinstance(column, bool | np.bool_) or getattr(column, "ndim", None):
+        return None
+    try:
+        return operator.index(column)
+    except TypeError:
+        return None
+
+
+def _listed(labels: Sequence[Any] | None, d: int) -> str:
+    """The columns that there are."""
+    if labels is None:
+        return "column 0" if d == 1 else f"columns 0 to {d - 1}"
+    more = f" and {d - _NAMED} more" if d > _NAMED else ""
+    return f"the columns {', '.join(map(repr, labels[:_NAMED]))}{more}"
+
+
+def denominator(Z: Any, d: int, backend: ModuleType) -> Any:
+    """Check the data of the denominator; return them with shape (k, d)."""
+    out = density_check.points("Z", Z, backend)
+    if out.shape[0] == 0:
+        raise ValueError(f"Z must have at least one row; got shape {out.shape}")
+    if (out.shape[1] if out.ndim == 2 else 1) != d:
+        raise ValueError(f"Z must have {d} columns like X; got shape {out.shape}")
+    return out[:, None] if out.ndim == 1 else out
+
+
+def denominator_bandwidth(h: Any, own: Any, d: int) -> Any:
+    """Return the bandwidth of the denominator on the host; without one of its own it is that of the numerator."""
+    return h if own is None else bandwidth(own, d, "denominator_bandwidth")
+
+
+def denominator_weights(w: Any, k: int, backend: ModuleType) -> Any:
+    """Check the form of the denominator's weights."""
+    out = core_check.array("denominator_weights", w, backend)
+    if out.shape != (k,):
+        raise ValueError(f"denominator_weights must have shape ({k},), one for each row of Z; got {out.shape}")
+    return out
+
+
+METHODS = ("kde", "sd")
+
+
+def mass(given: Any) -> np.ndarray:
+    """Return probabilities between 0 and 1, float64, of a number or an array of any shape on the host."""
+    try:
+        out = np.asarray(given)
+    except ValueError as error:
+        raise ValueError(f"mass must be a number or a rectangular array: {error}") from None
+    if out.dtype.kind not in "fiu" or out.dtype.itemsize > 8:
+        raise TypeError(f"mass must be a number between 0 and 1, or an array of them; got {given!r}")
+    out = out.astype(np.float64)
+    inside = (out > 0) & (out < 1)
+    if not inside.all():
+        raise ValueError(f"mass must lie between 0 and 1; got {out[~inside].flat[0]:g}")
+    return out

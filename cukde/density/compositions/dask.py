@@ -1,0 +1,197 @@
+"""Functions made of densities on Dask arrays: of some columns, of some given others, and of one sample over another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import dask.array as da
+import numpy as np
+
+from cukde.core import check as core_check, dispatch
+from cukde.core.cpu import arrays as core_arrays
+from cukde.core.dask import check as dask_check
+from cukde.core.dask.arrays import collected, empty_like, stand_in, unknown_rows
+from cukde.core.dask.devices import computing
+from cukde.core.over_dask import is_dask, meta
+from cukde.density import check as density_check, results
+from cukde.density.api import kde
+from cukde.density.compositions import check, columns as compositions_columns
+from cukde.density.dask.arguments import beside
+
+
+def marginal(X: Any, columns: Any, Y: Any, h: Any, *, log: bool = False, **options: Any) -> da.Array:
+    """See :func:`cukde.marginal`.
+
+    Equal to the same call on plain arrays, to 1e-12 in float64. It costs what that does, when it is computed.
+
+    Examples
+    --------
+    >>> import dask.array as da, numpy as np
+    >>> import cukde.dask
+    >>> X = da.from_array(np.array([[0.0, 5.0], [1.0, 7.0]]), chunks=(1, 2))
+    >>> cukde.dask.marginal(X, [0], np.array([0.5]), [1.0, 2.0]).compute().round(4)
+    array([0.3521])
+    """
+    dask_check.plain("h", is_dask(h))
+    x, y = _rows("X", X), _rows("Y", Y)
+    d = density_check.data(stand_in(x, unknown_rows(x)), core_arrays)[0].shape[1]
+    chosen = check.positions("columns", columns, compositions_columns.labels(X, d), d)
+    _queries(y, len(chosen), "one for each of columns")
+    own = compositions_columns.marginal_bandwidth(check.bandwidth(dispatch.to_host(h), d), chosen)
+    return kde(_of(x, chosen), y, own, log=log, **options)
+
+
+def conditional(
+    X: Any, given: Mapping[Any, Any], Y: Any, h: Any, *, log: bool = False, precision: Any = None, **options: Any
+) -> da.Array:
+    """See :func:`cukde.conditional`.
+
+    Equal to the same call on plain arrays, to 1e-12 in float64. It costs what that does, when it is computed.
+
+    Examples
+    --------
+    >>> import dask.array as da, numpy as np
+    >>> import cukde.dask
+    >>> X = da.from_array(np.array([[0.0, 5.0], [1.0, 7.0]]), chunks=(1, 2))
+    >>> cukde.dask.conditional(X, {1: 6.0}, np.array([0.5]), [1.0, 2.0]).compute().round(4)
+    array([0.3521])
+    """
+    log = core_check.flag("log", log)
+    dask_check.plain("h", is_dask(h))
+    x, y = _rows("X", X), _rows("Y", Y)
+    d = density_check.data(stand_in(x, unknown_rows(x)), core_arrays)[0].shape[1]
+    labels = compositions_columns.labels(X, d)
+    conditions = check.conditions(given, labels, d)
+    rest = compositions_columns.others(conditions, d)
+    _queries(y, len(rest), check.left(rest, labels))
+    width = check.bandwidth(dispatch.to_host(h), d)
+    values = {column: _condition(column, value, labels, y) for column, value in conditions.items()}
+    arrays = [value for value in values.values() if not isinstance(value, float)]
+    dtype = density_check.result_dtype(x, y, *arrays)
+    whole = _with_given(y, values, rest, labels)
+    options["precision"] = density_check.precision(precision, dtype)
+    log_p = kde(x, whole, width, log=True, **options)
+    columns = list(values)
+    own = compositions_columns.marginal_bandwidth(width, columns)
+    of_given = whole[:, columns] if arrays else np.array([[*values.values()]])
+    log_q = kde(_of(x, columns), of_given, own, log=True, **options)
+    return _quotient(log_p, log_q, log, dtype)
+
+
+def density_ratio(
+    X: Any,
+    Z: Any,
+    Y: Any,
+    h: Any,
+    *,
+    denominator_bandwidth: Any = None,
+    weights: Any = None,
+    denominator_weights: Any = None,
+    log: bool = False,
+    precision: Any = None,
+    **options: Any,
+) -> da.Array:
+    """See :func:`cukde.density_ratio`.
+
+    Equal to the same call on plain arrays, to 1e-12 in float64. It costs what that does, when it is computed.
+
+    Examples
+    --------
+    >>> import dask.array as da, numpy as np
+    >>> import cukde.dask
+    >>> X = da.from_array(np.array([0.0]), chunks=1)
+    >>> cukde.dask.density_ratio(X, X + 1.0, np.array([0.5, 0.0]), 1.0).compute().round(4)
+    array([1.    , 1.6487])
+    """
+    log = core_check.flag("log", log)
+    x, z, y = _rows("X", X), _rows("Z", Z), _rows("Y", Y)
+    dispatch.backend(meta(x), Z=meta(z), denominator_weights=meta(denominator_weights))
+    d = density_check.data(stand_in(x, unknown_rows(x)), core_arrays)[0].shape[1]
+    check.denominator(stand_in(z, unknown_rows(z)), d, core_arrays)
+    dask_check.plain("denominator_bandwidth", is_dask(denominator_bandwidth))
+    width = check.denominator_bandwidth(h, dispatch.to_host(denominator_bandwidth), d)
+    dtype = density_check.result_dtype(x, z, y)
+    options["precision"] = density_check.precision(precision, dtype)
+    y = y.astype(np.float64)  # of the logarithms
+    log_p = kde(x, y, h, weights=weights, log=True, **options)
+    log_q = kde(z, y, width, weights=denominator_weights, log=True, **options)
+    return _quotient(log_p, log_q, log, dtype)
+
+
+def _rows(name: str, a: Any) -> Any:
+    """A Dask array or a plain one, of points."""
+    a = collected(name, a)
+    if is_dask(a):
+        dask_check.dimensions(name, a)
+    return a
+
+
+def _of(x: Any, columns: Sequence[int]) -> Any:
+    return x if x.ndim == 1 else x[:, list(columns)]
+
+
+def _queries(y: Any, columns: int, which: str) -> None:
+    check.queries(stand_in(y, unknown_rows(y)), columns, which, core_arrays)
+
+
+def _condition(column: int, value: Any, labels: Sequence[Any] | None, y: Any) -> Any:
+    """A float, or an array of Dask or a plain one with a number for each query."""
+    name = check.condition_name(column, labels)
+    value = collected(name, value)
+    if is_dask(value) and value.ndim == 0:
+        dask_check.plain(name, True)
+    unknown = unknown_rows(value, y) if value.ndim == 1 else False
+    m = stand_in(y, unknown).shape[0]
+    checked = check.condition(
+        column, stand_in(value, unknown) if value.ndim else value, labels, m, dispatch.backend(meta(value))
+    )
+    return checked if isinstance(checked, float) else value
+
+
+def _with_given(y: Any, values: Mapping[int, Any], rest: Sequence[int], labels: Sequence[Any] | None) -> Any:
+    """Queries in all columns, float64, which is then the dtype of the logarithms."""
+    y = y[:, None] if y.ndim == 1 else y
+    numbers = {column: value for column, value in values.items() if isinstance(value, float)}
+    arrays = {column: value for column, value in values.items() if column not in numbers}
+    lead = next((a for a in (y, *arrays.values()) if is_dask(a)), None)
+    if lead is None:
+        return _assembled(y, *arrays.values(), rest=rest, columns=list(arrays), numbers=numbers)
+    y = beside("Y", y, lead, of="Y")
+    lined = [beside(check.condition_name(column, labels), a, lead, of="Y") for column, a in arrays.items()]
+    pairs = [each for a in lined for each in (a, "i")]
+    return da.blockwise(
+        _assembled,
+        "ik",
+        y.rechunk({1: -1}),
+        "ij",
+        *pairs,
+        new_axes={"k": len(rest) + len(values)},
+        concatenate=True,
+        align_arrays=False,
+        dtype=np.float64,
+        meta=empty_like(y, 2, np.dtype(np.float64)),
+        rest=rest,
+        columns=list(arrays),
+        numbers=numbers,
+    )
+
+
+def _assembled(y: Any, *arrays: Any, rest: Sequence[int], columns: Sequence[int], numbers: Mapping[int, float]) -> Any:
+    with computing(y) as backend:
+        out = backend.xp.empty((len(y), len(rest) + len(columns) + len(numbers)))
+        out[:, rest] = y
+        for column, value in (*zip(columns, map(backend.asarray, arrays), strict=True), *numbers.items()):
+            out[:, column] = value
+        return out
+
+
+def _quotient(log_p: Any, log_q: Any, log: bool, dtype: np.dtype) -> da.Array:
+    """Of as many queries, or of one denominator for all."""
+    meta = empty_like(log_p, 1, dtype)
+    return da.map_blocks(_divided, log_p, log_q, dtype=dtype, meta=meta, log=log, to=dtype)
+
+
+def _divided(log_p: Any, log_q: Any, *, log: bool, to: np.dtype) -> Any:
+    with computing(log_p) as backend, np.errstate(invalid="ignore"):
+        return results.quotient(log_p, log_q, log=log, dtype=to, xp=backend.xp)

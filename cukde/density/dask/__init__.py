@@ -1,0 +1,1 @@
+"""Densities of Dask arrays."""

@@ -1,0 +1,449 @@
+"""The density family on Dask arrays: blocks of data by blocks of queries, merged by a tree of exact log-sum-exp."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any, Literal
+
+import dask.array as da
+import numpy as np
+
+from cukde.core import check as core_check, dispatch, warnings as core_warnings
+from cukde.core.dask import check as dask_check
+from cukde.core.dask.devices import computing
+from cukde.core.dask.graph import Blocks, array, crossed, each, unordered
+from cukde.core.over_dask import is_dask
+from cukde.density import (
+    check as density_check,
+    kernels,
+    metric_density as density_metric_density,
+    results,
+    sums as density_sums,
+)
+from cukde.density.dask import blocks as dask_blocks
+from cukde.density.dask.arguments import Arguments, arguments
+from cukde.density.kernels import KERNELS, Kernel
+from cukde.density.problem import Problem, score_whitening
+from cukde.density.sums import Output, PartialSums
+from cukde.density.whitening import Whitening
+
+
+def kde(
+    X: Any,
+    Y: Any,
+    h: Any,
+    *,
+    weights: Any = None,
+    local_factors: Any = None,
+    rtol: float | None = None,
+    log: bool = False,
+    precision: str | None = None,
+    deterministic: bool = False,
+    check_finite: bool = True,
+) -> da.Array:
+    """See :func:`cukde.kde`.
+
+    Equal to the same call on plain arrays, to 1e-12 in float64. It costs what that does, when it is computed.
+
+    Examples
+    --------
+    >>> import dask.array as da, numpy as np
+    >>> import cukde.dask
+    >>> X = da.from_array(np.array([0.0, 1.0]), chunks=1)
+    >>> cukde.dask.kde(X, np.array([0.5]), 1.0).compute().round(4)
+    array([0.3521])
+    """
+    if rtol is not None:
+        density_check.tolerance(rtol)  # sums over all pairs of blocks satisfy any
+    posed = arguments(
+        X,
+        Y,
+        h,
+        weights=weights,
+        local_factors=local_factors,
+        precision=precision,
+        deterministic=deterministic,
+        check_finite=check_finite,
+    )
+    data, sums = _sums(posed, "sum")
+    return _result(posed, _with_total(posed, data, sums, _density, log=core_check.flag("log", log)))
+
+
+def score(
+    X: Any,
+    Y: Any,
+    h: Any,
+    *,
+    weights: Any = None,
+    precision: str | None = None,
+    deterministic: bool = False,
+    check_finite: bool = True,
+) -> da.Array:
+    """See :func:`cukde.score`.
+
+    Equal to the same call on plain arrays, to 1e-12 in float64. It costs what that does, when it is computed.
+
+    Examples
+    --------
+    >>> import dask.array as da, numpy as np
+    >>> import cukde.dask
+    >>> X = da.from_array(np.array([0.0, 1.0]), chunks=1)
+    >>> cukde.dask.score(X, np.array([0.0]), 1.0).compute().round(4)
+    array([0.3775])
+    """
+    posed = arguments(
+        X, Y, h, weights=weights, precision=precision, deterministic=deterministic, check_finite=check_finite
+    )
+    _, sums = _sums(posed, "moments", ratio=True)
+    return _of_queries(posed, each("score", _gradient, sums, **_shape(posed)))
+
+
+def density_and_score(
+    X: Any,
+    Y: Any,
+    h: Any,
+    *,
+    weights: Any = None,
+    precision: str | None = None,
+    deterministic: bool = False,
+    check_finite: bool = True,
+) -> tuple[da.Array, da.Array]:
+    """See :func:`cukde.density_and_score`.
+
+    Equal to the same call on plain arrays, to 1e-12 in float64. It costs what that does, when it is computed.
+
+    Examples
+    --------
+    >>> import dask.array as da, numpy as np
+    >>> import cukde.dask
+    >>> X = da.from_array(np.array([0.0, 1.0]), chunks=1)
+    >>> log_p, s = cukde.dask.density_and_score(X, np.array([0.0]), 1.0)
+    >>> log_p.compute().round(4), s.compute().round(4)
+    (array([-1.138]), array([0.3775]))
+    """
+    posed = arguments(
+        X, Y, h, weights=weights, precision=precision, deterministic=deterministic, check_finite=check_finite
+    )
+    data, sums = _sums(posed, "moments")
+    log_density = _with_total(posed, data, sums, _log_density)
+    return _result(posed, log_density), _of_queries(posed, each("score", _gradient, sums, **_shape(posed)))
+
+
+def debias(
+    X: Any,
+    h: Any,
+    *,
+    score_bandwidth: Any = None,
+    weights: Any = None,
+    precision: str | None = None,
+    deterministic: bool = False,
+    check_finite: bool = True,
+) -> da.Array:
+    """See :func:`cukde.debias`.
+
+    Equal to the same call on plain arrays, to 1e-12 in float64. Each unordered pair of blocks is one pass where that
+    pays: it costs n^2 exponentials at most.
+
+    Examples
+    --------
+    >>> import dask.array as da, numpy as np
+    >>> import cukde.dask
+    >>> X = da.from_array(np.array([-1.0, 1.0]), chunks=1)
+    >>> cukde.dask.debias(X, 1.0).compute().round(4)
+    array([-0.8808,  0.8808])
+    """
+    posed = arguments(
+        X, X, h, weights=weights, precision=precision, deterministic=deterministic, check_finite=check_finite
+    )
+    data, sums = _sums_at_data(posed, score_bandwidth)
+    return _of_queries(posed, each("debiased", _moved, data, sums, **_shape(posed)))
+
+
+def sd_kde(
+    X: Any,
+    Y: Any,
+    h: Any,
+    *,
+    score_bandwidth: Any = None,
+    weights: Any = None,
+    log: bool = False,
+    precision: str | None = None,
+    deterministic: bool = False,
+    check_finite: bool = True,
+) -> da.Array:
+    """See :func:`cukde.sd_kde`.
+
+    Equal to the same call on plain arrays, to 1e-12 in float64. It costs what :func:`debias` does, once, and what
+    the density of the moved points does.
+
+    Examples
+    --------
+    >>> import dask.array as da, numpy as np
+    >>> import cukde.dask
+    >>> X = da.from_array(np.array([-1.0, 1.0]), chunks=1)
+    >>> cukde.dask.sd_kde(X, np.array([0.0]), 1.0).compute().round(4)
+    array([0.2707])
+    """
+    posed = arguments(
+        X,
+        Y,
+        h,
+        weights=weights,
+        precision=precision,
+        deterministic=deterministic,
+        check_finite=check_finite,
+        debiases=True,
+    )
+    data, sums = _sums_at_data(posed, score_bandwidth)
+    layout = posed.layout(posed.forms.whitening)
+    moved = each("debiased", posed.tasks.debiased, data, sums, layout=layout)
+    sums = _pass(posed, posed.query_blocks(layout), moved, "sum")
+    return _result(posed, _with_total(posed, moved, sums, _density, log=core_check.flag("log", log)))
+
+
+def laplace_kde(
+    X: Any,
+    Y: Any,
+    h: Any,
+    *,
+    negative: Literal["keep", "clip"] = "keep",
+    weights: Any = None,
+    log: bool = False,
+    precision: str | None = None,
+    deterministic: bool = False,
+    check_finite: bool = True,
+) -> da.Array:
+    """See :func:`cukde.laplace_kde`.
+
+    What is clipped is reported when it is computed, for each block of queries.
+    Equal to the same call on plain arrays, to 1e-12 in float64. It costs what that does, when it is computed.
+
+    Examples
+    --------
+    >>> import dask.array as da, numpy as np
+    >>> import cukde.dask
+    >>> X = da.from_array(np.array([0.0]), chunks=1)
+    >>> cukde.dask.laplace_kde(X, np.array([0.0, 3.0]), 1.0).compute().round(4)
+    array([ 0.5984, -0.0133])
+    """
+    density_check.negative(negative)
+    posed = arguments(
+        X, Y, h, weights=weights, precision=precision, deterministic=deterministic, check_finite=check_finite
+    )
+    data, sums = _sums(posed, "laplace")
+    clip = negative == "clip"
+    return _result(posed, _with_total(posed, data, sums, _laplace, log=core_check.flag("log", log), clip=clip))
+
+
+def kernel_sum(
+    X: Any,
+    V: Any,
+    Y: Any,
+    h: Any,
+    *,
+    precision: str | None = None,
+    deterministic: bool = False,
+    check_finite: bool = True,
+) -> da.Array:
+    """See :func:`cukde.kernel_sum`.
+
+    Equal to the same call on plain arrays, to 1e-12 in float64. It costs what that does, when it is computed.
+
+    Examples
+    --------
+    >>> import dask.array as da, numpy as np
+    >>> import cukde.dask
+    >>> X = da.from_array(np.array([0.0, 1.0]), chunks=1)
+    >>> cukde.dask.kernel_sum(X, np.array([1.0, -1.0]), np.array([0.0]), 1.0).compute().round(4)
+    array([0.3935])
+    """
+    core_check.given("V", V)
+    posed = arguments(X, Y, h, V=V, precision=precision, deterministic=deterministic, check_finite=check_finite)
+    _, sums = _sums(posed, "values")
+    values: Any = posed.forms.v
+    k = None if values.ndim == 1 else values.shape[1]
+    return _result(posed, each("values", _values, sums, dtype=posed.forms.dtype, flat=k is None), k)
+
+
+def kernel_density(
+    X: Any,
+    Y: Any,
+    h: Any,
+    *,
+    kernel: Kernel,
+    weights: Any = None,
+    log: bool = False,
+    check_finite: bool = True,
+) -> da.Array:
+    """See :func:`cukde.density.kernel_density.kernel_density`."""
+    core_check.option("kernel", kernel, KERNELS)
+    posed = arguments(X, Y, h, weights=weights, check_finite=check_finite)
+    data, sums = _sums(posed, "sum", summed=partial(_sums_of_kernel, kernel=kernel))
+    log_unit = kernels.log_constant(kernel, posed.forms.x.shape[1])
+    return _result(
+        posed, _with_total(posed, data, sums, _kernel_density, log_unit=log_unit, log=core_check.flag("log", log))
+    )
+
+
+def metric_density(
+    X: Any, Y: Any, h: float, *, distance: Any, kernel: Kernel | Literal["gaussian"], weights: Any = None
+) -> da.Array:
+    """Logarithm of a kernel density by one of scikit-learn's distances, with the constant of the euclidean one."""
+    posed = arguments(X, Y, h, weights=weights)
+    data, sums = _sums(posed, "sum", summed=partial(_sums_by_distance, distance=distance, h=h, kernel=kernel))
+    d = posed.forms.x.shape[1]
+    log_unit = -0.5 * d * math.log(2 * math.pi) if kernel == "gaussian" else kernels.log_constant(kernel, d)
+    return _result(posed, _with_total(posed, data, sums, _kernel_density, log_unit=log_unit, log=True))
+
+
+def _sums(posed: Arguments, output: Output, **options: Any) -> tuple[Blocks, Blocks]:
+    """Blocks of data, and sums over all of them for each block of queries; options of :func:`_pass`."""
+    layout = posed.layout(posed.forms.whitening)
+    data = posed.data_blocks(layout)
+    queries = data if posed.Y is None else posed.query_blocks(layout)
+    return data, _pass(posed, queries, data, output, **options)
+
+
+def _sums_at_data(posed: Arguments, score_bandwidth: Any) -> tuple[Blocks, Blocks]:
+    """Blocks of data, and their mean shift at their own points; all of it is computed once."""
+    dask_check.plain("score_bandwidth", is_dask(score_bandwidth))
+    whitening = posed.forms.whitening
+    if score_bandwidth is not None:
+        whitening = score_whitening(score_bandwidth, posed.forms.x.shape[1])
+    data = posed.data_blocks(posed.layout(whitening))
+    return data, _pass(posed, data, data, "moments", ratio=True)
+
+
+def _pass(posed: Arguments, queries: Blocks, data: Blocks, output: Output, **options: Any) -> Blocks:
+    """One pass over all pairs of blocks; options are ``ratio`` and ``summed`` of a pair.
+
+    Where ``queries`` are the data, the kernel of two points is the same both ways, and an unordered pair of blocks is
+    taken once; not with weights, nor where every run is to give the same bits, nor by the fast transform of one
+    dimension, which takes no pairs, nor where the data stay on the host.
+    """
+    several_columns = posed.forms.x.shape[1] > 1
+    if (
+        queries is data
+        and output == "moments"
+        and several_columns
+        and posed.weights is None
+        and not posed.deterministic
+        and not posed.streamed
+    ):
+        return unordered(
+            "sums",
+            dask_blocks.among,
+            dask_blocks.between,
+            dask_blocks.merge,
+            data,
+            precision=posed.forms.precision,
+            ratio=options.get("ratio", False),
+        )
+    return crossed(
+        "sums",
+        posed.tasks.pairs,
+        dask_blocks.merge,
+        queries,
+        data,
+        output=output,
+        precision=posed.forms.precision,
+        deterministic=posed.deterministic,
+        itself=queries is data,
+        **options,
+    )
+
+
+def _quiet() -> Any:
+    """Where nobody has looked at the data, NumPy says no more than CuPy of what comes of NaN and infinities."""
+    return np.errstate(divide="ignore", invalid="ignore")
+
+
+def _with_total(posed: Arguments, data: Blocks, sums: Blocks, finish: Any, **options: Any) -> Blocks:
+    """Call ``finish`` on merged sums and on the logarithm of all weights."""
+    options |= {"whitening": posed.forms.whitening, "dtype": posed.forms.dtype}
+    total = posed.log_total(data)
+    if isinstance(total, Blocks):
+        return each("density", finish, sums, extra=total, **options)
+    return each("density", finish, sums, log_total=total, **options)
+
+
+def _shape(posed: Arguments) -> dict[str, Any]:
+    """How gradients and points are returned."""
+    return {"whitening": posed.forms.whitening, "dtype": posed.forms.dtype, "flat": posed.queries.ndim == 1}
+
+
+def _of_queries(posed: Arguments, blocks: Blocks) -> da.Array:
+    """A result of the shape of the queries."""
+    return _result(posed, blocks, *posed.queries.shape[1:])
+
+
+def _result(posed: Arguments, blocks: Blocks, columns: int | None = None) -> da.Array:
+    """A result with a row for each query."""
+    on_gpu = (a._meta for a in (posed.X, posed.queries) if dispatch.is_gpu_array(a._meta))
+    meta = next(on_gpu, np.empty(0))
+    return array(blocks, posed.queries.chunks[0], columns, posed.forms.dtype, meta)
+
+
+def _density(sums: PartialSums, log_total: float, *, log: bool, whitening: Whitening, dtype: np.dtype) -> Any:
+    with computing(sums.total) as backend, _quiet():
+        return density_sums.to_density(sums, whitening.log_norm - log_total, log, dtype, backend.xp)
+
+
+def _log_density(sums: PartialSums, log_total: float, *, whitening: Whitening, dtype: np.dtype) -> Any:
+    return _density(sums, log_total, log=True, whitening=whitening, dtype=dtype)
+
+
+def _laplace(
+    sums: PartialSums, log_total: float, *, log: bool, clip: bool, whitening: Whitening, dtype: np.dtype
+) -> Any:
+    with computing(sums.total) as backend, _quiet():
+        out, report = results.laplace(
+            sums, whitening.log_norm - log_total, clip=clip, log=log, dtype=dtype, xp=backend.xp
+        )
+    if report is not None:
+        core_warnings.from_task(f"{report} of this block", core_warnings.NegativeDensityWarning)
+    return out
+
+
+def _sums_of_kernel(problem: Problem, *, kernel: Kernel) -> PartialSums:
+    return problem.kernel_sums(kernel)
+
+
+def _sums_by_distance(problem: Problem, *, distance: Any, h: float, kernel: str) -> PartialSums:
+    X, Y = problem.X, problem.X if problem.Y is None else problem.Y
+    weights = None if problem.log_weights is None else np.exp(problem.log_weights)
+    logs = density_metric_density.log_sums(distance, X, Y, h, kernel, weights)
+    return density_sums.of_logarithms(logs if weights is not None else logs + np.log(len(X)), np)
+
+
+def _kernel_density(
+    sums: PartialSums,
+    log_total: float,
+    *,
+    log_unit: float,
+    log: bool,
+    whitening: Whitening,
+    dtype: np.dtype,
+) -> Any:
+    """Density by a kernel whose constant has the logarithm ``log_unit`` at a bandwidth of 1."""
+    with computing(sums.total) as backend, _quiet():  # nothing near a query: the logarithm is -inf
+        return density_sums.to_density(sums, log_unit - whitening.log_det - log_total, log, dtype, backend.xp)
+
+
+def _gradient(sums: PartialSums, *, whitening: Whitening, dtype: np.dtype, flat: bool) -> Any:
+    with computing(sums.total) as backend, _quiet():
+        out = results.cast(results.gradient(sums, whitening, backend.xp), dtype)
+        return out[:, 0] if flat else out
+
+
+def _moved(block: dask_blocks.Block, sums: PartialSums, *, whitening: Whitening, dtype: np.dtype, flat: bool) -> Any:
+    with computing(block.points), _quiet():
+        out = results.cast(dask_blocks.shift(block, sums, whitening=whitening), dtype)
+        return out[:, 0] if flat else out
+
+
+def _values(sums: PartialSums, *, dtype: np.dtype, flat: bool) -> Any:
+    with computing(sums.total) as backend, _quiet():
+        out = results.values(sums, dtype, backend.xp)
+        return out[:, 0] if flat else out

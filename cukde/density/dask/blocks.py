@@ -1,0 +1,422 @@
+"""What tasks do with one block of rows, and with a pair of blocks: a pass of the block's backend."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from functools import partial
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cukde.core import dispatch
+from cukde.core.dask import check as dask_check
+from cukde.core.dask.devices import computing
+from cukde.density import backends, check as density_check, sums as density_sums
+from cukde.density.dask.memory import WithinMemory
+from cukde.density.problem import Problem, least_factor, log_weights, moved, spread_of
+from cukde.density.sums import Output, PartialSums
+from cukde.density.whitening import Whitening
+
+# A spread from radii and the distance of two centres may be rounded down.
+_ROUNDING = 1 + 1e-9
+
+
+class Block(NamedTuple):
+    """Rows of data or queries, checked, in arrays of the backend that computes on them."""
+
+    number: int
+    points: Any  # (n, d)
+    whitening: Whitening
+    centre: np.ndarray | None  # (d,), on the host; None: nobody looked at the points
+    radius: float  # largest distance to the centre, in bandwidths
+    log_mass: float  # logarithm of the sum of the weights; of the number of rows where there are none
+    log_weights: Any = None  # (n,), of weights divided by their sum
+    values: Any = None  # (n, k)
+    local_factors: Any = None  # (n,)
+    narrowest: float = 1.0  # least of the factors and 1
+    whole: bool = True  # and not some rows of the block of this number
+
+    def halves(self) -> list[Block]:
+        """The first rows and the others, with the centre and the weight of all."""
+        middle = len(self.points) // 2
+        return [self._rows(slice(0, middle)), self._rows(slice(middle, None))]
+
+    def _rows(self, rows: slice) -> Block:
+        def some(a: Any) -> Any:
+            return None if a is None else a[rows]
+
+        return self._replace(
+            points=self.points[rows],
+            log_weights=some(self.log_weights),
+            values=some(self.values),
+            local_factors=some(self.local_factors),
+            whole=False,
+        )
+
+
+class HostBlock(NamedTuple):
+    """Rows of data as they came, in host memory. Nobody has looked at the points, values and factors."""
+
+    number: int
+    points: np.ndarray  # (n, d)
+    others: dict[str, np.ndarray]  # weights, V and local_factors, a row for each point, by name
+    log_mass: float  # see Block
+    start: int | None  # place of the first row in the array, where that is known
+    layout: Layout  # of the blocks that its pieces become
+
+    @property
+    def whitening(self) -> Whitening:
+        """Of the bandwidth that the data are laid out for."""
+        return self.layout.whitening
+
+    @property
+    def arrays(self) -> list[np.ndarray]:
+        """All that goes to the GPU."""
+        return [self.points, *self.others.values()]
+
+    @property
+    def dtypes(self) -> list[np.dtype]:
+        """What the arrays are converted to on their way."""
+        storage = self.layout.storage
+        return [storage, *(storage if name == "V" else np.dtype(np.float64) for name in self.others)]
+
+
+class Layout(NamedTuple):
+    """How blocks are brought into arrays."""
+
+    whitening: Whitening
+    storage: np.dtype  # of coordinates and values
+    gpu: bool  # blocks that are not on a GPU are moved there
+    check_finite: bool
+
+
+def prepare(
+    points: Any,
+    weights: Any = None,
+    values: Any = None,
+    local_factors: Any = None,
+    *,
+    name: str,
+    number: int,
+    start: int | None,
+    layout: Layout,
+) -> Block:
+    """Check block ``number`` of the array ``name``, and lay it out; ``start`` is the place of its first row."""
+    backend = dispatch.named("gpu") if layout.gpu else dispatch.backend(points)
+    with backend.device_of(points):
+        x, others = formed(points, weights, values, local_factors, name, number, backend)
+        x = backend.xp.ascontiguousarray(x, dtype=layout.storage)
+        block = Block(number, x, layout.whitening, None, 0.0, log_rows(len(x)))
+        block = completed(placed(block, layout, name, start, others), others, layout, name)
+        backend.synchronize()  # another GPU may read it
+        return block
+
+
+def formed(
+    points: Any, weights: Any, values: Any, local_factors: Any, name: str, number: int, backend: ModuleType
+) -> tuple[Any, dict[str, Any]]:
+    """Check the forms of the arrays of a block; return points (n, d), and what there is beside them by name."""
+    with dask_check.of_block(name, number):
+        x = density_check.points(name, points, backend)
+        n = x.shape[0]
+        others = {}
+        if weights is not None:
+            others["weights"] = density_check.weights(weights, n, backend)
+        if values is not None:
+            v = density_check.values(values, n, backend)
+            others["V"] = v[:, None] if v.ndim == 1 else v
+        if local_factors is not None:
+            others["local_factors"] = density_check.weights(local_factors, n, backend, "local_factors")
+    return x[:, None] if x.ndim == 1 else x, others
+
+
+def completed(block: Block, others: dict[str, Any], layout: Layout, name: str) -> Block:
+    """The block with what is beside its points, checked but for what :func:`placed` does."""
+    xp = dispatch.backend(block.points).xp
+    n = len(block.points)
+    w, v, factors = (others.get(key) for key in ("weights", "V", "local_factors"))
+    with dask_check.of_block(name, block.number):
+        if w is not None and n:
+            block = _weighted(block, w, xp, layout.check_finite)
+        if v is not None:
+            block = block._replace(values=xp.ascontiguousarray(v, dtype=layout.storage))
+        if factors is not None and n:
+            narrowest = min(1.0, least_factor(factors)) if layout.check_finite else 1.0
+            block = block._replace(local_factors=factors.astype(xp.float64, copy=False), narrowest=narrowest)
+    return block
+
+
+def placed(block: Block, layout: Layout, name: str, start: int | None, others: dict[str, Any]) -> Block:
+    """Look at the points of a block, and at arrays beside it: all must be finite; return it with centre and radius."""
+    block, flags = located(block, layout, others)
+    for of, a, flag in zip((name, *others), (block.points, *others.values()), flags, strict=True):
+        if not flag:
+            refuse(of, block.number, a, start)
+    return block
+
+
+def located(block: Block, layout: Layout, others: dict[str, Any]) -> tuple[Block, list[bool]]:
+    """The block with centre and radius; and of its points and the arrays beside them, whether all are finite."""
+    x = block.points
+    if not layout.check_finite or not len(x):
+        return block, [True] * (1 + len(others))
+    backend = dispatch.backend(x)
+    whitening = layout.whitening
+    with np.errstate(over="ignore", invalid="ignore"):  # of data that are refused
+        centre = backend.mean(x)
+    radius, flags = backend.look(x, None, centre if whitening.plain else None, list(others.values()))
+    if not all(flags):
+        return block, flags
+    spread = radius / whitening.h**2 if whitening.plain else spread_of(backend, x, None, centre, whitening)
+    return block._replace(centre=backend.asnumpy(centre), radius=math.sqrt(spread)), flags
+
+
+def refuse(name: str, number: int, a: Any, start: int | None) -> None:
+    """Raise for an array of a block that holds NaN or infinity, and name its rows."""
+    backend = dispatch.backend(a)
+    bad = ~backend.xp.isfinite(a.reshape(len(a), -1)).all(axis=1)
+    dask_check.finite(name, number, np.flatnonzero(backend.asnumpy(bad)).tolist(), start)
+
+
+def _weighted(block: Block, w: Any, xp: Any, check: bool) -> Block:
+    """The block with its weights; a block may be without any weight, as long as others have some."""
+    if check:
+        density_check.weight_range(float(w.min()), math.inf)
+    if not (w > 0).any():
+        return block._replace(log_weights=xp.zeros(len(w)), log_mass=-math.inf)
+    logs, log_mass = log_weights(w, xp)
+    return block._replace(log_weights=logs, log_mass=float(log_mass))
+
+
+def log_rows(rows: int) -> float:
+    """Logarithm of the weight of rows without weights."""
+    return math.log(rows) if rows else -math.inf
+
+
+def mass(block: Block | HostBlock) -> float:
+    """Logarithm of the weight of a block."""
+    return block.log_mass
+
+
+def log_total(masses: list[float], *, weighted: bool) -> float:
+    """Logarithm of the weight of all blocks."""
+    largest = max(masses)
+    if largest == -math.inf:
+        if weighted:
+            density_check.weight_range(0.0, 0.0)
+        dask_check.some_data(0)
+    return largest + math.log(math.fsum(math.exp(one - largest) for one in masses))
+
+
+def pairs(y: Block, data: list[Block], **options: Any) -> PartialSums:
+    """Sums over some blocks of data at one block of queries, merged as they come; options of :func:`pair`."""
+    smaller = within_memory(dispatch.backend(data[0].points))
+    compute = partial(pair, **options)
+    sums = smaller(compute, y, data[0])
+    for x in data[1:]:
+        sums = merged([sums, smaller(compute, y, x)])
+    smaller.report(y.number)
+    return whole(sums)
+
+
+def among(blocks: list[Block], **options: Any) -> tuple[list[PartialSums]]:
+    """Moments over all of some blocks at the points of each; options of :func:`mutual`."""
+    backend = dispatch.backend(blocks[0].points)
+    alone, smaller = within_memory(backend), _mutual_within_memory(backend)
+    own = partial(pair, output="moments", deterministic=False, itself=True, **options)
+    sums = [alone(own, x, x) for x in blocks]
+    for i, j in itertools.combinations(range(len(blocks)), 2):
+        at_i, at_j = smaller(partial(mutual, **options), blocks[i], blocks[j])
+        sums[i], sums[j] = merged([sums[i], at_i]), merged([sums[j], at_j])
+    for used in (alone, smaller):
+        used.report(blocks[0].number)
+    return ([whole(of) for of in sums],)
+
+
+def between(
+    blocks: list[Block], others: list[Block], *, precision: str, ratio: bool
+) -> tuple[list[PartialSums], list[PartialSums]]:
+    """Moments over all the others at the points of each block, and over all blocks at those of the others.
+
+    They are on the way to a merge with the sums of points over their own block. Of passes in single precision they are
+    in single precision too, to travel light: of points that were looked at, and have passed the check of the spread, a
+    moment is below 1e31 times the rows.
+    """
+    smaller = _mutual_within_memory(dispatch.backend(blocks[0].points))
+    compute = partial(mutual, precision=precision, ratio=ratio)
+    sums: tuple[dict[int, PartialSums], ...] = ({}, {})
+    for (i, x), (j, y) in itertools.product(enumerate(blocks), enumerate(others)):
+        for done, place, new in zip(sums, (i, j), smaller(compute, x, y), strict=True):
+            done[place] = merged([done[place], new]) if place in done else new
+    smaller.report(blocks[0].number)
+    looked_at = all(of.centre is not None or not len(of.points) for of in (*blocks, *others))
+    light = precision in ("float32", "tf32") and looked_at
+    at_blocks, at_others = ([whole(_light(of) if light else of) for of in done.values()] for done in sums)
+    return at_blocks, at_others
+
+
+def _mutual_within_memory(backend: ModuleType) -> WithinMemory[tuple[PartialSums, PartialSums]]:
+    """What computes :func:`mutual` by parts where memory runs out: one block is in parts, and the other whole."""
+    return WithinMemory(
+        backend.release_memory,
+        lambda parts: (joined([at_x for at_x, _ in parts]), merged([at_y for _, at_y in parts])),
+        lambda parts: (merged([at_x for at_x, _ in parts]), joined([at_y for _, at_y in parts])),
+    )
+
+
+def mutual(x: Block, y: Block, *, precision: str, ratio: bool) -> tuple[PartialSums, PartialSums]:
+    """Moments over block ``y`` at the points of ``x``, and over ``x`` at ``y``; the device of ``x`` computes them."""
+    backend = dispatch.backend(x.points)
+    xp = backend.xp
+    with backend.device_of(x.points):
+        if not len(x.points) or not len(y.points):
+            k = x.points.shape[1]
+            return density_sums.nothing(len(x.points), k, xp), density_sums.nothing(len(y.points), k, xp)
+        middle = _middle(x, y)
+        if middle is None:  # passes find out how far points spread
+            at_x, at_y = (
+                pair(*ordered, output="moments", precision=precision, deterministic=False, itself=False, ratio=ratio)
+                for ordered in ((x, y), (y, x))
+            )
+            return at_x, at_y
+        centre, spread = middle
+        density_check.spread(spread, single=precision != "float64")
+        centre = backend.asarray(centre)
+        of_x, of_y = (x.whitening.apply(backend.asarray(of.points), centre, xp) for of in (x, y))
+        both: tuple[PartialSums, PartialSums] = backends.pairs(backend).mutual_sums(
+            of_x,
+            of_y,
+            x.whitening.h,
+            ratio=ratio,
+            precision=precision,
+            centre=x.whitening.image(centre, xp),
+            spread=spread,
+        )
+        return both
+
+
+def _middle(x: Block, y: Block) -> tuple[np.ndarray, float] | None:
+    """Where a pair of blocks is centred, on the host, and its spread; None where nobody looked at the points."""
+    if x.centre is None or y.centre is None:
+        return None
+    with np.errstate(over="ignore", invalid="ignore"):  # of points that are refused
+        step = 0.5 * (y.centre - x.centre)
+        half = x.whitening.apply(step[None], np.zeros(len(step)), np) / x.whitening.h
+        spread = float((max(x.radius, y.radius) + np.sqrt((half * half).sum())) ** 2 * _ROUNDING)
+    return x.centre + step, spread
+
+
+def _light(sums: PartialSums) -> PartialSums:
+    with dispatch.backend(sums.total).device_of(sums.total):
+        return PartialSums(sums.reference, sums.total.astype(np.float32), sums.moments.astype(np.float32))
+
+
+def whole(sums: PartialSums) -> PartialSums:
+    """The sums when they are computed, see :func:`cukde.core.dask.devices.computing`."""
+    with computing(sums.total):
+        return sums
+
+
+def within_memory(backend: ModuleType) -> WithinMemory[PartialSums]:
+    """What computes :func:`pair` by parts where memory runs out."""
+    return WithinMemory(backend.release_memory, joined, merged)
+
+
+def pair(
+    y: Block,
+    x: Block,
+    *,
+    output: Output,
+    precision: str,
+    deterministic: bool,
+    itself: bool,
+    ratio: bool = False,
+    summed: Callable[[Problem], PartialSums] | None = None,
+) -> PartialSums:
+    """Sums over one block of data at one block of queries; ``itself`` says that blocks of one number are the same.
+
+    A pair is centred between its two blocks, and its spread follows from what each of them was found to reach.
+    ``summed`` takes the place of the pass for ``output``.
+    """
+    backend = dispatch.backend(x.points)
+    xp = backend.xp
+    d = x.points.shape[1]
+    with backend.device_of(x.points):
+        if not len(x.points) or not len(y.points) or x.log_mass == -math.inf:
+            return nothing(len(y.points), d, x.values, output, xp)
+        whitening = x.whitening
+        centre, spread = None, None
+        middle = _middle(x, y)
+        if middle is not None:
+            centre, spread = backend.asarray(middle[0]), middle[1]
+            density_check.spread(spread / x.narrowest**2, single=precision != "float64")
+        elif not whitening.plain:
+            with np.errstate(over="ignore", invalid="ignore"):  # of data that nobody looked at
+                centre = backend.mean(x.points)
+        one = itself and x.number == y.number and x.whole and y.whole
+        problem = Problem(
+            backend=backend,
+            X=x.points,
+            # Debiased data are in double precision, queries in that of the call.
+            Y=None if one else backend.asarray(y.points).astype(x.points.dtype, copy=False),
+            query_shape=y.points.shape,
+            log_weights=x.log_weights,
+            dtype=x.points.dtype,
+            precision=precision,
+            deterministic=deterministic,
+            whitening=whitening,
+            centre=centre,
+            spread=spread,
+            local_factors=x.local_factors,
+        )
+        with problem.device:
+            sums = problem.sums(output, x.values, ratio=ratio) if summed is None else summed(problem)
+        return sums if x.log_weights is None else sums._replace(reference=sums.reference + x.log_mass)
+
+
+def nothing(m: int, d: int, values: Any, output: Output, xp: Any) -> PartialSums:
+    """Sums over no data of ``d`` columns and their values at ``m`` queries."""
+    return density_sums.nothing(m, {"moments": d, "values": 0 if values is None else values.shape[1]}.get(output), xp)
+
+
+def joined(blocks: list[PartialSums]) -> PartialSums:
+    """Put together the sums at queries that come one after the other."""
+    backend = dispatch.backend(blocks[0].total)
+    with backend.device_of(blocks[0].total):
+        return density_sums.joined(blocks, backend.xp)
+
+
+def merge(blocks: list[PartialSums]) -> PartialSums:
+    """Merge sums over several blocks of data at the same queries, on the device of the first."""
+    return whole(merged(blocks))
+
+
+def merged(blocks: list[PartialSums]) -> PartialSums:
+    backend = dispatch.backend(blocks[0].total)
+    with backend.device_of(blocks[0].total), np.errstate(invalid="ignore"):  # of data that nobody looked at
+        return density_sums.merge([_here(sums, backend) for sums in blocks], backend.xp)
+
+
+def _here(sums: PartialSums, backend: Any) -> PartialSums:
+    """Sums on the current device."""
+    return PartialSums(*(None if a is None else backend.asarray(a) for a in sums))
+
+
+def shift(block: Block | HostBlock, sums: PartialSums, *, whitening: Whitening) -> Any:
+    """Debiased points of a block, float64, from sums of all data at them with the block's own bandwidth."""
+    backend = dispatch.backend(block.points)
+    with backend.device_of(block.points):
+        if not len(block.points):
+            return block.points.astype(np.float64)
+        with np.errstate(divide="ignore", invalid="ignore"):  # of data that nobody looked at
+            return moved(block.points, _here(sums, backend), whitening, block.whitening, backend.xp)
+
+
+def debiased(block: Block, sums: PartialSums, *, layout: Layout) -> Block:
+    """The block with its points debiased, ready to be data of the layout's bandwidth."""
+    points = shift(block, sums, whitening=layout.whitening)
+    with computing(points):
+        return placed(block._replace(points=points, whitening=layout.whitening), layout, "X", None, {})

@@ -1,0 +1,121 @@
+"""What tasks do where the data stay on the host: they go through the GPU of the queries piece by piece.
+
+The functions have the names and arguments of those of ``_dask_blocks.py`` whose place they take.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from cukde.core import dispatch
+from cukde.core.dask import check as dask_check
+from cukde.density import check as density_check
+from cukde.density.dask import blocks as dask_blocks
+from cukde.density.dask.blocks import Block, HostBlock, Layout
+from cukde.density.sums import Output, PartialSums
+
+
+def prepare(
+    points: Any,
+    weights: Any = None,
+    values: Any = None,
+    local_factors: Any = None,
+    *,
+    name: str,
+    number: int,
+    start: int | None,
+    layout: Layout,
+) -> HostBlock:
+    """Check the forms of a block of data, and its weights, whose sum is wanted before the passes."""
+    host = dispatch.named("cpu")
+    x, others = dask_blocks.formed(points, weights, values, local_factors, name, number, host)
+    log_mass = dask_blocks.log_rows(len(x))
+    if "weights" in others and len(x):
+        with np.errstate(divide="ignore", invalid="ignore"):  # of weights that nobody has looked at
+            log_mass = _log_sum(others["weights"], number, start, check=layout.check_finite)
+    return HostBlock(number, x, others, log_mass, start, layout)
+
+
+def _log_sum(w: np.ndarray, number: int, start: int | None, *, check: bool) -> float:
+    """Logarithm of the sum of weights."""
+    if check:
+        if not np.isfinite(w).all():
+            dask_blocks.refuse("weights", number, w, start)
+        with dask_check.of_block("X", number):
+            density_check.weight_range(float(w.min()), math.inf)
+    largest = float(w.max())
+    if largest <= 0:
+        return -math.inf
+    return float(np.log(largest) + np.log((w / largest).sum(dtype=np.float64)))
+
+
+def pairs(y: Block | HostBlock, data: list[HostBlock], *, output: Output, itself: bool, **options: Any) -> PartialSums:
+    """Sums over some blocks of data at one block of queries, on the device of the queries.
+
+    Sums at queries that are blocks of data themselves (``itself``) are computed on the current device, to which such a
+    block goes as a whole, and come back to the host.
+    """
+    gpu = dispatch.named("gpu")
+    with gpu.device_of(y.points), gpu.upload.turn() as copying:
+        if not isinstance(y, HostBlock):
+            return dask_blocks.whole(_sums(y, data, gpu, copying, output=output, **options))
+        sums = _sums(_on_device(y, gpu), data, gpu, copying, output=output, **options)
+        return PartialSums(*(None if a is None else gpu.asnumpy(a) for a in sums))
+
+
+def _sums(
+    y: Block, data: list[HostBlock], gpu: ModuleType, copying: Any, *, output: Output, **options: Any
+) -> PartialSums:
+    """Stream the data past queries on the current device."""
+    blocks = [x for x in data if len(x.points) and x.log_mass > -math.inf]
+    if not len(y.points) or not blocks:
+        return dask_blocks.nothing(len(y.points), data[0].points.shape[1], data[0].others.get("V"), output, gpu.xp)
+    smaller = dask_blocks.within_memory(gpu)
+    widths, dtypes = [a.shape[1:] for a in blocks[0].arrays], blocks[0].dtypes
+    rows = min(gpu.upload.rows_of_piece(widths, dtypes), max(len(x.points) for x in blocks))
+    compute = partial(dask_blocks.pair, output=output, itself=False, **options)
+    sums: PartialSums | None = None
+    slots = smaller.fewer(lambda rows: gpu.upload.Slots(rows, widths, dtypes), rows)
+    pieces = gpu.upload.pieces([x.arrays for x in blocks], slots, copying, lambda i, *of: _piece(blocks[i], *of))
+    with contextlib.closing(pieces):  # after an error too, which would keep its frames
+        for x in pieces:
+            over_piece = smaller(compute, y, x)
+            sums = over_piece if sums is None else dask_blocks.merged([sums, over_piece])
+    assert sums is not None  # blocks have rows
+    smaller.report(y.number)
+    return sums
+
+
+def _piece(x: HostBlock, rows: slice, arrays: list[Any]) -> Block:
+    """Rows of a block that have come to the device, looked at there."""
+    points, *others = arrays
+    layout = x.layout
+    piece = Block(x.number, points, layout.whitening, None, 0.0, dask_blocks.log_rows(len(points)))
+    named = dict(zip(x.others, others, strict=True))
+    piece, flags = dask_blocks.located(piece, layout, named)
+    for (name, a), flag in zip((("X", x.points), *x.others.items()), flags, strict=True):
+        if not flag:
+            dask_blocks.refuse(name, x.number, a, x.start)
+    return dask_blocks.completed(piece, named, layout, "X")
+
+
+def _on_device(x: HostBlock, gpu: ModuleType) -> Block:
+    """A block of data as queries."""
+    points = gpu.xp.asarray(np.ascontiguousarray(x.points, dtype=x.layout.storage))
+    block = Block(x.number, points, x.whitening, None, 0.0, dask_blocks.log_rows(len(points)))
+    block, flags = dask_blocks.located(block, x.layout, {})
+    if not all(flags):
+        dask_blocks.refuse("X", x.number, x.points, x.start)
+    return block
+
+
+def debiased(block: HostBlock, sums: PartialSums, *, layout: Layout) -> HostBlock:
+    """The block with its points debiased, float64, ready to be data of the layout's bandwidth."""
+    points = dask_blocks.shift(block, sums, whitening=layout.whitening)
+    return block._replace(points=points, layout=layout._replace(storage=np.dtype(np.float64)))

@@ -1,0 +1,1 @@
+"""Bounded and periodic domains."""

@@ -1,0 +1,134 @@
+"""The errors a user of bounds and periods can cause, raised before anything is summed where they can be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from cukde.core import check as core_check, dispatch
+
+# Images of a point up to which those of a kernel that is not a product of columns are summed one by one.
+_MOST_IMAGES = 1_000_000
+
+
+def bounds(given: Any, d: int) -> tuple[np.ndarray, np.ndarray]:
+    """Lower and upper ends of each column, (d,) each, infinite where there is none."""
+    low, high = np.full(d, -np.inf), np.full(d, np.inf)
+    for k, pair in enumerate(_entries("bounds", given, d, "None or (low, high)")):
+        if pair is None:
+            continue
+        pair = _sequence(pair)
+        if pair is None or len(pair) != 2:
+            raise ValueError(
+                f"bounds must hold None or a pair (low, high) for each column; got {given[k]!r} for column {k}: "
+                "write (low, None) or (None, high) for one end"
+            )
+        low[k], high[k] = _end(pair[0], -np.inf, k), _end(pair[1], np.inf, k)
+        if not low[k] < high[k]:
+            raise ValueError(
+                f"bounds must be (low, high) with low below high; got ({low[k]:g}, {high[k]:g}) for column {k}"
+            )
+    return low, high
+
+
+def periods(given: Any, d: int) -> np.ndarray:
+    """Period of each column, (d,), infinite where there is none."""
+    out = np.full(d, np.inf)
+    for k, period in enumerate(_entries("periods", given, d, "None or a positive number")):
+        if period is not None:
+            out[k] = core_check.number(f"periods[{k}]", period, above=True)
+    return out
+
+
+def one_kind(low: np.ndarray, high: np.ndarray, period: np.ndarray) -> None:
+    """Raise for columns that have bounds and a period."""
+    both = np.flatnonzero((np.isfinite(low) | np.isfinite(high)) & np.isfinite(period))
+    if both.size:
+        raise ValueError(
+            f"a column must have bounds or a period, not both; columns that have both: {_listed(both)}: "
+            "write None for them in bounds or in periods"
+        )
+
+
+def bandwidth(h: np.ndarray, bounded: np.ndarray, name: str = "h") -> None:
+    """Raise for a covariance that links a bounded column with another: reflection would no longer keep the mass."""
+    if h.ndim < 2:
+        return
+    linked = (h != 0) & ~np.eye(len(h), dtype=bool)
+    wrong = np.flatnonzero(linked.any(axis=1) & bounded)
+    if wrong.size:
+        raise ValueError(
+            f"{name} must not correlate a bounded column with another: a kernel so tilted is not its own mirror image, "
+            f"and its reflections would not integrate to 1; correlated columns with bounds: {_listed(wrong)}: "
+            f"write a vector of {len(h)} deviations, numpy.sqrt(numpy.diag({name})), or take those columns' "
+            "covariances to be 0"
+        )
+
+
+def inside(counts: np.ndarray, n: int, low: np.ndarray, high: np.ndarray) -> None:
+    """Raise where ``counts`` (d,) says that data lie outside the bounds of their column."""
+    if counts.any():
+        k = int(np.flatnonzero(counts)[0])
+        raise ValueError(
+            f"X must lie within its bounds; {int(counts[k])} of {n} rows have column {k} outside "
+            f"[{low[k]:g}, {high[k]:g}]: drop those rows, or widen the bounds"
+        )
+
+
+def few_images(number: float) -> None:
+    """Raise where a kernel that is not a product of columns reaches over too many images of a point."""
+    if not number <= _MOST_IMAGES:
+        raise ValueError(
+            "h must be smaller beside the bounds and periods where it is a covariance or has local factors: "
+            f"{number:.3g} images of a point count, more than {_MOST_IMAGES}; write a vector of deviations, no factors"
+        )
+
+
+def not_for_dask(name: str) -> TypeError:
+    """Say that a domain is not for Dask arrays, and what to do."""
+    return TypeError(
+        f"{name} must be None for Dask arrays; compute the data first, X.compute(), and call the function on a block "
+        "of queries at a time, e.g. Y.blocks[0].compute()"
+    )
+
+
+def _entries(name: str, given: Any, d: int, entry: str) -> Sequence[Any]:
+    """The entries of an argument that has one for each column."""
+    out = _sequence(dispatch.to_host(given))
+    if out is None:
+        raise TypeError(f"{name} must be a sequence of {d} entries, {entry} for each column of X; got {given!r}")
+    if len(out) != d:
+        raise ValueError(f"{name} must have {d} entries, {entry} for each column of X; got {len(out)}")
+    return out
+
+
+def _sequence(a: Any) -> Sequence[Any] | None:
+    """A list, a tuple or an array as a sequence; None for all else."""
+    if isinstance(a, np.ndarray) and a.ndim:
+        return list(a)
+    return a if isinstance(a, list | tuple) else None
+
+
+def _end(value: Any, otherwise: float, k: int) -> float:
+    """An end of a column; None or an infinity is an open one."""
+    if value is None:
+        return otherwise
+    if isinstance(value, float | np.floating) and math.isinf(value) and float(value) == otherwise:
+        return otherwise
+    if isinstance(value, float | np.floating) and math.isnan(value):
+        raise ValueError(f"a bound of column {k} must be a number, or None for an open end; got {value!r}")
+    return core_check.number(f"a bound of column {k}", value, least=-math.inf)
+
+
+def _listed(columns: np.ndarray) -> str:
+    return ", ".join(map(str, columns))
+
+
+def without_domain(options: dict[str, Any]) -> None:
+    """Take out bounds and periods that are None; others are not for blocks."""
+    for name in ("bounds", "periods"):
+        if options.pop(name, None) is not None:
+            raise not_for_dask(name)

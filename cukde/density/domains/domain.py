@@ -1,0 +1,103 @@
+"""Bounded and periodic columns: where points lie in them, and how they are folded back into them.
+
+Points are taken from an end of their column, so that a mirror image is its point with the sign turned: exact, however
+far from zero the domain lies. A column is then free, has a wall at 0 on one side, two at 0 and its width, or a period.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cukde.density.domains import check
+
+
+class Domain(NamedTuple):
+    """Ends and periods of the columns, (d,) float64 each, infinite where there is none; in the user's coordinates."""
+
+    low: np.ndarray
+    high: np.ndarray
+    period: np.ndarray
+
+    @property
+    def bounded(self) -> np.ndarray:
+        """Columns that have an end, (d,)."""
+        return np.isfinite(self.low) | np.isfinite(self.high)
+
+    @property
+    def periodic(self) -> np.ndarray:
+        """Columns that have a period, (d,)."""
+        return np.isfinite(self.period)
+
+    @property
+    def cell(self) -> np.ndarray:
+        """Width that holds one image of a point, (d,): that between two ends, or the period; infinite for others."""
+        with np.errstate(over="ignore"):
+            return np.where(self.bounded, self.high - self.low, self.period)
+
+    @property
+    def origin(self) -> np.ndarray:
+        """What points are taken from, (d,)."""
+        return np.where(np.isfinite(self.low), self.low, np.where(np.isfinite(self.high), self.high, 0.0))
+
+    @property
+    def ends(self) -> np.ndarray:
+        """Where points taken from the origin lie, (2, d)."""
+        with np.errstate(over="ignore"):
+            return np.stack([self.low, self.high]) - self.origin
+
+    def outside(self, A: Any, xp: Any) -> Any:
+        """Entries outside their bounds, (m, d); points may lie on bounds as their dtype rounds them."""
+        limits = np.stack([self.low, self.high])
+        if A.dtype.kind == "f":
+            with np.errstate(over="ignore"):
+                limits = limits.astype(A.dtype)
+        low, high = xp.asarray(limits)
+        return (low > A) | (high < A)
+
+    def anchored(self, A: Any, xp: Any) -> Any:
+        """Points of shape (m, d) from the origin, float64: wrapped, and where they lie outside the bounds on them."""
+        out = xp.array(A, dtype=xp.float64, order="C")
+        origin = self.origin
+        if origin.any():
+            out -= xp.asarray(origin)
+        self._wrap(out, xp)
+        if self.bounded.any():
+            low, high = xp.asarray(self.ends)
+            out = xp.minimum(xp.maximum(out, low), high)
+        return out
+
+    def folded(self, A: Any, xp: Any) -> Any:
+        """Anchored points that were moved, reflected or wrapped back into the domain."""
+        out = xp.array(A, order="C")
+        self._wrap(out, xp)
+        low, high = self.ends
+        for k in map(int, np.flatnonzero(self.bounded)):
+            column = out[:, k]
+            if np.isfinite(low[k]) and np.isfinite(high[k]):
+                width = float(high[k])
+                out[:, k] = width - abs(width - xp.mod(column, 2 * width))
+            else:
+                out[:, k] = abs(column) if np.isfinite(low[k]) else -abs(column)
+        return out
+
+    def restored(self, A: Any, xp: Any) -> Any:
+        """Anchored points in the user's coordinates."""
+        return A + xp.asarray(self.origin)
+
+    def _wrap(self, out: Any, xp: Any) -> None:
+        for k in map(int, np.flatnonzero(self.periodic)):
+            out[:, k] = xp.mod(out[:, k], float(self.period[k]))
+
+
+def domain_of(bounds: Any, periods: Any, d: int) -> Domain | None:
+    """Check bounds and periods of ``d`` columns; None where no column has any."""
+    if bounds is None and periods is None:
+        return None
+    free = np.full(d, np.inf)
+    low, high = (-free, free) if bounds is None else check.bounds(bounds, d)
+    period = free if periods is None else check.periods(periods, d)
+    check.one_kind(low, high, period)
+    out = Domain(low, high, period)
+    return out if (out.bounded | out.periodic).any() else None

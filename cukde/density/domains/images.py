@@ -1,0 +1,343 @@
+r"""Sums of kernels over a domain with walls and periods: the data, and their images that matter as more data.
+
+The kernel of a domain is the sum of the Gaussian over all images of a point: mirrored at each wall, and at the images
+of the walls, or moved by whole periods. A column is cut into cells, of the width between its walls or of its period;
+each holds one image, cell 0 the point itself. One pass sums the data, further passes their images in chunks; by their
+references these merge.
+
+What is left out. Of a point x and an image z in the cells (i_k), and queries in the box [lo, hi] within cell 0, let
+y* be the place of the box nearest to z, a column at a time, D_k = |y*_k - z_k| and r_k the distance of y*_k to the
+image nearest to it. For queries y of the box,
+
+    q = sum_k D_k^2 / (2 h_k^2)  <=  sum_k (y_k - z_k)^2 / (2 h_k^2),
+    e = sum_k (D_k^2 - r_k^2) / (2 h_k^2)  <=  the same less the least such exponent of any image of x:
+
+in cell 0 the nearest image is x between walls, so that the difference of the squares is linear in y_k and not negative,
+and for periods it is convex in y_k and 0 about z: both are least where the box is nearest to z. So the term of z is at
+most exp(-q), and at most exp(-e) times the largest term of its point. An image is left out where q > Q or e > E, with
+
+    (1 - 1/8) E = 46 + log G,    (1 - 1/8) Q = 46 + log G + log(1 + d + 2 Q') + log W - log S.
+
+S is the least over the queries of what the data themselves add up to, W the sum of their weights, Q' the limit without
+this term, which is for the factors of moments and of the Laplace correction; 46 has room for those of E. And G bounds
+the sum over all images of exp(-q/8) and of exp(-e/8): in cell i of width l, D >= (|i| - 1) l and r <= l, so
+
+    G = prod_k G_k,    G_k = 5 + 2 (h_k / l_k) sqrt(4 pi),
+
+as sum_{j >= 1} exp(-j^2 l^2 / (16 h^2)) <= (h / l) sqrt(4 pi). As exp(-q) <= exp(-7 Q / 8) exp(-q / 8) where q > Q, all
+that is left out is then at most 2 exp(-46) = 2.1e-20 of the sum, times 100 or less for E's factors.
+
+A covariance may link periodic columns with others that are free or periodic. Then q takes h_k^2 = H_kk times the
+largest eigenvalue of H's matrix of correlations. A shift t of the lattice has, of the exponent less the least over
+real shifts, (t - t*)^T A (t - t*) / 2, with A^-1 the covariance C of the periodic columns given the free ones and t*
+the difference of query and point less its regression on the free columns: e takes h_k^2 = C_kk times the largest
+eigenvalue of C's correlations, D_k less the largest such regression, and for E the most that rounding t* to the lattice
+costs is added, |A| sum_k l_k^2 / 8.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cukde.density.domains import check
+from cukde.density.domains.columns import Column, columns_of
+from cukde.density.domains.domain import Domain
+from cukde.density.sums import Output, PartialSums, merge
+
+Problem = Any
+"""A :class:`cukde.density.problem.Problem`, whose module imports this one."""
+
+_LEFT_OUT = 46.0  # minus its logarithm
+_SHARE = 1 / 8  # of an exponent, which pays for the number of images
+
+# Rows of images that a pass takes at least, where there are as many.
+_ROWS = 2**18
+# Points by which images are counted before a pass.
+_SAMPLE = 512
+# Cells of a column beyond which images are not looked at one by one where there is another way.
+_MANY_CELLS = 64
+
+# Stands for the logarithm of a total that is 0 by rounding: the least that it can be is a subnormal number.
+_LOG_LEAST = -745.0
+
+
+class _Column(NamedTuple):
+    """One column of the geometry above; cells from -``most`` to ``most``."""
+
+    period: float  # infinite where there is none
+    walls: tuple[float, float]  # infinite where there is none
+    low: float  # of the queries
+    high: float
+    near: float  # h_k of q
+    own: float  # h_k of e
+    slack: float
+    linked: bool
+    most: int
+
+    @property
+    def number(self) -> int:
+        """Cells but that of the point itself."""
+        if math.isinf(self.period) and math.isinf(self.walls[1] - self.walls[0]):
+            return 0 if math.isinf(min(map(abs, self.walls))) else 1
+        return 2 * self.most
+
+    @property
+    def cells(self) -> list[int]:
+        """These cells, nearest first."""
+        return [i for j in range(1, self.number // 2 + 1) for i in (j, -j)] if self.number != 1 else [1]
+
+    def image(self, v: Any, cell: int) -> Any:
+        """Where the image of points in a cell lies."""
+        if cell == 0:
+            return v
+        if math.isfinite(self.period):
+            return v + cell * self.period
+        width = self.walls[1] - self.walls[0]
+        if math.isinf(width):
+            return -v
+        return (cell + 1) * width - v if cell % 2 else cell * width + v
+
+    def exponents(self, v: Any, z: Any, xp: Any) -> tuple[Any, Any]:
+        """The column's shares in q and e of images z of the points v."""
+        nearest = xp.minimum(xp.maximum(z, self.low), self.high)
+        distance = abs(nearest - z)
+        q = 0.5 * (distance / self.near) ** 2
+        if self.linked:
+            return q, 0.5 * (xp.maximum(distance - self.slack, 0.0) / self.own) ** 2
+        if math.isfinite(self.period):
+            least = abs(distance - self.period * xp.rint(distance / self.period))
+        elif math.isfinite(self.walls[0]) or math.isfinite(self.walls[1]):
+            least = abs(nearest - v)
+        else:
+            return q, xp.zeros_like(q)
+        return q, 0.5 * (distance - least) / self.own * ((distance + least) / self.own)
+
+
+class _Reach(NamedTuple):
+    """Which images matter to a pass."""
+
+    columns: tuple[_Column, ...]
+    far: float  # Q
+    unlike: float  # E
+
+    @property
+    def combinations(self) -> float:
+        """Images of a point, itself among them, that have to be looked at."""
+        return math.prod(1.0 + column.number for column in self.columns)
+
+    def images(self, X: Any, rows: int, xp: Any) -> Iterator[tuple[Any, Any]]:
+        """Yield indices of points and their images, so many points at a time."""
+        for start in range(0, len(X), rows):
+            index, images = self.of(X[start : start + rows], xp)
+            yield index + start, images
+
+    def of(self, X: Any, xp: Any, most: float = math.inf) -> tuple[Any, Any]:
+        """Indices of points and their images; those of the first columns where these give more than ``most``."""
+        index, moved = xp.arange(len(X)), xp.zeros(len(X), bool)
+        q = e = xp.zeros(len(X))
+        places: list[Any] = []
+        for k, column in enumerate(self.columns):
+            v = X[:, k][index]
+            kept = []
+            for cell in (0, *column.cells):
+                z = column.image(v, cell)
+                far, unlike = column.exponents(v, z, xp)
+                far, unlike = far + q, unlike + e
+                # The point itself stays until the last column: its images in others may matter.
+                rows = xp.flatnonzero((far <= self.far) & (unlike <= self.unlike))
+                kept.append((rows, z[rows], far[rows], unlike[rows], moved[rows] | (cell != 0)))
+            rows, z, q, e, moved = (xp.concatenate(parts) for parts in zip(*kept, strict=True))
+            index, places = index[rows], [place[rows] for place in places] + [z]
+            if len(index) > most:
+                break
+        rows = xp.flatnonzero(moved)
+        return index[rows], xp.stack([place[rows] for place in places], axis=1)
+
+
+def sums(problem: Problem, output: Output) -> PartialSums:
+    """Sum the kernel of the domain that a problem has over its data; 0 at queries outside."""
+    assert problem.domain is not None
+    plain = problem._replace(domain=None, outside=None)
+    out = plain.sums(output)
+    if len(out.reference):
+        out = _with_images(plain, problem.domain, output, out)
+    if problem.outside is None:
+        return out
+    inside = ~problem.outside
+    return PartialSums(
+        out.reference, _of_rows(inside, out.total, problem.xp), _of_rows(inside, out.moments, problem.xp)
+    )
+
+
+def _of_rows(inside: Any, a: Any, xp: Any) -> Any:
+    """Entries of rows inside, 0 for others; None stays None."""
+    return None if a is None else xp.where(inside if a.ndim == 1 else inside[:, None], a, 0.0)
+
+
+def _with_images(plain: Problem, domain: Domain, output: Output, own: PartialSums) -> PartialSums:
+    """Add what the images add to the sums of the data themselves."""
+    xp = plain.xp
+    scales = _Scales.of(plain, domain)
+    reach = _reach(plain, domain, scales, own)
+    if reach is None:
+        return own
+    if scales.product and _many(reach, plain, columns_of(scales.own, domain, reach.unlike)):
+        Y = plain.X if plain.Y is None else plain.Y
+        products: PartialSums = _products(plain.backend).product_sums(
+            plain.X, Y, scales.own, domain, output, log_weights=plain.log_weights, unlike=reach.unlike
+        )
+        if products.moments is None or plain.whitening.plain:
+            return products
+        return products._replace(moments=products.moments / xp.asarray(scales.own))  # of whitened coordinates
+    check.few_images(reach.combinations)
+    total, waiting, count = own, [], 0
+    rows = max(1, int(_ROWS // reach.combinations))
+    most = max(_ROWS, len(plain.X))
+    for index, images in reach.images(plain.X, rows, xp):
+        if len(index):
+            waiting.append((index, images))
+            count += len(index)
+        if count >= most:
+            total, waiting, count = merge([total, _pass(plain, output, waiting)], xp), [], 0
+    return merge([total, _pass(plain, output, waiting)], xp) if waiting else total
+
+
+def _pass(plain: Problem, output: Output, parts: list[tuple[Any, Any]]) -> PartialSums:
+    """Sum kernels of images at the queries."""
+    xp = plain.xp
+    index = xp.concatenate([of for of, _ in parts])
+    images = xp.ascontiguousarray(xp.concatenate([z for _, z in parts]))
+    # The backend finds out how far the images spread.
+    posed = plain._replace(
+        X=images,
+        Y=plain.X if plain.Y is None else plain.Y,
+        log_weights=None if plain.log_weights is None else plain.log_weights[index],
+        local_factors=None if plain.local_factors is None else plain.local_factors[index],
+        spread=None,
+        points=None,
+    )
+    return posed.sums(output)
+
+
+class _Scales(NamedTuple):
+    """Bandwidths of the columns by which images are judged, (d,) each; see the head of this file."""
+
+    near: np.ndarray
+    own: np.ndarray
+    linked: np.ndarray  # periodic columns that a covariance links with others
+    regression: np.ndarray  # (d, d): of such columns on the free ones
+    rounding: float
+    log_factors: float  # minus the logarithm of the least local factor, d times
+    product: bool  # whether the kernel is one of columns, the same for all points
+
+    @classmethod
+    def of(cls, plain: Problem, domain: Domain) -> _Scales:
+        h, d = plain.whitening.bandwidth, len(domain.low)
+        linked, regression, rounding = np.zeros(d, bool), np.zeros((d, d)), 0.0
+        covariance = h if h.ndim == 2 else np.diag(np.broadcast_to(h, (d,))) ** 2
+        deviations = np.sqrt(np.diag(covariance)) if h.ndim == 2 else np.broadcast_to(h, (d,)).astype(np.float64)
+        near, own = deviations, deviations.copy()
+        others = covariance != np.diag(np.diag(covariance))
+        if others.any():
+            near = deviations * math.sqrt(_largest(covariance / np.outer(deviations, deviations)))
+            linked = domain.periodic & others.any(axis=1)
+        if linked.any():
+            free = ~domain.periodic & ~domain.bounded
+            inner = np.ix_(linked, linked)
+            given = covariance[inner]
+            if free.any():
+                slopes = np.linalg.solve(covariance[np.ix_(free, free)], covariance[np.ix_(free, linked)]).T
+                given = given - slopes @ covariance[np.ix_(free, linked)]
+                regression[np.ix_(linked, free)] = abs(slopes)
+            width = np.sqrt(np.diag(given))
+            own[linked] = width * math.sqrt(_largest(given / np.outer(width, width)))
+            rounding = _largest(np.linalg.inv(given)) * float((domain.period[linked] ** 2).sum()) / 8
+        log_factors = 0.0
+        if plain.local_factors is not None:
+            factors = plain.local_factors
+            least, largest = map(float, (factors.min(), factors.max()))
+            near, own, log_factors = near * largest, own * largest, -d * math.log(least)
+            rounding /= least**2
+        product = not others.any() and plain.local_factors is None
+        return cls(near, own, linked, regression, rounding, log_factors, product)
+
+
+def _largest(symmetric: np.ndarray) -> float:
+    return float(np.linalg.eigvalsh(symmetric)[-1])
+
+
+def _reach(plain: Problem, domain: Domain, scales: _Scales, own: PartialSums) -> _Reach | None:
+    """Find the box of the queries and the least sum, and by them the limits; None without a finite query."""
+    xp, d = plain.xp, len(domain.low)
+    X, Y = plain.X, plain.X if plain.Y is None else plain.Y
+    logs = own.reference + xp.maximum(xp.log(abs(own.total)), _LOG_LEAST)
+    least = xp.where(xp.isfinite(logs), logs, np.inf).min()
+    edges = [f(xp.where(xp.isfinite(A), A, s * np.inf), axis=0) for A in (Y, X) for f, s in ((xp.min, 1), (xp.max, -1))]
+    figures = plain.backend.asnumpy(xp.concatenate([*edges, least.reshape(1)]))  # one copy to the host
+    low, high, first, last = figures[:-1].reshape(4, d)
+    if not np.isfinite(figures).all():
+        return None
+    cell = domain.cell
+    with np.errstate(all="ignore"):
+        slack = scales.regression @ np.maximum(abs(high - first), abs(last - low))
+        number = 5 + (2 * math.sqrt(4 * math.pi) * np.maximum(scales.near, scales.own) + 2 * slack) / cell
+        log_number = float(np.log(number).sum())
+    unlike = (_LEFT_OUT + log_number) / (1 - _SHARE) + scales.rounding
+    mass = 0.0 if plain.log_weights is not None else math.log(len(X))
+    far = _LEFT_OUT + log_number + mass + scales.log_factors - float(figures[-1])
+    far = min((max(far, 0.0) + math.log(1 + d + 2 * max(far, 0.0))) / (1 - _SHARE), 1e300)
+    columns = []
+    for k in range(d):
+        with np.errstate(all="ignore"):
+            by_distance = 1 + math.sqrt(2 * far) * (scales.near[k] / cell[k])
+            if scales.linked[k]:
+                by_size = 1 + (slack[k] + math.sqrt(2 * unlike) * scales.own[k]) / cell[k]
+            else:
+                by_size = 1 + math.sqrt(1 + 2 * unlike * min(scales.own[k] / cell[k], 1e100) ** 2)
+        most = int(min(by_distance, by_size, 1e9)) if math.isfinite(cell[k]) else 0
+        ends = float(domain.ends[0, k]), float(domain.ends[1, k])
+        columns.append(
+            _Column(
+                period=float(domain.period[k]),
+                walls=ends,
+                low=float(low[k]),
+                high=float(high[k]),
+                near=float(scales.near[k]),
+                own=float(scales.own[k]),
+                slack=float(slack[k]),
+                linked=bool(scales.linked[k]),
+                most=most,
+            )
+        )
+    return _Reach(tuple(columns), far, unlike)
+
+
+def _many(reach: _Reach, plain: Problem, columns: list[Column]) -> bool:
+    """Whether the images take longer than the sum of the products of ``columns``."""
+    if any(column.most > _MANY_CELLS for column in reach.columns):
+        return True
+    limit = _products(plain.backend).IMAGES_OF_TERM * sum(column.terms for column in columns)
+    if reach.combinations <= limit:
+        return False
+    few = int(np.clip(_ROWS // (8 * limit), 1, _SAMPLE))
+    sample = plain.backend.asnumpy(plain.X[:: -(-len(plain.X) // few)])
+    most = limit * len(sample)
+    return len(reach.of(sample, np, most)[0]) > most
+
+
+@functools.cache
+def _products(backend: ModuleType) -> ModuleType:
+    """Products of sums of single columns."""
+    if backend.name == "gpu":
+        from cukde.density.domains import gpu as on_gpu
+
+        return on_gpu
+    from cukde.density.domains.cpu import passes as on_cpu
+
+    return on_cpu

@@ -1,0 +1,84 @@
+"""What a density on a product grid costs: points spread and transformed, or a product of two matrices of Gaussians."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+from cukde.core.cost import elementwise
+from cukde.core.cost.cost import Counted, Part, Unit
+from cukde.core.cost.peaks import Peaks
+from cukde.density.cost import formulas as cost_formulas
+
+_ORDER = 5  # of the splines, where nobody says: that of 1,024 x 1,024 and a tenth of the spread, in float32
+
+# So many operations one at a time take as long as finding a point's cells and writing where it is, and as adding to a
+# cell: 30 and 1.4 ns on a core of 4.1e9 a second.
+_SCALAR_OF_POINT, _SCALAR_OF_CELL = 120, 6
+
+# Of what transforms take by their operations, 5 N log2 N, and of their peak: measured on two cores.
+_TRANSFORMS = 0.25
+
+
+def evaluate_grid(
+    on: Peaks,
+    *,
+    n: int,
+    m: int,
+    d: int,
+    dtype: Any = "float32",
+    precision: str | None = None,
+    weighted: bool = False,
+    log: bool = False,
+    method: str = "auto",
+    check_finite: bool = True,
+    order: int = _ORDER,
+    cells: float | None = None,
+) -> Counted:
+    """Count a density of ``n`` points on a grid of ``m`` numbers.
+
+    ``cells`` are those of the grid that is transformed, by splines of some ``order``; default 1.3 for each number of
+    the result. "auto" is a transform for two dimensions and three, and the exact way for others.
+    """
+    sizes = {"n": n, "m": m, "d": d, "dtype": dtype, "precision": precision}
+    whole = cost_formulas.kde(on, **sizes, weighted=weighted, check_finite=check_finite)
+    if log or d == 1:
+        return whole
+    survey = [part for part in whole.parts if part.name == "survey"]
+    by_transform = method == "fft" or (method == "auto" and d <= 3)
+    parts = _transformed(on, n, m, d, order, 1.3 * m if cells is None else cells) if by_transform else _exact(on, n, m)
+    if on.backend == "cpu":
+        parts = [dataclasses.replace(part, launches=0) for part in parts]
+    source = "counted from the loops of cukde/_grid_*.py and cukde/density/grids/cpu.py"
+    return dataclasses.replace(whole, parts=(*survey, *parts), source=source)
+
+
+def _transformed(on: Peaks, n: int, m: int, d: int, order: int, cells: float) -> list[Part]:
+    added = float(n) * order**d
+    places = 8.0 * (d + 1) * n
+    flops = 5 * cells * math.log2(max(2.0, cells)) / 2
+    if on.backend == "cpu":
+        work: dict[Unit, float] = {"scalar": _SCALAR_OF_POINT * n + _SCALAR_OF_CELL * added}
+        spread = Part("spread", 4 * places + 8 * cells, work)
+    else:  # places, splines, then indices, shares and additions, each of them written and read
+        blocks = max(1, round(n * order / 2**22))
+        spread = elementwise.passes(
+            "spread", on, 6 * added, 48 * added, launches=blocks * (12 * d + 5 * order ** (d - 1))
+        )
+    return [
+        spread,
+        Part("transforms", 2 * d * 16 * cells, {"float64": 2 * flops}, efficiency=_TRANSFORMS, launches=2 * d),
+        elementwise.passes("convolve", on, d * cells, 16 * d * cells, launches=d),
+        elementwise.passes("result", on, 2 * m, 16.0 * m + 8 * cells, launches=4),
+    ]
+
+
+def _exact(on: Peaks, n: int, m: int) -> list[Part]:
+    columns = 2 * math.sqrt(m)
+    values = float(n) * columns
+    work: dict[Unit, float] = {"exponential_f64": values, "float64": 4 * values}
+    return [
+        Part("factors", 8 * values, work, launches=5),
+        Part("product", 8 * values + 16.0 * m, {"gemm_f64": 2.0 * n * m}),
+    ]

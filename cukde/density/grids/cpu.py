@@ -1,0 +1,233 @@
+"""Densities on product grids on the CPU: points spread over cells, transforms, and factors of the exact product."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from cukde.core.cpu import threads
+from cukde.core.cpu.jit import njit
+from cukde.density.grids.plan import Plan
+from cukde.density.one_dimension.cpu import boxes
+
+_JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "cache": True}
+
+_POINTS = 2**20  # between two looks whether the caller still waits
+_PIECES, _LEAST_COLUMNS = 16, 32  # of a product, at most and each at least
+_BAND = 2**15  # cells that a band has about: they stay in a core's own cache
+
+
+def spread(x: np.ndarray, weights: np.ndarray | None, plan: Plan) -> np.ndarray:
+    """Return the weight in each cell of a plan's grid, float64; without weights every point's is 1/n.
+
+    Points are brought together by bands of rows of the grid. Of two bands with one between them no point adds to the
+    same row, so that threads take every other band at a time, and sums do not depend on how many threads there are.
+    """
+    axes, order = plan.axes, plan.order
+    mass = np.zeros(plan.cells)
+    n, d = x.shape
+    rows = max(order, _BAND // (mass.size // len(mass)))
+    bands = -(-len(mass) // rows)
+    scales = np.array([(axis.origin, 1 / axis.step, axis.first, axis.last) for axis in axes])
+    pieces = boxes.chunks(n)
+    counts = np.zeros((len(pieces), bands), np.int64)
+    threads.run(lambda i: _count(x[pieces[i]], scales, 0.5 * order, rows, counts[i]), range(len(pieces)), blas=False)
+    # As in boxes: each piece has a stretch of its own in each band, in the order of the pieces.
+    starts = np.zeros(bands + 1, np.int64)
+    np.cumsum(counts.sum(axis=0), out=starts[1:])
+    at = starts[:-1] + np.cumsum(counts, axis=0) - counts
+    places = np.empty((int(starts[-1]), d + 1))
+    given = np.empty(0) if weights is None else weights
+    threads.run(
+        lambda i: _gather(x, pieces[i].start, pieces[i].stop, scales, 0.5 * order, rows, given, at[i], places),
+        range(len(pieces)),
+        blas=False,
+    )
+    add = (_add_line, _add_plane, _add_space)[d - 1]
+    of = (0.0,) * order  # its length is part of its type: loops over an order are compiled for it
+
+    def add_band(b: int) -> None:
+        for start in range(starts[b], starts[b + 1], _POINTS):
+            threads.checkpoint()
+            add(places[start : min(start + _POINTS, starts[b + 1])], of, mass)
+
+    for parity in (0, 1):
+        turn = [b for b in range(parity, bands, 2) if starts[b] < starts[b + 1]]
+        threads.run(add_band, turn, blas=False)
+    return mass
+
+
+def fourier(mass: np.ndarray) -> np.ndarray:
+    """Return the transform of real numbers along all axes."""
+    from scipy import fft
+
+    out: np.ndarray = fft.rfftn(mass, workers=threads.count())
+    return out
+
+
+def inverse_fourier(transform: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Return the real numbers of a transform, which is spoilt."""
+    from scipy import fft
+
+    out: np.ndarray = fft.irfftn(transform, shape, overwrite_x=True, workers=threads.count())
+    return out
+
+
+def interpolate(a: np.ndarray, k: int, first: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return sums of values (g, p) and numbers along axis ``k`` of ``a`` from ``first`` (g,) on."""
+    shape = (*a.shape[:k], len(first), *a.shape[k + 1 :])
+    out = np.empty(shape)
+    before, behind = math.prod(shape[:k]), math.prod(shape[k + 1 :])
+    source = np.ascontiguousarray(a).reshape(before, a.shape[k], behind)
+    result = out.reshape(before, len(first), behind)
+    rows = boxes.chunks(before * len(first), max(1, 2**16 // behind))
+    threads.run(lambda part: _interpolate(source, first, values, part.start, part.stop, result), rows, blas=False)
+    return out
+
+
+def kernel_values(x: np.ndarray, axis: np.ndarray, h: float, peak: float, least: float) -> np.ndarray:
+    """Return ``peak`` times exp(-(g - x)^2 / (2 h^2)), (n, g) float64, with 0 for exponentials below ``least``."""
+    out = np.empty((len(x), len(axis)))
+
+    def fill(rows: slice) -> None:
+        part = out[rows]
+        np.subtract(axis, x[rows, None], out=part)
+        part /= h
+        np.multiply(part, part, out=part)
+        part *= -0.5
+        np.exp(part, out=part)
+        if least:
+            part[part < least] = 0
+        part *= peak
+
+    threads.run(fill, boxes.chunks(len(x), 64), blas=False)
+    return out
+
+
+def add_product(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
+    """Add a.T @ b to ``out``, cut along its longer side by its size alone, whatever the threads."""
+    if out.shape[0] > out.shape[1]:
+        a, b, out = b, a, out.T
+    columns = out.shape[1]
+    pieces = max(1, min(_PIECES, columns // _LEAST_COLUMNS))
+
+    def add(piece: int) -> None:
+        part = slice(columns * piece // pieces, columns * (piece + 1) // pieces)
+        out[:, part] += a.T @ b[:, part]
+
+    threads.run(add, range(pieces))
+
+
+@njit(fastmath={"contract"}, **_JIT)
+def _interpolate(a: Any, first: Any, values: Any, start: Any, stop: Any, out: Any) -> None:
+    g, order = values.shape
+    for row in range(start, stop):
+        i, j = row // g, row % g
+        from_ = first[j]
+        if a.shape[2] == 1:
+            total = 0.0
+            for p in range(order):
+                total += values[j, p] * a[i, from_ + p, 0]
+            out[i, j, 0] = total
+        else:
+            of_row = out[i, j]
+            of_row[:] = 0
+            for p in range(order):
+                v, of_cell = values[j, p], a[i, from_ + p]
+                for r in range(of_row.size):
+                    of_row[r] += v * of_cell[r]
+
+
+@njit(**_JIT)
+def _within(x: Any, i: Any, scales: Any) -> Any:
+    """Whether a point has a place on the grid along every axis; one that is NaN has none."""
+    inside = True
+    for k in range(x.shape[1]):
+        place = (np.float64(x[i, k]) - scales[k, 0]) * scales[k, 1]
+        inside &= (place >= scales[k, 2]) & (place <= scales[k, 3])
+    return inside
+
+
+@njit(**_JIT)
+def _count(x: Any, scales: Any, half: Any, rows: Any, counts: Any) -> None:
+    for i in range(x.shape[0]):
+        if _within(x, i, scales):
+            place = (np.float64(x[i, 0]) - scales[0, 0]) * scales[0, 1]
+            counts[np.int64(place + half) // rows] += 1
+
+
+@njit(**_JIT)
+def _gather(
+    x: Any, first: Any, last: Any, scales: Any, half: Any, rows: Any, weights: Any, at: Any, places: Any
+) -> None:
+    """Write where points are, in cells, and their weights, band by band."""
+    each = 1.0 / x.shape[0]
+    for i in range(first, last):
+        if _within(x, i, scales):
+            place = (np.float64(x[i, 0]) - scales[0, 0]) * scales[0, 1]
+            band = np.int64(place + half) // rows
+            to = at[band]
+            at[band] = to + 1
+            for k in range(x.shape[1]):
+                places[to, k] = (np.float64(x[i, k]) - scales[k, 0]) * scales[k, 1] + half
+            places[to, x.shape[1]] = weights[i] if weights.size else each
+
+
+@njit(fastmath={"contract"}, **_JIT)
+def _spline(rest: Any, of: Any, out: Any) -> None:
+    """Write a spline's values at cells in ascending order, for a point so far beyond the last of them."""
+    order = len(of)
+    out[order - 1] = 1.0
+    for k in range(2, order + 1):
+        scale = 1.0 / (k - 1)
+        out[order - k] = (1 - rest) * out[order - k + 1] * scale
+        for at in range(order - k + 1, order - 1):
+            j = order - 1 - at
+            out[at] = ((rest + j) * out[at] + (k - rest - j) * out[at + 1]) * scale
+        out[order - 1] = rest * out[order - 1] * scale
+
+
+@njit(fastmath={"contract"}, **_JIT)
+def _add_line(places: Any, of: Any, cells: Any) -> None:
+    order = len(of)
+    along = np.empty(order)
+    for point in range(places.shape[0]):
+        i = np.int64(places[point, 0])
+        _spline(places[point, 0] - i, of, along)
+        row = cells[i - order + 1 : i + 1]
+        for p in range(order):
+            row[p] += places[point, 1] * along[p]
+
+
+@njit(fastmath={"contract"}, **_JIT)
+def _add_plane(places: Any, of: Any, cells: Any) -> None:
+    order = len(of)
+    along, over = np.empty(order), np.empty(order)
+    for point in range(places.shape[0]):
+        i, j = np.int64(places[point, 0]), np.int64(places[point, 1])
+        _spline(places[point, 0] - i, of, along)
+        _spline(places[point, 1] - j, of, over)
+        for p in range(order):
+            share = places[point, 2] * along[p]
+            row = cells[i - order + 1 + p, j - order + 1 : j + 1]
+            for q in range(order):
+                row[q] += share * over[q]
+
+
+@njit(fastmath={"contract"}, **_JIT)
+def _add_space(places: Any, of: Any, cells: Any) -> None:
+    order = len(of)
+    along, across, over = np.empty(order), np.empty(order), np.empty(order)
+    for point in range(places.shape[0]):
+        i, j, k = np.int64(places[point, 0]), np.int64(places[point, 1]), np.int64(places[point, 2])
+        _spline(places[point, 0] - i, of, along)
+        _spline(places[point, 1] - j, of, across)
+        _spline(places[point, 2] - k, of, over)
+        for p in range(order):
+            for q in range(order):
+                share = places[point, 3] * along[p] * across[q]
+                row = cells[i - order + 1 + p, j - order + 1 + q, k - order + 1 : k + 1]
+                for r in range(order):
+                    row[r] += share * over[r]

@@ -1,0 +1,1 @@
+"""Modes of a density, by mean shift and Newton steps."""

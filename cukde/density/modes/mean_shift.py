@@ -1,0 +1,266 @@
+"""Mean shift: points that climb a density, from where they start to where they settle.
+
+A step takes a point to the mean of the data, weighted by its kernel: y + h^2 s(y) with the score s. It never lowers the
+density. As log-sum-exp lies above its tangent, log p(y + v) >= log p(y) + (s . v) - |v|^2 / (2 h^2) for any v; and for
+v = h^2 s that is log p(y) + |v|^2 / (2 h^2).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cukde.density.modes.newton import Maxima, climb
+from cukde.density.problem import Problem
+from cukde.density.sums import PartialSums
+from cukde.density.whitening import Whitening
+
+# Passes between two looks at what has become of the points: a look waits for the device, a pass does not.
+_PASSES_OF_LOOK = 4
+
+# Passes after which points that have not settled are left to Newton's method, whatever they do.
+MOST_PASSES = 512
+
+# In bandwidths: the width of a cell in which a point goes on as one with those that have been there; so few points are
+# as near to the border of two clusters that hardly one goes the wrong way. Points whose step is less than the other
+# have settled, which is more than the arithmetic of the passes is off by.
+_SAME = 2.0**-6
+_SETTLED = {"float64": 1e-3, "float32": 1e-3, "ieee": 1e-3, "tf32": 2e-2}
+
+# A point is on the hill of a known maximum where one step of Newton's method with the curvature of the maximum itself
+# ends no further from it than so much of the distance to it, or so many bandwidths; and hills whose least curvature is
+# less than that are not known well enough.
+_MISS, _NEAR, _REACH, _LEAST_CURVATURE = 0.25, 1e-3, 1.0, 0.02
+
+# Points that look for maxima ahead of the others: the highest of as many cells a bandwidth wide, so few that they take
+# no more than a part of the time of a pass, and so many steps of Newton's method.
+_SCOUTS, _LEAST_SCOUTS, _SHARE_OF_SCOUTS, _STEPS_OF_SCOUTS = 64, 8, 64, 16
+
+# In bandwidths: no scouts go where a maximum is known that near; maxima no further from a known one are that one.
+_UNKNOWN, _NEW = 0.5, 1e-2
+
+# Between two looks at whether every point knows whom it follows in the end: up to 32 follow each other in a row then.
+_DOUBLINGS = 5
+
+_ODD = 0x9E3779B97F4A7C15
+
+
+class Field(NamedTuple):
+    """A density and its mean shift, in coordinates in which the bandwidth is a number."""
+
+    problem: Problem  # with data in float64
+    log_constant: float
+
+    @classmethod
+    def of(cls, problem: Problem) -> Field:
+        """The field of a problem, whose bandwidth may be any."""
+        xp, whitening = problem.xp, problem.whitening
+        return cls(
+            problem._replace(
+                X=whitening.apply(problem.X, problem.centre, xp).astype(xp.float64, copy=False),
+                Y=None,
+                whitening=Whitening(np.asarray(whitening.h), problem.X.shape[1]),
+                centre=whitening.image(problem.centre, xp),
+            ),
+            problem.log_constant,
+        )
+
+    @property
+    def h(self) -> float:
+        """The bandwidth."""
+        return self.problem.whitening.h
+
+    def shift(self, z: Any) -> tuple[Any, Any]:
+        """Steps of the points ``z`` (m, d), in the precision that is asked for, and log densities, up to 2.4e-4."""
+        return self.of_sums(self.problem._replace(Y=z).sums("moments", ratio=True))
+
+    def exact_shift(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The same of points on the host, in float64."""
+        shift, log_density = self.of_sums(self._exactly_at(z).sums("moments"))
+        asnumpy = self.problem.backend.asnumpy
+        return asnumpy(shift), asnumpy(log_density)
+
+    def spread_of_kernel(self, z: np.ndarray) -> np.ndarray:
+        """Variance of the data in bandwidths squared, weighted by the kernel of each of the points, columns summed."""
+        xp, d = self.problem.xp, z.shape[1]
+        at = self._exactly_at(z)
+        first, corrected = at.sums("moments"), at.sums("laplace")
+        with np.errstate(all="ignore"):
+            squares = 2 + d - 2 * corrected.total * xp.exp(corrected.reference - first.reference) / first.total
+            shift = first.moments / (first.total[:, None] * self.h)
+            out: np.ndarray = self.problem.backend.asnumpy(squares - (shift * shift).sum(axis=1))
+        return out
+
+    def of_sums(self, sums: PartialSums) -> tuple[Any, Any]:
+        """Steps and log densities of sums of moments."""
+        xp = self.problem.xp
+        with np.errstate(all="ignore"):  # nobody may have looked at the data
+            return sums.moments / sums.total[:, None], sums.reference + xp.log(sums.total) + self.log_constant
+
+    def _exactly_at(self, z: np.ndarray) -> Problem:
+        return self.problem._replace(Y=self.problem.xp.asarray(z), precision="float64")
+
+
+class Ends(NamedTuple):
+    """Where points have climbed to; several may have gone on as one."""
+
+    at: Any  # (m, d)
+    leader: Any  # (m,): which point each has gone on as
+    caught: Any  # (m,): of leaders, the known maximum on whose hill they are, or -1
+    known: Maxima
+    passes: int
+
+
+def settle(field: Field, z: Any, first: PartialSums | None, tolerance: float, most: int) -> Ends:
+    """Let points climb by at most ``most`` steps until they settle, or come onto the hill of a known maximum.
+
+    ``first`` are moments at the points where they are known.
+    """
+    xp = field.problem.xp
+    m, d = z.shape
+    ids, leader = xp.arange(m), xp.arange(m)
+    at, caught, height = z.copy(), xp.full(m, -1), xp.empty(m)
+    known, trails = _Known(field, d), _Trails(xp)
+    passes, scouted = 0, 1
+    while len(ids) and passes < most:
+        for _ in range(min(_PASSES_OF_LOOK, most - passes)):
+            start = z
+            shift, log_density = field.shift(z) if first is None else field.of_sums(first)
+            first = None
+            z = start + shift
+            cells = _cells(z, _SAME * field.h, xp)
+            trails.add(ids, cells)
+            passes += 1
+        with np.errstate(all="ignore"):
+            if passes >= 2 * scouted:
+                scouted = passes
+                known.add(_highest(start, log_density, known.most_scouts(len(ids)), field), tolerance)
+            hill = known.hills(start, shift)
+            length = xp.sqrt((shift * shift).sum(axis=1))
+            goes_on = (hill < 0) & (length >= _SETTLED[field.problem.precision] * field.h) & xp.isfinite(length)
+            at[ids], caught[ids], height[ids] = z, hill, xp.where(goes_on, log_density, xp.inf)
+            leader = trails.followed(ids, cells, leader, height)
+            left = xp.flatnonzero(goes_on & (leader[ids] == ids))
+            ids, cells = ids[left], cells[left]
+            if len(ids) == 0:
+                break
+            _, one, which = _distinct(cells, xp)
+            leader[ids] = ids[one][which]
+            leader = leader[leader]
+            ids = ids[one]
+            z = at[ids]
+    return Ends(at, leader, caught, known.maxima, passes)
+
+
+class _Trails:
+    """Cells that points have been in, and who was there first."""
+
+    def __init__(self, xp: Any) -> None:
+        self._xp = xp
+        self._cells, self._ids = [xp.empty(0, np.uint64)], [xp.empty(0, np.int64)]
+
+    def add(self, ids: Any, cells: Any) -> None:
+        """Remember where points have come to."""
+        self._cells.append(cells)
+        self._ids.append(ids)
+
+    def followed(self, ids: Any, cells: Any, leader: Any, height: Any) -> Any:
+        """Whom each point follows, now that some are where another has been which is higher by now."""
+        xp = self._xp
+        known, first, _ = _distinct(xp.concatenate(self._cells), xp)
+        visitors = xp.concatenate(self._ids)[first]
+        self._cells, self._ids = [known], [visitors]
+        other = leader[visitors[xp.searchsorted(known, cells)]]
+        leader[ids] = xp.where(height[other] > height[ids], other, ids)
+        while True:  # as all follow higher ones, none follows itself
+            for _ in range(_DOUBLINGS):
+                leader = leader[leader]
+            if bool((leader[leader] == leader).all()):
+                return leader
+
+
+class _Known:
+    """Maxima that are known, and the hills about them."""
+
+    def __init__(self, field: Field, d: int) -> None:
+        self._field, self._d = field, d
+        self.maxima = Maxima.none(d)
+
+    def most_scouts(self, left: int) -> int:
+        """How many points may look for more, where so many are left."""
+        return max(_LEAST_SCOUTS, min(_SCOUTS, left // (_SHARE_OF_SCOUTS * (self._d + 1))))
+
+    def add(self, scouts: np.ndarray, tolerance: float) -> None:
+        """Look for maxima from points on the host."""
+        h = self._field.h
+        scouts = scouts[_apart(scouts, self.maxima.points, _UNKNOWN * h)]
+        if len(scouts) == 0:
+            return
+        found = climb(self._field, scouts, tolerance, _STEPS_OF_SCOUTS, quick=False)
+        found = found.of(found.reached)
+        found = found.of(np.linalg.eigvalsh(found.curvature)[:, 0] > _LEAST_CURVATURE)
+        for i in range(len(found.points)):
+            if _apart(found.points[i : i + 1], self.maxima.points, _NEW * h)[0]:
+                self.maxima = self.maxima.joined(found.of(slice(i, i + 1)))
+
+    def hills(self, z: Any, shift: Any) -> Any:
+        """Number of the maximum on whose hill each point is, by its step there; -1 where on none."""
+        xp, h, k = self._field.problem.xp, self._field.h, len(self.maxima.points)
+        out = xp.full(len(z), -1)
+        if k == 0:
+            return out
+        tops = xp.asarray(self.maxima.points)
+        inverse = xp.asarray(np.linalg.inv(self.maxima.curvature))
+        norms = (tops * tops).sum(axis=1)
+        rows = max(1, 2**22 // (k + self._d**2))
+        for start in range(0, len(z), rows):
+            some = slice(start, start + rows)
+            nearest = (norms - 2 * (z[some] @ tops.T)).argmin(axis=1)  # but for rounding, which costs time at most
+            away = z[some] - tops[nearest]
+            miss = (inverse[nearest] @ shift[some, :, None])[:, :, 0] + away
+            missed, distance = (xp.sqrt((a * a).sum(axis=1)) for a in (miss, away))
+            hits = (missed <= _MISS * distance + _NEAR * h) & (distance <= _REACH * h)
+            out[some] = xp.where(hits, nearest, -1)
+        return out
+
+
+def _apart(points: np.ndarray, others: np.ndarray, distance: float) -> np.ndarray:
+    """Which of some points are no closer than ``distance`` to each of a few others."""
+    if len(others) == 0:
+        return np.ones(len(points), bool)
+    away = np.linalg.norm(points[:, None] - others, axis=2).min(axis=1)
+    return np.asarray(away >= distance)
+
+
+def _highest(z: Any, log_density: Any, most: int, field: Field) -> np.ndarray:
+    """The highest points of cells a bandwidth wide, in descending order, at most so many; on the host."""
+    xp = field.problem.xp
+    order = xp.argsort(-log_density)
+    _, first, _ = _distinct(_cells(z[order], field.h, xp), xp)
+    out = field.problem.backend.asnumpy(z[order[xp.sort(first)[:most]]])
+    return np.asarray(out[np.isfinite(out).all(axis=1)])
+
+
+def _cells(z: Any, size: float, xp: Any) -> Any:
+    """A number for the cell of each point in a grid: of 1e7 different cells two have the same by a chance of 3e-6."""
+    with np.errstate(all="ignore"):
+        corners = xp.floor(z / size) + 0.0  # no -0.0, whose bits differ
+    keys = xp.zeros(len(z), np.uint64)
+    for column in range(z.shape[1]):  # bits of small whole numbers differ in their upper half alone
+        bits = xp.ascontiguousarray(corners[:, column]).view(np.uint64)
+        keys = (keys ^ bits ^ (bits >> np.uint64(32))) * np.uint64(_ODD)
+        keys = keys ^ (keys >> np.uint64(29))
+    return keys
+
+
+def _distinct(keys: Any, xp: Any) -> tuple[Any, Any, Any]:
+    """Keys in ascending order, each once, where each is first, and which of them every key is; waits once."""
+    order = xp.argsort(keys, kind="stable")
+    ordered = keys[order]
+    new = xp.ones(len(keys), bool)
+    new[1:] = ordered[1:] != ordered[:-1]
+    at = xp.flatnonzero(new)
+    which = xp.empty(len(keys), np.int64)
+    which[order] = xp.cumsum(new) - 1
+    return ordered[at], order[at], which

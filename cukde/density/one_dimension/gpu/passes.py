@@ -1,0 +1,475 @@
+"""The density family in one dimension on the GPU: a fast Gauss transform, O(n + m) beside a sort, by Numba kernels.
+
+See :mod:`cukde.density.one_dimension.plan` for the method and its bound: a pass finds the bounds of the boxes, sums their
+moments, translates them to the boxes of the queries and evaluates. Sums run in double precision for every dtype, and
+in one order on every run. Where the transform does not pay, or would have to wait and must not, all pairs are summed.
+
+Numba is imported by the first call.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import cupy as cp
+import numpy as np
+
+from cukde.core.gpu import device
+from cukde.density.one_dimension import cdf_pairs, plan as one_dimension_plan
+from cukde.density.one_dimension.gpu import boxes as one_dimension_boxes
+from cukde.density.one_dimension.gpu.boxes import Boxes, Points
+from cukde.density.pairs.gpu import finish, operands
+from cukde.density.sums import Output, PartialSums
+
+if TYPE_CHECKING:
+    from cukde.core.gpu.numba_cuda import Specialisation
+
+# Up to so many pairs their sum is as fast as the transform with its launches, sort and wait: on an H200 that takes
+# 0.45 ms for a density however few points there are, 2^14 points at as many queries 0.27 ms pair by pair, 2^15 0.55 ms.
+# A pair in double precision takes four times as long.
+_FEW_PAIRS = 2**29
+_DOUBLE = 4
+# Of the distribution function none: array operations take its pairs, 0.9 ms for 256 points at 256 queries, where the
+# transform takes 0.5 ms.
+_FEW_PAIRS_CDF = 0
+
+# Threads of a block. With 64 in the transform SD-KDE of 4 million points takes 0.83 ms on an H200, with 128 0.94.
+_THREADS = 64
+_MORE = 2  # times as many where all pairs are summed
+
+# Chunks of the data, a block each: so many points or more, and so many chunks or fewer.
+_POINTS_PER_CHUNK = 1024
+_MOST_CHUNKS = 2048
+
+# Sums over pairs: blocks of a multiprocessor that the data are split for, the tiles that a split has at least, and
+# the numbers that all splits leave in memory at most (64 MB).
+_BLOCKS_PER_MULTIPROCESSOR = 16
+_TILES_PER_SPLIT = 2
+_MOST_NUMBERS = 2**23
+
+# Smallest sum of kernels that counts, where they are float32 and float64; below it they are summed by log-sum-exp.
+_LEAST = {"float32": 2.0**-80, "float64": 2.0**-900}
+
+# Bandwidths of which squares of float32 quotients stay in its range.
+_SINGLE = (1e-30, 1e30)
+
+
+def partial_sums(
+    X: Any,
+    Y: Any | None,
+    h: float,
+    output: Output,
+    *,
+    values: Any = None,
+    ratio: bool = False,
+    log_weights: Any = None,
+    precision: str,
+    centre: Any = None,
+    spread: float | None = None,
+    deterministic: bool = False,
+) -> PartialSums:
+    """Sum kernels of the data ``X`` (n, 1) at the queries ``Y`` (m, 1), or at the data where it is None.
+
+    Arguments and results are those of :func:`cukde.density.pairs.gpu.passes.partial_sums`; every run gives the same bits.
+
+    Notes
+    -----
+    Waits for the device once, for the centre or the range of the data, and again where most boxes are empty. While a
+    stream is captured nothing may wait: then all pairs are summed.
+    """
+    posed = _pose(X, Y, h, log_weights, precision, centre, spread)
+    if output == "cdf":
+        return _distribution(posed)
+    k = {"moments": 1, "values": 0 if values is None else values.shape[1]}.get(output, 0)
+    if posed.m == 0:
+        return finish.empty(0, k)
+    out = cp.empty((2 + k, posed.m))
+    _run(posed, output, values, _End("moments" if output == "moments" else "sums", out))
+    return PartialSums(out[0], out[1], cp.ascontiguousarray(out[2:].T) if k else None)
+
+
+def density(
+    X: Any,
+    Y: Any | None,
+    h: float,
+    *,
+    log_constant: float,
+    log: bool,
+    dtype: np.dtype,
+    log_weights: Any = None,
+    precision: str,
+    centre: Any = None,
+    spread: float | None = None,
+    deterministic: bool = False,
+    points: Points | None = None,
+) -> Any:
+    """See :func:`cukde.density.pairs.gpu.passes.density`."""
+    posed = _pose(X, Y, h, log_weights, precision, centre, spread)
+    out = cp.empty((1, posed.m), dtype)
+    if posed.m:
+        _run(posed, "sum", None, _End("density", out, log_constant, log), points)
+    return out[0]
+
+
+def debias(
+    X: Any,
+    Y: Any,
+    h: float,
+    score_h: float,
+    *,
+    log_weights: Any = None,
+    precision: str,
+    centre: Any = None,
+    spread: float | None = None,
+    deterministic: bool = False,
+) -> tuple[Any, Any, Points | None]:
+    """See :func:`cukde.density.pairs.gpu.passes.debias`. Without weights, moved data may come back in ascending order."""
+    own_spread = None if spread is None else spread * (h / score_h) ** 2
+    posed = _pose(X, None, score_h, log_weights, precision, centre, own_spread)
+    step = 0.5 * (h / score_h) ** 2
+    out = cp.empty((1, posed.m))
+    points = _run(posed, "moments", None, _End("shift", out, step), at_points=log_weights is None)
+    if points is not None:
+        # Where the step is at most 1, moved points are in order, as the shift's derivative is 1 - step + step (variance
+        # of the shares in the mean shift) / score_h^2; and they lie between the data, as means of them.
+        ordered = log_weights is None and step <= 1
+        points = points._replace(x=out[0], exact=False) if ordered else None
+    return out.reshape(-1, 1), Y.astype(np.float64, copy=False), points
+
+
+def spreads(precision: str, d: int) -> tuple[float, ...]:
+    """Spreads that stand for all others: boxes, and more of them than there can be."""
+    return 1.0, (4 * one_dimension_plan.MOST_BOXES) ** 2
+
+
+def specialisations() -> Iterator[Specialisation]:
+    """Every kernel of this module."""
+    from cukde.core.gpu.numba_cuda import Specialisation
+    from cukde.density.one_dimension.gpu import (
+        expansions as one_dimension_expansions,
+        pairs as one_dimension_pairs,
+        queries as one_dimension_queries,
+    )
+
+    single, double = one_dimension_boxes.ORDERS
+    for powers in one_dimension_boxes.ORDERS:
+        yield Specialisation(one_dimension_expansions.translate, (powers,))
+    for powers, dtype in ((single, "float32"), (single, "float64"), (double, "float64")):
+        yield Specialisation(one_dimension_expansions.moments, (powers, dtype))
+    for dtype in ("float32", "float64"):
+        yield Specialisation(one_dimension_expansions.bounds, (dtype,))
+    for powers, dtype in (
+        (single, "float32"),
+        (0, "float32"),
+        (single, "float64"),
+        (double, "float64"),
+        (0, "float64"),
+    ):
+        for end in ("sums", "moments", "shift", "cdf")[: 4 if powers else 3]:
+            yield Specialisation(one_dimension_queries.evaluate, (powers, end, dtype, "float64"))
+        for result in ("float32", "float64")[: 1 if dtype == "float32" else 2]:
+            yield Specialisation(one_dimension_queries.evaluate, (powers, "density", dtype, result))
+    for real, dtype in (("float32", "float32"), ("float32", "float64"), ("float64", "float64")):
+        for output, weighted in itertools.product(one_dimension_pairs.QUERIES, (False, True)):
+            yield Specialisation(one_dimension_pairs.pairs, (output, weighted, real, dtype))
+
+
+class _Posed(NamedTuple):
+    """The arguments of a pass, but for what it sums."""
+
+    X: Any
+    Y: Any | None
+    h: float
+    log_weights: Any | None
+    precision: str
+    centre: Any
+    spread: float | None
+
+    @property
+    def m(self) -> int:
+        """Number of queries."""
+        return int((self.X if self.Y is None else self.Y).shape[0])
+
+    @property
+    def takes_pairs(self) -> bool:
+        """Whether all pairs are summed. Beside this, they are where the range of the data is found to be too much."""
+        pairs = self.X.shape[0] * self.m * (_DOUBLE if self.precision == "float64" else 1)
+        return pairs <= _FEW_PAIRS or self.must_take_pairs
+
+    @property
+    def must_take_pairs(self) -> bool:
+        """The same, however many there are."""
+        smallest, largest = one_dimension_plan.BANDWIDTHS
+        return (
+            self.precision not in one_dimension_plan.TOLERANCE or not smallest < self.h < largest or device.capturing()
+        )
+
+    def sorted(self, values: Any | None) -> Points:
+        """Sort the data; where the spread is known it says between what they lie."""
+        low, high = -math.inf, math.inf
+        if self.spread is not None and self.centre is not None:
+            centre, radius = float(cp.asnumpy(self.centre)[0]), math.sqrt(self.spread) * self.h
+            low, high = centre - radius, centre + radius
+        return Points.sorted(self.X, self.log_weights, values, low, high)
+
+
+class _End(NamedTuple):
+    """What becomes of the sums, see :mod:`cukde.density.one_dimension.gpu.queries`."""
+
+    name: str
+    out: Any
+    constant: float = 0.0
+    logarithm: bool = False
+
+    @property
+    def largest(self) -> float:
+        """Logarithm of the largest number that the result holds."""
+        return float(np.log(np.finfo(self.out.dtype).max))
+
+
+def _pose(
+    X: Any, Y: Any | None, h: float, log_weights: Any, precision: str, centre: Any, spread: float | None
+) -> _Posed:
+    X, Y = operands.of_one_dtype(X, Y)
+    return _Posed(X, Y, h, log_weights, precision, centre, spread)
+
+
+def _run(
+    posed: _Posed,
+    output: Output,
+    values: Any | None,
+    end: _End,
+    points: Points | None = None,
+    *,
+    at_points: bool = False,
+) -> Points | None:
+    """Run a pass by the transform, and return the data in order, or over all pairs.
+
+    ``points`` are the data where their order is known. With ``at_points`` the queries are the data in that order.
+    """
+    if values is not None:
+        values = cp.ascontiguousarray(values, dtype=posed.X.dtype)
+    if not posed.takes_pairs:
+        plan = one_dimension_plan.plan(posed.h, output, one_dimension_plan.TOLERANCE[posed.precision])
+        points, boxes = one_dimension_boxes.boxes(points or posed.sorted(values), plan)
+        if boxes is not None:
+            queries = posed.X if posed.Y is None else posed.Y
+            y = points.x if at_points else queries.reshape(-1)
+            _transform(plan, output, points, boxes, y, posed.Y is None, end)
+            return points
+    _sum_pairs(posed, output, values, end)
+    return None
+
+
+def _distribution(posed: _Posed) -> PartialSums:
+    """Sum the normal distribution function by the transform, or over all pairs by array operations."""
+    out = cp.empty((2, posed.m))
+    if posed.X.shape[0] * posed.m > _FEW_PAIRS_CDF and not posed.must_take_pairs:
+        plan = one_dimension_plan.plan(posed.h, "cdf", one_dimension_plan.TOLERANCE[posed.precision])
+        points, boxes = one_dimension_boxes.boxes(posed.sorted(None), plan)
+        if boxes is not None:
+            y = (posed.X if posed.Y is None else posed.Y).reshape(-1)
+            _transform(plan, "cdf", points, boxes, y, posed.Y is None, _End("cdf", out))
+            return PartialSums(out[0], out[1])
+    import cukde.core.gpu.arrays
+
+    return cdf_pairs.sums(posed.X, posed.Y, posed.h, posed.log_weights, cukde.core.gpu.arrays)
+
+
+def _transform(
+    plan: one_dimension_plan.Plan, output: Output, points: Points, boxes: Boxes, y: Any, at_data: bool, end: _End
+) -> None:
+    """Launch the kernels of the fast Gauss transform; ``at_data`` says that all queries are in boxes of the data."""
+    from cukde.core.gpu import numba_cuda
+    from cukde.density.one_dimension.gpu import expansions as one_dimension_expansions, queries as one_dimension_queries
+
+    launch = numba_cuda.launch
+    n, dtype = points.x.size, points.x.dtype.name
+    powers = one_dimension_boxes.order(plan)
+    columns = 1 if points.values is None else 1 + points.values.shape[1]
+    weighted, listed = points.log_weights is not None, boxes.ids is not None
+    # What is not there is not read: another array of the type stands for it.
+    table = one_dimension_boxes.table(plan.bandwidth, output, plan.tolerance, numba_cuda.place())
+    x = points.x
+    log_weights = points.log_weights if weighted else table
+    values = points.x.reshape(-1, 1) if points.values is None else points.values
+    summed = points.masses_before() if output == "cdf" else points.masses()
+    masses = table if summed is None else summed
+    ids = boxes.ids if listed else table
+
+    if not one_dimension_boxes.crowded(boxes, points):
+        target_ids, listed, first_target = table, False, math.nan
+        expansions = cp.empty((1, 1, 1))
+    else:
+        chunk = max(_POINTS_PER_CHUNK, -(-n // _MOST_CHUNKS))
+        chunks = -(-n // chunk)
+        target_ids, first_target, targets = ids, boxes.first, boxes.number
+        if listed and not at_data:
+            places = cp.unique(one_dimension_boxes.box_of(y, plan.width))
+            target_ids, targets = places, len(places)
+        elif not at_data:
+            first_target, targets = boxes.first - plan.reach, boxes.number + 2 * plan.reach
+        starts = cp.empty(boxes.number + 1, np.int64)
+        moments = cp.empty((columns, chunks + boxes.number, powers + 1))
+        expansions = cp.empty((columns, targets, powers))
+        launch(
+            numba_cuda.Specialisation(one_dimension_expansions.bounds, (dtype,)),
+            _grid(boxes.number + 1),
+            _THREADS,
+            x,
+            ids,
+            starts,
+            boxes.number,
+            boxes.first,
+            plan.width,
+            listed,
+        )
+        launch(
+            numba_cuda.Specialisation(one_dimension_expansions.moments, (powers, dtype)),
+            (chunks, columns),
+            _THREADS,
+            x,
+            log_weights,
+            values,
+            ids,
+            starts,
+            moments,
+            chunk,
+            boxes.number,
+            boxes.first,
+            plan.width,
+            weighted,
+            listed,
+        )
+        launch(
+            numba_cuda.Specialisation(one_dimension_expansions.translate, (powers,)),
+            (targets, columns),
+            _THREADS,
+            moments,
+            ids,
+            starts,
+            target_ids,
+            masses,
+            table,
+            expansions,
+            n,
+            chunk,
+            boxes.number,
+            boxes.first,
+            first_target,
+            plan.reach,
+            plan.tolerance,
+            plan.beyond,
+            weighted,
+            listed,
+            output == "cdf",
+        )
+    launch(
+        numba_cuda.Specialisation(one_dimension_queries.evaluate, (powers, end.name, dtype, end.out.dtype.name)),
+        _grid(y.size),
+        _THREADS,
+        y,
+        x,
+        log_weights,
+        values,
+        target_ids,
+        masses,
+        expansions,
+        end.out,
+        first_target,
+        plan.width,
+        1 / plan.width,
+        plan.bandwidth,
+        plan.tolerance,
+        0.0,
+        end.constant,
+        end.largest,
+        columns,
+        weighted,
+        output == "laplace",
+        listed,
+        end.logarithm,
+    )
+
+
+def _sum_pairs(posed: _Posed, output: Output, values: Any | None, end: _End) -> None:
+    """Launch the kernels of the sum over all pairs."""
+    from cukde.core.gpu import numba_cuda
+    from cukde.density.one_dimension.gpu import pairs as one_dimension_pairs, queries as one_dimension_queries
+
+    launch = numba_cuda.launch
+    n, m = posed.X.shape[0], posed.m
+    single = posed.precision != "float64" and _SINGLE[0] < posed.h < _SINGLE[1]
+    real = "float32" if single else "float64"
+    storage = posed.X.dtype if single else np.dtype(np.float64)
+    X = posed.X.astype(storage, copy=False)
+    columns = 1 if values is None else 1 + values.shape[1]
+    weighted = posed.log_weights is not None
+    entries = 2 if output in ("moments", "laplace") else columns
+    queries = one_dimension_pairs.QUERIES[output]
+    threads = _MORE * _THREADS
+    blocks = -(-m // (threads * queries)), -(-columns // one_dimension_pairs.COLUMNS)
+    rows = _rows_of_split(n, m * entries, math.prod(blocks), one_dimension_pairs.TILE)
+    splits = -(-n // rows)
+
+    x = X.reshape(-1)
+    y = x if posed.Y is None else posed.Y.astype(storage, copy=False).reshape(-1)
+    sums = cp.empty((splits, entries, m))
+    # What is not there is not read: another array of the type stands for it.
+    empty = cp.empty(1)
+    log_weights = posed.log_weights if weighted else empty
+    values = X if values is None else values.astype(storage, copy=False)
+    launch(
+        numba_cuda.Specialisation(one_dimension_pairs.pairs, (output, weighted, real, storage.name)),
+        (blocks[0], splits, blocks[1]),
+        threads,
+        y,
+        x,
+        log_weights,
+        values,
+        sums,
+        rows,
+        math.sqrt(0.5 * math.log2(math.e)) / posed.h,
+    )
+    launch(
+        numba_cuda.Specialisation(one_dimension_queries.evaluate, (0, end.name, storage.name, end.out.dtype.name)),
+        _grid(m),
+        _THREADS,
+        y,
+        x,
+        log_weights,
+        values,
+        empty,
+        empty,
+        sums,
+        end.out,
+        0.0,
+        1.0,
+        1.0,
+        posed.h,
+        1.0,
+        _LEAST[real],
+        end.constant,
+        end.largest,
+        columns,
+        weighted,
+        output == "laplace",
+        False,
+        end.logarithm,
+    )
+
+
+def _rows_of_split(n: int, numbers: int, blocks: int, tile: int) -> int:
+    """Rows of the data, in whole tiles, so that the device is busy; a split leaves so many ``numbers``."""
+    tiles = -(-n // tile)
+    wanted = _BLOCKS_PER_MULTIPROCESSOR * device.multiprocessors() // blocks
+    splits = max(1, min(wanted, tiles // _TILES_PER_SPLIT, _MOST_NUMBERS // numbers))
+    return -(-tiles // splits) * tile
+
+
+def _grid(items: int) -> tuple[int]:
+    """Blocks with a thread for each item."""
+    return (-(-items // _THREADS),)

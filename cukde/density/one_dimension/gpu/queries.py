@@ -1,0 +1,381 @@
+"""Numba kernels that end a pass: from expansions, or from sums over pairs, to what was asked of each query.
+
+A query that neither serves (its box is not accepted, or all its kernels are tiny) is summed again by its whole block:
+by log-sum-exp over the data outward from it, until those that are left add less than the tolerance to the sum of the
+absolute terms.
+
+Device functions and kernels that share them are in one file: Numba's cache on disk looks at that one alone.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+from numba import float64, int32, int64
+
+from cukde.core.gpu.numba_cuda import cuda
+
+THREADS = 128  # of a block, at most: a power of two
+
+_NONE = -1.7e308  # reference before any term: finite, so that differences of exponents stay numbers
+_NO_WEIGHT = -1e29  # logarithms of weights below this stand for a weight of zero
+_MOST_PLACE = 2.0**42  # boxes beyond this are in reach of no data
+_LARGEST_FACTOR = 700.0  # of which exp is finite
+_WHOLE = 8.5  # bandwidths to the left from which on the normal distribution function is rounded to 1
+_LEFT_OUT = 1e-3  # part of the tolerance that points left out of it may make up
+_ROOT_HALF = math.sqrt(0.5)
+
+
+@functools.cache
+def evaluate(order: int, end: str, points: str, result: str) -> Any:
+    """Make the kernel that ends a pass; a thread takes a query.
+
+    ``source`` are expansions B[column, target, l] where there is an ``order``, and sums (split, entry, query) where it
+    is 0, in the data's own order; entries are a column each, but for "moments" (sum, moment) and the Laplace-corrected
+    kernel (sum, sum of exponents).
+
+    What is written to ``out``, by ``end``::
+
+        "sums"     reference, total, and a row for each column of values
+        "moments"  reference, total, moments
+        "density"  exp(constant) times the sum, or the logarithm of that
+        "shift"    the query moved by ``constant`` times moments / total
+        "cdf"      reference, total; ``masses`` are those left of each datum, where there are weights
+    """
+    of_pairs = order == 0
+    powers = order
+    with_moments = end in ("moments", "shift")
+    with_density, with_shift = end == "density", end == "shift"
+    with_cdf = end == "cdf"
+    outward = _outward_cdf if with_cdf else _outward
+
+    @cuda.jit(cache=True)
+    def evaluate(  # type: ignore[no-untyped-def]
+        y,
+        x,
+        log_weights,
+        values,
+        target_ids,
+        masses,
+        source,
+        out,
+        first_target,
+        width,
+        per_width,
+        h,
+        tolerance,
+        least,
+        constant,
+        largest,
+        columns,
+        weighted,
+        laplace,
+        listed,
+        logarithm,
+    ):
+        waiting = cuda.shared.array(THREADS, int32)
+        thread, threads = cuda.threadIdx.x, cuda.blockDim.x
+        first = int64(cuda.blockIdx.x) * threads
+        i = first + thread
+        inside = i < y.size
+        query = float64(y[i]) if inside else 0.0
+        target = int64(-1)
+        beta = 0.0
+        if not of_pairs:
+            place = query * per_width
+            if inside and abs(place) < _MOST_PLACE:
+                box = _box_of(query, place, width)
+                beta = (query - (box + 0.5) * width) * (2.0 * per_width)
+                if listed:
+                    target = _target_of(target_ids, box)
+                elif first_target <= box < first_target + source.shape[1]:
+                    target = int64(box - first_target)
+        reference_of_all = 0.0
+        for column in range(columns):
+            reference, total, moment = 0.0, math.nan, 0.0
+            if of_pairs:
+                if inside:
+                    total = 0.0
+                    for split in range(source.shape[0]):
+                        total += source[split, column, i]
+                    if with_moments or laplace:
+                        for split in range(source.shape[0]):
+                            moment += source[split, 1, i]
+                    served = total >= least if column == 0 else reference_of_all == 0.0
+                    if laplace:
+                        total = 1.5 * total + moment
+                    if not served:
+                        total = math.nan
+            elif target >= 0:
+                total = source[column, target, powers - 1]
+                for k in range(powers - 1):
+                    if with_moments:
+                        moment = moment * beta + total
+                    total = total * beta + source[column, target, powers - 2 - k]
+                moment *= h * h * (2.0 * per_width)
+            lacking = int32(1) if inside and math.isnan(total) else int32(0)
+            waiting[thread] = lacking
+            if cuda.syncthreads_count(lacking) > 0:
+                if of_pairs or with_cdf:
+                    mass = math.inf
+                else:
+                    mass = masses[column] if weighted or column > 0 else float64(x.size)
+                for other in range(threads):
+                    if waiting[other]:
+                        sums = outward(
+                            float64(y[first + other]),
+                            x,
+                            log_weights,
+                            masses,
+                            values,
+                            column,
+                            mass,
+                            h,
+                            tolerance,
+                            weighted,
+                            laplace,
+                            of_pairs,
+                        )
+                        if thread == other:
+                            reference, total, moment = sums
+            cuda.syncthreads()
+            if inside:
+                if with_density:
+                    value = reference + (math.log(total) if total > 0.0 else -math.inf if total == 0.0 else math.nan)
+                    value += constant
+                    if not logarithm:
+                        value = math.exp(value) if value < largest else value if math.isnan(value) else math.inf
+                    out[0, i] = value
+                elif with_shift:
+                    out[0, i] = query + constant * moment / total
+                elif column == 0:
+                    reference_of_all = reference
+                    out[0, i] = reference
+                    out[1, i] = total
+                    if with_moments:
+                        out[2, i] = moment
+                else:
+                    out[1 + column, i] = total * math.exp(min(reference - reference_of_all, _LARGEST_FACTOR))
+
+    return evaluate
+
+
+@cuda.jit(device=True, inline="always")
+def _box_of(query, place, width):  # type: ignore[no-untyped-def]
+    """Which box, as a float; ``place``, the query in widths, is rounded, products of a box and the width are not."""
+    box = float64(math.floor(place))
+    if query < box * width:
+        box -= 1.0
+    elif query >= (box + 1.0) * width:
+        box += 1.0
+    return box
+
+
+@cuda.jit(device=True, inline="always")
+def _target_of(target_ids, box):  # type: ignore[no-untyped-def]
+    """Where a box is among those listed, or -1."""
+    low, high = int64(0), int64(target_ids.size)
+    while low < high:
+        middle = (low + high) >> 1
+        if target_ids[middle] < box:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < target_ids.size and target_ids[low] == box else int64(-1)
+
+
+@cuda.jit(device=True, inline="always")
+def _outward(query, x, log_weights, masses, values, column, mass, h, tolerance, weighted, laplace, unordered):  # type: ignore[no-untyped-def]
+    """Reference, total and moment of one query, by all threads of the block.
+
+    They take a stretch of the data next to what they have taken, on the nearer side, twice as many each time.
+    """
+    references = cuda.shared.array(THREADS, float64)
+    totals = cuda.shared.array(THREADS, float64)
+    moments = cuda.shared.array(THREADS, float64)
+    sizes = cuda.shared.array(THREADS, float64)
+    thread, threads = cuda.threadIdx.x, cuda.blockDim.x
+    n = int64(x.size)
+    left = int64(0)  # what is taken is [left, right)
+    if not unordered:
+        high = n
+        while left < high:
+            middle = (left + high) >> 1
+            if x[middle] < query:
+                left = middle + 1
+            else:
+                high = middle
+    right = left
+    log_left = math.log(mass) if mass > 0.0 else -math.inf
+    log_tolerance = math.log(tolerance)
+    reference, total, moment, size = _NONE, 0.0, 0.0, 0.0
+    wanted = int64(threads)
+    enough = False
+    while not enough:
+        to_left = query - x[left - 1] if left > 0 else math.inf
+        to_right = x[right] - query if right < n else math.inf
+        if right == n or (left > 0 and to_left < to_right):
+            begin, end = max(int64(0), left - wanted), left
+            left = begin
+        else:
+            begin, end = right, min(n, right + wanted)
+            right = end
+        wanted *= 2
+        for i in range(begin + thread, end, threads):
+            difference = x[i] - query
+            u = difference / h
+            exponent = -0.5 * u * u
+            if weighted:
+                if log_weights[i] < _NO_WEIGHT:
+                    continue
+                exponent += log_weights[i]
+            value = float64(values[i, column - 1]) if column > 0 else 1.0
+            if exponent > reference:
+                factor = math.exp(reference - exponent)
+                total *= factor
+                moment *= factor
+                size *= factor
+                reference = exponent
+            kernel = math.exp(exponent - reference)
+            size += kernel * abs(value)
+            moment += kernel * difference
+            total += kernel * ((1.5 - 0.5 * u * u) if laplace else value)
+
+        references[thread] = reference
+        totals[thread] = total
+        moments[thread] = moment
+        sizes[thread] = size
+        cuda.syncthreads()
+        half = threads >> 1
+        while half > 0:
+            if thread < half:
+                top = max(references[thread], references[thread + half])
+                own = math.exp(references[thread] - top)
+                others = math.exp(references[thread + half] - top)
+                totals[thread] = own * totals[thread] + others * totals[thread + half]
+                moments[thread] = own * moments[thread] + others * moments[thread + half]
+                sizes[thread] = own * sizes[thread] + others * sizes[thread + half]
+                references[thread] = top
+            cuda.syncthreads()
+            half >>= 1
+        merged = references[0], totals[0], moments[0]
+        size_of_all = sizes[0]
+        cuda.syncthreads()
+
+        to_left = query - x[left - 1] if left > 0 else math.inf
+        to_right = x[right] - query if right < n else math.inf
+        u = max(0.0, min(to_left, to_right)) / h
+        enough = left == 0 and right == n
+        if not enough and size_of_all > 0.0:
+            log_most = log_left + math.log(1.5 + 0.5 * u * u) - 0.5 * u * u
+            enough = log_most <= log_tolerance + merged[0] + math.log(size_of_all)
+    return merged
+
+
+@cuda.jit(device=True, inline="always")
+def _half_erfcx(x):  # type: ignore[no-untyped-def]
+    """exp(x^2) erfc(x) / 2 for x >= 0, to 5 eps: the rational approximations of Cody (1969), *Math. Comp.* 23."""
+    if x < 0.46875:
+        z = x * x
+        top = 1.85777706184603153e-1 * z + 3.16112374387056560
+        top = (top * z + 1.13864154151050156e2) * z + 3.77485237685302021e2
+        top = top * z + 3.20937758913846947e3
+        bottom = (z + 2.36012909523441209e1) * z + 2.44024637934444173e2
+        bottom = (bottom * z + 1.28261652607737228e3) * z + 2.84423683343917062e3
+        out = math.exp(z) * (1 - x * top / bottom)
+    elif x <= 4.0:
+        top = 2.15311535474403846e-8 * x + 5.64188496988670089e-1
+        top = (top * x + 8.88314979438837594) * x + 6.61191906371416295e1
+        top = (top * x + 2.98635138197400131e2) * x + 8.81952221241769090e2
+        top = (top * x + 1.71204761263407058e3) * x + 2.05107837782607147e3
+        top = top * x + 1.23033935479799725e3
+        bottom = x + 1.57449261107098347e1
+        bottom = (bottom * x + 1.17693950891312499e2) * x + 5.37181101862009858e2
+        bottom = (bottom * x + 1.62138957456669019e3) * x + 3.29079923573345963e3
+        bottom = (bottom * x + 4.36261909014324716e3) * x + 3.43936767414372164e3
+        bottom = bottom * x + 1.23033935480374942e3
+        out = top / bottom
+    else:
+        z = 1 / (x * x)
+        top = 1.63153871373020978e-2 * z + 3.05326634961232344e-1
+        top = (top * z + 3.60344899949804439e-1) * z + 1.25781726111229246e-1
+        top = (top * z + 1.60837851487422766e-2) * z + 6.58749161529837803e-4
+        bottom = z + 2.56852019228982242
+        bottom = (bottom * z + 1.87295284992346725) * z + 5.27905102951428412e-1
+        bottom = (bottom * z + 6.05183413124413191e-2) * z + 2.33520497626869185e-3
+        out = (5.6418958354775628695e-1 - z * top / bottom) / x
+    return 0.5 * out
+
+
+@cuda.jit(device=True, inline="always")
+def _outward_cdf(query, x, log_weights, masses, values, column, mass, h, tolerance, weighted, laplace, unordered):  # type: ignore[no-untyped-def]
+    """Reference and total of the distribution function at one query, by all threads of the block.
+
+    What is far to the left counts whole; then stretches of the data are taken from there to the right, twice as many
+    each time, until those that are left add next to nothing. Arguments are those of :func:`_outward`.
+    """
+    references = cuda.shared.array(THREADS, float64)
+    totals = cuda.shared.array(THREADS, float64)
+    thread, threads = cuda.threadIdx.x, cuda.blockDim.x
+    n = int64(x.size)
+    edge = query - _WHOLE * h
+    right, high = int64(0), n
+    while right < high:
+        middle = (right + high) >> 1
+        if x[middle] < edge:
+            right = middle + 1
+        else:
+            high = middle
+    before, whole = float64(right), float64(n)
+    if weighted:
+        before, whole = masses[right], masses[n]
+    log_whole = math.log(whole) if whole > 0.0 else -math.inf
+    log_tolerance = math.log(_LEFT_OUT * tolerance)
+    reference, total = _NONE, 0.0
+    if thread == 0 and before > 0.0:
+        reference, total = math.log(before), 1.0
+    wanted = int64(threads)
+    enough = False
+    while not enough:
+        begin, end = right, min(n, right + wanted)
+        right = end
+        wanted *= 2
+        for i in range(begin + thread, end, threads):
+            if weighted and log_weights[i] < _NO_WEIGHT:
+                continue
+            u = (query - x[i]) / h
+            exponent = -0.5 * u * u
+            term = _half_erfcx(abs(u) * _ROOT_HALF)
+            if u >= 0.0:
+                term = 1.0 - math.exp(exponent) * term
+                exponent = 0.0
+            if weighted:
+                exponent += log_weights[i]
+            if exponent > reference:
+                total *= math.exp(reference - exponent)
+                reference = exponent
+            total += math.exp(exponent - reference) * term
+
+        references[thread] = reference
+        totals[thread] = total
+        cuda.syncthreads()
+        half = threads >> 1
+        while half > 0:
+            if thread < half:
+                top = max(references[thread], references[thread + half])
+                own = math.exp(references[thread] - top)
+                others = math.exp(references[thread + half] - top)
+                totals[thread] = own * totals[thread] + others * totals[thread + half]
+                references[thread] = top
+            cuda.syncthreads()
+            half >>= 1
+        merged = references[0], totals[0], 0.0
+        cuda.syncthreads()
+
+        enough = right == n
+        if not enough and merged[1] > 0.0:
+            u = max(0.0, x[right] - query) / h
+            enough = log_whole - 0.5 * u * u <= log_tolerance + merged[0] + math.log(merged[1])
+    return merged

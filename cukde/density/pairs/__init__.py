@@ -1,0 +1,1 @@
+"""Sums over all pairs of a query and a point."""

@@ -1,0 +1,1 @@
+"""What sums over all pairs cost."""

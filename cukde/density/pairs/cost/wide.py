@@ -1,0 +1,157 @@
+"""Work of the density passes of more than 64 dimensions: powers through memory, and a library's products.
+
+Sources: ``cukde/density/pairs/gpu/wide.py`` and ``kernels_cu/density/wide.cu``, ``cukde/density/pairs/gpu/wide_f64.py`` and
+``kernels_cu/density/wide_f64.cu``.
+"""
+
+from __future__ import annotations
+
+import math
+
+from cukde.core.cost.cost import Part
+from cukde.core.cost.peaks import Peaks
+from cukde.density.pairs.cost.engines import Pass, tile
+
+_STAGED_BYTES = 2**26  # of powers at a time
+_STAGED_ROWS, _STAGED_ROWS_F64 = 4096, 2048  # their queries
+_TILE = 128  # data rows; rows of operands come in whole tiles
+_WARP = (64, 32)  # queries and data rows of a warp
+
+# Instructions of the float64 pipe a power beside the exponential: two norms, and the sums of rows and columns.
+_SUMS_F64 = 4
+
+
+def f16(of: Pass, on: Peaks) -> list[Part]:
+    """Parts of the engine in float16 terms."""
+    terms = 1 if of.precision == "tf32" else 2
+    alike = of.itself and not of.weighted
+    mean_shift = of.output == "moments" and alike and of.ratio
+    power_terms = 2 if of.output == "values" or (of.output == "moments" and terms == 2 and not mean_shift) else 1
+    staged = of.output in ("moments", "values")
+    known = {"output": of.output, "terms": terms, "power_terms": power_terms}
+    layout = tile("wide", on.capability, known)
+    depth = _up(of.d, layout["step_depth"])
+    data, queries = _up(of.n, _TILE), _up(of.m, _TILE)
+    operand = 2.0 * depth * (terms + (power_terms == 1 and terms == 2 and of.output == "moments")) + 8
+    operands = operand * (data + (0 if alike else queries))
+    prepare = Part("prepare", of.itemsize * of.d * (of.n + (0 if alike else of.m)) + operands, launches=1 + (not alike))
+
+    # Blocks that run at a time have the queries of a launch, and each part of the data one tile.
+    tiles = -(-min(queries, _STAGED_ROWS if staged else queries) // (_WARP[0] * layout["warps_down"]))
+    at_a_time = on.multiprocessors * layout["blocks"]
+    working = (
+        2.0
+        * depth
+        * terms
+        * (min(tiles, at_a_time) * _WARP[0] * layout["warps_down"] + max(1, at_a_time // tiles) * _TILE)
+    )
+
+    def powers(name: str, pairs: float, products: int, written: float, launches: int) -> Part:
+        # Loads of fragments and products of 16 dimensions of a warp's 64 x 32 pairs; then what becomes of exponents.
+        loads, multiplies = 6 * terms, 16 * products
+        pack = 0.5 * (1 + 5 * (power_terms == 2))
+        after = 4.0 + (terms == 2) + (pack if staged else 1.0)
+        instructions = (depth / 16 * (loads + multiplies + 4)) * 32 / math.prod(_WARP) + after
+        rows = _WARP[0] * layout["warps_down"]
+        asked = pairs / (rows * _TILE) * (rows + _TILE) * 2.0 * depth * terms
+        return Part(
+            name,
+            operands + written,
+            {"exponential": pairs, "tensor_f16": 2.0 * depth * products * pairs, "instruction": instructions * pairs},
+            operands + written + asked,
+            footprint=working,
+            resident=layout["blocks"],
+            reduction=2 * pairs,
+            launches=launches,
+        )
+
+    products = 1 if terms == 1 else 4
+    results = 8.0 * of.m * (2 + of.columns)
+    if not staged:
+        left = 8.0 * of.m
+        return [
+            prepare,
+            powers("pass", of.pairs, products, left, 1),
+            Part("finish", left + results),
+        ]
+    parts = [prepare]
+    if not alike:
+        parts.append(powers("references", of.pairs, products, 8.0 * of.m, 3))
+    if of.output == "values":
+        parts.append(Part("values", 4.0 * of.n * of.k * 2))
+    rows = min(queries, _STAGED_ROWS)
+    width = depth if of.output == "moments" else of.k
+    factors = {1: 1, 2: 3}[power_terms] if of.output == "moments" else 4
+    visited, blocks, adds = _staged(data, queries, rows, _STAGED_BYTES // (2 * power_terms * rows), alike)
+    products = 3 if mean_shift and terms == 2 else products
+    parts.append(powers("pass", visited, products, 2.0 * power_terms * visited, blocks))
+    both = of.pairs / visited  # how often powers are read: off the diagonal of a symmetric pass twice
+    parts.append(
+        Part(
+            "products",
+            2.0 * factors * visited * both + factors * adds * 8.0 * width,
+            {"gemm_f16": 2.0 * width * factors * of.pairs},
+            launches=max(1, round(adds * factors / rows)),
+        )
+    )
+    parts.append(Part("finish", 4.0 * width * queries + results))
+    return parts
+
+
+def f64(of: Pass, on: Peaks) -> list[Part]:
+    """Parts of the engine in float64."""
+    alike = of.itself and not of.weighted
+    data, queries = _up(of.n, _TILE), _up(of.m, _TILE)
+    depth = _up(of.d, 8)
+    operands = 8.0 * (depth + 1) * (data + (0 if of.itself else queries))
+    rows = min(queries, _STAGED_ROWS_F64)
+    visited, blocks, adds = _staged(data, queries, rows, _STAGED_BYTES // (8 * rows), alike)
+    kept = of.columns > 0
+    parts = [
+        Part("prepare", 8.0 * of.d * (of.n + (0 if of.itself else of.m)) + operands, launches=1 + (not of.itself)),
+        Part("inner products", operands + 8 * visited, {"gemm_f64": 2.0 * depth * visited}, launches=blocks),
+        Part(
+            "powers",
+            8.0 * visited * (1 + kept),
+            {
+                "exponential_f64": visited,
+                "float64": 2.0 * _SUMS_F64 * visited,
+                "instruction": (12 + _SUMS_F64 + 6) * visited,
+            },
+            reduction=2 * visited,
+            launches=blocks,
+        ),
+    ]
+    if kept:
+        width = depth if of.output == "moments" else of.k
+        parts.append(
+            Part(
+                "products",
+                8.0 * of.pairs + 16.0 * adds * width,
+                {"gemm_f64": 2.0 * width * of.pairs},
+                launches=max(1, round(adds / rows)),
+            )
+        )
+    parts.append(Part("finish", 8.0 * of.m * (2 + 2 * of.columns)))
+    return parts
+
+
+def _staged(data: int, queries: int, rows: int, columns: int, symmetric: bool) -> tuple[float, int, float]:
+    """Powers that are made, the blocks they are made in, and rows of products that they are added to."""
+    columns = max(_TILE, min(data, columns) // _TILE * _TILE)
+    if not symmetric:
+        across = -(-data // columns)
+        return float(data) * queries, -(-queries // rows) * across, float(queries) * across
+    made, blocks, adds = 0.0, 0, 0.0
+    for top in range(0, queries, rows):
+        height = min(rows, queries - top)
+        right = data - top - height
+        beside = -(-right // columns)
+        made += float(height) * (height + right)
+        blocks += 1 + beside
+        adds += height * (1 + beside) + right
+    return made, blocks, adds
+
+
+def _up(number: int, multiple: int) -> int:
+    return -(-number // multiple) * multiple

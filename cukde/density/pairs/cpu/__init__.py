@@ -1,0 +1,1 @@
+"""Sums over all pairs by BLAS and Numba."""

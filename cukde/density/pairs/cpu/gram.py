@@ -1,0 +1,80 @@
+"""Numba loops over tiles of pairs whose exponents are a product: BLAS, weights, and BLAS again, a tile after the other.
+
+No step of a tile waits for Python's lock, which a few threads that come for it several times a tile are enough to keep
+taken. BLAS is SciPy's here: the one that Numba calls. All arrays are C-contiguous and of one dtype, float32 or float64,
+but for totals and moments, which are float64; ``memory`` has room for a tile of ``step`` data rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cukde.core.cpu.jit import njit
+from cukde.density.pairs.cpu import tiles
+from cukde.density.pairs.cpu.tiles import _JIT
+
+
+@njit(**_JIT)
+def _exponents(queries: Any, data: Any, memory: Any) -> Any:
+    """Tile of the products of queries (q, width) and data (rows, width)."""
+    shape = queries.shape[0], data.shape[0]
+    tile = memory[: shape[0] * shape[1]].reshape(shape)
+    np.dot(queries, data.T, tile)
+    return tile
+
+
+@njit(**_JIT)
+def add_sums(queries: Any, data: Any, memory: Any, step: int, shift: Any, total: Any) -> None:
+    """Add the sums of weights of all data to ``total``, about a ``shift`` that is updated."""
+    for start in range(0, data.shape[0], step):
+        tiles.sum_weights(_exponents(queries, data[start : start + step], memory), shift, total)
+
+
+@njit(**_JIT)
+def add_laplace(
+    queries: Any, data: Any, log2_weights: Any, constant: float, memory: Any, step: int, shift: Any, total: Any
+) -> None:
+    """Add the sums of weights times Laplace factors, see :func:`tiles.weigh_laplace`."""
+    for start in range(0, data.shape[0], step):
+        tile = _exponents(queries, data[start : start + step], memory)
+        tiles.weigh_laplace(tile, shift, constant, log2_weights[start : start + step], total)
+
+
+@njit(**_JIT)
+def add_values(
+    queries: Any, data: Any, values: Any, memory: Any, step: int, shift: Any, total: Any, moments: Any
+) -> None:
+    """Add the sums of weights to ``total``, and those of weights times ``values`` (n, k) to ``moments`` (q, k)."""
+    rescale, product = np.empty(len(queries)), np.empty(moments.shape, data.dtype)
+    for start in range(0, data.shape[0], step):
+        tile = _exponents(queries, data[start : start + step], memory)
+        tiles.weigh(tile, shift, rescale, total)
+        np.dot(tile, values[start : start + step], product)
+        for i in range(moments.shape[0]):
+            for k in range(moments.shape[1]):
+                moments[i, k] = moments[i, k] * rescale[i] + product[i, k]
+
+
+@njit(**_JIT)
+def add_mutual(
+    queries: Any,
+    data: Any,
+    query_values: Any,
+    values: Any,
+    memory: Any,
+    step: int,
+    query_total: Any,
+    total: Any,
+    query_moments: Any,
+    moments: Any,
+) -> None:
+    """Add weights of exponents up to 0, and weights times ``values`` (n, k), to those of queries, and reversed."""
+    product = np.empty(query_moments.shape, data.dtype)
+    for start in range(0, data.shape[0], step):
+        tile = _exponents(queries, data[start : start + step], memory)
+        tiles.weigh_both(tile, query_total, total[start : start + step])
+        np.dot(tile, values[start : start + step], product)
+        query_moments += product
+        moments[start : start + step] += np.dot(tile.T, query_values)

@@ -1,0 +1,36 @@
+"""A Numba kernel over points: the operands of the product of all pairs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cukde.core.cpu.jit import njit
+
+# Without the fast mathematics of the tiles: coordinates may be NaN or infinite where nothing was checked.
+_JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "cache": True}
+
+
+@njit(**_JIT)
+def operand(A: Any, centre: Any, unit: Any, size: int, norms_first: bool, out: Any) -> None:
+    """Write (A - centre) / unit in the dtype of ``out``, beside -|z|^2/2 of each group of ``size`` dimensions and 1.
+
+    ``out`` has shape (n, d + 2 groups). Norms are those of the rounded coordinates: what is summed is then a square but
+    for its own rounding.
+    """
+    n, d = A.shape
+    one = out.dtype.type(1)
+    for i in range(n):
+        place = 0
+        for begin in range(0, d, size):
+            end = min(begin + size, d)
+            half_norm = 0.0
+            for k in range(begin, end):
+                z = out.dtype.type((A[i, k] - centre[k]) / unit)
+                half_norm += 0.5 * np.float64(z) * np.float64(z)
+                out[i, place] = z
+                place += 1
+            norm = out.dtype.type(-half_norm)
+            out[i, place], out[i, place + 1] = (norm, one) if norms_first else (one, norm)
+            place += 2

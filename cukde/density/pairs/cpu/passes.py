@@ -1,0 +1,432 @@
+"""Sums of Gaussian kernels over all pairs on the CPU: BLAS tiles, a Numba exp2 in place, BLAS again.
+
+Each thread takes a block of queries through the data tile by tile, keeping the largest exponent of each
+query (log-sum-exp, so nothing under- or overflows) and its sums in float64. Memory is O((n + m) d) beside
+one tile a thread.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from cukde.core.cpu import survey, threads
+from cukde.density.pairs.cpu import gram as pairs_gram, mutual, operands, query_blocks, tiles
+from cukde.density.sums import Output, PartialSums, debiased, nothing, to_density
+
+_LOG2_E = math.log2(math.e)
+
+# Dimensions that share a norm in the operands of the product, see _Gram: fewer cost columns, and are needed as the
+# spread times sqrt(d) grows. Pairs of that limit and the size of a group; up to the first, one norm will do.
+_GROUPS = {np.float32: ((480.0, 8), (math.inf, 4)), np.float64: ((math.inf, 4),)}
+_ONE_GROUP = {np.float32: 300.0, np.float64: 4000.0}
+
+# Largest spread (squared distance to the centre, in bandwidths) at which exponents may come from a product,
+# whose terms cancel; beyond it they come from double precision or from differences. In single precision
+# the running sum of many dimensions rounds too, hence the second limit, divided by sqrt(d). Worst density
+# errors measured at the limits (python -m benchmarks.density.gram_error): 9e-6 single, 6e-13 double.
+_SINGLE_GRAM_SPREAD = 150.0
+_SINGLE_GRAM_SPREAD_ROOT_D = 600.0
+_DOUBLE_GRAM_SPREAD = 4000.0
+# The same for double precision products where the result is wanted in single precision only.
+_DOUBLE_GRAM_SPREAD_SINGLE = 1e8
+
+# Some hundredths of a second of work of a thread, between which it looks whether anybody waits for it.
+_TILES_OF_STRETCH = 32
+
+# Rows for each thread from which data at their own points take each exponential once: a quarter less time, where blocks
+# are large enough for rounds in which no two threads add to the same sums.
+_OWN_ROWS = 2048
+
+# Logarithms of weights below this stand for a weight of zero.
+LOG_ZERO = -1e29
+
+
+class _Running(NamedTuple):
+    """Sums of some queries over the data so far.
+
+    The shift, minus a query's largest exponent in bits, is kept in the dtype of the tiles: the largest term's weight is
+    then exactly 1, and no rounding is common to all the terms of a query.
+    """
+
+    shift: np.ndarray  # (q,)
+    total: np.ndarray  # (q,) float64
+    moments: np.ndarray  # (q, k) float64
+
+    @classmethod
+    def none(cls, q: int, k: int, dtype: np.dtype) -> _Running:
+        return cls(np.full(q, np.finfo(dtype).max, dtype), np.zeros(q), np.zeros((q, k)))
+
+
+class _Pairs(Protocol):
+    """How pairs are computed: a stretch of data for some queries."""
+
+    dtype: np.dtype
+    m: int
+    stretch: int  # data rows between two looks whether anybody still waits
+
+    def add_sums(self, rows: slice, data: slice, to: _Running) -> None:
+        """Add sums of weights."""
+
+    def add_laplace(self, rows: slice, data: slice, constant: float, log2_weights: np.ndarray, to: _Running) -> None:
+        """Add sums of weights times Laplace factors, 1 + d/2 being the constant; log2 weights are those of all data."""
+
+    def add_values(self, rows: slice, data: slice, values: np.ndarray, to: _Running) -> None:
+        """Add sums of weights, and of weights times values of all data, (n, k)."""
+
+    def add_moments(self, rows: slice, data: slice, to: _Running) -> None:
+        """Add sums of weights, and of the data's coordinates by them."""
+
+    def about_queries(self, rows: slice, total: np.ndarray, moments: np.ndarray) -> np.ndarray:
+        """Turn those sums into moments about the queries, in the data's own unit."""
+
+
+class _Gram:
+    """Exponents by one BLAS product: sum over groups g of z_y . z_x - |z_x|^2/2 - |z_y|^2/2, + log2 w.
+
+    The halves of the squared norms are further columns of the operands, beside the dimensions they belong to.
+    So each group adds -|z_y - z_x|^2/2 of its dimensions, and for close points the running sum stays small:
+    with groups of four dimensions three times (d = 16) to eight times (d = 64) less rounding than with one.
+    """
+
+    def __init__(
+        self,
+        X: np.ndarray,
+        Y: np.ndarray | None,
+        h: float,
+        centre: np.ndarray,
+        log2_weights: Any,
+        dtype: Any,
+        group: int,
+        local_factors: np.ndarray | None,
+    ) -> None:
+        self.dtype = np.dtype(dtype)
+        self.unit = h / math.sqrt(_LOG2_E)  # exponents are then in bits
+        self._centre, self._group, self.d = centre, group, X.shape[1]
+        self._X, self._points = X, X if Y is None else Y
+        self.m = len(self._points)
+        self.shape = self.m, len(X)
+        width = self.d + 2 * -(-self.d // group)
+        self._step = query_blocks.tile_columns(self.dtype)
+        self.stretch = _TILES_OF_STRETCH * self._step
+        self._data = np.empty((len(X), width), dtype)
+        operands.operand(X, centre, self.unit, group, True, self._data)
+        if local_factors is not None:  # every term of an exponent has a factor among the data's operands
+            self._data /= (local_factors * local_factors)[:, None]
+        self._data[:, -2] += log2_weights
+        self._queries = np.empty((self.m, width), dtype)
+        operands.operand(self._points, centre, self.unit, group, False, self._queries)
+
+    @functools.cached_property
+    def _basis(self) -> np.ndarray:
+        """Coordinates of the data, (n, d), as they stand among the operands."""
+        return np.ascontiguousarray(self._data[:, self._places])
+
+    @functools.cached_property
+    def _query_basis(self) -> np.ndarray:
+        """Coordinates of the queries, (m, d), as they stand among the operands."""
+        return self._basis if self._points is self._X else np.ascontiguousarray(self._queries[:, self._places])
+
+    @property
+    def _places(self) -> list[int]:
+        return [k + 2 * (k // self._group) for k in range(self.d)]
+
+    @property
+    def _tile(self) -> tuple[np.ndarray, int]:
+        """Memory of a tile, and its data rows."""
+        return query_blocks.scratch(self.dtype), self._step
+
+    def add_sums(self, rows: slice, data: slice, to: _Running) -> None:
+        pairs_gram.add_sums(self._queries[rows], self._data[data], *self._tile, to.shift, to.total)
+
+    def add_laplace(self, rows: slice, data: slice, constant: float, log2_weights: np.ndarray, to: _Running) -> None:
+        queries, weights = self._queries[rows], log2_weights[data]
+        pairs_gram.add_laplace(queries, self._data[data], weights, constant, *self._tile, to.shift, to.total)
+
+    def add_values(self, rows: slice, data: slice, values: np.ndarray, to: _Running) -> None:
+        pairs_gram.add_values(self._queries[rows], self._data[data], values[data], *self._tile, *to)
+
+    def add_moments(self, rows: slice, data: slice, to: _Running) -> None:
+        self.add_values(rows, data, self._basis, to)
+
+    def about_queries(self, rows: slice, total: np.ndarray, moments: np.ndarray) -> np.ndarray:
+        return self._about(self._points[rows], total, moments)
+
+    def add_mutual(self, rows: slice, data: slice, totals: tuple[Any, Any], moments: tuple[Any, Any]) -> None:
+        queries, points = (self._queries[rows], self._query_basis[rows]), (self._data[data], self._basis[data])
+        sums = totals[0][rows], totals[1][data], moments[0][rows], moments[1][data]
+        pairs_gram.add_mutual(queries[0], points[0], queries[1], points[1], *self._tile, *sums)
+
+    def add_own(self, rows: slice, data: slice, total: np.ndarray, moments: np.ndarray) -> None:
+        sums = _Running.none(rows.stop - rows.start, self.d, self.dtype)
+        self.add_moments(rows, data, sums)
+        scale = np.exp2(-sums.shift.astype(np.float64))
+        total[rows] += scale * sums.total
+        moments[rows] += scale[:, None] * sums.moments
+
+    def about_both(self, sums: tuple[PartialSums, PartialSums]) -> tuple[PartialSums, PartialSums]:
+        at_queries, at_data = (
+            of._replace(moments=self._about(points, of.total, of.moments))
+            for points, of in zip((self._points, self._X), sums, strict=True)
+        )
+        return at_queries, at_data
+
+    def _about(self, points: np.ndarray, total: np.ndarray, moments: np.ndarray) -> np.ndarray:
+        z = (points - self._centre) / self.unit
+        return (moments - total[:, None] * z) * self.unit
+
+
+class _Differences:
+    """Exponents by squared differences in double precision: right however far the data spread.
+
+    The points stay as they were given: a difference of two of them is then rounded once.
+    """
+
+    dtype = np.dtype(np.float64)
+    stretch = query_blocks.tile_columns(dtype)
+
+    def __init__(
+        self, X: np.ndarray, Y: np.ndarray | None, h: float, log2_weights: Any, local_factors: np.ndarray | None
+    ) -> None:
+        self._scale = 0.5 * _LOG2_E / h**2
+        self._factors = None if local_factors is None else 1 / (local_factors * local_factors)
+        self._log2_weights = np.broadcast_to(np.asarray(log2_weights, np.float64), (len(X),))
+        self._data = np.ascontiguousarray(X.T, np.float64)
+        self._queries = np.ascontiguousarray(X if Y is None else Y, np.float64)
+        self.m = len(self._queries)
+
+    def add_sums(self, rows: slice, data: slice, to: _Running) -> None:
+        tiles.sum_weights(self._exponents(rows, data), to.shift, to.total)
+
+    def add_laplace(self, rows: slice, data: slice, constant: float, log2_weights: np.ndarray, to: _Running) -> None:
+        tiles.weigh_laplace(self._exponents(rows, data), to.shift, constant, log2_weights[data], to.total)
+
+    def add_values(self, rows: slice, data: slice, values: np.ndarray, to: _Running) -> None:
+        tile = self._weigh(rows, data, to)
+        with np.errstate(over="ignore"):  # values near the end of their range: the sum is infinite
+            to.moments[:] += np.dot(tile, values[data])
+
+    def add_moments(self, rows: slice, data: slice, to: _Running) -> None:
+        tile = self._weigh(rows, data, to)
+        tiles.add_difference_moments(tile, self._queries[rows], self._data[:, data], to.moments)
+
+    def about_queries(self, rows: slice, total: np.ndarray, moments: np.ndarray) -> np.ndarray:
+        return moments
+
+    def _exponents(self, rows: slice, data: slice) -> np.ndarray:
+        """One tile, in bits."""
+        queries, points, weights = self._queries[rows], self._data[:, data], self._log2_weights[data]
+        tile = query_blocks.scratch_tile(len(queries), len(weights), self.dtype)
+        if self._factors is None:
+            tiles.differences(queries, points, self._scale, weights, tile)
+            return tile
+        tiles.differences(queries, points, self._scale, np.zeros_like(weights), tile)
+        tile *= self._factors[data]
+        tile += weights
+        return tile
+
+    def _weigh(self, rows: slice, data: slice, to: _Running) -> np.ndarray:
+        """One tile of weights, whose sums are added."""
+        tile, rescale = self._exponents(rows, data), np.empty(len(to.total))
+        tiles.weigh(tile, to.shift, rescale, to.total)
+        to.moments[:] *= rescale[:, None]
+        return tile
+
+
+def partial_sums(
+    X: np.ndarray,
+    Y: np.ndarray | None,
+    h: float,
+    output: Output,
+    *,
+    values: np.ndarray | None = None,
+    ratio: bool = False,
+    log_weights: np.ndarray | None = None,
+    precision: str,
+    centre: np.ndarray | None = None,
+    spread: float | None = None,
+    deterministic: bool = False,
+    local_factors: np.ndarray | None = None,
+) -> PartialSums:
+    """Sum kernels of the data ``X`` (n, d) at the queries ``Y`` (m, d), or at the data where it is None.
+
+    See :class:`cukde.density.sums.PartialSums` for the outputs. ``centre`` and ``spread`` (the largest squared
+    distance to it, in bandwidths) are computed where they are None. Every run of the same call on the same
+    machine gives the same bits, with ``deterministic`` or without. ``ratio`` changes nothing here. ``local_factors``
+    (n,), float64 and for output "sum", are factors of ``h``, with ``log_weights`` those of weights over their power d;
+    pairs are then taken in double.
+    """
+    if centre is None:
+        centre = X.mean(axis=0, dtype=np.float64)
+    if spread is None:
+        spread = max(survey.look(A, centre)[0] for A in (X, Y) if A is not None) / h**2
+    log2_weights: Any = 0.0
+    if log_weights is not None:
+        # Rows without weight are dropped: no exponent is low enough for them beside a query far from the rest.
+        Y = X if Y is None else Y
+        counted = np.flatnonzero(log_weights > LOG_ZERO)
+        X, log2_weights = X[counted], log_weights[counted] * _LOG2_E
+        values = None if values is None else values[counted]
+        local_factors = None if local_factors is None else local_factors[counted]
+        if len(X) == 0:
+            k = {"moments": X.shape[1], "values": 0 if values is None else values.shape[1]}.get(output)
+            return nothing(len(Y), k, np)
+    pairs = _pairs(X, Y, h, centre, log2_weights, precision, spread, local_factors)
+    alike = Y is None and log_weights is None
+    if output == "moments" and alike and isinstance(pairs, _Gram) and len(X) >= _OWN_ROWS * threads.count():
+        return mutual.run_own(pairs)
+    return _Sums(pairs, output, values, log2_weights, X.shape).run()
+
+
+def mutual_sums(
+    A: np.ndarray,
+    B: np.ndarray,
+    h: float,
+    *,
+    ratio: bool,
+    precision: str,
+    centre: np.ndarray | None = None,
+    spread: float | None = None,
+) -> tuple[PartialSums, PartialSums]:
+    """Sum kernels of the data ``B`` (m, d) at the points ``A`` (n, d), and of ``A`` at ``B``: output "moments" of both.
+
+    Each exponential is taken once where exponents come from a product; where points spread too far for that, these are
+    two passes of :func:`partial_sums`, whose options these are. References are then 0, as no exponent without weights
+    is more. A total may underflow, to 0 or to few bits: that is right beside the sums over a block of data that has the
+    point itself, whose total is at least 1 and with which these are merged.
+    """
+    if centre is None:
+        centre = A.mean(axis=0, dtype=np.float64)
+    if spread is None:
+        spread = max(survey.look(points, centre)[0] for points in (A, B)) / h**2
+    pairs = _pairs(B, A, h, centre, 0.0, precision, spread, None)
+    if isinstance(pairs, _Gram):
+        return mutual.run(pairs)
+    at_a, at_b = (
+        partial_sums(X, Y, h, "moments", ratio=ratio, precision=precision, centre=centre, spread=spread)
+        for X, Y in ((B, A), (A, B))
+    )
+    return at_a, at_b
+
+
+def density(
+    X: np.ndarray,
+    Y: np.ndarray | None,
+    h: float,
+    *,
+    log_constant: float,
+    log: bool,
+    dtype: np.dtype,
+    points: None = None,
+    **options: Any,
+) -> np.ndarray:
+    """Return ``exp(log_constant)`` times the sums of the kernel, shape (m,), or the logarithm of that.
+
+    ``options`` are those of :func:`partial_sums`.
+    """
+    sums = partial_sums(X, Y, h, "sum", **options)
+    out: np.ndarray = to_density(sums, log_constant, log, dtype, np)
+    return out
+
+
+def debias(
+    X: np.ndarray, Y: np.ndarray, h: float, score_h: float, *, spread: float | None = None, **options: Any
+) -> tuple[np.ndarray, np.ndarray, None]:
+    """Data moved by half of (h / score_h)^2 of their mean shift, (n, d), and the queries, both in float64.
+
+    ``options`` are those of :func:`partial_sums`. The third result is for backends that prepare the next pass.
+    """
+    own_spread = None if spread is None else spread * (h / score_h) ** 2
+    sums = partial_sums(X, None, score_h, "moments", spread=own_spread, **options)
+    return debiased(X, sums, h, score_h), Y.astype(np.float64, copy=False), None
+
+
+def spreads(precision: str, d: int) -> tuple[float, ...]:
+    """Spreads that stand for all others: exponents from single and double precision products, and from differences."""
+    return 0.0, 2 * _SINGLE_GRAM_SPREAD, 2 * _DOUBLE_GRAM_SPREAD_SINGLE
+
+
+def _pairs(
+    X: np.ndarray,
+    Y: np.ndarray | None,
+    h: float,
+    centre: np.ndarray,
+    log2_weights: Any,
+    precision: str,
+    spread: float,
+    local_factors: np.ndarray | None,
+) -> _Pairs:
+    """Pick how exponents are formed, by precision and spread: the only place that decides."""
+    if local_factors is not None:  # in bandwidths of the narrowest point
+        narrowest = min(1.0, float(local_factors.min())) ** 2
+        spread = spread / narrowest if narrowest else math.inf  # of factors that nobody has looked at
+
+    def gram(dtype: Any) -> _Gram:
+        return _Gram(X, Y, h, centre, log2_weights, dtype, _group(X.shape[1], spread, dtype), local_factors)
+
+    if precision in ("float32", "tf32"):
+        # Logarithms of factors may be large: single precision is not enough for exponents that have them.
+        if local_factors is None and spread <= min(
+            _SINGLE_GRAM_SPREAD, _SINGLE_GRAM_SPREAD_ROOT_D / math.sqrt(X.shape[1])
+        ):
+            return gram(np.float32)
+        if spread <= _DOUBLE_GRAM_SPREAD_SINGLE:
+            return gram(np.float64)
+    elif precision == "float64" and spread <= _DOUBLE_GRAM_SPREAD:
+        return gram(np.float64)
+    return _Differences(X, Y, h, log2_weights, local_factors)
+
+
+def _group(d: int, spread: float, dtype: Any) -> int:
+    """Dimensions that share a norm."""
+    reached = spread * math.sqrt(d)
+    if reached <= _ONE_GROUP[dtype]:
+        return d
+    return next(size for limit, size in _GROUPS[dtype] if reached <= limit)
+
+
+class _Sums:
+    """One pass over all tiles."""
+
+    def __init__(self, pairs: _Pairs, output: Output, values: Any, log2_weights: Any, shape: tuple[int, int]) -> None:
+        self._pairs = pairs
+        self._output = output
+        self._n, self._d = shape
+        # Contiguous and writable: what is neither is taken one number after the other.
+        self._log2_weights = np.full(self._n, log2_weights, pairs.dtype)
+        self._k = self._d if output == "moments" else 0
+        if output == "values":
+            with np.errstate(over="ignore"):  # numbers beyond the dtype are infinite, as on the GPU
+                self._values = np.require(values, pairs.dtype, ["C", "W"])
+            self._k = values.shape[1]
+
+    def run(self) -> PartialSums:
+        pairs = self._pairs
+        return query_blocks.run(self._block, self._n, pairs.m, self._k, pairs.dtype)
+
+    def _block(self, rows: slice, data: slice) -> PartialSums:
+        """Sums of a block of queries over a stretch of the data."""
+        pairs = self._pairs
+        sums = _Running.none(rows.stop - rows.start, self._k, pairs.dtype)
+        for start in range(data.start, data.stop, pairs.stretch):
+            threads.checkpoint()
+            self._add(rows, slice(start, min(start + pairs.stretch, data.stop)), sums)
+        moments = sums.moments
+        if self._output == "moments":
+            moments = pairs.about_queries(rows, sums.total, moments)
+        reference = sums.shift.astype(np.float64) * -math.log(2)
+        return PartialSums(reference, sums.total, moments if self._k else None)
+
+    def _add(self, rows: slice, data: slice, sums: _Running) -> None:
+        pairs = self._pairs
+        if self._output == "laplace":
+            pairs.add_laplace(rows, data, 1 + 0.5 * self._d, self._log2_weights, sums)
+        elif self._output == "values":
+            pairs.add_values(rows, data, self._values, sums)
+        elif self._output == "moments":
+            pairs.add_moments(rows, data, sums)
+        else:
+            pairs.add_sums(rows, data, sums)

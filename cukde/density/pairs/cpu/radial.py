@@ -1,0 +1,115 @@
+"""Densities by kernels beside the Gaussian on the CPU: tiles of squared differences, Numba kernels over them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from cukde.core.cpu import threads
+from cukde.density.kernels import Kernel, edge
+from cukde.density.pairs.cpu import query_blocks, radial_tiles, tiles as _tiles
+from cukde.density.pairs.cpu.passes import LOG_ZERO
+from cukde.density.sums import PartialSums, to_density
+
+_LOG2_E = math.log2(math.e)
+
+
+def kernel_density(
+    X: np.ndarray,
+    Y: np.ndarray | None,
+    h: float,
+    kernel: Kernel,
+    *,
+    log_constant: float,
+    log: bool,
+    log_weights: np.ndarray | None = None,
+    dtype: np.dtype,
+) -> np.ndarray:
+    """Return ``exp(log_constant)`` times the sums of the kernel, shape (m,), or the logarithm of that.
+
+    Parameters
+    ----------
+    X : array, shape (n, d)
+        Data, float32 or float64. Squared distances are summed in their type, near the edge of a
+        kernel in double.
+    Y : array, shape (m, d), optional
+        Queries; None are the data themselves.
+    h : float
+        Bandwidth, in the units of ``X``.
+    kernel : {"tophat", "epanechnikov", "exponential", "linear", "cosine"}
+        See :mod:`cukde.density.kernels`.
+    log_weights : array, shape (n,), optional
+        Float64; -1e30 stands for the logarithm of zero. Default 0.
+    """
+    Y = X if Y is None else Y
+    if log_weights is not None:  # no exponent is low enough for rows without weight beside a query far from the rest
+        counted = np.flatnonzero(log_weights > LOG_ZERO)
+        X, log_weights = X[counted], log_weights[counted]
+    sums = _Sums(X, Y, h, kernel, log_weights)
+    with np.errstate(divide="ignore"):  # nothing near a query: the logarithm is -inf
+        out: np.ndarray = to_density(sums.run(), log_constant, log, dtype, np)
+    return out
+
+
+class _Sums:
+    """One pass over all tiles."""
+
+    def __init__(self, X: np.ndarray, Y: np.ndarray, h: float, kernel: Kernel, log_weights: np.ndarray | None) -> None:
+        self._dtype = np.promote_types(X.dtype, Y.dtype)
+        self._kernel = kernel
+        # Squared distances of points many large bandwidths apart leave the range of the dtype. A power of two brings h
+        # below 2 and changes no bit of the coordinates; a small h has no such trouble.
+        unit = self._dtype.type(2.0 ** -max(0, math.frexp(h)[1] - 1))
+        self._data = np.ascontiguousarray(X.T, self._dtype) * unit
+        self._queries = np.ascontiguousarray(Y, self._dtype) * unit
+        self._squared_h = (h * float(unit)) ** 2
+        self._zeros = np.zeros(query_blocks.tile_columns(self._dtype), self._dtype)
+        self._edge = tuple(map(self._dtype.type, edge(kernel, X.shape[1], self._dtype.itemsize == 4)))
+        given: Any = 0.0 if log_weights is None else log_weights
+        if kernel == "exponential":
+            self._weights = np.full(len(X), given * _LOG2_E, self._dtype)
+        else:
+            self._weights = np.full(len(X), np.exp(given))
+
+    def run(self) -> PartialSums:
+        n, m = self._data.shape[1], len(self._queries)
+        block = self._exponential if self._kernel == "exponential" else self._bounded
+        return query_blocks.run(block, n, m, 0, self._dtype, blas=False)
+
+    def _exponential(self, rows: slice, data: slice) -> PartialSums:
+        """By log-sum-exp, so that far queries have a logarithm."""
+        q = rows.stop - rows.start
+        shift = np.full(q, np.finfo(self._dtype).max, self._dtype)
+        total, rescale = np.zeros(q), np.empty(q)
+        for columns in self._tiles(data):
+            tile, _ = self._squares(rows, columns)
+            radial_tiles.to_exponents(tile, self._weights[columns])
+            _tiles.weigh(tile, shift, rescale, total)
+        return PartialSums(shift.astype(np.float64) * -math.log(2), total)
+
+    def _bounded(self, rows: slice, data: slice) -> PartialSums:
+        code = radial_tiles.CODES[self._kernel]
+        total = np.zeros(rows.stop - rows.start)
+        for columns in self._tiles(data):
+            tile, data_of_tile = self._squares(rows, columns)
+            weights = self._weights[columns]
+            points = self._queries[rows], data_of_tile
+            radial_tiles.take_edges(tile, code, self._edge, *points, self._squared_h, weights, total)
+            radial_tiles.add_values(tile, code, weights, total)
+        return PartialSums(np.zeros_like(total), total)
+
+    def _tiles(self, data: slice) -> list[slice]:
+        step = len(self._zeros)
+        return [slice(start, min(start + step, data.stop)) for start in range(data.start, data.stop, step)]
+
+    def _squares(self, rows: slice, columns: slice) -> tuple[np.ndarray, np.ndarray]:
+        """Tile of squared distances in bandwidths, and the data of its columns, (d, columns)."""
+        threads.checkpoint()
+        data = np.ascontiguousarray(self._data[:, columns])  # or the compiler would not know that neighbours are near
+        width = columns.stop - columns.start
+        tile = query_blocks.scratch_tile(rows.stop - rows.start, width, self._dtype)
+        scale = self._dtype.type(-1 / self._squared_h)
+        _tiles.differences(self._queries[rows], data, scale, self._zeros[:width], tile)
+        return tile, data

@@ -1,0 +1,220 @@
+"""Numba kernels over one tile of pairs, queries by data, in single or double precision by their arrays.
+
+Exponents are in bits (base 2). A tile holds, in turn, exponents, then weights exp2(exponent + shift), where
+a query's shift takes its largest exponent so far to zero.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import types
+from numba.extending import overload
+
+from cukde.core.cpu.jit import njit
+
+# Sums may be reordered and contracted; NaN and infinity do not occur in checked input.
+_FAST = {"reassoc", "contract", "nsz", "arcp", "nnan", "ninf"}
+_JIT: dict[str, Any] = {"fastmath": _FAST, "nogil": True, "error_model": "numpy", "cache": True}
+_LN2 = math.log(2.0)
+_LANES = 64  # of a search for the largest; fewer and more take longer
+
+
+def _exp2_coefficients(degree: int) -> list[float]:
+    """Coefficients, lowest first, of 2^f on [-1/2, 1/2]: least squares in relative error, Chebyshev nodes."""
+    nodes = 0.5 * np.cos(np.pi * (np.arange(400) + 0.5) / 400)
+    powers = np.vander(nodes, degree + 1, increasing=True)
+    fitted, *_ = np.linalg.lstsq(powers * np.exp2(-nodes)[:, None], np.ones_like(nodes), rcond=None)
+    return [float(c) for c in fitted]
+
+
+_S0, _S1, _S2, _S3, _S4, _S5 = (np.float32(c) for c in _exp2_coefficients(5))
+_D0, _D1, _D2, _D3, _D4, _D5, _D6, _D7, _D8, _D9, _D10, _D11 = _exp2_coefficients(11)
+
+
+def _exp2(x: Any) -> Any:
+    """2**x for x <= 0, and 0 where that is below the normal numbers; right to 2e-7 single, 2e-15 double.
+
+    Numba's own exp is a scalar library call unless SVML is installed, fifty times slower than this, which
+    the compiler vectorises. Rounding is by rint: adding and subtracting a magic number would be folded away
+    where sums may be reordered.
+    """
+    raise NotImplementedError("compiled code only")
+
+
+@overload(_exp2, jit_options={"fastmath": _FAST, "error_model": "numpy"})
+def _exp2_overload(x: Any) -> Any:
+    if x == types.float32:
+
+        def single(x: Any) -> Any:
+            n = np.rint(max(x, np.float32(-126.0)))
+            f = x - n
+            p = ((((_S5 * f + _S4) * f + _S3) * f + _S2) * f + _S1) * f + _S0
+            bits = np.float32(p).view(np.int32) + (np.int32(n) << np.int32(23))
+            return np.int32(bits).view(np.float32) if x > np.float32(-126.0) else np.float32(0)
+
+        return single
+
+    def double(x: Any) -> Any:
+        n = np.rint(max(x, -1022.0))
+        f = x - n
+        p = (((((_D11 * f + _D10) * f + _D9) * f + _D8) * f + _D7) * f + _D6) * f + _D5
+        p = ((((p * f + _D4) * f + _D3) * f + _D2) * f + _D1) * f + _D0
+        bits = np.float64(p).view(np.int64) + (np.int64(n) << np.int64(52))
+        return np.int64(bits).view(np.float64) if x > -1022.0 else 0.0
+
+    return double
+
+
+@njit(**_JIT)
+def _largest(row: Any, lanes: Any) -> Any:
+    """Largest of a row, found in lanes: one comparison after the other would wait four cycles for each."""
+    lanes[:] = row[0]
+    whole = row.size // _LANES * _LANES
+    for start in range(0, whole, _LANES):
+        part = row[start : start + _LANES]
+        for j in range(_LANES):
+            lanes[j] = lanes[j] if lanes[j] > part[j] else part[j]
+    largest = row[0]
+    for j in range(_LANES):
+        largest = max(largest, lanes[j])
+    for j in range(whole, row.size):
+        largest = max(largest, row[j])
+    return largest
+
+
+@njit(**_JIT)
+def _settle(row: Any, lanes: Any, shift: Any) -> Any:
+    """Shift of a row whose largest exponent may exceed those before, and what sums so far are to be multiplied by."""
+    settled = min(shift, -_largest(row, lanes))
+    return settled, np.exp2(np.float64(settled) - np.float64(shift))
+
+
+@njit(**_JIT)
+def weigh(tile: Any, shift: Any, rescale: Any, total: Any) -> None:
+    """Turn exponents into weights in place, about a ``shift`` that is updated; add each row's sum to ``total``.
+
+    ``rescale`` (float64, as ``total``) becomes what sums from before are worth beside the new shift.
+    """
+    lanes = np.empty(_LANES, tile.dtype)
+    for i in range(tile.shape[0]):
+        row = tile[i]
+        row_shift, factor = _settle(row, lanes, shift[i])
+        row_sum = tile.dtype.type(0)
+        for j in range(row.size):
+            w = _exp2(row[j] + row_shift)
+            row[j] = w
+            row_sum += w
+        shift[i] = row_shift
+        rescale[i] = factor
+        total[i] = total[i] * factor + row_sum
+
+
+@njit(**_JIT)
+def sum_weights(tile: Any, shift: Any, total: Any) -> None:
+    """Add each row's sum of weights to ``total``; the tile is left alone, the ``shift`` updated."""
+    lanes = np.empty(_LANES, tile.dtype)
+    for i in range(tile.shape[0]):
+        row = tile[i]
+        row_shift, factor = _settle(row, lanes, shift[i])
+        row_sum = tile.dtype.type(0)
+        for j in range(row.size):
+            row_sum += _exp2(row[j] + row_shift)
+        shift[i] = row_shift
+        total[i] = total[i] * factor + row_sum
+
+
+@njit(**_JIT)
+def weigh_both(tile: Any, row_total: Any, column_total: Any) -> None:
+    """Turn exponents up to 0 into weights in place; add the sums of rows and of columns to float64 totals."""
+    columns = np.zeros(tile.shape[1], tile.dtype)
+    for i in range(tile.shape[0]):
+        row = tile[i]
+        row_sum = tile.dtype.type(0)
+        for j in range(row.size):
+            w = _exp2(row[j])
+            row[j] = w
+            row_sum += w
+            columns[j] += w
+        row_total[i] += row_sum
+    for j in range(columns.size):
+        column_total[j] += columns[j]
+
+
+@njit(**_JIT)
+def weigh_laplace(tile: Any, shift: Any, constant: Any, log2_weights: Any, total: Any) -> None:
+    """Add each row's sum of weight times Laplace factor to ``total``; the tile is left alone, the shift updated.
+
+    The factor is 1 + d/2 - r^2/(2 h^2) = ``constant`` + ln 2 (exponent - log2 weight).
+    """
+    ln2 = tile.dtype.type(_LN2)
+    constant = tile.dtype.type(constant)
+    lanes = np.empty(_LANES, tile.dtype)
+    for i in range(tile.shape[0]):
+        row = tile[i]
+        row_shift, factor = _settle(row, lanes, shift[i])
+        row_sum = tile.dtype.type(0)
+        for j in range(row.size):
+            e = row[j]
+            row_sum += _exp2(e + row_shift) * (constant + ln2 * (e - log2_weights[j]))
+        shift[i] = row_shift
+        total[i] = total[i] * factor + row_sum
+
+
+@njit(**_JIT)
+def differences(Y: Any, XT: Any, scale: Any, log2_weights: Any, tile: Any) -> None:
+    """Fill a tile with log2 w_j - scale |y_i - x_j|^2 by summing squared differences; XT is (d, columns).
+
+    Four dimensions go together, so that the tile is read and written less often.
+    """
+    d = Y.shape[1]
+    for i in range(Y.shape[0]):
+        row = tile[i]
+        row[:] = log2_weights
+        for k in range(d % 4):
+            coordinates = XT[k]
+            y = Y[i, k]
+            for j in range(row.size):
+                difference = coordinates[j] - y
+                row[j] -= scale * (difference * difference)
+        for k in range(d % 4, d, 4):
+            x0, x1, x2, x3 = XT[k], XT[k + 1], XT[k + 2], XT[k + 3]
+            y0, y1, y2, y3 = Y[i, k], Y[i, k + 1], Y[i, k + 2], Y[i, k + 3]
+            for j in range(row.size):
+                t0, t1, t2, t3 = x0[j] - y0, x1[j] - y1, x2[j] - y2, x3[j] - y3
+                row[j] -= scale * (t0 * t0 + t1 * t1 + t2 * t2 + t3 * t3)
+
+
+@njit(**_JIT)
+def add_difference_moments(tile: Any, Y: Any, XT: Any, moments: Any) -> None:
+    """Add sum_j tile[i, j] (x_jk - y_ik) to ``moments`` (queries, d): differences first, so nothing cancels.
+
+    The sum over a tile is in the tile's own precision; dimensions go together as in :func:`differences`.
+    """
+    d = Y.shape[1]
+    zero = tile.dtype.type(0)
+    for i in range(Y.shape[0]):
+        row = tile[i]
+        for k in range(d % 4):
+            coordinates = XT[k]
+            y = Y[i, k]
+            total = zero
+            for j in range(row.size):
+                total += row[j] * (coordinates[j] - y)
+            moments[i, k] += total
+        for k in range(d % 4, d, 4):
+            x0, x1, x2, x3 = XT[k], XT[k + 1], XT[k + 2], XT[k + 3]
+            y0, y1, y2, y3 = Y[i, k], Y[i, k + 1], Y[i, k + 2], Y[i, k + 3]
+            s0 = s1 = s2 = s3 = zero
+            for j in range(row.size):
+                w = row[j]
+                s0 += w * (x0[j] - y0)
+                s1 += w * (x1[j] - y1)
+                s2 += w * (x2[j] - y2)
+                s3 += w * (x3[j] - y3)
+            moments[i, k] += s0
+            moments[i, k + 1] += s1
+            moments[i, k + 2] += s2
+            moments[i, k + 3] += s3

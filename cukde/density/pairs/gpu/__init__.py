@@ -1,0 +1,1 @@
+"""Sums over all pairs by CUDA kernels."""

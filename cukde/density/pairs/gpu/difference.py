@@ -1,0 +1,208 @@
+"""All pairs by differences, on the ordinary cores: the launcher of ``pairs_by_difference.cuh``.
+
+It serves what the tensor cores cannot: any precision, dimension and spread. Beside the float16 and float64 engines
+it is launched as their stand-in and returns at once where it is not needed.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import cupy as cp
+import numpy as np
+
+from cukde.core.gpu import compile as core_compile
+from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT, Parameters, at_least
+from cukde.density.pairs.gpu import finish
+from cukde.density.pairs.gpu.operands import LOG2_E
+from cukde.density.pairs.gpu.specialisation import OPERATION, Specialisation
+from cukde.density.sums import Output, PartialSums
+
+
+class Guard(NamedTuple):
+    """What an engine leaves to the difference kernel; see ``wanted`` in the kernel's source."""
+
+    spread: Any | None  # (1,) float32, or None: within the limit
+    limit: float
+    fast_total: Any | None  # (splits, m) float32: queries whose totals are all below `least` are done again
+    least: float
+
+
+class _Members(NamedTuple):
+    """What the kernel is told of the members of a stack."""
+
+    scales: Any | None  # (b,)
+    units: Any | None  # (b,)
+    query_stride: int
+
+
+_ALWAYS = Guard(None, 0.0, None, 0.0)
+_NO_MEMBERS = _Members(None, None, 0)
+
+
+@functools.lru_cache(maxsize=1024)
+def specialise(output: Output, precision: str, storage: np.dtype, d: int, k: int) -> Specialisation:
+    """Choose the kernel: ``storage`` is the dtype of the points, ``k`` the number of columns of the values."""
+    real = DOUBLE if precision == "float64" else FLOAT
+    chunk = at_least(d, (4, 8) if real == DOUBLE else (4, 16))
+    stored = FLOAT if storage == FLOAT and real == FLOAT else DOUBLE
+    columns = 0
+    if output == "moments":
+        columns = at_least(d, (4, 16, 32, 64))
+    elif output == "values":
+        columns = at_least(k, (1, 16, 64))
+    return _specialisation(output, real, stored, chunk, columns)
+
+
+@functools.cache
+def _specialisation(output: Output, real: np.dtype, storage: np.dtype, chunk: int, columns: int) -> Specialisation:
+    name = f"{OPERATION[output]}_{'f64' if real == DOUBLE else 'ieee'}"
+    defines = (
+        ("KERNEL", name),
+        ("OUTPUT", output.upper()),
+        ("REAL", C_TYPE[real]),
+        ("STORAGE", C_TYPE[storage]),
+        ("CHUNK", str(chunk)),
+        ("COLUMNS", str(columns)),
+    )
+    return Specialisation("difference", name, defines, 256, columns, real, storage)
+
+
+def launch(
+    precision: str,
+    X: Any,
+    Y: Any | None,
+    h: float,
+    output: Output,
+    values: Any,
+    log_weights: Any,
+    *,
+    out: PartialSums,
+    guard: Guard = _ALWAYS,
+    one_split: bool = False,
+    splits: finish.Splits | None = None,
+    memory: Sequence[Any] | None = None,
+) -> finish.Splits:
+    """Launch the kernel and return what its splits left; where there is one, it is ``out`` itself.
+
+    ``splits`` are those of another engine, in whose place the kernel then writes; ``memory`` is for its own splits, as
+    many as :func:`parts` says.
+    """
+    n, d = X.shape
+    k = d if output == "moments" else 0 if values is None else values.shape[1]
+    chosen = specialise(output, precision, X.dtype, d, k)
+    if X.dtype != chosen.storage:
+        X = X.astype(chosen.storage)
+    if Y is None:
+        Y = X
+    elif Y.dtype != chosen.storage:
+        Y = Y.astype(chosen.storage)
+    V = None if values is None else finish.contiguous(values, chosen.real)
+    m = Y.shape[0]
+    # Squared distances of points many large bandwidths apart leave the range of float32. A power of two brings
+    # h below 2 and changes no bit of the coordinates; a small h has no such trouble.
+    unit = 2.0 ** -max(0, math.frexp(h)[1] - 1)
+    if splits is None:
+        splits = finish.splits(n, m, chosen.columns, out, one_split=one_split, memory=memory)
+    else:
+        splits = splits._replace(blocks=finish.blocks(m, k, chosen.columns))
+    _run(chosen, X, Y, V, log_weights, splits, m, k, unit, _scale(h, unit), guard=guard)
+    return splits
+
+
+@functools.lru_cache(maxsize=1024)
+def parts(
+    precision: str, storage: np.dtype, n: int, m: int, d: int, output: Output, k: int, multiprocessors: int
+) -> int:
+    """Number of the splits of a launch, of ``k`` columns of moments or values."""
+    return finish.parts(n, m, k, specialise(output, precision, storage, d, k).columns, multiprocessors)
+
+
+def launch_stack(
+    precision: str, X: Any, Y: Any, h: np.ndarray, output: Output, log_weights: Any, *, out: PartialSums
+) -> None:
+    """Launch the kernel on members of a stack, in one launch, a member a split of the data; ``out`` takes their sums.
+
+    Parameters
+    ----------
+    X : array, shape (b, n, d)
+        Float32 or float64, of at most 65,535 members.
+    Y : array, shape (b, m, d) or (1, m, d)
+        Of the same dtype, in the second form shared by all members.
+    h : array, shape (b,)
+        On the host.
+    log_weights : array, shape (b, n), optional
+        Float64, C-contiguous.
+    out : PartialSums
+        Of (b, m) queries.
+    """
+    b, n, d = X.shape
+    m = Y.shape[1]
+    k = d if output == "moments" else 0
+    chosen = specialise(output, precision, X.dtype, d, k)
+    X, Y = (A.astype(chosen.storage, copy=False) for A in (X, Y))
+    splits = finish.Splits(finish.blocks(m, k, chosen.columns), b, n, *out)
+    unit = 2.0 ** -np.maximum(0, np.frexp(h)[1] - 1)
+    members = _Members(
+        cp.asarray(_scale(h, unit).astype(chosen.real)),
+        cp.asarray(unit.astype(chosen.storage)),
+        m * d if len(Y) > 1 else 0,
+    )
+    _run(chosen, X.reshape(-1, d), Y, None, log_weights, splits, m, k, 1.0, 0.0, members=members)
+
+
+def _scale(h: Any, unit: Any) -> Any:
+    return LOG2_E / (2 * (h * unit) ** 2)
+
+
+def _run(
+    chosen: Specialisation,
+    X: Any,
+    Y: Any,
+    V: Any,
+    log_weights: Any,
+    splits: finish.Splits,
+    m: int,
+    k: int,
+    unit: float,
+    scale: float,
+    *,
+    guard: Guard = _ALWAYS,
+    members: _Members = _NO_MEMBERS,
+) -> None:
+    n, d = X.shape
+    _parameters(chosen.storage, chosen.real).launch(
+        core_compile.kernel(chosen.stem, chosen.name, chosen.defines),
+        (*splits.blocks, splits.parts),
+        chosen.threads,
+        X,
+        Y,
+        V,
+        log_weights,
+        guard.spread,
+        guard.fast_total,
+        splits.reference,
+        splits.total,
+        splits.moments,
+        n,
+        m,
+        d,
+        k,
+        splits.rows,
+        0 if guard.fast_total is None else guard.fast_total.shape[0],
+        unit,
+        scale,
+        guard.limit,
+        guard.least,
+        members.scales,
+        members.units,
+        members.query_stride,
+    )
+
+
+@functools.cache
+def _parameters(storage: np.dtype, real: np.dtype) -> Parameters:
+    return Parameters(f"9P 2q 2i q i {storage.char} {real.char} 2f 2P q")

@@ -1,0 +1,94 @@
+"""Which engine takes a pass of the density family, and every kernel of the CUDA sources that can be asked for."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from typing import Literal
+
+from cukde.density.pairs.gpu import (
+    f16,
+    f16_symmetric,
+    f64,
+    wide,
+    wide_f64,
+)
+from cukde.density.pairs.gpu.specialisation import OPERATION
+from cukde.density.sums import Output
+
+# Spreads that are looked at for the choices they lead to, 1% apart.
+_LARGEST_SPREAD, _STEPS = 1e6, 1400
+
+Engine = Literal["difference", "tf32", "f16", "f16_symmetric", "wide", "f64", "wide_f64"]
+
+# The tensor cores' operands for precision "tf32": "f16", or "tf32" to measure the one against the other.
+ENGINE_OF_TF32: Engine = "f16"
+
+# The symmetric kernel counts rows in int32, and a grid's 65,535 rows of blocks take two chunks of 8,192 columns each.
+_MOST_SYMMETRIC_ROWS = 2 * 65_535 * 8192
+
+
+def engine(
+    output: Output,
+    precision: str,
+    n: int,
+    d: int,
+    k: int,
+    *,
+    spread: float | None,
+    capability: tuple[int, int],
+    symmetric: bool,
+    exact: bool = False,
+) -> Engine:
+    """Choose the engine of a pass.
+
+    Parameters
+    ----------
+    n, d, k : int
+        Rows and dimensions of the data, columns of the values.
+    spread : float, optional
+        Largest squared distance to the centre, in bandwidths; None: unknown on the host.
+    capability : tuple of int
+        Compute capability of the device.
+    symmetric : bool
+        The queries are the data, all weights are equal, and sums may be added up in any order.
+    exact : bool
+        The total is wanted for itself, and not to divide the moments by.
+    """
+    if precision == "float64" and wide_f64.serves(output, d, spread):
+        return "wide_f64"  # products by a library: on any device
+    if precision == "ieee" or capability < (8, 0):
+        return "difference"
+    if precision == "float64":
+        return "f64" if f64.serves(output, d, spread) else "difference"
+    if precision == "tf32" and ENGINE_OF_TF32 == "tf32":
+        return "tf32" if spread is not None and spread <= f16.SPREAD else "difference"
+    if d >= wide.FEWEST_DIMENSIONS:
+        return "wide" if spread is None or spread <= wide.SPREAD else "difference"
+    if f16.form(precision, d, spread) is None:
+        return "difference"
+    if symmetric and n <= _MOST_SYMMETRIC_ROWS:
+        # Its three products are added up the fast way, which takes a total less far than pairs_f16.cuh's careful one.
+        limit = f16.SPREAD if precision == "tf32" else f16.SPREAD_TIMES_DIMENSIONS / d
+        if output == "moments" and (not exact or (spread is not None and spread <= limit)):
+            return "f16_symmetric"
+        # For "tf32" the ordered engine has a third of the products with values.
+        near = spread is not None and spread <= f16.most_of_fast_three(d)
+        if output == "values" and near and precision == "float32" and k <= f16_symmetric.MOST_VALUES:
+            return "f16_symmetric"
+    return "f16"
+
+
+@functools.cache
+def spreads(precision: str, d: int, capability: tuple[int, int]) -> tuple[float, ...]:
+    """Spreads that stand for all others: the middle of every range in which all choices are the same."""
+    ranges: dict[tuple[object, ...], list[float]] = {}
+    for step in range(_STEPS):
+        spread = _LARGEST_SPREAD ** (step / _STEPS)
+        engines = (
+            engine(output, precision, 1, d, 1, spread=spread, capability=capability, symmetric=symmetric, exact=exact)
+            for output, symmetric, exact in itertools.product(OPERATION, (False, True), (False, True))
+        )
+        forms = (f16.form(precision, d, spread, output) for output in OPERATION)
+        ranges.setdefault((*forms, *engines), []).append(spread)
+    return tuple(same[len(same) // 2] for same in ranges.values())

@@ -1,0 +1,468 @@
+"""All pairs of queries and data on the tensor cores, in float16 terms: the launcher of ``pairs_f16.cuh``."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import cupy as cp
+import numpy as np
+
+from cukde.core.gpu import compile as core_compile, device
+from cukde.core.gpu.launch import C_TYPE, FLOAT, Parameters
+from cukde.core.gpu.scratch import Layout, Spec
+from cukde.density.pairs.gpu import (
+    difference,
+    finish as pairs_finish,
+    operands as pairs_operands,
+    splits as pairs_splits,
+    tiles,
+    values as pairs_values,
+)
+from cukde.density.pairs.gpu.operands import LOG2_E, Operand
+from cukde.density.pairs.gpu.specialisation import OPERATION, Specialisation
+from cukde.density.sums import Output, PartialSums
+
+# Largest squared distance to the centre, in bandwidths, up to which exponents may come from products of two terms a
+# point. The tensor cores truncate what they add up to about 2^-25 of the largest; what that leaves of the density stays
+# below 3e-5 up to these limits, on an H200, at the furthest points themselves too. One term keeps 11 bits: the percent
+# that "tf32" is meant for.
+SPREAD = 700.0
+SPREAD_TIMES_DIMENSIONS = 3500.0
+_SPREAD_TIMES_ROOT = {16: 1100.0, 64: 850.0}  # up to so many dimensions
+
+# Up to 16 dimensions a fourth product, lo . lo, lets the others add up exactly. Three are enough up to these spreads,
+# less for what is rounded or added up once more; and as far as lo . lo itself is small: up to a spread for each
+# dimension.
+_SPREAD_OF_THREE_PRODUCTS: dict[Output, float] = {"sum": 215, "laplace": 215, "moments": 180, "values": 120}
+_SPREAD_WITHOUT_LOWEST = 50.0
+
+# Sums without a reference that are smaller may have lost parts below float32's range, and are taken again.
+LEAST = 2.0**-80
+
+# Of 16 exponentials, how many the multiply-add pipe takes over from the special function unit, by products and depth:
+# each takes the issue slots of eight others, and more products leave none.
+SOFT_EXP = {(1, 16): 4, (1, 32): 2}
+
+# Bits that kernels scale 2^e up by: to stay clear of underflow, and no more, since exponents are rounded with them; of
+# moments, to be a normal float16 down to e = -27.
+_SHIFT: dict[Output, float] = {"sum": 31, "moments": 13, "values": 0}
+
+SHARED_BYTES = 48 * 1024  # that a block may have
+
+_OF_PASS = Parameters("13P 4q 2f")
+_OF_FINISH = Parameters("12P q 4i 3f d")
+_OF_DENSITY = Parameters("13P d i q 4i 3f d")
+
+
+class Form(NamedTuple):
+    """How exponents are made, and the spread up to which that will do."""
+
+    products: int  # float16 products of an exponent: 1, or 3 or 4 of two terms a point
+    limit: float  # squared distance to the centre, in bandwidths
+
+    @property
+    def split(self) -> bool:
+        """Whether points have two terms."""
+        return self.products > 1
+
+    @property
+    def exact_hi(self) -> bool:
+        """Whether products of higher terms are to add up exactly, which leaves more to the lower ones."""
+        return self.products == 4
+
+    @property
+    def length_limit(self) -> float:
+        """The limit as kernels see it: a squared length of operands."""
+        return self.limit * LOG2_E
+
+
+@functools.lru_cache(maxsize=1024)
+def form(precision: str, d: int, spread: float | None, output: Output = "sum") -> Form | None:
+    """Choose the form for a spread (None: not known on the host), or None where none will do, whatever the output."""
+    if not 2 <= d <= pairs_operands.MOST_DIMENSIONS:
+        return None
+    if precision == "tf32":
+        return Form(1, SPREAD) if spread is None or spread <= SPREAD else None
+    root = next(root for most, root in _SPREAD_TIMES_ROOT.items() if d <= most)
+    limit = min(SPREAD, max(SPREAD_TIMES_DIMENSIONS / d, root / math.sqrt(d)))
+    reached = limit if spread is None else spread
+    if reached > limit:
+        return None
+    enough = d > 16 or reached <= min(_SPREAD_OF_THREE_PRODUCTS[output], _SPREAD_WITHOUT_LOWEST * d)
+    return Form(3 if enough else 4, limit)
+
+
+def most_of_fast_three(d: int) -> float:
+    """Spread up to which the three products of the symmetric pass give sums that are wanted for themselves."""
+    return min(SPREAD_TIMES_DIMENSIONS / d, _SPREAD_WITHOUT_LOWEST * d)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a kernel of the engine is specialised for, beside its tile shape; the tables of tiles know its fields."""
+
+    output: Output
+    products: int  # see Form
+    depth: int  # columns of the operands
+    columns: int = 0  # of a block of values
+    moment_terms: int = 0  # of the operands of the moments or values
+    has_reference: bool = False  # that follows the largest exponent
+    weights_apart: bool = False
+    soft_exp: int = 0
+
+    @property
+    def shapes(self) -> tuple[pairs_splits.Shape, ...]:
+        """Tile shapes to choose from on the current device: one for many queries, one for few."""
+        return _shapes(self, tiles.table())
+
+    @property
+    def every_shape(self) -> tuple[pairs_splits.Shape, ...]:
+        """The shapes that some device chooses from."""
+        return tuple(dict.fromkeys(shape for table in tiles.tables() for shape in _shapes(self, table)))
+
+    def shared_bytes(self, tile: int) -> int:
+        """Bytes of static shared memory of a block: two tiles of ``tile`` data rows."""
+        row = (2 if self.products > 1 else 1) * (2 * self.depth + 16) + 4
+        return 2 * (tile * (row + (2 * (2 * self.columns + 16) if self.output == "values" else 0)) + 64)
+
+
+@functools.cache
+def _shapes(task: Task, table: tiles.Table) -> tuple[pairs_splits.Shape, ...]:
+    return table.tiles("f16", pairs_splits.Shape, dataclasses.asdict(task))
+
+
+@functools.cache
+def specialise(task: Task, shape: pairs_splits.Shape) -> Specialisation:
+    """The kernel of a task in one of its shapes."""
+    name = f"{OPERATION[task.output]}_{'f16x2' if task.products > 1 else 'f16'}"
+    defines = (
+        ("KERNEL", name),
+        ("OUTPUT", task.output.upper()),
+        ("TERMS", str(task.products)),
+        ("DEPTH", str(task.depth)),
+        ("COLUMNS", str(task.columns)),
+        ("MOMENT_TERMS", str(task.moment_terms)),
+        ("HAS_REFERENCE", str(int(task.has_reference))),
+        ("WEIGHTS_APART", str(int(task.weights_apart))),
+        ("SOFT_EXP", str(task.soft_exp)),
+        ("WARPS", str(shape.warps)),
+        ("ROW_TILES", str(shape.row_tiles)),
+        ("TILE", str(shape.tile)),
+        ("BLOCKS", str(shape.blocks)),
+    )
+    return Specialisation("f16", name, defines, shape.threads, task.columns)
+
+
+def task(output: Output, products: int, depth: int, k: int, weighted: bool, *, of_themselves: bool = False) -> Task:
+    """Pose the task of a pass: operands of ``depth`` columns, ``k`` values.
+
+    ``of_themselves`` asks for the mean shift of data without weights at their own points, whose largest exponent is
+    their own: 0.
+    """
+    columns = pairs_values.columns_of(k) if output == "values" else 0
+    moment_terms = 0
+    if output == "moments":
+        moment_terms = 1 if of_themselves or products == 1 else 2
+    elif output == "values":
+        moment_terms = 2
+    soft_exp = SOFT_EXP.get((products, depth), 0) if output in ("sum", "laplace") else 0
+    has_reference = output in ("moments", "values") and not of_themselves
+    weights_apart = output == "laplace" and weighted
+    return _task(output, products, depth, columns, moment_terms, has_reference, weights_apart, soft_exp)
+
+
+_task = functools.cache(Task)
+
+
+@functools.cache
+def finish_defines(posed: Task, density: np.dtype | None = None) -> core_compile.Defines:
+    """Macros of the kernel that merges the splits of a task, perhaps to a density of a dtype."""
+    defines = (("OUTPUT", posed.output.upper()), ("COLUMNS", str(_columns(posed))))
+    return defines if density is None else (*defines, ("DENSITY", C_TYPE[density]))
+
+
+def _columns(posed: Task) -> int:
+    """Columns of the moments that a block leaves."""
+    return posed.depth if posed.output == "moments" else posed.columns
+
+
+class Points(NamedTuple):
+    """Operands of data and queries, and where the device keeps the spread if the host does not know it."""
+
+    data: Operand
+    queries: Operand
+    spread: Any | None  # (1,) float32
+
+
+class Density(NamedTuple):
+    """What becomes of a sum: exp(log_constant + reference) total, or its logarithm; NaN of a negative one."""
+
+    out: Any  # (m,) float32 or float64
+    log_constant: float
+    log: bool
+
+
+def prepare(
+    X: Any,
+    Y: Any | None,
+    h: float,
+    log_weights: Any,
+    *,
+    form: Form,
+    centre: Any,
+    spread_known: bool,
+    weights_apart: bool = False,
+    memory: Sequence[Any] | None = None,
+) -> Points:
+    """Make the operands of a pass; ``memory`` are pieces for them and, zero, for the spread."""
+    if memory is None:
+        operands, spread = None, None if spread_known else cp.zeros(1, np.float32)
+    else:
+        *operands, spread = memory
+    data, queries = pairs_operands.prepare(
+        X,
+        Y,
+        centre,
+        h,
+        split=form.split,
+        exact_hi=form.exact_hi,
+        log_weights=log_weights,
+        weights_apart=weights_apart,
+        spread=spread,
+        memory=operands,
+    )
+    return Points(data, queries, spread)
+
+
+class Passed(NamedTuple):
+    """What the pass left for each split of the data."""
+
+    references: Any | None  # (splits, m)
+    total: Any  # (splits, m)
+    moments: Any | None  # (blocks of columns, splits, m, columns)
+
+
+class _Plan(NamedTuple):
+    """What a pass of given sizes takes beside its arrays and its bandwidth."""
+
+    kernel: tuple[str, str, core_compile.Defines]
+    grid: tuple[int, ...]
+    threads: int
+    finish: tuple[str, str, core_compile.Defines]
+    finish_grid: tuple[int, ...]
+    shift: float
+    layout: Layout  # operands, what the pass leaves, splits of the difference kernel, sums; zero, the spread
+
+
+@functools.lru_cache(maxsize=1024)
+def _plan(
+    posed: Task,
+    cut: pairs_splits.Plan,
+    n: int,
+    m: int,
+    d: int,
+    k: int,
+    exact_parts: int,
+    weighted: bool,
+    itself: bool,
+    made: bool,
+    spread_known: bool,
+    density: np.dtype | None,
+) -> _Plan:
+    """Plan a pass.
+
+    Parameters
+    ----------
+    cut : Plan
+        Its tile shape and splits.
+    exact_parts : int
+        Splits of the difference kernel; 1 where it has none or is not wanted.
+    weighted : bool
+        The data have weights.
+    itself : bool
+        The queries are the data.
+    made : bool
+        The operands are there.
+    density : dtype, optional
+        Of the density that is wanted in place of the sums.
+    """
+    chosen = specialise(posed, cut.shape)
+    columns = _columns(posed)
+    blocks = _blocks(posed, k)
+    operands: list[Spec | None] = []
+    if not made:
+        operands = pairs_operands.specs_of_both(
+            n,
+            None if itself else m,
+            d,
+            split=posed.products > 1,
+            weighted=weighted,
+            weights_apart=posed.weights_apart,
+        )
+    of_split = (cut.splits, m), FLOAT
+    passed = [
+        of_split if posed.has_reference else None,
+        of_split,
+        ((blocks, cut.splits, m, columns), FLOAT) if columns else None,
+    ]
+    sums = [] if density is None else pairs_finish.specs(m, k)
+    return _Plan(
+        (chosen.stem, chosen.name, chosen.defines),
+        (cut.query_blocks, cut.splits, blocks),
+        chosen.threads,
+        ("density/finish", "finish_f16", finish_defines(posed, density)),
+        pairs_finish.finish_grid(m),
+        _shift(posed.output, d),
+        Layout(
+            [operands, passed, pairs_finish.specs(m, k, exact_parts), sums],
+            [None if made or spread_known else ((1,), FLOAT)],
+        ),
+    )
+
+
+def _blocks(posed: Task, k: int) -> int:
+    """Blocks of columns of the values."""
+    return -(-k // posed.columns) if posed.output == "values" else 1
+
+
+def run(
+    X: Any,
+    Y: Any | None,
+    h: float,
+    output: Output,
+    values: Any,
+    log_weights: Any,
+    *,
+    form: Form,
+    centre: Any,
+    spread_known: bool,
+    ratio: bool = False,
+    points: Points | None = None,
+    density: Density | None = None,
+) -> PartialSums:
+    """Sum over all pairs.
+
+    Parameters
+    ----------
+    X, Y : array, shape (n, d) and (m, d)
+        Of one dtype; ``Y`` None are the data themselves.
+    form : Form
+        What :func:`form` chose.
+    spread_known : bool
+        The spread is within the limit. Otherwise it is found on the device, and where it is beyond, the
+        difference kernel does the work.
+    ratio : bool
+        Of output "moments" only moments / total is wanted: for data without weights at themselves, 2^e then is one
+        float16 number, as in the symmetric pass, in moments and total alike.
+    points : Points, optional
+        The operands, where they have been made.
+    density : Density, optional
+        With output "sum" or "laplace": write the density there; then the sums that are returned are not complete.
+
+    Notes
+    -----
+    Queries whose sums may have underflowed are taken again by the difference kernel; that, too, is decided on the
+    device. Launches: preparation of points and of values, pass, difference kernel where it may be needed, finish.
+    """
+    n, d = X.shape
+    m = n if Y is None else Y.shape[0]
+    k = d if output == "moments" else 0 if values is None else values.shape[1]
+    of_themselves = ratio and output == "moments" and Y is None and log_weights is None
+    if of_themselves and form.split:
+        form = form._replace(products=3)  # as in the symmetric pass: 2^e keeps 11 bits, and the moments one term
+    weighted = log_weights is not None
+    posed = task(output, form.products, pairs_operands.depth_of(d), k, weighted, of_themselves=of_themselves)
+    multiprocessors = device.multiprocessors()
+    blocks = _blocks(posed, k)
+    cut = pairs_splits.plan(posed.shapes, n, m, blocks * _columns(posed) + 1, multiprocessors, blocks)
+    spread_known = spread_known if points is None else points.spread is None
+    # Sums without a reference may have underflowed, and a spread may turn out to be too large.
+    unsure = output in ("sum", "laplace") or not spread_known
+    exact_parts = 1
+    if unsure:
+        exact_parts = difference.parts("float32", X.dtype, n, m, d, output, k, multiprocessors)
+    dtype = None if density is None else density.out.dtype
+    made = points is not None
+    plan = _plan(posed, cut, n, m, d, k, exact_parts, weighted, Y is None, made, spread_known, dtype)
+    operands, left, splits, sums, (zero,) = plan.layout.allocate()
+    if points is None:
+        points = prepare(
+            X,
+            Y,
+            h,
+            log_weights,
+            form=form,
+            centre=centre,
+            spread_known=spread_known,
+            weights_apart=posed.weights_apart,
+            memory=[*operands, zero],
+        )
+    data, queries, spread = points
+    limit = form.length_limit
+    V = None if values is None else pairs_values.prepare(values)
+    passed = Passed(*left)
+    _OF_PASS.launch(
+        core_compile.kernel(*plan.kernel),
+        plan.grid,
+        plan.threads,
+        data.hi,
+        data.lo,
+        data.norm_terms,
+        data.weights,
+        queries.hi,
+        queries.lo,
+        queries.norm_terms,
+        *((None, None) if V is None else V),
+        spread,
+        *passed,
+        n,
+        m,
+        0 if V is None else V.hi.shape[1],
+        cut.split_rows,
+        limit,
+        plan.shift,
+    )
+
+    out = pairs_finish.empty(m, k) if density is None else PartialSums(*sums)
+    exact = None
+    if unsure:
+        guard = difference.Guard(spread, limit, passed.total if passed.moments is None else None, LEAST)
+        exact = difference.launch("float32", X, Y, h, output, values, log_weights, out=out, guard=guard, memory=splits)
+    parameters, wanted = (_OF_FINISH, ()) if density is None else (_OF_DENSITY, density)
+    parameters.launch(
+        core_compile.kernel(*plan.finish),
+        plan.finish_grid,
+        pairs_finish.FINISH_THREADS,
+        *passed,
+        queries.hi,
+        queries.lo,
+        spread,
+        *((None, None, None) if exact is None else (exact.reference, exact.total, exact.moments)),
+        *out,
+        *wanted,
+        m,
+        k,
+        cut.splits,
+        1 if exact is None else exact.parts,
+        of_themselves,
+        limit,
+        LEAST,
+        plan.shift,
+        1 / pairs_operands.scale_of(h),
+    )
+    return out
+
+
+@functools.cache
+def _shift(output: Output, d: int) -> float:
+    """Return the shift of a pass. That of "laplace" makes an exponent, in bits, the factor of the kernel."""
+    if output != "laplace":
+        return _SHIFT[output]
+    shift = (1 + d / 2) / math.log(2)
+    high = float(np.float16(shift))
+    return high + float(np.float16(shift - high))  # as the kernel takes it

@@ -1,0 +1,410 @@
+"""The data, or two blocks of them, against themselves in float16 terms: launcher of ``kernels_cu/density/f16_symmetric.cu``."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import cupy as cp
+import numpy as np
+
+from cukde.core.gpu import compile as core_compile, device
+from cukde.core.gpu.launch import C_TYPE, FLOAT, Parameters
+from cukde.core.gpu.scratch import Spec, part
+from cukde.density.pairs.gpu import tiles as pairs_tiles, values as pairs_values
+from cukde.density.pairs.gpu.operands import Operand, depth_of, padded, scale_of
+from cukde.density.pairs.gpu.values import Values
+from cukde.density.sums import PartialSums
+
+_STEM = "density/f16_symmetric"
+_WARPS = 4
+_FINISH_THREADS = 256
+
+_OF_PASS = Parameters("6P 3i f")
+_OF_PASS_OF_VALUES = Parameters("8P 3i f")
+_OF_FINISH = Parameters("8P q i 2d f")
+_OF_FINISH_OF_VALUES = Parameters("7P q i f")
+
+# Columns of a tile, and the most tiles that a block adds up before its sums leave the accumulators of the tensor cores,
+# which truncate: 8,192 columns, but 2,048 for values, whose four products in two terms each then lose 8e-6.
+_TILE = 64
+_MOST_TILES = 128
+_MOST_TILES_OF_VALUES = 32
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What the kernel's registers and shared memory are spent on, as its macros say."""
+
+    row_tiles: int  # of 16 rows, a warp
+    blocks: int  # that a multiprocessor runs at a time, up to sm_90; later ones run two
+    phi_is_shared: bool = True  # columns' sums come from phi in shared memory, and are not handed from warp to warp
+    overlap: bool = False  # work on the columns of a tile during the next tile, which takes phi of both
+    most_tiles: int = field(default=_MOST_TILES, metadata={"in_table": False})  # that a block walks through
+
+    @property
+    def rows(self) -> int:
+        """Rows that a block owns."""
+        return 16 * self.row_tiles * _WARPS
+
+    @property
+    def block_overhead(self) -> float:
+        """What a block costs beside its tiles, in tiles: rows to load, sums to add to memory, the last columns."""
+        return 2.0 if self.overlap else 0.7
+
+
+# Values that the pass serves. Of more the sums of a row leave registers for so few rows that the ordered engine is as
+# fast: 7.6 ms against 7.2 to 7.5 for 64 values of 65,536 points of 16 dimensions, on an H200.
+MOST_VALUES = 32
+
+
+@dataclass(frozen=True)
+class Split:
+    """How all pairs are cut into blocks."""
+
+    chunk: int  # columns of a block
+    grid: tuple[int, int]
+
+
+def layout(depth: int, terms: int, columns: int = 0) -> Layout:
+    """Layout, on the current device, for an operand of ``depth`` columns in one term, or in two with 3 products.
+
+    ``columns`` are those of the values; 0 asks for the kernel of moments.
+    """
+    return _layout(depth, terms, columns, pairs_tiles.table())
+
+
+def every_layout(depth: int, terms: int, columns: int = 0) -> tuple[Layout, ...]:
+    """The layouts that some device takes."""
+    return tuple(dict.fromkeys(_layout(depth, terms, columns, table) for table in pairs_tiles.tables()))
+
+
+@functools.cache
+def _layout(depth: int, terms: int, columns: int, table: pairs_tiles.Table) -> Layout:
+    of = {"depth": depth, "terms": terms, "columns": columns}
+    return table.tiles("f16_symmetric", functools.partial(laid_out, columns), of)[0]
+
+
+def laid_out(columns: int, **tiles: Any) -> Layout:
+    """The layout of a kernel of ``columns`` of values, 0 for moments, by what a table says of its tiles."""
+    return Layout(**tiles, most_tiles=_MOST_TILES_OF_VALUES if columns else _MOST_TILES)
+
+
+def operands() -> Iterator[tuple[int, int, int]]:
+    """Depths and terms of operands, and columns of values or 0, that there are kernels for."""
+    for depth in (16, 32, 48, 64):
+        yield from ((depth, terms, 0) for terms in (1, 3))
+        yield from ((depth, 3, columns) for columns in pairs_values.COLUMNS if columns <= MOST_VALUES)
+
+
+def shared_bytes(depth: int, terms: int, columns: int, of: Layout) -> int:
+    """Bytes of dynamic shared memory of a block: the kernel's ``Shared``, or 0 where that is static."""
+    if not of.phi_is_shared and not columns:
+        return 0
+    pitch = 2 * depth + 16
+    points = (2 if terms == 3 else 1) * pitch + 4  # a row, with its norm
+    values = 4 * columns + 16 if columns else 0
+    if of.phi_is_shared:
+        row_of_phi = (2 if columns else 1) * 2 * _TILE + 16
+        left = (2 if of.overlap else 1) * (of.rows * row_of_phi + _WARPS * _TILE * 4)
+    else:
+        left = _WARPS * 32 * 16 * (2 * columns // 16 + 1)
+    return 2 * _TILE * (points + values) + left + of.rows * ((values or pitch) + 4) + 16
+
+
+@functools.lru_cache(maxsize=1024)
+def split(rows: int, of: Layout, multiprocessors: int, chunk: int | None = None) -> Split:
+    """Cut the pairs of ``rows`` padded rows; ``chunk`` fixes the columns of a block, a multiple of 64."""
+    row_blocks = -(-rows // of.rows)
+    if chunk is None:
+        chunk = _TILE * min(_chunk(row_blocks * (rows // _TILE + 1) / 2, of, multiprocessors), rows // _TILE)
+    chunks = -(-rows // chunk)
+    # The kernel pairs chunk c with chunk `chunks - 1 - c`, whose ends add up to at most rows + 2 chunk. What
+    # blocks are too many return at once.
+    width = row_blocks if chunks == 1 else (rows + 2 * chunk - 2) // of.rows + 2
+    return Split(chunk, (width, (chunks + 1) // 2))
+
+
+@functools.lru_cache(maxsize=1024)
+def split_mutual(rows: int, columns: int, of: Layout, multiprocessors: int, chunk: int | None = None) -> Split:
+    """Cut the pairs of a padded row with a padded column of another block of data; ``chunk`` as for :func:`split`."""
+    row_blocks = -(-rows // of.rows)
+    if chunk is None:
+        tiles = columns // _TILE
+        # As few chunks as the best length asks for, all of about one length: the last is no shorter one.
+        chunk = _TILE * -(-tiles // -(-tiles // _chunk(row_blocks * tiles, of, multiprocessors)))
+    return Split(chunk, (row_blocks, -(-columns // chunk)))
+
+
+def _chunk(tiles: float, of: Layout, multiprocessors: int) -> int:
+    """Tiles that a block should walk through, of so many in all blocks of rows together.
+
+    Shorter chunks waste more on the overhead of blocks, longer ones more on the last blocks, which run alone
+    (half a block on average); the sum of both is least where the chunk is the root of twice their product.
+    """
+    best = round(math.sqrt(2 * of.block_overhead * tiles / (multiprocessors * of.blocks)))
+    return max(1, min(best, of.most_tiles))
+
+
+def specialisations() -> Iterator[tuple[str, str, core_compile.Defines]]:
+    """Stem, name and macros of every kernel of this module."""
+    for depth, terms, columns in operands():
+        for exact_sums, of in itertools.product(
+            (True,) if columns else (False, True), every_layout(depth, terms, columns)
+        ):
+            yield _STEM, *_pass(depth, terms, columns, exact_sums, of)
+        if not columns:
+            yield _STEM, *_finish(depth, terms)
+        if columns:
+            for storage in C_TYPE:
+                yield _STEM, *_finish_values(columns, storage)
+
+
+@functools.cache
+def _pass(depth: int, terms: int, columns: int, exact_sums: bool, of: Layout) -> tuple[str, core_compile.Defines]:
+    name = f"{'kernel_sum' if columns else 'score'}_symmetric_{'f16x2' if terms == 3 else 'f16'}"
+    return name, (
+        *_defines(name, depth, terms),
+        ("COLUMNS", str(columns)),
+        ("SUMS", "EXACT" if exact_sums else "PRODUCT"),
+        ("ROW_TILES", str(of.row_tiles)),
+        ("BLOCKS", str(of.blocks)),
+        ("SHARE_PHI", str(int(of.phi_is_shared))),
+        ("OVERLAP", str(int(of.overlap))),
+        ("SHARED_BYTES", str(shared_bytes(depth, terms, columns, of))),
+    )
+
+
+@functools.cache
+def _finish(depth: int, terms: int) -> tuple[str, core_compile.Defines]:
+    name = "finish_symmetric"
+    return name, (*_defines(name, depth, terms), ("COLUMNS", "0"), ("FINISH", "1"))
+
+
+@functools.cache
+def _finish_values(columns: int, storage: np.dtype) -> tuple[str, core_compile.Defines]:
+    name = "finish_symmetric_values"
+    return name, (("KERNEL", name), ("COLUMNS", str(columns)), ("STORAGE", C_TYPE[storage]), ("FINISH", "1"))
+
+
+def _defines(name: str, depth: int, terms: int) -> core_compile.Defines:
+    return (("KERNEL", name), ("DEPTH", str(depth)), ("TERMS", str(terms)))
+
+
+def spec_of_sums(n: int, d: int) -> Spec:
+    """What the sums of ``n`` points of ``d`` dimensions take, for the launch that prepares the operand to zero."""
+    return (padded(n) * (depth_of(d) + 1),), FLOAT
+
+
+def launch(
+    operand: Operand,
+    *,
+    exact_sums: bool = True,
+    spread: Any | None = None,
+    limit: float = math.inf,
+    chunk: int | None = None,
+    sums: Any | None = None,
+    of: Layout | None = None,
+    own_rows: int | None = None,
+) -> tuple[Any, Any]:
+    """Sum over all pairs of different rows of an operand without weights, each pair's exponential taken once.
+
+    Three float16 products make an exponent where the operand has two terms, one where it has one.
+
+    Parameters
+    ----------
+    operand : Operand
+        The data.
+    exact_sums : bool
+        Sum phi itself in S, not its float16: the total is good to 3e-5, not to 2.4e-4, and takes longer. The
+        mean shift, moments / total, is a little better without: S and T then sum the same numbers.
+    spread : array, shape (1,), optional
+        Float32, the largest |z|^2; where it exceeds ``limit`` the kernel does nothing.
+    limit : float
+        See ``spread``.
+    chunk : int, optional
+        Columns of a block, a multiple of 64; by default :func:`split` or :func:`split_mutual` chooses.
+    sums : array, shape (rows * (depth + 1),), optional
+        Float32, zero: memory for the results.
+    of : Layout, optional
+        Of the kernel; by default that of the device's table.
+    own_rows : int, optional
+        Sum over pairs of one of the first so many rows, a multiple of 128, with one of the others: those of
+        :func:`cukde.density.pairs.gpu.operands.prepare_two`.
+
+    Returns
+    -------
+    S : array, shape (rows,)
+        Float32, 2^13 times the sums of phi_ij over j != i, or over the j of the other block; rows are the operand's.
+    T : array, shape (rows, depth)
+        Float32, 2^13 times the sums of phi_ij hi_j over the same j, dimensions in their own order.
+
+    Notes
+    -----
+    Sums are added up by atomic operations: two runs differ in their last bits.
+    """
+    rows, depth = operand.hi.shape
+    if sums is None:
+        sums = cp.zeros(rows * (depth + 1), np.float32)
+    S, T = part(sums, 0, (rows,)), part(sums, rows, (rows, depth))
+    _launch(operand, (), S, T, exact_sums=exact_sums, spread=spread, limit=limit, chunk=chunk, of=of, own_rows=own_rows)
+    return S, T
+
+
+def launch_values(
+    operand: Operand,
+    values: Values,
+    *,
+    spread: Any | None = None,
+    limit: float = math.inf,
+    chunk: int | None = None,
+    of: Layout | None = None,
+) -> tuple[Any, Any]:
+    """The same with values of the data in place of their points; the operand has two terms.
+
+    Parameters
+    ----------
+    values : Values
+        Of at most ``MOST_VALUES`` columns, so that they are one block.
+    operand, spread, limit, chunk, of
+        As for :func:`launch`.
+
+    Returns
+    -------
+    S : array, shape (rows,)
+        Float32, sums of phi_ij over j != i.
+    T : array, shape (rows, columns)
+        Float32, sums of phi_ij V_j over j != i, columns in their own order.
+    """
+    _, rows, columns = values.hi.shape
+    sums = cp.zeros(rows * (columns + 1), np.float32)
+    S, T = sums[:rows], sums[rows:].reshape(rows, columns)
+    _launch(operand, values, S, T, spread=spread, limit=limit, chunk=chunk, of=of)
+    return S, T
+
+
+def _launch(
+    operand: Operand,
+    values: Values | tuple[()],
+    S: Any,
+    T: Any,
+    *,
+    spread: Any | None,
+    limit: float,
+    chunk: int | None,
+    of: Layout | None,
+    exact_sums: bool = True,
+    own_rows: int | None = None,
+) -> None:
+    """Launch the pass for moments, or for values in their two terms."""
+    rows, depth = operand.hi.shape
+    terms, columns = _terms(operand), T.shape[1] if values else 0
+    of = of or layout(depth, terms, columns)
+    if own_rows is None:
+        own_rows = rows
+        cut = split(rows, of, device.multiprocessors(), chunk)
+    else:
+        cut = split_mutual(own_rows, rows - own_rows, of, device.multiprocessors(), chunk)
+    name, defines = _pass(depth, terms, columns, exact_sums, of)
+    (_OF_PASS_OF_VALUES if values else _OF_PASS).launch(
+        core_compile.kernel(_STEM, name, defines, shared_bytes(depth, terms, columns, of)),
+        cut.grid,
+        32 * _WARPS,
+        operand.hi,
+        operand.lo,
+        operand.norms,
+        *values,
+        spread,
+        S,
+        T,
+        rows,
+        own_rows,
+        cut.chunk,
+        limit,
+    )
+
+
+def finish(
+    operand: Operand,
+    S: Any,
+    T: Any,
+    n: int,
+    d: int,
+    h: float,
+    *,
+    spread: Any | None = None,
+    limit: float = math.inf,
+    out: PartialSums | None = None,
+    own: bool = True,
+) -> PartialSums:
+    """Partial sums with output "moments" from what :func:`launch` returned, the points' own terms exact.
+
+    Parameters
+    ----------
+    operand, S, T
+        What was launched, and its result; or the rows of one block in each.
+    n, d : int
+        Rows and columns of those points, without padding.
+    h : float
+        Bandwidth, in the units of the data.
+    spread, limit
+        As for :func:`launch`: where ``spread`` exceeds ``limit``, nothing is written.
+    out : PartialSums, optional
+        Where to write; by default new arrays.
+    own : bool
+        Add the points' own terms: they are among the data.
+    """
+    if out is None:
+        out = PartialSums(cp.empty(n), cp.empty(n), cp.empty((n, d)))
+    depth = operand.hi.shape[1]
+    name, defines = _finish(depth, _terms(operand))
+    _OF_FINISH.launch(
+        core_compile.kernel(_STEM, name, defines),
+        (-(-n * depth // _FINISH_THREADS),),
+        _FINISH_THREADS,
+        operand.hi,
+        operand.lo,
+        S,
+        T,
+        spread,
+        *out,
+        n,
+        d,
+        1 / scale_of(h),
+        own,
+        limit,
+    )
+    return out
+
+
+def finish_values(
+    V: Any, S: Any, T: Any, *, spread: Any | None = None, limit: float = math.inf, out: PartialSums | None = None
+) -> PartialSums:
+    """Partial sums with output "values" from what :func:`launch_values` returned, the points' own terms exact.
+
+    Parameters
+    ----------
+    V : array, shape (n, k)
+        The values, float32 or float64, C-contiguous.
+    S, T
+        The result for them.
+    spread, limit, out
+        As for :func:`finish`.
+    """
+    n, k = V.shape
+    if out is None:
+        out = PartialSums(cp.empty(n), cp.empty(n), cp.empty((n, k)))
+    columns = T.shape[1]
+    name, defines = _finish_values(columns, V.dtype)
+    grid = (-(-n * columns // _FINISH_THREADS),)
+    kernel = core_compile.kernel(_STEM, name, defines)
+    _OF_FINISH_OF_VALUES.launch(kernel, grid, _FINISH_THREADS, V, S, T, spread, *out, n, k, limit)
+    return out
+
+
+def _terms(operand: Operand) -> int:
+    return 1 if operand.lo is None else 3

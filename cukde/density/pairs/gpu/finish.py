@@ -1,0 +1,130 @@
+"""Where the blocks of a launch in double results write, and how their splits merge."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import cupy as cp
+import numpy as np
+
+from cukde.core.gpu import compile as core_compile, device
+from cukde.core.gpu.launch import DOUBLE, Parameters
+from cukde.core.gpu.scratch import Spec
+from cukde.density.sums import PartialSums
+
+# Blocks a multiprocessor should have before the data are no longer split over more of them.
+_BLOCKS_PER_MULTIPROCESSOR = 4
+
+# Data tiles a split has at least: below it, merging costs more than the split gains.
+_TILES_PER_SPLIT = 4
+
+# Queries of a block, and data rows of a tile.
+_TILE = 64
+
+FINISH_THREADS = 128  # of a block of a kernel of finish.cu
+_FINISH_QUERIES = FINISH_THREADS // 32  # one a warp
+
+_PARAMETERS = Parameters("6P q 2i")
+
+
+class Splits(NamedTuple):
+    """A row of results for each split of the data."""
+
+    blocks: tuple[int, int]  # over queries and columns
+    parts: int
+    rows: int  # of the data, a split
+    reference: Any  # (parts, m); (m,) where there is one
+    total: Any  # likewise
+    moments: Any | None  # (parts, m, k); (m, k) where there is one
+
+
+def empty(m: int, k: int) -> PartialSums:
+    """Uninitialised results of ``m`` queries with ``k`` moments each, or none."""
+    return PartialSums(cp.empty(m), cp.empty(m), cp.empty((m, k)) if k else None)
+
+
+def specs(m: int, k: int, parts: int | None = None) -> list[Spec | None]:
+    """What results are made of, of one pass or of so many splits; None of one split, which writes to the results."""
+    if parts == 1:
+        return [None, None, None]
+    shape = (m,) if parts is None else (parts, m)
+    return [(shape, DOUBLE), (shape, DOUBLE), ((*shape, k), DOUBLE) if k else None]
+
+
+def splits(
+    n: int, m: int, columns: int, out: PartialSums, *, one_split: bool = False, memory: Sequence[Any] | None = None
+) -> Splits:
+    """Split ``n`` data rows so that the device is busy; a single split writes to ``out``.
+
+    ``memory`` are pieces by :func:`specs`; by default there will be new arrays.
+    """
+    k = 0 if out.moments is None else out.moments.shape[1]
+    multiprocessors = 0 if one_split else device.multiprocessors()
+    return split_by(n, _rows_of_split(n, m, k, columns, multiprocessors), blocks(m, k, columns), out, memory)
+
+
+def parts(n: int, m: int, k: int, columns: int, multiprocessors: int) -> int:
+    """Number of the splits that :func:`splits` makes."""
+    return -(-n // _rows_of_split(n, m, k, columns, multiprocessors))
+
+
+def split_by(
+    n: int, rows: int, blocks: tuple[int, int], out: PartialSums, memory: Sequence[Any] | None = None
+) -> Splits:
+    """Split ``n`` data rows into splits of ``rows``, as :func:`splits` does."""
+    parts = -(-n // rows)
+    if parts == 1:
+        return Splits(blocks, parts, rows, *out)
+    if memory is None:
+        k = 0 if out.moments is None else out.moments.shape[1]
+        shape = parts, out.total.shape[0]
+        memory = cp.empty(shape), cp.empty(shape), cp.empty((*shape, k)) if k else None
+    return Splits(blocks, parts, rows, *memory)
+
+
+def blocks(m: int, k: int, columns: int) -> tuple[int, int]:
+    """Blocks of the kernels that own 64 queries, over queries and columns."""
+    return -(-m // _TILE), -(-k // columns) if k else 1
+
+
+@functools.lru_cache(maxsize=1024)
+def _rows_of_split(n: int, m: int, k: int, columns: int, multiprocessors: int) -> int:
+    """Rows of a split; no multiprocessors ask for one split."""
+    tiles = -(-n // _TILE)
+    wanted = _BLOCKS_PER_MULTIPROCESSOR * multiprocessors // math.prod(blocks(m, k, columns))
+    return -(-tiles // max(1, min(wanted, tiles // _TILES_PER_SPLIT))) * _TILE
+
+
+def merge(of: Splits, out: PartialSums) -> PartialSums:
+    """Merge the splits into ``out``, in one launch at most, and return it."""
+    if of.parts > 1:
+        m = of.reference.shape[1]
+        k = 0 if of.moments is None else of.moments.shape[2]
+        kernel = core_compile.kernel(*_kernel(moments=k > 0))
+        sums = of.reference, of.total, of.moments
+        _PARAMETERS.launch(kernel, finish_grid(m), FINISH_THREADS, *sums, *out, m, k, of.parts)
+    return out
+
+
+def specialisations() -> Iterator[tuple[str, str, core_compile.Defines]]:
+    """Stem, name and macros of every kernel of this module."""
+    for moments in (False, True):
+        yield _kernel(moments=moments)
+
+
+@functools.cache
+def _kernel(*, moments: bool) -> tuple[str, str, core_compile.Defines]:
+    return "density/finish", "merge_splits", (("OUTPUT", "MOMENTS" if moments else "SUM"), ("COLUMNS", "0"))
+
+
+def finish_grid(m: int) -> tuple[int]:
+    """Blocks of a kernel of ``finish.cu``."""
+    return (-(-m // _FINISH_QUERIES),)
+
+
+def contiguous(a: Any, dtype: np.dtype) -> Any:
+    """Return ``a`` in row-major order and of a dtype."""
+    return cp.ascontiguousarray(a, dtype=dtype)

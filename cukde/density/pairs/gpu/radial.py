@@ -1,0 +1,146 @@
+"""Densities by kernels beside the Gaussian, and by Gaussians with a factor a row of the data, on the GPU.
+
+The launcher of ``kernel_density.cu``.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import cupy as cp
+import numpy as np
+
+from cukde.core.gpu import compile as core_compile, launch as core_launch
+from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT
+from cukde.density.kernels import KERNELS, Kernel, edge
+from cukde.density.pairs.gpu import finish, operands
+from cukde.density.sums import PartialSums, to_density
+
+_THREADS = 256
+
+# Dimensions staged at a time. Of one to three a warp squares zeros too, which is little beside what follows a distance.
+_CHUNK = 8
+
+
+def kernel_density(
+    X: Any,
+    Y: Any | None,
+    h: float,
+    kernel: Kernel,
+    *,
+    log_constant: float,
+    log: bool,
+    log_weights: Any = None,
+    dtype: np.dtype,
+) -> Any:
+    """Return ``exp(log_constant)`` times the sums of the kernel, shape (m,), or the logarithm of that.
+
+    On the current device and stream; nothing waits for the result.
+
+    Parameters
+    ----------
+    X : array, shape (n, d)
+        Data, float32 or float64, C-contiguous. Squared distances are summed in their type, near the edge
+        of a kernel in double.
+    Y : array, shape (m, d), optional
+        Queries; None are the data themselves.
+    h : float
+        Bandwidth, in the units of ``X``.
+    kernel : {"tophat", "epanechnikov", "exponential", "linear", "cosine"}
+        See :mod:`cukde.density.kernels`.
+    log_weights : array, shape (n,), optional
+        Float64; -1e30 stands for the logarithm of zero. Default 0.
+    """
+    X, Y = operands.of_one_dtype(X, Y)
+    unit = _unit(h)
+    scale = operands.LOG2_E / (unit * h) if kernel == "exponential" else (unit * h) ** -2
+    edges = edge(kernel, X.shape[1], X.dtype == FLOAT)
+    sums = _sums(X, Y, h, kernel, X.dtype, log_weights, None, scale, edges)
+    with np.errstate(divide="ignore"):  # nothing near a query: the logarithm is -inf
+        return to_density(sums, log_constant, log, dtype, cp)
+
+
+def local_sums(X: Any, Y: Any | None, h: float, factors: Any, *, log_weights: Any, precision: str) -> PartialSums:
+    """Sum Gaussians of bandwidths ``h factors`` at each query, on the current device and stream, without waiting.
+
+    Parameters
+    ----------
+    X, Y, h
+        As for :func:`kernel_density`. Pairs are taken in double for ``precision`` "float64", otherwise in float32,
+        where float64 arrays keep 48 bits of each coordinate.
+    factors : array, shape (n,)
+        Float64, positive.
+    log_weights : array, shape (n,)
+        Float64, logarithms of weights over ``factors`` to the power d; about -1e30 for a weight of zero.
+    """
+    X, Y = operands.of_one_dtype(X, Y)
+    real = DOUBLE if precision == "float64" else FLOAT
+    scales = (0.5 * operands.LOG2_E / (_unit(h) * h * factors) ** 2).astype(real)
+    return _sums(X, Y, h, "gaussian", real, log_weights, scales, 0.0, (0.0, 0.0))
+
+
+def _unit(h: float) -> float:
+    """A power of two that brings h below 2, and changes no bit of the coordinates."""
+    return 2.0 ** -max(0, math.frexp(h)[1] - 1)
+
+
+def _sums(
+    X: Any,
+    Y: Any | None,
+    h: float,
+    kernel: Kernel | Literal["gaussian"],
+    real: np.dtype,
+    log_weights: Any,
+    scales: Any | None,
+    scale: float,
+    edges: tuple[float, float],
+) -> PartialSums:
+    """Launch the kernel, and merge what its splits leave."""
+    Y = X if Y is None else Y
+    (n, d), m = X.shape, Y.shape[0]
+    out = finish.empty(m, 0)
+    if m == 0:
+        return out
+    splits = finish.splits(n, m, 0, out)
+    core_compile.kernel(*_specialise(kernel, real, X.dtype))(
+        (*splits.blocks, splits.parts),
+        (_THREADS,),
+        (
+            X,
+            Y,
+            core_launch.or_null(log_weights),
+            core_launch.or_null(scales),
+            splits.reference,
+            splits.total,
+            np.int64(n),
+            np.int64(m),
+            np.int32(d),
+            np.int64(splits.rows),
+            X.dtype.type(_unit(h)),
+            real.type(scale),
+            np.float64(h * h),
+            *map(real.type, edges),
+        ),
+    )
+    return finish.merge(splits, out)
+
+
+def specialisations() -> Iterator[tuple[str, str, core_compile.Defines]]:
+    """Stem, name and macros of every kernel of this module."""
+    for kernel in KERNELS:
+        for real in (FLOAT, DOUBLE):
+            yield _specialise(kernel, real, real)
+    for real, storage in ((FLOAT, FLOAT), (FLOAT, DOUBLE), (DOUBLE, DOUBLE)):
+        yield _specialise("gaussian", real, storage)
+
+
+@functools.cache
+def _specialise(
+    kernel: Kernel | Literal["gaussian"], real: np.dtype, storage: np.dtype
+) -> tuple[str, str, core_compile.Defines]:
+    name = f"{kernel}_{'f64' if real == DOUBLE else 'ieee'}"
+    defines = (("KERNEL", name), ("KIND", kernel.upper()), ("REAL", C_TYPE[real]), ("STORAGE", C_TYPE[storage]))
+    return "density/radial", name, (*defines, ("CHUNK", str(_CHUNK)))

@@ -1,0 +1,475 @@
+"""All pairs of points of many dimensions on the tensor cores: launchers of ``kernels_cu/density/wide.cu``.
+
+Inner products come from a loop over the dimensions. Sums and Laplace's sums end in the same kernel; for moments and
+sums of values it leaves a block of powers in memory, bounded whatever the sizes, and a library multiplies that.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import cupy as cp
+import numpy as np
+
+from cukde.core.gpu import compile as core_compile, device, gemm
+from cukde.core.gpu.launch import C_TYPE, or_null
+from cukde.density.pairs.gpu import (
+    difference,
+    finish as pairs_finish,
+    splits,
+    tiles as pairs_tiles,
+    values as pairs_values,
+)
+from cukde.density.pairs.gpu.operands import LOG2_E, scale_of
+from cukde.density.pairs.gpu.specialisation import OPERATION
+from cukde.density.sums import Output, PartialSums
+
+FEWEST_DIMENSIONS = 65
+
+# Largest squared distance to the centre, in bandwidths: with log2 e times that below 1024 leading products add up
+# exactly. One term keeps 11 bits, the percent that "tf32" is meant for.
+SPREAD = 700.0
+
+# Data rows of a tile; rows of operands come in whole tiles.
+_TILE = 128
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What a multiprocessor's registers and shared memory are spent on, as the kernel's macros say."""
+
+    warps_down: int  # of 64 queries each; beside each other there are 4
+    step_depth: int  # dimensions in shared memory at a time
+    stages: int  # such steps under way
+    blocks: int  # of a multiprocessor at a time
+
+    @property
+    def shape(self) -> splits.Shape:
+        """As the cost rule sees it."""
+        return splits.Shape(4 * self.warps_down, 1, _TILE, self.blocks)
+
+    def shared_bytes(self, terms: int) -> int:
+        """Dynamic shared memory of a block: steps of both sides, and norms and rests of two tiles."""
+        rows = self.stages * (_TILE + self.shape.queries)
+        return terms * (rows * 2 * self.step_depth + 2 * 4 * _TILE)
+
+
+# Memory for the powers that are staged at a time, and their queries.
+_STAGED_BYTES = 2**26
+_STAGED_ROWS = 4096
+
+# Bits that float16 powers are scaled up by, to be normal numbers down to 2^-27.
+_SHIFT = 13.0
+
+_PREPARE_ROWS = 4  # of a block of prepare_wide.cu
+_FINISH_ROWS = 4  # of a block of finish_wide.cu
+
+
+class Operand(NamedTuple):
+    """Points z = (point - centre) sqrt(log2 e) / h in float16 terms, rows and columns padded with zeros."""
+
+    hi: Any  # (padded rows, depth) uint16, the bits of float16
+    lo: Any | None  # likewise, where two terms are kept
+    rounded: Any | None  # likewise, where two terms are kept, but one suffices for a product
+    norms: Any  # (padded rows,) float32: -|z|^2/2 of the points as kept, + log2 w
+    rests: Any | None  # (padded rows,) float32: what norms that add up exactly leave, where two terms are kept
+    weights: Any | None  # (padded rows,) float32: log2 w, where they are kept apart
+
+
+class Task(NamedTuple):
+    """What the kernel is specialised for, beside its layout."""
+
+    output: Output
+    terms: int  # of points
+    power_terms: int = 1  # that staged powers are kept in
+    column_totals: bool = False
+
+    @property
+    def staged(self) -> bool:
+        """Whether powers are left in memory."""
+        return self.output in ("moments", "values")
+
+    @property
+    def of_references(self) -> Task:
+        """The task whose pass finds the references of this one."""
+        return Task("sum", self.terms)
+
+
+def pose(output: Output, terms: int, *, of_themselves: bool = False) -> Task:
+    """Pose the task of a pass over points in so many terms.
+
+    ``of_themselves`` asks for the mean shift of data without weights at their own points. One term of powers and points
+    will do for that if each point's own term is left out: it would outweigh all others, and its rounding them.
+    """
+    two_terms = output == "values" or (output == "moments" and terms == 2 and not of_themselves)
+    return Task(output, terms, 2 if two_terms else 1)
+
+
+def tasks() -> Iterator[Task]:
+    """What the engine can be asked for; column totals share the layout."""
+    choices = itertools.product(OPERATION, (1, 2), (False, True))
+    yield from dict.fromkeys(pose(output, terms, of_themselves=itself) for output, terms, itself in choices)
+
+
+def layout(task: Task) -> Layout:
+    """Layout of a task's kernels on the current device."""
+    return _layout(task, pairs_tiles.table())
+
+
+def every_layout(task: Task) -> tuple[Layout, ...]:
+    """The layouts that some device takes."""
+    return tuple(dict.fromkeys(_layout(task, table) for table in pairs_tiles.tables()))
+
+
+@functools.cache
+def _layout(task: Task, table: pairs_tiles.Table) -> Layout:
+    return table.tiles("wide", Layout, named(task))[0]
+
+
+def named(task: Task) -> dict[str, Any]:
+    """A task as the tables of tiles know it."""
+    return {"output": task.output, "terms": task.terms, "power_terms": task.power_terms}
+
+
+def prepare(
+    points: Any,
+    centre: Any,
+    h: float,
+    depth: int,
+    *,
+    terms: int,
+    log_weights: Any | None = None,
+    weights_apart: bool = False,
+    rounded: bool = False,
+    spread: Any | None = None,
+) -> Operand:
+    """Operand of points, shape (n, d), float32 or float64, in so many terms, and also ``rounded`` to one.
+
+    Those of one pass have the same ``depth``, in whole steps of its kernels.
+    All else is as for :func:`cukde.density.pairs.gpu.operands.prepare`.
+    """
+    n, d = points.shape
+    rows = -(-n // _TILE) * _TILE
+    operand = Operand(
+        cp.empty((rows, depth), np.uint16),
+        cp.empty((rows, depth), np.uint16) if terms == 2 else None,
+        cp.empty((rows, depth), np.uint16) if terms == 2 and rounded else None,
+        cp.empty(rows, np.float32),
+        cp.empty(rows, np.float32) if terms == 2 else None,
+        cp.empty(rows, np.float32) if weights_apart and log_weights is not None else None,
+    )
+    core_compile.kernel(*_prepare_kernel(points.dtype))(
+        (rows // _PREPARE_ROWS,),
+        (32 * _PREPARE_ROWS,),
+        (
+            points,
+            centre,
+            or_null(log_weights),
+            *map(or_null, operand),
+            or_null(spread),
+            np.int64(n),
+            np.int32(d),
+            np.int32(depth),
+            scale_of(h),
+        ),
+    )
+    return operand
+
+
+def run(
+    X: Any,
+    Y: Any | None,
+    h: float,
+    output: Output,
+    values: Any,
+    log_weights: Any,
+    *,
+    terms: int,
+    centre: Any,
+    spread_known: bool,
+    ratio: bool,
+    of: Layout | None = None,
+) -> PartialSums:
+    """Sum over all pairs; the same bits on every run.
+
+    Parameters
+    ----------
+    X, Y : array, shape (n, d) and (m, d)
+        Of one dtype; ``Y`` None are the data themselves.
+    terms : {1, 2}
+        Float16 terms of a point.
+    spread_known : bool
+        The spread is within the limit. Otherwise it is found on the device, and where it is beyond, the
+        difference kernel does the work.
+    ratio : bool
+        See :func:`cukde.density.pairs.gpu.passes.partial_sums`.
+    of : Layout, optional
+        Of the kernels; by default that of the device's table.
+    """
+    n, d = X.shape
+    m = n if Y is None else Y.shape[0]
+    k = {"moments": d, "values": 0 if values is None else values.shape[1]}.get(output, 0)
+    spread = None if spread_known else cp.zeros(1, np.float32)
+    limit = SPREAD * LOG2_E
+    alike = Y is None and log_weights is None
+    task = pose(output, terms, of_themselves=alike and ratio)
+    of = of or layout(task)
+    # Whole steps of both passes, whose lengths are powers of 2.
+    step = max(of.step_depth, layout(task.of_references).step_depth)
+    depth = -(-d // step) * step
+    data = prepare(
+        X,
+        centre,
+        h,
+        depth,
+        terms=terms,
+        log_weights=log_weights,
+        weights_apart=output == "laplace",
+        rounded=output == "moments" and task.power_terms == 1,
+        spread=spread,
+    )
+    queries = data if alike else prepare(X if Y is None else Y, centre, h, depth, terms=terms, spread=spread)
+    out = pairs_finish.empty(m, k)
+    if spread is not None:
+        guard = difference.Guard(spread, limit, None, 0.0)
+        difference.launch("float32", X, Y, h, output, values, log_weights, out=out, guard=guard, one_split=True)
+    posed = _Pass(task, of, data, queries, n, m, spread, limit)
+    if output in ("sum", "laplace"):
+        shift = (1 + d / 2) / math.log(2) if output == "laplace" else 0.0
+        references, totals = posed.summed(task, of, shift)
+        posed.finish(output, references, totals, None, out)
+    elif output == "values":
+        posed.of_values(pairs_values.prepare(values), out, symmetric=alike)
+    else:
+        posed.moments(out, h, symmetric=alike)
+    return out
+
+
+class _Pass(NamedTuple):
+    """A pass and its operands."""
+
+    task: Task
+    of: Layout
+    data: Operand
+    queries: Operand
+    n: int
+    m: int
+    spread: Any | None
+    limit: float
+
+    def summed(self, task: Task, of: Layout, shift: float) -> tuple[Any, Any]:
+        """References and totals, (parts, m) float32, of output "sum" or "laplace"."""
+        plan = splits.plan((of.shape,), self.n, self.m, 2, device.multiprocessors())
+        references = cp.empty((plan.splits, self.m), np.float32)
+        totals = cp.empty((plan.splits, self.m), np.float32)
+        block = gemm.Block(0, 0, self.m, self.n)
+        self._launch(task, of, block, plan.split_rows, references, totals, None, shift=shift)
+        return references, totals
+
+    def references(self) -> Any:
+        """Exponents of the largest term of each query, (m,) float32, rounded: so they change no bit of exact sums."""
+        task = self.task.of_references
+        return cp.rint(self.summed(task, layout(task), 0.0)[0].max(axis=0))
+
+    def moments(self, out: PartialSums, h: float, *, symmetric: bool) -> None:
+        """Output "moments"."""
+        if self.task.power_terms == 1:
+            factors = [(0, self.data.hi if self.data.rounded is None else self.data.rounded)]
+        else:
+            factors = [(0, self.data.hi), (1, self.data.hi), (0, self.data.lo)]
+        references = None if symmetric else self.references()
+        products = cp.zeros((1, *self.queries.hi.shape), np.float32)
+        totals = self._staged(
+            references, products, [(p, B[None]) for p, B in factors], "f16", shift=_SHIFT, symmetric=symmetric
+        )
+        self.finish("moments", references, totals, products, out, own=symmetric, shift=_SHIFT, unit=1 / scale_of(h))
+
+    def of_values(self, values: pairs_values.Values, out: PartialSums, *, symmetric: bool) -> None:
+        """Output "values"."""
+        references = None if symmetric else self.references()
+        products = cp.zeros((len(values.hi), len(self.queries.hi), values.hi.shape[2]), np.float32)
+        factors = [(0, values.hi), (1, values.hi), (0, values.lo), (1, values.lo)]
+        totals = self._staged(references, products, factors, "bf16", shift=0.0, symmetric=symmetric)
+        self.finish("values", references, totals, products, out)
+
+    def _staged(
+        self,
+        references: Any | None,
+        products: Any,
+        factors: list[tuple[int, Any]],
+        numbers: gemm.Format,
+        *,
+        shift: float,
+        symmetric: bool,
+    ) -> Any:
+        """Add powers times ``factors`` to ``products``, block by block; return the totals, (parts, rows).
+
+        Factors are pairs: which term of the powers, and an array of shape (blocks, rows, width). Where ``symmetric``,
+        queries are the data, and but for squares on the diagonal a block serves both of its sides.
+        """
+        task = self.task
+        height, width = len(self.queries.hi), len(self.data.hi)
+        block_rows = min(height, _STAGED_ROWS)
+        block_columns = min(width, _STAGED_BYTES // (2 * task.power_terms * block_rows) // _TILE * _TILE)
+        powers = cp.empty((task.power_terms, block_rows, block_columns), np.uint16)
+        # A part of the data has a row of totals; where blocks serve both of their sides, so has a tile of queries.
+        tile, at_a_time = self.of.shape.queries, device.multiprocessors() * self.of.blocks
+        heights = {block_rows, height % block_rows or block_rows}
+        most = max(_parts(of // tile, block_columns // _TILE, at_a_time) for of in heights)
+        totals = cp.zeros((max(most, block_rows // tile) if symmetric else most, height), np.float32)
+        views = [(powers[p], to, of) for p, B in factors for to, of in zip(products, B, strict=True)]
+        for block in gemm.blocks(height, width, block_rows, block_columns, symmetric=symmetric):
+            both = symmetric and block.left > block.top
+            self._launch(
+                task._replace(column_totals=both),
+                self.of,
+                block,
+                _part_rows(block.height // tile, block.width // _TILE, at_a_time),
+                references,
+                totals,
+                powers,
+                skip_own=symmetric and task.output == "moments",
+                shift=shift,
+            )
+            for P, to, of in views:
+                gemm.add_product(to, P, block, of, numbers)
+                if both:
+                    gemm.add_product(to, P, block, of, numbers, transposed=True)
+        return totals
+
+    def _launch(
+        self,
+        task: Task,
+        of: Layout,
+        block: gemm.Block,
+        part_rows: int,
+        references: Any | None,
+        totals: Any,
+        powers: Any | None,
+        *,
+        shift: float,
+        skip_own: bool = False,
+    ) -> None:
+        """Take the pairs of a block."""
+        y, x = self.queries, self.data
+        shape = of.shape
+        core_compile.kernel(*_kernel(task, of), of.shared_bytes(task.terms))(
+            (-(-block.height // shape.queries), -(-block.width // part_rows)),
+            (shape.threads,),
+            (
+                *map(or_null, (y.hi, y.lo, y.norms, y.rests)),
+                *map(or_null, (x.hi, x.lo, x.norms, x.rests, x.weights)),
+                or_null(self.spread),
+                or_null(references),
+                totals,
+                or_null(None if powers is None else powers[0]),
+                or_null(powers[1] if task.power_terms == 2 and powers is not None else None),
+                block.top,
+                min(block.height, self.m - block.top),
+                block.left,
+                block.left + block.width,
+                part_rows,
+                totals.shape[1],
+                0 if powers is None else powers.shape[2],
+                np.int32(y.hi.shape[1]),
+                np.int32(skip_own),
+                np.float32(self.limit),
+                np.float32(shift),
+            ),
+        )
+
+    def finish(
+        self,
+        output: Output,
+        references: Any | None,
+        totals: Any,
+        products: Any | None,
+        out: PartialSums,
+        *,
+        own: bool = False,
+        shift: float = 0.0,
+        unit: float = 1.0,
+    ) -> None:
+        """Write the sums."""
+        core_compile.kernel(*_finish_kernel(output))(
+            (-(-self.m // _FINISH_ROWS),),
+            (32 * _FINISH_ROWS,),
+            (
+                or_null(references),
+                totals,
+                or_null(products),
+                self.queries.hi,
+                or_null(self.queries.lo),
+                or_null(self.spread),
+                out.reference,
+                out.total,
+                or_null(out.moments),
+                np.int64(self.m),
+                np.int64(totals.shape[1]),
+                np.int64(0 if products is None else products.shape[1]),
+                np.int32(0 if out.moments is None else out.moments.shape[1]),
+                np.int32(0 if products is None else products.shape[2]),
+                np.int32(totals.shape[0]),
+                np.int32(own),
+                np.float32(self.limit),
+                np.float32(shift),
+                np.float64(unit),
+            ),
+        )
+
+
+def specialisations() -> Iterator[tuple[str, str, core_compile.Defines]]:
+    """Stem, name and macros of every kernel of this module."""
+    for dtype in C_TYPE:
+        yield _prepare_kernel(dtype)
+    for output in OPERATION:
+        yield _finish_kernel(output)
+    for task in tasks():
+        for column_totals in (False, True) if task.staged else (False,):
+            for of in every_layout(task):
+                yield _kernel(task._replace(column_totals=column_totals), of)
+
+
+def _parts(query_tiles: int, tiles: int, at_a_time: int) -> int:
+    """Parts of the data, at most, that make no more blocks than run at a time; fewer tiles have no more parts."""
+    return max(1, min(tiles, at_a_time // query_tiles))
+
+
+def _part_rows(query_tiles: int, tiles: int, at_a_time: int) -> int:
+    """Data rows of a part."""
+    return -(-tiles // _parts(query_tiles, tiles, at_a_time)) * _TILE
+
+
+@functools.cache
+def _kernel(task: Task, of: Layout) -> tuple[str, str, core_compile.Defines]:
+    name = f"{OPERATION[task.output]}_wide_{'f16x2' if task.terms == 2 else 'f16'}"
+    return (
+        "density/wide",
+        name,
+        (
+            ("KERNEL", name),
+            ("OUTPUT", task.output.upper()),
+            ("TERMS", str(task.terms)),
+            ("POWER_TERMS", str(task.power_terms)),
+            ("COLUMN_TOTALS", str(int(task.column_totals))),
+            ("WARPS_DOWN", str(of.warps_down)),
+            ("STEP_DEPTH", str(of.step_depth)),
+            ("STAGES", str(of.stages)),
+            ("BLOCKS", str(of.blocks)),
+        ),
+    )
+
+
+@functools.cache
+def _prepare_kernel(dtype: np.dtype) -> tuple[str, str, core_compile.Defines]:
+    return "density/wide_operands", "prepare_wide", (("STORAGE", C_TYPE[dtype]),)
+
+
+@functools.cache
+def _finish_kernel(output: Output) -> tuple[str, str, core_compile.Defines]:
+    return "density/wide_finish", "finish_wide", (("OUTPUT", output.upper()),)

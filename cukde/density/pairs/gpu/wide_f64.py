@@ -1,0 +1,236 @@
+"""All pairs of points of many dimensions in float64: products by cuBLAS around ``kernels_cu/density/wide_f64.cu``.
+
+A block of inner products, bounded whatever the sizes, is made in memory and becomes powers there; for moments and sums
+of values a second product takes it from there. On devices with float64 tensor cores the library uses them.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import cupy as cp
+import numpy as np
+
+from cukde.core.gpu import compile as core_compile, device, gemm
+from cukde.core.gpu.launch import DOUBLE, or_null
+from cukde.density.pairs.gpu import difference, f64, finish as pairs_finish
+from cukde.density.pairs.gpu.operands import LOG2_E, scale_of
+from cukde.density.sums import Output, PartialSums
+
+FEWEST_DIMENSIONS = f64.DEPTHS[-1] + 1
+
+# Largest squared distance to the centre, in bandwidths: the range of powers is that of pairs_f64.cuh.
+LIMIT = f64.LIMIT
+
+# Integers that keep powers in the range of float64; values have a range of their own.
+_SHIFT = 940.0
+_SHIFT_OF_VALUES = 0.0
+
+# The rounding of d products that are added up changes a power by up to 1.1e-16 spread sqrt(d) (the largest change of
+# 20,000, in 64 to 4,096 dimensions), and in several parts by as many times less. This keeps it to 8e-13 of the 1e-12
+# that is allowed.
+_SPREAD_TIMES_ROOT = 7100.0
+
+_DEPTHS = 8  # columns of the operands, and of the parts of a product, come in whole multiples
+
+# Memory for the powers at a time, and their queries.
+_STAGED_BYTES = 2**26
+_STAGED_ROWS = 2048
+
+_TILE = 128  # queries of a block of powers_f64.cu, and data rows that it takes at a time
+_THREADS = 256
+_BLOCKS = 4  # of a multiprocessor at a time
+
+_FINISH_ROWS = 4  # of a block of finish_wide_f64.cu
+
+
+def serves(output: Output, d: int, spread: float | None) -> bool:
+    """Whether the engine takes points of ``d`` dimensions and a spread (None: not known on the host)."""
+    return d >= FEWEST_DIMENSIONS and (spread is None or spread <= LIMIT[output])
+
+
+def run(
+    X: Any,
+    Y: Any | None,
+    h: float,
+    output: Output,
+    values: Any,
+    log_weights: Any,
+    *,
+    centre: Any,
+    spread: float | None,
+) -> PartialSums:
+    """Sum over all pairs; the same bits on every run.
+
+    Where the spread is not known to be within the limit it is found on the device, and beyond it the difference
+    kernel does the work.
+    """
+    X = X.astype(DOUBLE, copy=False)
+    Y = None if Y is None else Y.astype(DOUBLE, copy=False)
+    V = None if values is None else pairs_finish.contiguous(values, DOUBLE)
+    n, d = X.shape
+    m = n if Y is None else Y.shape[0]
+    k = d if output == "moments" else 0 if V is None else V.shape[1]
+    found = None if spread is not None else cp.zeros(1, np.float32)
+    limit = LIMIT[output] * LOG2_E
+    depth = -(-d // _DEPTHS) * _DEPTHS
+    prepare = functools.partial(f64.prepare, Y=None, centre=centre, h=h, depth=depth, spread=found)
+    # Weights are none of the queries': where these are the data, norms are without them.
+    apart = log_weights is not None and (Y is None or output == "laplace")
+    data = prepare(X, log_weights=log_weights, weights_apart=apart)
+    queries = data if Y is None else prepare(Y)
+
+    out = pairs_finish.empty(m, k)
+    if found is not None:
+        guard = difference.Guard(found, limit, None, 0.0)
+        difference.launch("float64", X, Y, h, output, values, log_weights, out=out, guard=guard, one_split=True)
+    of = _Pass(
+        data,
+        queries,
+        n,
+        m,
+        output,
+        symmetric=Y is None and log_weights is None,
+        spread=found,
+        limit=limit,
+        shift=_SHIFT_OF_VALUES if output == "values" else _SHIFT,
+        at_zero=1 + d / 2,
+        step=_dimensions_at_a_time(depth, LIMIT[output] if spread is None else spread),
+    )
+    factors = data.data if output == "moments" else V
+    products = None if factors is None else cp.zeros((m, factors.shape[1]))
+    totals = of.sums(factors, products)
+    of.finish(totals, products, out, unit=1 / scale_of(h) if output == "moments" else 1.0)
+    return out
+
+
+@functools.lru_cache(maxsize=1024)
+def _dimensions_at_a_time(depth: int, spread: float) -> int:
+    """Dimensions whose products are added up at a time."""
+    parts = max(1, math.ceil(spread * math.sqrt(depth) / _SPREAD_TIMES_ROOT))
+    return -(-depth // (_DEPTHS * parts)) * _DEPTHS
+
+
+class _Pass(NamedTuple):
+    """The operands of a pass, and what it makes of them."""
+
+    data: f64.Operands
+    queries: f64.Operands
+    n: int
+    m: int
+    output: Output
+    symmetric: bool  # the queries are the data, and no weights tell a pair from its reverse
+    spread: Any | None
+    limit: float
+    shift: float
+    at_zero: float
+    step: int  # dimensions of a product
+
+    def sums(self, factors: Any | None, products: Any | None) -> Any:
+        """Add powers times ``factors`` to ``products``, block by block; return the totals, (parts, rows).
+
+        Where the pass is symmetric a block serves both of its sides, but for squares on the diagonal.
+        """
+        height, width = len(self.queries.data), len(self.data.data)
+        block_rows = min(height, _STAGED_ROWS)
+        block_columns = min(width, _STAGED_BYTES // (8 * block_rows) // _TILE * _TILE)
+        P = cp.empty((block_rows, block_columns))
+        # A part of the data has a row of totals; where blocks serve both of their sides, so has a tile of queries.
+        tiles = block_rows // _TILE
+        parts = max(tiles, _BLOCKS * device.multiprocessors() // tiles)
+        totals = cp.zeros((parts, height))
+        for block in gemm.blocks(height, width, block_rows, block_columns, symmetric=self.symmetric):
+            both = self.symmetric and block.left > block.top
+            self._make_powers(P, block, totals, parts, both)
+            if products is not None:
+                # Without the rows and columns past the end.
+                inside = block._replace(
+                    height=min(block.height, self.m - block.top), width=min(block.width, self.n - block.left)
+                )
+                gemm.add_product(products, P, inside, factors, "f64")
+                if both:
+                    gemm.add_product(products, P, inside, factors, "f64", transposed=True)
+        return totals
+
+    def _make_powers(self, P: Any, block: gemm.Block, totals: Any, parts: int, both: bool) -> None:
+        """Leave the powers of a block in ``P``, where they are wanted, and add them to the totals."""
+        y, x = self.queries, self.data
+        depth = x.data.shape[1]
+        for begin in range(0, depth, self.step):
+            gemm.gram(P, y.data, x.data, block, slice(begin, min(depth, begin + self.step)), adds=begin > 0)
+        part_columns = -(-block.width // (_TILE * parts)) * _TILE
+        core_compile.kernel(*_kernel(self.output, both))(
+            (block.height // _TILE, -(-block.width // part_columns)),
+            (_THREADS,),
+            (
+                P,
+                y.norms,
+                x.norms,
+                or_null(x.weights),
+                or_null(self.spread),
+                totals,
+                block.top,
+                block.left,
+                block.left + block.width,
+                part_columns,
+                P.shape[1],
+                totals.shape[1],
+                np.float32(self.limit),
+                self.shift,
+                self.at_zero,
+            ),
+        )
+
+    def finish(self, totals: Any, products: Any | None, out: PartialSums, *, unit: float) -> None:
+        """Write the sums."""
+        points = self.queries.data
+        core_compile.kernel(*_FINISH)(
+            (-(-self.m // _FINISH_ROWS),),
+            (32 * _FINISH_ROWS,),
+            (
+                totals,
+                or_null(products),
+                or_null(points if self.output == "moments" else None),
+                or_null(self.spread),
+                out.reference,
+                out.total,
+                or_null(out.moments),
+                self.m,
+                totals.shape[1],
+                np.int32(0 if out.moments is None else out.moments.shape[1]),
+                np.int32(0 if products is None else products.shape[1]),
+                np.int32(points.shape[1]),
+                np.int32(totals.shape[0]),
+                np.float32(self.limit),
+                self.shift,
+                unit,
+            ),
+        )
+
+
+def specialisations() -> Iterator[tuple[str, str, core_compile.Defines]]:
+    """Stem, name and macros of every kernel of this module, but for those of :mod:`cukde.density.pairs.gpu.f64`."""
+    outputs: tuple[Output, ...] = ("sum", "laplace", "moments")
+    for output in outputs:
+        for column_totals in (False, True):
+            yield _kernel(output, column_totals)
+    yield _FINISH
+
+
+_FINISH: tuple[str, str, core_compile.Defines] = ("density/wide_f64_finish", "finish_wide_f64", ())
+
+
+@functools.cache
+def _kernel(output: Output, column_totals: bool) -> tuple[str, str, core_compile.Defines]:
+    return (
+        "density/wide_f64",
+        "powers_f64",
+        (
+            ("KEPT", str(int(output in ("moments", "values")))),
+            ("LAPLACE", str(int(output == "laplace"))),
+            ("COLUMN_TOTALS", str(int(column_totals))),
+        ),
+    )

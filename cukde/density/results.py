@@ -1,0 +1,92 @@
+"""What the density family makes of merged sums: log densities, their gradients, corrected densities, sums of values.
+
+Results have the dtype that is asked for; beyond its range they are infinite, without a warning, as on the GPU.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from cukde.density.sums import PartialSums
+from cukde.density.whitening import Whitening
+
+_LOG_2 = math.log(2)
+
+
+def log_density(sums: PartialSums, log_constant: float, dtype: np.dtype, xp: Any) -> Any:
+    """Logarithm of the density, (m,), of the totals of any output but "laplace"."""
+    return cast(sums.reference + xp.log(sums.total) + log_constant, dtype)
+
+
+def gradient(sums: PartialSums, whitening: Whitening, xp: Any) -> Any:
+    """Score in the data's own coordinates, (m, d) float64, from the moments about the queries."""
+    whitened = sums.moments / (sums.total[:, None] * whitening.h**2)
+    return whitening.score(whitened, xp)
+
+
+def laplace(
+    sums: PartialSums, log_constant: float, *, clip: bool, log: bool, dtype: np.dtype, xp: Any
+) -> tuple[Any, str | None]:
+    """Laplace-corrected density, (m,), or its logarithm; and what there is to say of values that were clipped."""
+    report = None
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_size = sums.reference + xp.log(abs(sums.total)) + log_constant
+        if clip:
+            report = _clipped(sums.total, log_size, xp)
+            log_size = xp.where(sums.total < 0, -xp.inf, log_size)
+        elif log:
+            log_size = xp.where(sums.total < 0, xp.nan, log_size)
+    if log:
+        return cast(log_size, dtype), report
+    with np.errstate(over="ignore"):
+        size = xp.exp(log_size)
+    return cast(xp.sign(sums.total) * size, dtype) + 0.0, report  # no -0.0 where clipped
+
+
+def values(sums: PartialSums, dtype: np.dtype, xp: Any) -> Any:
+    """Sums of values weighted by the kernel, (m, k)."""
+    return cast(xp.exp(sums.reference)[:, None] * sums.moments, dtype)
+
+
+def quotient(log_p: Any, log_q: Any, *, log: bool, dtype: np.dtype, xp: Any) -> Any:
+    """One density over another, of their logarithms in float64, or the logarithm of that."""
+    out = log_p - log_q
+    if not log:
+        with np.errstate(over="ignore"):
+            out = xp.exp(out)
+    return cast(out, dtype)
+
+
+def distribution(lower: PartialSums, upper: PartialSums | None, log_share: float, dtype: np.dtype, xp: Any) -> Any:
+    """Distribution function, (m,), of output "cdf"; with ``upper``, the sums beyond the queries, its logarithm.
+
+    Near 1 the logarithm is that of 1 less what is beyond, which keeps its digits.
+    """
+    with np.errstate(divide="ignore", over="ignore", under="ignore"):
+        log_lower = lower.reference + xp.log(lower.total) + log_share
+        if upper is None:
+            return cast(xp.minimum(xp.exp(log_lower), 1.0), dtype)
+        log_upper = xp.minimum(upper.reference + xp.log(upper.total) + log_share, -_LOG_2)
+        return cast(xp.where(log_lower < -_LOG_2, log_lower, xp.log1p(-xp.exp(log_upper))), dtype)
+
+
+def cast(a: Any, dtype: np.dtype) -> Any:
+    """Round to the dtype of the result."""
+    with np.errstate(over="ignore"):
+        return a.astype(dtype, copy=False)
+
+
+def _clipped(total: Any, log_size: Any, xp: Any) -> str | None:
+    negative = total < 0
+    count = int(negative.sum())
+    if not count:
+        return None
+    size = xp.exp(log_size - log_size.max())
+    share = float(size[negative].sum() / size.sum())
+    return (
+        f"laplace_kde clipped {count} of {total.size} densities to 0; "
+        f"the clipped mass is {share:.3g} of the sum of absolute densities at the queries"
+    )

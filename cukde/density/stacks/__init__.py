@@ -1,0 +1,1 @@
+"""Many densities of one size at once."""

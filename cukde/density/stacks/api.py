@@ -1,0 +1,300 @@
+"""The density family over stacks, many densities of one size: the functions of :mod:`cukde.density.api` by the same names.
+
+Members that are small are summed at once, in one pass of the backend's ``stacks``; large ones by the passes of single
+densities, one after the other.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import warnings
+from contextlib import AbstractContextManager
+from types import ModuleType
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from cukde.core import check as core_check, dispatch
+from cukde.core.warnings import NegativeDensityWarning
+from cukde.density import check as density_check, results
+from cukde.density.problem import Problem, log_weights, quiet
+from cukde.density.stacks import check
+from cukde.density.stacks.whitening import StackWhitening
+from cukde.density.sums import PartialSums, to_density
+
+
+def kde(X: Any, Y: Any, h: Any, *, log: bool = False, **options: Any) -> Any:
+    """See :func:`cukde.kde`."""
+    log = core_check.flag("log", log)
+    stack = prepare(X, Y, h, **options)
+    with stack.device:
+        return stack.density(log=log)
+
+
+def score(X: Any, Y: Any, h: Any, **options: Any) -> Any:
+    """See :func:`cukde.score`."""
+    stack = prepare(X, Y, h, **options)
+    with stack.device:
+        return stack.of_queries(stack.gradient(stack.sums("moments", ratio=True)))
+
+
+def density_and_score(X: Any, Y: Any, h: Any, **options: Any) -> tuple[Any, Any]:
+    """See :func:`cukde.density_and_score`."""
+    stack = prepare(X, Y, h, **options)
+    with stack.device:
+        sums = stack.sums("moments")
+        log_density = results.log_density(sums, stack.log_constants, stack.dtype, stack.xp)
+        return log_density, stack.of_queries(stack.gradient(sums))
+
+
+def debias(X: Any, h: Any, *, score_bandwidth: Any = None, **options: Any) -> Any:
+    """See :func:`cukde.debias`."""
+    stack = prepare(X, X, h, **options)
+    estimate = stack.of_score(score_bandwidth)
+    with stack.device:
+        return stack.of_queries(stack.moved(estimate))
+
+
+def sd_kde(X: Any, Y: Any, h: Any, *, score_bandwidth: Any = None, log: bool = False, **options: Any) -> Any:
+    """See :func:`cukde.sd_kde`."""
+    log = core_check.flag("log", log)
+    stack = prepare(X, Y, h, **options)
+    estimate = stack.of_score(score_bandwidth)
+    with stack.device:
+        return stack.debiased(estimate).density(log=log)
+
+
+def laplace_kde(
+    X: Any, Y: Any, h: Any, *, negative: Literal["keep", "clip"] = "keep", log: bool = False, **options: Any
+) -> Any:
+    """See :func:`cukde.laplace_kde`."""
+    density_check.negative(negative)
+    log = core_check.flag("log", log)
+    stack = prepare(X, Y, h, **options)
+    with stack.device:
+        sums = stack.sums("laplace")
+        out, report = results.laplace(
+            sums, stack.log_constants, clip=negative == "clip", log=log, dtype=stack.dtype, xp=stack.xp
+        )
+    if report is not None:
+        warnings.warn(report, NegativeDensityWarning, stacklevel=3)
+    return out
+
+
+class Stack(NamedTuple):
+    """Checked arguments in the backend's arrays; see :class:`cukde.density.problem.Problem` of a single density."""
+
+    backend: ModuleType
+    X: Any  # (b, n, d) float32 or float64, C-contiguous
+    Y: Any | None  # (b, m, d), or (1, m, d) where members share them; None: the data themselves
+    query_shape: tuple[int, ...]  # of results that have a number for each coordinate of the queries
+    log_weights: Any | None  # (b, n) or (1, n) float64; None: every weight is 1/n
+    dtype: np.dtype  # of the result
+    precision: str
+    deterministic: bool
+    whitening: StackWhitening
+    centres: Any  # (b, d) float64
+    spreads: np.ndarray | None  # (b,), of each member its largest squared distance to the centre, in bandwidths
+
+    @property
+    def xp(self) -> Any:
+        """The backend's array module."""
+        return self.backend.xp
+
+    @property
+    def device(self) -> AbstractContextManager[Any]:
+        """Makes the data's device the current one."""
+        device: AbstractContextManager[Any] = self.backend.device_of(self.X)
+        return device if self.spreads is not None else quiet(device)
+
+    @property
+    def log_constants(self) -> Any:
+        """Logarithms of the normalising constants, (b, 1), with 1/n in them where there are no weights."""
+        share = 0.0 if self.log_weights is not None else -math.log(self.X.shape[1])
+        return self.xp.asarray(self.whitening.log_norm[:, None] + share)
+
+    def sums(self, output: Literal["sum", "moments", "laplace"], *, ratio: bool = False) -> PartialSums:
+        """Sums of all members at their queries; arrays begin with the axis of members."""
+        (b, n, d), m = self.X.shape, (self.X if self.Y is None else self.Y).shape[1]
+        stacks = _passes(self.backend)
+        if stacks.pays(b, n, m, d, self.precision):
+            X = self.whitening.apply(self.X, self.centres, self.xp)
+            Y = X if self.Y is None else self.whitening.apply(self.Y, self.centres, self.xp)
+            sums: PartialSums = stacks.partial_sums(
+                X, Y, self.whitening.h, output, log_weights=self.log_weights, precision=self.precision
+            )
+            return sums
+        xp, k = self.xp, (d,) if output == "moments" else ()
+        if b == 0:
+            return PartialSums(xp.zeros((0, m)), xp.zeros((0, m)), xp.zeros((0, m, *k)) if k else None)
+        parts = [self._member(i).sums(output, ratio=ratio) for i in range(b)]
+        return PartialSums(*(None if of[0] is None else xp.stack(of) for of in zip(*parts, strict=True)))
+
+    def density(self, *, log: bool) -> Any:
+        """Densities at the queries, (b, m), or their logarithms."""
+        return to_density(self.sums("sum"), self.log_constants, log, self.dtype, self.xp)
+
+    def gradient(self, sums: PartialSums) -> Any:
+        """Scores in the data's own coordinates, (b, m, d) float64, from the moments about the queries."""
+        squares = self.xp.asarray(self.whitening.h[:, None] ** 2)
+        return self.whitening.score(sums.moments / (sums.total * squares)[..., None], self.xp)
+
+    def of_queries(self, a: Any) -> Any:
+        """Round a result that has a number for each coordinate of the queries, and give it its shape."""
+        return results.cast(a, self.dtype).reshape(self.query_shape)
+
+    def of_score(self, score_bandwidth: Any) -> Stack:
+        """Pose the scores of the data at their own points; ``score_bandwidth`` None is the stack's own."""
+        if score_bandwidth is None:
+            return self._replace(Y=None)
+        b, _, d = self.X.shape
+        name = "score_bandwidth"
+        widths = check.bandwidths(dispatch.to_host(score_bandwidth), b, d, name)
+        estimate = self._replace(Y=None, whitening=StackWhitening(widths, d, name))
+        return estimate if self.spreads is None else estimate.spread_out()
+
+    def spread_out(self) -> Stack:
+        """Return the same with spreads by its own bandwidths and points, which are checked."""
+        with self.device, np.errstate(over="ignore", invalid="ignore"):
+            origins = self.whitening.images(self.centres, self.xp)
+            looked = [
+                _passes(self.backend).look(self.whitening.apply(a, self.centres, self.xp), origins)[0]
+                for a in (self.X, self.Y)
+                if a is not None
+            ]
+        spreads = np.max(looked, axis=0) / self.whitening.h**2
+        check.spreads(spreads, single=self.precision != "float64")
+        return self._replace(spreads=spreads)
+
+    def moved(self, estimate: Stack) -> Any:
+        """Debiased data, (b, n, d) float64, moved along the score that ``estimate`` poses."""
+        sums = estimate.sums("moments", ratio=True)
+        if self.whitening.plain and estimate.whitening.plain:
+            steps = self.xp.asarray(0.5 * (self.whitening.h / estimate.whitening.h)[:, None] ** 2)
+            return self.X + sums.moments * (steps / sums.total)[..., None]
+        return self.X + 0.5 * self.whitening.smooth(estimate.gradient(sums), self.xp)
+
+    def debiased(self, estimate: Stack) -> Stack:
+        """Return the same stack with debiased data, float64; ``estimate`` poses their score."""
+        X = self.moved(estimate)
+        Y = (self.X if self.Y is None else self.Y).astype(X.dtype, copy=False)
+        out = self._replace(X=X, Y=Y)
+        # With its own bandwidth a point moves half way to a mean of the data: spreads cannot grow.
+        return out if self.spreads is None or estimate.whitening is self.whitening else out.spread_out()
+
+    def _member(self, i: int) -> Problem:
+        """Pose one member as a single density."""
+
+        def of(a: Any) -> Any:
+            return None if a is None else a[min(i, len(a) - 1)]
+
+        return Problem(
+            backend=self.backend,
+            X=self.X[i],
+            Y=of(self.Y),
+            query_shape=(),
+            log_weights=of(self.log_weights),
+            dtype=self.dtype,
+            precision=self.precision,
+            deterministic=self.deterministic,
+            whitening=self.whitening.member(i),
+            centre=self.centres[i],
+            spread=None if self.spreads is None else float(self.spreads[i]),
+        )
+
+
+def prepare(
+    X: Any,
+    Y: Any,
+    h: Any,
+    *,
+    weights: Any = None,
+    precision: Any = None,
+    deterministic: bool = False,
+    check_finite: bool = True,
+    **of_single_densities: Any,
+) -> Stack:
+    """Check every argument and lay it out for the backend; options that only single densities have must be None.
+
+    Checks on the host come first; then, with ``check_finite``, the reductions over all members at once.
+    """
+    deterministic = core_check.flag("deterministic", deterministic)
+    check_finite = core_check.flag("check_finite", check_finite)
+    backend = dispatch.backend(X, Y=Y, weights=weights)
+    with backend.device_of(X):
+        xp = backend.xp
+        itself = Y is X or Y is None
+        x = check.data(X, backend)
+        check.only_single(of_single_densities, x.shape)
+        b, _, d = x.shape
+        y, query_shape = (x, x.shape) if itself else check.queries(Y, x.shape, backend)
+        w = None if weights is None else check.weights(weights, x.shape, backend)
+        dtype = density_check.result_dtype(x, y)
+        chosen = density_check.precision(precision, dtype)
+        whitening = StackWhitening(check.bandwidths(dispatch.to_host(h), b, d), d)
+        storage = xp.float64 if chosen == "float64" else dtype
+        x = xp.ascontiguousarray(x, dtype=storage)
+        y = None if itself else xp.ascontiguousarray(y, dtype=storage)
+        with np.errstate(over="ignore", invalid="ignore"):  # what is wrong with such data is said below
+            centres = _passes(backend).means(x)
+        stack = Stack(
+            backend=backend,
+            X=x,
+            Y=y,
+            query_shape=query_shape,
+            log_weights=None,
+            dtype=dtype,
+            precision=chosen,
+            deterministic=deterministic,
+            whitening=whitening,
+            centres=centres,
+            spreads=None,
+        )
+        if check_finite:
+            stack = _checked(stack, w)
+        return stack if w is None else stack._replace(log_weights=log_weights(w, xp)[0])
+
+
+def _checked(stack: Stack, w: Any) -> Stack:
+    """Check that arrays are finite, weights are weights, and how far members spread."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        looked = {
+            name: _passes(stack.backend).look(a, stack.centres)
+            for name, a in (("X", stack.X), ("Y", stack.Y))
+            if a is not None
+        }
+    flags = {name: finite for name, (_, finite) in looked.items()}
+    if stack.Y is not None and len(stack.Y) == 1:  # shared by all members
+        flags["Y"] = flags["Y"][:1]
+    if w is not None:
+        finite, least, largest = _of_weights(w, stack.xp, stack.backend)
+        flags["weights"] = finite
+    check.finite(flags)
+    if w is not None:
+        check.weight_ranges(least, largest)
+    if not stack.whitening.plain:
+        return stack.spread_out()
+    spreads = np.max([radii for radii, _ in looked.values()], axis=0) / stack.whitening.h**2
+    check.spreads(spreads, single=stack.precision != "float64")
+    return stack._replace(spreads=spreads)
+
+
+def _of_weights(w: Any, xp: Any, backend: ModuleType) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of each row of weights whether all are finite, and the smallest and the largest."""
+    found = backend.asnumpy(
+        xp.stack([a.astype(np.float64) for a in (xp.isfinite(w).all(axis=1), w.min(axis=1), w.max(axis=1))])
+    )
+    return found[0] > 0, found[1], found[2]
+
+
+@functools.cache
+def _passes(backend: ModuleType) -> ModuleType:
+    """Sums of small members, all in one pass."""
+    if backend.name == "gpu":
+        from cukde.density.stacks import gpu as on_gpu
+
+        return on_gpu
+    from cukde.density.stacks.cpu import passes as on_cpu
+
+    return on_cpu

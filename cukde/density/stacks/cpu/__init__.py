@@ -1,0 +1,1 @@
+"""Stacks by Numba."""

@@ -1,0 +1,1 @@
+"""Sums to a tolerance, in two and three dimensions."""

@@ -1,0 +1,1 @@
+"""Sums to a tolerance by Numba."""

@@ -1,0 +1,119 @@
+"""Points of two or three dimensions in the order of a Z curve, by which neighbours in space are mostly neighbours."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cukde.core.cpu import threads
+from cukde.core.cpu.jit import njit
+from cukde.density.one_dimension.cpu.boxes import chunks
+
+_JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "cache": True}
+
+CELL_BITS = 2  # a cell is so many times halved to the steps of the curve: points of a cell have an order too
+BLOCK_BITS = 4  # and a block is so many times a cell doubled
+OUTSIDE = 1 << 62
+"""Added to the code of a point that lies outside of the lattice, whose code is that of the nearest place in it."""
+
+_BITS = {2: 30, 3: 20}  # of a coordinate, by the number of dimensions
+
+
+class Lattice(NamedTuple):
+    """Steps of the curve: point x is at floor(x / step) - low, from 0 to size - 1 in each coordinate."""
+
+    step: float
+    low: np.ndarray  # (d,) int64
+    size: int
+    cells: bool  # whether steps are as fine as CELL_BITS says
+
+
+def lattice(X: np.ndarray, width: float) -> Lattice | None:
+    """Choose steps for points: those of cells of a width, or longer where there would be too many of them.
+
+    None where points are not numbers, or too far from zero for any.
+    """
+    extremes = threads.run(lambda rows: _extremes(X[rows]), chunks(len(X)))
+    low, high = (f(np.array([e[i] for e in extremes]), axis=0) for i, f in ((0, np.min), (1, np.max)))
+    if not (np.isfinite(low).all() and np.isfinite(high).all()):
+        return None
+    size = 1 << _BITS[X.shape[1]]
+    border = 1 << CELL_BITS + BLOCK_BITS  # a block on each side, for queries beside the data
+    step = width * 2.0**-CELL_BITS
+    cells = True
+    with np.errstate(over="ignore"):
+        while not float((high / step - low / step).max()) < size - 4 * border:
+            step *= 2
+            cells = False
+            if step == np.inf:
+                return None
+        if not max(np.abs(low).max(), np.abs(high).max()) / step < 2.0**52:
+            return None
+    first = np.floor(low / step).astype(np.int64)
+    return Lattice(step, (first // border - 1) * border, size, cells)
+
+
+def codes(A: np.ndarray, steps: Lattice) -> np.ndarray:
+    """Places of points on the curve, (n,) int64."""
+    out = np.empty(len(A), np.int64)
+    threads.run(lambda rows: _codes(A[rows], 1 / steps.step, steps.low, steps.size, out[rows]), chunks(len(A)))
+    return out
+
+
+@njit(**_JIT)
+def _extremes(A: Any) -> Any:
+    """Least and largest of each column; infinite where some are not numbers."""
+    low, high = np.full(A.shape[1], np.inf), np.full(A.shape[1], -np.inf)
+    for i in range(A.shape[0]):
+        for k in range(A.shape[1]):
+            v = np.float64(A[i, k])
+            if not abs(v) < np.inf:
+                low[k] = -np.inf
+            low[k], high[k] = min(low[k], v), max(high[k], v)
+    return low, high
+
+
+@njit(**_JIT)
+def _codes(A: Any, inverse: Any, low: Any, size: Any, out: Any) -> None:
+    d = A.shape[1]
+    for i in range(A.shape[0]):
+        code = np.int64(0)
+        for k in range(d):
+            at = np.floor(np.float64(A[i, k]) * inverse) - low[k]
+            if not (at >= 0.0 and at < size):
+                code |= np.int64(OUTSIDE)
+            place = np.int64(min(max(at, 0.0), size - 1.0))
+            code |= (spread2(place) if d == 2 else _spread3(place)) << k
+        out[i] = code
+
+
+@njit(**_JIT)
+def spread2(v: Any) -> Any:
+    """Put a zero bit before each bit of a number."""
+    v = (v | (v << 16)) & 0x0000FFFF0000FFFF
+    v = (v | (v << 8)) & 0x00FF00FF00FF00FF
+    v = (v | (v << 4)) & 0x0F0F0F0F0F0F0F0F
+    v = (v | (v << 2)) & 0x3333333333333333
+    return (v | (v << 1)) & 0x5555555555555555
+
+
+@njit(**_JIT)
+def gather2(v: Any) -> Any:
+    """Take every other bit of a number, the last first: what :func:`spread2` undoes."""
+    v = v & 0x5555555555555555
+    v = (v | (v >> 1)) & 0x3333333333333333
+    v = (v | (v >> 2)) & 0x0F0F0F0F0F0F0F0F
+    v = (v | (v >> 4)) & 0x00FF00FF00FF00FF
+    v = (v | (v >> 8)) & 0x0000FFFF0000FFFF
+    return (v | (v >> 16)) & 0x00000000FFFFFFFF
+
+
+@njit(**_JIT)
+def _spread3(v: Any) -> Any:
+    """Put two zero bits before each bit of a number of 21 bits."""
+    v = (v | (v << 32)) & 0x001F00000000FFFF
+    v = (v | (v << 16)) & 0x001F0000FF0000FF
+    v = (v | (v << 8)) & 0x100F00F00F00F00F
+    v = (v | (v << 4)) & 0x10C30C30C30C30C3
+    return (v | (v << 2)) & 0x1249249249249249

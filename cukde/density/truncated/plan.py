@@ -1,0 +1,88 @@
+r"""The fast Gauss transform in two dimensions: cells, separable expansions, and a bound on the error of each cell.
+
+The plane is cut into square cells of width 2 rho h. In each coordinate the kernel phi(u) = exp(-u^2/2) has the
+expansion of :mod:`cukde.density.one_dimension.plan`, and the kernel of the plane is their product. With the moments
+
+    M_kl(s) = sum_{j in s} v_j alpha_j^k beta_j^l        of a cell s of data, alpha and beta the coordinates of a point,
+
+the sum at a query (alpha, beta) of cell t is sum_{kl} B_kl alpha^k beta^l, where
+
+    B(t) = sum_s T[t_1 - s_1] M(s) T[t_2 - s_2]^T
+
+runs over the cells at most W away in each coordinate. Done one coordinate after the other that takes 2 (2 W + 1) P^3
+multiply-adds a cell, beside P^2 a point and a query.
+
+Error. Let e(o) be the bound of both remainders and of rounding for boxes at the offset o on a line, and a(o) =
+exp(-g^2/2) the most that phi can be there. The product of two kernels is then missed, for each unit of mass, by at most
+
+    e(o_1) a(o_2) + (a(o_1) + e(o_1)) e(o_2).
+
+A mass outside of the window adds at most exp(-R^2/2), R = 2 rho W. A cell of queries is *accepted* where the masses
+around it show that all this is at most rtol times sum_s m_s least(o_1) least(o_2), the least that the sum can be: then
+the relative error is at most rtol at each of its queries. What is not accepted is summed point by point.
+
+References
+----------
+Greengard, L. and Strain, J. (1991). The fast Gauss transform. *SIAM J. Sci. Stat. Comput.* 12.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from cukde.density.one_dimension import plan as one_dimension_plan
+
+MOST_CELLS = one_dimension_plan.MOST_BOXES
+"""Numbers of cells below this have exact centres."""
+
+LEAST_RTOL = 1e-11
+"""Below this tolerance rounding decides, and expansions are not for it."""
+
+_WIDTH = 1.0  # of a cell in bandwidths: 0.5 takes 4 times as many cells of half the work, and 40 % of the powers
+_CONTRAST = 30.0  # orders are for cells whose neighbours hold up to so many times their own mass
+_PART = 1e-6  # windows are for data of which one holds no less than this part
+
+
+class Plan(NamedTuple):
+    """How to sum kernels of one bandwidth to a tolerance; tables by o + reach for the offset o of two cells."""
+
+    width: float  # of a cell, in the data's units
+    bandwidth: float
+    rtol: float
+    order: int  # P
+    reach: int  # W
+    translation: np.ndarray  # (2 W + 1, P, P): T[o, l, k]
+    error: np.ndarray  # (2 W + 1,): on a line, for a unit of mass
+    most: np.ndarray  # (2 W + 1,)
+    least: np.ndarray  # (2 W + 1,)
+    beyond: float  # for a unit of mass further away
+
+
+def width_of(h: float) -> float:
+    """Width of a cell: about ``_WIDTH`` bandwidths, with 10 significant bits, so that centres are exact."""
+    mantissa, exponent = math.frexp(_WIDTH * h)
+    return math.ldexp(math.floor(mantissa * 1024), exponent - 10)
+
+
+@functools.lru_cache(64)
+def plan(h: float, rtol: float) -> Plan:
+    """Choose cells, order and window for a bandwidth."""
+    width = width_of(h)
+    rho = width / (2 * h)
+    reach = next(w for w in range(1, 1000) if math.exp(-0.5 * (2 * rho * w) ** 2) <= _PART * rtol)
+    offsets = np.arange(-reach, reach + 1)
+    least = np.exp(-0.5 * (2 * rho * (np.abs(offsets) + 1)) ** 2)
+    gap = 2 * rho * np.maximum(0, np.abs(offsets) - 1)
+    most = np.exp(-0.5 * gap**2)
+    near = np.exp(-0.25 * gap**2)
+    allowed = rtol / _CONTRAST * least.sum() ** 2 / (2 * most.sum() * near.sum())
+    order = next(p for p in range(2, 100) if one_dimension_plan.truncation(p, rho, "sum") <= allowed)
+    translation = one_dimension_plan.translation(2 * rho * offsets, order, rho, "sum")
+    error = one_dimension_plan.truncation(order, rho, "sum") * near
+    error += one_dimension_plan.rounding(translation, rho, "sum")
+    beyond = math.exp(-0.5 * (2 * rho * reach) ** 2)
+    return Plan(width, h, rtol, order, reach, translation, error, most, least, beyond)

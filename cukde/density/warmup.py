@@ -1,0 +1,195 @@
+"""Compile before it counts: :func:`warmup`."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from cukde.core import check as core_check, dispatch
+from cukde.core.cpu import arrays as cpu
+from cukde.core.gpu import compile as core_compile
+from cukde.core.warnings import NegativeDensityWarning
+from cukde.density import api, backends, check
+from cukde.density.whitening import Whitening
+
+FUNCTIONS = ("kde", "score", "density_and_score", "debias", "sd_kde", "laplace_kde", "kernel_sum")
+
+# Rows that are enough for a run on the CPU: tiles beside each other, of data and of queries, and in one dimension more
+# pairs than are summed one by one.
+_CPU_ROWS, _CPU_QUERIES = 4097, 257
+
+
+def warmup(
+    n: int,
+    m: int | None,
+    d: int,
+    *,
+    functions: Sequence[str] | None = None,
+    h: Any = 1.0,
+    dtype: Any = "float32",
+    precision: str | None = None,
+    weights: bool = False,
+    values: int | None = None,
+    deterministic: bool = False,
+    backend: str | None = None,
+) -> list[str]:
+    """Compile and load everything that calls of a given size need, so that the first of them waits for no compiler.
+
+    On a GPU it makes the calls with kernels that are loaded and not launched, for data as close together and as far
+    apart as makes a difference; on the CPU it makes them on few points.
+
+    Parameters
+    ----------
+    n : int
+        Number of data points.
+    m : int, optional
+        Number of queries; None where the queries are the data themselves, ``Y is X``.
+    d : int
+        Number of dimensions.
+    functions : sequence of str, optional
+        Names of the functions that will be called, such as ``("kde", "sd_kde")``. Default all, but for "kernel_sum"
+        where ``values`` is not given.
+    h : float or array_like
+        A bandwidth of the form that the calls will have: a scalar, one per dimension, or a covariance. Its size does
+        not matter.
+    dtype : {"float32", "float64"}
+        Of the results.
+    precision : {"float32", "tf32", "ieee", "float64"}, optional
+        As in :func:`kde`.
+    weights : bool
+        Whether the data will have weights.
+    values : int, optional
+        Columns of the values of :func:`kernel_sum`.
+    deterministic : bool
+        As in :func:`kde`.
+    backend : {"gpu", "cpu"}, optional
+        What to make ready: the current CUDA device, or the CPU. Default the GPU where one works.
+
+    Returns
+    -------
+    list of str
+        Names of what is ready, one for each specialisation: the CUDA kernels that the calls use, or on the CPU all
+        Numba functions that have been compiled.
+
+    Raises
+    ------
+    ValueError
+        For sizes that are not positive and names that do not exist.
+    RuntimeError
+        For ``backend="gpu"`` where no GPU works.
+
+    Notes
+    -----
+    Results of the calls are not changed by it, to the bit. A kernel costs NVRTC about half a second, and a workload
+    some ten to twenty of them; CuPy keeps them on disk, from where each takes milliseconds, so it pays to warm up on a
+    machine once for good and in every process that must answer at once. On a GPU it allocates what one call of that
+    size does, which stays in CuPy's memory pool. Covered are calls with ``check_finite`` and without, ``log`` and not,
+    ``negative`` of either kind, and ``score_bandwidth`` and ``local_factors`` by default. Calls with ``rtol`` are not:
+    on the CPU the first waits seconds for the compiler.
+
+    Examples
+    --------
+    >>> import cukde
+    >>> ready = cukde.warmup(1000, 100, 3, functions=["kde"], backend="cpu")
+    >>> "add_sums" in ready
+    True
+    """
+    core_check.count("n", n)
+    if m is not None:
+        core_check.count("m", m)
+    core_check.count("d", d)
+    if values is not None:
+        core_check.count("values", values)
+    weights = core_check.flag("weights", weights)
+    names = _functions(functions, values)
+    result = check.result_name(dtype)
+    chosen = check.precision(precision, result)
+    whitening = Whitening(check.bandwidth(h, d), d)
+    module = dispatch.named(backend)
+
+    if module is cpu:
+        n, m = min(n, _CPU_ROWS), None if m is None else min(m, _CPU_QUERIES)
+    calls = _Calls(module.xp, n, m, d, h, result, values if "kernel_sum" in names else None, weights)
+    options = {"precision": precision, "deterministic": deterministic}
+    with warnings.catch_warnings(), core_compile.rehearsed(but="core/survey") as rehearsal:
+        warnings.simplefilter("ignore", NegativeDensityWarning)
+        passes = (backends.one_dimension if d == 1 else backends.pairs)(module)
+        for spread in passes.spreads(chosen, d):
+            calls.spread_over(spread, whitening)
+            for name in names:
+                for check_finite in (True, False):
+                    calls.make(name, options | {"check_finite": check_finite})
+    if module is cpu:
+        from cukde.core.cpu import jit
+
+        return jit.compiled()
+    return [kernel.name for kernel in rehearsal.asked]
+
+
+class _Calls:
+    """Arrays of a workload, and the calls on them."""
+
+    def __init__(
+        self,
+        xp: Any,
+        n: int,
+        m: int | None,
+        d: int,
+        h: Any,
+        dtype: np.dtype,
+        values: int | None,
+        weights: bool,
+    ) -> None:
+        self.h = h
+        self.X = xp.zeros((n, d), dtype)
+        self.Y = self.X if m is None else xp.zeros((m, d), dtype)
+        self.V = None if values is None else xp.ones((n, values), dtype)
+        self.weights = xp.ones(n) if weights else None
+
+    def spread_over(self, spread: float, whitening: Whitening) -> None:
+        """Take one point away from all others so far that the data spread so far, in squared bandwidths."""
+        n, d = self.X.shape
+        axis = np.eye(1, d)
+        bandwidths = float(np.linalg.norm(whitening.apply(axis, 0.0, np))) / whitening.h  # of a step along the axis
+        # The centre is a part 1/n of the way to that point: where it is the only one, queries have the whole way.
+        distance = math.sqrt(spread) / (bandwidths or math.ulp(0.0)) / (1 - 1 / n if n > 1 else 1)
+        check.representable_distance(distance, self.X.dtype)
+        self.X[0, 0] = distance
+
+    def make(self, name: str, options: dict[str, Any]) -> None:
+        """Make all calls of a function."""
+        for call in self._calls(name, options):
+            call()
+
+    def _calls(self, name: str, options: dict[str, Any]) -> Iterator[Any]:
+        function = getattr(api, name)
+        X, Y, h = self.X, self.Y, self.h
+        if name == "kernel_sum":
+            yield lambda: function(X, self.V, Y, h, **options)
+            return
+        options = options | {"weights": self.weights}
+        if name == "debias":
+            yield lambda: function(X, h, **options)
+        elif name in ("score", "density_and_score"):
+            yield lambda: function(X, Y, h, **options)
+        else:
+            for log in (False, True):
+                for negative in ({"negative": "keep"}, {"negative": "clip"}) if name == "laplace_kde" else ({},):
+                    yield lambda log=log, negative=negative: function(X, Y, h, log=log, **negative, **options)
+
+
+def _functions(names: Sequence[str] | None, values: int | None) -> list[str]:
+    """Check the names of functions; None are all that ``values`` allows."""
+    if names is None:
+        return [name for name in FUNCTIONS if name != "kernel_sum" or values is not None]
+    names = [names] if isinstance(names, str) else list(names)
+    for name in names:
+        if name not in FUNCTIONS:
+            raise ValueError(f"functions must be among {', '.join(FUNCTIONS)}; got {name!r}")
+    if "kernel_sum" in names and values is None:
+        raise ValueError("values must be the number of columns of V, for kernel_sum; got None")
+    return names

@@ -1,0 +1,209 @@
+"""The errors a user of the estimator can cause, raised before anything is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from numbers import Integral, Real
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from cukde.core import check as core_check, dispatch
+from cukde.density import check as density_check, kernels
+
+KERNELS = ("gaussian", *kernels.KERNELS)
+METHODS = ("kde", "sd", "laplace")
+DEVICES = ("auto", "cpu", "gpu")
+RULES = ("scott", "silverman")
+_ALGORITHMS = ("auto", "kd_tree", "ball_tree")
+_SAMPLED = ("gaussian", "tophat")
+
+
+def parameters(given: Mapping[str, Any]) -> Any | None:
+    """Check the constructor's arguments; return scikit-learn's distance, or None for the euclidean one."""
+    core_check.option("algorithm", given["algorithm"], _ALGORITHMS)
+    core_check.option("kernel", given["kernel"], KERNELS)
+    core_check.option("method", given["method"], METHODS)
+    core_check.option("device", given["device"], DEVICES)
+    for name in ("atol", "rtol"):
+        value = given[name]
+        if not isinstance(value, Real) or not float(value) >= 0:
+            raise ValueError(f"{name} must be a number of at least 0; got {value!r}")
+    if not isinstance(given["breadth_first"], bool | np.bool_):
+        raise ValueError(f"breadth_first must be True or False; got {given['breadth_first']!r}")
+    if not isinstance(given["leaf_size"], Integral) or given["leaf_size"] < 1:
+        raise ValueError(f"leaf_size must be an integer of at least 1; got {given['leaf_size']!r}")
+    if isinstance(given["bandwidth"], str) and given["bandwidth"] not in RULES:
+        _bandwidth_rule(given["bandwidth"])
+    metric = _metric(given["metric"], given["metric_params"], given["algorithm"])
+
+    if given["method"] != "kde":
+        here = f"method={given['method']!r}"
+        if given["kernel"] != "gaussian":
+            raise ValueError(f'{here} needs kernel="gaussian"; got {given["kernel"]!r}: write method="kde" for it')
+        if metric is not None:
+            raise ValueError(f'{here} needs metric="euclidean"; got {given["metric"]!r}: write method="kde" for it')
+    density_check.precision(given["precision"], np.dtype(np.float64))
+    if given["precision"] is not None and (given["kernel"] != "gaussian" or metric is not None):
+        raise ValueError(
+            f'precision must be None but for kernel="gaussian" and metric="euclidean"; got {given["precision"]!r}: '
+            "give float32 or float64 data instead"
+        )
+    return metric
+
+
+def _metric(metric: Any, options: Any, algorithm: str) -> Any | None:
+    from sklearn.metrics import DistanceMetric
+    from sklearn.neighbors import BallTree, KDTree
+
+    trees = {"kd_tree": [KDTree], "ball_tree": [BallTree], "auto": [KDTree, BallTree]}[algorithm]
+    core_check.option("metric", metric, sorted({*KDTree.valid_metrics, *BallTree.valid_metrics}))
+    if not any(metric in tree.valid_metrics for tree in trees):
+        raise ValueError(f'invalid metric for algorithm={algorithm!r}: {metric!r}; write algorithm="auto"')
+    if options is not None and not isinstance(options, dict):
+        raise ValueError(f"metric_params must be a dictionary or None; got {options!r}")
+    try:
+        found = DistanceMetric.get_metric(metric, **(options or {}))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"metric_params must fit metric={metric!r}; got {options!r}: {error}") from None
+    return None if type(found).__name__.startswith("EuclideanDistance") else found  # Minkowski's of p = 2, too
+
+
+def _bandwidth_rule(name: str) -> None:
+    """Raise for a word that is no rule of scikit-learn's."""
+    hint = f": write bandwidth=cukde.bandwidth.{name}(X)" if name in ("sd", "laplace", "isj") else ""
+    raise ValueError(
+        f"bandwidth must be a positive number, an array of deviations, a covariance, or one of "
+        f"{', '.join(map(repr, RULES))}; got {name!r}{hint}"
+    )
+
+
+def bandwidth(given: Any, n: float, d: int, metric: Any | None) -> Any:
+    """Check a bandwidth against data of ``n`` rows; return a float, or an array of deviations or of covariances."""
+    if isinstance(given, str):
+        if n < 2:
+            raise ValueError(f"X must have at least 2 rows for bandwidth={given!r}; got n_samples={n}: give a number")
+        factor = n if given == "scott" else n * (d + 2) / 4
+        return float(factor ** (-1 / (d + 4)))
+    h = density_check.bandwidth(dispatch.to_host(given), d, "bandwidth")
+    if h.ndim == 2:
+        density_check.cholesky(h, "bandwidth")
+    if h.ndim and metric is not None:
+        raise ValueError(f'bandwidth must be a single number but for metric="euclidean"; got shape {h.shape}')
+    return h if h.ndim else float(h)
+
+
+def fit(given: Mapping[str, Any], metric: Any | None, row: Any, n: float) -> Any:
+    """Check the constructor's arguments against ``n`` rows like ``row``, NaN for unknown; return the bandwidth."""
+    if metric is not None:
+        distance(metric, row, given["metric"])
+    if given["method"] == "sd":
+        rows_to_debias(n)
+    return bandwidth(given["bandwidth"], n, row.shape[1], metric)
+
+
+def rows_to_debias(n: float) -> None:
+    """Raise for data that have no score but at their own place."""
+    if n < 2:
+        raise ValueError(f'X must have at least 2 rows for method="sd"; got n_samples={n}: write method="kde"')
+
+
+def distance(metric: Any, X: np.ndarray, name: str) -> None:
+    """Raise where a metric does not take points of that many dimensions."""
+    try:
+        metric.pairwise(X[:1].astype(np.float64))
+    except ValueError as error:
+        raise ValueError(f"X must suit metric={name!r}; got {X.shape[1]} columns: {error}") from None
+
+
+def metric_device(metric: Any | None, name: str, backend: ModuleType) -> None:
+    """Raise for a metric that only the CPU has."""
+    if metric is not None and backend.name == "gpu":
+        raise ValueError(
+            f'metric must be "euclidean" on the GPU; got {name!r}: write device="cpu", which copies data to the host'
+        )
+
+
+def weights(w: Any, n: int, backend: ModuleType) -> Any:
+    """Check weights of rows; return them as float64."""
+    name = "sample_weight"
+    out = density_check.weights(w, n, backend, name).astype(np.float64)
+    core_check.finite({name: bool(backend.xp.isfinite(out).all())})
+    density_check.weight_range(float(out.min()), float(out.max()), name)
+    return out
+
+
+def points(X: Any, backend: ModuleType) -> Any:
+    """Check points on the GPU, where scikit-learn does not look; return them as an array."""
+    out = rows_and_columns(X, backend)
+    core_check.finite({"X": bool(backend.xp.isfinite(out).all())})
+    return out
+
+
+def rows_and_columns(X: Any, backend: ModuleType) -> Any:
+    """Check the form of points; return them as an array."""
+    out = core_check.array("X", X, backend)
+    if out.ndim != 2:
+        raise ValueError(
+            f"X must have shape (rows, columns); got {out.shape}: write X.reshape(-1, 1) for one column, "
+            "X.reshape(1, -1) for one row"
+        )
+    if 0 in out.shape:
+        raise ValueError(f"X must have at least one row and one column; got shape {out.shape}")
+    return out
+
+
+def fitted_side(X: Any) -> None:
+    """Raise for queries on the GPU where the estimator is on the CPU."""
+    if dispatch.is_gpu_array(X):
+        raise TypeError(
+            "X is on the GPU but the estimator was fitted on the CPU; fit it on GPU arrays or with "
+            'device="gpu", or write cupy.asnumpy(X)'
+        )
+
+
+def in_memory(lazy: bool) -> None:
+    """Raise for a fit on Dask collections where a file is to be written."""
+    if lazy:
+        raise TypeError(
+            "save needs a fit on plain arrays; this one is on Dask collections: write "
+            "e.points_, e.sample_weight_ = dask.compute(e.points_, e.sample_weight_) with the estimator e first"
+        )
+
+
+def same_method(fitted: str, method: Any) -> None:
+    """Raise where the method was changed after the fit, which had done what its own method needs."""
+    if method != fitted:
+        raise ValueError(f"method was {fitted!r} in fit and is {method!r} now: fit again")
+
+
+def gradient(kernel: str, metric: Any | None, name: str, method: str) -> None:
+    """Raise where there is no gradient of the log density."""
+    if method == "laplace":
+        raise NotImplementedError(
+            'grad_log_density needs method="kde" or "sd"; got "laplace", whose density may be negative'
+        )
+    if kernel != "gaussian" or metric is not None:
+        raise NotImplementedError(
+            f'grad_log_density needs kernel="gaussian" and metric="euclidean"; got {kernel!r} and {name!r}'
+        )
+
+
+def sampled(kernel: str, method: str) -> None:
+    """Raise where no sample can be drawn."""
+    if method == "laplace":
+        raise NotImplementedError(
+            'sample needs method="kde" or "sd"; got "laplace", whose density may be negative and so has no samples'
+        )
+    if kernel not in _SAMPLED:
+        raise NotImplementedError(f'sample needs kernel="gaussian" or "tophat"; got {kernel!r}')
+
+
+def positive(count: int, rows: int) -> None:
+    """Raise where Laplace-corrected densities have no logarithm."""
+    if count:
+        raise ValueError(
+            f"the Laplace-corrected density is not positive at {count} of {rows} rows, which have no log-likelihood: "
+            'enlarge bandwidth, leave those rows out by score_samples, or take method="kde" or "sd"'
+        )

@@ -1,0 +1,107 @@
+"""A fitted estimator as one NPZ file: arrays, and text that says what they are. Nothing in it is ever executed."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import zipfile
+from collections.abc import Callable
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from cukde.core import dispatch
+
+FORMAT = "cukde.KernelDensity 1"
+_ABOUT = "about"
+_KINDS = "fiubU"  # of arrays
+_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+_PLAIN = (bool, int, float, str, type(None))
+
+
+def write(path: str | PathLike[str], values: dict[str, Any]) -> None:
+    """Write numbers, words, arrays, and dictionaries of them."""
+    arrays: dict[str, np.ndarray] = {}
+    about = json.dumps({"format": FORMAT, "values": _encoded(values, "value", arrays)})
+    with open(path, "wb") as file:
+        np.savez(file, **{_ABOUT: np.array(about)}, **arrays)  # type: ignore[arg-type]
+
+
+def read(path: str | PathLike[str]) -> dict[str, Any]:
+    """Read what :func:`write` wrote; ValueError for any other file.
+
+    What is read takes no more memory than the file is long: arrays are stored as they are, each is there once, and none
+    is longer than its member.
+    """
+    with open(path, "rb") as file:
+        try:
+            with zipfile.ZipFile(file) as archive:
+                members = archive.infolist()
+                _check_sizes(members, file.seek(0, os.SEEK_END))
+                arrays = {member.filename.removesuffix(".npy"): member for member in members}
+                about = json.loads(str(_array(archive, arrays.pop(_ABOUT))))
+                if about["format"] != FORMAT:
+                    raise ValueError(f"its format is {about['format']!r}, not {FORMAT!r}")
+                # Popped: text that names one array many times would make as many.
+                values: dict[str, Any] = _decoded(about["values"], lambda name: _array(archive, arrays.pop(name)))
+                return values
+        except Exception as error:  # a damaged file makes anything of the readers of NumPy, ZIP and JSON
+            raise unreadable(path, error) from None
+
+
+def _check_sizes(members: list[zipfile.ZipInfo], length: int) -> None:
+    """Refuse members that are compressed, or that lie over each other: a short file would become a long one."""
+    if any(
+        member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size for member in members
+    ):
+        raise ValueError("its arrays are compressed, which save does not do")
+    if sum(member.file_size for member in members) > length:
+        raise ValueError("its arrays are longer than it is")
+
+
+def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
+    """Read an array, once its header has said no more than is there; nothing is unpickled."""
+    with archive.open(member) as stream:
+        version = np.lib.format.read_magic(stream)
+        if version not in _HEADERS:
+            raise ValueError(f"{member.filename} is of version {version} of the NPY format, which save does not write")
+        shape, _, dtype = _HEADERS[version](stream)
+        if dtype.kind not in _KINDS:
+            raise ValueError(f"{member.filename} holds {dtype}: neither numbers nor words")
+        if math.prod(shape) * dtype.itemsize != member.file_size - stream.tell():
+            raise ValueError(f"{member.filename} is not as long as its shape {shape} of {dtype} says")
+        stream.seek(0)
+        array: np.ndarray = np.lib.format.read_array(stream, allow_pickle=False)
+        return array
+
+
+def unreadable(path: Any, error: Exception) -> ValueError:
+    """Return the error of a file that holds no estimator."""
+    return ValueError(
+        f"{path} must be an undamaged file written by KernelDensity.save of this version; "
+        f"{type(error).__name__}: {error}"
+    )
+
+
+def _encoded(value: Any, name: str, arrays: dict[str, np.ndarray]) -> Any:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, _PLAIN):
+        return value
+    if isinstance(value, dict):
+        return {"dictionary": {key: _encoded(each, f"{name}.{key}", arrays) for key, each in value.items()}}
+    array = np.asarray(dispatch.to_host(value))
+    if array.dtype.kind not in _KINDS:
+        raise TypeError(f"save takes numbers, words and arrays of them; {name} is {value!r}: pickle the estimator")
+    arrays[name] = array
+    return {"array": name}
+
+
+def _decoded(value: Any, array: Callable[[str], np.ndarray]) -> Any:
+    if isinstance(value, _PLAIN):
+        return value
+    if "dictionary" in value:
+        return {key: _decoded(each, array) for key, each in value["dictionary"].items()}
+    return array(value["array"])

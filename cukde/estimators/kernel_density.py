@@ -1,0 +1,522 @@
+"""The scikit-learn estimator of densities, on the CPU and the GPU: the functions of this library, fitted once."""
+
+from __future__ import annotations
+
+import importlib
+from contextlib import AbstractContextManager
+from os import PathLike
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from cukde.core import check as core_check, dispatch
+from cukde.core.over_dask import is_dask, meta
+from cukde.density import check as density_check
+from cukde.density.api import kde, laplace_kde, score as gradient
+from cukde.density.arguments import prepare
+from cukde.density.kernel_density import kernel_density
+from cukde.density.metric_density import log_sums
+from cukde.density.problem import score_problem
+from cukde.estimators import check, file, sampling
+
+_DTYPES = [np.float64, np.float32, np.float16]  # kept as they are; all others become the first
+_ARRAYS = ("points_", "sample_weight_")
+_FLAGS = ("_on_gpu", "_from_gpu")  # the arrays are there; the user's were, and so are the results
+_FITTED = (*_ARRAYS, *_FLAGS, "bandwidth_", "n_features_in_", "feature_names_in_", "_dtype", "_method")
+
+
+class KernelDensity(BaseEstimator):
+    """Kernel density estimation with the interface of ``sklearn.neighbors.KernelDensity``.
+
+    It takes that class's place in pipelines and searches, gives the same numbers where that one is accurate,
+    and has the bias-reduced methods of this library besides.
+
+    Parameters
+    ----------
+    bandwidth : float, {"scott", "silverman"} or array_like
+        Standard deviation of the Gaussian kernel, or radius or scale of the others, in the units of the data. The words
+        are scikit-learn's rules, which leave out the spread of the data: n^(-1/(d+4)) and (n (d+2)/4)^(-1/(d+4)). The
+        functions of :mod:`cukde.bandwidth` have the scaled ones; what they return, shape (d,), is taken here, as is a
+        (d, d) covariance.
+    algorithm : {"auto", "kd_tree", "ball_tree"}
+        As in scikit-learn it decides which metrics are accepted. No tree is built.
+    kernel : {"gaussian", "tophat", "epanechnikov", "exponential", "linear", "cosine"}
+        Its normalising constant is right in every dimension (scikit-learn's of ``"cosine"`` is not at even d).
+    metric : str
+        A distance of scikit-learn's KDTree or BallTree. Only ``"euclidean"`` (``"l2"``, ``"minkowski"`` with p = 2)
+        runs on the GPU. For the others the constant is that of the euclidean distance, as in scikit-learn: the result
+        is then proportional to a density at best.
+    atol, rtol, breadth_first, leaf_size : float, float, bool, int
+        Checked as in scikit-learn and not needed: every sum is taken whole.
+    metric_params : dict, optional
+        Further arguments of the metric.
+    method : {"kde", "sd", "laplace"}
+        :func:`cukde.kde`, :func:`cukde.sd_kde` or :func:`cukde.laplace_kde`; the latter two have only the
+        Gaussian kernel and the euclidean metric.
+    precision : {"float32", "tf32", "ieee", "float64"}, optional
+        As in :func:`cukde.kde`; of the Gaussian kernel alone.
+    device : {"auto", "cpu", "gpu"}
+        Where to compute. ``"auto"`` is where the data given to :meth:`fit` are. ``"gpu"`` copies data there, and
+        results of NumPy data back; ``"cpu"`` copies GPU arrays to the host and returns NumPy arrays.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (d,)
+        Where ``X`` had names of columns, all of them text.
+    bandwidth_ : float or ndarray
+    points_ : array, shape (n, d)
+        Centres of the kernels: a copy of the data; of method "sd", the debiased data, float64. Of a fit to Dask
+        collections a Dask array, which ``points_.persist()`` in its place keeps computed.
+    sample_weight_ : array, shape (n,), or None
+
+    Notes
+    -----
+    Results are of dtype ``result_type`` of data and queries: float32 data are summed in float32, at the accuracy of
+    :func:`cukde.kde`, where scikit-learn converts them to float64. Convert them, or give ``precision="float64"``, for
+    its digits. Queries on the GPU give results there, as do data given to :meth:`fit` on the GPU.
+
+    Dask arrays and data frames may stand for any of the arrays, also for some of them. :meth:`fit` keeps them and
+    computes nothing, but for the number of rows where a rule for ``bandwidth`` needs it and it is not known. Densities
+    and gradients at Dask queries are Dask arrays; at plain ones, and from :meth:`score` and :meth:`sample`, they are
+    computed. What blocks hold is checked then, with errors that call data X, queries Y and weights ``weights``.
+    ``docs/dask.md`` has more.
+
+    A fitted estimator that was pickled or saved on a machine with a GPU loads where there is none, and computes there
+    on the CPU.
+
+    Cost: that of the functions. :meth:`fit` copies the data, and debiases them once for method "sd": n^2 exponentials.
+    A metric other than the euclidean takes n m distances of scikit-learn's in one thread.
+
+    References
+    ----------
+    As in :func:`cukde.kde`, :func:`cukde.sd_kde` and :func:`cukde.laplace_kde`; Pedregosa, F. et al. (2011).
+    Scikit-learn: Machine learning in Python. *JMLR* 12, for the interface.
+
+    Examples
+    --------
+    >>> import numpy as np, cukde
+    >>> X = np.array([[-1.0], [1.0]])
+    >>> cukde.KernelDensity(bandwidth=1.0).fit(X).score_samples([[0.0]]).round(4)
+    array([-1.4189])
+    >>> cukde.KernelDensity(bandwidth=1.0, method="sd").fit(X).score_samples([[0.0]]).round(4)
+    array([-1.3068])
+    """
+
+    def __init__(
+        self,
+        *,
+        bandwidth: Any = 1.0,
+        algorithm: str = "auto",
+        kernel: str = "gaussian",
+        metric: str = "euclidean",
+        atol: float = 0,
+        rtol: float = 0,
+        breadth_first: bool = True,
+        leaf_size: int = 40,
+        metric_params: dict[str, Any] | None = None,
+        method: str = "kde",
+        precision: str | None = None,
+        device: str = "auto",
+    ) -> None:
+        self.bandwidth = bandwidth
+        self.algorithm = algorithm
+        self.kernel = kernel
+        self.metric = metric
+        self.atol = atol
+        self.rtol = rtol
+        self.breadth_first = breadth_first
+        self.leaf_size = leaf_size
+        self.metric_params = metric_params
+        self.method = method
+        self.precision = precision
+        self.device = device
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelDensity:
+        """Take the data; for method "sd" debias them.
+
+        Parameters
+        ----------
+        X : array_like or dataframe, shape (n, d)
+            Data: NumPy, pandas, polars, a GPU array (CuPy, cuDF, ``__cuda_array_interface__``, DLPack), or a Dask array
+            or data frame.
+        y : None
+            Ignored.
+        sample_weight : array_like, shape (n,), optional
+            Non-negative weights; only their ratios matter.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        TypeError
+            For data that are not real numbers, for weights on the GPU beside data on the CPU, and for a bandwidth that
+            is a Dask collection.
+        ValueError
+            For an unknown kernel, metric, method, device, precision or rule, a method with a kernel or metric that
+            it does not have, data that are not two-dimensional, empty or not finite, weights that are negative, not
+            finite, all zero or of another number, a bandwidth that is not positive (definite), and a single row with
+            method "sd" or a rule. A metric other than the euclidean on the GPU.
+        RuntimeError
+            For ``device="gpu"`` where no GPU works.
+        """
+        metric = check.parameters(self.get_params(deep=False))
+        backend = self._chosen(meta(X), meta(sample_weight))
+        check.metric_device(metric, self.metric, backend)
+        if is_dask(X) or is_dask(sample_weight):
+            taken = _lazily().taken(self, self._array(X, backend, reset=True), sample_weight, metric, backend)
+        else:
+            taken = self._taken(X, sample_weight, metric, backend)
+        self.points_, self.bandwidth_, self.sample_weight_, dtype = taken
+        self._dtype = dtype.name
+        self._method = self.method
+        self._on_gpu = backend.name == "gpu"
+        self._from_gpu = self.device != "cpu" and dispatch.is_gpu_array(meta(X))
+        return self
+
+    def score_samples(self, X: Any) -> Any:
+        """Log density at the rows of ``X``.
+
+        Parameters
+        ----------
+        X : array_like or dataframe, shape (m, d)
+            Queries.
+
+        Returns
+        -------
+        array, shape (m,)
+            In units of log(1/volume). Finite for the Gaussian and the exponential kernel however far a query is; -inf
+            where no point is within reach of the other kernels. Of method "laplace" NaN where the density is negative.
+            A Dask array where ``X`` is a Dask collection.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            Before :meth:`fit`.
+        TypeError
+            For queries on the GPU where the estimator is on the CPU.
+        ValueError
+            For another number of columns than in :meth:`fit`, other names of them, NaN and infinity.
+
+        Notes
+        -----
+        Cost and accuracy are those of :func:`cukde.kde` with ``log=True``.
+        """
+        backend = self._fitted(X)
+        with self._device(backend):
+            return self._returned(self._log_density(self._array(X, backend, reset=False), backend), X, backend)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Log-likelihood of the rows of ``X``: the sum of :meth:`score_samples`, in float64.
+
+        Parameters are those of :meth:`score_samples`; ``y`` is ignored. -inf where a density is 0. A number that is
+        computed, of Dask queries too.
+
+        Raises
+        ------
+        ValueError
+            For method "laplace" where a density is not positive, with the number of such rows; and as
+            :meth:`score_samples`.
+
+        Examples
+        --------
+        >>> import cukde
+        >>> round(cukde.KernelDensity().fit([[-1.0], [1.0]]).score([[0.0], [0.0]]), 4)
+        -2.8379
+        """
+        backend = self._fitted(X)
+        with self._device(backend):
+            log_p = self._log_density(self._array(X, backend, reset=False), backend)
+            if is_dask(log_p):
+                return _lazily().log_likelihood(log_p, signed=self.method == "laplace")
+            if self.method == "laplace":
+                above = log_p > -np.inf  # neither NaN, a negative density, nor -inf, zero
+                check.positive(len(log_p) - int(above.sum()), len(log_p))
+            return float(log_p.sum(dtype=np.float64))
+
+    def grad_log_density(self, X: Any) -> Any:
+        """Gradient of the log density at the rows of ``X``: the score that :func:`cukde.score` returns.
+
+        Parameters
+        ----------
+        X : array_like or dataframe, shape (m, d)
+            Queries.
+
+        Returns
+        -------
+        array, shape (m, d)
+            In units of 1/length.
+
+        Raises
+        ------
+        NotImplementedError
+            For method "laplace", and for a kernel or a metric other than the Gaussian and the euclidean.
+        TypeError, ValueError, sklearn.exceptions.NotFittedError
+            As :meth:`score_samples`.
+
+        Notes
+        -----
+        Cost and accuracy are those of :func:`cukde.score`.
+
+        Examples
+        --------
+        >>> import cukde
+        >>> cukde.KernelDensity(bandwidth=2.0).fit([[0.0]]).grad_log_density([[2.0]])
+        array([[-0.5]])
+        """
+        backend = self._fitted(X)
+        metric = check.parameters(self.get_params(deep=False))
+        check.gradient(self.kernel, metric, self.metric, self.method)
+        with self._device(backend):
+            Y = self._array(X, backend, reset=False)
+            dtype = self._result_dtype(Y)
+            out = gradient(self.points_, Y, self.bandwidth_, **self._options(dtype))
+            return self._returned(_rounded(out, dtype), X, backend)
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> Any:
+        """Draw from the density: a row of the data by its weight, moved by the kernel.
+
+        Parameters
+        ----------
+        n_samples : int
+            At least 1.
+        random_state : int, numpy.random.RandomState or None
+            An integer for the same sample on every call and on every device. The random numbers are scikit-learn's,
+            drawn on the host: of a scalar bandwidth the sample is its sample, too.
+
+        Returns
+        -------
+        array, shape (n_samples, d)
+            Of the dtype of the data, on the GPU where those were given there. Of method "sd" from the debiased data.
+            With another metric than the euclidean the kernel is drawn as with that, as in scikit-learn.
+
+        Raises
+        ------
+        NotImplementedError
+            For a kernel other than "gaussian" and "tophat", and for method "laplace".
+        ValueError, TypeError
+            For another ``n_samples`` or ``random_state``.
+        sklearn.exceptions.NotFittedError
+            Before :meth:`fit`.
+
+        Examples
+        --------
+        >>> import cukde
+        >>> cukde.KernelDensity(bandwidth=0.1).fit([[5.0, 7.0]]).sample(2, random_state=0).round(2)
+        array([[5.1 , 7.22],
+               [5.19, 6.9 ]])
+        """
+        backend = self._fitted(None)
+        check.sampled(self.kernel, self.method)
+        count = core_check.count("n_samples", n_samples)
+        with self._device(backend):
+            points, weights = self.points_, self.sample_weight_
+            take = _lazily().drawn if is_dask(points) or is_dask(weights) else sampling.taken
+            out = sampling.draw(points, weights, self.bandwidth_, self.kernel, count, random_state, backend, take)
+            return self._returned(out.astype(self._dtype), None, backend)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the fitted estimator to an NPZ file, as named: numbers, words and arrays, and no pickle.
+
+        Raises
+        ------
+        TypeError
+            For ``metric_params`` that hold anything else, such as a function, for anything but a path, and for a fit on
+            Dask collections, of which ``points_`` and ``sample_weight_`` are to be computed first.
+        OSError
+            For a file that cannot be written.
+        sklearn.exceptions.NotFittedError
+            Before :meth:`fit`.
+        """
+        path = core_check.path("path", path)
+        check_is_fitted(self, "points_")
+        check.in_memory(is_dask(self.points_) or is_dask(self.sample_weight_))
+        fitted = {name: getattr(self, name) for name in _FITTED if hasattr(self, name)}
+        if "feature_names_in_" in fitted:
+            fitted["feature_names_in_"] = fitted["feature_names_in_"].astype(str)
+        file.write(path, {"parameters": self.get_params(deep=False), "fitted": fitted})
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> KernelDensity:
+        """Read an estimator that :meth:`save` wrote; without a GPU it computes on the CPU.
+
+        Raises
+        ------
+        TypeError
+            For anything but a path.
+        ValueError
+            For any other file, and for a damaged one.
+        OSError
+            For a file that cannot be read.
+        """
+        path = core_check.path("path", path)
+        values = file.read(path)
+        try:
+            estimator = cls(**values["parameters"])
+            fitted = values["fitted"]
+            _check_loaded(estimator, fitted)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise file.unreadable(path, error) from None
+        if "feature_names_in_" in fitted:
+            fitted["feature_names_in_"] = fitted["feature_names_in_"].astype(object)
+        estimator.__setstate__(vars(estimator) | fitted)
+        return estimator
+
+    def __getstate__(self) -> dict[str, Any]:
+        moved = {"bandwidth", *_ARRAYS}
+        state = super().__getstate__().items()
+        return {name: dispatch.to_host(value) if name in moved else value for name, value in state}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        state = dict(state)
+        if state.get("_on_gpu") and not is_dask(state["points_"]):
+            if dispatch.why_no_gpu() is None:
+                gpu = dispatch.named("gpu")
+                state |= {name: gpu.asarray(state[name]) for name in _ARRAYS if state[name] is not None}
+            else:
+                state |= dict.fromkeys(_FLAGS, False)
+        super().__setstate__(state)
+
+    def _taken(
+        self, X: Any, sample_weight: Any, metric: Any | None, backend: ModuleType
+    ) -> tuple[Any, Any, Any, np.dtype]:
+        """Centres of the kernels, the bandwidth and the weights of a fit; and the dtype of the data."""
+        with backend.device_of(X):
+            given = self._array(X, backend, reset=True)
+            h = check.fit(self.get_params(deep=False), metric, given[:1], len(given))
+            weights = None
+            if sample_weight is not None:
+                weights = check.weights(self._moved(sample_weight), len(given), backend)
+            dtype = density_check.result_dtype(given)
+            points = backend.xp.array(given, dtype=dtype, order="C")  # a copy: X may change afterwards
+            if self.method == "sd":
+                points = self._debiased(points, h, weights)
+            return points, h, weights, dtype
+
+    def _chosen(self, X: Any, sample_weight: Any) -> ModuleType:
+        """Backend of a fit."""
+        if self.device == "auto":
+            return dispatch.backend(X, sample_weight=sample_weight)
+        return dispatch.named(self.device, "device")
+
+    def _moved(self, a: Any) -> Any:
+        """Bring an array from the GPU where the user said to compute on the CPU."""
+        return dispatch.to_host(a) if self.device == "cpu" else a
+
+    def _array(self, X: Any, backend: ModuleType, *, reset: bool) -> Any:
+        """Check points and the names of their columns; return them as an array of the backend."""
+        if is_dask(X):
+            return _lazily().points(self, X, backend, reset=reset)
+        if backend.name == "gpu":
+            out = check.points(X, backend)
+            # scikit-learn looks at names, which a frame has, and at the number of columns.
+            validate_data(self, X if hasattr(X, "shape") else out, reset=reset, skip_check_array=True)
+            return out
+        X = self._moved(X)
+        if hasattr(X, "__dlpack__") and not hasattr(X, "__array__"):
+            X = backend.asarray(X)
+        with np.errstate(invalid="ignore"):  # it adds all entries up, to find NaN and infinities
+            return validate_data(self, X, reset=reset, order="C", dtype=_DTYPES)
+
+    def _fitted(self, X: Any) -> ModuleType:
+        """Return the backend that the fitted arrays belong to; check that the queries can be brought there."""
+        check_is_fitted(self, "points_")
+        check.same_method(self._method, self.method)
+        if self._on_gpu:
+            return dispatch.backend(meta(self.points_))
+        if self.device != "cpu":
+            check.fitted_side(meta(X))
+        return dispatch.named("cpu")
+
+    def _device(self, backend: ModuleType) -> AbstractContextManager[Any]:
+        device: AbstractContextManager[Any] = backend.device_of(meta(self.points_))
+        return device
+
+    def _returned(self, out: Any, X: Any, backend: ModuleType) -> Any:
+        """Bring a result to the host where everything the user gave is there; it is lazy where the queries are."""
+        stays = self._from_gpu or dispatch.is_gpu_array(meta(X))
+        if is_dask(out):
+            if is_dask(X):
+                return out if stays else _lazily().on_host(out)
+            out = out.compute()
+        return out if stays else backend.asnumpy(out)
+
+    def _debiased(self, points: Any, h: Any, weights: Any | None) -> Any:
+        """Return the data as :func:`cukde.sd_kde` moves them, in float64, so that an offset costs no accuracy."""
+        problem, _ = prepare(points, None, h, weights=weights, precision=self.precision)
+        estimate = score_problem(problem, None)
+        with problem.device:
+            return problem.moved(estimate)
+
+    def _result_dtype(self, Y: Any) -> np.dtype:
+        return density_check.result_dtype(np.empty(0, self._dtype), Y)
+
+    def _options(self, dtype: np.dtype) -> dict[str, Any]:
+        # Debiased data are float64 whatever the data were: their dtype does not say what to compute in.
+        precision = dtype.name if self.precision is None and self.method == "sd" else self.precision
+        return {"weights": self.sample_weight_, "precision": precision}
+
+    def _log_density(self, Y: Any, backend: ModuleType) -> Any:
+        X, h, dtype = self.points_, self.bandwidth_, self._result_dtype(Y)
+        metric = None
+        if self.metric != "euclidean":
+            metric = check.parameters(self.get_params(deep=False))
+            check.metric_device(metric, self.metric, backend)
+        if metric is not None and any(map(is_dask, (X, Y, self.sample_weight_))):
+            of_metric = importlib.import_module("cukde.density.dask.api").metric_density
+            out = of_metric(X, Y, h, distance=metric, kernel=self.kernel, weights=self.sample_weight_)
+        elif metric is not None:
+            # The density of a single point at its own place is the kernel's constant.
+            origin = np.zeros((1, X.shape[1]))
+            constant = (
+                kde(origin, origin, h, log=True)
+                if self.kernel == "gaussian"
+                else kernel_density(origin, origin, h, kernel=self.kernel, log=True)
+            )
+            out = log_sums(metric, X, Y, h, self.kernel, self.sample_weight_) + constant[0]
+        elif self.kernel != "gaussian":
+            out = kernel_density(X, Y, h, kernel=self.kernel, weights=self.sample_weight_, log=True)
+        elif self.method == "laplace":
+            out = laplace_kde(X, Y, h, log=True, **self._options(dtype))
+        else:
+            out = kde(X, Y, h, log=True, **self._options(dtype))
+        return _rounded(out, dtype)
+
+
+def _lazily() -> Any:
+    """What is done with Dask collections."""
+    return importlib.import_module("cukde.estimators.dask")
+
+
+def _rounded(out: Any, dtype: np.dtype) -> Any:
+    """Round to the result's dtype; beyond it lies infinity."""
+    with np.errstate(over="ignore"):
+        return out.astype(dtype, copy=False)
+
+
+def _check_loaded(estimator: KernelDensity, fitted: dict[str, Any]) -> None:
+    """Raise unless what a file holds is a fitted estimator."""
+    metric = check.parameters(estimator.get_params(deep=False))
+    unknown = fitted.keys() - set(_FITTED)
+    if unknown:
+        raise ValueError(f"unknown contents {sorted(unknown)}")
+    points, weights = fitted["points_"], fitted["sample_weight_"]
+    cpu = dispatch.named("cpu")
+    check.points(points, cpu)
+    n, d = points.shape
+    if weights is not None:
+        check.weights(weights, n, cpu)
+    names = fitted.get("feature_names_in_")
+    if fitted["n_features_in_"] != d or (names is not None and names.shape != (d,)):
+        raise ValueError(f"features do not fit points of shape {points.shape}")
+    if isinstance(fitted["bandwidth_"], str):
+        raise ValueError("bandwidth_ is no number")
+    check.bandwidth(fitted["bandwidth_"], n, d, metric)
+    check.same_method(fitted["_method"], estimator.method)
+    if fitted["_dtype"] not in ("float32", "float64") or not all(isinstance(fitted[flag], bool) for flag in _FLAGS):
+        raise ValueError("the dtype or the device of the data is missing")

@@ -1,0 +1,312 @@
+"""Kendall's tau: of two samples, of all pairs of columns of matrices, and the counts that it is made of."""
+
+from __future__ import annotations
+
+import functools
+from types import ModuleType
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from cukde.core import check as core_check, dispatch, warnings as core_warnings
+from cukde.core.cost.registry import declare
+from cukde.core.over_dask import over_dask
+from cukde.kendall import check, cost, samples, statistics
+from cukde.kendall.counts import PairCounts, SignificanceResult, Ties
+
+
+class Concordance(NamedTuple):
+    """Counts of pairs of samples for each pair of columns, int64; together they are n (n - 1) / 2."""
+
+    concordant: Any  # (p, q): in the same order in both columns
+    discordant: Any  # (p, q): in opposite order
+    tied_x: Any  # (p, q): equal in the column of A alone
+    tied_y: Any  # (p, q): equal in the column of B alone
+    tied_both: Any  # (p, q): equal in both
+
+
+@declare(cost.kendalltau, cost.of_samples)
+def kendalltau(
+    x: Any,
+    y: Any,
+    *,
+    nan_policy: Literal["propagate", "omit", "raise"] = "propagate",
+    method: Literal["auto", "exact", "asymptotic"] = "auto",
+    variant: Literal["a", "b", "c"] = "b",
+    alternative: Literal["two-sided", "less", "greater"] = "two-sided",
+    axis: int | tuple[int, ...] | None = None,
+    keepdims: bool = False,
+) -> SignificanceResult:
+    r"""Kendall's tau of two paired samples, and the p-value of independence; a drop-in for SciPy's.
+
+    With C pairs of samples in the same order in x and y, D in opposite order, N = n (n - 1) / 2 in all, of which
+    :math:`T_x` are tied in x and :math:`T_y` in y, and m the smaller number of distinct values:
+
+    .. math::
+
+        \tau_a = \frac{C - D}{N}, \qquad
+        \tau_b = \frac{C - D}{\sqrt{(N - T_x)(N - T_y)}}, \qquad
+        \tau_c = \frac{2 (C - D)}{n^2 (m - 1) / m}
+
+    Parameters
+    ----------
+    x, y : array_like
+        Samples: flattened and of one size where ``axis`` is None, else of shapes that broadcast. Real numbers of up to
+        8 bytes are compared exactly as they are, 64-bit integers too; other values that have an order (long doubles,
+        objects, text, times) by NumPy, on the CPU. A GPU array computes on the GPU, and ``y`` is moved there. Masked
+        entries are left out, whatever ``nan_policy`` is. Infinities are values like others.
+    nan_policy : {"propagate", "omit", "raise"}
+        What NaN does: make the result NaN, leave its pair out, or raise an error.
+    method : {"auto", "exact", "asymptotic"}
+        Of the p-value: by the normal distribution, with a variance that counts groups of ties; by the exact
+        distribution, which is for samples without ties; or exact where there are no ties and n is at most 33, or at
+        most one pair is out of order.
+    variant : {"b", "c", "a"}
+        Of the statistic; the p-value is the same for all.
+    alternative : {"two-sided", "less", "greater"}
+        The hypothesis that independence is tested against: tau is not 0, is negative, or is positive.
+    axis : int or tuple of int, optional
+        Axes that are reduced. Default all, of flattened samples.
+    keepdims : bool
+        Keep the reduced axes, with size one.
+
+    Returns
+    -------
+    SignificanceResult
+        A pair ``(statistic, pvalue)``, float64, of the shape that the reduced axes leave; ``correlation`` is another
+        name of the statistic. NumPy in, NumPy out (scalars where no axis is left); CuPy in, CuPy out. NaN for constant
+        samples and for fewer than two pairs.
+
+    Raises
+    ------
+    TypeError
+        For complex values, for values without an order, on the GPU for anything but real numbers, and for ``y`` on the
+        GPU beside ``x`` on the CPU.
+    ValueError
+        For sizes or shapes that do not fit, an unknown option, NaN with ``nan_policy="raise"``, ties with
+        ``method="exact"``, and an axis out of bounds.
+
+    Warns
+    -----
+    SmallSampleWarning
+        SciPy's, where fewer than two pairs are left; on the GPU only where the shape alone says so.
+
+    Notes
+    -----
+    Counts are exact (int64), for up to 1e8 samples; the statistic is right to 1e-12. It is never beyond -1 and 1, and
+    perfect order gives 1. Cost: O(n log n) comparisons and O(n) memory. Nothing waits for a GPU but an error that has
+    to be raised (``nan_policy="raise"``) and ``method="exact"``, whose distribution is made on the host in
+    O(n min(C, D)).
+
+    SciPy's function differs in three ways: it has no variant "a", it looks at options only where it comes to use them,
+    and with ``method="asymptotic"`` it divides by zero for two samples.
+
+    References
+    ----------
+    Kendall, M. G. (1938). A new measure of rank correlation. *Biometrika* 30, 81-93.
+    Kendall, M. G. (1970). *Rank Correlation Methods*, 4th edition. Griffin.
+    Knight, W. R. (1966). A computer method for calculating Kendall's tau with ungrouped data. *J. Am. Stat. Assoc.* 61.
+
+    Examples
+    --------
+    >>> import cukde
+    >>> result = cukde.kendalltau([12, 2, 1, 12, 2], [1, 4, 7, 1, 0])
+    >>> print(f"{result.statistic:.4f} {result.pvalue:.4f}")
+    -0.4714 0.2827
+    """
+    core_check.option("nan_policy", nan_policy, check.NAN_POLICIES)
+    core_check.option("method", method, statistics.METHODS)
+    core_check.option("variant", variant, statistics.VARIANTS)
+    check.alternative(alternative)
+    keepdims = core_check.flag("keepdims", keepdims)
+    backend = dispatch.backend(x, "x", y=y)
+    with backend.device_of(x):
+        xp = backend.xp
+        rows = samples.rows(x, y, axis, backend)
+        b, n = rows.x.shape
+        if nan_policy == "raise":
+            check.no_nan(x=rows.x, y=rows.y, among=rows.nan)
+        counts = _passes(backend).pairs(rows.x, rows.y) if b else _no_counts((0,), xp)
+        core_warnings.small_samples(counts.samples, rows.nan, n, rows.shape, nan_policy)
+        complete = 0
+        if nan_policy == "propagate":
+            if rows.nan is None:
+                complete = n
+            else:
+                counts = counts._replace(samples=xp.where(xp.asarray(rows.nan), 0, counts.samples))
+        null = None if method == "exact" else statistics.Null(method, alternative)
+        statistic, pvalue = _passes(backend).statistics(counts, variant, null, complete)
+        if method == "exact":
+            on_host = statistics.of_complete(counts.of_each(backend.asnumpy), complete)
+            check.exact_without_ties(statistics.tied(on_host))
+            pvalue = xp.asarray(statistics.exact_p_value(on_host, alternative))
+        return _result(statistic, pvalue, rows.kept if keepdims else rows.shape)
+
+
+@declare(cost.kendall_matrix, cost.of_columns)
+@over_dask("cukde.kendall.dask")
+def kendall_matrix(
+    A: Any,
+    B: Any = None,
+    *,
+    variant: Literal["a", "b", "c"] = "b",
+    pvalue: bool = False,
+    nan_policy: Literal["propagate", "omit", "raise"] = "propagate",
+) -> Any:
+    """Kendall's tau of all pairs of columns of A, or of A with B.
+
+    Parameters
+    ----------
+    A : array_like, shape (n, p)
+        Samples in rows, variables in columns: real numbers of up to 8 bytes, compared exactly. A GPU array computes on
+        the GPU. Infinities are values like others. A Dask array or data frame, here or for ``B``, makes the call lazy.
+    B : array_like, shape (n, q), optional
+        Variables to pair with those of ``A``, of any such dtype. Default ``A`` itself, which takes half the work.
+    variant : {"b", "c", "a"}
+        As in :func:`kendalltau`.
+    pvalue : bool
+        Return the two-sided p-values too, by the method "auto" of :func:`kendalltau`.
+    nan_policy : {"propagate", "omit", "raise"}
+        What NaN does: make the row and the column of its variable NaN, leave the sample out of the pairs of columns
+        that it has NaN in (pairwise deletion, as in pandas), or raise an error.
+
+    Returns
+    -------
+    array, shape (p, q), or SignificanceResult
+        tau, float64; with ``pvalue=True`` the pair ``(statistic, pvalue)`` of such arrays. NaN for constant columns, on
+        the diagonal too, which otherwise is 1. Plain arrays, also for tables of pandas: NumPy in, NumPy out; CuPy in,
+        CuPy out; Dask in, Dask out.
+
+    Raises
+    ------
+    TypeError
+        For ``B`` on the GPU beside ``A`` on the CPU.
+    ValueError
+        For anything but two dimensions of real numbers, masked entries, ``B`` of other rows than ``A``, an unknown
+        option, and NaN with ``nan_policy="raise"``.
+
+    Notes
+    -----
+    Counts are exact (int64); the statistic is right to 1e-12. Each entry is that of :func:`kendalltau`. Cost:
+    O(n log n) comparisons a pair of columns, or n^2 / 2 products of signs, whichever is faster; half the pairs without
+    ``B``. On a GPU tensor cores multiply the signs: on compute capability 8.0 to 9.0 as single bits, one product a pair
+    of samples without ties and three with, from 10.0 on as bytes. Columns with NaN are counted by sorting. Memory
+    O(n (p + q) + p q) beside bounded buffers. A GPU is waited for once, for which columns have NaN and which have ties.
+
+    With Dask arrays blocks of whole columns are paired, without ``B`` each unordered pair of blocks once: statistics
+    have the same bits (``tests/test_dask_others.py``). Forms and options are checked at once, NaN when it is computed.
+
+    ``pandas.DataFrame.corr("kendall")`` is ``nan_policy="omit"``, but for infinities, which it drops as if they were
+    NaN, and the diagonal of constant columns, where it has 1.
+
+    References
+    ----------
+    As in :func:`kendalltau`.
+
+    Examples
+    --------
+    >>> import numpy as np, cukde
+    >>> A = np.array([[1, 2, 5], [2, 1, 4], [3, 4, 3], [4, 3, 1]])
+    >>> cukde.kendall_matrix(A).round(4)
+    array([[ 1.    ,  0.3333, -1.    ],
+           [ 0.3333,  1.    , -0.3333],
+           [-1.    , -0.3333,  1.    ]])
+    """
+    core_check.option("variant", variant, statistics.VARIANTS)
+    core_check.option("nan_policy", nan_policy, check.NAN_POLICIES)
+    pvalue = core_check.flag("pvalue", pvalue)
+    backend = dispatch.backend(A, "A", B=B)
+    with backend.device_of(A):
+        counts = _counts(A, B, backend, nan_policy)
+        null = statistics.Null("auto", "two-sided") if pvalue else None
+        statistic, p = _passes(backend).statistics(counts, variant, null, 0)
+        return SignificanceResult(statistic, p) if pvalue else statistic
+
+
+@declare(cost.concordance, cost.of_columns)
+def concordance(A: Any, B: Any = None) -> Concordance:
+    """Counts of concordant, discordant and tied pairs of samples for all pairs of columns of A, or of A with B.
+
+    Parameters
+    ----------
+    A : array_like, shape (n, p)
+    B : array_like, shape (n, q), optional
+        As in :func:`kendall_matrix`.
+
+    Returns
+    -------
+    Concordance
+        A tuple ``(concordant, discordant, tied_x, tied_y, tied_both)`` of int64 arrays of shape (p, q): pairs of
+        samples in the same order in both columns, in opposite order, equal in the column of A alone, in that of B
+        alone, and in both. They add up to n (n - 1) / 2.
+
+    Raises
+    ------
+    TypeError
+        For ``B`` on the GPU beside ``A`` on the CPU.
+    ValueError
+        For anything but two dimensions of real numbers, masked entries, ``B`` of other rows than ``A``, and for NaN,
+        which has no place in an order: drop those rows, or leave them to :func:`kendall_matrix`.
+
+    Notes
+    -----
+    Exact. Cost as in :func:`kendall_matrix`; on a GPU it waits for the look for NaN.
+
+    References
+    ----------
+    As in :func:`kendalltau`.
+
+    Examples
+    --------
+    >>> import numpy as np, cukde
+    >>> counts = cukde.concordance(np.array([[1], [2], [2]]), np.array([[1], [3], [2]]))
+    >>> counts.concordant, counts.discordant, counts.tied_x
+    (array([[2]]), array([[0]]), array([[1]]))
+    """
+    backend = dispatch.backend(A, "A", B=B)
+    with backend.device_of(A):
+        counts = _counts(A, B, backend, "raise")
+        both = counts.tied_in_both
+        return Concordance(counts.concordant, counts.discordant, counts.x.pairs - both, counts.y.pairs - both, both)
+
+
+def _counts(A: Any, B: Any, backend: ModuleType, nan_policy: str) -> PairCounts:
+    """Check two matrices and count for all pairs of their columns."""
+    a = check.matrix("A", A, backend)
+    b = None
+    if B is not None and B is not A:
+        b = check.matrix("B", B, backend)
+        check.same_rows(a, b)
+    if nan_policy == "raise":
+        check.no_nan(A=a, **({} if b is None else {"B": b}))
+    shape = (a.shape[1], (a if b is None else b).shape[1])
+    if 0 in shape:
+        return _no_counts(shape, backend.xp)
+    counts: PairCounts = _passes(backend).matrix(a, b, deletion=nan_policy == "omit")
+    return counts
+
+
+def _no_counts(shape: tuple[int, ...], xp: Any) -> PairCounts:
+    """Counts for no pair of variables."""
+    none = xp.zeros(shape, np.int64)
+    return PairCounts(none, none, none, Ties(none, none, none, none), Ties(none, none, none, none))
+
+
+def _result(statistic: Any, pvalue: Any, shape: tuple[int, ...]) -> SignificanceResult:
+    """Give both their shape; NumPy makes scalars of zero dimensions, CuPy has none."""
+    out = statistic.reshape(shape), pvalue.reshape(shape)
+    if shape == () and isinstance(statistic, np.ndarray):
+        return SignificanceResult(out[0][()], out[1][()])
+    return SignificanceResult(*out)
+
+
+@functools.cache
+def _passes(backend: ModuleType) -> ModuleType:
+    """Counts of pairs and statistics."""
+    if backend.name == "gpu":
+        from cukde.kendall.gpu import passes as on_gpu
+
+        return on_gpu
+    from cukde.kendall.cpu import passes as on_cpu
+
+    return on_cpu

@@ -1,0 +1,69 @@
+"""What both backends count for Kendall's tau: pairs of samples in order, against it, and tied.
+
+Two samples i < j of a pair of variables (x, y) are concordant where ``sign(x_j - x_i) sign(y_j - y_i)`` is 1,
+discordant where it is -1, and tied where it is 0. Every statistic of the family follows from these counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+
+class Ties(NamedTuple):
+    """Sums over the groups of equal values of a variable, of t values each; a group of one adds nothing but a class."""
+
+    pairs: Any  # sum of t (t - 1) / 2, int64: pairs of samples that are tied
+    triples: Any  # sum of t (t - 1) (t - 2), float64: it leaves int64 where 2e6 values are equal
+    variance: Any  # sum of t (t - 1) (2 t + 5), float64: what ties take from the variance
+    classes: Any  # distinct values, int64
+
+
+class PairCounts(NamedTuple):
+    """Counts of pairs of samples for pairs of variables; the arrays broadcast to the shape of the result.
+
+    A sample with NaN in either variable is left out: ``samples`` are those that are left.
+    """
+
+    samples: Any  # int64
+    concordant: Any  # int64
+    discordant: Any  # int64
+    x: Ties
+    y: Ties
+
+    @property
+    def pairs(self) -> Any:
+        """All pairs of samples, n (n - 1) / 2."""
+        return self.samples * (self.samples - 1) // 2
+
+    @property
+    def tied_in_both(self) -> Any:
+        """Pairs of samples that are tied in x and in y."""
+        return self.concordant + self.discordant - self.pairs + self.x.pairs + self.y.pairs
+
+    @property
+    def arrays(self) -> tuple[Any, ...]:
+        """All of them, the fields of ties too."""
+        return (*self[:3], *self.x, *self.y)
+
+    @property
+    def turned(self) -> PairCounts:
+        """The same counts of (y, x)."""
+        return self._replace(x=self.y, y=self.x)
+
+    def of_each(self, function: Callable[[Any], Any]) -> PairCounts:
+        """What a function makes of each array."""
+        samples, concordant, discordant = map(function, self[:3])
+        return PairCounts(samples, concordant, discordant, Ties(*map(function, self.x)), Ties(*map(function, self.y)))
+
+
+class SignificanceResult(NamedTuple):
+    """A statistic and its p-value, with the names that SciPy gives them."""
+
+    statistic: Any
+    pvalue: Any
+
+    @property
+    def correlation(self) -> Any:
+        """The statistic."""
+        return self.statistic

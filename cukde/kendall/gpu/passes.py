@@ -1,0 +1,165 @@
+"""Kendall's counts on the GPU: by sorting, O(n log n) a pair of variables, or by products of signs on tensor cores."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+import cupy as cp
+import numpy as np
+
+from cukde.core.gpu import device
+from cukde.kendall import choice as kendall_choice, merge_tiles
+from cukde.kendall.counts import PairCounts, Ties
+from cukde.kendall.gpu import inversions, sign_products
+from cukde.kendall.gpu.ranks import Ranks, ranks, values_of
+from cukde.kendall.gpu.statistics import statistics
+
+__all__ = ["matrix", "pairs", "statistics"]
+
+Path = Literal["sorting", "products"]
+
+
+def pairs(x: Any, y: Any) -> PairCounts:
+    """Count the pairs of samples of each row of ``x`` with that row of ``y``; nothing waits for the result.
+
+    Parameters
+    ----------
+    x, y : array, shape (b, n)
+        Samples of variables, a row each, of any real dtype of up to 8 bytes. Those with NaN in either are left out.
+
+    Returns
+    -------
+    PairCounts
+        Every field of shape (b,).
+    """
+    if x.dtype == y.dtype:  # fewer launches
+        both = values_of(x, y)
+        return inversions.counts(both[: len(x)], both[len(x) :])
+    return inversions.counts(values_of(x), values_of(y))
+
+
+def matrix(A: Any, B: Any = None, *, deletion: bool) -> PairCounts:
+    """Count the pairs of samples of all pairs of columns of A, or of A with B.
+
+    Parameters
+    ----------
+    A, B : array, shape (n, p) and (n, q)
+        Samples in rows, of any real dtype of up to 8 bytes. Without B it is A.
+    deletion : bool
+        Leave out, of each pair of columns, the samples with NaN in either. Otherwise columns that hold NaN are in no
+        pair: their counts are 0.
+
+    Returns
+    -------
+    PairCounts
+        Fields that broadcast to (p, q).
+
+    Notes
+    -----
+    Waits for the device once, to learn which columns hold NaN and which have ties.
+    """
+    return _matrix(A, B, deletion, None)
+
+
+class _Side(NamedTuple):
+    """The variables of A or of B, and what the host knows of them."""
+
+    ranks: Ranks
+    whole: np.ndarray  # (p,) bool: without NaN
+    tied: np.ndarray  # (p,) bool
+
+    def of(self, rows: np.ndarray) -> _Side:
+        """Some of the variables."""
+        values, integers, reals = self.ranks
+        # Rows of either are to have the same strides.
+        integers, reals = (cp.ascontiguousarray(sums[:, rows]) for sums in (integers, reals))
+        return _Side(Ranks(values[rows], integers, reals), self.whole[rows], self.tied[rows])
+
+
+def _matrix(A: Any, B: Any, deletion: bool, path: Path | None) -> PairCounts:
+    symmetric = B is None
+    sides = _sides(A, B)
+    x, y = sides[0], sides[-1]
+    p, q = len(x.whole), len(y.whole)
+    if path is None:
+        tied = any(bool(side.tied.any()) for side in sides)
+        capability = device.capability()
+        multiplies = kendall_choice.by_products(p, q, A.shape[0], symmetric=symmetric, tied=tied, capability=capability)
+        path = "products" if multiplies else "sorting"
+    if all(bool(side.whole.all()) for side in sides):
+        return _whole(x, y, symmetric, path)
+
+    counts = _no_counts(p, q)
+    if x.whole.any() and y.whole.any():
+        rows, columns = np.flatnonzero(x.whole), np.flatnonzero(y.whole)
+        of_x = x.of(rows)
+        _put(counts, np.ix_(rows, columns), _whole(of_x, of_x if symmetric else y.of(columns), symmetric, path))
+    if deletion:
+        gaps = ~(x.whole[:, None] & y.whole)
+        i, j = np.nonzero(np.triu(gaps) if symmetric else gaps)
+        found = inversions.counts(x.ranks.values, y.ranks.values, cp.asarray(i), cp.asarray(j))
+        _put(counts, (i, j), found)
+        if symmetric:
+            _put(counts, (j, i), found.turned)
+    return counts
+
+
+def _sides(A: Any, B: Any) -> list[_Side]:
+    """Rank the variables of the matrices there are, and bring to the host which have NaN and which have ties."""
+    matrices = [side.T for side in ((A,) if B is None else (A, B))]
+    # Next to each other on the device, for one copy.
+    found = cp.empty(3 * sum(map(len, matrices)), np.int64)
+    ranked, parts, end = [], [], 0
+    for matrix in matrices:
+        parts.append(slice(end, end := end + 3 * len(matrix)))
+        ranked.append(ranks(matrix, merge_tiles.of_batch(found, parts[-1]).reshape(3, -1)))
+    on_host = cp.asnumpy(found)
+    sides = []
+    for of, part in zip(ranked, parts, strict=True):
+        samples, pairs, _ = on_host[part].reshape(3, -1)
+        sides.append(_Side(of, samples == A.shape[0], pairs > 0))
+    return sides
+
+
+def _whole(x: _Side, y: _Side, symmetric: bool, path: Path) -> PairCounts:
+    """Counts of all pairs of variables without NaN, whose ties are the same in all pairs."""
+    count = _multiplied if path == "products" else _sorted
+    concordant, discordant = count(x, y, symmetric)
+    samples, ties_x = x.ranks.down
+    ties_y = ties_x if symmetric else y.ranks.down[1]
+    return PairCounts(samples, concordant, discordant, ties_x, Ties(*(field.T for field in ties_y)))
+
+
+def _multiplied(x: _Side, y: _Side, symmetric: bool) -> tuple[Any, Any]:
+    values = x.ranks.values
+    other = None if symmetric else y.ranks.values
+    return sign_products.products(values, other, values.shape[1], x.tied, y.tied)
+
+
+def _sorted(x: _Side, y: _Side, symmetric: bool) -> tuple[Any, Any]:
+    p, q = len(x.tied), len(y.tied)
+    wanted = np.triu(np.ones((p, q), bool)) if symmetric else np.ones((p, q), bool)
+    i, j = np.nonzero(wanted)
+    counts = inversions.counts(x.ranks.values, y.ranks.values, cp.asarray(i), cp.asarray(j))
+    place = np.empty((p, q), np.int64)
+    place[i, j] = np.arange(len(i))
+    if symmetric:
+        place[j, i] = place[i, j]
+    on_device = cp.asarray(place)
+    return counts.concordant[on_device], counts.discordant[on_device]
+
+
+def _no_counts(p: int, q: int) -> PairCounts:
+    def ties() -> Ties:
+        return Ties(integers(), cp.zeros((p, q)), cp.zeros((p, q)), integers())
+
+    def integers() -> Any:
+        return cp.zeros((p, q), np.int64)
+
+    return PairCounts(integers(), integers(), integers(), ties(), ties())
+
+
+def _put(counts: PairCounts, where: Any, found: PairCounts) -> None:
+    """Write the counts of some pairs of variables."""
+    for to, field in zip(counts.arrays, found.arrays, strict=True):
+        to[where] = field

@@ -1,0 +1,150 @@
+"""Ranks of the samples of variables, and their ties: launchers of ``kernels_cu/kendall/order_keys.cu`` and ``ranks.cu``."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import cupy as cp
+import numpy as np
+
+from cukde.core.gpu import compile as core_compile
+from cukde.core.gpu.launch import Launch, int32, or_null
+from cukde.kendall import merge_tiles
+from cukde.kendall.counts import Ties
+from cukde.kendall.gpu import merge_sort
+
+# Unsigned types of the sizes that samples may have.
+_WORDS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "unsigned long long"}
+_UNSIGNED = {size: np.dtype(f"u{size}") for size in _WORDS}
+
+_KINDS = {"f": 0, "i": 1, "u": 2, "b": 2}
+
+THREADS = 256
+PART = 2048  # samples of a block
+
+_FIGURES = 5  # of a variable, see ranks.cu
+
+
+class Ranks(NamedTuple):
+    """Ranks of p variables of n samples, and what their ties add up to."""
+
+    values: Any  # (p, n) uint32, number of smaller samples; all ones for NaN
+    integers: Any  # (3, p) int64: samples that are no NaN, and of those the pairs that are tied and distinct values
+    reals: Any  # (2, p) float64: of those the other two sums of Ties
+
+    @property
+    def down(self) -> tuple[Any, Ties]:
+        """Samples that are no NaN and sums over ties, arrays of shape (p, 1)."""
+        samples, pairs, classes = self.integers[:, :, None]
+        triples, variance = self.reals[:, :, None]
+        return samples, Ties(pairs, triples, variance, classes)
+
+
+def ranks(columns: Any, integers: Any | None = None) -> Ranks:
+    """Rank the samples of variables, one a row.
+
+    Parameters
+    ----------
+    columns : array, shape (p, n)
+        Any dtype of kind f, i, u or b of at most 8 bytes; n below 2^32.
+    integers : array, shape (3, p), optional
+        Where to write these, int64.
+
+    Notes
+    -----
+    Waits for nothing. Memory: beside the ranks, 24 bytes a sample of the variables that are sorted at a time.
+    """
+    values, figures = _ranked(columns)
+    p = len(values)
+    reals = cp.empty((2, p))
+    if integers is None:
+        integers = cp.empty((3, p), np.int64)
+    if p > 0:
+        _adding(p)(figures, integers, reals)
+    return Ranks(values, integers, reals)
+
+
+def values_of(*matrices: Any) -> Any:
+    """Ranks alone, (p, n), of the rows of matrices of one dtype and width, those of one below those of another."""
+    return _ranked(*matrices)[0]
+
+
+def _ranked(*matrices: Any) -> tuple[Any, Any]:
+    """Ranks, and the figures of ``ranks.cu``."""
+    p, n = sum(map(len, matrices)), matrices[0].shape[1]
+    matrices = tuple(map(cp.ascontiguousarray, matrices))
+    values = cp.empty((p, n), np.uint32)
+    figures = cp.zeros((p, _FIGURES), np.uint64)
+    if n > 0:
+        for rows in merge_tiles.batches(p, n):
+            _rank(_of_all(matrices, rows), merge_tiles.of_batch(values, rows), merge_tiles.of_batch(figures, rows))
+    return values, figures
+
+
+def _of_all(matrices: tuple[Any, ...], rows: slice) -> list[Any]:
+    """What matrices have of some rows of all of them together."""
+    found, begin = [], 0
+    for matrix in matrices:
+        own = slice(max(rows.start - begin, 0), min(rows.stop - begin, len(matrix)))
+        begin += len(matrix)
+        if own.start < own.stop:
+            found.append(merge_tiles.of_batch(matrix, own))
+    return found
+
+
+def _rank(matrices: list[Any], values: Any, figures: Any) -> None:
+    p, n = values.shape
+    dtype = matrices[0].dtype
+    keys, begin = cp.empty((p, n), np.uint64), 0
+    for matrix in matrices:
+        rows = slice(begin, begin + len(matrix))
+        _keying(len(matrix), n, dtype)(matrix.view(_UNSIGNED[dtype.itemsize]), merge_tiles.of_batch(keys, rows))
+        begin = rows.stop
+    keys, order = merge_sort.argsort(keys) if dtype.itemsize == 8 else (merge_sort.sort(keys), None)
+    _ranking(p, n, dtype)(keys, or_null(order), values, figures)
+
+
+@functools.lru_cache(maxsize=1024)
+def _keying(rows: int, n: int, dtype: np.dtype) -> Launch:
+    """The launch that makes keys of samples."""
+    infinity = np.asarray(np.inf, dtype).view(_UNSIGNED[dtype.itemsize]) if dtype.kind == "f" else 0
+    parts = -(-n // PART)
+    scalars = n, *int32(parts, _KINDS[dtype.kind]), np.uint64(infinity)
+    return Launch(_key_kernel(dtype.itemsize), (rows * parts,), (THREADS,), scalars)
+
+
+@functools.lru_cache(maxsize=1024)
+def _ranking(p: int, n: int, dtype: np.dtype) -> Launch:
+    """The launch that makes ranks and figures of keys in order."""
+    parts = -(-n // PART)
+    scalars = n, *int32(parts, dtype.kind == "f"), np.uint64(2 ** (8 * dtype.itemsize) - 1)
+    return Launch(_rank_kernel("rank_runs"), (p * parts,), (THREADS,), scalars)
+
+
+@functools.lru_cache(maxsize=1024)
+def _adding(p: int) -> Launch:
+    """The launch that makes of figures what is asked for."""
+    return Launch(_rank_kernel("column_ties"), blocks(p, THREADS), (THREADS,), (p,))
+
+
+def blocks(count: int, each: int) -> tuple[int]:
+    """A grid of blocks that take ``each`` of ``count``."""
+    return (-(-count // each),)
+
+
+def specialisations() -> Iterator[tuple[str, str, core_compile.Defines]]:
+    """Stem, name and macros of every kernel of this module."""
+    for size in _WORDS:
+        yield _key_kernel(size)
+    yield _rank_kernel("rank_runs")
+    yield _rank_kernel("column_ties")
+
+
+def _key_kernel(size: int) -> tuple[str, str, core_compile.Defines]:
+    return "kendall/order_keys", "order_keys", (("WORD", _WORDS[size]),)
+
+
+def _rank_kernel(name: str) -> tuple[str, str, core_compile.Defines]:
+    return "kendall/ranks", name, ()

@@ -1,0 +1,90 @@
+"""Kendall's tau and p-values from counts on the device: launcher of ``kernels_cu/kendall/statistics.cu``."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import cupy as cp
+
+from cukde.core.gpu import compile as core_compile, device as core_device
+from cukde.core.gpu.launch import Launch, int32, or_null
+from cukde.kendall import null as kendall_null
+from cukde.kendall.counts import PairCounts
+from cukde.kendall.statistics import ALTERNATIVES, VARIANTS, Null
+
+_THREADS = 256
+_BYTES = 8  # of an entry of any field
+
+
+def statistics(counts: PairCounts, variant: str, null: Null | None, complete: int) -> tuple[Any, Any | None]:
+    """As :func:`cukde.kendall.statistics.statistics`; nothing waits for the result.
+
+    The fields of ``counts`` that are of pairs are C-contiguous; all ties of a variable have the same strides.
+    """
+    shape = counts.concordant.shape
+    tau = cp.empty(shape)
+    p_value = None if null is None else cp.empty(shape)
+    if tau.size == 0:
+        return tau, p_value
+    table = None if null is None else _table(core_device.current())
+    fields = counts.samples, counts.x.pairs, counts.y.pairs
+    layouts = tuple([(field.shape, field.strides) for field in fields])
+    _launch(shape, layouts, complete, 0 if table is None else table.size, variant, null)(
+        *(counts.samples, counts.concordant, counts.discordant, *counts.x, *counts.y),
+        *(or_null(table), tau, or_null(p_value)),
+    )
+    return tau, p_value
+
+
+_Layout = tuple[tuple[int, ...], tuple[int, ...]]  # shape and strides
+
+
+@functools.lru_cache(maxsize=1024)
+def _launch(
+    shape: tuple[int, ...],
+    layouts: tuple[_Layout, ...],
+    complete: int,
+    table_size: int,
+    variant: str,
+    null: Null | None,
+) -> Launch:
+    """The launch for results of a shape, and the layouts of samples, the ties of x and those of y."""
+    entries = math.prod(shape)
+    scalars = (
+        *(entries, shape[-1] if len(shape) == 2 else 1),
+        *(step for layout in layouts for step in _steps(*layout, len(shape))),
+        complete,
+        *int32(
+            table_size,
+            VARIANTS.index(variant),
+            null is not None and null.method == "auto",
+            ALTERNATIVES.index(null.alternative) if null else 0,
+        ),
+    )
+    return Launch(_KERNEL, (-(-entries // _THREADS),), (_THREADS,), scalars)
+
+
+def _steps(shape: tuple[int, ...], strides: tuple[int, ...], dimensions: int) -> tuple[int, int]:
+    """Entries from one row of the result to the next in a field, and from one column to the next."""
+    of_axes = [0 if size == 1 else stride // _BYTES for size, stride in zip(shape, strides, strict=True)]
+    return (of_axes[0], of_axes[1]) if dimensions == 2 else (of_axes[0], 0)
+
+
+@functools.cache
+def _table(device: int) -> Any:
+    return cp.asarray(kendall_null.table())
+
+
+_KERNEL: tuple[str, str, core_compile.Defines] = (
+    "kendall/statistics",
+    "kendall_statistics",
+    (("LARGEST", str(kendall_null.LARGEST)), ("LARGEST_FACTORIAL", str(kendall_null.LARGEST_FACTORIAL))),
+)
+
+
+def specialisations() -> Iterator[tuple[str, str, core_compile.Defines]]:
+    """Stem, name and macros of every kernel of this module."""
+    yield _KERNEL

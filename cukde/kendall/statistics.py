@@ -1,0 +1,143 @@
+"""Kendall's tau and its p-values from counts of pairs, on the CPU; ``kernels_cu/kendall/statistics.cu`` is the same.
+
+Where a variable is constant, or fewer than two samples are left, every statistic is NaN.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cukde.kendall import null as kendall_null
+from cukde.kendall.counts import PairCounts
+
+VARIANTS = ("a", "b", "c")
+METHODS = ("auto", "exact", "asymptotic")
+ALTERNATIVES = ("two-sided", "less", "greater")
+
+
+class Null(NamedTuple):
+    """How the p-value of independence is computed."""
+
+    method: str  # "auto" or "asymptotic"; see :func:`exact_p_value` for the third
+    alternative: str
+
+
+def statistics(counts: PairCounts, variant: str, null: Null | None, complete: int) -> tuple[Any, Any | None]:
+    """The statistic and, where ``null`` is given, the p-value, float64; NaN for fewer samples than ``complete``."""
+    counts = of_complete(counts, complete)
+    return tau(counts, variant), None if null is None else p_value(counts, null)
+
+
+def of_complete(counts: PairCounts, complete: int) -> PairCounts:
+    """Without the samples of pairs of variables that have less than ``complete``, which so have no statistic."""
+    return counts._replace(samples=np.where(counts.samples < complete, 0, counts.samples))
+
+
+def tau(counts: PairCounts, variant: str) -> Any:
+    """Return the statistic, float64.
+
+    With N = n (n - 1) / 2 pairs of samples, of which T are tied in a variable, and m = min(m_x, m_y) classes::
+
+        a   (C - D) / N
+        b   (C - D) / sqrt((N - Tx) (N - Ty))
+        c   2 (C - D) / (n^2 (m - 1) / m)
+
+    All lie between -1 and 1.
+    """
+    x, y = _untied(counts)
+    if variant == "b":
+        # The product leaves the integers, not the doubles: it stays below 1e32 for 1e8 samples. Of equal factors the
+        # root is exact, and never below the smaller factor: perfect order gives 1, and nothing exceeds it.
+        denominator = np.sqrt(x * y)
+    else:
+        samples = counts.samples.astype(np.float64)
+        if variant == "a":
+            denominator = samples * (samples - 1) / 2
+        else:
+            classes = np.maximum(np.minimum(counts.x.classes, counts.y.classes), 2)
+            denominator = samples / classes * (samples * (classes - 1)) / 2  # exact where tau can be 1: n / m is whole
+        denominator = np.where(np.isnan(x) | np.isnan(y), np.nan, denominator)
+    out = (counts.concordant - counts.discordant) / denominator
+    return np.clip(out, -1, 1) if variant == "c" else out  # n / m is rounded elsewhere
+
+
+def p_value(counts: PairCounts, null: Null) -> Any:
+    """p-value of the hypothesis that x and y are independent, float64. All variants of tau have the same.
+
+    ``"auto"`` is exact as in SciPy: without ties, for up to 33 samples or at most one pair out of order.
+    """
+    normal = _asymptotic(counts, null.alternative)
+    if null.method == "asymptotic":
+        return normal
+    n, fewest = counts.samples, np.minimum(counts.concordant, counts.discordant)
+    exact = _without_ties(counts) & (n > 1) & ((n <= kendall_null.LARGEST) | (fewest <= 1))
+    tail = kendall_null.looked_up_cdf(n, _tail(counts, null.alternative))
+    return np.where(exact, _of_tail(tail, null.alternative), normal)
+
+
+def exact_p_value(counts: PairCounts, alternative: str) -> Any:
+    """The same by the exact distribution of D without ties, for any n: one distribution for each n."""
+    k, n, x, y = np.broadcast_arrays(_tail(counts, alternative), counts.samples, counts.x.pairs, counts.y.pairs)
+    out = np.full(k.shape, np.nan)
+    defined = (n > 1) & (x == 0) & (y == 0)
+    for samples in np.unique(n[defined]).tolist():
+        chosen = defined & (n == samples)
+        out[chosen] = _of_tail(kendall_null.cdf(samples, k[chosen]), alternative)
+    return out
+
+
+def tied(counts: PairCounts) -> Any:
+    """Whether a pair of variables that has a statistic has ties: what method "exact" cannot answer for."""
+    x, y = _untied(counts)
+    return ~(np.isnan(x) | np.isnan(y) | _without_ties(counts))
+
+
+def _untied(counts: PairCounts) -> tuple[Any, Any]:
+    """N - Tx and N - Ty, the pairs of samples that differ in a variable, as float64; NaN where there is none."""
+    pairs = counts.pairs
+    x, y = pairs - counts.x.pairs, pairs - counts.y.pairs
+    return np.where(x > 0, x, np.nan), np.where(y > 0, y, np.nan)
+
+
+def _without_ties(counts: PairCounts) -> Any:
+    return (counts.x.pairs == 0) & (counts.y.pairs == 0)
+
+
+def _asymptotic(counts: PairCounts, alternative: str) -> Any:
+    """By the normal distribution of C - D, whose variance counts the groups of ties.
+
+    With n samples, and of the groups of t equal values of each variable the sums T of t (t - 1) / 2, triples of
+    t (t - 1) (t - 2) and variance of t (t - 1) (2 t + 5), the variance is ::
+
+        (n (n - 1) (2 n + 5) - variance_x - variance_y) / 18
+            + 2 T_x T_y / (n (n - 1)) + triples_x triples_y / (9 n (n - 1) (n - 2))
+
+    Source: Kendall, M. G. (1970). Rank correlation methods, 4th edition, chapter 4.
+    """
+    from scipy.special import ndtr  # not before it is needed: SciPy takes long to import
+
+    x, y = counts.x, counts.y
+    n = counts.samples.astype(np.float64)
+    m = np.maximum(n * (n - 1), 1)
+    variance = (m * (2 * n + 5) - x.variance - y.variance) / 18
+    variance = variance + (2 / m) * x.pairs * y.pairs
+    variance = variance + x.triples / (9 * m * np.maximum(n - 2, 1)) * y.triples  # no triples where n < 3
+    differ_x, differ_y = _untied(counts)
+    variance = np.where(np.isnan(differ_x) | np.isnan(differ_y), np.nan, variance)
+    z = (counts.concordant - counts.discordant) / np.sqrt(variance)
+    if alternative == "two-sided":
+        return 2 * ndtr(-abs(z))
+    return ndtr(z if alternative == "less" else -z)
+
+
+def _tail(counts: PairCounts, alternative: str) -> Any:
+    """The k whose P(D <= k) is the p-value of one side: without ties N - D = C, and D is symmetric about N / 2."""
+    if alternative == "two-sided":
+        return np.minimum(counts.concordant, counts.discordant)
+    return counts.concordant if alternative == "less" else counts.discordant
+
+
+def _of_tail(probability: Any, alternative: str) -> Any:
+    return np.minimum(2 * probability, 1) if alternative == "two-sided" else probability

@@ -1,0 +1,121 @@
+"""A measured operation under a roofline."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from cukde.core.cost.cost import Unit
+from cukde.core.cost.registry import by_name
+
+# Of an operation's name, by the first that it contains.
+_FAMILIES = {
+    "convolution": ("conv1d", "activation"),
+    "Kendall": ("kendall", "concordance"),
+    "piecewise": ("piecewise", "pwpa", "aos", "functions"),
+    "density": ("kde", "score", "debias", "kernel_sum", "density", "bandwidth", "grid"),
+}
+
+
+@dataclass(frozen=True)
+class RooflinePoint:
+    """One call under its roof.
+
+    Attributes
+    ----------
+    op : str
+    shapes : dict
+    seconds : float
+        As measured.
+    binds : str
+        What takes the longest by the model: a unit, "latency" or "launch".
+    unit : str
+        Whose operations the point counts: of what binds, or, where that is no unit that computes, of the unit that
+        computes the longest; that of ``slope`` where nothing computes.
+    work : float
+        Those operations.
+    slope : {"memory", "cache"}
+        Where the bytes come from: the cache where it binds or holds everything, and was measured.
+    bytes : float
+        Of memory the least, of the cache those that are asked for.
+    peak : float
+        Operations a second of the unit at most.
+    bandwidth : float
+        Bytes a second of the slope at most.
+    bound_seconds : float
+        Seconds of what binds, by itself.
+
+    Notes
+    -----
+    Its rate is as exact as ``seconds``; ``bound_seconds`` has the error of the peaks and of the counts.
+
+    Examples
+    --------
+    >>> from cukde import perf
+    >>> point = perf.roofline([("kde", {"n": 65536, "m": 65536, "d": 16}, 1.3e-3)], "H200").points[0]
+    >>> point.binds, 0 < point.percent_of_bound <= 100
+    ('exponential', True)
+    """
+
+    op: str
+    shapes: dict[str, Any]
+    seconds: float
+    binds: str
+    unit: Unit
+    work: float
+    slope: Unit
+    bytes: float
+    peak: float
+    bandwidth: float
+    bound_seconds: float
+
+    @property
+    def intensity(self) -> float:
+        """The unit's operations a byte."""
+        return self.work / self.bytes if self.bytes else math.inf
+
+    @property
+    def rate(self) -> float:
+        """Operations a second that were reached."""
+        return self.work / self.seconds
+
+    @property
+    def roof(self) -> float:
+        """Operations a second at most, at this intensity."""
+        return min(self.peak, self.intensity * self.bandwidth) if self.bytes else self.peak
+
+    @property
+    def percent(self) -> float:
+        """Percent of the roof that was reached."""
+        return 100 * self.rate / self.roof
+
+    @property
+    def percent_of_bound(self) -> float:
+        """100 where the call takes as long as what binds."""
+        return 100 * self.bound_seconds / self.seconds
+
+    @property
+    def study(self) -> bool:
+        """Whether this is a kernel to be measured against, not one of the library's."""
+        return self.op.startswith("study")
+
+    @property
+    def family(self) -> str:
+        """Of the operation, for the colour: "density", "Kendall", "piecewise", "convolution" or "other"."""
+        name = _family_name(self.op)
+        return next((family for family, parts in _FAMILIES.items() if any(part in name for part in parts)), "other")
+
+    def row(self) -> dict[str, Any]:
+        """Its numbers, by name; None for one that is infinite."""
+        names = (*self.__dataclass_fields__, "intensity", "rate", "roof", "percent", "percent_of_bound", "family")
+        numbers = {name: getattr(self, name) for name in names}
+        return {name: None if number == math.inf else number for name, number in numbers.items()}
+
+
+def _family_name(op: str) -> str:
+    """Where an operation is defined, and its name, of one that is still declared."""
+    try:
+        return f"{op} {by_name(op).target.__module__}".lower()
+    except ValueError:
+        return op.lower()

@@ -1,0 +1,1 @@
+"""Piecewise polynomials, their fits, and functions made of them."""

@@ -1,0 +1,148 @@
+"""The errors a user of piecewise polynomials can cause, raised before anything is computed."""
+
+from __future__ import annotations
+
+import operator
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from cukde.core import check as core_check, dispatch
+from cukde.core.cpu import arrays as host
+from cukde.piecewise.pieces import Pieces
+
+
+def extrapolate(value: Any) -> Any:
+    """Return one of True, False, "periodic" and "clamp"."""
+    if isinstance(value, str):
+        if value in ("periodic", "clamp"):
+            return value
+    elif isinstance(value, bool | np.bool_ | int) and value in (0, 1):
+        return bool(value)
+    raise ValueError(f'extrapolate must be True, False, "periodic" or "clamp"; got {value!r}')
+
+
+def order(nu: Any) -> int:
+    """Return the order of a derivative."""
+    try:
+        return operator.index(nu)
+    except TypeError:
+        raise TypeError(f"nu must be an integer; got {nu!r}") from None
+
+
+_HIGHEST_ORDER = 1000
+
+
+def order_of_antiderivative(nu: int) -> None:
+    """Raise for orders whose polynomials would be long for nothing: their coefficients are 1 / nu! and vanish."""
+    if nu > _HIGHEST_ORDER:
+        raise ValueError(f"nu must be at most {_HIGHEST_ORDER} for an antiderivative; got {nu}")
+
+
+def of_scipy(p: Any) -> None:
+    """Check that a polynomial is one of SciPy's or CuPy's, whose values lie along the first axis."""
+    if not all(hasattr(p, name) for name in ("c", "x", "extrapolate")):
+        raise TypeError(f"p must be a PPoly of SciPy or CuPy; got {type(p).__name__}")
+    if getattr(p, "axis", 0) != 0:
+        raise ValueError(f"p must have axis 0; got {p.axis}: move the axis of the values to the front")
+
+
+def spline(tck: Any) -> tuple[np.ndarray, np.ndarray, int, Any]:
+    """Return knots, coefficients and degree, and the coefficients where they are."""
+    given = getattr(tck, "tck", tck)
+    if not isinstance(given, tuple | list) or len(given) != 3:
+        raise TypeError(f"tck must be a BSpline or a tuple (t, c, k); got {type(tck).__name__}")
+    t, c = on_host("t", given[0]), on_host("c", given[1])
+    if t.ndim != 1:
+        raise ValueError(f"t must have shape (knots,); got {t.shape}")
+    try:
+        k = operator.index(given[2])
+    except TypeError:
+        raise TypeError(f"k must be an integer; got {given[2]!r}") from None
+    return t, c, k, given[1]
+
+
+def on_host(name: str, a: Any) -> np.ndarray:
+    """Return real numbers on the host, without a copy where they are there."""
+    out: np.ndarray = core_check.array(name, dispatch.to_host(a), host)
+    return out
+
+
+def held(name: str, a: Any) -> np.ndarray:
+    """Return a copy on the host, read-only, of finite floating numbers; integers become float64."""
+    out = on_host(name, a)
+    out = out.astype(out.dtype if out.dtype.kind == "f" else np.float64)
+    finite(name, out)
+    out.flags.writeable = False
+    return out
+
+
+def finite(name: str, a: np.ndarray) -> None:
+    """Check that all entries are finite."""
+    if not np.isfinite(a).all():
+        raise ValueError(f"{name} must be finite; got {int((~np.isfinite(a)).sum())} NaN or infinite entries")
+
+
+def knots(name: str, x: np.ndarray, *, decreasing: bool) -> None:
+    """Check that knots are at least two, and in order without repeats."""
+    if x.ndim != 1 or len(x) < 2:
+        raise ValueError(f"{name} must have shape (pieces + 1,) with at least one piece; got {x.shape}")
+    rises = (x[1:] > x[:-1]).astype(int) - (x[1:] < x[:-1])
+    direction = rises[0] if decreasing and rises[0] else 1
+    wrong = np.flatnonzero(rises != direction)
+    if wrong.size:
+        way = "strictly increasing or strictly decreasing" if decreasing else "strictly increasing"
+        at = wrong[0]
+        raise ValueError(f"{name} must be {way}; got {x[at]:g} and then {x[at + 1]:g} at index {at + 1}")
+
+
+def coefficients(c: np.ndarray, pieces: int) -> None:
+    """Check coefficients of shape (k, pieces, ...)."""
+    if c.ndim < 2 or c.shape[0] == 0 or c.shape[1] != pieces or c.size == 0:
+        raise ValueError(
+            f"c must have shape (coefficients, {pieces}, ...), a column for each of the {pieces} pieces between "
+            f"{pieces + 1} knots; got {c.shape}"
+        )
+
+
+def raw_coefficients(coefficients: np.ndarray, pieces: int, layout: str) -> None:
+    """Check coefficients of :func:`cukde.pwpa`."""
+    axis, shape = (0, f"({pieces}, degree + 1)") if layout == "aos" else (1, f"(degree + 1, {pieces})")
+    if coefficients.ndim != 2 or coefficients.shape[axis] != pieces or coefficients.size == 0:
+        raise ValueError(
+            f'coefficients must have shape {shape} for layout="{layout}" and {pieces + 1} knots; '
+            f"got {coefficients.shape}"
+        )
+
+
+def representable(pieces: Pieces, dtype: np.dtype) -> None:
+    """Check that rounding to the dtype of the arithmetic left finite numbers and a piece."""
+    if pieces.knots.size < 2 or not np.isfinite(pieces.knots).all():
+        raise ValueError(f"the knots are too large or too close together for {dtype} x; write x.astype('float64')")
+    if not np.isfinite(pieces.coefficients).all():
+        raise ValueError(f"the coefficients are beyond the range of {dtype}; write x.astype('float64')")
+
+
+def output(out: Any, x: Any, backend: ModuleType, **inputs: Any) -> None:
+    """Check an array to write the values at x to; it must be apart from x and the other inputs."""
+    xp = backend.xp
+    if not isinstance(out, xp.ndarray) or isinstance(out, np.ma.MaskedArray):
+        kind = "NumPy" if xp is np else "CuPy"
+        raise TypeError(f"out must be a {kind} array like x; got {type(out).__name__}")
+    if out.shape != x.shape or out.dtype != x.dtype:
+        raise ValueError(f"out must have shape {x.shape} and dtype {x.dtype} like x; got {out.shape}, {out.dtype}")
+    if isinstance(out, np.ndarray) and not out.flags.writeable:
+        raise ValueError("out must be writeable; got a read-only array")
+    for name, a in {"x": x, **inputs}.items():
+        # By their ends first: for the rest CuPy sorts all addresses.
+        if isinstance(a, xp.ndarray) and xp.may_share_memory(out, a) and xp.shares_memory(out, a):
+            raise ValueError(f"out must not overlap {name}")
+
+
+def bound(name: str, value: Any) -> float:
+    """Return an end of an integral."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be a number; got {value!r}") from None

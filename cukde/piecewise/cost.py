@@ -1,0 +1,311 @@
+"""What piecewise polynomials cost: a read and a write a point, the search for its piece, and Horner's rule.
+
+Instructions are counted from what NVRTC makes of ``kernels_cu/piecewise/piecewise.cu`` for sm_90.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cukde.core.cost import arguments, host
+from cukde.core.cost.cost import Counted, Part, Unit
+from cukde.core.cost.peaks import Peaks
+
+_SOURCE = "counted from kernels_cu/piecewise/piecewise.cu, piecewise_columns.cu and lookup_f16.cu, and cukde/piecewise/cpu/passes.py"
+
+# As in cukde/piecewise/gpu/passes.py and _lookup_f16.py, which a test holds them equal to.
+BLOCKS = 2  # of a multiprocessor
+OWN_COEFFICIENTS = (2, 3, 4)  # with a kernel of their own
+MOST_COPIES, FEWEST_COPIES_OF_GUIDE, PIECES_OF_LONG_SEARCH = 8, 4, 1024
+FEWEST_LOOKUPS, TABLE_BYTES = 2**22, 2**17
+
+# Of knots at random: cells of the guide for each piece. With one, 8 % of the cells have more than two knots.
+_CELLS_A_PIECE = 2
+
+# Instructions: of 16 bytes of points, their addresses, moves and branches; of a point, its search and the rest but for
+# Horner's rule, by the search; of a level of the tree; of a float16 number, its conversions; of a reduction.
+_VECTOR = 62
+_POINT = {"uniform": 13.5, "guide": 22.0, "tree": 8.0}
+_POINT_F64 = 12.0  # more, of float64: limits by compare and select, two words a number
+_LEVEL, _CONVERSIONS, _REDUCTION, _CLAMP = 8.0, 1.5, 14.0, 4.0
+_LOOKUP, _LOOKUP_VECTOR = 2.5, 30
+_FMA_OF_SEARCH = 4  # float32 operations of the search, multiplied and added: the cell, its knot and the difference
+# float64 operations of a point but for Horner's rule: the cell, its knot, the difference; of a level of the tree one.
+_OPERATIONS_F64 = 10
+
+# Of a point on the CPU, comparisons, sums and products, loads apart: copied or held, located, less its knot, looked at
+# for NaN; by a guide, and compared once more; a coefficient; a reduction; conversions of float16.
+_CPU_POINT, _CPU_GUIDE, _CPU_COEFFICIENT, _CPU_REDUCTION, _CPU_CONVERSION = 11, 6, 1, 5, 8
+
+
+def polynomial(
+    on: Peaks,
+    *,
+    n: int,
+    pieces: int,
+    degree: int,
+    dtype: Any = "float32",
+    knots: str = "uniform",
+    extrapolate: Any = True,
+    columns: int = 1,
+) -> Counted:
+    """Count the values of ``pieces`` polynomials of a ``degree`` at ``n`` points, ``columns`` values a point.
+
+    ``knots`` are "uniform" or "random".
+    """
+    return _counted((_evaluation(on, n, pieces, degree, dtype, knots, extrapolate, columns, None),))
+
+
+def pwpa(
+    on: Peaks,
+    *,
+    n: int,
+    pieces: int,
+    degree: int,
+    dtype: Any = "float32",
+    knots: str = "uniform",
+    extrapolate: Any = "clamp",
+) -> Counted:
+    """Count the same from coefficients in memory, which the host looks at first."""
+    part = _evaluation(on, n, pieces, degree, dtype, knots, extrapolate, 1, None)
+    if on.backend == "cpu":
+        return _counted((part,))
+    table = (pieces * (degree + 2) + 1) * np.dtype(dtype).itemsize
+    return _counted((Part("tables to the host", bytes=table, cycles=2 * host.COPY * on.clock, launches=2), part))
+
+
+def turned(on: Peaks, *, pieces: int, degree: int, dtype: Any = "float32") -> Counted:
+    """Count coefficients turned from one layout to the other.
+
+    Neighbouring threads of CuPy's copy are neighbours in one of the two arrays alone. In the other each sector of 32
+    bytes is asked for once for each coefficient that it holds, or as often as there are numbers in it.
+    """
+    size = np.dtype(dtype).itemsize
+    table = pieces * (degree + 1) * size
+    work: dict[Unit, float] = {"scalar": 3 * pieces * (degree + 1)} if on.backend == "cpu" else {}
+    again = 1 if on.backend == "cpu" else min(degree + 1, 32 // size)
+    blocks = 1.0 if on.backend == "cpu" else math.inf  # NumPy's copy runs on one core
+    return _counted((Part("copy", bytes=2 * table, work=work, requested=table * (1 + again), blocks=blocks),))
+
+
+def function(pieces: int, degree: int, reduction: str | None, extrapolate: Any) -> Callable[..., Counted]:
+    """Make the formula of a function of :mod:`cukde.functions`, by pieces of equal width."""
+
+    def count(on: Peaks, *, n: int, dtype: Any = "float32") -> Counted:
+        return _counted((_evaluation(on, n, pieces, degree, dtype, "uniform", extrapolate, 1, reduction),))
+
+    return count
+
+
+def of_points(x: Any) -> dict[str, Any]:
+    """Sizes of a call of a function."""
+    return {"n": math.prod(arguments.shape(x)), "dtype": arguments.floating(x)}
+
+
+def of_polynomial(p: Any, x: Any, nu: int = 0, extrapolate: Any = None) -> dict[str, Any]:
+    """Sizes of a call of a :class:`cukde.PiecewisePolynomial`."""
+    k, pieces = p._c.shape[:2]
+    return {
+        **of_points(x),
+        "pieces": pieces,
+        "degree": max(k - 1 - nu, 0),
+        "knots": _spacing(p._x),
+        "extrapolate": p.extrapolate if extrapolate is None else extrapolate,
+        "columns": math.prod(p._c.shape[2:]),
+    }
+
+
+def of_raw(
+    x: Any, coefficients: Any, knots: Any, *, layout: str = "aos", extrapolate: Any = "clamp", **options: Any
+) -> dict[str, Any]:
+    """Sizes of a call of :func:`cukde.pwpa`; knots on a GPU are taken for uniform ones, for nothing is copied here."""
+    shape = arguments.shape(coefficients)
+    pieces, k = shape if layout == "aos" else shape[::-1]
+    on_host = isinstance(knots, np.ndarray | list | tuple)
+    return {
+        **of_points(x),
+        "pieces": pieces,
+        "degree": k - 1,
+        "knots": _spacing(np.asarray(knots, np.float64)) if on_host else "uniform",
+        "extrapolate": extrapolate,
+    }
+
+
+def of_rows(coefficients: Any) -> dict[str, Any]:
+    """Sizes of coefficients, a row a piece."""
+    pieces, k = arguments.shape(coefficients)
+    return {"pieces": pieces, "degree": k - 1, "dtype": arguments.dtype(coefficients).name}
+
+
+def of_columns(coefficients: Any) -> dict[str, Any]:
+    """Sizes of coefficients, a column a piece."""
+    k, pieces = arguments.shape(coefficients)
+    return {"pieces": pieces, "degree": k - 1, "dtype": arguments.dtype(coefficients).name}
+
+
+def _spacing(knots: np.ndarray) -> str:
+    """Whether knots are uniform, to the rounding of float32."""
+    even = np.linspace(knots[0], knots[-1], len(knots))
+    near = 1e-6 * max(abs(knots[0]), abs(knots[-1]))
+    return "uniform" if bool((abs(knots - even) <= near).all()) else "random"
+
+
+def _counted(parts: tuple[Part, ...]) -> Counted:
+    return Counted(parts, _SOURCE)
+
+
+def _evaluation(
+    on: Peaks,
+    n: int,
+    pieces: int,
+    degree: int,
+    dtype: Any,
+    knots: str,
+    extrapolate: Any,
+    columns: int,
+    reduction: str | None,
+) -> Part:
+    given = np.dtype(dtype)
+    if knots not in ("uniform", "random"):
+        raise ValueError(f'knots must be "uniform" or "random"; got {knots!r}')
+    if on.backend == "cpu":
+        return _on_cpu(n, pieces, degree, given, knots, columns, reduction)
+    if extrapolate == "periodic":
+        given = np.dtype(np.float64)
+    if columns > 1 or extrapolate == "periodic":
+        return _columns(n, pieces, degree, given, knots, columns)
+    k = degree + 1
+    search, copies, table = _plan(on, pieces, k, given, knots)
+    fast = search == "uniform" and k in OWN_COEFFICIENTS and reduction is None
+    if given == np.float16 and not fast and n >= FEWEST_LOOKUPS and _shared_bytes_of_block(on) >= TABLE_BYTES:
+        return _lookups(on, n)
+    size, wide = given.itemsize, given == np.float64
+    instructions = (
+        _VECTOR * size / 16
+        + _POINT[search]
+        + _LEVEL * _levels(pieces) * (search == "tree")
+        + degree
+        + _POINT_F64 * wide
+        + _CONVERSIONS * (given == np.float16)
+        + _REDUCTION * (reduction is not None)
+        + _CLAMP * (extrapolate != True and reduction is None)  # noqa: E712, it may be a string
+    )
+    work: dict[Unit, float] = {
+        "instruction": n * instructions,
+        "shared": n * _shared(pieces, k, wide, search, copies),
+    }
+    if wide:
+        work["float64"] = n * (2 * (_OPERATIONS_F64 + degree) + _levels(pieces) * (search == "tree"))
+    else:
+        work["fma"] = n * 2.0 * (degree + _FMA_OF_SEARCH)
+    return Part("values", bytes=2 * n * size + table, work=work, resident=BLOCKS)
+
+
+def _levels(pieces: int) -> int:
+    return (pieces - 1).bit_length()
+
+
+def _plan(on: Peaks, pieces: int, k: int, dtype: np.dtype, knots: str) -> tuple[str, int, int]:
+    """The search, copies of tables in shared memory (0: they are not there), and bytes of tables."""
+    width = 2 if dtype == np.float64 else 4
+    rows = 16 * pieces * -(-k // width)
+    guide = 16 * _CELLS_A_PIECE * pieces
+    tree = 16 * -(-(2 ** _levels(pieces)) // width)
+    most = 99 * 1024 if on.capability >= (8, 0) else 64 * 1024
+    if knots == "uniform":
+        candidates = [("uniform", rows, 0)]
+    else:
+        own = k in OWN_COEFFICIENTS
+        has_guide = dtype == np.float32 or (dtype == np.float16 and own)
+        candidates = [("guide", rows + guide, 0)] * has_guide + [("tree", rows, tree)]
+    for search, copied, once in candidates:
+        for level in reversed(range(MOST_COPIES.bit_length())):
+            few = 1 << level < FEWEST_COPIES_OF_GUIDE and pieces < PIECES_OF_LONG_SEARCH
+            if (copied << level) + once <= most and not (search == "guide" and few):
+                return search, 1 << level, copied + once
+    search, copied, once = candidates[-1]
+    return search, 0, copied + once
+
+
+def _shared(pieces: int, k: int, wide: bool, search: str, copies: int) -> float:
+    """Bytes of shared memory a point, random points: rows of coefficients and of the guide, and levels of the tree."""
+    rows = -(-k // (2 if wide else 4)) + (search == "guide")
+    if copies == 0:  # they come through the first cache, a row a thread
+        return 16.0 * rows
+    width = 8 if wide else 4
+    levels = sum(_bytes_of_level(2**level, width) for level in range(_levels(pieces) if search == "tree" else 0))
+    return 16 * rows * _wait_for_copy(copies) + levels
+
+
+def _wait_for_copy(copies: int) -> float:
+    """Cycles of eight threads that read 16 bytes each at random, for one where none waits.
+
+    8 / copies of them share a copy, which has as many places in the banks: they wait like balls in bins.
+    """
+    sharing = MOST_COPIES // copies
+    return {1: 1.0, 2: 1.94, 4: 2.6, 8: 2.9}[sharing]
+
+
+def _bytes_of_level(nodes: int, width: int) -> float:
+    """Bytes for each of 32 threads that read a node at random: one cycle where all nodes are in 128 bytes.
+
+    Beyond, each 16 threads of 8 bytes, or 32 of 4, wait for the fullest bank: for as many as have nodes in it, and no
+    more than 3.1 or 3.5, the mean of the fullest of as many bins as threads.
+    """
+    if nodes * width <= 128:
+        return 128 / 32
+    return width * min(nodes * width / 128, 3.1 if width == 8 else 3.5)
+
+
+def _shared_bytes_of_block(on: Peaks) -> int:
+    """Of a block, by the compute capability (CUDA C++ Programming Guide, "Technical Specifications")."""
+    if on.capability in ((8, 6), (8, 9)) or on.capability >= (12, 0):
+        return 99 * 1024
+    if on.capability >= (9, 0):
+        return 227 * 1024
+    return 163 * 1024 if on.capability >= (8, 0) else 64 * 1024
+
+
+def _lookups(on: Peaks, n: int) -> Part:
+    """Look float16 numbers up, of which 3.5 of 32 at random meet in a bank, in a table that each block reads."""
+    return Part(
+        "lookups",
+        bytes=4 * n + TABLE_BYTES,
+        work={"instruction": n * (_LOOKUP + _LOOKUP_VECTOR / 8), "shared": n * 3.5 * 128 / 32},
+        requested=4 * n + TABLE_BYTES * on.multiprocessors,
+    )
+
+
+def _columns(n: int, pieces: int, degree: int, dtype: np.dtype, knots: str, columns: int) -> Part:
+    """Values beside each other: a piece a point, then a row of coefficients from the cache for each value."""
+    size, wide = dtype.itemsize, dtype == np.float64
+    width = 2 if wide else 4
+    rows = -(-(degree + 1) // width)
+    located = _POINT["uniform"] if knots == "uniform" else _POINT["tree"] + _LEVEL * _levels(pieces)
+    table = 16 * rows * pieces * columns
+    values = n * columns
+    work: dict[Unit, float] = {
+        "instruction": n * (located + 20) + values * (20 + 4 * rows + degree),
+        ("float64" if wide else "fma"): values * 2.0 * degree,
+    }
+    bytes_ = n * size * (1 + columns) + table
+    return Part("values", bytes=bytes_, work=work, requested=bytes_ + 16.0 * rows * values, resident=2)
+
+
+def _on_cpu(n: int, pieces: int, degree: int, dtype: np.dtype, knots: str, columns: int, reduction: str | None) -> Part:
+    operations = (
+        _CPU_POINT
+        + _CPU_GUIDE * (knots == "random")
+        + _CPU_REDUCTION * (reduction is not None)
+        + _CPU_CONVERSION * (dtype == np.float16)
+        + columns * _CPU_COEFFICIENT * degree
+    )
+    table = pieces * (degree + 2) * max(dtype.itemsize, 4)
+    blocks = -(-n // 2**16)  # that a thread takes at a time
+    return Part(
+        "values", bytes=n * dtype.itemsize * (1 + columns) + table, work={"scalar": n * operations}, blocks=blocks
+    )

@@ -1,0 +1,1 @@
+"""Piecewise polynomials by Numba."""

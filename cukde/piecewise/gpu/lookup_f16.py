@@ -1,0 +1,43 @@
+"""Functions of float16 numbers by a table of all of them: the launcher of ``kernels_cu/piecewise/lookup_f16.cu``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import cupy as cp
+import numpy as np
+
+from cukde.core.gpu import compile as core_compile, device
+
+NUMBERS = 2**16
+_TABLE_BYTES = 2 * NUMBERS
+_THREADS, _IN_FLIGHT = 1024, 2
+_TILE = _THREADS * _IN_FLIGHT * 8
+
+# Each block reads the table first. From here on, at the latest, that is less than what is saved (H200).
+_FEWEST_POINTS = 2**22
+
+
+def pays(points: int) -> bool:
+    """Whether so many points are looked up faster than a function of some tens of instructions is computed."""
+    return points >= _FEWEST_POINTS and device.shared_bytes_of_block() >= _TABLE_BYTES
+
+
+def numbers() -> Any:
+    """All float16 numbers in the order of their bits, on the current device."""
+    return cp.arange(NUMBERS, dtype=np.uint16).view(np.float16)
+
+
+def evaluate(table: Any, x: Any, out: Any) -> None:
+    """Write to ``out`` the entries of ``table``, which are for :func:`numbers`, for x; all float16 and contiguous."""
+    blocks = min(-(-x.size // _TILE), device.multiprocessors())
+    core_compile.kernel(*_KERNEL, _TABLE_BYTES)((blocks,), (_THREADS,), (x, table, out, x.size))
+
+
+def specialisations() -> Iterator[tuple[str, str, core_compile.Defines]]:
+    """Stem, name and macros of every kernel of this module."""
+    yield _KERNEL
+
+
+_KERNEL = ("piecewise/lookup_f16", "lookup_f16", (("THREADS", str(_THREADS)), ("IN_FLIGHT", str(_IN_FLIGHT))))

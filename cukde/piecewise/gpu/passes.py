@@ -1,0 +1,349 @@
+"""Piecewise polynomials on the GPU: launchers of ``kernels_cu/piecewise/piecewise.cu`` and its companions.
+
+Tables are made once a polynomial and a type of x; an evaluation is one launch.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import cupy as cp
+import numpy as np
+
+from cukde.core.dtypes import arithmetic
+from cukde.core.gpu import compile as core_compile, device
+from cukde.core.gpu.launch import BITS
+from cukde.piecewise.gpu import lookup_f16
+from cukde.piecewise.pieces import Pieces, Reduction
+
+Search = Literal["uniform", "guide", "tree"]
+
+# Of the kernel: threads of a block, vectors in flight a thread, blocks of a multiprocessor.
+_THREADS, _IN_FLIGHT, _BLOCKS = 512, 2, 2
+# Tiles of a block at least, and bytes of tables that it may fill for each, by the bits of x. Blocks that stay to
+# the end reach 0.85 of a copy's speed where these reach 0.93 (float32, H200); float16 has more to compute.
+_FEWEST_TILES = {16: 8, 32: 4, 64: 4}
+_TABLES_OF_TILE = {16: 2**9, 32: 2**13, 64: 2**13}
+_LARGE_TABLES = 2**15  # bytes beyond which a block fills them once
+_MOST_COPIES = 8  # of the tables in shared memory; eight threads read 16 bytes each at a time
+
+# A guide saves the steps of a search, and loses as much to banks of shared memory where it is not there in copies: on
+# an H200 one copy is slower than a tree for 256 pieces, and faster for 4,096.
+_FEWEST_COPIES_OF_GUIDE = 4
+_PIECES_OF_LONG_SEARCH = 1024
+_CELLS_A_PIECE = (1, 2, 4)
+
+# Knots that a cell of a guide may have, and the share of cells that may have more than the two of a row.
+_MOST_KNOTS_OF_CELL = 8
+_CROWDED = 0.02
+
+_MOST_CELLS = 2**22  # see pieces.cuh: magic
+_COEFFICIENTS = (2, 3, 4)  # with a kernel of their own
+
+_SEARCH: tuple[Search, ...] = ("uniform", "guide", "tree")
+_BEYOND = {True: 0, False: 1, "clamp": 2, "periodic": 3}
+_PERIODIC = _BEYOND["periodic"]
+_REDUCTION: dict[Reduction | None, int] = {None: 0, "exp": 1, "log": 2}
+
+
+class Knots(NamedTuple):
+    """Scalars of a search, in the type of the arithmetic: ``Knots`` of ``pieces.cuh``."""
+
+    first: Any
+    last: Any
+    scale: Any
+    offset: Any
+    cells: Any
+    step: Any
+
+
+class Table(NamedTuple):
+    """How a kernel finds pieces."""
+
+    search: Search
+    rows: Any  # guide and all knots, or tree, of 16 bytes a row; empty for uniform knots
+    height: np.int32  # rows of the guide or the tree
+    knots: Knots
+
+
+class Plan(NamedTuple):
+    """A specialisation and what it takes beside x and y."""
+
+    kernel: tuple[str, str, core_compile.Defines, int]
+    table: Table
+    copies: np.int32  # of the tables in shared memory: a power of two, by its logarithm
+    tile: int  # points of a block at a time
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A piecewise polynomial on the device, for x of one type."""
+
+    dtype: np.dtype
+    pieces: np.int32
+    coefficients: np.int32
+    columns: int
+    local: np.int32
+    rows: Any  # coefficients, (rows, pieces, columns, row width)
+    levels: np.int32  # of a tree
+    most_blocks: int
+    columnar: Table  # for several values at a point, and for periodic ones
+    plan: Plan | None  # of one value at a point
+    lookups: (
+        dict[int, Any] | None
+    )  # values at all float16 numbers, where that is faster, by what is done beyond the knots
+
+
+def prepare(pieces: Pieces, dtype: Any) -> Prepared:
+    """Make the tables for x of a type, float16, float32 or float64, on the current device."""
+    dtype = np.dtype(dtype)
+    real = arithmetic(dtype)
+    coefficients = cp.asnumpy(pieces.coefficients).astype(real, copy=False)
+    knots = cp.asnumpy(pieces.knots).astype(real, copy=False)
+    k, m, columns = coefficients.shape
+    rows = cp.asarray(_in_rows(coefficients))
+    levels = (m - 1).bit_length()
+    candidates = _tables(knots, levels)
+    # Its kernel knows uniform knots and the tree.
+    columnar = next(table for table in candidates if table.search != "guide")
+    plan = _plan(candidates, dtype, k, m, pieces.reduction) if columns == 1 else None
+    most_blocks = _BLOCKS * device.multiprocessors()
+    counts = np.int32(m), np.int32(k), columns, np.int32(pieces.local)
+    # Uniform knots and few coefficients are as fast as a table.
+    fast = plan is None or (plan.table.search == "uniform" and k in _COEFFICIENTS and pieces.reduction is None)
+    lookups: dict[int, Any] | None = None if fast or dtype != np.float16 else {}
+    return Prepared(dtype, *counts, rows, np.int32(levels), most_blocks, columnar, plan, lookups)
+
+
+def evaluate(prepared: Prepared, x: Any, extrapolate: bool | str, out: Any | None = None) -> Any:
+    """Evaluate at ``x``, shape (n,), contiguous; shape (n,), or (n, columns) where there are several.
+
+    Waits for nothing.
+    """
+    n, beyond = x.shape[0], _BEYOND[extrapolate]
+    if out is None:
+        out = cp.empty(n if prepared.columns == 1 else (n, prepared.columns), prepared.dtype)
+    if out.size == 0:
+        return out
+    if prepared.plan is None or beyond == _PERIODIC:
+        table = prepared.columnar
+        core_compile.kernel(*_columns_kernel(prepared.dtype, table.search))(
+            (min(-(-n // _THREADS), prepared.most_blocks),),
+            (_THREADS,),
+            (
+                *(x, prepared.rows, table.rows, out, n, prepared.columns, prepared.pieces, prepared.coefficients),
+                *(prepared.levels, np.int32(beyond), prepared.local),
+                *table.knots,
+            ),
+        )
+        return out
+    if prepared.lookups is None or not lookup_f16.pays(n):
+        return _computed(prepared, prepared.plan, x, beyond, out)
+    if beyond not in prepared.lookups:
+        numbers = lookup_f16.numbers()
+        prepared.lookups[beyond] = _computed(prepared, prepared.plan, numbers, beyond, cp.empty_like(numbers))
+    lookup_f16.evaluate(prepared.lookups[beyond], x, out)
+    return out
+
+
+def _computed(prepared: Prepared, plan: Plan, x: Any, beyond: int, out: Any) -> Any:
+    """Write one value a point."""
+    kernel, table, copies, tile = plan
+    core_compile.kernel(*kernel)(
+        (_blocks(-(-x.size // tile), prepared.most_blocks, prepared.dtype, kernel[3]),),
+        (_THREADS,),
+        (
+            *(x, prepared.rows, table.rows, out, x.size, prepared.pieces, prepared.coefficients, table.height),
+            *(prepared.levels, copies, np.int32(beyond), prepared.local),
+            *table.knots,
+        ),
+    )
+    return out
+
+
+def _blocks(tiles: int, resident: int, dtype: np.dtype, shared_bytes: int) -> int:
+    """Blocks for so many tiles: more than the device holds, as long as tables are little of what they read."""
+    if shared_bytes > _LARGE_TABLES:
+        return min(tiles, resident)
+    bits = BITS[dtype]
+    each = max(_FEWEST_TILES[bits], shared_bytes // _TABLES_OF_TILE[bits])
+    return max(min(tiles, resident), tiles // each)
+
+
+def specialisations() -> Iterator[tuple[str, str, core_compile.Defines]]:
+    """Stem, name and macros of every kernel of this module."""
+    for dtype in BITS:
+        for search, shared, k in itertools.product(_SEARCH, (True, False), (*_COEFFICIENTS, 0)):
+            own = _own_kernel(dtype, k, shared)
+            if own == k and (search != "guide" or (shared and _has_guide(dtype, own))):
+                yield _kernel(dtype, search, k, shared, None, 0)[:3]
+        for reduction in ("exp", "log"):  # of cukde.functions
+            yield _kernel(dtype, "uniform", _COEFFICIENTS[-1], True, reduction, 0)[:3]
+        for search in ("uniform", "tree"):
+            yield _columns_kernel(dtype, search)
+    for dtype in (np.dtype(np.float32), np.dtype(np.float64)):
+        yield _knots_kernel(dtype)
+
+
+def _real(dtype: np.dtype) -> np.dtype:
+    return np.dtype(np.float64 if dtype == np.float64 else np.float32)
+
+
+def _in_rows(coefficients: np.ndarray) -> np.ndarray:
+    """Rows of 16 bytes of the coefficients of shape (k, m, columns), zeros before the leading one."""
+    k, m, columns = coefficients.shape
+    width = 16 // coefficients.dtype.itemsize
+    padded = np.zeros((-(-k // width) * width, m, columns), coefficients.dtype)
+    padded[-k:] = coefficients
+    return np.ascontiguousarray(padded.reshape(-1, width, m, columns).transpose(0, 2, 3, 1))
+
+
+def _has_guide(dtype: np.dtype, own: int) -> bool:
+    """A cell of a guide is 16 bytes of float32; vectors of eight and any number of coefficients leave no registers."""
+    return dtype == np.float32 or (dtype == np.float16 and own != 0)
+
+
+def _tables(knots: np.ndarray, levels: int) -> list[Table]:
+    """What finds the piece for these knots, the faster first: uniform knots alone, or guides and the tree."""
+    m, real = knots.size - 1, knots.dtype.type
+    first, last = float(knots[0]), float(knots[-1])
+    with np.errstate(all="ignore"):
+        scale, step = real(1 / np.float64(last - first)), real((last - first) / m)
+        # A little more than rounding takes, so that a knot is not in the cell before its own.
+        most = max(1.0, abs(first * float(scale)), abs(last * float(scale)))
+        offset = real(-first * float(scale) + 4 * float(np.finfo(real).eps) * most)
+        scalars = Knots(knots[0], knots[-1], scale, offset, real(1), step)
+    smallest = np.finfo(real).tiny
+    tables: list[Table] = []
+    if np.isfinite(scalars).all() and scale >= smallest and step >= smallest:
+        for cells in (m * per_piece for per_piece in _CELLS_A_PIECE):
+            if cells > _MOST_CELLS or (knots.dtype != np.float32 and cells > m):
+                break
+            placed = scalars._replace(cells=np.nextafter(real(cells), real(0)))
+            cell_of, uniform = _cells(knots, placed)
+            if cells == m and _is_uniform(knots, cell_of, uniform):
+                return [Table("uniform", cp.zeros((0, 16 // knots.itemsize), real), np.int32(0), placed)]
+            of_cell = np.bincount(cell_of[1:-1], minlength=cells)
+            crowded = np.count_nonzero(of_cell > 2)
+            if knots.dtype == np.float32 and crowded <= _CROWDED * cells and of_cell.max() <= _MOST_KNOTS_OF_CELL:
+                tables.append(Table("guide", cp.asarray(_guide(knots, cell_of, cells)), np.int32(cells), placed))
+                break
+    tree = _tree(knots, levels)
+    tables.append(Table("tree", cp.asarray(tree), np.int32(len(tree)), scalars))
+    return tables
+
+
+def _cells(knots: np.ndarray, scalars: Knots) -> tuple[np.ndarray, np.ndarray]:
+    """The cells of the knots and the uniform knots, by the arithmetic of the device."""
+    n = knots.size
+    cell_of, uniform = cp.zeros(n, np.int32), cp.zeros(n, knots.dtype)
+    core_compile.kernel(*_knots_kernel(knots.dtype))(
+        (-(-n // _THREADS),),
+        (_THREADS,),
+        (
+            *(cp.asarray(knots), cell_of, uniform, np.int32(n), scalars.scale, scalars.offset, scalars.cells),
+            *(scalars.first, scalars.step),
+        ),
+    )
+    return cp.asnumpy(cell_of), cp.asnumpy(uniform)
+
+
+def _is_uniform(knots: np.ndarray, cell_of: np.ndarray, uniform: np.ndarray) -> bool:
+    """Whether a guess by the cell is the piece or the next one, and the comparison that tells them apart with the knot.
+
+    Cells never decrease with x. So where each knot is in the cell of its number, what lies between two knots is in the
+    cell of its piece or in the next one.
+    """
+    return bool((uniform == knots).all() and (cell_of[1:-1] == np.arange(1, knots.size - 1)).all())
+
+
+def _guide(knots: np.ndarray, cell_of: np.ndarray, cells: int) -> np.ndarray:
+    """Rows of ``pieces.cuh``: two knots of a cell, the knot before it and its piece; then all knots."""
+    guide = np.full((cells + -(-knots.size // 4), 4), np.nan, knots.dtype)
+    before = np.searchsorted(cell_of[1:-1], np.arange(cells))  # inner knots in earlier cells
+    inner, cell = np.arange(1, knots.size - 1), cell_of[1:-1]
+    place = inner - 1 - before[cell]
+    crowded = np.bincount(cell, minlength=cells) > 2
+    guide[:cells, 2] = knots[before]
+    guide[:cells, 3] = (before.astype(np.uint32) | crowded.astype(np.uint32) << 31).view(knots.dtype)
+    two = place < 2
+    guide[cell[two], place[two]] = knots[inner[two]]
+    guide[cells:].reshape(-1)[: knots.size] = knots
+    return guide
+
+
+def _tree(knots: np.ndarray, levels: int) -> np.ndarray:
+    """The tree of ``pieces.cuh``, in whole rows of 16 bytes."""
+    width = 16 // knots.itemsize
+    inner = np.full(2**levels, np.nan, knots.dtype)
+    inner[: knots.size - 2] = knots[1:-1]
+    tree = np.full(-(-(2**levels) // width) * width, np.nan, knots.dtype)
+    for level in range(levels):
+        spacing = 2 ** (levels - level)
+        tree[2**level : 2 ** (level + 1)] = inner[spacing // 2 - 1 :: spacing][: 2**level]
+    return tree.reshape(-1, width)
+
+
+def _plan(tables: list[Table], dtype: np.dtype, k: int, m: int, reduction: Reduction | None) -> Plan:
+    """Choose among the tables by how many copies of them shared memory holds."""
+    most = 99 * 1024 if device.capability() >= (8, 0) else 64 * 1024
+    row_bytes = 16 * m * -(-k // (16 // arithmetic(dtype).itemsize))
+    own = _own_kernel(dtype, k, True)
+    tile = 16 // dtype.itemsize * _THREADS * _in_flight(dtype, own)
+    for table in tables:
+        if table.search == "guide" and not _has_guide(dtype, own):
+            continue
+        table_bytes = 16 * int(table.height)
+        copied, once = (row_bytes + table_bytes, 0) if table.search == "guide" else (row_bytes, table_bytes)
+        for copies in reversed(range(_MOST_COPIES.bit_length())):
+            shared = (copied << copies) + once
+            few = 1 << copies < _FEWEST_COPIES_OF_GUIDE and m < _PIECES_OF_LONG_SEARCH
+            if shared <= most and not (table.search == "guide" and few):
+                kernel = _kernel(dtype, table.search, k, True, reduction, shared)
+                return Plan(kernel, table, np.int32(copies), tile)
+    tile = 16 // dtype.itemsize * _THREADS * _in_flight(dtype, 0)
+    table = tables[-1]
+    kernel = _kernel(dtype, table.search, k, False, reduction, 0)
+    return Plan(kernel, table, np.int32(0), tile)
+
+
+def _own_kernel(dtype: np.dtype, k: int, shared: bool) -> int:
+    """The number of coefficients that a kernel is compiled for; 0: any."""
+    own = _COEFFICIENTS if arithmetic(dtype) == np.float32 else _COEFFICIENTS[-1:]
+    return k if shared and k in own else 0
+
+
+def _in_flight(dtype: np.dtype, own: int) -> int:
+    """Vectors in flight: of eight numbers one, where more registers are taken by any number of coefficients."""
+    return 1 if dtype == np.float16 and own == 0 else _IN_FLIGHT
+
+
+def _kernel(
+    dtype: np.dtype, search: Search, k: int, shared: bool, reduction: Reduction | None, shared_bytes: int
+) -> tuple[str, str, core_compile.Defines, int]:
+    own = _own_kernel(dtype, k, shared)
+    defines = (
+        *_of_pieces(dtype, search),
+        ("REDUCTION", str(_REDUCTION[reduction])),
+        ("COEFFICIENTS", str(own)),
+        ("SHARED", str(int(shared))),
+        ("THREADS", str(_THREADS)),
+        ("IN_FLIGHT", str(_in_flight(dtype, own))),
+        ("BLOCKS", str(_BLOCKS)),
+    )
+    return "piecewise/piecewise", "piecewise", defines, shared_bytes
+
+
+def _columns_kernel(dtype: np.dtype, search: Search) -> tuple[str, str, core_compile.Defines]:
+    return "piecewise/columns", "piecewise_columns", (*_of_pieces(dtype, search), ("THREADS", str(_THREADS)))
+
+
+def _knots_kernel(dtype: np.dtype) -> tuple[str, str, core_compile.Defines]:
+    return "piecewise/knots", "piecewise_knots", (*_of_pieces(dtype, "uniform"), ("THREADS", str(_THREADS)))
+
+
+def _of_pieces(dtype: np.dtype, search: Search) -> core_compile.Defines:
+    return ("STORAGE", str(BITS[dtype])), ("SEARCH", str(_SEARCH.index(search)))

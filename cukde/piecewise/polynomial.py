@@ -1,0 +1,295 @@
+"""Piecewise polynomials with the call convention of :class:`scipy.interpolate.PPoly`, on NumPy and CuPy arrays."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from typing import Any
+
+import numpy as np
+
+from cukde.core import check as core_check, dispatch
+from cukde.core.cost.registry import declare
+from cukde.core.over_dask import is_dask
+from cukde.piecewise import calculus, check, cost
+from cukde.piecewise.evaluator import Evaluator, Extrapolate
+from cukde.piecewise.pieces import Pieces
+
+
+@declare(cost.polynomial, cost.of_polynomial)
+class PiecewisePolynomial:
+    r"""A polynomial on each piece of a range; SciPy's ``PPoly`` for three dtypes and on the GPU.
+
+    Between ``x[i]`` and ``x[i + 1]``, with k coefficients a piece,
+
+    .. math:: p(t) = \sum_{j=0}^{k-1} c_{j,i} \, (t - x_i)^{k-1-j}
+
+    Parameters
+    ----------
+    c : array_like (k, m, ...)
+        Coefficients, the leading one first, of m pieces; further axes are values beside each other. Kept in their
+        floating dtype (integers become float64). GPU arrays make a polynomial that is held, and computes, on the GPU.
+    x : array_like (m + 1,)
+        Knots, strictly increasing or strictly decreasing.
+    extrapolate : {True, False, "periodic", "clamp"}
+        What lies beyond the knots: the polynomials of the edge pieces; NaN; the function of a period, which is the
+        range; or the value at the nearer end.
+
+    Attributes
+    ----------
+    c, x : ndarray
+        Coefficients and knots, as they were given, in copies that are not to be written to.
+    extrapolate : {True, False, "periodic", "clamp"}
+        As given.
+    axis : int
+        0: axes of the points come before the further axes of c.
+    max_error : float or None
+        Largest error, where the polynomial was fitted to a function.
+
+    Raises
+    ------
+    ValueError
+        For knots that are not in order, shapes that do not fit, entries that are not finite, and unknown options.
+    TypeError
+        For arrays that do not hold real numbers of at most 64 bits.
+
+    See Also
+    --------
+    pwpa : One evaluation of coefficients as they are.
+
+    Notes
+    -----
+    Values are right to 1e-13 in float64 and 1e-6 in float32, relative to the sum of absolute terms
+    (``tests/piecewise/test_polynomial.py``), and float16 is rounded besides; an evaluation costs one pass over the points. A piece
+    begins with its knot and ends before the next one; the last holds its end. This is exact: the dtype of the
+    points tells them apart or not.
+
+    Derivatives, antiderivatives and integrals are computed in float64 on the host.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import cukde
+    >>> p = cukde.PiecewisePolynomial([[1.0, 0.0], [0.0, 1.0]], [0, 1, 2], extrapolate="clamp")  # x, then 1
+    >>> p([0.25, 1.5, 9.0])
+    array([0.25, 1.  , 1.  ])
+    >>> p(np.float32([0.25, np.nan]))
+    array([0.25,  nan], dtype=float32)
+    >>> float(p.integrate(0, 2))
+    1.5
+    """
+
+    axis = 0
+
+    def __init__(self, c: Any, x: Any, *, extrapolate: Extrapolate = True) -> None:
+        self.extrapolate: Extrapolate = check.extrapolate(extrapolate)
+        self.max_error: float | None = None
+        held_c, held_x = check.held("c", c), check.held("x", x)
+        check.knots("x", held_x, decreasing=True)
+        check.coefficients(held_c, len(held_x) - 1)
+        self.c: Any = held_c
+        self.x: Any = held_x
+        self._c, self._x = held_c.astype(np.float64, copy=False), held_x.astype(np.float64, copy=False)
+        if dispatch.is_gpu_array(c):
+            gpu = dispatch.backend(c, "c")
+            with gpu.device_of(c):
+                self.c, self.x = gpu.asarray(held_c), gpu.asarray(held_x)
+        self._derivatives: dict[int, PiecewisePolynomial] = {}
+
+    def __call__(self, x: Any, nu: int = 0, extrapolate: Extrapolate | None = None) -> Any:
+        r"""Evaluate the polynomial or a derivative.
+
+        Parameters
+        ----------
+        x : array_like
+            Points, of any shape. NaN gives NaN. A GPU array is evaluated on the GPU, a host array on the CPU unless the
+            polynomial is held on the GPU; of a Dask array each block is, lazily.
+        nu : int
+            Order of the derivative, at least 0.
+        extrapolate : {True, False, "periodic", "clamp"}, optional
+            In place of the attribute. With "clamp" x is held at the nearer end, or at the next number of its dtype
+            within; a derivative, too, is that at the end.
+
+        Returns
+        -------
+        ndarray
+            Of the shape of x and the further axes of c, and of the dtype of x (integers become float64): the caller
+            chooses speed or accuracy by x, where SciPy always computes in float64.
+
+        Raises
+        ------
+        ValueError
+            For a negative ``nu``, an unknown option, and knots or coefficients that the dtype of x cannot hold.
+        TypeError
+            For x that does not hold real numbers of at most 64 bits.
+
+        Notes
+        -----
+        Computed in the dtype of x, float16 in float32 and rounded once; periodic functions in float64, since float32
+        loses a point's place in the period. With u = x - x[i] the error is at most 1e-13 of
+        :math:`\sum_j |c_{j,i}| |u|^{k-1-j}` in float64 and 1e-6 of it in float32, for up to 13 coefficients. With
+        ``extrapolate=True`` the value at an infinite point is the limit of the edge piece's polynomial: a constant
+        itself, and else infinity with the sign of the leading coefficient that is not 0, where SciPy has NaN if that
+        is not the first one or terms have opposite signs.
+
+        Cost: a value reads and writes memory once, and takes k - 1 multiplications and additions; its piece is found
+        in a few comparisons, in O(log m) where many of the m pieces crowd into a small part of the range.
+        """
+        nu = check.order(nu)
+        if nu < 0:
+            raise ValueError(f"nu must be at least 0; got {nu}: write antiderivative({-nu})(x)")
+        beyond = self.extrapolate if extrapolate is None else check.extrapolate(extrapolate)
+        if is_dask(x):
+            lazily: Any = importlib.import_module("cukde.piecewise.dask")
+            return lazily.values(self, x, nu, beyond)
+        if nu > 0:
+            if nu not in self._derivatives:
+                self._derivatives[nu] = self.derivative(nu)
+            return self._derivatives[nu](x, extrapolate=beyond)
+        decides = self.c if dispatch.is_gpu_array(self.c) and not dispatch.is_gpu_array(x) else x
+        backend = dispatch.backend(decides, "x")
+        with backend.device_of(decides):
+            points = core_check.floating("x", x, backend)
+            values = self._evaluator(-points if self._falls else points, beyond, backend)
+            shape = points.shape + self._c.shape[2:]
+            return values if values.shape == shape else values.reshape(shape)
+
+    @functools.cached_property
+    def _falls(self) -> bool:
+        return bool(self._x[0] > self._x[-1])
+
+    @functools.cached_property
+    def _evaluator(self) -> Evaluator:
+        return Evaluator(self._pieces())
+
+    def _pieces(self) -> Pieces:
+        """The polynomial of x, or of -x where knots fall: powers change sign and nothing is rounded."""
+        c = self._c.reshape(*self._c.shape[:2], -1)
+        if not self._falls:
+            return Pieces(c, self._x, local=True)
+        sign = (-1.0) ** np.arange(len(c) - 1, -1, -1)
+        return Pieces(c * sign[:, None, None], -self._x, local=True)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what belongs to devices of this process."""
+        return {name: value for name, value in self.__dict__.items() if name != "_evaluator"}
+
+    def __dask_tokenize__(self) -> Any:
+        """What results depend on; not what was kept of earlier calls."""
+        return type(self.c).__module__, self._c, self._x, self.extrapolate
+
+    def derivative(self, nu: int = 1) -> PiecewisePolynomial:
+        """Return the derivative of order ``nu``, or for a negative one the antiderivative.
+
+        ``extrapolate`` stays as it is: with "clamp" the derivatives at the ends go on.
+        """
+        nu = check.order(nu)
+        if nu < 0:
+            return self.antiderivative(-nu)
+        return self._like(calculus.derivative(self._c, nu), self._x, self.extrapolate)
+
+    def antiderivative(self, nu: int = 1) -> PiecewisePolynomial:
+        """Return the antiderivative of order ``nu``, or for a negative one the derivative.
+
+        It is continuous, as are its first nu - 1 derivatives, all 0 at the first knot. That of a periodic function is
+        not periodic: its ``extrapolate`` is False, as in SciPy. With "clamp" a constant piece is added on either side,
+        so that it is the antiderivative beyond the ends too, and its ``extrapolate`` is True.
+        """
+        nu = check.order(nu)
+        if nu <= 0:
+            return self.derivative(-nu)
+        check.order_of_antiderivative(nu)
+        if self.extrapolate == "clamp":
+            c, x = calculus.clamped(self._c, self._x)
+            return self._like(calculus.antiderivative(c, x, nu, origin=1), x, True)
+        beyond = False if self.extrapolate == "periodic" else self.extrapolate
+        return self._like(calculus.antiderivative(self._c, self._x, nu), self._x, beyond)
+
+    def integrate(self, a: float, b: float, extrapolate: Extrapolate | None = None) -> Any:
+        """Integrate from ``a`` to ``b``, float64, of the shape of the further axes of c.
+
+        Beyond the knots lies what ``extrapolate`` says, by default the attribute: with False the integral is NaN there.
+        """
+        beyond = self.extrapolate if extrapolate is None else check.extrapolate(extrapolate)
+        a, b = check.bound("a", a), check.bound("b", b)
+        pieces, sign = self._pieces(), 1.0
+        if self._falls:
+            a, b, sign = -a, -b, -1.0
+        c, knots = pieces.coefficients, pieces.knots
+        inside = knots[0] <= min(a, b) and max(a, b) <= knots[-1]
+        if np.isnan(a) or np.isnan(b) or (beyond is False and not inside):
+            total = np.full(c.shape[2:], np.nan)
+        elif beyond == "periodic":
+            total = calculus.integral_over_period(c, knots, a, b)
+        elif beyond == "clamp":
+            total = calculus.integral(*calculus.clamped(c, knots), a, b)
+        else:
+            total = calculus.integral(c, knots, a, b)
+        return self._where_held((sign * total).reshape(self._c.shape[2:]))
+
+    @classmethod
+    def from_spline(cls, tck: Any, *, extrapolate: Extrapolate | None = None) -> PiecewisePolynomial:
+        """Return a spline as a piecewise polynomial.
+
+        Parameters
+        ----------
+        tck : BSpline or tuple (t, c, k)
+            A spline of one dimension, SciPy's or CuPy's. Pieces between equal knots are left out.
+        extrapolate : {True, False, "periodic", "clamp"}, optional
+            Default that of the spline, or True for a tuple.
+
+        Raises
+        ------
+        TypeError, ValueError
+            For anything but a spline: knots in order, coefficients for them, a degree.
+        """
+        from scipy.interpolate import BSpline, PPoly
+
+        t, c, k, given = check.spline(tck)
+        if extrapolate is None:
+            extrapolate = getattr(tck, "extrapolate", True)
+        return cls._without_empty_pieces(PPoly.from_spline(BSpline(t, c, k)), given, extrapolate)
+
+    @classmethod
+    def from_scipy(cls, p: Any, *, extrapolate: Extrapolate | None = None) -> PiecewisePolynomial:
+        """Return SciPy's or CuPy's ``PPoly``, or what derives from it, such as ``CubicSpline``.
+
+        Pieces between equal knots are left out. What is no such polynomial is a TypeError, values along another axis
+        than the first a ValueError.
+        """
+        check.of_scipy(p)
+        return cls._without_empty_pieces(p, p.c, p.extrapolate if extrapolate is None else extrapolate)
+
+    @classmethod
+    def _without_empty_pieces(cls, p: Any, like: Any, extrapolate: Any) -> PiecewisePolynomial:
+        """Of SciPy's ``p``, on the GPU where ``like`` is."""
+        c, x = dispatch.to_host(p.c), dispatch.to_host(p.x)
+        kept = np.flatnonzero(np.diff(x) != 0)
+        c, x = c[:, kept], np.append(x[kept], x[-1])
+        if dispatch.is_gpu_array(like):
+            gpu = dispatch.backend(like, "c")
+            with gpu.device_of(like):
+                c, x = gpu.asarray(c), gpu.asarray(x)
+        return cls(c, x, extrapolate=True if extrapolate is None else extrapolate)
+
+    def to_scipy(self) -> Any:
+        """Return SciPy's ``PPoly``, on the host and in float64.
+
+        SciPy has no "clamp": a constant piece is added on either side, and extrapolated.
+        """
+        from scipy.interpolate import PPoly
+
+        if self.extrapolate == "clamp":
+            return PPoly(*calculus.clamped(self._c, self._x), extrapolate=True)
+        return PPoly(self._c.copy(), self._x.copy(), extrapolate=self.extrapolate)
+
+    def _like(self, c: np.ndarray, x: np.ndarray, extrapolate: Extrapolate) -> PiecewisePolynomial:
+        """Another polynomial, held where this one is."""
+        return PiecewisePolynomial(self._where_held(c), self._where_held(x), extrapolate=extrapolate)
+
+    def _where_held(self, a: np.ndarray) -> Any:
+        if not dispatch.is_gpu_array(self.c):
+            return a
+        gpu = dispatch.backend(self.c, "c")
+        with gpu.device_of(self.c):
+            return gpu.asarray(a)

@@ -1,0 +1,171 @@
+"""One evaluation of a piecewise polynomial from coefficients in memory, and the two orders they come in."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Literal
+
+import numpy as np
+
+from cukde.core import check as core_check, dispatch
+from cukde.core.cost.registry import declare
+from cukde.core.over_dask import over_dask
+from cukde.piecewise import check, cost
+from cukde.piecewise.evaluator import Evaluator
+from cukde.piecewise.pieces import Pieces
+
+LAYOUTS = ("aos", "soa")
+ORIGINS = ("global", "local")
+
+# Tables that are kept, and the bytes that one may take in float64: they stay in memory, and are compared at every call.
+_KEPT, _LARGEST_KEPT = 8, 2**20
+
+
+@declare(cost.pwpa, cost.of_raw)
+@over_dask("cukde.piecewise.dask")
+def pwpa(
+    x: Any,
+    coefficients: Any,
+    knots: Any,
+    *,
+    layout: Literal["aos", "soa"] = "aos",
+    origin: Literal["global", "local"] = "global",
+    extrapolate: bool | Literal["periodic", "clamp"] = "clamp",
+    out: Any = None,
+) -> Any:
+    r"""Evaluate a piecewise polynomial of P pieces of degree D at each x.
+
+    With the coefficients :math:`a_{i,0}, \ldots, a_{i,D}` of piece i, the leading one first,
+
+    .. math:: y = \sum_{j=0}^{D} a_{i,j} \, x^{D-j}, \qquad knots_i \le x < knots_{i+1}
+
+    Parameters
+    ----------
+    x : array_like
+        Points, of any shape. NaN gives NaN. A GPU array is evaluated on the GPU; of a Dask array each block is, lazily.
+    coefficients : array_like (P, D + 1) or (D + 1, P)
+        One row a piece ("aos", an array of structures) or one column ("soa", a structure of arrays).
+    knots : array_like (P + 1,)
+        Strictly increasing. The last piece holds its end.
+    layout : {"aos", "soa"}
+        Which of the two shapes.
+    origin : {"global", "local"}
+        Whether coefficients are of powers of x or of x - knots[i], which are accurate far from 0 too.
+    extrapolate : {"clamp", True, False, "periodic"}
+        What lies beyond the knots: with "clamp" the constant value at the nearer end, as x is held there; with True
+        the polynomials of the edge pieces go on, and infinite x have their limits; NaN; or the function of a period,
+        which is the range.
+    out : ndarray, optional
+        Where to write: of the shape and dtype of x, and apart from the other arrays. Not beside a Dask array.
+
+    Returns
+    -------
+    ndarray
+        Of the shape and dtype of x (integers become float64), and of the blocks of a Dask array; ``out`` where it is
+        given.
+
+    Raises
+    ------
+    ValueError
+        For knots that are not in order, shapes that do not fit, entries that are not finite, unknown options, and an
+        ``out`` that does not fit or overlaps; also where the dtype of x cannot hold the knots or coefficients.
+    TypeError
+        For arrays that do not hold real numbers of at most 64 bits, an ``out`` that is not an array of the kind of x,
+        and coefficients or knots on the GPU beside x on the CPU.
+
+    See Also
+    --------
+    PiecewisePolynomial : Keeps what an evaluation needs, and knows derivatives and integrals.
+
+    Notes
+    -----
+    Arguments are those of torchPACE's ``pwpa``, which sends NaN and all x from the last knot on to the first piece, and
+    x below the knots to it as well. Computed in the dtype of x, float16 in float32 and rounded once. Every call
+    copies coefficients and knots to the host. What is prepared of them is kept for the last eight tables of at most
+    1 MiB in float64, and found by their contents, so that arrays may be changed in place.
+
+    References
+    ----------
+    Sangiorgi, M. (2025). "CUDAification" of PACE: optimization of PwPA kernels. University of Bologna.
+
+    Examples
+    --------
+    >>> import cukde
+    >>> cukde.pwpa([-1.0, 0.5, 1.5, 9.0], [[1, 0, 0], [0, 2, -1]], [0, 1, 2])  # x^2, then 2 x - 1
+    array([0.  , 0.25, 2.  , 3.  ])
+    """
+    core_check.option("layout", layout, LAYOUTS)
+    core_check.option("origin", origin, ORIGINS)
+    beyond = check.extrapolate(extrapolate)
+    backend = dispatch.backend(x, "x", coefficients=coefficients, knots=knots)
+    with backend.device_of(x):
+        points = core_check.floating("x", x, backend)
+        if out is not None:
+            check.output(out, points, backend, coefficients=coefficients, knots=knots)
+        a, ends = (
+            check.on_host(name, given).astype(np.float64, copy=False)
+            for name, given in (("coefficients", coefficients), ("knots", knots))
+        )
+        small = a.nbytes + ends.nbytes <= _LARGEST_KEPT
+        evaluator = (_kept_evaluator if small else _evaluator)(
+            a.tobytes(), a.shape, ends.tobytes(), ends.shape, layout, origin
+        )
+        return evaluator(points, beyond, backend, out)
+
+
+def _evaluator(
+    coefficients: bytes, shape: tuple[int, ...], knots: bytes, knots_shape: tuple[int, ...], layout: str, origin: str
+) -> Evaluator:
+    """Check the contents of arrays of float64, and make of them what can be evaluated."""
+    a, ends = np.ndarray(shape, buffer=coefficients), np.ndarray(knots_shape, buffer=knots)
+    check.finite("coefficients", a)
+    check.finite("knots", ends)
+    check.knots("knots", ends, decreasing=False)
+    check.raw_coefficients(a, len(ends) - 1, layout)
+    c = (a.T if layout == "aos" else a)[:, :, None]
+    return Evaluator(Pieces(c, ends, local=origin == "local"))
+
+
+_kept_evaluator = functools.lru_cache(_KEPT)(_evaluator)
+
+
+@declare(cost.turned, cost.of_rows)
+def aos_to_soa(coefficients: Any) -> Any:
+    """Return coefficients (P, D + 1), one row a piece, as (D + 1, P), one column a piece, in new memory.
+
+    Every number is kept exactly; it costs a pass over them.
+
+    Examples
+    --------
+    >>> import cukde
+    >>> cukde.aos_to_soa([[1, 0, 0], [0, 2, -1]])
+    array([[ 1,  0],
+           [ 0,  2],
+           [ 0, -1]])
+    """
+    return _turned(coefficients)
+
+
+@declare(cost.turned, cost.of_columns)
+def soa_to_aos(coefficients: Any) -> Any:
+    """Return coefficients (D + 1, P), one column a piece, as (P, D + 1), one row a piece, in new memory.
+
+    Every number is kept exactly; it costs a pass over them.
+
+    Examples
+    --------
+    >>> import cukde
+    >>> cukde.soa_to_aos([[1, 0], [0, 2], [0, -1]])
+    array([[ 1,  0,  0],
+           [ 0,  2, -1]])
+    """
+    return _turned(coefficients)
+
+
+def _turned(coefficients: Any) -> Any:
+    backend = dispatch.backend(coefficients, "coefficients")
+    with backend.device_of(coefficients):
+        a = core_check.array("coefficients", coefficients, backend)
+        if a.ndim != 2:
+            raise ValueError(f"coefficients must have two dimensions; got shape {a.shape}")
+        return a.T.copy(order="C")

@@ -1,0 +1,212 @@
+"""The Matplotlib side of :mod:`cukde.plot`: axes, colours and artists. Nothing here computes on the data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
+from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
+
+from cukde.plot.numbers import Curve, Regions
+
+# Okabe and Ito's, which the colour-blind tell apart; dashes besides, for print without colours.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_DASHES = ("-", "--", "-.", ":")
+_INK = "#333333"
+_LEGEND = 0.065  # of the height of axes, what a line of a legend takes
+_CURVE = "cukde density"  # the group of a curve, by which the next one on the same axes is told
+
+
+def new_axes() -> Axes:
+    """Axes of a new figure, shown where pyplot shows figures."""
+    from matplotlib import pyplot
+
+    return pyplot.subplots(figsize=(6.4, 4.4), layout="constrained")[1]
+
+
+def new_grid(d: int) -> np.ndarray:
+    """Axes of a pair plot, (d, d), in a new figure."""
+    from matplotlib import pyplot
+
+    side = max(4.0, min(2.1 * d, 16.0))
+    grid: np.ndarray = pyplot.subplots(d, d, figsize=(side, side), layout="constrained", squeeze=False)[1]
+    return grid
+
+
+def draw_curve(axes: Axes, of: Curve, label: str, level: float | None) -> None:
+    """Draw a density, over its band; each curve of the same axes in a colour of its own."""
+    number = sum(line.get_gid() == _CURVE for line in axes.lines)
+    colour = COLOURS[number % len(COLOURS)]
+    dashes = _DASHES[number % len(_DASHES)]
+    (line,) = axes.plot(of.x, of.density, color=colour, linestyle=dashes, linewidth=1.8, label=label, gid=_CURVE)
+    line.sticky_edges.y.append(0.0)
+    if of.band is not None and level is not None:
+        explained = f"{100 * level:g}% bootstrap band (variability, not bias)"
+        if explained in axes.get_legend_handles_labels()[1]:  # of another curve
+            explained = "_nolegend_"
+        axes.fill_between(of.x, *of.band, color=colour, alpha=0.25, linewidth=0, label=explained)
+
+
+def draw_rug(axes: Axes, x: np.ndarray, label: str) -> None:
+    """Mark rows along the lower edge, in the colour of the last curve."""
+    colour = next(line.get_color() for line in reversed(axes.lines) if line.get_gid() == _CURVE)
+    alpha = float(np.clip(60 / len(x), 0.15, 0.8))
+    axes.plot(
+        x, np.full(len(x), 0.02), "|", color=colour, alpha=alpha, markersize=9, markeredgewidth=0.8, label=label,
+        transform=axes.get_xaxis_transform(),
+    )  # fmt: skip
+
+
+def finish_curve(axes: Axes, name: str) -> None:
+    """Name the axes where nobody has, and explain what is drawn."""
+    name = axes.get_xlabel() or name
+    _name(axes, name, f"density (per unit of {name})")
+    low, high = axes.get_ylim()
+    lines = min(3, len(axes.get_legend_handles_labels()[1]))
+    axes.set_ylim(
+        low, low + (high - low) / (1 - _LEGEND * lines), auto=None
+    )  # room for the legend, until the next curve
+    axes.spines[["top", "right"]].set_visible(False)
+    legend = axes.legend(frameon=True, framealpha=0.85, edgecolor="none", fontsize="small")
+    for handle in legend.legend_handles:  # a thin rug is seen in the legend
+        if getattr(handle, "get_marker", lambda: "")() == "|":
+            handle.set_alpha(1.0)  # type: ignore[union-attr]
+
+
+def draw_regions(axes: Axes, of: Regions, *, outside: bool = False) -> None:
+    """Fill the regions, the smaller the darker, and dot rows outside of them."""
+    levels, kept = np.unique(of.levels, return_index=True)
+    shades = region_shades(len(of.levels))
+    top = max(float(of.density.max()), float(levels[-1]) + abs(float(levels[-1])) * 1e-6)
+    if outside:
+        size = 5 if len(of.outside) <= 100 else 2.5  # few must be seen, many told apart
+        axes.plot(*of.outside.T, ".", color=_INK, alpha=0.6, markersize=size, markeredgewidth=0, zorder=1)
+    # Ties of levels leave the darkest shade of them.
+    last = np.append(kept[1:], len(of.levels)) - 1
+    axes.contourf(of.x, of.y, of.density, levels=[*levels, top], colors=[shades[k] for k in last])
+    met = levels[(levels > of.density.min()) & (levels < of.density.max())]
+    if len(met):  # a coarse grid may miss a peak
+        axes.contour(of.x, of.y, of.density, levels=met, colors=[_INK], linewidths=0.6, linestyles="solid")
+    axes.autoscale_view(tight=False)
+
+
+def region_shades(count: int) -> list[tuple[float, ...]]:
+    """Mixtures of a colour with white, from light to dark."""
+    lack = 1 - np.array(to_rgb(COLOURS[0]))
+    return [tuple(1 - lack * share) for share in np.linspace(0.25 if count > 1 else 0.6, 0.95, count)]
+
+
+def region_handles(masses: Sequence[float]) -> list[Patch]:
+    """What a legend of regions shows."""
+    return [
+        Patch(facecolor=shade, edgecolor=_INK, linewidth=0.6, label=f"{100 * mass:g}% of the rows")
+        for mass, shade in zip(masses, region_shades(len(masses)), strict=True)
+    ]
+
+
+def finish_regions(axes: Axes, of: Regions, names: Sequence[str], masses: Sequence[float], outside: str | None) -> None:
+    """Name the axes where nobody has, and explain what is drawn."""
+    _name(axes, *names)
+    axes.spines[["top", "right"]].set_visible(False)
+    handles: list[Any] = region_handles(masses)
+    if outside is not None:
+        handles += axes.plot([], [], ".", color=_INK, markersize=5, label=outside)
+    corner = _emptiest_corner(axes, of)
+    axes.legend(handles=handles, loc=corner, frameon=True, framealpha=0.85, edgecolor="none", fontsize="small")
+
+
+def _emptiest_corner(axes: Axes, of: Regions) -> str:
+    """Where a legend hides the least of the regions, and then of the dots: Matplotlib itself looks at lines alone."""
+    row, column = np.nonzero(of.density >= of.levels[0])
+    points = np.concatenate([np.stack([of.x[column], of.y[row]], axis=1), of.outside])
+    dots = len(of.outside)
+    count = np.concatenate([np.ones(len(row)), np.full(dots, 1 / (dots + 1))])  # less than a point of the grid in all
+    at = axes.transAxes.inverted().transform(axes.transData.transform(points))
+    found = {
+        f"{upper} {right}": count[
+            ((at[:, 1] > 0.7) if upper == "upper" else (at[:, 1] < 0.3))
+            & ((at[:, 0] > 0.55) if right == "right" else (at[:, 0] < 0.45))
+        ].sum()
+        for upper in ("upper", "lower")
+        for right in ("right", "left")
+    }
+    return min(found, key=lambda corner: found[corner])
+
+
+def draw_diagonal(axes: Axes, of: Curve) -> None:
+    """Draw a column's own density in a pair plot."""
+    axes.fill_between(of.x, of.density, color=COLOURS[0], alpha=0.25, linewidth=0)
+    (line,) = axes.plot(of.x, of.density, color=COLOURS[0], linewidth=1.3, gid=_CURVE)
+    line.sticky_edges.y.append(0.0)
+
+
+def write_tau(axes: Axes, tau: float) -> None:
+    """Write a correlation in the middle of a panel, the larger it is the darker and the larger."""
+    strength = 0.0 if np.isnan(tau) else abs(tau)
+    axes.text(
+        0.5, 0.5, f"$\\tau = {tau:.2f}$", transform=axes.transAxes, ha="center", va="center",
+        fontsize=8 + 5 * strength, color=str(0.45 * (1 - strength)),
+    )  # fmt: skip
+
+
+def finish_pairs(grid: np.ndarray, names: Sequence[str], ends: Sequence[tuple[float, float]]) -> None:
+    """Name the outer axes, and let panels of a column share its range; densities have no numbers of their own."""
+    d = len(names)
+    for (row, column), axes in np.ndenumerate(grid):
+        axes.spines[["top", "right"]].set_visible(False)
+        if column <= row:
+            axes.set_xlim(*ends[column])
+            axes.xaxis.set_major_locator(MaxNLocator(3, prune="both"))
+        if column < row:
+            axes.set_ylim(*ends[row])
+            axes.yaxis.set_major_locator(MaxNLocator(3, prune="both"))
+        axes.tick_params(labelsize=7, labelbottom=row == d - 1, labelleft=row > 0 and column == 0)
+        if column >= row:
+            axes.set_yticks([])
+        if column > row:
+            axes.set_xticks([])
+            axes.spines[:].set_visible(False)
+        if row == d - 1:
+            axes.set_xlabel(names[column], fontsize=9)
+        if column == 0:
+            axes.set_ylabel(names[row] if row else "density", fontsize=9)
+
+
+def legend_of_pairs(grid: np.ndarray, masses: Sequence[float]) -> None:
+    """Explain the regions above the panels of a new figure."""
+    grid[0, 0].figure.legend(
+        handles=region_handles(masses), loc="outside upper center", ncols=len(masses), frameon=False, fontsize=9
+    )
+
+
+def draw_histogram(axes: Axes, counts: np.ndarray, edges: np.ndarray, label: str, number: int) -> None:
+    """Draw a histogram of one kind of rows: filled, with an outline that is seen over others."""
+    colour, dashes = COLOURS[number % len(COLOURS)], _DASHES[number % len(_DASHES)]
+    axes.stairs(counts, edges, fill=True, color=colour, alpha=0.3, linewidth=0)
+    axes.stairs(counts, edges, color=colour, linewidth=1.4, linestyle=dashes, label=label)
+
+
+def finish_histogram(axes: Axes, threshold: float, label: str, *, log: bool) -> None:
+    """Mark the threshold, name the axes where nobody has, and explain what is drawn."""
+    _name(axes, "log density", "rows in a bin")
+    most = max(1.0, axes.dataLim.y1)
+    room = 1 / (1 - _LEGEND * (len(axes.get_legend_handles_labels()[1]) + 1))
+    if log:
+        axes.set_yscale("log")
+        axes.set_ylim(0.5, 0.5 * (2 * most) ** room)
+    else:
+        axes.set_ylim(0, most * room)
+    axes.axvline(threshold, ymax=1 / room, color=_INK, linewidth=1.4, linestyle=(0, (4, 2)), label=label)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(loc="upper left", frameon=False, fontsize="small")
+
+
+def _name(axes: Axes, x: str, y: str) -> None:
+    if not axes.get_xlabel():
+        axes.set_xlabel(x)
+    if not axes.get_ylabel():
+        axes.set_ylabel(y)

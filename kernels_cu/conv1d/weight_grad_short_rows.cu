@@ -1,0 +1,102 @@
+// Gradient of the weights of a depthwise convolution of stride 1 and dilation 1 along short rows:
+//
+//   dw[c, k] = sum_b sum_i dy[b, c, i] x[b, c, i + k - before],   db[c] = sum_b sum_i dy[b, c, i]
+//
+//   x        (batch, channels, length)        Stored
+//   dy       (batch, channels, outputs)       Stored
+//   partial  (splits, channels, taps + 1)     Real    sums of the items of a split, the last column those of db
+//
+// A block owns a channel, TAPS taps and `each` items of the batch. A warp takes `rows` of them at a time, as many as its
+// lanes cover with four Rows of outputs a lane: `chunks` lanes a row. Both arrays lie in shared memory with the zeros that
+// are met beside them (conv1d_short_rows.cuh), and each x is read once for all outputs of a lane that meet it. What an
+// output meets begins `shift` elements behind the beginning of a Row: there are row_width - 1 sums more than taps, and
+// those on either side are dropped. Several warps of a scheduler hide what one waits for memory.
+//
+// A tile of 512 outputs takes a lane about 1,080 instructions with TAPS = 32, of which 560 are FMAs, and 610 with TAPS = 4
+// (sm_90, float32, 64 outputs a row); what comes before and after all tiles about 500 and 300.
+//
+// Barriers: one, before the warps' sums are added. A chain of sums in Real is four Rows of outputs an item long and bounded
+// by `each`; what warps and splits add up to is summed in float64. No order depends on timing.
+//
+// Macros: STORAGE (storage.cuh), TAPS.
+//
+// The reduction of the weight gradient in two stages: CUDA Kernel Optimization and Counter-Free Performance Analysis
+// for Depthwise Convolution (2026). Rows side by side and sums of all taps in registers are not from there.
+#include "short_rows.cuh"
+#include "weight_grad_partial.cuh"
+
+constexpr int warps = 4;
+constexpr int own = 4 * row_width;  // outputs of a lane
+constexpr int sums = TAPS + row_width - 1;
+constexpr int rows_met = (own + sums - 1 + row_width - 1) / row_width;  // of x, by the outputs of a lane
+
+extern "C" __global__ void __launch_bounds__(32 * warps)
+conv1d_weight_grad_short_rows(const Stored* __restrict__ x, const Stored* __restrict__ dy, Real* __restrict__ partial,
+                              int batch, int each, int channels, int length, int outputs, int taps, int before, int rows,
+                              int chunks, int pitch_of_x, int vectors_of_x, int pitch_of_dy, int vectors_of_dy) {
+    extern __shared__ Row shared_rows[];
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const int groups = (taps + TAPS - 1) / TAPS, first_tap = int(blockIdx.x % groups) * TAPS;
+    const int channel = int(blockIdx.x / groups % channels), split = int(blockIdx.x / groups / channels);
+    Row* const x_rows = shared_rows + warp * rows * (pitch_of_x + pitch_of_dy);
+    Row* const dy_rows = x_rows + rows * pitch_of_x;
+    const int own_row = lane % rows, chunk = lane / rows;
+    const Row* const own_x = x_rows + own_row * pitch_of_x + 4 * chunk;
+    const Row* const own_dy = dy_rows + own_row * pitch_of_dy + 4 * chunk;
+
+    const int begin = first_tap - before, shift = begin & vector - 1;
+    const bool aligned = (reinterpret_cast<size_t>(x) | reinterpret_cast<size_t>(dy)) % 16 == 0 &&
+                         length % vector == 0 && outputs % vector == 0;
+    const int places = aligned ? 1 : vector;  // of a vector
+    const Walk over_x(lane, 32, vectors_of_x * places), over_dy(lane, 32, vectors_of_dy * places);
+
+    Real sum[sums + 1];  // the last of dy
+#pragma unroll
+    for (int k = 0; k <= sums; k++) sum[k] = 0;
+    const int end = min(batch, (split + 1) * each);
+#pragma unroll 1
+    for (int item = split * each + warp * rows; item < end; item += warps * rows) {
+        const long long row = (long long)item * channels + channel;
+        const int there = min(rows, end - item);
+        const ShortRows of_x = {x + row * length, (long long)channels * length, there, length};
+        const ShortRows of_dy = {dy + row * outputs, (long long)channels * outputs, there, outputs};
+        if (aligned) {
+            stage_vectors(of_x, begin - shift, x_rows, pitch_of_x, over_x);
+            stage_vectors(of_dy, 0, dy_rows, pitch_of_dy, over_dy);
+        } else {
+            stage_elements(of_x, begin - shift, x_rows, pitch_of_x, over_x);
+            stage_elements(of_dy, 0, dy_rows, pitch_of_dy, over_dy);
+        }
+        __syncwarp();
+        if (own_row < there && chunk < chunks) {
+            Real g[own];
+#pragma unroll
+            for (int r = 0; r < 4; r++) {
+                Real part[row_width];
+                from_row(own_dy[r], part);
+#pragma unroll
+                for (int e = 0; e < row_width; e++) {
+                    g[r * row_width + e] = part[e];
+                    sum[sums] += part[e];
+                }
+            }
+#pragma unroll
+            for (int r = 0; r < rows_met; r++) {
+                Real met[row_width];
+                from_row(own_x[r + shift / row_width], met);
+#pragma unroll
+                for (int e = 0; e < row_width; e++) {
+#pragma unroll
+                    for (int i = 0; i < own; i++) {
+                        const int k = r * row_width + e - i;
+                        if (k >= 0 && k < sums) sum[k] += g[i] * met[e];
+                    }
+                }
+            }
+        }
+        __syncwarp();  // all lanes have read
+    }
+
+    write_partial<warps>(sum, partial + ((long long)split * channels + channel) * (taps + 1), first_tap,
+                         shift % row_width, min(TAPS, taps - first_tap), taps);
+}

@@ -1,0 +1,84 @@
+"""Rivals and variations that benchmarks time compute what they are compared with."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks.density import variants
+from benchmarks.peers import whole_matrix
+from tests import reference
+
+H = 0.8
+
+
+@pytest.fixture
+def plain(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Plain CuPy on NumPy arrays, in several tiles of queries."""
+    pytest.importorskip("cupy", reason="the module needs CuPy: install the test extra")
+    from benchmarks.peers import plain_cupy
+
+    monkeypatch.setattr(plain_cupy, "cp", np)
+    monkeypatch.setattr(plain_cupy, "_ELEMENTS", 1000)
+    return plain_cupy
+
+
+@pytest.mark.parametrize(
+    ("name", "exact"),
+    [
+        ("kde", reference.kde),
+        ("sd_kde", reference.sd_kde),
+        ("laplace_kde", lambda X, Y, h: reference.laplace(X, Y, h)[0]),
+        ("laplace_kde_in_two_sweeps", lambda X, Y, h: reference.laplace(X, Y, h)[0]),
+    ],
+)
+def test_plain_cupy(plain: ModuleType, name: str, exact: Any) -> None:
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((120, 3)), rng.standard_normal((45, 3))
+    np.testing.assert_allclose(getattr(plain, name)(X, Y, H), exact(X, Y, H), rtol=1e-10, atol=1e-14)
+
+
+def test_kdepy() -> None:
+    pytest.importorskip("KDEpy", reason="a rival that only the benchmarks need")
+    from benchmarks.peers import kdepy
+
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal(5000), rng.uniform(-2, 2, 100)
+    np.testing.assert_allclose(kdepy.kde(X, Y, 0.2), reference.kde(X, Y, 0.2), rtol=1e-4)
+    plane, axes = rng.standard_normal((50, 2)), [np.linspace(-5, 5, 100)] * 2
+    grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 2)
+    exact = reference.kde(plane, grid, 0.5).reshape(100, 100)
+    np.testing.assert_allclose(kdepy.evaluate_grid(plane, axes, 0.5), exact, rtol=0, atol=0.02 * exact.max())
+
+
+def test_whole_matrix() -> None:
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((120, 3)), rng.standard_normal((45, 3))
+    np.testing.assert_allclose(whole_matrix.kde(X, Y, H), reference.kde(X, Y, H), rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("op", "exact"),
+    [
+        ("kde", reference.kde),
+        ("sd_kde", reference.sd_kde),
+        ("laplace_kde", lambda X, Y, h: reference.laplace(X, Y, h)[0]),
+    ],
+)
+def test_plain_torch(op: str, exact: Any) -> None:
+    torch = pytest.importorskip("torch", reason="a rival that only the benchmarks need")
+    plain_torch = pytest.importorskip("benchmarks.peers.plain_torch")
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((120, 3)), rng.standard_normal((45, 3))
+    got = getattr(plain_torch, f"_{op}")(torch.from_numpy(X), torch.from_numpy(Y), H).numpy()
+    np.testing.assert_allclose(got, exact(X, Y, H), rtol=1e-10, atol=1e-14)
+
+
+def test_laplace_in_two_passes(emulated_device: None) -> None:
+    rng = np.random.default_rng(0)
+    X, Y = (rng.standard_normal((rows, 16)).astype("f4") for rows in (200, 40))
+    total, size = reference.laplace(X, Y, 1.5)
+    assert (abs(variants.laplace_kde_in_two_passes(X, Y, 1.5) - total) <= 3e-5 * size).all()

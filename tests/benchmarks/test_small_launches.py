@@ -1,0 +1,81 @@
+"""What runs under compute-sanitizer: it launches every kernel, and what it launches here is right."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import pytest
+
+from benchmarks.perf import launched
+
+
+@pytest.fixture
+def small(emulated_device: None) -> ModuleType:
+    """The script, on the emulated device."""
+    from benchmarks.stress import small_launches
+
+    return small_launches
+
+
+def test_every_kernel_is_launched(
+    small: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without running them, which takes minutes of compilation: launches do nothing, and nothing is checked."""
+    monkeypatch.setattr("cukde.core.gpu.compile.kernel", lambda *_: lambda grid, block, args: None)
+    monkeypatch.setattr("cukde.core.gpu.numba_cuda._run", lambda *_: None)
+    for name in (
+        "check",
+        "check_symmetric",
+        "check_log",
+        "check_ranks",
+        "check_reversed",
+        "check_conv1d",
+        "check_wait",
+        "check_stack",
+    ):
+        monkeypatch.setattr(small, name, lambda *_: None)
+    for name in ("check", "check_density"):
+        monkeypatch.setattr(small.tolerances, name, lambda *_: None)
+    small.main([])
+    assert "all that are known" in capsys.readouterr().out
+
+
+def test_a_kernel_that_no_pass_launches_is_named(small: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(small._specialise, "kernels", lambda: iter([("density/pairs", "never", ())]))
+    monkeypatch.setattr(small, "PASSES", ())
+    with pytest.raises(AssertionError, match="never"):
+        small.main([])
+
+
+def test_some_passes(small: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    small.main(["splits_merged"])
+    assert "kernels launched by splits_merged;" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        small.main(["nothing"])
+
+
+# Engines that have tests of their own for every kernel are left out.
+@pytest.mark.parametrize(
+    "passes",
+    [
+        "waiting",
+        "splits_merged",
+        "other_kernels",
+        "products_of_columns",
+        "stacks",
+        "cross_validation",
+        "f64_of_many_dimensions",
+        "f16_symmetric",
+        "f16_mutual",
+        "f16_symmetric_values",
+        "values_in_two_terms",
+        "one_dimension_of_few_boxes",
+        "distribution_functions",
+        "ranks_of_columns",
+        "counts_of_pairs",
+    ],
+)
+def test_what_is_launched_is_right(small: ModuleType, passes: str) -> None:
+    with launched.noted() as found:
+        getattr(small, passes)(small.Launches(found))
+    assert found

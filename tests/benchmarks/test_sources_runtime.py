@@ -1,0 +1,251 @@
+"""Sections 1, 2, 3 and 5 of the suite of the sources: tiny runs on the CPU, and with a GPU that the CPU plays."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cukde
+from benchmarks import memory
+from benchmarks.sources import batches, line, measured, rivals, runtime, summary, truth, utilisation
+from benchmarks.sources.section import Outcome, Section, Series, Setting, Table
+from benchmarks.sources.summary import Key, Summary
+from benchmarks.sources.truth import Task, Truth
+from cukde import perf
+from cukde.core.cost import registry
+from tests import reference
+from tests.perf import toys
+
+NO_GPU = "no GPU in this test"
+FULL = {section: section.sizes(Setting(quick=False, no_gpu=None)) for section in (runtime, line, batches)}
+QUICK = Setting(quick=True, no_gpu=NO_GPU)
+H200 = perf.peaks("H200")
+CPU = dataclasses.replace(toys.CPU, rates=toys.CPU.rates | {"exponential_f64": 5e8, "float64": 5e10})
+SECTIONS = (runtime.SECTION, utilisation.SECTION, line.SECTION, batches.SECTION)
+
+
+@pytest.fixture(autouse=True)
+def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sizes of a moment, and a processor of round numbers."""
+    few = {"seconds": 1e-4, "patience": 0.05}
+    monkeypatch.setattr(runtime, "LARGEST", (256, 32))
+    monkeypatch.setattr(runtime, "sizes", lambda _: runtime.Sizes((64, 128), True, pairs=2000, **few))
+    monkeypatch.setattr(utilisation, "sizes", lambda _: utilisation.Sizes((128,), (64, 128), 1e-4))
+    monkeypatch.setattr(line, "sizes", lambda _: line.Sizes((64, 128, 2**12), (0, 1), most=200, pairs=500, **few))
+    tiniest = batches.Sizes(128, (1, 4, 40), (256, 32), (128, 16), (64, 128), **few)
+    monkeypatch.setattr(batches, "sizes", lambda _: tiniest)
+    monkeypatch.setattr(perf, "measure_peaks", {"cpu": CPU, "gpu": H200}.__getitem__)
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch) -> Setting:
+    """A GPU whose arrays are NumPy's: the library's CPU backend, plain CuPy by NumPy; rivals that need one fail."""
+    pytest.importorskip("cupy", reason="rivals need CuPy: install the test extra")
+    import cupy
+
+    from benchmarks.density import study_wmma
+    from benchmarks.peers import keops, plain_cupy
+
+    nothing = SimpleNamespace(free_all_blocks=lambda: None)
+    monkeypatch.setattr(cupy, "get_default_memory_pool", lambda: nothing)
+    monkeypatch.setattr(cupy.cuda, "Device", lambda: SimpleNamespace(mem_info=(0, 40_000)))
+    monkeypatch.setattr(plain_cupy, "cp", np)
+    monkeypatch.setattr(keops, "_failure_of_trial", lambda: "its first call ended with signal 11: " + 30 * "so ")
+    monkeypatch.setattr(study_wmma, "why_absent", lambda: None)
+    monkeypatch.setattr(study_wmma, "kde", cukde.kde)
+    monkeypatch.setattr(Task, "on_gpu", lambda self: self)
+    measure, made = perf.measure, Truth.__init__
+    monkeypatch.setattr(perf, "measure", lambda call, gpu, **options: measure(call, gpu=False, **options))
+    monkeypatch.setattr(Truth, "__init__", lambda self, task, *, gpu, **options: made(self, task, gpu=False, **options))
+    monkeypatch.setattr(memory, "peak_mb", memory.host_peak_mb)
+    return Setting(quick=True, no_gpu=None)
+
+
+def _cells(table: Table, column: str) -> list[Any]:
+    return [row[table.columns.index(column)] for row in table.rows]
+
+
+def _whole(found: Outcome) -> None:
+    """Tables are rectangular, nothing is empty, and all of it is JSON."""
+    assert Outcome.from_json(json.loads(json.dumps(found.as_json()))) == found
+    assert found.rows
+    assert found.tables
+    assert found.figures
+    assert found.findings
+    for table in found.tables:
+        assert table.rows
+        assert {len(row) for row in table.rows} == {len(table.columns)}
+    for figure in found.figures:
+        assert any(y is not None for series in figure.series for y in series.y)
+        for series in figure.series:
+            assert len(series.x) == len(series.y) > 0
+            assert all(y > 0 for y in series.y if y is not None)
+    for row in found.rows:
+        if "median_ms" in row:
+            assert row["median_ms"] > 0
+            assert row["rel_err_max"] < 1e-3
+    assert not any("nan" in text.lower() for text in found.findings)
+
+
+def test_a_full_run_has_the_sizes_of_the_sources() -> None:
+    assert FULL[runtime].n == (2048, 4096, 8192, 16_384, 32_768, 65_536)
+    assert FULL[runtime].largest
+    assert (FULL[line].n[0], FULL[line].n[-1], len(FULL[line].n)) == (512, 4_194_304, 14)
+    assert (FULL[batches].m[0], FULL[batches].m[-1]) == (1, 131_072)
+    assert len(runtime.SEEDS) == len(FULL[line].seeds) == 3
+    assert [section.number for section in SECTIONS] == [1, 2, 3, 5]
+
+
+@pytest.mark.parametrize("section", SECTIONS, ids=lambda section: f"section_{section.number}")
+def test_on_a_cpu(section: Section) -> None:
+    found = section.run(QUICK)
+    _whole(found)
+    missing = [row for row in found.rows if row["backend"] == "gpu"]
+    assert missing
+    assert all(row["reason"] == NO_GPU for row in missing)
+    assert any("median_ms" in row for row in found.rows)
+    assert any(NO_GPU in row for table in found.tables for row in table.rows)
+
+
+@pytest.mark.parametrize("section", SECTIONS[1:], ids=lambda section: f"section_{section.number}")
+def test_with_a_gpu(section: Section, played: Setting) -> None:
+    found = section.run(played)
+    _whole(found)
+    timed = [row for row in found.rows if row["backend"] == "gpu" and "median_ms" in row]
+    assert {row["op"] for row in timed} >= {"sd_kde"}
+    flash = [row["peer"] for row in found.rows if row.get("peer", {}).get("name") == "Flash-SD-KDE"]
+    assert all("Error" in peer["reason"] for peer in flash)
+    assert flash
+
+
+def test_runtime_with_a_gpu(played: Setting) -> None:
+    found = runtime.run(played)
+    _whole(found)
+    times, ratios, errors = found.tables
+    assert times.rows[0][:3] == ["sd_kde", 64, 8]
+    own, cupy = _cells(times, runtime.GPU), _cells(times, "CuPy")
+    assert _cells(ratios, runtime.GPU) == [1.0] * len(own)
+    np.testing.assert_allclose(_cells(ratios, "CuPy"), np.divide(cupy, own))
+    scikit = _cells(times, rivals.SCIKIT_LEARN)
+    assert [cell is not None for cell in scikit] == [row[0] == "kde" and row[1] < 256 for row in times.rows]
+    of_kde = [row[0] for row in times.rows].index("kde")
+    assert _cells(ratios, rivals.SCIKIT_LEARN)[0] == pytest.approx(scikit[of_kde] / own[0])
+    assert _cells(times, runtime.CPU)[2] == "not run on a CPU"
+    assert max(error for error in _cells(errors, runtime.GPU)) < 3e-4
+    assert "(1)" in times.note
+    assert {row.get("seed") for row in found.rows} == set(runtime.SEEDS)
+    # A matrix of 128 x 128 is 0.00007 GB, of which the GPU has 0.00004.
+    assert any("matrix takes" in row.get("peer", {}).get("reason", "") for row in found.rows)
+
+
+@pytest.mark.parametrize(
+    ("op", "section"), [("sd_kde", runtime), ("sd_kde", utilisation), ("sd_kde", line), ("kde", batches)]
+)
+def test_a_wrong_result_is_refused(op: str, section: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = getattr(cukde, op)
+
+    def wrong(*args: Any, **options: Any) -> Any:
+        return right(*args, **options) * np.float32(1.01)
+
+    monkeypatch.setattr(cukde, op, wrong)
+    monkeypatch.setitem(registry._BY_TARGET, wrong, registry._BY_TARGET[right])
+    with pytest.raises(truth.WrongResultError, match=f"{op} of precision float32 on the cpu is off by 1"):
+        section.run(QUICK)
+
+
+class TestTruth:
+    task = runtime.drawn(300, 40, 3)
+
+    @pytest.mark.parametrize("op", ["kde", "sd_kde"])
+    def test_values(self, op: str) -> None:
+        exact = getattr(reference, op)(*self.task)
+        of = Truth(self.task, gpu=False)
+        assert of.error(op, exact) < 1e-10
+        assert of.error(op, np.r_[exact[:3], 1.5 * exact[3:]]) == pytest.approx(0.5)
+        assert of.error(op, exact[:3]) < 1e-10  # of some queries those count
+
+    @pytest.mark.parametrize("task", [task, utilisation.line_of(300, 40)], ids=["16-D", "1-D"])
+    @pytest.mark.parametrize("op", ["kde", "sd_kde", "laplace_kde"])
+    def test_oracle_of_a_gpu(self, op: str, task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+        gpu = pytest.importorskip("cukde.core.gpu.arrays", reason="it needs CuPy: install the test extra")
+        monkeypatch.setattr(gpu, "xp", np)
+        monkeypatch.setattr(Task, "on_gpu", lambda self: self)
+        exact = (
+            getattr(reference, op.removesuffix("_kde"))(*task) if op == "laplace_kde" else getattr(reference, op)(*task)
+        )
+        value = exact[0] if op == "laplace_kde" else exact
+        of = Truth(task, gpu=True)
+        assert of.error(op, value) < 1e-10
+        if op == "laplace_kde":
+            assert of.error(op, value + 0.25 * exact[1]) == pytest.approx(0.25)
+
+    def test_laplace_is_relative_to_absolute_terms(self) -> None:
+        value, size = reference.laplace(*self.task)
+        assert Truth(self.task, gpu=False).error("laplace_kde", value + 0.25 * size) == pytest.approx(0.25)
+
+    def test_nan_is_refused(self) -> None:
+        with pytest.raises(truth.WrongResultError, match="is off by nan at n = 300, d = 16, where 1e-05 is"):
+            Truth(self.task, gpu=False).check("kde", np.full(40, np.nan), "cpu", "float32")
+
+    def test_wrong_debiasing_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        debias = cukde.debias
+        monkeypatch.setattr(cukde, "debias", lambda X, h: debias(X, h) + 1e-6 * h)
+        with pytest.raises(truth.WrongResultError, match=r"debias in float64 is off by 1\.00e-06 bandwidths"):
+            Truth(self.task, gpu=False).error("sd_kde", np.ones(40))
+
+    def test_promises(self) -> None:
+        assert truth.allowed("kde", "cpu", "float32") < truth.allowed("sd_kde", "cpu", "float32")
+        assert truth.allowed("sd_kde", "gpu", "tf32") == truth.allowed("kde", "gpu", "tf32") > 1e-2
+
+
+def test_patience() -> None:
+    of = rivals.Patience(2.0)
+    assert of.refusal("kde", "R", 4.0) is None
+    of.note([{"op": "kde", "peer": {"name": "R", "median_ms": 1000.0}}], 4.0, "n = 2")
+    assert of.refusal("kde", "R", 8.0) is None
+    assert of.refusal("sd_kde", "R", 80.0) is None
+    refused = of.refusal("kde", "R", 16.0)
+    assert refused == "left out: more than 2 s a call expected, by the 1 s of n = 2"
+    of.note([{"op": "kde", "peer": {"name": "R", "reason": refused}}], 16.0, "n = 8")
+    assert of.refusal("kde", "R", 64.0) == refused
+
+
+def test_scikit_learn_takes_some_of_the_queries() -> None:
+    task = runtime.drawn(200, 30, 0)
+    found = rivals.scikit_learn(task, Truth(task, gpu=False), pairs=2000)[rivals.SCIKIT_LEARN]
+    call, error, part = found
+    assert (len(call()), part) == (10, 10 / 30)
+    assert error < 1e-5
+
+
+def test_summaries_are_over_seeds() -> None:
+    task = Task(np.zeros((4, 2)), np.zeros((2, 2)), 1.0)
+    rows = []
+    for seed, ms in enumerate((3.0, 1.0, 2.0)):
+        row = measured.empty("kde", task, "gpu", "float32") | {"seed": seed, "median_ms": ms, "rel_err_max": ms / 100}
+        rows += [row | {"peer": {"name": f"{name} (from 5% of the queries)", "median_ms": 10 * ms}} for name in "AB"]
+        rows.append(measured.empty("kde", task, "gpu", "float32") | {"peer": {"name": "C", "reason": "r" * 80}})
+    found = summary.summaries(rows)
+    assert found[Key("kde", 4, 2, "cukde, GPU")] == Summary(2.0, 1.0, 3.0, 0.03)
+    assert found[Key("kde", 4, 2, "A")] == Summary(20.0, 10.0, 30.0, None)
+    made = summary.table("t", found, [("kde", 4, 2)], ("cukde, GPU", "B", "C", "D"), lambda key, s: s.ms, "Note.")
+    assert made.rows == [["kde", 4, 2, 2.0, 20.0, "none (1)", None]]
+    assert made.note == f"Note. (1) {'r' * 80}."
+    series = summary.line("A", found, [Key("kde", 4, 2, "A")], lambda key: key.n)
+    assert (series.x, series.y, series.low, series.high) == ([4], [20.0], [10.0], [30.0])
+    assert summary.line("D", found, [Key("kde", 4, 2, "D")], lambda key: key.n) == Series("D", [4], [None])
+
+
+def test_growth_is_the_exponent() -> None:
+    found = {Key("sd_kde", n, n // 8, "A"): Summary(ms=n**1.5) for n in (64, 128, 256, 1024)}
+    assert line.growth(found, "A", 100) == (pytest.approx(1.5), 128, 1024)
+    assert line.growth(found, "A", 1000) is None
+
+
+def test_host_memory_is_that_of_the_arrays() -> None:
+    assert memory.host_peak_mb(lambda: np.ones((2, 2**17)).sum(axis=0)) == pytest.approx(3, abs=0.1)

@@ -1,0 +1,180 @@
+"""Launches with packed parameters: laid out as the compiled kernels have them, from any thread, on any stream."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import struct
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cukde
+from cukde.core.gpu import compile as core_compile
+
+pytest.importorskip("cupy", reason="the launchers of the GPU backend need CuPy")
+
+SIZES = {"P": 8, "q": 8, "i": 4, "f": 4, "d": 8}
+
+_PARAMETER, _SIZE_OF_ALL = 0x17, 0x19  # attributes of a kernel in the section .nv.info.NAME of a cubin
+
+
+def compiled_layout(stem: str, name: str, defines: core_compile.Defines) -> tuple[list[tuple[int, int]], int]:
+    """Offset and size of each parameter of a kernel, and the size of all, as the compiler lays them out."""
+    from cupy.cuda import nvrtc
+
+    program = nvrtc.createProgram(core_compile.code(stem, defines), "kernel.cu", (), ())
+    nvrtc.compileProgram(program, (*core_compile.options(), "-ftz=true", "--gpu-architecture=sm_90"))
+    cubin = nvrtc.getCUBIN(program)
+    table, entry_size, count, names_at = struct.unpack_from("<Q10xHHH", cubin, 40)  # of an ELF file
+    sections = [struct.unpack_from("<I20xQQ", cubin, table + i * entry_size) for i in range(count)]
+    names = cubin[sections[names_at][1] :]
+    (info,) = (
+        cubin[start : start + size]
+        for at, start, size in sections
+        if names[at : names.index(b"\0", at)].decode() == f".nv.info.{name}"
+    )
+    parameters: dict[int, tuple[int, int]] = {}
+    total = at = 0
+    while at < len(info):
+        form, attribute, value = struct.unpack_from("<BBH", info, at)
+        body = info[at + 4 : at + 4 + value] if form == 4 else b""
+        if attribute == _PARAMETER:
+            _, ordinal, offset, flags = struct.unpack("<IHHI", body)
+            parameters[ordinal] = offset, flags >> 18
+        elif attribute == _SIZE_OF_ALL:
+            total = value
+        at += 4 + len(body)
+    return [parameters[i] for i in range(len(parameters))], total
+
+
+def sample(n: int = 300, m: int = 40, d: int = 4) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return rng.standard_normal((n, d)).astype("f4"), rng.standard_normal((m, d)).astype("f4")
+
+
+def test_layouts_are_those_of_compiled_kernels(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a call that asks for the kernels with the longest lists of parameters, and compiles soon."""
+    from cukde.core.gpu.launch import Parameters
+
+    asked: dict[core_compile.Kernel, Parameters] = {}
+
+    def note(self: Parameters, kernel: core_compile.Kernel, grid: Any, threads: Any, *args: Any) -> None:
+        assert len(args) == len(self.types)
+        asked[kernel] = self
+
+    monkeypatch.setattr("cukde.core.gpu.compile.kernel", core_compile.Kernel)
+    monkeypatch.setattr(Parameters, "launch", note)
+    X, Y = sample()
+    cukde.sd_kde(X, Y, 1.0, check_finite=False)
+    wanted = [
+        (kernel, of)
+        for kernel, of in asked.items()
+        if kernel.stem in ("core/survey", "density/operands", "density/finish")
+    ]
+    assert len(wanted) == 4
+    for kernel, of in wanted:
+        parameters, total = compiled_layout(kernel.stem, kernel.name, kernel.defines)
+        ends = (struct.calcsize(f"@{of.types[: i + 1]}") for i in range(len(of.types)))
+        assert parameters == [
+            (end - SIZES[letter], SIZES[letter]) for end, letter in zip(ends, of.types, strict=True)
+        ], kernel.name
+        assert total == of.size, kernel.name
+
+
+class _Driver:
+    """Takes a launch as the driver does: it reads the parameters before it returns."""
+
+    def __init__(self, types: str) -> None:
+        self.types = types
+        self.launches: list[tuple[Any, ...]] = []
+
+    def launchKernel(self, *args: int) -> None:
+        *sizes, parameters, extra = args
+        assert parameters == 0
+        pointer, at, size, size_at, end = (ctypes.c_void_p * 5).from_address(extra)
+        assert (pointer, size, end) == (1, 2, None)
+        length = ctypes.c_size_t.from_address(size_at).value
+        self.launches.append((*sizes, struct.unpack(f"@{self.types}", ctypes.string_at(at, length))))
+
+
+def test_a_launch_is_packed_once_a_thread_has_its_context(monkeypatch: pytest.MonkeyPatch) -> None:
+    from cukde.core.gpu import launch as core_launch
+
+    driver, called = _Driver("PqifdP"), []
+    stream = SimpleNamespace(ptr=77)
+    cuda = SimpleNamespace(driver=driver, get_current_stream=lambda: stream)
+    monkeypatch.setattr(core_launch, "cp", SimpleNamespace(cuda=cuda))
+    monkeypatch.setattr("cukde.core.gpu.device.current", lambda: -7)
+
+    class Kernel:
+        kernel = SimpleNamespace(ptr=1234)
+
+        def __call__(self, grid: Any, block: Any, args: Any, shared_mem: int = 0) -> None:
+            called.append((grid, block, args, shared_mem))
+
+    loaded = functools.partial(Kernel(), shared_mem=4096)
+    array = SimpleNamespace(data=SimpleNamespace(ptr=0xABC00))
+    parameters = core_launch.Parameters("P q i f d P")
+
+    def launch() -> None:
+        parameters.launch(loaded, (5, 2), 128, array, 2**40, True, 0.1, 0.1, None)
+        parameters.launch(loaded, (5,), 128, None, 3, -1, np.inf, 0.5, array)
+
+    with ThreadPoolExecutor(1) as threads:  # a thread that has launched nothing: the first is CuPy's to do
+        threads.submit(launch).result()
+    ((grid, block, args, shared),) = called
+    assert (grid, block, args, shared) == ((5, 2), (128,), (array, 2**40, 1, np.float32(0.1), 0.1, 0), 4096)
+    assert [type(a) for a in args[1:]] == [np.int64, np.int32, np.float32, np.float64, np.uint64]
+    expected = (1234, 5, 1, 1, 128, 1, 1, 4096, 77)
+    assert driver.launches == [(*expected, (0, 3, -1, np.inf, 0.5, 0xABC00))]
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(launch).result()
+    assert len(called) == 2
+
+
+def test_what_stands_in_for_a_kernel_is_called() -> None:
+    from cukde.core.gpu.launch import Parameters
+
+    called = []
+    Parameters("P i").launch(lambda *args: called.append(args), (1,), 32, None, 3)
+    assert called == [((1,), (32,), (np.uint64(0), np.int32(3)))]
+
+
+@pytest.mark.gpu
+def test_threads_on_streams_get_what_one_gets() -> None:
+    import cupy as cp
+
+    n_threads, calls = 8, 20
+    data = [tuple(map(cp.asarray, sample(1000 + 300 * i, 100 + 50 * i, 16))) for i in range(n_threads)]
+    expected = [(cukde.kde(X, Y, 1.5), cukde.sd_kde(X, Y, 1.5, deterministic=True)) for X, Y in data]
+    streams = [cp.cuda.Stream(non_blocking=True) for _ in range(4)]
+    cp.cuda.Device().synchronize()
+
+    def work(i: int) -> None:
+        X, Y = data[i]
+        with streams[i % len(streams)] as stream:
+            for _ in range(calls):
+                got = cukde.kde(X, Y, 1.5), cukde.sd_kde(X, Y, 1.5, deterministic=True)
+            stream.synchronize()
+        for a, b in zip(got, expected[i], strict=True):
+            cp.testing.assert_array_equal(a, b)
+
+    with ThreadPoolExecutor(n_threads) as threads:
+        list(threads.map(work, range(n_threads)))
+
+
+@pytest.mark.gpu
+def test_a_thread_may_launch_before_it_does_anything_else() -> None:
+    """Its first call begins with kernels that are loaded and memory that the pool has: nothing made its context."""
+    import cupy as cp
+
+    X, Y = map(cp.asarray, sample(3000, 200, 16))
+    expected = cukde.kde(X, Y, 1.5)
+    for _ in range(4):
+        with ThreadPoolExecutor(1) as threads:
+            got = threads.submit(cukde.kde, X, Y, 1.5, check_finite=False).result()
+        cp.testing.assert_allclose(got, expected, rtol=1e-4)

@@ -1,0 +1,447 @@
+"""Costs of the density family: the engines they follow, what they count, and what was measured."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cukde
+from cukde import perf
+from cukde.core.cost.registry import by_name, called
+from cukde.density.cost import formulas as cost_formulas
+from cukde.density.one_dimension import cost as one_dimension_cost
+from cukde.density.pairs.cost import cpu as cost_cpu, engines, tensor, wide as cost_wide
+from cukde.density.pairs.cost.engines import Pass
+from cukde.perf._predict import predicted
+from tests.perf.processors import H200
+
+V100 = dataclasses.replace(H200, name="as a V100", capability=(7, 0))
+CPU = perf.Peaks(
+    "two cores",
+    "cpu",
+    {
+        "memory": 2e10,
+        "fma": 1e11,
+        "float64": 5e10,
+        "scalar": 6e9,
+        "exponential": 2e9,
+        "exponential_f64": 6e8,
+        "gemm_f32": 1.3e11,
+        "gemm_f64": 6.5e10,
+    },
+    0.0,
+    2,
+    3e9,
+    2**25,
+    (0, 0),
+    "assumed",
+)
+
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
+
+
+def test_papers_operations_bytes_and_intensity_are_those_it_prints() -> None:
+    k = 32768
+    assert perf.flash_flops(k, k / 8, 16) == 81.5 * k**2
+    assert perf.flash_flops(k, k / 8, 1) == 17.75 * k**2
+    assert perf.flash_flops(20, 7, 3) == 4 * 3 * 20**2 + 12 * 20**2 + 2 * 3 * 7 * 20 + 12 * 7 * 20
+    assert f"{perf.flash_tile_bytes(16, 64, 1024):.1e}" == "7.4e+04"
+    assert round(perf.flash_bytes(k, k / 8, 16) / k**2, 2) == 1.13
+    assert perf.flash_bytes(k, k / 8, 1) == 5 * k
+    assert round(perf.flash_intensity(k, k / 8, 16)) == 72
+    assert round(perf.flash_intensity(k, k / 8, 1) / k, 2) == 3.55
+    assert perf.flash_utilisation(1e-3, k, k / 8) == pytest.approx(81.5 * k**2 / (1e-3 * 155e12))
+    with pytest.raises(ValueError, match="seconds must be positive"):
+        perf.flash_utilisation(0, k, k)
+
+
+def test_textbook_of_sd_kde_is_the_papers() -> None:
+    for d in (1, 16):
+        cost = perf.cost("sd_kde", H200, n=4096, m=512, d=d)
+        assert cost.textbook_flops == perf.flash_flops(4096, 512, d)
+        assert cost.textbook_bytes == perf.flash_bytes(4096, 512, d)
+        assert cost.pairs == 4096**2 + 4096 * 512
+    parts = perf.cost("score", H200, n=4096, m=4096, d=16), perf.cost("kde", H200, n=4096, m=512, d=16)
+    assert sum(part.textbook_flops for part in parts) == perf.flash_flops(4096, 512, 16)
+
+
+def test_part_waits_for_what_its_cache_cannot_keep_and_for_itself() -> None:
+    def seconds(**fields: Any) -> float:
+        part = perf.Part("pass", 1e6, **({"work": {"fma": 1e6}} | fields), requested=1e9)
+        return predicted(perf.Counted((part,), "here").cost("op", {}), H200, launch_seconds=0, overlap=math.inf).seconds
+
+    cached = 1e9 / H200.rate("cache")
+    assert seconds() == seconds(footprint=1e6) == pytest.approx(cached)
+    assert seconds(footprint=1e6, efficiency=0.5) == seconds(footprint=1e6)  # no part of the rates of what streams
+    assert seconds(footprint=1e6, work={"fma": 1e11}, efficiency=0.5) == pytest.approx(2e11 / H200.rate("fma"))
+    missed = 1 - H200.cache_bytes / 1.5e8  # of what is asked for again, that has to come from memory
+    assert seconds(footprint=1.5e8) == pytest.approx(max(cached, (1e6 + missed * 0.999e9) / H200.rate("memory")))
+    assert H200.rate("exponential_f64") == H200.rate("float64") / 24
+    with pytest.raises(ValueError, match="no rate for exponential_f64"):
+        dataclasses.replace(CPU, rates={"memory": 1.0}).rate("exponential_f64")
+
+
+def _passes() -> list[Pass]:
+    outputs: tuple[Any, ...] = ("sum", "moments", "laplace", "values")
+    grid = itertools.product(
+        outputs,
+        ("float32", "tf32", "ieee", "float64"),
+        (2, 3, 16, 17, 33, 64, 65, 128),
+        (1, 32, 33),
+        (False, True),
+        (False, True),
+        (False, True),
+    )
+    return [
+        Pass(output, 1000, 1000, d, precision, 4, k, itself=itself, known=known, ratio=ratio)
+        for output, precision, d, k, itself, known, ratio in grid
+        if output == "values" or k == 1
+    ]
+
+
+def test_engine_and_products_are_those_of_the_launchers() -> None:
+    pytest.importorskip("cupy")
+    from cukde.density.pairs.gpu import engine, f16
+
+    for of, capability in itertools.product(_passes(), ((7, 0), (8, 0), (9, 0))):
+        spread = 1.0 if of.known else None
+        known = {"spread": spread, "capability": capability, "symmetric": of.symmetric, "exact": not of.ratio}
+        k = of.columns or of.k
+        expected = engine.engine(of.output, of.precision, of.n, of.d, k, **known)
+        assert engines.engine(of, capability) == expected, (of, capability)
+        if expected == "f16":
+            form = f16.form(of.precision, of.d, spread, of.output)
+            assert form is not None
+            own = of.ratio and of.output == "moments" and of.itself
+            assert engines.products(of) == (3 if own and form.split else form.products), of
+
+
+def test_tiles_and_limits_are_those_of_the_launchers() -> None:
+    pytest.importorskip("cupy")
+    from cukde import catalogue
+    from cukde.density.one_dimension.gpu import passes as one_dimension_passes
+    from cukde.density.pairs.gpu import f16, f16_symmetric, tiles, wide as pairs_wide, wide_f64
+
+    table = tiles.nearest((9, 0), tiles.tables())
+    for task in catalogue.f16_tasks():
+        shape = f16._shapes(task, table)[0]
+        tile = engines.tile("f16", (9, 0), dataclasses.asdict(task))
+        assert (tile["warps"], tile["row_tiles"], tile["tile"]) == (shape.warps, shape.row_tiles, shape.tile)
+    for depth, terms, columns in f16_symmetric.operands():
+        layout = f16_symmetric._layout(depth, terms, columns, table)
+        tile = engines.tile("f16_symmetric", (9, 0), {"depth": depth, "terms": terms, "columns": columns})
+        assert (64 * tile["row_tiles"], tile["overlap"]) == (layout.rows, layout.overlap)
+        overhead = tensor._OVERLAPPED if layout.overlap else tensor._PLAIN
+        assert overhead == layout.block_overhead
+    assert (one_dimension_cost.FEW_PAIRS, one_dimension_cost.FEW_PAIRS_CDF) == (
+        one_dimension_passes._FEW_PAIRS,
+        one_dimension_passes._FEW_PAIRS_CDF,
+    )
+    assert cost_wide._STAGED_BYTES == pairs_wide._STAGED_BYTES == wide_f64._STAGED_BYTES
+    assert (cost_wide._STAGED_ROWS, cost_wide._STAGED_ROWS_F64) == (pairs_wide._STAGED_ROWS, wide_f64._STAGED_ROWS)
+    from cukde.density.one_dimension.cpu import passes as cpu_passes
+    from cukde.density.pairs.cpu import passes as pairs_passes
+
+    assert (one_dimension_cost.FEW_PAIRS_CPU, one_dimension_cost._CDF) == (cpu_passes._FEW_PAIRS, cpu_passes._CDF_COST)
+    assert cost_cpu._OWN_ROWS == 2 * pairs_passes._OWN_ROWS  # of two threads
+
+
+@pytest.mark.parametrize(("precision", "products"), [("float32", 3), ("tf32", 1)])
+def test_a_density_takes_an_exponential_and_its_products_a_pair(precision: str, products: int) -> None:
+    n, m, d = 4096, 512, 20
+    cost = perf.cost("kde", H200, n=n, m=m, d=d, precision=precision)
+    polynomials = 2 / 16 if precision == "tf32" else 0
+    assert cost.exponentials == n * m * (1 - polynomials)
+    assert cost.tensor_flops == n * m * (2 * 32 * products + 16)  # depth 32, and norms of depth 8
+    assert cost.pairs == n * m
+    # Operands of two terms and norms, data and queries, and no more than a few times that.
+    assert 4 * d * (n + m) < cost.bytes < 10 * 4 * 32 * (n + m)
+
+
+def test_data_at_themselves_take_half_unless_weights_or_order_forbid() -> None:
+    n = 65536
+    sizes = {"n": n, "m": n, "d": 16, "at_data": True}
+    whole = perf.cost("score", H200, **(sizes | {"at_data": False})).exponentials
+    assert whole == n * n
+    assert 0.5 <= perf.cost("score", H200, **sizes).exponentials / whole < 0.51
+    assert 0.5 <= perf.cost("kernel_sum", H200, k=16, **sizes).exponentials / whole < 0.51
+    assert perf.cost("kernel_sum", H200, k=40, **sizes).exponentials == whole
+    assert perf.cost("score", H200, weighted=True, **sizes).exponentials == whole
+    assert perf.cost("score", H200, deterministic=True, **sizes).exponentials == whole
+    wide = sizes | {"d": 128}
+    assert 0.5 < perf.cost("score", H200, **wide).exponentials / whole < 0.55
+    assert perf.cost("score", H200, **wide).work("gemm_f16") == 2 * 128 * n * n
+
+
+def test_engines_take_the_units_they_are_made_for() -> None:
+    sizes = {"n": 8192, "m": 1024, "d": 16}
+    double = perf.cost("score", H200, dtype="float64", **sizes)
+    assert double.work("tensor_f64") == 2 * (16 + 16) * 8192 * 1024
+    assert double.tensor_flops == double.work("tensor_f64")
+    for by_difference in (perf.cost("kde", V100, **sizes), perf.cost("kde", H200, precision="ieee", **sizes)):
+        assert by_difference.tensor_flops == 0
+        assert by_difference.exponentials == 8192 * 1024
+    on_cpu = perf.cost("score", CPU, **sizes)
+    assert on_cpu.work("gemm_f32") == 2 * (18 + 16) * 8192 * 1024
+    assert on_cpu.launches == 0
+
+
+def test_factors_of_points_take_all_pairs_by_differences() -> None:
+    sizes = {"n": 8192, "m": 1024, "d": 16}
+    for d, dtype in itertools.product((1, 16, 100), ("float32", "float64")):
+        cost = perf.cost("kde", H200, local=True, dtype=dtype, **(sizes | {"d": d}))
+        assert (cost.tensor_flops, cost.pairs) == (0, 8192 * 1024)
+        assert cost.exponentials == 8192 * 1024
+        assert cost.launches > perf.cost("kde", H200, dtype=dtype, precision="ieee", **(sizes | {"d": d})).launches
+    single, double = (
+        perf.predict("kde", H200, local=True, dtype=dtype, **sizes).seconds for dtype in ("float32", "float64")
+    )
+    assert perf.predict("kde", H200, **sizes).seconds < single < double
+    on_cpu = perf.cost("kde", CPU, local=True, **sizes)  # products in double, whatever the dtype
+    assert on_cpu.work("gemm_f64") == 2 * 18 * 8192 * 1024
+    assert perf.cost("kde", CPU, local=True, **(sizes | {"m": 0})).pairs == 0
+
+
+def test_factors_by_abramsons_rule_are_a_density_at_the_data() -> None:
+    sizes = {"n": 8192, "d": 16}
+    for on in (H200, CPU):
+        pilot = perf.cost("kde", on, **(sizes | {"m": 8192, "at_data": True, "dtype": "float64"}))
+        cost = perf.cost("bandwidth.abramson", on, **sizes)
+        assert (cost.exponentials, cost.pairs) == (pilot.exponentials, pilot.pairs)
+        assert [part.name for part in cost.parts][-1] == "factors"
+        assert perf.cost("bandwidth.abramson", on, weighted=True, **sizes).bytes > cost.bytes
+
+
+def test_a_thin_product_is_far_from_the_rate_of_a_square_one() -> None:
+    def rate(d: int) -> float:
+        parts = {part.name: part for part in perf.predict("kde", CPU, n=8192, m=1024, d=d).parts}
+        return 2 * (d + 2) * 8192 * 1024 / parts["product"].units["gemm_f32"] / CPU.rate("gemm_f32")
+
+    assert rate(18) == pytest.approx(1 / 2)
+    assert rate(178) == pytest.approx(0.9)
+
+
+def test_numpy_takes_one_core_for_what_the_bandwidth_needs() -> None:
+    one = dataclasses.replace(CPU, multiprocessors=1)
+    sizes = {"n": 10_000, "d": 16}
+    two, half = (perf.predict("bandwidth.scott", on, **sizes).seconds for on in (CPU, one))
+    assert two == pytest.approx(2 * half)  # the same rates, of both cores together or of one
+    rows = perf.cost("bandwidth.scott", CPU, n=160_000, d=1).work("scalar")
+    assert rows > 3 * perf.cost("bandwidth.scott", CPU, **sizes).work("scalar")  # as many entries, in short rows
+
+
+def test_one_dimension_takes_pairs_only_where_they_are_few() -> None:
+    few, many = 2**14, 2**20
+    assert perf.cost("kde", H200, n=few, m=few, d=1).exponentials == few**2
+    assert perf.cost("kde", H200, n=2**15, m=few, d=1).exponentials == few * 2**15
+    assert perf.cost("kde", H200, n=2**15, m=few, d=1, dtype="float64").exponentials == 0
+    million = perf.cost("sd_kde", H200, n=many, m=many // 8, d=1)
+    assert million.exponentials == 0
+    assert perf.cost("kde", H200, n=many, m=many, d=1, precision="ieee").exponentials == many**2
+    doubled = perf.cost("sd_kde", H200, n=2 * many, m=many // 4, d=1)
+    assert 1.8 < doubled.bytes / million.bytes < 2.2  # not by four: the work is linear
+    assert perf.cost("kde", CPU, n=2**11, m=2**10, d=1).exponentials == 0
+
+
+def test_sd_kde_is_its_score_its_shift_and_its_density() -> None:
+    cost = perf.cost("sd_kde", H200, n=32768, m=4096, d=16)
+    stages = [part.name.split(":")[0] for part in cost.parts]
+    assert list(dict.fromkeys(stages)) == ["survey", "score", "shift", "kde"]
+    for d, on in itertools.product((1, 2, 100), (H200, V100, CPU)):
+        names = {part.name.split(":")[0] for part in perf.cost("sd_kde", on, n=4096, m=512, d=d).parts}
+        assert names == {"survey", "score", "shift", "kde"}
+
+
+def test_every_operation_is_predicted_on_every_processor() -> None:
+    operations = [op for op in perf.operations() if by_name(op).formula.__module__ == cost_formulas.__name__]
+    assert {"kde", "score", "density_and_score", "debias", "sd_kde", "laplace_kde", "kernel_sum"} <= set(operations)
+    grid = itertools.product(operations, (1, 2, 40, 130), (H200, V100, CPU), ("float32", "float64"), (1, 3000))
+    for op, d, on, dtype, n in grid:
+        sizes: dict[str, Any] = {"n": n, "d": d}
+        if not op.startswith("bandwidth"):
+            sizes |= {} if op == "debias" else {"m": 300}
+        if op.startswith("study") or (op.endswith("cdf") and d > 1):
+            continue
+        times = [perf.predict(op, on, dtype=dtype, **(sizes | {"n": some * n})) for some in (1, 4)]
+        assert all(0 < part.bytes + part.cycles + sum(part.work.values()) < math.inf for part in times[0].cost.parts), (
+            op,
+            d,
+            on.name,
+        )
+        assert all(0 < time.seconds < 10 for time in times), (op, d, on.name, dtype, n)
+        # In one dimension more points can take less: then they are so many that no pairs are taken.
+        assert d == 1 or times[0].seconds <= times[1].seconds, (op, d, on.name, dtype, n)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ({"n": 0, "m": 1, "d": 1}, "n must be at least 1; got 0"),
+        ({"n": 1, "m": 1, "d": 0}, "d must be at least 1; got 0"),
+        ({"n": 3, "m": 2, "d": 1, "at_data": True}, "m must be n = 3"),
+        ({"n": 3, "m": 2, "d": 1, "precision": "half"}, "precision must be one of"),
+        ({"n": 3, "d": 1}, "kde takes the sizes d, m, n"),
+    ],
+)
+def test_sizes_that_cannot_be_are_refused(sizes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        perf.cost("kde", H200, **sizes)
+
+
+class _Untouchable:
+    """An array of which nothing but its shape and dtype may be asked."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: str) -> None:
+        self.shape, self.dtype = shape, np.dtype(dtype)
+
+    def __array__(self, *args: Any, **kwargs: Any) -> np.ndarray:
+        raise AssertionError("copied")
+
+
+def test_sizes_of_calls_are_read_without_the_arrays() -> None:
+    X, Y = _Untouchable((100, 3), "float16"), _Untouchable((7, 3), "float32")
+    V = _Untouchable((100, 5), "float64")
+    operation, sizes = called(cukde.sd_kde, (X, Y, 1.0), {"score_bandwidth": 2.0, "log": True, "precision": "tf32"})
+    assert operation.name == "sd_kde"
+    assert sizes == {
+        "n": 100,
+        "m": 7,
+        "d": 3,
+        "dtype": "float32",
+        "precision": "tf32",
+        "weighted": False,
+        "at_data": False,
+        "deterministic": False,
+        "check_finite": True,
+    }
+    of_values = called(cukde.kernel_sum, (X, V, Y, 1.0), {})[1]
+    assert (of_values["k"], of_values["dtype"], of_values["m"]) == (5, "float64", 7)
+    itself = called(cukde.score, (X, X, 1.0), {"weights": [1.0]})[1]
+    assert (itself["m"], itself["at_data"], itself["weighted"]) == (100, True, True)
+    assert [called(cukde.kde, (X, Y, 1.0), {"local_factors": f})[1]["local"] for f in (None, X)] == [False, True]
+    found, given = called(cukde.bandwidth.abramson, (V, 1.0), {"alpha": 0.3, "weights": X})
+    assert (found.name, given) == (
+        "bandwidth.abramson",
+        {"n": 100, "d": 5, "dtype": "float64", "weighted": True},
+    )
+    assert called(cukde.debias, ([1, 2, 3], 1.0), {})[1]["dtype"] == "int64"
+    assert called(cukde.bandwidth.scott, (V,), {})[1] == {"n": 100, "d": 5, "dtype": "float64", "weighted": False}
+    for fn, args in ((cukde.kde, (X, Y, 1.0)), (cukde.debias, (X, 1.0)), (cukde.bandwidth.sd, (X,))):
+        found, given = called(fn, args, {})
+        assert perf.predict(found.name, CPU, **given).seconds > 0
+
+
+def test_study_kernel_has_a_cost() -> None:
+    pytest.importorskip("cupy")
+    from benchmarks.density import study_wmma
+
+    operation, sizes = called(
+        study_wmma.kde, (_Untouchable((100, 5), "float32"), _Untouchable((7, 5), "float32"), 1.0), {}
+    )
+    assert (operation.name, sizes) == ("study.density_wmma", {"n": 100, "m": 7, "d": 5})
+    cost = perf.cost(operation.name, H200, **sizes)
+    assert (cost.exponentials, cost.work("tensor_tf32")) == (700, 2 * 8 * 700)
+
+
+@pytest.mark.parametrize("h", [0.4, [0.3, 0.4, 0.5], [[0.2, 0.05, 0], [0.05, 0.2, 0], [0, 0, 0.3]]])
+def test_stages_of_sd_kde_make_it_up(h: Any) -> None:
+    rng = np.random.default_rng(1)
+    X, Y = rng.standard_normal((60, 3)), rng.standard_normal((5, 3))
+    stages = by_name("sd_kde").stages
+    assert stages is not None
+    calls = stages(X, Y, h, score_bandwidth=0.6)
+    assert list(calls) == ["score", "shift", "kde"]
+    np.testing.assert_allclose(calls["shift"](), cukde.debias(X, h, score_bandwidth=0.6), rtol=1e-12)
+    np.testing.assert_allclose(calls["kde"](), cukde.sd_kde(X, Y, h, score_bandwidth=0.6), rtol=1e-10)
+
+
+def _measured() -> list[tuple[str, dict[str, Any], float]]:
+    """Recorded operations of more than 2 ms, beside which the host's 0.3 to 0.5 ms of a single call are little.
+
+    They are not in the model: the 2.93 ms of SD-KDE of 32 dimensions, predicted to take 2.2, are 2.39 ms where calls
+    follow each other.
+    """
+    found = []
+    for name in ("sd_kde", "engine", "dimensions", "ablation", "density_1d"):
+        for row in json.loads((RESULTS / f"{name}_h200.json").read_text())["rows"]:
+            precision, *others = (row["precision"] or "").split(" ", 1)
+            note, sizes = "".join(others), dict(row["shape"])
+            if row.get("median_ms") is None or row["median_ms"] < 2 or row["backend"] != "gpu":
+                continue
+            # Rivals, and the one row from before there was a transform for one dimension.
+            if note not in ("", "deterministic", "(at the data)", "(wmma study)") or (name, sizes["d"]) == (
+                "dimensions",
+                1,
+            ):
+                continue
+            sizes |= {"dtype": row["dtype"], "precision": precision}
+            if note == "deterministic":
+                sizes["deterministic"] = True
+            if note == "(at the data)":
+                sizes["at_data"] = True
+            if row["op"] == "kernel_sum":
+                sizes["k"] = 16
+            if row["op"] == "debias":
+                del sizes["m"]
+            op = row["op"]
+            if note == "(wmma study)":
+                op, sizes = "study.density_wmma", {key: sizes[key] for key in ("n", "m", "d")}
+            found.append((op, sizes, row["median_ms"] / 1e3))
+    return found
+
+
+def test_model_is_near_what_was_measured_on_an_h200() -> None:
+    factors, of_report = [], []
+    for op, sizes, seconds in _measured():
+        formula = cost_formulas.density_wmma if op.startswith("study") else by_name(op).formula
+        prediction = predicted(formula(H200, **sizes).cost(op, sizes), H200)
+        factors.append(max(prediction.seconds / seconds, seconds / prediction.seconds))
+        of_report.append(max(prediction.report_seconds / seconds, seconds / prediction.report_seconds))
+        assert factors[-1] < 1.35, (op, sizes, seconds, prediction)
+    assert len(factors) >= 25
+    assert np.exp(np.mean(np.log(factors))) < 1.12
+    assert np.exp(np.mean(np.log(of_report))) > 2  # what the better rule is better than
+
+
+def test_costs_need_no_cupy() -> None:
+    program = (
+        "import sys; sys.modules['cupy'] = None; from cukde import perf; import cukde; "
+        "print(perf.cost('sd_kde', n=64, m=8, d=16).flops > 0, 'scipy' in sys.modules, 'numba' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "False", "False"]
+
+
+@pytest.mark.parametrize("function", [perf.flash_flops, perf.flash_bytes, perf.flash_intensity])
+@pytest.mark.parametrize(
+    ("sizes", "error", "message"),
+    [
+        ((np.ones((2, 2)), 1, 2), TypeError, "n must be a number"),
+        (("9", 1, 2), TypeError, "n must be a number"),
+        ((9, -1, 2), ValueError, "m must be at least 0; got -1"),
+        ((9, float("inf"), 2), ValueError, "m must be finite"),
+        ((10**400, 1, 2), ValueError, "n must be finite"),
+        ((9, 1, 0), ValueError, "d must be at least 1"),
+        ((9, 1, 2.5), TypeError, "d must be an integer"),
+    ],
+)
+def test_sizes_of_the_papers_model(function, sizes, error, message):
+    with pytest.raises(error, match=message):
+        function(*sizes)
+
+
+def test_the_papers_model_of_nothing():
+    with pytest.raises(ValueError, match="n must be such that bytes are moved"):
+        perf.flash_intensity(0, 10, 2)
+    with pytest.raises(ValueError, match="seconds must be positive and finite; got 0"):
+        perf.flash_utilisation(0, 10, 10)
+    assert perf.flash_tile_bytes(np.int8(3)) == perf.flash_tile_bytes(3)

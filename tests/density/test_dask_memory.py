@@ -1,0 +1,203 @@
+"""Blocks of Dask arrays for which memory runs out: computed in parts, with the same results and a warning."""
+
+from __future__ import annotations
+
+import warnings
+import weakref
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import pytest
+
+import cukde
+from cukde.density.dask import memory
+from cukde.density.dask.memory import WithinMemory
+from cukde.density.problem import Problem
+from tests import reference
+from tests.density.test_dask import CALLS, CHUNKS, M, N, W, X, Y, blocks, computed, same
+
+
+@pytest.fixture
+def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks may be cut down to 10 rows."""
+    monkeypatch.setattr(memory, "_FEWEST_ROWS", 10)
+
+
+def little_memory(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """Rows of queries and data of each pass from here on; there is memory for 40 of either."""
+    monkeypatch.setattr(memory, "_FEWEST_ROWS", 10)
+    made: list[tuple[int, int]] = []
+    of = Problem.sums
+
+    def sums(self: Problem, *args: Any, **options: Any) -> Any:
+        n, m = len(self.X), len(self.X if self.Y is None else self.Y)
+        made.append((m, n))
+        if max(n, m) > 40:
+            raise MemoryError(f"no memory for {m} x {n}")
+        return of(self, *args, **options)
+
+    monkeypatch.setattr(Problem, "sums", sums)
+    return made
+
+
+@pytest.fixture
+def attempts(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    return little_memory(monkeypatch)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("call", CALLS)
+def test_the_result_is_the_same(request: pytest.FixtureRequest, call: str, weighted: bool) -> None:
+    options = {"weights": W} if weighted and "kernel_sum" not in call else {}
+    want = CALLS[call](X, Y, **options)
+    attempts = request.getfixturevalue("attempts")
+    of_data, of_queries = CHUNKS["uneven and empty"]
+    with pytest.warns(cukde.MemoryWarning) as warned:
+        got = computed(CALLS[call](blocks(X, of_data), blocks(Y, of_queries), **options))
+    same(got, want)
+    assert max(max(one) for one in attempts) == 100
+    assert max(max(one) for one in attempts if max(one) <= 40) > 20
+    assert {warning.category for warning in warned} == {cukde.MemoryWarning}
+
+
+def test_one_warning_for_a_block_of_queries(attempts: list[tuple[int, int]]) -> None:
+    with pytest.warns(cukde.MemoryWarning) as warned:
+        same(computed(cukde.kde(blocks(X, (N,)), blocks(Y, (80, 10)), 0.5)), reference.kde(X, Y, 0.5))
+    assert sorted(str(warning.message).partition(",")[0] for warning in warned) == [
+        f"memory ran out at block {block} of the queries: it was computed in parts of at most 29 rows"
+        for block in (0, 1)
+    ]
+    parts = [one for one in attempts if max(one) <= 40]
+    assert sum(m * n for m, n in parts) == N * M
+    assert len(attempts) - len(parts) == 2 * 3  # 230, 115, 58
+
+
+def test_later_blocks_of_a_task_begin_with_parts(
+    attempts: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cukde.core.dask.chunks._MANY_TASKS", 1)
+    with pytest.warns(cukde.MemoryWarning) as warned:
+        same(computed(cukde.kde(blocks(X, (80, 70, 80)), Y, 0.5)), reference.kde(X, Y, 0.5))
+    assert len(warned) == 1
+    assert [one for one in attempts if max(one) > 40] == [(90, 80), (45, 40)]
+
+
+def test_no_warning_where_there_is_memory() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", cukde.MemoryWarning)
+        computed(cukde.kde(blocks(X, (N,)), Y, 0.5))
+
+
+def test_parts_too_small_to_cut(attempts: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "_FEWEST_ROWS", 50)
+    message = r"memory ran out at parts of 50 rows, .*: free memory that .* \(no memory for \d+ x 50\)"
+    with pytest.raises(MemoryError, match=message):
+        computed(cukde.kde(blocks(X[:200], (200,)), Y, 0.5))
+
+
+def test_what_a_failed_call_held_is_free_when_it_is_called_again(few_rows: None) -> None:
+    class Array:
+        points = range(20)
+
+        def halves(self) -> list[Array]:
+            return [self, self]
+
+    held: list[weakref.ref[Any]] = []
+
+    def compute(y: Any, x: Any) -> int:
+        assert all(one() is None for one in held)
+        taken = Array()
+        held.append(weakref.ref(taken))
+        if len(held) < 2:
+            raise MemoryError
+        return 1
+
+    def release() -> None:
+        assert held[-1]() is None
+
+    x = Array()
+    smaller: WithinMemory[int] = WithinMemory(release, sum, sum)
+    with pytest.raises(RecursionError):  # halves that are no smaller
+        smaller(compute, x, x)
+    assert len(held) == 1
+
+
+def test_two_results(few_rows: None) -> None:
+    """Sums that both blocks get: where one is cut, those of the other are added."""
+
+    class Rows:
+        def __init__(self, points: np.ndarray) -> None:
+            self.points = points
+
+        def halves(self) -> list[Rows]:
+            return [Rows(part) for part in np.array_split(self.points, 2)]
+
+    def compute(a: Rows, b: Rows) -> tuple[np.ndarray, np.ndarray]:
+        if max(len(a.points), len(b.points)) > 20:
+            raise MemoryError
+        pairs = np.subtract.outer(a.points, b.points) ** 2
+        return pairs.sum(axis=1), pairs.sum(axis=0)
+
+    def first_cut(parts: list[Any]) -> Any:
+        return np.concatenate([one for one, _ in parts]), sum(other for _, other in parts)
+
+    def second_cut(parts: list[Any]) -> Any:
+        return sum(one for one, _ in parts), np.concatenate([other for _, other in parts])
+
+    a, b = X[:, 0], Y[:, 0]
+    got = WithinMemory(lambda: None, first_cut, second_cut)(compute, Rows(a), Rows(b))
+    pairs = np.subtract.outer(a, b) ** 2
+    for one, axis in zip(got, (1, 0), strict=True):
+        np.testing.assert_allclose(one, pairs.sum(axis=axis), rtol=1e-13)
+
+
+@pytest.mark.gpu
+class TestDevice:
+    """Where a GPU runs out of memory, or would."""
+
+    @pytest.fixture(autouse=True)
+    def _empty_pool(self) -> Any:
+        import cupy as cp
+
+        self.cp, self.pool = cp, cp.get_default_memory_pool()
+        self.pool.free_all_blocks()
+        yield
+        self.pool.set_limit(size=0)
+        self.pool.free_all_blocks()
+
+    @pytest.mark.parametrize("host", [False, True], ids=["on the GPU", "on the host"])
+    def test_a_limit(self, host: bool) -> None:
+        """Three quarters of what the call takes where there is more: operands of the pass, of X and Y alike."""
+        rows, d = 400_000, 64
+        x, y = (np.random.default_rng(seed).standard_normal((rows, d), np.float32) for seed in (0, 1))
+        X, Y = x if host else self.cp.asarray(x), self.cp.asarray(y)
+        lazy = cukde.kde(da.from_array(X, chunks=(rows, d)), da.from_array(Y, chunks=(rows, d)), 2.0, log=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", cukde.MemoryWarning)
+            want = computed(lazy).get()
+        used = self.pool.used_bytes()
+        taken = self.pool.total_bytes() - used
+        assert taken > 2 * rows * d * 4
+        self.pool.free_all_blocks()
+        self.pool.set_limit(size=used + 3 * taken // 4)
+        with pytest.warns(cukde.MemoryWarning):
+            got = computed(lazy).get()
+        np.testing.assert_allclose(got, want, rtol=1e-6, atol=3e-5)
+
+    def test_nothing_left(self) -> None:
+        lazy = cukde.kde(da.zeros((10_000, 4), chunks=-1), self.cp.zeros((5_000, 4)), 1.0)
+        self.pool.set_limit(size=self.pool.used_bytes() + 2**14)
+        with pytest.raises(MemoryError, match=r"memory ran out at parts of 1024 rows, .*Out of memory allocating"):
+            computed(lazy)
+
+    def test_a_stream_takes_the_memory_of_a_few_pieces(self) -> None:
+        n, m, d = 12_000_000, 1_000, 16  # 768 MB
+        X = np.zeros((n, d), np.float32)
+        X[:] = np.linspace(-1, 1, n, dtype=np.float32)[:, None]
+        Y = self.cp.zeros((m, d), np.float32)
+        used = self.pool.total_bytes()
+        for threads in (1, 8):
+            lazy = cukde.kde(da.from_array(X, chunks=(n // 8, d), name=False), Y, 1.0)
+            computed(lazy, scheduler="threads", num_workers=threads)
+            assert self.pool.total_bytes() - used < 6 * min(threads, 2) * 2**26

@@ -1,0 +1,591 @@
+"""The ordered float16 engine, emulated: every kernel, term, depth and edge against float64."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests import reference
+from tests.density.test_f16_symmetric import DIMENSIONS as SYMMETRIC, SHIFT, TOTAL
+from tests.tolerances import DENSITY, Tolerance, check, check_score
+
+FLOAT32 = DENSITY["gpu", "float32"].value
+ALLOWED = {1: 1e-2, 3: FLOAT32, 4: FLOAT32}  # one term: 11 bits of z, r |z| 2^-12 of an exponent
+DIMENSIONS = {16: 5, 32: 20, 48: 33, 64: 64}  # of the data, by the depth of their operands
+OUTPUTS = ("sum", "laplace", "moments", "values")
+ONE_TERM = Tolerance(2e-5, "2^-16: 2^e and a value in 17 bits each; and exponents near 0; measured 1.3e-5")
+"""Error of 2^e V, relative to it."""
+
+
+@pytest.fixture
+def gpu(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """The modules under test, on the emulated device."""
+    from cukde.density.pairs.gpu import difference, f16, operands, passes as pairs_passes, splits
+
+    return SimpleNamespace(
+        f16=f16, operands=operands, difference=difference, density=pairs_passes, grid=splits, monkeypatch=monkeypatch
+    )
+
+
+class Sample:
+    """Data around 3, queries near them and between, weights over 30 decades with zeros, values."""
+
+    def __init__(self, n: int, m: int, d: int, *, weighted: bool = False, dtype: str = "float32") -> None:
+        rng = np.random.default_rng([n, m, d])
+        self.h = 0.35 * d**0.5
+        self.X = (3 + rng.standard_normal((n, d))).astype(dtype)
+        near = self.X[rng.integers(n, size=m)] + self.h * rng.standard_normal((m, d)) / d**0.5
+        self.Y = np.where(np.arange(m)[:, None] % 3, near, 3 + rng.standard_normal((m, d))).astype(dtype)
+        self.V = rng.standard_normal((n, 130)).astype(dtype)
+        self.w = None
+        if weighted:
+            self.w = 10.0 ** -rng.uniform(0, 30, n)
+            self.w[rng.random(n) < 0.2] = 0
+            self.w[rng.integers(n)] = 1
+
+    @property
+    def log_weights(self) -> np.ndarray | None:
+        """As the launcher takes them."""
+        if self.w is None:
+            return None
+        with np.errstate(divide="ignore"):
+            return np.maximum(np.log(self.w / self.w.sum()), -1e30)
+
+    @property
+    def log_scale(self) -> float:
+        """What the oracle's logarithms have more than the sums: the constant, and 1/n where there are no weights."""
+        return reference.log_constant(self.h, self.X.shape[1]) - (np.log(len(self.X)) if self.w is None else 0)
+
+
+def run(
+    gpu: SimpleNamespace, s: Sample, output: str, products: int, k: int = 5, known: bool = True, ratio: bool = False
+) -> Any:
+    """Sums by the engine, in a given form whatever the spread."""
+    return gpu.f16.run(
+        s.X,
+        None if s.Y is s.X else s.Y,
+        s.h,
+        output,
+        s.V[:, :k] if output == "values" else None,
+        s.log_weights,
+        form=gpu.f16.Form(products, 700.0),
+        centre=s.X.mean(axis=0, dtype=float),
+        spread_known=known,
+        ratio=ratio,
+    )
+
+
+def verify(s: Sample, output: str, sums: Any, allowed: float, k: int = 5) -> None:
+    """Compare the sums with the oracle by the documented measures of error."""
+    log_total = reference.log_kde(s.X, s.Y, s.h, s.w) - s.log_scale
+    if output != "laplace":
+        check(np.abs(sums.reference + np.log(sums.total) - log_total), np.asarray(allowed), "log total")
+    if output == "moments":
+        error = sums.moments / sums.total[:, None] / s.h - s.h * reference.score(s.X, s.Y, s.h, s.w)
+        reach = reference.nearness(s.X, s.Y, s.h, s.w).reach
+        check_score(np.linalg.norm(error, axis=1), np.full(len(s.Y), allowed), reach)
+    if output == "laplace":
+        log_scale, total, size = reference.scaled_laplace(s.X, s.Y, s.h, s.w)
+        error = np.exp(sums.reference - (log_scale - s.log_scale)) * sums.total - total
+        check(np.abs(error), allowed * size, "Laplace total")
+    if output == "values":
+        total, size = reference.kernel_sum(s.X, s.V[:, :k], s.Y, s.h)
+        check(np.abs(np.exp(sums.reference)[:, None] * sums.moments - total), allowed * size, "values")
+
+
+@pytest.mark.parametrize(
+    ("depth", "products"),
+    [(depth, products) for depth in DIMENSIONS for products in (1, 3, 4)[: 3 if depth == 16 else 2]],
+)
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_every_kernel_matches_reference(gpu: SimpleNamespace, output: str, depth: int, products: int) -> None:
+    s = Sample(150, 70, DIMENSIONS[depth])
+    verify(s, output, run(gpu, s, output, products), ALLOWED[products])
+
+
+@pytest.mark.parametrize("products", [1, 3])
+@pytest.mark.parametrize("depth", [16, 32])
+@pytest.mark.parametrize("output", ["sum", "laplace", "moments"])
+def test_weights_of_thirty_decades_and_zero(gpu: SimpleNamespace, output: str, depth: int, products: int) -> None:
+    s = Sample(150, 70, DIMENSIONS[depth], weighted=True)
+    verify(s, output, run(gpu, s, output, products), ALLOWED[products])
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize(("n", "m"), [(1, 1), (1, 40), (40, 1), (63, 64), (64, 65), (128, 256), (129, 257), (700, 9)])
+def test_any_number_of_rows(gpu: SimpleNamespace, n: int, m: int, output: str) -> None:
+    s = Sample(n, m, 3)
+    verify(s, output, run(gpu, s, output, 3), FLOAT32)
+
+
+@pytest.mark.parametrize("d", [2, 15, 16, 17, 64])
+def test_dimensions_at_the_edges_of_groups(gpu: SimpleNamespace, d: int) -> None:
+    s = Sample(140, 40, d)
+    for output in ("sum", "moments"):
+        verify(s, output, run(gpu, s, output, 3), FLOAT32)
+
+
+@pytest.mark.parametrize("products", [1, 3])
+@pytest.mark.parametrize("k", [1, 7, 16, 17, 30, 33, 64, 65, 130])
+def test_any_number_of_values(gpu: SimpleNamespace, k: int, products: int) -> None:
+    """Beyond 64 in blocks of columns."""
+    s = Sample(140, 40, 3)
+    verify(s, "values", run(gpu, s, "values", products, k), ALLOWED[products], k)
+
+
+def test_any_number_of_values_where_differences_stand_in(gpu: SimpleNamespace) -> None:
+    s = Sample(140, 40, 3)
+    s.Y[7] += 60 * s.h  # one query far out is enough
+    sums = run(gpu, s, "values", 3, 130, known=False)
+    near = np.arange(40) != 7
+    s.Y = s.Y[near]
+    verify(s, "values", type(sums)(*(a[near] for a in sums)), FLOAT32, 130)
+
+
+@pytest.mark.parametrize("products", [1, 3])
+def test_values_of_any_range(gpu: SimpleNamespace, products: int) -> None:
+    """Each row of values has its own size, over 60 decades, and one column is a tiny multiple of another."""
+    s = Sample(140, 40, 3)
+    s.V = s.V * np.float32(10) ** np.random.default_rng(0).uniform(-30, 30, (140, 1)).astype(np.float32)
+    s.V[:, 1] = s.V[:, 0] * np.float32(1e-6)
+    verify(s, "values", run(gpu, s, "values", products, 66), ALLOWED[products], 66)
+
+
+@pytest.mark.parametrize("d", [3, 16])
+def test_one_data_row(gpu: SimpleNamespace, d: int) -> None:
+    """Errors of the terms that sums are made of, which do not cancel here."""
+    s = Sample(1, 1000, d)
+    s.V[:, :32] = np.sign(s.V[:, :32]) * (1 + np.abs(s.V[:, :32]) % 2**-7)  # with the largest second terms
+    verify(s, "values", run(gpu, s, "values", 3, 64), ONE_TERM.value, 64)
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("depth", [16, 64])
+def test_every_shape_and_split(gpu: SimpleNamespace, depth: int, which: int, output: str) -> None:
+    """Both tile shapes, the data in three splits, the last of them short."""
+    s = Sample(300, 70, DIMENSIONS[depth])
+    chosen = gpu.grid.plan
+
+    def plan(shapes: Any, n: int, m: int, *others: Any) -> Any:
+        shape = shapes[min(which, len(shapes) - 1)]
+        assert chosen(shapes, n, m, *others).shape in shapes
+        return gpu.grid.Plan(shape, -(-m // shape.queries), 3, 128)
+
+    gpu.monkeypatch.setattr(gpu.grid, "plan", plan)
+    verify(s, output, run(gpu, s, output, 3), FLOAT32)
+
+
+def verify_shift(s: Sample, sums: Any, products: int) -> None:
+    """Compare with the oracle by the tolerances of the symmetric pass, which sums the same numbers."""
+    mode = "one-term" if products == 1 else "split"
+    log_total = reference.log_kde(s.X, s.X, s.h) - s.log_scale
+    check(np.abs(np.expm1(sums.reference + np.log(sums.total) - log_total)), np.asarray(TOTAL[mode].value), "total")
+    error = sums.moments / sums.total[:, None] / s.h - s.h * reference.score(s.X, s.X, s.h)
+    check(np.abs(error), np.asarray(SHIFT[mode].value), "mean shift")
+
+
+@pytest.mark.parametrize("n", [1, 63, 300])
+@pytest.mark.parametrize("products", [1, 3])
+@pytest.mark.parametrize("depth", SYMMETRIC)
+def test_mean_shift_of_data_at_themselves(gpu: SimpleNamespace, depth: int, products: int, n: int) -> None:
+    s = Sample(n, 1, SYMMETRIC[depth])
+    s.Y = s.X
+    verify_shift(s, run(gpu, s, "moments", products, ratio=True), products)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("depth", [16, 64])
+def test_mean_shift_in_every_shape_and_three_splits(gpu: SimpleNamespace, depth: int, which: int) -> None:
+    s = Sample(300, 1, SYMMETRIC[depth])
+    s.Y = s.X
+
+    def plan(shapes: Any, *_: Any) -> Any:
+        shape = shapes[min(which, len(shapes) - 1)]
+        return gpu.grid.Plan(shape, -(-300 // shape.queries), 3, 128)
+
+    gpu.monkeypatch.setattr(gpu.grid, "plan", plan)
+    verify_shift(s, run(gpu, s, "moments", 3, ratio=True), 3)
+
+
+@pytest.mark.parametrize(("d", "spread"), [(5, 100.0), (5, 690.0), (16, 50.0), (16, 250.0), (20, 240.0)])
+def test_mean_shift_is_that_of_the_symmetric_pass(gpu: SimpleNamespace, d: int, spread: float) -> None:
+    """Up to the limit of the spread, where sums over hi alone are off by up to ten times SHIFT: both by the same.
+
+    Exponents that differ in their last bits may still round to different float16 numbers.
+    """
+    s = Sample(200, 1, d)
+    s.X[:, 0] += np.where(np.arange(200) % 2, 0.9, -0.9) * (spread**0.5 * s.h - 3)
+    form = gpu.f16.form("float32", d, None)
+    found = [
+        gpu.density.partial_sums(
+            s.X, None, s.h, "moments", ratio=True, precision="float32", spread=form.limit, deterministic=deterministic
+        )
+        for deterministic in (True, False)
+    ]
+    ordered, symmetric = (sums.moments / sums.total[:, None] / s.h for sums in found)
+    check(np.abs(ordered - symmetric), np.asarray(SHIFT["split"].value), "mean shift")
+
+
+def test_mean_shift_takes_three_products_where_sums_take_four(gpu: SimpleNamespace) -> None:
+    from benchmarks.perf import launched
+
+    s = Sample(40, 1, 16)
+    s.Y = s.X
+    for ratio, products in ((False, "4"), (True, "3")):
+        with launched.noted() as kernels:
+            run(gpu, s, "moments", 4, ratio=ratio)
+        assert {dict(defines)["TERMS"] for _, name, defines in kernels if name.startswith("score")} == {products}
+
+
+def test_points_alone_do_not_move(gpu: SimpleNamespace) -> None:
+    s = Sample(20, 1, 16)
+    s.X = s.Y = np.random.default_rng(0).permuted(np.outer(np.arange(20), np.full(16, 3)), axis=0).astype(np.float32)
+    s.h = 4.0
+    sums = run(gpu, s, "moments", 3, ratio=True)
+    np.testing.assert_array_equal(sums.moments, 0)
+    np.testing.assert_allclose(np.exp(sums.reference) * sums.total, 1, rtol=1e-12)
+
+
+def test_rounded_sums_are_only_for_data_without_weights_at_themselves(gpu: SimpleNamespace) -> None:
+    """One float16 term of 2^e would not do for a sum of few terms, about other points than the data."""
+    for weighted, itself in ((True, True), (False, False)):
+        s = Sample(150, 70, 5, weighted=weighted)
+        s.Y = s.X if itself else s.Y
+        verify(s, "moments", run(gpu, s, "moments", 3, ratio=True), FLOAT32)
+
+
+@pytest.mark.parametrize("soft_exp", [0, 3, 16])
+@pytest.mark.parametrize("output", ["sum", "laplace"])
+def test_exponentials_by_polynomial(gpu: SimpleNamespace, output: str, soft_exp: int) -> None:
+    s = Sample(150, 70, 5, weighted=True)
+    gpu.monkeypatch.setattr(gpu.f16, "SOFT_EXP", {(3, 16): soft_exp})
+    verify(s, output, run(gpu, s, output, 3), FLOAT32)
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_queries_that_underflow_are_taken_again(gpu: SimpleNamespace, output: str) -> None:
+    """Queries 14 to 24 bandwidths from all data: sums below 2^-120, some of them below float32's range."""
+    s = Sample(150, 200, 3)
+    s.h = 0.5
+    direction = np.random.default_rng(0).standard_normal((200, 3))
+    direction /= np.linalg.norm(direction, axis=1, keepdims=True)
+    far = 3 + direction * np.random.default_rng(1).uniform(8, 14, (200, 1))
+    s.Y = np.where(np.arange(200)[:, None] < 130, s.Y, far).astype(np.float32)
+    sums = run(gpu, s, output, 3)
+    log_total = reference.log_kde(s.X, s.Y, s.h) - s.log_scale
+    assert log_total.min() < -127 * np.log(2)
+    exponent = reference.nearness(s.X, s.Y, s.h).exponent
+    if output in ("sum", "moments"):
+        allowed = np.where(exponent < 80, FLOAT32, 2.0**-20 * exponent)
+        check(np.abs(sums.reference + np.log(sums.total) - log_total), allowed, "log total")
+    if output == "laplace":
+        log_scale, total, size = reference.scaled_laplace(s.X, s.Y, s.h)
+        allowed = np.where(exponent < 80, FLOAT32, 2.0**-20 * exponent)
+        error = np.exp(sums.reference - (log_scale - s.log_scale)) * sums.total - total
+        check(np.abs(error), allowed * size, "Laplace total")
+    if output == "values":
+        total, size = reference.kernel_sum(s.X, s.V[:, :5], s.Y, s.h)
+        allowed = np.where(exponent < 80, FLOAT32, 2.0**-20 * exponent)[:, None]
+        check(np.abs(np.exp(sums.reference)[:, None] * sums.moments - total), allowed * size, "values")
+
+
+def test_only_blocks_that_underflow_are_taken_again(gpu: SimpleNamespace) -> None:
+    """The difference kernel writes nothing for 64 queries whose sums are all large enough."""
+    s = Sample(150, 200, 3)
+    s.Y[130] += 1000
+    out = gpu.density._results.empty(200, 0)
+    fast = np.full((3, 200), 1e-30, np.float32)
+    fast[1] = 1
+    fast[:, 130] = 1e-30
+    guard = gpu.difference.Guard(None, 0.0, fast, gpu.f16.LEAST)
+    gpu.difference.launch("float32", s.X, s.Y, s.h, "sum", None, None, out=out, guard=guard, one_split=True)
+    written = ~np.isnan(out.total)
+    np.testing.assert_array_equal(written, np.arange(200) // 64 == 2)
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize("beyond", [False, True], ids=["within", "beyond"])
+def test_the_device_decides_where_the_spread_is_unknown(gpu: SimpleNamespace, output: str, beyond: bool) -> None:
+    s = Sample(150, 70, 3)
+    if beyond:
+        s.Y[7] += 60 * s.h  # one query far out is enough
+    sums = run(gpu, s, output, 3, known=False)
+    verify_near = Sample(150, 70, 3)
+    keep = np.arange(70) != 7 if beyond else np.full(70, True)
+    verify_near.Y = s.Y[keep]
+    kept = type(sums)(*(None if a is None else a[keep] for a in sums))
+    verify(verify_near, output, kept, FLOAT32)
+    if beyond:
+        want = reference.log_kde(s.X, s.Y[7:8], s.h) - s.log_scale
+        if output == "sum":
+            np.testing.assert_allclose(sums.reference[7] + np.log(sums.total[7]), want, rtol=1e-6)
+        # The difference kernel did all of it: its references are not those of the engine.
+        fast = run(gpu, verify_near, output, 3)
+        assert (kept.reference != fast.reference).all()
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_nan_is_left_to_the_difference_kernel(gpu: SimpleNamespace, output: str) -> None:
+    """NaN is no number below the limit: data with it are not the engine's."""
+    s = Sample(150, 70, 3)
+    s.Y[7, 1] = np.nan
+    sums = run(gpu, s, output, 3, known=False)
+    clean = Sample(150, 70, 3)
+    keep = np.arange(70) != 7
+    clean.Y = s.Y[keep]
+    verify(clean, output, type(sums)(*(None if a is None else a[keep] for a in sums)), FLOAT32)
+
+
+def test_norms_are_exact_where_a_column_is_free(gpu: SimpleNamespace) -> None:
+    """hi + lo of the last column is 1 + what the norm lacks to -|z|^2/2 - 1/2 + log2 w."""
+    s = Sample(150, 5, 3, weighted=True)
+    centre = s.X.mean(axis=0, dtype=float)
+    data, queries = gpu.operands.prepare(s.X, s.Y, centre, s.h, split=True, log_weights=s.log_weights)
+    for operand, points, log_weights in ((data, s.X, s.log_weights), (queries, s.Y, None)):
+        z = (points - centre) * gpu.operands.scale_of(s.h)
+        rows = len(points)
+        hi, lo = (a.view(np.float16).astype(float) for a in (operand.hi, operand.lo))
+        order = [0, 1, 8]  # of dimensions 0, 1, 2; dimension 3 lies at 9
+        np.testing.assert_allclose((hi + lo)[:rows, order], z, atol=2.0**-20)
+        rounded = (hi + lo)[:rows, order]
+        want = -0.5 * (rounded**2).sum(axis=1) - 0.5
+        counts = np.full(rows, True)
+        if log_weights is not None:
+            want = want + log_weights / np.log(2)
+            counts = log_weights > -1e29
+        assert (hi[:rows, 9][counts] == 1).all()
+        terms = operand.norm_terms.view(np.float16).astype(float)
+        assert (terms[:, 3:] == 1).all()
+        norms = terms[:, :3].sum(axis=1)
+        np.testing.assert_array_equal(norms[:rows][counts] * 2.0**14 % 1, 0)
+        np.testing.assert_allclose((norms[:rows] + lo[:rows, 9])[counts], want[counts], atol=2.0**-24)
+        assert (norms[:rows][~counts] == np.float16(-60000)).all()
+        assert (norms[rows:] == np.float16(-60000)).all()
+        assert not hi[rows:].any()
+        assert not lo[rows:].any()
+        unused = np.setdiff1d(np.arange(16), [*order, 9])
+        assert not hi[:, unused].any()
+
+
+@pytest.mark.parametrize("split", [False, True])
+def test_norms_have_23_bits_where_no_column_is_free(gpu: SimpleNamespace, split: bool) -> None:
+    s = Sample(150, 5, 16, weighted=True)
+    centre = s.X.mean(axis=0, dtype=float)
+    data, _ = gpu.operands.prepare(s.X, s.Y, centre, s.h, split=split, log_weights=s.log_weights)
+    z = data.hi.view(np.float16).astype(float) + (data.lo.view(np.float16) if split else 0)
+    assert s.log_weights is not None
+    want = np.maximum(s.log_weights / np.log(2) - 0.5 * (z[:150] ** 2).sum(axis=1), np.float16(-60000))
+    norms = data.norm_terms.view(np.float16)[:150, :3].astype(float).sum(axis=1)
+    np.testing.assert_allclose(norms, want, rtol=2.0**-23, atol=2.0**-23)
+    mantissa, _ = np.frexp(norms[np.abs(norms) >= 1])
+    np.testing.assert_array_equal(mantissa * 2.0**23 % 1, 0)
+
+
+@pytest.mark.parametrize("d", [2, 16, 37])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_operands_hold_points_to_22_bits_and_their_spread(gpu: SimpleNamespace, dtype: str, d: int) -> None:
+    s = Sample(150, 40, d, dtype=dtype)
+    s.X += np.asarray(1e4, dtype)
+    s.Y += np.asarray(1e4, dtype)
+    centre = s.X.mean(axis=0, dtype=float)
+    spread = np.zeros(1, np.float32)
+    data, queries = gpu.operands.prepare(s.X, s.Y, centre, s.h, split=True, spread=spread)
+    position = np.arange(data.hi.shape[1])
+    dimension = position // 16 * 16 + position % 8 // 2 * 4 + position % 16 // 8 * 2 + position % 2
+    lengths = []
+    for operand, points in ((data, s.X), (queries, s.Y)):
+        z = (points.astype(float) - centre) * gpu.operands.scale_of(s.h)
+        real = dimension < d
+        got = operand.hi.view(np.float16).astype(float) + operand.lo.view(np.float16)
+        error = np.abs(got[: len(points), real] - z[:, dimension[real]])
+        check(error, 2.0**-23 * np.abs(z[:, dimension[real]]) + 2.0**-25, "z")
+        lengths.append((z**2).sum(axis=1).max())
+    np.testing.assert_allclose(spread[0], max(lengths), rtol=1e-6)
+
+
+class TestForm:
+    """Which engine, and how many products an exponent takes."""
+
+    def test_exact_totals_of_data_at_themselves(self, gpu: SimpleNamespace) -> None:
+        from cukde.density.pairs.gpu import engine
+
+        def choice(spread: float | None, exact: bool, precision: str = "float32") -> str:
+            chosen: str = engine.engine(
+                "moments", precision, 999, 16, 16, spread=spread, capability=(9, 0), symmetric=True, exact=exact
+            )
+            return chosen
+
+        assert choice(218.0, True) == choice(220.0, False) == choice(None, False) == "f16_symmetric"
+        assert choice(220.0, True) == choice(None, True) == "f16"
+        assert choice(500.0, True, "tf32") == "f16_symmetric"
+
+    def test_limits(self, gpu: SimpleNamespace) -> None:
+        form = gpu.f16.form
+        assert form("float32", 2, 50.0).products == 3
+        assert form("float32", 2, 300.0).products == 4
+        assert form("float32", 2, None).products == 4
+        assert form("float32", 16, 215.0) == form("float32", 16, 120.0, "values") == (3, 275.0)
+        assert form("float32", 16, 180.0, "moments") == (3, 275.0)
+        assert form("float32", 16, None) == form("float32", 16, 216.0) == form("float32", 16, 275.0) == (4, 275.0)
+        assert form("float32", 16, 121.0, "values") == form("float32", 16, 181.0, "moments") == (4, 275.0)
+        assert form("float32", 16, 276.0) is None
+        assert form("float32", 64, None) == (3, 106.25)
+        assert form("float32", 5, 700.0) is not None
+        assert form("float32", 5, 700.1) is None
+        assert form("tf32", 64, 700.0) == (1, 700.0)
+        assert form("float32", 1, 1.0) is form("float32", 65, 1.0) is None
+
+    @pytest.mark.parametrize(
+        ("output", "precision", "d", "k", "spread", "capability", "symmetric", "want"),
+        [
+            ("sum", "float32", 16, 0, 100.0, (8, 0), False, "f16"),
+            ("sum", "float32", 16, 0, None, (8, 0), True, "f16"),
+            ("sum", "tf32", 16, 0, 500.0, (9, 0), False, "f16"),
+            ("moments", "float32", 16, 16, 100.0, (9, 0), True, "f16_symmetric"),
+            ("moments", "float32", 16, 16, 100.0, (9, 0), False, "f16"),
+            ("sum", "float32", 16, 0, 100.0, (7, 5), False, "difference"),
+            ("sum", "float32", 16, 0, 400.0, (9, 0), False, "difference"),
+            ("sum", "float32", 1, 0, 100.0, (9, 0), False, "difference"),
+            ("sum", "float32", 65, 0, 700.0, (9, 0), False, "wide"),
+            ("sum", "tf32", 4096, 0, None, (8, 0), False, "wide"),
+            ("values", "float32", 65, 100, 1.0, (9, 0), True, "wide"),
+            ("sum", "float32", 65, 0, 700.1, (9, 0), False, "difference"),
+            ("sum", "float32", 65, 0, 1.0, (7, 5), False, "difference"),
+            ("values", "float32", 3, 64, 1.0, (9, 0), False, "f16"),
+            ("values", "float32", 3, 65, 1.0, (9, 0), False, "f16"),
+            ("values", "float32", 3, 32, 1.0, (9, 0), True, "f16_symmetric"),
+            ("values", "float32", 3, 33, 1.0, (9, 0), True, "f16"),
+            ("values", "float32", 16, 16, 218.0, (9, 0), True, "f16_symmetric"),
+            ("values", "float32", 16, 16, 219.0, (9, 0), True, "f16"),
+            ("values", "float32", 16, 16, None, (9, 0), True, "f16"),
+            ("values", "float32", 2, 1, 300.0, (9, 0), True, "f16"),
+            ("values", "float32", 49, 32, 50.0, (9, 0), True, "f16_symmetric"),
+            ("values", "tf32", 16, 16, 100.0, (9, 0), True, "f16"),
+            ("sum", "ieee", 16, 0, 100.0, (9, 0), False, "difference"),
+            ("sum", "float64", 16, 0, 100.0, (9, 0), False, "f64"),
+        ],
+    )
+    def test_engine(
+        self,
+        gpu: SimpleNamespace,
+        output: str,
+        precision: str,
+        d: int,
+        k: int,
+        spread: float | None,
+        capability: tuple[int, int],
+        symmetric: bool,
+        want: str,
+    ) -> None:
+        from cukde.density.pairs.gpu import engine
+
+        got = engine.engine(output, precision, 1000, d, k, spread=spread, capability=capability, symmetric=symmetric)
+        assert got == want
+
+    def test_the_tf32_engine_can_be_asked_for(self, gpu: SimpleNamespace) -> None:
+        from cukde.density.pairs.gpu import engine
+
+        gpu.monkeypatch.setattr(engine, "ENGINE_OF_TF32", "tf32")
+        s = Sample(150, 70, 5)
+        for output in ("sum", "moments"):
+            sums = gpu.density.partial_sums(s.X, s.Y, s.h, output, precision="tf32", spread=100.0)
+            verify(s, output, sums, ALLOWED[1])
+
+
+class TestPlan:
+    """The cost rule, for the multiprocessors of an H200."""
+
+    MULTIPROCESSORS = 132
+
+    def plan(self, gpu: SimpleNamespace, n: int, m: int, output: str = "sum", depth: int = 16) -> Any:
+        posed = gpu.f16.task(output, 3, depth, 0, False)
+        return gpu.grid.plan(posed.shapes, n, m, 1, self.MULTIPROCESSORS)
+
+    @pytest.mark.parametrize("n", [1, 100, 2048, 10**5, 10**6])
+    @pytest.mark.parametrize("m", [1, 4, 256, 4096, 131_072, 10**6])
+    @pytest.mark.parametrize("output", ["sum", "moments"])
+    def test_every_row_is_in_one_split(self, gpu: SimpleNamespace, output: str, m: int, n: int) -> None:
+        plan = self.plan(gpu, n, m, output)
+        assert plan.query_blocks * plan.shape.queries >= m
+        assert (plan.query_blocks - 1) * plan.shape.queries < m
+        assert plan.splits * plan.split_rows >= n
+        assert (plan.splits - 1) * plan.split_rows < n
+        assert plan.split_rows % plan.shape.tile == 0
+
+    @pytest.mark.parametrize(("n", "m"), [(10**6, 4), (10**6, 300), (32_768, 64), (65_536, 8192)])
+    def test_the_device_is_filled(self, gpu: SimpleNamespace, n: int, m: int) -> None:
+        plan = self.plan(gpu, n, m)
+        blocks = plan.query_blocks * plan.splits
+        assert blocks >= self.MULTIPROCESSORS
+        # None of them has more than a tenth more to do than the mean.
+        most = -(-blocks // self.MULTIPROCESSORS)
+        assert most * self.MULTIPROCESSORS / blocks < 1.1 or plan.split_rows <= 2 * plan.shape.tile
+
+    def test_small_problems_are_cut_into_tiles(self, gpu: SimpleNamespace) -> None:
+        plan = self.plan(gpu, 2048, 256)
+        assert plan.query_blocks * plan.splits >= 64
+
+    def test_blocks_of_columns_fill_the_device_like_queries(self, gpu: SimpleNamespace) -> None:
+        shapes = gpu.f16.task("values", 3, 16, 64, False).shapes
+        for n, m, blocks in ((65_536, 4096, 4), (10**6, 300, 16)):
+            few = gpu.grid.plan(shapes, n, m, 64 * blocks + 1, self.MULTIPROCESSORS, blocks)
+            many = gpu.grid.plan(shapes, n, m * blocks, 65, self.MULTIPROCESSORS)
+            assert few.query_blocks == -(-m // few.shape.queries)
+            assert few.splits <= 2 * many.splits
+            assert few.query_blocks * blocks * few.splits >= self.MULTIPROCESSORS
+
+    def test_many_queries_are_not_split(self, gpu: SimpleNamespace) -> None:
+        assert self.plan(gpu, 10**6, 10**6).splits * 10**6 <= 2**24
+
+
+def test_a_pass_is_few_launches(gpu: SimpleNamespace) -> None:
+    """Preparation, pass, finish; the difference kernel where it may have to step in."""
+    from cukde.core.gpu import compile as core_compile
+
+    s = Sample(150, 70, 5)
+    launched: list[str] = []
+    kernel = core_compile.kernel
+
+    def counted(stem: str, name: str, defines: Any) -> Any:
+        launched.append(name)
+        return kernel(stem, name, defines)
+
+    gpu.monkeypatch.setattr("cukde.core.gpu.compile.kernel", counted)
+    for output, known, want in (
+        ("sum", True, ["prepare_f16", "kde_f16x2", "kde_ieee", "finish_f16"]),
+        ("moments", True, ["prepare_f16", "score_f16x2", "finish_f16"]),
+        ("values", True, ["prepare_f16", "prepare_values", "kernel_sum_f16x2", "finish_f16"]),
+        ("moments", False, ["prepare_f16", "score_f16x2", "score_ieee", "finish_f16"]),
+    ):
+        launched.clear()
+        run(gpu, s, output, 3, known=known)
+        assert launched == want
+
+
+def test_a_block_of_zero_weights_yields_to_any_other(gpu: SimpleNamespace) -> None:
+    """Its sums are zero, and its reference below that of a query a thousand bandwidths from everything else."""
+    from cukde.density.sums import merge
+
+    s = Sample(40, 10, 3)
+    s.w = np.zeros(40)
+    empty = gpu.f16.run(
+        s.X,
+        s.Y,
+        s.h,
+        "moments",
+        None,
+        np.full(40, -1e30),
+        form=gpu.f16.Form(3, 700.0),
+        centre=s.X.mean(axis=0, dtype=float),
+        spread_known=True,
+    )
+    assert not empty.total.any()
+    assert not empty.moments.any()
+    other = type(empty)(np.full(10, -1e6), np.ones(10), np.ones((10, 3)))
+    merged = merge([empty, other], np)
+    np.testing.assert_array_equal(merged.reference, -1e6)
+    np.testing.assert_array_equal(merged.total, 1)

@@ -1,0 +1,248 @@
+"""The float64 engine, emulated: every kernel, depth and edge against the oracle, up to the limit of the spread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests import reference
+from tests.density.test_f16 import OUTPUTS, Sample, verify
+from tests.host_emulation._kernel import from_source
+from tests.tolerances import DENSITY, FAR
+
+ALLOWED = DENSITY["gpu", "float64"].value
+DIMENSIONS = {8: 5, 16: 16, 32: 20, 48: 33, 64: 64}  # of the data, by the depth of their operands
+
+
+@pytest.fixture
+def gpu(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """The modules under test, on the emulated device."""
+    from cukde.density.pairs.gpu import engine as pairs_engine, f64, splits
+
+    return SimpleNamespace(f64=f64, grid=splits, specialise=pairs_engine, monkeypatch=monkeypatch)
+
+
+def sample(n: int, m: int, d: int, weighted: bool = False) -> Sample:
+    return Sample(n, m, d, weighted=weighted, dtype="float64")
+
+
+def run(gpu: SimpleNamespace, s: Sample, output: str, k: int = 5, known: bool = True) -> Any:
+    """Sums by the engine, the spread known to the host or not."""
+    return gpu.f64.run(
+        s.X,
+        None if s.Y is s.X else s.Y,
+        s.h,
+        output,
+        s.V[:, :k] if output == "values" else None,
+        s.log_weights,
+        centre=s.X.mean(axis=0),
+        spread_known=known,
+    )
+
+
+EXP2 = """
+#include "exp2_f64.cuh"
+extern "C" __global__ void powers(const double* x, double* out, int shift) {
+    out[threadIdx.x] = exp2_from(magic + shift, x[threadIdx.x]);
+}
+"""
+
+
+def test_powers_of_2_are_right_to_the_error_of_their_polynomial(emulated_device: None) -> None:
+    x = np.concatenate([np.linspace(-1.5, 1.5, 960), np.random.default_rng(0).uniform(-1900, 20, 64)])
+    kernel = from_source(EXP2, "powers")
+    for shift in (0, 940):
+        got = np.empty(1024)
+        kernel((1,), (1024,), (x, got, np.int32(shift)))
+        counts = x + shift > -1021
+        # Exact in extended precision but for the shift, which changes no digit.
+        want = np.exp2(x[counts].astype(np.longdouble)) * np.longdouble(2) ** shift
+        error = np.abs(got[counts] / want - 1).astype(float)
+        assert 1e-14 < error.max() < 1.4e-14
+        assert (got[x + shift < -1022] == 0).all()
+    for beyond in (-(2.0**20), -1e6, -2100.0):
+        kernel((1,), (1,), (np.array([beyond]), got, np.int32(940)))
+        assert got[0] == 0
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("depth", DIMENSIONS)
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_every_kernel_matches_reference(gpu: SimpleNamespace, output: str, depth: int, weighted: bool) -> None:
+    """Weights are of thirty decades, and zero."""
+    if weighted and output == "values":
+        return
+    s = sample(150, 70, DIMENSIONS[depth], weighted)
+    verify(s, output, run(gpu, s, output), ALLOWED)
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("depth", DIMENSIONS)
+def test_every_shape_and_split(gpu: SimpleNamespace, depth: int, which: int, output: str) -> None:
+    """Each tile shape, the data in three splits, the last of them short."""
+    s = sample(300, 70, DIMENSIONS[depth])
+
+    def plan(shapes: Any, n: int, m: int, *others: Any) -> Any:
+        shape = shapes[min(which, len(shapes) - 1)]
+        return gpu.grid.Plan(shape, -(-m // shape.queries), 3, 128)
+
+    gpu.monkeypatch.setattr(gpu.grid, "plan", plan)
+    verify(s, output, run(gpu, s, output), ALLOWED)
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize(("n", "m"), [(1, 1), (1, 40), (40, 1), (63, 64), (64, 65), (128, 256), (129, 257), (700, 9)])
+def test_any_number_of_rows(gpu: SimpleNamespace, n: int, m: int, output: str) -> None:
+    s = sample(n, m, 3)
+    verify(s, output, run(gpu, s, output), ALLOWED)
+
+
+@pytest.mark.parametrize("d", [2, 7, 8, 9, 17, 32, 48, 49])
+def test_dimensions_at_the_edges_of_operands(gpu: SimpleNamespace, d: int) -> None:
+    s = sample(140, 40, d)
+    for output in ("sum", "moments"):
+        verify(s, output, run(gpu, s, output), ALLOWED)
+
+
+@pytest.mark.parametrize("k", [1, 15, 16, 17, 64, 65, 70])
+def test_any_number_of_values(gpu: SimpleNamespace, k: int) -> None:
+    s = sample(140, 40, 3)
+    verify(s, "values", run(gpu, s, "values", k), ALLOWED, k)
+
+
+def test_values_of_any_range(gpu: SimpleNamespace) -> None:
+    """Each row of values has its own size, over 500 decades."""
+    s = sample(140, 40, 3)
+    s.V *= 10 ** np.random.default_rng(0).uniform(-250, 250, (140, 1))
+    verify(s, "values", run(gpu, s, "values"), ALLOWED)
+
+
+@pytest.mark.parametrize("output", ["sum", "laplace", "moments"])
+def test_data_against_themselves_with_weights(gpu: SimpleNamespace, output: str) -> None:
+    """The norms of the queries are not those of the data, which have weights in them."""
+    s = sample(150, 70, 5, weighted=True)
+    s.Y = s.X
+    verify(s, output, run(gpu, s, output), ALLOWED)
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize("d", [2, 16])
+def test_as_far_as_the_limit_of_the_spread(gpu: SimpleNamespace, d: int, output: str) -> None:
+    """Data and queries on a sphere of the largest radius: some queries have data near, others only opposite."""
+    s = sample(150, 70, d)
+    rng = np.random.default_rng(d)
+    radius = gpu.f64.LIMIT[output] ** 0.5
+    s.h = 0.7
+
+    def on_sphere(directions: np.ndarray) -> np.ndarray:
+        return 0.999 * radius * s.h * directions / np.linalg.norm(directions, axis=1, keepdims=True)
+
+    first = np.eye(d)[0]
+    s.X = on_sphere(first + 0.05 * rng.standard_normal((150, d)))
+    s.Y = on_sphere(np.where(np.arange(70)[:, None] % 2, -first, first) + 0.05 * rng.standard_normal((70, d)))
+    if output != "values":  # of a few data the weights are the smallest that there are
+        s.w = np.where(np.arange(150) % 10, 1.0, 1e-300)
+    sums = gpu.f64.run(
+        s.X,
+        s.Y,
+        s.h,
+        output,
+        s.V[:, :5] if output == "values" else None,
+        s.log_weights,
+        centre=np.zeros(d),
+        spread_known=False,
+    )
+    assert ((sums.total >= 1) & (sums.total < 150) | (output == "laplace")).all()
+    exponent = reference.nearness(s.X, s.Y, s.h, s.w).exponent
+    assert exponent.max() > 1.9 * radius**2
+    for queries, allowed in ((exponent < 80, ALLOWED), (exponent >= 80, FAR["float64"].value * exponent.max())):
+        part = sample(150, 70, d)
+        part.X, part.Y, part.V, part.w, part.h = s.X, s.Y[queries], s.V, s.w, s.h
+        of_part = type(sums)(*(None if a is None else a[queries] for a in sums))
+        # Beyond the range of float64 there are no values to compare.
+        verify(part, "sum" if output == "values" and allowed > ALLOWED else output, of_part, allowed)
+
+
+def check_guard(
+    s: Sample,
+    clean: Sample,
+    output: str,
+    beyond: str,
+    unknown: Callable[[Sample], Any],
+    known: Callable[[Sample], Any],
+) -> None:
+    """One query far out, or one that is no number, is enough for the difference kernel to do all of the work.
+
+    ``s`` and ``clean`` are the same; ``unknown(s)`` are the sums where the device finds the spread, ``known(s)`` the
+    engine's own.
+    """
+    keep = np.full(len(s.Y), True)
+    if beyond != "within":
+        s.Y[7] += 60 * s.h if beyond == "beyond" else np.nan
+        keep[7] = False
+        clean.Y = s.Y[keep]
+    sums = unknown(s)
+    kept = type(sums)(*(None if a is None else a[keep] for a in sums))
+    verify(clean, output, kept, ALLOWED)
+    if output != "laplace":
+        assert (kept.reference == known(clean).reference).all() == (beyond == "within")
+    if beyond == "beyond" and output == "sum":
+        want = reference.log_kde(s.X, s.Y[7:8], s.h) - s.log_scale
+        np.testing.assert_allclose(sums.reference[7] + np.log(sums.total[7]), want, rtol=1e-14)
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize("n", [150, 700])
+@pytest.mark.parametrize("beyond", ["within", "beyond", "nan"])
+def test_the_device_decides_where_the_spread_is_unknown(gpu: SimpleNamespace, beyond: str, n: int, output: str) -> None:
+    check_guard(
+        sample(n, 70, 3),
+        sample(n, 70, 3),
+        output,
+        beyond,
+        unknown=lambda s: run(gpu, s, output, known=False),
+        known=lambda s: run(gpu, s, output),
+    )
+
+
+@pytest.mark.parametrize("d", [2, 16, 37])
+def test_operands_and_their_spread(gpu: SimpleNamespace, d: int) -> None:
+    s = sample(150, 40, d, weighted=True)
+    s.X += 1e4
+    s.Y += 1e4
+    centre = s.X.mean(axis=0)
+    spread = np.zeros(1, np.float32)
+    depth = gpu.f64.task("sum", d, 0).depth
+    made = gpu.f64.prepare(s.X, s.Y, centre, s.h, depth, log_weights=s.log_weights, spread=spread)
+    scale = np.sqrt(np.log2(np.e)) / s.h
+    z, of_queries = ((a - centre) * scale for a in (s.X, s.Y))
+    np.testing.assert_allclose(made.data[:150, :d], z, rtol=1e-15)
+    np.testing.assert_allclose(made.queries[:, :d], of_queries, rtol=1e-15)
+    assert not made.data[150:].any()
+    assert not made.data[:, d:].any()
+    assert not made.queries[:, d:].any()
+    squares = (z**2).sum(axis=1)
+    assert s.log_weights is not None
+    want = np.maximum(s.log_weights / np.log(2), -(2.0**20)) - squares / 2
+    np.testing.assert_allclose(made.norms[:150], want, rtol=1e-14)
+    assert (made.norms[150:] == -(2.0**20)).all()
+    np.testing.assert_allclose(spread[0], max(squares.max(), (of_queries**2).sum(axis=1).max()), rtol=1e-6)
+
+
+def test_which_passes_it_takes(gpu: SimpleNamespace) -> None:
+    def engine(output: str, d: int, spread: float | None, capability: tuple[int, int] = (9, 0)) -> str:
+        chosen: str = gpu.specialise.engine(
+            output, "float64", 99, d, 5, spread=spread, capability=capability, symmetric=True
+        )
+        return chosen
+
+    assert engine("moments", 2, None) == engine("sum", 64, 620.0) == engine("values", 3, 350.0) == "f64"
+    for output, d, spread in (("sum", 1, 1.0), ("sum", 65, 621.0), ("moments", 3, 621.0), ("values", 3, 351.0)):
+        assert engine(output, d, spread) == "difference"
+    assert engine("sum", 3, 1.0, (7, 5)) == "difference"
+    assert engine("sum", 3, 1.0, (8, 0)) == "f64"

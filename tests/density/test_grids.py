@@ -1,0 +1,351 @@
+"""Densities on product grids against float64 sums, their promised errors, and which way is taken.
+
+Test bodies run on every backend: the CPU, the GPU backend on the host, and a GPU where there is one.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import cukde
+from cukde.core.cpu import threads as core_threads
+from cukde.density.grids import (
+    api as grids_api,
+    cpu as grids_cpu,
+    exact,
+    plan as grids_plan,
+    spread as grids_spread,
+    transform,
+)
+from tests import reference
+from tests.conftest import Backend
+from tests.tolerances import DENSITY, GRID, check
+
+COVARIANCE = {1: [[0.2]], 2: [[0.2, 0.1], [0.1, 0.3]], 3: [[0.2, 0.1, 0], [0.1, 0.3, -0.1], [0, -0.1, 0.3]]}
+COSTS = grids_plan.Costs(0, 15, 0.7, 15, 3)
+
+
+def mesh(axes: Any) -> np.ndarray:
+    return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
+
+
+def direct(X: np.ndarray, axes: Any, h: Any, w: Any = None) -> np.ndarray:
+    """Float64 sums at the grid's points."""
+    return reference.kde(X, mesh(axes), h, w).reshape([len(g) for g in axes])
+
+
+def verify(
+    backend: Backend, X: np.ndarray, axes: Any, h: Any, w: Any = None, *, method: str = "auto", **options: Any
+) -> np.ndarray:
+    """Check a density relative to its largest value on the grid; return it."""
+    got = cukde.evaluate_grid(backend.asarray(X), axes, h, weights=backend.asarray(w), method=method, **options)
+    got = backend.asnumpy(got)
+    assert got.dtype == np.result_type(X, *axes)
+    want = direct(X, axes, h, w)
+    assert got.shape == want.shape
+    assert (got >= 0).all()
+    allowed = GRID[str(got.dtype)].value * want.max() + np.finfo(got.dtype).tiny
+    check(np.abs(got.astype(np.float64) - want), allowed, f"density by {method}")
+    return got
+
+
+def bandwidth(form: str, d: int) -> Any:
+    return {"scalar": 0.4, "vector": np.linspace(0.3, 0.7, d), "covariance": np.array(COVARIANCE[d])}[form]
+
+
+def axes_of(kind: str, d: int, g: int) -> list[np.ndarray]:
+    rng = np.random.default_rng(d)
+    return {
+        "regular": lambda: [np.linspace(-2.5, 2 + k, g + k) for k in range(d)],
+        "descending": lambda: [np.linspace(2 + k, -2.5, g + k) for k in range(d)],
+        "unequal": lambda: [rng.normal(size=g + k) for k in range(d)],
+        "repeated": lambda: [np.repeat(rng.normal(size=g // 2), 2) for _ in range(d)],
+        "one": lambda: [rng.normal(size=1) for _ in range(d)],
+        "coarse": lambda: [np.linspace(-3.0, 3, 3 + k) for k in range(d)],
+        "mixed": lambda: [np.linspace(2.0, -2, g), rng.normal(size=g), np.array([0.1])][:d],
+    }[kind]()
+
+
+@pytest.mark.parametrize("method", ["auto", "exact", "fft"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_grid_matches_reference(backend: Backend, d: int, dtype: str, method: str) -> None:
+    rng = np.random.default_rng(d)
+    X, w = rng.normal(size=(150, d)).astype(dtype), rng.uniform(0, 1, 150)
+    w[::7] = 0
+    axes = [g.astype(dtype) for g in axes_of("regular", d, backend.size(12, 8))]
+    h = 0.7 if d == 3 else 0.4
+    verify(backend, X, axes, h, method=method)
+    verify(backend, X, axes, h, w.astype(dtype), method=method)
+
+
+@pytest.mark.parametrize("form", ["scalar", "vector", "covariance"])
+@pytest.mark.parametrize("kind", ["regular", "descending", "unequal", "repeated", "one", "coarse", "mixed"])
+def test_axes_and_bandwidths_of_every_form(backend: Backend, kind: str, form: str) -> None:
+    X = np.random.default_rng(0).normal(size=(60, 2)) + 1e3
+    axes = [g + 1e3 for g in axes_of(kind, 2, 10)]
+    for method in ("auto", "fft"):
+        verify(backend, X, axes, bandwidth(form, 2), method=method)
+
+
+def test_a_covariance_in_space(backend: Backend) -> None:
+    X = np.random.default_rng(0).normal(size=(50, 3)).astype(np.float32)
+    axes = [g.astype(np.float32) for g in axes_of("regular", 3, 6)]
+    verify(backend, X, axes, bandwidth("covariance", 3) * 4, method="fft")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("d", [2, 3, 4, 5])
+def test_exact_numbers_are_right_each_for_itself(backend: Backend, d: int, dtype: str) -> None:
+    X = np.random.default_rng(d).normal(size=(200, d)).astype(dtype)
+    axes = [np.linspace(-5, 5, 3 + k % 2).astype(dtype) for k in range(d)]
+    w = 10.0 ** np.random.default_rng(d).uniform(-6, 3, 200).astype(dtype)
+    h = np.linspace(0.6, 1, d)
+    got = cukde.evaluate_grid(backend.asarray(X), axes, h, weights=backend.asarray(w), method="exact")
+    want = direct(X, axes, h, w)
+    near = want > (1e-30 if dtype == "float32" else 1e-300)
+    error = np.abs(backend.asnumpy(got).astype(np.float64) - want)[near] / want[near]
+    check(error, np.full(near.sum(), DENSITY["cpu", dtype].value), "exact density")
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    st.integers(1, 3),
+    st.sampled_from(["float32", "float64"]),
+    st.floats(0.05, 5),
+    st.floats(-20, 20),
+    st.floats(0.01, 20),
+    st.integers(0, 9),
+)
+def test_auto_keeps_its_promise(d: int, dtype: str, h: float, centre: float, span: float, seed: int) -> None:
+    """Whatever the grid, even where it misses most of the data or all of them."""
+    rng = np.random.default_rng(seed)
+    X = (rng.normal(size=(40, d)) * rng.choice([1, 10], (40, 1))).astype(dtype)
+    axes = [np.linspace(centre - span, centre + span, int(rng.integers(1, 9))).astype(dtype) for _ in range(d)]
+    got = cukde.evaluate_grid(X, axes, h)
+    want = direct(X, axes, h)
+    assert np.abs(got - want).max() <= GRID[dtype].value * want.max() + np.finfo(dtype).tiny
+
+
+@pytest.mark.parametrize("order", grids_plan.ORDERS)
+def test_bound_holds_for_a_point_wherever_it_falls_between_cells(order: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And is not far from what happens: one point's errors do not cancel those of others."""
+    monkeypatch.setattr(grids_plan, "ORDERS", (order,))
+    axes = [np.linspace(-4, 4, 41)]
+    worst = {}
+    for goal in (1e-5, 1e-8):
+        plan, _ = grids_plan.plan(axes, np.eye(1), 1, goal, COSTS) or pytest.fail("no plan")
+        assert plan.error <= goal
+        errors = []
+        for place in np.linspace(0, 0.2, 9):
+            X = np.array([[place]])
+            got, error = transform.density(X, None, np.eye(1), plan, cukde.core.dispatch.named("cpu"), judged=True)
+            want = direct(X, axes, 1.0)
+            errors.append(np.abs(got - want).max() / want.max())
+            assert np.abs(got - want).max() <= error
+        worst[goal] = max(errors)
+        assert worst[goal] <= plan.error + 1e-13
+        assert worst[goal] > 1e-3 * plan.error
+
+
+@pytest.mark.parametrize("order", [5, 8])
+def test_interpolation_is_within_the_bound(order: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grids_plan, "ORDERS", (order,))
+    axes = [np.random.default_rng(0).uniform(-4, 4, 200)]
+    plan, _ = grids_plan.plan(axes, np.eye(1), 1, 1e-6, COSTS) or pytest.fail("no plan")
+    assert plan.axes[0].places is not None
+    for place in np.linspace(0, 0.5, 9):
+        X = np.array([[place]])
+        got, _ = transform.density(X, None, np.eye(1), plan, cukde.core.dispatch.named("cpu"), judged=False)
+        assert np.abs(got - direct(X, axes, 1.0)).max() <= plan.error * 0.4
+
+
+def test_points_beside_the_grid_count(backend: Backend) -> None:
+    """Those within reach; a heavy one far away does not, but its images on the circle of the transform would."""
+    X = np.array([[2.0, 0.0], [0.0, -2.5], [0.0, 0.0], [40.0, 3.0], [-7.9, 0.0], [1e6, -1e6]])
+    w = np.array([1, 1, 0.1, 100, 1, 1e4])
+    verify(backend, X, [np.linspace(-1, 1, 20)] * 2, 0.5, w)
+    alone = cukde.evaluate_grid(
+        backend.asarray(X), [np.linspace(-1, 1, 20)] * 2, 0.5, weights=backend.asarray(w), method="fft"
+    )
+    assert backend.asnumpy(alone).argmax() == direct(X, [np.linspace(-1, 1, 20)] * 2, 0.5, w).argmax()
+
+
+@pytest.mark.parametrize("shift", [4.0, 7.0, 300.0])
+def test_a_grid_of_the_tail_is_right_relative_to_itself(backend: Backend, shift: float) -> None:
+    X = np.random.default_rng(0).normal(size=(400, 2)) * 0.5
+    axes = [np.linspace(shift, shift + 1, 60)] * 2
+    verify(backend, X, axes, 0.5)
+    verify(backend, X.astype(np.float32), [g.astype(np.float32) for g in axes], 0.5)
+
+
+@pytest.mark.parametrize("h", [1e-3, 1e-150, 30.0, 1e9])
+def test_bandwidths_small_beside_the_steps_and_large_beside_the_grid(backend: Backend, h: float) -> None:
+    X = np.random.default_rng(0).normal(size=(50, 2))
+    axes = [np.linspace(-1, 1, 9), np.concatenate([X[:3, 1], [0.5]])]
+    axes[0][:3] = X[:3, 0]
+    if h < 1e-100:
+        X, axes = X * (h * 1e3), [g * (h * 1e3) for g in axes]
+    verify(backend, X, axes, h)
+
+
+def test_which_way_is_taken(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = []
+    for module in (transform, exact):
+
+        def spied(*args: Any, of: Any = module.density, name: str = module.__name__, **kwargs: Any) -> Any:
+            taken.append(name.rsplit("_", 1)[-1])
+            return of(*args, **kwargs)
+
+        monkeypatch.setattr(module, "density", spied)
+    X = backend.asarray(np.random.default_rng(0).normal(size=(6000, 2)))
+
+    def way(points: Any, axes: Any, h: Any = 0.5, **options: Any) -> str:
+        taken.clear()
+        cukde.evaluate_grid(points, axes, h, **options)
+        return "+".join(taken) or "pairs"
+
+    fine, few = [np.linspace(-4, 4, 150)] * 2, [np.linspace(-4, 4, 3)] * 2
+    monkeypatch.setattr(grids_api, "_TIMES", dict.fromkeys(grids_api._TIMES, grids_api._TIMES["cukde.core.cpu.arrays"]))
+    assert way(X, fine) == "transform"
+    assert way(X, few) == "products"
+    assert way(X[:9], fine) == "products"
+    assert way(X, few, method="exact") == "products"
+    assert way(X, few, method="fft") == "transform"
+    assert way(X[:9], few, log=True) == "pairs"
+    assert way(X[:9], few, np.eye(2)) == "pairs"
+    assert way(X, fine, np.eye(2)) == "transform"
+    assert way(X[:9, 0], fine[0]) == "pairs"
+    tail = X.astype(np.float32), [(g + 7).astype(np.float32) for g in fine]
+    assert way(*tail) == "transform+transform"  # once more, for the tail
+    assert way(X[:9], few, 1e-6) == "products"  # no grid has as many cells
+
+
+def test_logarithm(backend: Backend) -> None:
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    axes = [np.linspace(-50, 50, 7), np.array([0.0, 300.0])]
+    got = backend.asnumpy(cukde.evaluate_grid(backend.asarray(X), axes, 0.5, log=True))
+    want = reference.log_kde(X, mesh(axes), 0.5).reshape(7, 2)
+    np.testing.assert_allclose(got, want, rtol=1e-12)
+
+
+def test_pairs_are_taken_in_parts(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    axes = [np.linspace(-2, 2, 5), np.linspace(-1, 3, 7)]
+    monkeypatch.setattr(grids_api, "_QUERIES", 4)
+    verify(backend, X, axes, np.array(COVARIANCE[2]), method="exact")
+    monkeypatch.setattr(exact, "_NUMBERS", 1)
+    verify(backend, np.tile(X, (8, 1)), axes, 0.5, np.arange(160.0), method="exact")
+    monkeypatch.setattr(grids_spread, "_BLOCK", 300)
+    monkeypatch.setattr(grids_cpu, "_POINTS", 7)
+    verify(backend, np.tile(X, (8, 1)), axes, 0.5, np.arange(160.0), method="fft")
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_integral_is_one(backend: Backend, d: int) -> None:
+    """The splines of a point add up to 1, so that the sum over a grid of the whole density is 1 by construction."""
+    X = np.random.default_rng(d).normal(size=(50, d))
+    axis = np.linspace(-10, 10, {1: 100, 2: 60, 3: 36}[d])
+    density = backend.asnumpy(cukde.evaluate_grid(backend.asarray(X), [axis] * d, 0.9, method="fft"))
+    assert density.sum() * (axis[1] - axis[0]) ** d == pytest.approx(1, abs=1e-12 if d < 3 else 1e-10)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_both_ways_to_spread_agree(d: int) -> None:
+    rng = np.random.default_rng(d)
+    X, w = rng.normal(size=(300, d)) * 3, rng.dirichlet(np.ones(300))
+    plan, _ = grids_plan.plan([np.linspace(-1, 2, 9)] * d, np.eye(d), 300, 1e-6, COSTS) or pytest.fail("no plan")
+    for weights in (None, w):
+        mass = grids_cpu.spread(X, weights, plan)
+        np.testing.assert_allclose(mass, grids_spread.spread(X, weights, plan, np), atol=1e-15)
+        assert 0.5 < mass.sum() <= 1 + 1e-12
+
+
+def test_same_bits_whatever_the_threads(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    X = backend.asarray(np.random.default_rng(0).normal(size=(backend.size(20_000, 2000), 2)))
+    runs = []
+    for threads in (1, 3, 1):
+        monkeypatch.setattr(core_threads, "count", lambda threads=threads: threads)
+        runs += [
+            backend.asnumpy(cukde.evaluate_grid(X, [np.linspace(-3, 3, 40)] * 2, 0.3, method=m))
+            for m in ("fft", "exact")
+        ]
+    for k in (2, 4):
+        np.testing.assert_array_equal(runs[0], runs[k])
+    np.testing.assert_array_equal(runs[1], runs[5])
+
+
+def test_forms_of_arguments(backend: Backend) -> None:
+    x = np.random.default_rng(0).normal(size=30)
+    g = np.linspace(-1, 1, 5)
+    want = direct(x[:, None], [g], 0.5)
+    X = backend.asarray(x)
+    for axes in (g, g.tolist(), [g], (g.tolist(),), g[None], backend.asarray(g), [backend.asarray(g)]):
+        got = backend.asnumpy(cukde.evaluate_grid(X, axes, 0.5))
+        np.testing.assert_allclose(got, want, rtol=1e-11)
+    both = cukde.evaluate_grid(backend.asarray(np.stack([x, x], 1)), np.stack([g, g]), 0.5)
+    assert both.shape == (5, 5)
+    plane = backend.asarray(np.stack([x, x], 1).astype(np.float32))
+    assert cukde.evaluate_grid(plane, [range(3), g.astype(np.float32)], 0.5).dtype == np.float64
+    assert cukde.evaluate_grid(plane, [g.astype(np.float16), g.astype(np.float32)], 0.5).dtype == np.float32
+    empty = cukde.evaluate_grid(plane, [g, []], 0.5)
+    assert empty.shape == (5, 0)
+    assert cukde.evaluate_grid(plane, [[], g], 0.5, log=True).shape == (0, 5)
+
+
+def test_nan_that_nobody_looks_for_harms_nothing(backend: Backend) -> None:
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    X[3], X[5] = np.nan, np.inf
+    for method in ("fft", "exact", "auto"):
+        got = cukde.evaluate_grid(
+            backend.asarray(X), [np.linspace(-1, 1, 5)] * 2, 0.5, method=method, check_finite=False
+        )
+        assert got.shape == (5, 5)
+
+
+def test_arguments_are_checked(backend: Backend) -> None:
+    X, g = backend.asarray(np.zeros((3, 2))), np.linspace(-1, 1, 5)
+    for error, message, axes, options in (
+        (ValueError, "axes must hold 2 arrays of coordinates, one for each column of X; got 1", g, {}),
+        (ValueError, "axes must hold 2 arrays of coordinates, one for each column of X; got 3", [g, g, g], {}),
+        (ValueError, r"axes\[1\] must have one dimension; got shape \(5, 1\)", [g, g[:, None]], {}),
+        (ValueError, r"axes\[0\] must have one dimension; got shape \(\)", [1.0, 2.0], {}),
+        (ValueError, r"axes\[1\] must be finite", [g, g * np.nan], {}),
+        (TypeError, r"axes\[0\] must hold real numbers", [["a"], g], {}),
+        (ValueError, "method must be one of 'auto', 'exact', 'fft'; got 'FFT'", [g, g], {"method": "FFT"}),
+        (ValueError, "method must be one of .* got None", [g, g], {"method": None}),
+        (ValueError, 'log must be False beside method="fft"', [g, g], {"method": "fft", "log": True}),
+        (ValueError, "log must be True or False", [g, g], {"log": "yes"}),
+        (ValueError, "weights must not be negative", [g, g], {"weights": backend.asarray(-np.ones(3))}),
+    ):
+        with pytest.raises(error, match=message):
+            cukde.evaluate_grid(X, axes, 1.0, **options)
+    with pytest.raises(ValueError, match="h must be positive"):
+        cukde.evaluate_grid(X, [g, g], -1.0)
+    with pytest.raises(ValueError, match='method="fft" takes data of up to 3 columns; got 4'):
+        cukde.evaluate_grid(backend.asarray(np.zeros((3, 4))), [g] * 4, 1.0, method="fft")
+    with pytest.raises(ValueError, match='method="fft" needs a grid of a few cells a bandwidth'):
+        cukde.evaluate_grid(X, [g, g], 1e-6, method="fft")
+    with pytest.raises(ValueError, match="X must be finite"):
+        cukde.evaluate_grid(X * np.nan, [g, g], 1.0)
+    with pytest.raises(ValueError, match="axes must span a grid that fits in memory"):
+        cukde.evaluate_grid(backend.asarray(np.zeros((3, 5))), [np.arange(1000.0)] * 5, 1.0)
+    for name in ("X", "axes"):
+        given_ = {"X": X, "axes": [g, g]} | {name: da.zeros((3, 2)) if name == "X" else [da.zeros(3), g]}
+        with pytest.raises(TypeError, match=f"{name} must be a plain array; got a Dask collection"):
+            cukde.evaluate_grid(h=1.0, **given_)
+
+
+def test_plans_are_of_bounded_memory() -> None:
+    axes = [np.linspace(-1, 1, 100)] * 3
+    assert grids_plan.plan(axes, np.eye(3) * 1e-6, 100, 1e-6, COSTS) is None
+    plan, _ = grids_plan.plan(axes, np.eye(3) * 0.01, 100, 1e-6, COSTS) or pytest.fail("no plan")
+    assert math.prod(plan.cells) <= grids_plan._CELLS
+    assert all(length % 2 == 0 for length in plan.cells)
+    assert {grids_plan._fast_length(n) for n in (1, 7, 1161)} == {2, 8, 1200}

@@ -1,0 +1,324 @@
+"""One dimension: the fast Gauss transform against float64 oracles, on data that try to break its bound."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import tracemalloc
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cukde
+from cukde.density.one_dimension import plan as one_dimension_plan
+from cukde.density.one_dimension.cpu import boxes
+from cukde.density.sums import Output
+from tests import reference, tolerances
+from tests.conftest import BACKENDS, Backend
+from tests.density.test_api import Sample
+
+H = 0.37
+
+
+def _clusters(rng: np.random.Generator, n: int, gaps: list[float]) -> np.ndarray:
+    """Points scattered by two bandwidths about positions that are so many bandwidths apart."""
+    return H * (np.cumsum(gaps)[rng.integers(len(gaps), size=n)] + 2 * rng.standard_normal(n))
+
+
+def _data(name: str, n: int) -> tuple[np.ndarray, float]:
+    """Data and a bandwidth."""
+    rng = np.random.default_rng(3)
+    normal = rng.standard_normal(n)
+    width = one_dimension_plan.plan(H, "sum", 1e-12).width
+    return {
+        "smooth": lambda: (normal, H),
+        "offset": lambda: (normal + 1e6 * H, H),
+        "far offset": lambda: (normal + 2.0**43 * H, H),  # beyond the boxes
+        "uniform": lambda: (rng.uniform(-20, 20, n), H),
+        "heavy tails": lambda: (rng.standard_cauchy(n), H),
+        "one point per box": lambda: (width * (np.arange(n) + rng.uniform(0.01, 0.99, n)), H),
+        "on the edges of boxes": lambda: (width * rng.integers(-30, 30, n).astype(float), H),
+        "all equal": lambda: (np.full(n, 3.7), H),
+        "gaps": lambda: (_clusters(rng, n, [0, 15, 19, 40, 1e3, 1e6]), H),
+        "between two blocks": lambda: (H * (rng.uniform(0, 1, n) + rng.choice([-15, 15], n)), H),
+        "a range of 1e12 bandwidths": lambda: (_clusters(rng, n, [0, 30, 1e12]), H),
+        "a few bandwidths wide": lambda: (normal, 3.0),
+        "h a millionth of the range": lambda: (normal, 1e-6),
+        "h a million times the range": lambda: (normal, 1e6),
+        "one point inside the window": lambda: (np.append(rng.uniform(9.02, 9.6, n - 1) * H, -8.9 * H), H),
+        "tiny units": lambda: (normal * 1e-150, H * 1e-150),
+    }[name]()
+
+
+DATA = (
+    "smooth",
+    "offset",
+    "far offset",
+    "uniform",
+    "heavy tails",
+    "one point per box",
+    "on the edges of boxes",
+    "all equal",
+    "gaps",
+    "between two blocks",
+    "a range of 1e12 bandwidths",
+    "a few bandwidths wide",
+    "h a millionth of the range",
+    "h a million times the range",
+    "one point inside the window",
+    "tiny units",
+)
+WEIGHTS = ("uniform", "skewed", "unequal")
+
+
+@functools.cache
+def draw(name: str, weights: str, dtype: str, n: int, m: int) -> Sample:
+    """Data, and queries at them, beside them, between them and far away."""
+    x, h = _data(name, n)
+    rng = np.random.default_rng(4)
+    extent = x.max() - x.min()
+    y = np.concatenate(
+        [
+            rng.choice(x, m // 3),
+            rng.choice(x, m // 3) + h * rng.uniform(-13, 13, m // 3),
+            rng.uniform(x.min() - 10 * h, x.max() + 10 * h, m - 2 * (m // 3) - 6),
+            [0.0, x.mean(), x.min() - 1e4 * h, x.max() + 30 * h, x.min() - extent, x.max() + 3 * extent],
+        ]
+    )
+    w = {
+        "uniform": lambda: None,
+        "skewed": lambda: rng.standard_exponential(n) ** 8 * (rng.uniform(size=n) < 0.8),
+        # Points left of the median weigh next to nothing: their neighbourhoods hear of the others from afar.
+        "unequal": lambda: np.where(x < np.median(x), 1e-200, 1.0),
+    }[weights]()
+    V = rng.standard_normal((n, 3)) * rng.standard_exponential((n, 3)) ** 4
+    V[:, 2] *= x > np.median(x)  # a column that is nothing where many queries are
+    return Sample(x[:, None].astype(dtype), y[:, None].astype(dtype), h, w, V.astype(dtype))
+
+
+@pytest.fixture
+def transform(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The backend's module, with the transform taken, and expansions in it, however few pairs there are."""
+    module = importlib.import_module(f"cukde.{'cpu' if backend.name == 'numpy' else 'gpu'}.density_1d")
+    monkeypatch.setattr(module, "_FEW_PAIRS", 0)
+    monkeypatch.setattr(module, "_PAIR_COST", 1e9, raising=False)
+    return module
+
+
+def allowed_log(dtype: str, exponent: np.ndarray) -> np.ndarray:
+    """Allowed error of a log density: double precision, whatever the dtype, up to the tolerance asked for."""
+    far = tolerances.FAR["float64"].value * exponent
+    return np.maximum(tolerances.LINE[dtype].value, np.where(exponent < tolerances.NEAR.value, 0, far))
+
+
+CASES = [(name, "uniform") for name in DATA] + [
+    (name, w) for name in ("smooth", "gaps", "uniform") for w in WEIGHTS[1:]
+]
+
+
+# Arithmetic is double precision for both; what differs is how points lie and what is asked for.
+SINGLE = ("smooth", "offset", "heavy tails", "gaps", "a range of 1e12 bandwidths", "one point inside the window")
+
+# In Numba's simulator, where a call takes seconds.
+SIMULATED = [
+    ("gaps", "skewed", "float32"),
+    ("a range of 1e12 bandwidths", "uniform", "float64"),
+]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "case" not in metafunc.fixturenames:
+        return
+    every = [(*case, "float64") for case in CASES] + [(name, "uniform", "float32") for name in SINGLE]
+    params = []
+    for backend in BACKENDS:
+        for case in SIMULATED if backend.id == "emulated" else every:
+            if metafunc.function.__name__ != "test_kernel_sum" or case[1] == "uniform":  # it has no weights
+                name = f"{backend.id}-{'-'.join(case)}".replace(" ", "_")
+                params.append(pytest.param(*backend.values, case, id=name, marks=backend.marks))
+    metafunc.parametrize(("backend", "case"), params, indirect=["backend"])
+
+
+@pytest.mark.usefixtures("transform")
+class TestAccuracy:
+    """Every function against the oracle."""
+
+    @staticmethod
+    def sample(backend: Backend, case: tuple[str, str, str]) -> Sample:
+        return draw(*case, backend.size(1500, 120), backend.size(150, 30))
+
+    def test_kde(self, backend: Backend, case: tuple[str, str, str]) -> None:
+        s, dtype = self.sample(backend, case), case[-1]
+        X, Y, w = (backend.asarray(a) for a in (s.X, s.Y, s.w))
+        allowed = allowed_log(dtype, reference.nearness(s.X, s.Y, s.h, s.w).exponent)
+        want = reference.log_kde(s.X, s.Y, s.h, s.w)
+        tolerances.check_log(backend.asnumpy(cukde.kde(X, Y, s.h, weights=w, log=True)), want, allowed)
+        tolerances.check_density(backend.asnumpy(cukde.kde(X, Y, s.h, weights=w)), want, allowed)
+
+    def test_score(self, backend: Backend, case: tuple[str, str, str]) -> None:
+        s, dtype = self.sample(backend, case), case[-1]
+        X, Y, w = (backend.asarray(a) for a in (s.X, s.Y, s.w))
+        near = reference.nearness(s.X, s.Y, s.h, s.w)
+        got = backend.asnumpy(cukde.score(X, Y, s.h, weights=w))
+        want = reference.score(s.X, s.Y, s.h, s.w)
+        rounding = 0.5 * np.finfo(dtype).eps * np.abs(want[:, 0]) * s.h
+        allowed = allowed_log(dtype, near.exponent) * near.reach
+        tolerances.check(np.abs(got - want)[:, 0] * s.h, allowed + rounding, "score")
+
+    def test_debias(self, backend: Backend, case: tuple[str, str, str]) -> None:
+        s, dtype = self.sample(backend, case), case[-1]
+        got = backend.asnumpy(cukde.debias(backend.asarray(s.X), s.h, weights=backend.asarray(s.w)))
+        want = reference.debias(s.X, s.h, weights=s.w)
+        near = reference.nearness(s.X, s.X, s.h, s.w)
+        rounding = 0.5 * np.finfo(dtype).eps * np.abs(want[:, 0])
+        allowed = 0.5 * s.h * allowed_log(dtype, near.exponent) * near.reach
+        tolerances.check(np.abs(got - want)[:, 0], allowed + 1.01 * rounding, "debiased points")
+
+    def test_sd_kde(self, backend: Backend, case: tuple[str, str, str]) -> None:
+        s, dtype = self.sample(backend, case), case[-1]
+        X, Y, w = (backend.asarray(a) for a in (s.X, s.Y, s.w))
+        moved = reference.debias(s.X, s.h, weights=s.w)
+        near = reference.nearness(moved, s.Y, s.h, s.w)
+        # The points are held in float64, and each may be off by half the tolerance of its own score.
+        held = near.reach * np.abs(moved).max() / s.h * np.finfo(np.float64).eps
+        allowed = allowed_log(dtype, near.exponent) * (1 + 3 * near.reach) + held
+        want = reference.log_kde(moved, s.Y, s.h, s.w)
+        tolerances.check_log(backend.asnumpy(cukde.sd_kde(X, Y, s.h, weights=w, log=True)), want, allowed)
+
+    def test_laplace_kde(self, backend: Backend, case: tuple[str, str, str]) -> None:
+        s, dtype = self.sample(backend, case), case[-1]
+        X, Y, w = (backend.asarray(a) for a in (s.X, s.Y, s.w))
+        allowed = allowed_log(dtype, reference.nearness(s.X, s.Y, s.h, s.w).exponent)
+        got = backend.asnumpy(cukde.laplace_kde(X, Y, s.h, weights=w))
+        tolerances.check_scaled(got, *reference.scaled_laplace(s.X, s.Y, s.h, s.w), allowed, "Laplace")
+
+    def test_kernel_sum(self, backend: Backend, case: tuple[str, str, str]) -> None:
+        s, dtype = self.sample(backend, case), case[-1]
+        X, Y = (backend.asarray(a) for a in (s.X, s.Y))
+        total, size = reference.kernel_sum(s.X, s.V, s.Y, s.h)
+        for k in (None, 3):
+            V = s.V[:, 0] if k is None else s.V
+            got = backend.asnumpy(cukde.kernel_sum(X, backend.asarray(V), Y, s.h)).reshape(len(s.Y), -1)
+            base = tolerances.LINE[dtype].value + np.finfo(dtype).eps
+            # What a column adds up comes from exponents down to minus the logarithm of its sum.
+            with np.errstate(divide="ignore", invalid="ignore"):
+                far = np.where(size > 0, np.maximum(base, -tolerances.FAR["float64"].value * np.log(size)), base)
+            # A kernel below the range of its dtype may count for nothing.
+            edge = np.finfo(dtype).tiny * np.abs(s.V.astype(np.float64)).sum(axis=0)
+            allowed = (far * size + edge)[:, : k or 1]
+            tolerances.check(np.abs(got - total[:, : k or 1]), allowed, "kernel sum")
+
+
+@pytest.mark.usefixtures("transform")
+class TestRange:
+    def test_log_density_ten_thousand_bandwidths_away(self, backend: Backend) -> None:
+        x = np.random.default_rng(0).standard_normal((backend.size(2000, 60), 1))
+        y = np.array([[x.max() + 1e4 * H], [x.min() - 1e4 * H]])
+        got = backend.asnumpy(cukde.kde(backend.asarray(x), backend.asarray(y), H, log=True))
+        np.testing.assert_allclose(got, reference.log_kde(x, y, H), rtol=1e-14)
+
+    def test_a_million_points_just_outside_the_window(self, backend: Backend) -> None:
+        n = backend.size(1_000_000, 60)
+        rng = np.random.default_rng(0)
+        for tolerance, dtype in ((1e-12, "float64"), (1e-6, "float32")):
+            plan = one_dimension_plan.plan(H, "sum", tolerance)
+            edge = plan.width * plan.reach
+            x = np.append(edge + rng.uniform(0, H, n - 1), -8.9 * H)[:, None].astype(dtype)
+            y = np.array([[0.0], [0.4 * H], [-0.2 * H]], dtype)
+            got = backend.asnumpy(cukde.kde(backend.asarray(x), backend.asarray(y), H, log=True))
+            tolerances.check_log(got, reference.log_kde(x, y, H), allowed_log(dtype, np.zeros(3)))
+
+    def test_queries_of_which_none_is_near(self, backend: Backend) -> None:
+        x = np.linspace(-1, 1, backend.size(500, 60))[:, None]
+        y = np.array([[1e9], [-1e15], [40.0]])
+        got = backend.asnumpy(cukde.kde(backend.asarray(x), backend.asarray(y), 0.1, log=True))
+        np.testing.assert_allclose(got, reference.log_kde(x, y, 0.1), rtol=1e-14)
+
+    def test_score_bandwidths_that_change_the_order_of_points(self, backend: Backend) -> None:
+        x = np.random.default_rng(0).standard_normal((backend.size(2000, 60), 1))
+        y = np.linspace(-2, 2, backend.size(40, 9))[:, None]
+        for narrow in (0.3, 1.0, 2.0)[: backend.size(3, 1)]:
+            got = backend.asnumpy(
+                cukde.sd_kde(backend.asarray(x), backend.asarray(y), H, score_bandwidth=narrow * H, log=True)
+            )
+            np.testing.assert_allclose(got, reference.sd_kde(x, y, H, narrow * H, log=True), rtol=0, atol=3e-11)
+
+
+class TestPlan:
+    """The bound itself, pair by pair: what the boxes of a plan may be off by is what they are off by at most."""
+
+    @pytest.mark.parametrize("tolerance", [1e-3, 1e-6, 1e-9, 1e-12])
+    @pytest.mark.parametrize("output", ["sum", "moments", "laplace"])
+    def test_no_pair_of_points_is_off_by_more(self, output: Output, tolerance: float) -> None:
+        plan = one_dimension_plan.plan(H, output, tolerance)
+        rho, powers = plan.unit / H, np.arange(plan.order)
+        ends = np.concatenate([np.linspace(-1, 1, 21), [-0.999, 0.999]])  # alpha, and beta
+        steps = ends[:, None] ** powers  # (points, powers)
+        for o, table in enumerate(plan.translation):
+            D = 2 * rho * (o - plan.reach)
+            u = D + rho * (ends[:, None] - ends)  # query by point
+            phi = np.exp(-0.5 * u * u)
+            B = steps @ table.T  # a unit of mass at each alpha: (points, powers of beta)
+            if output == "moments":
+                got, want = plan.slope / H * (powers[1:] * steps[:, :-1]) @ B[:, 1:].T, -u * phi
+            else:
+                got, want = steps @ B.T, phi * ((1.5 - 0.5 * u * u) if output == "laplace" else 1)
+            assert (np.abs(got - want) <= plan.error[o]).all()
+            assert (phi >= plan.least[o] * (1 - 1e-12)).all()
+
+    @pytest.mark.parametrize("h", [1e-280, 3e-7, 0.37, 1.0, 12345.678, 1e280])
+    def test_centres_are_exact(self, h: float) -> None:
+        plan = one_dimension_plan.plan(h, "sum", 1e-12)
+        for box in (0, -1, 12_345_678_901, one_dimension_plan.MOST_BOXES - 1):
+            assert Fraction((box + 0.5) * plan.width) == Fraction(2 * box + 1, 2) * Fraction(plan.width)
+
+    def test_what_is_left_out_falls_with_the_distance(self) -> None:
+        assert one_dimension_plan.left_out(9.0) == pytest.approx((1.5 + 40.5) * np.exp(-40.5))
+        plan = one_dimension_plan.plan(1.0, "sum", 1e-12)
+        assert plan.beyond <= 1e-18
+        u = np.linspace(plan.width * plan.reach, 40, 1000)
+        for factor in (np.ones_like(u), u, np.abs(1.5 - 0.5 * u * u)):
+            assert (factor * np.exp(-0.5 * u * u) <= plan.beyond).all()
+
+
+class TestChoice:
+    def test_what_is_not_finite_or_too_far_out_is_not_put_in_boxes(self) -> None:
+        plan = one_dimension_plan.plan(H, "sum", 1e-12)
+        x = np.linspace(-1, 1, 60)
+        assert boxes.edges(x, plan) == (int(-1 // plan.width), int(1 // plan.width))
+        for value in (np.nan, np.inf, -np.inf, H * 2.0**42):
+            x[7] = value
+            assert boxes.edges(x, plan) is None
+
+    def test_memory_is_that_of_the_occupied_boxes(self) -> None:
+        rng = np.random.default_rng(0)
+        x = (rng.standard_normal(20_000) + 1e12 * H * rng.integers(0, 2, 20_000))[:, None]
+        cukde.sd_kde(x, x[:500], H)  # compiled
+        tracemalloc.start()
+        try:
+            cukde.sd_kde(x, x[:500], H)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert peak < 20e6
+
+    def test_many_pairs_are_never_summed_one_by_one(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A call of 1e11 pairs ends, and its result is that of a few of its queries alone."""
+        rng = np.random.default_rng(0)
+        x, y = rng.standard_normal((300_000, 1)), rng.standard_normal((300_000, 1))
+        from cukde.density.pairs.cpu import passes as pairs_passes
+
+        def refuse(*_: Any, **__: Any) -> None:
+            raise AssertionError("all pairs were summed")
+
+        monkeypatch.setattr(pairs_passes, "partial_sums", refuse)
+        got = cukde.kde(x, y, 0.05, log=True)
+        np.testing.assert_allclose(got[:20], reference.log_kde(x, y[:20], 0.05), atol=1e-12, rtol=0)
+
+    def test_ieee_takes_every_pair(self, backend: Backend, transform: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(one_dimension_plan, "plan", None)
+        x = np.linspace(-1, 1, 50).astype(np.float32)
+        got = backend.asnumpy(cukde.kde(backend.asarray(x), backend.asarray(x), H, precision="ieee"))
+        np.testing.assert_allclose(got, reference.kde(x, x, H), rtol=1e-5)

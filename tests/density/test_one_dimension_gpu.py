@@ -1,0 +1,327 @@
+"""The Numba kernels of one dimension: what they compile to, and what :mod:`tests.density.test_one_dimension` cannot see."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cukde
+from cukde.core.gpu import compile as core_compile
+from cukde.density.one_dimension import plan as one_dimension_plan
+from cukde.density.one_dimension.plan import TOLERANCE
+from tests import compilation, reference
+from tests.tolerances import DENSITY
+
+
+@pytest.fixture
+def gpu(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """The modules under test on the emulated device, which takes the transform however few pairs there are."""
+    from cukde.core.gpu import numba_cuda
+    from cukde.density.one_dimension.gpu import boxes as one_dimension_boxes, expansions, passes as one_dimension_passes
+
+    monkeypatch.setattr(one_dimension_passes, "_FEW_PAIRS", 0)
+    monkeypatch.setattr(one_dimension_passes, "_POINTS_PER_CHUNK", 16)
+    return SimpleNamespace(
+        boxes=one_dimension_boxes, kernels=expansions, numba=numba_cuda, density=one_dimension_passes
+    )
+
+
+@pytest.fixture
+def launched(gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> list[core_compile.Kernel]:
+    """Kernels in the order of their launches."""
+    found: list[core_compile.Kernel] = []
+    launch = gpu.numba.launch
+
+    def noted(chosen: Any, *others: Any) -> None:
+        found.append(chosen.kernel)
+        launch(chosen, *others)
+
+    monkeypatch.setattr(gpu.numba, "launch", noted)
+    return found
+
+
+def names(launched: list[core_compile.Kernel]) -> list[str]:
+    return [kernel.name for kernel in launched]
+
+
+def run_python(code: str, **environment: str) -> str:
+    """Output of a process of its own, in which Numba does not simulate."""
+    without = {name: value for name, value in os.environ.items() if name != "NUMBA_ENABLE_CUDASIM"}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=without | environment,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def assembled() -> list[dict[str, Any]]:
+    pytest.importorskip("cuda.bindings.nvjitlink")
+    return [each for future in compilation.numba_started() for each in future.result()]
+
+
+class TestCompilation:
+    def test_every_kernel_compiles_without_a_gpu(self, assembled: list[dict[str, Any]]) -> None:
+        """For every architecture, to nothing in local memory: no spills, no arrays that an index reaches."""
+        assert {each["architecture"] for each in assembled} == {80, 90, 120}
+        for each in assembled:
+            assert not each["local"], each
+            assert each["stack"] == each["spills"] == 0, each
+            assert each["registers"] <= 128, each  # of which 128 threads fit four times
+            if each["kernel"] == "pairs":
+                single = each["defines"]["real"] == "float32"
+                assert (each["exponentials"] > 0) == single, each
+                if each["defines"]["points"] == "float32" and each["defines"]["weighted"] == "False":
+                    # Sums of tiles, 16 at most, and what "laplace" is multiplied by in the end: nothing of each pair.
+                    assert each["double"] <= 16, each
+
+    def test_the_backend_imports_without_a_driver(self) -> None:
+        """And without Numba, until the first call in one dimension."""
+        pytest.importorskip("cupy")
+        code = "import sys, cukde.core.gpu.arrays; print(cukde.density.one_dimension.gpu.passes.__name__, 'numba' in sys.modules)"
+        assert run_python(code, CUDA_VISIBLE_DEVICES="").split() == ["cukde.density.one_dimension.gpu.passes", "False"]
+
+    @pytest.mark.parametrize(
+        ("broken", "says"),
+        [
+            # What numba-cuda raises without a CUDA runtime is no ImportError.
+            ("import builtins; real = builtins.__import__\n{hook}", r"install cukde\[cuda13\] or cukde\[cuda12\]"),
+            ("import numba, numpy; numba.__version__, numpy.__version__ = '0.68.0', '2.5.0'", r"numba>=0\.68\.1"),
+        ],
+    )
+    def test_what_is_missing_is_named(self, broken: str, says: str) -> None:
+        pytest.importorskip("cupy")
+        hook = (
+            "def hooked(name, globals=None, locals=None, fromlist=(), level=0):\n"
+            "    if name == 'numba' and 'cuda' in (fromlist or ()):\n"
+            "        raise RuntimeError('cudart not found')\n"
+            "    return real(name, globals, locals, fromlist, level)\n"
+            "import numba\n"
+            "builtins.__import__ = hooked"
+        )
+        code = (
+            f"{broken.format(hook=hook)}\n"
+            "try:\n    import cukde.core.gpu.numba_cuda\nexcept ImportError as error:\n    print(error)"
+        )
+        printed = run_python(code, NUMBA_ENABLE_CUDASIM="1")
+        assert re.search(says, printed), printed
+
+
+class TestKernels:
+    """One kernel at a time, against what it is to compute."""
+
+    N, WIDTH, FIRST = 100, 0.25, -7.0
+
+    @pytest.fixture
+    def x(self) -> np.ndarray:
+        rng = np.random.default_rng(0)
+        # A crowd in one box, some boxes with few and many with none.
+        return np.sort(np.concatenate((rng.uniform(-1.7, 2.1, 40), rng.uniform(0.26, 0.49, self.N - 40))))
+
+    def starts(self, gpu: SimpleNamespace, x: np.ndarray, boxes: int) -> np.ndarray:
+        out = np.empty(boxes + 1, np.int64)
+        chosen = gpu.numba.Specialisation(gpu.kernels.bounds, ("float64",))
+        gpu.numba.launch(chosen, (boxes,), 4, x, out.astype(float), out, boxes, self.FIRST, self.WIDTH, False)
+        return out
+
+    def test_bounds(self, gpu: SimpleNamespace, x: np.ndarray) -> None:
+        boxes = int(np.floor(x[-1] / self.WIDTH) - self.FIRST) + 1
+        got = self.starts(gpu, x, boxes)
+        edges = (self.FIRST + np.arange(boxes + 1)) * self.WIDTH
+        np.testing.assert_array_equal(got, np.searchsorted(x, edges))
+
+    def test_bounds_ascend_where_the_order_is_not_exact(self, gpu: SimpleNamespace, x: np.ndarray) -> None:
+        """And points are misplaced by no more than their disorder, whatever it does to a search."""
+        rng = np.random.default_rng(1)
+        for disorder in (1e-9, 0.05):
+            moved = x + disorder * rng.standard_normal(x.size)
+            boxes = 20
+            got = self.starts(gpu, moved, boxes)
+            assert (np.diff(got) >= 0).all()
+            assert (got[0], got[-1]) == (0, x.size)
+            edges = (self.FIRST + np.arange(boxes + 1)) * self.WIDTH
+            box = np.repeat(np.arange(boxes), np.diff(got))
+            inner = (box > 0) & (box < boxes - 1)
+            assert (moved >= edges[box] - 10 * disorder)[inner].all()
+            assert (moved <= edges[box + 1] + 10 * disorder)[inner].all()
+
+    @pytest.mark.parametrize("chunk", [16, 64, 1000])
+    @pytest.mark.parametrize("together", [0, 32])
+    def test_moments(
+        self, gpu: SimpleNamespace, x: np.ndarray, chunk: int, together: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Chunk + rank numbers the pieces: added over its chunks, a box has its moments."""
+        monkeypatch.setattr(gpu.kernels, "_TOGETHER", together)
+        boxes = int(np.floor(x[-1] / self.WIDTH) - self.FIRST) + 1
+        starts = self.starts(gpu, x, boxes)
+        chunks = -(-self.N // chunk)
+        rng = np.random.default_rng(2)
+        log_weights, values = rng.uniform(-3, 0, self.N), rng.standard_normal((self.N, 1))
+        S = np.full((2, chunks + boxes, 13), np.nan)
+        chosen = gpu.numba.Specialisation(gpu.kernels.moments, (12, "float64"))
+        arguments = (chunk, boxes, self.FIRST, self.WIDTH, True, False)
+        gpu.numba.launch(chosen, (chunks, 2), 4, x, log_weights, values, log_weights, starts, S, *arguments)
+        for rank in range(boxes):
+            rows = slice(starts[rank], starts[rank + 1])
+            alpha = (x[rows] - (self.FIRST + rank + 0.5) * self.WIDTH) / (self.WIDTH / 2)
+            pieces = range(rows.start // chunk, (rows.stop - 1) // chunk + 1) if rows.start < rows.stop else ()
+            for column, charge in enumerate((np.exp(log_weights), np.exp(log_weights) * values[:, 0])):
+                want = np.append(charge[rows] @ alpha[:, None] ** np.arange(12), np.abs(charge[rows]).sum())
+                got = sum((S[column, piece + rank] for piece in pieces), np.zeros(13))
+                np.testing.assert_allclose(got, want, rtol=1e-13, atol=1e-14)
+
+
+class TestPasses:
+    def sample(self, n: int = 120, m: int = 24, dtype: str = "float64") -> tuple[np.ndarray, np.ndarray]:
+        rng = np.random.default_rng([n, m])
+        return rng.standard_normal((n, 1)).astype(dtype), rng.standard_normal((m, 1)).astype(dtype)
+
+    def test_a_pass_takes_four_launches(self, gpu: SimpleNamespace, launched: list[core_compile.Kernel]) -> None:
+        X, Y = self.sample()
+        cukde.sd_kde(X, Y, 0.5)
+        assert names(launched) == ["bounds", "moments", "translate", "evaluate"] * 2
+
+    def test_the_second_pass_sorts_nothing(self, gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The shift keeps the order; where its step is beyond 1 it need not."""
+        X, Y = self.sample()
+        sorts = []
+        of_points = gpu.boxes.Points.sorted
+        monkeypatch.setattr(gpu.boxes.Points, "sorted", lambda *a: sorts.append(a) or of_points(*a))
+        for score_bandwidth, most in ((None, 1), (0.4, 1), (0.3, 2)):
+            sorts.clear()
+            got = cukde.sd_kde(X, Y, 0.5, score_bandwidth=score_bandwidth)
+            assert len(sorts) == most
+            np.testing.assert_allclose(got, reference.sd_kde(X, Y, 0.5, score_bandwidth), rtol=3e-11)
+
+    @pytest.mark.parametrize("spread", [None, 1e26])
+    @pytest.mark.parametrize(
+        ("scale", "offset", "precision"),
+        [(1.0, 2.0**41, "float64"), (1e-292, 0.0, "float64"), (1.0, 0.0, "ieee"), (1e-38, 0.0, "ieee")],
+        ids=["far out", "tiny bandwidth", "ieee", "tiny bandwidth, ieee"],
+    )
+    def test_all_pairs_are_summed_where_there_are_no_boxes(
+        self,
+        gpu: SimpleNamespace,
+        launched: list[core_compile.Kernel],
+        scale: float,
+        offset: float,
+        precision: str,
+        spread: float | None,
+    ) -> None:
+        """Data beyond all boxes, bandwidths of which squares leave the range, and the mode that says so."""
+        X, Y = (scale * (a + offset) for a in self.sample(60, 6))
+        sums = gpu.density.partial_sums(X, Y, 0.5 * scale, "sum", precision=precision, centre=X[0], spread=spread)
+        want = reference.log_kde(X / scale, Y / scale, 0.5) - reference.log_constant(0.5, 1) + np.log(len(X))
+        allowed = DENSITY["gpu", precision].value
+        np.testing.assert_allclose(sums.reference + np.log(sums.total), want, rtol=0, atol=allowed)
+        assert names(launched) == ["pairs", "evaluate"]
+
+    def test_no_call_that_is_captured_waits(
+        self, gpu: SimpleNamespace, launched: list[core_compile.Kernel], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        X, Y = self.sample(60, 6)
+        monkeypatch.setattr("cukde.core.gpu.device.capturing", lambda: True)
+        monkeypatch.setattr(gpu.density.cp, "asnumpy", None, raising=False)
+        got = cukde.sd_kde(X, Y, 0.5, check_finite=False)
+        np.testing.assert_allclose(got, reference.sd_kde(X, Y, 0.5), rtol=3e-11)
+        assert names(launched) == ["pairs", "evaluate"] * 2
+
+    def test_not_a_number_comes_out_where_it_went_in(self, gpu: SimpleNamespace) -> None:
+        X, Y = self.sample(40, 6)
+        Y[2] = np.nan
+        got = cukde.kde(X, Y, 0.5, check_finite=False)
+        want = reference.kde(X, np.delete(Y, 2, axis=0), 0.5)
+        assert np.isnan(got[2])
+        np.testing.assert_allclose(np.delete(got, 2), want, rtol=1e-12)
+        X[5] = np.nan
+        assert np.isnan(cukde.kde(X, Y, 0.5, check_finite=False)).all()
+
+    @pytest.mark.parametrize("output", ["sum", "moments", "laplace", "values"])
+    def test_splits_of_the_data(self, gpu: SimpleNamespace, output: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Sums over pairs in several splits, in single precision, queries far away among them."""
+        from cukde.density.one_dimension.gpu import pairs
+
+        X, Y = self.sample(100, 10, "float32")
+        Y[3], Y[4] = 30, -1e4
+        V = np.random.default_rng(0).standard_normal((100, 9)).astype("float32")
+        monkeypatch.setattr(gpu.density, "_FEW_PAIRS", X.size * Y.size)
+        monkeypatch.setattr(pairs, "TILE", 16)
+        pairs.pairs.cache_clear()
+        try:
+            got = gpu.density.partial_sums(
+                X, Y, 0.5, output, values=V if output == "values" else None, precision="float32"
+            )
+        finally:
+            pairs.pairs.cache_clear()
+        a = -0.5 * ((Y.astype(float) - X[:, 0]) / 0.5) ** 2
+        e = np.exp(a - got.reference[:, None])
+        difference = X[:, 0] - Y.astype(float)
+        want = {"laplace": e * (1.5 + a), "moments": e * difference}.get(output, e)
+        size = {"laplace": e * (1.5 - a), "moments": e * np.maximum(0.5, np.abs(difference))}.get(output, e)
+        allowed = np.where(got.reference < 0, 2.0**-49 * -got.reference, DENSITY["gpu", "float32"].value)
+        if output == "values":
+            np.testing.assert_array_less(np.abs(got.moments - e @ V), 1e-30 + allowed[:, None] * (e @ np.abs(V)))
+        sums = got.moments[:, 0] if output == "moments" else got.total
+        assert (np.abs(sums - want.sum(axis=1)) <= allowed * size.sum(axis=1)).all()
+
+    @pytest.mark.parametrize("dtype", ["float32", "float64"])
+    def test_few_points_to_a_box(
+        self, gpu: SimpleNamespace, launched: list[core_compile.Kernel], dtype: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Neighbours are summed one by one; nothing is kept for boxes."""
+        monkeypatch.setattr(one_dimension_plan, "FEW_BOXES", 8)
+        X, Y = self.sample(80, 12, dtype)
+        got = cukde.kde(X, Y, 0.003, log=True)
+        exponent = reference.nearness(X, Y, 0.003).exponent
+        allowed = np.maximum(TOLERANCE[dtype] + np.finfo(dtype).eps, 2.0**-49 * exponent)
+        want = reference.log_kde(X, Y, 0.003)
+        assert (np.abs(got - want) <= allowed + np.finfo(dtype).eps * np.abs(want)).all()
+        assert names(launched) == ["evaluate"]
+
+    def test_a_table_is_made_once(self, gpu: SimpleNamespace) -> None:
+        first, again = (gpu.boxes.table(0.3, "sum", 1e-6, ("here", 0)) for _ in range(2))
+        assert again is first
+        plan = one_dimension_plan.plan(0.3, "sum", 1e-6)
+        W, P, powers = plan.reach, plan.order, gpu.boxes.order(plan)
+        T = first[2 * (2 * W + 1) :].reshape(2 * W + 1, powers, powers)
+        np.testing.assert_array_equal(T[W + 2, :P, :P].T, plan.translation[W + 2])
+        assert not T[:, P:].any()
+        assert not T[:, :, P:].any()
+
+    def test_every_plan_has_kernels(self, gpu: SimpleNamespace) -> None:
+        for tolerance in TOLERANCE.values():
+            for output in ("sum", "moments", "laplace"):
+                for h in (0.1, 0.25, 0.2501, 0.4999, 1.0):
+                    plan = one_dimension_plan.plan(h, output, tolerance)
+                    assert gpu.boxes.order(plan) - plan.order <= 2
+                    assert plan.reach <= gpu.kernels.MOST_REACH
+
+
+def test_threads_that_ask_for_a_kernel_at_once_get_one(gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver may make one of two that are equal, which Numba would unload twice."""
+    made: list[object] = []
+
+    class Slow:
+        def __init__(self, *_: object) -> None:
+            made.append(self)
+            time.sleep(0.05)
+
+    monkeypatch.setattr(gpu.numba, "_Loaded", Slow)
+    chosen = gpu.numba.Specialisation(lambda powers: powers, (4,))
+    with ThreadPoolExecutor(4) as threads:
+        got = list(threads.map(lambda _: gpu.numba._load(chosen, ()), range(4)))
+    assert got == 4 * made
+    assert len(made) == 1

@@ -1,0 +1,330 @@
+"""Densities to a relative tolerance against float64 oracles, on data and queries that try to break the bounds."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings, strategies as st
+
+import cukde
+from cukde.density.truncated import plan as truncated_plan
+from cukde.density.truncated.cpu import morton, passes as truncated, plane, tree
+from tests import reference
+from tests.conftest import Backend
+from tests.tolerances import check_density, check_log, log_error
+
+H = 0.11
+
+
+def _data(name: str, d: int, n: int) -> tuple[np.ndarray, float, np.ndarray | None]:
+    """Points, a bandwidth and weights."""
+    rng = np.random.default_rng([d, n])
+    normal = rng.standard_normal((n, d))
+    width = truncated_plan.width_of(H)
+    light = np.arange(n) % 3 == 0
+    return {
+        "normal": lambda: (normal, H, None),
+        "far from zero": lambda: (normal + 1e4, H, None),
+        "too far from zero for cells": lambda: (normal + 2.0**43 * H, H, None),
+        "uneven weights": lambda: (normal, H, 10.0 ** rng.uniform(-9, 3, n) * (rng.uniform(size=n) > 0.1)),
+        "corners of cells": lambda: (width * rng.integers(-6, 6, (n, d)).astype(float), H, None),
+        "one cell": lambda: (normal * 1e-3, H, None),
+        "all equal": lambda: (np.full((n, d), 3.7), H, None),
+        "wide h": lambda: (normal, 20.0, None),
+        "every point alone": lambda: (normal, 1e-7, None),
+        "spread over 1e6 bandwidths": lambda: (normal * H + 3e5 * H * rng.integers(-1, 2, (n, d)), H, None),
+        "more than the curve has room for": lambda: (normal * H + 1e11 * H * rng.integers(-1, 2, (n, 1)), H, None),
+        # Beside the few light points the others count, 11 bandwidths away, by exp(-60) 1e26 = 0.9.
+        "a heavy cluster far from a light one": lambda: (
+            np.where(light[:, None], 0.05 * normal, 0.05 * normal + [11.0, *[0.0] * (d - 1)]) * H,
+            H,
+            np.where(light, 1.0, 1e26),
+        ),
+        # Its sums leave the range of normal numbers.
+        "a cluster of hardly any weight": lambda: (
+            np.where(light[:, None], normal * H, normal * H + 40 * H),
+            H,
+            np.where(light, 1e-299, 1.0),
+        ),
+    }[name]()
+
+
+DATA = (
+    "normal",
+    "far from zero",
+    "too far from zero for cells",
+    "uneven weights",
+    "corners of cells",
+    "one cell",
+    "all equal",
+    "wide h",
+    "every point alone",
+    "spread over 1e6 bandwidths",
+    "more than the curve has room for",
+    "a heavy cluster far from a light one",
+    "a cluster of hardly any weight",
+)
+
+
+def adversarial(X: np.ndarray, h: float, m: int, seed: int = 0) -> np.ndarray:
+    """Queries on borders and corners of cells, between points, in empty places and far beyond all."""
+    rng = np.random.default_rng(seed)
+    n, d = X.shape
+    at = X[rng.integers(n, size=(m, 2))]
+    width = truncated_plan.width_of(h)
+    border = np.rint(at[:, 0] / width) * width
+    kinds = [
+        np.where(rng.uniform(size=(m, d)) < 0.6, border, at[:, 0]),
+        np.nextafter(border, rng.choice([-np.inf, np.inf], (m, d))),
+        at[:, 0] + rng.uniform(size=(m, 1)) * (at[:, 1] - at[:, 0]),
+        at[:, 0] + h * rng.choice([3.0, 6.0, 9.0, 30.0, 1e3], (m, 1)) * rng.standard_normal((m, d)),
+        at[:, 0],
+    ]
+    out: np.ndarray = np.stack(kinds)[np.arange(m) % len(kinds), np.arange(m)]
+    return out
+
+
+def verify(X: Any, Y: Any, h: Any, rtol: float, weights: Any = None, backend: Backend | None = None) -> None:
+    """Check densities and their logarithms: the tolerance, and beside it what rounding is allowed to do."""
+    on = backend or Backend("numpy")
+    x, y, w = (on.asarray(a) for a in (X, Y, weights))
+    want = reference.log_kde(X, Y, h, weights)
+    dtype = str(np.result_type(X, Y))
+    allowed = log_error(on.device, dtype, reference.nearness(X, Y, h, weights).exponent) - np.log1p(-rtol)
+    check_log(on.asnumpy(cukde.kde(x, y, h, weights=w, rtol=rtol, log=True)), want, allowed)
+    check_density(on.asnumpy(cukde.kde(x, y, h, weights=w, rtol=rtol)), want, allowed)
+
+
+@pytest.fixture
+def without_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few pairs, and expansions wherever their bound holds, whatever costs less."""
+    monkeypatch.setattr(truncated, "_FEW_PAIRS", 0)
+    monkeypatch.setattr(truncated, "_FEW_QUERIES", 0)
+    monkeypatch.setattr(truncated, "_PAIR_COST", {4: 1e9, 8: 1e9})
+
+
+@pytest.mark.parametrize("rtol", [1e-2, 1e-5, 1e-9])
+@pytest.mark.parametrize("d", [2, 3])
+@pytest.mark.parametrize("name", DATA)
+def test_density_is_within_the_tolerance(name: str, d: int, rtol: float, without_rules: None) -> None:
+    X, h, weights = _data(name, d, 700)
+    verify(X, adversarial(X, h, 150), h, rtol, weights)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("d", [2, 3])
+def test_a_thousand_queries_of_each_kind(d: int, dtype: str) -> None:
+    rng = np.random.default_rng(5)
+    X = np.concatenate([rng.standard_normal((1500, d)), 0.05 * rng.standard_normal((750, d)) + 4]).astype(dtype)
+    Y = np.concatenate([rng.standard_normal((1000, d)), adversarial(X.astype(float), 0.2, 1000)]).astype(dtype)
+    verify(X, Y, 0.2, 1e-5)
+
+
+@pytest.mark.parametrize(("d", "form"), [(2, "scalar"), (2, "covariance"), (3, "vector")])
+def test_bandwidths_of_every_form(backend: Backend, d: int, form: str, without_rules: None) -> None:
+    rng = np.random.default_rng(6)
+    X, Y = (rng.standard_normal((rows, d)) + 100 for rows in (300, 60))
+    factor = 0.2 * np.array([[1.0, 0, 0], [0.3, 0.7, 0], [-0.2, 0.1, 1.4]])[:d, :d]
+    h = {"scalar": 0.2, "vector": np.diag(factor), "covariance": factor @ factor.T}[form]
+    verify(X, Y, h, 1e-4, backend=backend)
+
+
+@settings(max_examples=25, deadline=None)
+@example(seed=332, d=3, rtol=1e-6, dtype="float32", weighted=False)  # a query 12 bandwidths from all points
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    d=st.sampled_from([2, 3]),
+    rtol=st.sampled_from([0.1, 1e-3, 1e-6, 1e-10]),
+    dtype=st.sampled_from(["float32", "float64"]),
+    weighted=st.booleans(),
+)
+def test_any_clusters(seed: int, d: int, rtol: float, dtype: str, weighted: bool) -> None:
+    rng = np.random.default_rng(seed)
+    h, clusters = 10 ** rng.uniform(-3, 1), rng.integers(1, 6)
+    of = rng.integers(clusters, size=400)
+    spread, apart = (h * 10 ** rng.uniform(low, high, (clusters, 1)) for low, high in ((-2, 2), (-1, 1.5)))
+    centres = apart * rng.standard_normal((clusters, d))
+    X = (centres[of] + spread[of] * rng.standard_normal((400, d))).astype(dtype)
+    # In float64 only: rounding is judged by the nearest point, which may be one of hardly any weight.
+    weights = 10.0 ** rng.uniform(-12, 0, clusters)[of] if weighted and dtype == "float64" else None
+    with (
+        mock.patch.multiple(truncated, _FEW_PAIRS=0, _FEW_QUERIES=0),
+        mock.patch.dict(truncated._PAIR_COST, {4: 1e9, 8: 1e9} if rng.uniform() < 0.7 else {}),
+    ):
+        verify(X, adversarial(X.astype(float), h, 120, seed).astype(dtype), h, rtol, weights)
+
+
+class TestWork:
+    """Tolerances are worth nothing where all pairs are summed for them."""
+
+    def test_a_tree_leaves_out_most_pairs(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        counted = []
+        sums = tree.sums
+        monkeypatch.setattr(tree, "sums", lambda *args: counted.append(sums(*args)) or counted[-1])
+        X = np.random.default_rng(0).standard_normal((20000, 3))
+        cukde.kde(X, X[:400], 0.1, rtol=1e-3)
+        assert 400 * 20 < sum(counted) < 0.3 * 400 * 20000
+
+    def test_expansions_take_most_queries_of_the_plane(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        walked = []
+        sums = tree.sums
+        monkeypatch.setattr(tree, "sums", lambda *args: walked.append(len(args[1])) or sums(*args))
+        X = np.random.default_rng(0).standard_normal((30000, 2)).astype(np.float32)
+        cukde.kde(X, X, 0.2, rtol=1e-5)
+        assert sum(walked) < 300
+
+    @pytest.mark.parametrize("weighted", [False, True])
+    def test_where_every_point_is_near_all_pairs_are_summed(
+        self, weighted: bool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        walked = []
+        sums = tree.sums
+        monkeypatch.setattr(tree, "sums", lambda *args: walked.append(len(args[1])) or sums(*args))
+        X = np.random.default_rng(0).standard_normal((9000, 3))
+        w = np.linspace(1, 2, 9000) if weighted else None
+        verify(X, X[:500], 2.0, 1e-5, w)
+        assert walked == [truncated._SAMPLE] * 2  # of the density and of its logarithm
+
+    def test_few_pairs_are_summed(self) -> None:
+        X = np.random.default_rng(0).standard_normal((100, 2))
+        assert (cukde.kde(X, X, 0.3, rtol=0.1) == cukde.kde(X, X, 0.3)).all()
+
+
+@pytest.mark.parametrize("rtol", [1e-2, 1e-6])
+def test_the_bound_of_a_cell_is_no_less_than_its_error(rtol: float) -> None:
+    plan = truncated_plan.plan(1.0, rtol)
+    rho = plan.width / 2
+    powers = np.arange(plan.order)
+    edge = np.linspace(-1, 1, 9)
+    basis = edge[:, None] ** powers
+    for o in range(plan.reach + 1):
+        exact = np.exp(-0.5 * ((edge[:, None] - edge) * rho + 2 * rho * o) ** 2)  # queries by points
+        of_line = np.abs(basis @ plan.translation[o + plan.reach] @ basis.T - exact)
+        assert of_line.max() <= plan.error[o + plan.reach]
+        assert exact.max() <= plan.most[o + plan.reach] * (1 + 1e-12)
+        assert exact.min() >= plan.least[o + plan.reach] * (1 - 1e-12)
+    assert plan.reach <= plane.MOST_REACH
+
+
+def test_windows_of_every_tolerance_lie_in_the_blocks_around() -> None:
+    for rtol in (0.1, 1e-4, truncated_plan.LEAST_RTOL):
+        assert truncated_plan.plan(0.3, rtol).reach <= plane.MOST_REACH
+
+
+def test_codes_interleave_the_bits_of_places() -> None:
+    places = np.random.default_rng(0).integers(0, 2**20, (50, 3))
+    for d in (2, 3):
+        lattice = morton.Lattice(1.0, np.zeros(d, np.int64), 2**20, True)
+        got = morton.codes(places[:, :d].astype(float), lattice)
+        want = [sum(((int(p[k]) >> bit) & 1) << (d * bit + k) for k in range(d) for bit in range(20)) for p in places]
+        assert got.tolist() == want
+    assert [int(morton.gather2(morton.spread2(v))) for v in (0, 5, 2**29 + 3)] == [0, 5, 2**29 + 3]
+    outside = morton.codes(np.array([[-1.0, 2.0], [3.0, 2.0**20]]), morton.Lattice(1.0, np.zeros(2, int), 2**20, True))
+    assert (outside >= morton.OUTSIDE).all()
+
+
+class TestDevice:
+    """The transform of the GPU backend, whose kernels are emulated where there is no GPU."""
+
+    @pytest.fixture(autouse=True)
+    def of_few_pairs(self, device: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(importlib.import_module("cukde.density.truncated.gpu"), "_FEW_PAIRS", 0)
+
+    @pytest.mark.parametrize("name", DATA)
+    def test_density_is_within_the_tolerance(self, device: Backend, name: str) -> None:
+        rtol = (1e-2, 1e-8)[DATA.index(name) % 2]
+        X, h, weights = _data(name, 2, 300)
+        if device.name == "emulated" and h == H and weights is None:
+            h *= 10  # fewer cells, each a block of the kernel
+        verify(X, adversarial(X, h, 80), h, rtol, weights, device)
+
+    @pytest.mark.parametrize("dtype", ["float32", "float64"])
+    def test_queries_of_each_kind(self, device: Backend, dtype: str) -> None:
+        rng = np.random.default_rng(5)
+        n, m = (5000, 1000) if device.name == "cupy" else (200, 60)
+        X = np.concatenate([rng.standard_normal((n, 2)), 0.05 * rng.standard_normal((n // 2, 2)) + 4]).astype(dtype)
+        Y = np.concatenate([rng.standard_normal((m, 2)), adversarial(X.astype(float), 0.2, m)]).astype(dtype)
+        verify(X, Y, 0.2, 1e-4, backend=device)
+
+    def test_most_queries_of_dense_data_are_accepted(self, device: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+        truncated = importlib.import_module("cukde.density.truncated.gpu")
+        found = []
+        sums = truncated._sums
+        monkeypatch.setattr(truncated, "_sums", lambda *args: found.append(sums(*args)) or found[-1])
+        rng = np.random.default_rng(7)
+        X, Y = rng.standard_normal((1500, 2)), rng.standard_normal((200, 2))
+        verify(X, Y, 0.5, 1e-5, backend=device)
+        total, left = (device.asnumpy(a) for a in found[0])
+        assert left.mean() < 0.05
+        kept = left == 0
+        want = reference.log_kde(X, Y[kept], 0.5) - reference.log_constant(0.5, 2) + np.log(1500)
+        check_log(np.log(total[kept]), want, np.full(kept.sum(), 2e-6))  # the bound is far above the error
+
+    def test_a_grid_too_large_is_not_made(self, device: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+        truncated = importlib.import_module("cukde.density.truncated.gpu")
+        monkeypatch.setattr(truncated, "_moments", None)
+        X = np.random.default_rng(7).standard_normal((50, 2))
+        verify(X, X, 1e-4, 1e-5, backend=device)
+
+
+class TestOtherCalls:
+    """A tolerance is a permission: sums over all pairs satisfy it."""
+
+    @pytest.mark.parametrize("d", [1, 4])
+    def test_other_dimensions(self, backend: Backend, d: int) -> None:
+        rng = np.random.default_rng(1)
+        X, Y = backend.asarray(rng.standard_normal((60, d))), backend.asarray(rng.standard_normal((9, d)))
+        assert (cukde.kde(X, Y, 0.5, rtol=1e-3) == cukde.kde(X, Y, 0.5)).all()
+
+    def test_local_factors(self, backend: Backend) -> None:
+        rng = np.random.default_rng(1)
+        X, factors = backend.asarray(rng.standard_normal((60, 2))), backend.asarray(rng.uniform(1, 2, 60))
+        got = cukde.kde(X, X, 0.5, rtol=1e-3, local_factors=factors)
+        assert (got == cukde.kde(X, X, 0.5, local_factors=factors)).all()
+
+    def test_dask(self) -> None:
+        da = pytest.importorskip("dask.array")
+        X = np.random.default_rng(1).standard_normal((60, 2))
+        lazy = cukde.kde(da.from_array(X, chunks=20), X, 0.5, rtol=1e-3)
+        np.testing.assert_allclose(lazy.compute(), cukde.kde(X, X, 0.5), rtol=1e-12)
+        with pytest.raises(ValueError, match="rtol must be a number above 0"):
+            cukde.kde(da.from_array(X, chunks=20), X, 0.5, rtol=1.0)
+
+    def test_data_that_nobody_has_looked_at(self, without_rules: None) -> None:
+        X, spoiled = np.random.default_rng(1).standard_normal((2, 60, 2))
+        spoiled[:3] = [[np.nan], [np.inf], [-np.inf]]
+        got = cukde.kde(spoiled, X, 0.5, rtol=1e-3, check_finite=False)
+        np.testing.assert_array_equal(got, cukde.kde(spoiled, X, 0.5, check_finite=False))
+        got = cukde.kde(X, spoiled, 0.5, rtol=1e-3, log=True, check_finite=False)
+        np.testing.assert_allclose(got[3:], reference.log_kde(X, spoiled[3:], 0.5), atol=2e-3)
+
+    def test_no_queries_and_no_weight(self, without_rules: None) -> None:
+        X = np.random.default_rng(1).standard_normal((60, 2))
+        assert cukde.kde(X, X[:0], 0.5, rtol=1e-3).shape == (0,)
+        one = np.zeros(60)
+        one[7] = 2.0
+        verify(X, X, 0.5, 1e-3, one)
+
+
+@pytest.mark.parametrize("rtol", [0, -1e-3, 0.11, np.nan, np.inf])
+def test_tolerances_out_of_range(rtol: float) -> None:
+    with pytest.raises(ValueError, match=r"rtol must be a number above 0 and up to 0.1, or None; got"):
+        cukde.kde(np.zeros((3, 2)), np.zeros((1, 2)), 1.0, rtol=rtol)
+
+
+@pytest.mark.parametrize("rtol", [True, "1e-3", np.ones(2), 1j])
+def test_tolerances_that_are_no_numbers(rtol: Any) -> None:
+    with pytest.raises(TypeError, match="rtol must be a number"):
+        cukde.kde(np.zeros((3, 2)), np.zeros((1, 2)), 1.0, rtol=rtol)
+
+
+def test_the_same_bits_on_any_number_of_threads(monkeypatch: pytest.MonkeyPatch, without_rules: None) -> None:
+    X = np.random.default_rng(2).standard_normal((2000, 2))
+    want = cukde.kde(X, X, 0.2, rtol=1e-5)
+    threads = importlib.import_module("cukde.core.cpu.threads")
+    monkeypatch.setattr(threads, "count", lambda: 1)
+    assert (cukde.kde(X, X, 0.2, rtol=1e-5) == want).all()

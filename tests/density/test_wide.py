@@ -1,0 +1,184 @@
+"""The engine of many dimensions, emulated: every kernel, edge and block against float64."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cukde
+from tests import reference
+from tests.density.test_f16 import ALLOWED, OUTPUTS, Sample, verify
+from tests.density.test_f16_symmetric import SHIFT
+from tests.tolerances import check
+
+FORMS = {"one-term": "tf32", "two-terms": "float32"}  # precision, which chooses the terms of a point
+
+
+@pytest.fixture
+def gpu(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """The modules under test, on the emulated device; blocks of powers so small that there are several."""
+    from cukde.density.pairs.gpu import difference, finish, passes as pairs_passes, wide
+
+    monkeypatch.setattr(wide, "_STAGED_ROWS", 128)
+    monkeypatch.setattr(wide, "_STAGED_BYTES", 2**17)
+    return SimpleNamespace(
+        wide=wide, density=pairs_passes, difference=difference, results=finish, monkeypatch=monkeypatch
+    )
+
+
+def allowed(form: str) -> float:
+    return ALLOWED[1 if form == "one-term" else 3]
+
+
+def sums(gpu: SimpleNamespace, s: Sample, output: str, form: str, *, k: int = 5, **options: Any) -> Any:
+    return gpu.density.partial_sums(
+        s.X,
+        None if s.Y is s.X else s.Y,
+        s.h,
+        output,
+        values=s.V[:, :k] if output == "values" else None,
+        log_weights=s.log_weights,
+        precision=FORMS[form],
+        **{"spread": 50.0} | options,
+    )
+
+
+def itself(n: int, d: int, **options: Any) -> Sample:
+    """A sample whose queries are the data."""
+    s = Sample(n, 1, d, **options)
+    s.Y = s.X
+    return s
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize("d", [65, 192])
+def test_sums_match_reference(gpu: SimpleNamespace, d: int, output: str, form: str) -> None:
+    s = Sample(300, 150, d)
+    verify(s, output, sums(gpu, s, output, form), allowed(form))
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_data_against_themselves(gpu: SimpleNamespace, output: str, form: str) -> None:
+    s = itself(300, 70)
+    verify(s, output, sums(gpu, s, output, form), allowed(form))
+
+
+@pytest.mark.parametrize("n", [1, 127, 128, 129, 300])
+def test_mean_shift_of_the_data(gpu: SimpleNamespace, n: int) -> None:
+    s = itself(n, 70)
+    of = sums(gpu, s, "moments", "two-terms", ratio=True)
+    shift = of.moments / of.total[:, None] / s.h
+    check(np.abs(shift - s.h * reference.score(s.X, s.X, s.h)), np.asarray(SHIFT["split"].value), "shift")
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize(("n", "m"), [(1, 1), (1, 40), (40, 1)])
+def test_one_row(gpu: SimpleNamespace, n: int, m: int, output: str) -> None:
+    s = Sample(n, m, 65)
+    verify(s, output, sums(gpu, s, output, "two-terms"), allowed("two-terms"))
+
+
+@pytest.mark.parametrize("of_themselves", [False, True], ids=["queries", "themselves"])
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("output", ["sum", "laplace", "moments"])
+def test_weights_of_thirty_decades_and_zero(gpu: SimpleNamespace, output: str, form: str, of_themselves: bool) -> None:
+    s = itself(150, 100, weighted=True) if of_themselves else Sample(150, 40, 100, weighted=True)
+    assert s.w is not None
+    assert (s.w == 0).any()
+    verify(s, output, sums(gpu, s, output, form), allowed(form))
+
+
+@pytest.mark.parametrize("output", ["sum", "laplace", "moments"])
+def test_what_has_no_weight_counts_nowhere(gpu: SimpleNamespace, output: str) -> None:
+    """Of all data one has a weight, and it is the nearest of few queries."""
+    s, alone = Sample(150, 40, 70, weighted=True), Sample(150, 40, 70)
+    s.w = np.where(np.arange(150) == 130, 2.0, 0.0)
+    alone.X = s.X[130:131]
+    verify(alone, output, sums(gpu, s, output, "two-terms"), allowed("two-terms"))
+
+
+@pytest.mark.parametrize("of_themselves", [False, True], ids=["queries", "themselves"])
+@pytest.mark.parametrize("k", [1, 17, 64, 65, 130])
+def test_any_number_of_values(gpu: SimpleNamespace, k: int, of_themselves: bool) -> None:
+    """Beyond 64 in blocks of columns."""
+    s = itself(140, 65) if of_themselves else Sample(140, 40, 65)
+    verify(s, "values", sums(gpu, s, "values", "two-terms", k=k), allowed("two-terms"), k)
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_points_in_float64(gpu: SimpleNamespace, output: str) -> None:
+    """They are rounded once they are centred, so that an offset costs nothing; sums are those of precision float32."""
+    s = Sample(150, 40, 70, dtype="float64")
+    s.X += 1e6
+    s.Y += 1e6
+    verify(s, output, sums(gpu, s, output, "two-terms"), allowed("two-terms"))
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize("beyond", ["nothing", "data", "queries", "nan"])
+def test_the_device_decides_where_the_spread_is_unknown(gpu: SimpleNamespace, beyond: str, output: str) -> None:
+    """One point far out, or one that is no number, and the sums are the difference kernel's, bit for bit."""
+    s = Sample(150, 40, 70)
+    if beyond != "nothing":
+        (s.X if beyond == "data" else s.Y)[7] += np.nan if beyond == "nan" else 4 * (gpu.wide.SPREAD / 70) ** 0.5 * s.h
+    found = sums(gpu, s, output, "two-terms", spread=None)
+    values = s.V[:, :5] if output == "values" else None
+    k = {"moments": 70, "values": 5}.get(output, 0)
+    differences = gpu.results.empty(40, k)
+    chosen = gpu.difference.specialise(output, "float32", s.X.dtype, 70, k)
+    gpu.difference.launch(chosen, s.X, s.Y, s.h, output, values, None, out=differences, one_split=True)
+    pairs = zip(found, differences, strict=True)
+    same = [np.array_equal(a, b, equal_nan=True) for a, b in pairs if a is not None]
+    if beyond == "nothing":
+        assert not any(same[1:])
+        verify(s, output, found, allowed("two-terms"))
+    else:
+        assert all(same)
+
+
+@pytest.mark.parametrize(
+    ("form", "layout"),
+    [("two-terms", (1, 32, 4, 1)), ("two-terms", (2, 32, 3, 1)), ("one-term", (2, 64, 2, 1))],
+)
+def test_layouts_that_are_not_chosen_are_right(
+    gpu: SimpleNamespace, form: str, layout: tuple[int, int, int, int]
+) -> None:
+    """Operands of 96 columns where that is enough."""
+    of = gpu.wide.Layout(*layout)
+    gpu.monkeypatch.setattr(gpu.wide, "layout", lambda task: of)
+    for s in (Sample(200, 150, 70), itself(200, 70)):
+        verify(s, "moments", sums(gpu, s, "moments", form), allowed(form))
+
+
+@pytest.mark.parametrize(("of_references", "of_moments", "depth"), [(64, 32, 128), (32, 64, 128), (32, 32, 96)])
+def test_operands_are_whole_steps_of_both_passes(
+    gpu: SimpleNamespace, of_references: int, of_moments: int, depth: int
+) -> None:
+    depths, prepare = set(), gpu.wide.prepare
+    layouts = {64: gpu.wide.Layout(1, 64, 2, 2), 32: gpu.wide.Layout(1, 32, 4, 1)}
+
+    def noted(*args: Any, **options: Any) -> Any:
+        operand = prepare(*args, **options)
+        depths.add(operand.hi.shape[1])
+        return operand
+
+    gpu.monkeypatch.setattr(gpu.wide, "prepare", noted)
+    gpu.monkeypatch.setattr(
+        gpu.wide, "layout", lambda task: layouts[of_references if task.output == "sum" else of_moments]
+    )
+    s = Sample(150, 40, 70)
+    verify(s, "moments", sums(gpu, s, "moments", "two-terms"), allowed("two-terms"))
+    assert depths == {depth}
+
+
+def test_no_queries(gpu: SimpleNamespace) -> None:
+    s = Sample(150, 40, 70)
+    none = s.Y[:0]
+    assert cukde.kde(s.X, none, s.h).shape == cukde.laplace_kde(s.X, none, s.h).shape == (0,)
+    assert cukde.score(s.X, none, s.h).shape == (0, 70)
+    assert cukde.kernel_sum(s.X, s.V[:, :65], none, s.h).shape == (0, 65)

@@ -1,0 +1,204 @@
+"""The float64 engine of many dimensions, emulated: every kernel, edge and block, up to the limit of the spread."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests import reference
+from tests.density.test_f16 import OUTPUTS, Sample, verify
+from tests.density.test_f64 import check_guard
+from tests.tolerances import DENSITY, FAR
+
+ALLOWED = DENSITY["gpu", "float64"].value
+
+
+@pytest.fixture
+def gpu(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """The modules under test, on the emulated device; blocks so small that there are several."""
+    from cukde.core.gpu import gemm
+    from cukde.density.pairs.gpu import difference, engine as pairs_engine, wide_f64
+
+    monkeypatch.setattr(wide_f64, "_STAGED_ROWS", 128)
+    monkeypatch.setattr(wide_f64, "_STAGED_BYTES", 8 * 128 * 256)
+    return SimpleNamespace(
+        wide=wide_f64, difference=difference, gemm=gemm, specialise=pairs_engine, monkeypatch=monkeypatch
+    )
+
+
+def sample(n: int, m: int, d: int, weighted: bool = False, itself: bool = False) -> Sample:
+    made = Sample(n, m, d, weighted=weighted, dtype="float64")
+    if itself:
+        made.Y = made.X
+    return made
+
+
+def run(
+    gpu: SimpleNamespace, s: Sample, output: str, k: int = 5, spread: float | None = 50.0, centre: Any = None
+) -> Any:
+    """Sums by the engine, which is told the spread or not."""
+    return gpu.wide.run(
+        s.X,
+        None if s.Y is s.X else s.Y,
+        s.h,
+        output,
+        s.V[:, :k] if output == "values" else None,
+        s.log_weights,
+        centre=s.X.mean(axis=0) if centre is None else centre,
+        spread=spread,
+    )
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["uniform", "weighted"])
+@pytest.mark.parametrize("itself", [False, True], ids=["queries", "themselves"])
+@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize("d", [65, 200])
+def test_sums_match_reference(gpu: SimpleNamespace, d: int, output: str, itself: bool, weighted: bool) -> None:
+    """Weights are of thirty decades, and zero."""
+    if weighted and output == "values":
+        return
+    s = sample(300, 150, d, weighted, itself)
+    verify(s, output, run(gpu, s, output), ALLOWED)
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize(("n", "m"), [(1, 1), (1, 140), (140, 1), (127, 129), (128, 128), (257, 5), (700, 130)])
+def test_any_number_of_rows(gpu: SimpleNamespace, n: int, m: int, output: str) -> None:
+    s = sample(n, m, 66)
+    verify(s, output, run(gpu, s, output), ALLOWED)
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize("n", [1, 128, 129, 500, 640])
+def test_any_number_of_data_at_themselves(gpu: SimpleNamespace, n: int, output: str) -> None:
+    s = sample(n, 1, 66, itself=True)
+    verify(s, output, run(gpu, s, output), ALLOWED)
+
+
+def test_blocks_off_the_diagonal_serve_both_sides(gpu: SimpleNamespace) -> None:
+    """Five tiles of data make 15 blocks of a tile, two at a time, and not 25."""
+    widths = []
+    made = gpu.gemm.gram
+
+    def gram(*args: Any, **options: Any) -> None:
+        widths.append(args[3].width // 128)
+        made(*args, **options)
+
+    gpu.monkeypatch.setattr(gpu.gemm, "gram", gram)
+    s = sample(600, 1, 66, itself=True)
+    for output in OUTPUTS:
+        widths.clear()
+        run(gpu, s, output)
+        assert sorted(widths) == [1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2]
+    widths.clear()
+    s.w = np.ones(600)
+    run(gpu, s, "sum")
+    assert sum(widths) == 25
+
+
+def test_the_same_bits_on_every_run(gpu: SimpleNamespace) -> None:
+    s = sample(500, 1, 66, itself=True)
+    for first, second in zip(run(gpu, s, "moments"), run(gpu, s, "moments"), strict=True):
+        np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize("itself", [False, True])
+@pytest.mark.parametrize("k", [1, 64, 65, 130])
+def test_any_number_of_values(gpu: SimpleNamespace, k: int, itself: bool) -> None:
+    s = sample(300, 40, 70, itself=itself)
+    verify(s, "values", run(gpu, s, "values", k), ALLOWED, k)
+
+
+def test_values_of_any_range(gpu: SimpleNamespace) -> None:
+    """Each row of values has its own size, over 500 decades."""
+    s = sample(300, 40, 70)
+    s.V *= 10 ** np.random.default_rng(0).uniform(-250, 250, (300, 1))
+    verify(s, "values", run(gpu, s, "values"), ALLOWED)
+
+
+def gram_in_one_chain(out: Any, A: Any, B: Any, of: Any, dimensions: slice, *, adds: bool = False) -> None:
+    """Inner products added up one dimension after the other: no library adds up worse."""
+    a, b = A[of.top : of.top + of.height, dimensions], B[of.left : of.left + of.width, dimensions]
+    sums = np.zeros((of.height, of.width))
+    for k in range(a.shape[1]):
+        sums += a[:, k, None] * b[:, k]
+    block = out[: of.height, : of.width]
+    block[...] = block + sums if adds else sums
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize("d", [70, 600])
+def test_as_far_as_the_limit_of_the_spread(gpu: SimpleNamespace, d: int, output: str) -> None:
+    """Data and queries on a sphere of the largest radius: some queries have data near, others only opposite."""
+    gpu.monkeypatch.setattr(gpu.gemm, "gram", gram_in_one_chain)
+    s = sample(150, 70, d)
+    rng = np.random.default_rng(d)
+    limit = gpu.wide.LIMIT[output]
+    s.h = 0.7
+
+    def on_sphere(directions: np.ndarray) -> np.ndarray:
+        return 0.999 * limit**0.5 * s.h * directions / np.linalg.norm(directions, axis=1, keepdims=True)
+
+    first = np.ones(d) / d**0.5
+    near = 0.1 / d**0.5
+    s.X = on_sphere(first + near * rng.standard_normal((150, d)))
+    s.Y = on_sphere(np.where(np.arange(70)[:, None] % 2, -first, first) + near * rng.standard_normal((70, d)))
+    if output != "values":  # of a few data the weights are the smallest that there are
+        s.w = np.where(np.arange(150) % 10, 1.0, 1e-300)
+    sums = run(gpu, s, output, spread=limit, centre=np.zeros(d))
+    assert ((sums.total >= 1) & (sums.total < 2) | (output == "laplace")).all()
+    exponent = reference.nearness(s.X, s.Y, s.h, s.w).exponent
+    assert exponent.max() > 1.9 * limit
+    for queries, allowed in ((exponent < 80, ALLOWED), (exponent >= 80, FAR["float64"].value * exponent.max())):
+        assert queries.any()
+        part = sample(150, 70, d)
+        part.X, part.Y, part.V, part.w, part.h = s.X, s.Y[queries], s.V, s.w, s.h
+        of_part = type(sums)(*(None if a is None else a[queries] for a in sums))
+        # Beyond the range of float64 there are no values to compare.
+        verify(part, "sum" if output == "values" and allowed > ALLOWED else output, of_part, allowed)
+
+
+def test_long_products_of_far_points_are_made_in_parts(gpu: SimpleNamespace) -> None:
+    """Each query has one datum near, and the rounding of one exponent."""
+    at_a_time = gpu.wide._dimensions_at_a_time
+    assert [at_a_time(*of) for of in ((72, 620.0), (768, 250.0), (768, 620.0), (1000, 620.0))] == [72, 768, 256, 336]
+
+    gpu.monkeypatch.setattr(gpu.gemm, "gram", gram_in_one_chain)
+    s = sample(200, 200, 1000)
+    s.X -= 3
+    s.Y = s.X + 0.05 * np.random.default_rng(0).standard_normal(s.X.shape)
+    for points in (s.X, s.Y):
+        points *= 0.999 * gpu.wide.LIMIT["sum"] ** 0.5 * s.h / np.linalg.norm(points, axis=1, keepdims=True)
+    centre = np.zeros(1000)
+    verify(s, "sum", run(gpu, s, "sum", spread=620.0, centre=centre), ALLOWED)
+    with pytest.raises(AssertionError, match="log total"):
+        verify(s, "sum", run(gpu, s, "sum", spread=1.0, centre=centre), ALLOWED)
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize("beyond", ["within", "beyond", "nan"])
+def test_the_device_decides_where_the_spread_is_unknown(gpu: SimpleNamespace, beyond: str, output: str) -> None:
+    check_guard(
+        sample(300, 70, 66),
+        sample(300, 70, 66),
+        output,
+        beyond,
+        unknown=lambda s: run(gpu, s, output, spread=None),
+        known=lambda s: run(gpu, s, output),
+    )
+
+
+def test_which_passes_it_takes(gpu: SimpleNamespace) -> None:
+    def engine(output: str, d: int, spread: float | None, capability: tuple[int, int] = (9, 0)) -> str:
+        chosen: str = gpu.specialise.engine(
+            output, "float64", 99, d, 5, spread=spread, capability=capability, symmetric=True
+        )
+        return chosen
+
+    assert engine("moments", 65, None) == engine("sum", 4096, 620.0) == engine("values", 65, 350.0) == "wide_f64"
+    assert engine("sum", 65, 1.0, (7, 5)) == "wide_f64"
+    for output, d, spread in (("sum", 64, 1.0), ("moments", 65, 621.0), ("values", 65, 351.0)):
+        assert engine(output, d, spread) != "wide_f64"

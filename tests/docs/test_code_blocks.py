@@ -1,0 +1,119 @@
+"""Every code block of the README and of the documentation runs, or says on the line before it why it does not."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from cukde import perf
+from tests.docs import code_blocks
+from tests.docs.code_blocks import Block
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCKS = {page: list(code_blocks.blocks(page.read_text(encoding="utf-8"))) for page in PAGES}
+WITH_CODE = [pytest.param(page, id=str(page.relative_to(ROOT))) for page in PAGES if BLOCKS[page]]
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files that blocks read, in the working folder."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    people = pd.DataFrame({"height": rng.normal(170, 9, 300), "age": rng.uniform(18, 80, 300).round()})
+    people["weight"] = 0.9 * people["height"] - 80 + rng.normal(0, 9, 300)
+    people.to_csv("train.csv", index=False)
+    people.head(50).to_csv("queries.csv", index=False)
+    people.to_parquet("train.parquet")
+    np.save("data.npy", rng.normal(size=(300, 4)))
+    times = {"q1_ms": 1.0, "q3_ms": 1.0, "low_ms": 1.0, "high_ms": 1.0, "runs": 3}
+    row = {
+        "op": "kde",
+        "backend": "cpu",
+        "shape": {"n": 9},
+        "dtype": "float64",
+        "precision": "float64",
+        "rel_err_max": 0.0,
+    }
+    for name, ms in {"old.json": 1.0, "new.json": 2.0}.items():
+        perf.write_record(name, [row | times | {"median_ms": ms}])
+
+
+@pytest.mark.parametrize("page", WITH_CODE)
+def test_code_of_a_page(page: Path, files: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    code_blocks.prepare(monkeypatch)
+    names: dict[str, Any] = {"__name__": "__main__"}
+    for block in BLOCKS[page]:
+        if block.runs:
+            code_blocks.run(block, page, names)
+
+
+def test_no_block_is_passed_over() -> None:
+    """Each fence is one of a block, each block runs, is no code, or says why it does not run, and most run."""
+    fences = sum(len(re.findall(r"^ *(?:```|~~~)", page.read_text(encoding="utf-8"), re.MULTILINE)) for page in PAGES)
+    found = [block for page in PAGES for block in BLOCKS[page]]
+    assert 2 * len(found) == fences
+    assert {block.language for block in found} <= {*code_blocks.PYTHON, *code_blocks.SHELL, *code_blocks.PROSE}
+    code = [block for block in found if block.language not in code_blocks.PROSE]
+    passed_over = [block for block in code if not block.runs]
+    assert all(len(block.reason or "") > 10 for block in passed_over)
+    assert len(passed_over) < 0.4 * len(code)
+
+
+PAGE = """\
+```python
+x = 1
+```
+- a point
+
+    ```python
+    y = x + 1
+    ```
+
+<!-- not run: needs two machines -->
+```sh
+ssh there
+```
+
+<!-- test command -->
+```sh
+pip install .
+```
+"""
+
+
+def test_blocks_of_a_page() -> None:
+    assert list(code_blocks.blocks(PAGE)) == [
+        Block(1, "python", "x = 1\n", None),
+        Block(6, "python", "y = x + 1\n", None),
+        Block(11, "sh", "ssh there\n", "needs two machines"),
+        Block(16, "sh", "pip install .\n", "it installs the package"),
+    ]
+
+
+@pytest.mark.parametrize("page", ["```python\nx = 1\n", "```python gpu\nx = 1\n```\n"], ids=["no end", "words"])
+def test_malformed_blocks_are_errors(page: str) -> None:
+    with pytest.raises(ValueError, match="line 1"):
+        list(code_blocks.blocks(page))
+
+
+def test_a_failing_block_names_its_line(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError) as failed:
+        code_blocks.run(Block(7, "python", "x = 1\n1 / 0\n", None), tmp_path / "page.md", {})
+    assert failed.traceback[-1].lineno + 1 == 9
+    with pytest.raises(AssertionError, match=r"page\.md: curl is not run"):
+        code_blocks.run(Block(3, "sh", "curl x\n", None), tmp_path / "page.md", {})
+    with pytest.raises(AssertionError, match=r"line 3 .* cukde density missing"):
+        code_blocks.run(Block(3, "sh", "cukde density missing.csv\n", None), tmp_path / "page.md", {})
+    with pytest.raises(AssertionError):
+        code_blocks.run(Block(3, "python", ">>> 1 + 1\n3\n", None), tmp_path / "page.md", {})
+
+
+def test_commands_of_a_block() -> None:
+    code = "cukde density 'a b.csv' \\\n  --log\n\ncukde info  # versions\n# a comment\n"
+    assert code_blocks.shell_commands(code) == [["cukde", "density", "a b.csv", "--log"], ["cukde", "info"]]

@@ -1,0 +1,129 @@
+"""The documentation holds together: pages, links, records, an entry for every public name, and examples that run."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from unittest import mock
+
+import pytest
+import yaml
+
+import cukde
+import cukde.dask
+from benchmarks.perf import kernel_budget
+from cukde.core.cost import registry
+from tests import public_calls
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted(path for path in DOCS.rglob("*.md") if not path.is_relative_to(DOCS / "site"))
+FROM_THE_TOP = {"contributing.md", "changelog.md"}  # which docs/site/pages.py adds
+ENTRIES = {name for path in PAGES for name in re.findall(r"^::: (\S+)", path.read_text(encoding="utf-8"), re.MULTILINE)}
+MODULES = (cukde, cukde.bandwidth, cukde.functions, cukde.perf, cukde.plot, cukde.dask)
+PUBLIC = {
+    f"{module.__name__}.{name}": getattr(module, name)
+    for module in MODULES
+    for name in module.__all__
+    if not name.startswith("_") and not isinstance(getattr(module, name), ModuleType)
+}
+OBJECTS = {name: found for name, found in PUBLIC.items() if found is not cukde.perf.Unit}  # a type, without a docstring
+
+SAYS_HOW_GOOD = re.compile(r"\b(accura\w+|errors?|right to|exact\w*|digits|rounded|costs?)\b", re.IGNORECASE)
+
+
+def visible(text: str) -> str:
+    """Markdown without code."""
+    return re.sub(r"`[^`\n]*`", "", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL))
+
+
+def anchors(path: Path) -> set[str]:
+    """What GitHub and Python-Markdown make of a page's headings."""
+    found = re.findall(r"^#+ (.*)$", visible(path.read_text(encoding="utf-8")), re.MULTILINE)
+    return {re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", heading.lower()).strip()) for heading in found}
+
+
+def without_errors_raised(docstring: str) -> str:
+    """A docstring without its example, its list of exceptions, and without what another's list is said to be."""
+    docstring = re.sub(r"^Examples\n-+\n.*", "", docstring, flags=re.MULTILINE | re.DOTALL)
+    without = re.sub(r"^Raises\n-+\n.*?(?=^\S[^\n]*\n-+\n|\Z)", "", docstring, flags=re.MULTILINE | re.DOTALL)
+    return without.replace("Parameters, result and errors are those", "")
+
+
+def leaves(nav: Any) -> Iterator[str]:
+    for item in nav:
+        for value in item.values() if isinstance(item, dict) else [item]:
+            yield from [value] if isinstance(value, str) else leaves(value)
+
+
+def test_navigation_has_every_page_once() -> None:
+    nav = yaml.safe_load((DOCS / "site" / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
+    assert sorted(leaves(nav)) == sorted({path.relative_to(DOCS).as_posix() for path in PAGES} | FROM_THE_TOP)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(DOCS).as_posix())
+def test_page(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert re.match(r"# \S|::: cukde", text), "a page begins with its title"
+    for target in re.findall(r"\]\(([^)\s]+)\)", visible(text)):
+        assert not target.startswith("/"), f"{target}: links are relative, for GitHub and the site alike"
+        if not re.match(r"[a-z]+:", target):
+            file, _, anchor = target.partition("#")
+            to = (path.parent / file).resolve() if file else path
+            assert to.is_file(), target
+            assert to.is_relative_to(DOCS), f"{target} would not be in the site"
+            assert not anchor or anchor in anchors(to), target
+
+
+def test_records_that_pages_name_are_there() -> None:
+    named = {name for path in PAGES for name in re.findall(r"\b[\w-]+\.json\b", path.read_text(encoding="utf-8"))}
+    not_records = {"old.json", "new.json", "peaks.json"}
+    kept = {path.name for path in (ROOT / "benchmarks" / "results").rglob("*.json")}
+    assert named - not_records
+    assert sorted(named - not_records - kept) == []
+
+
+def test_every_public_name_has_an_entry() -> None:
+    modules = {module.__name__ for module in MODULES}
+    assert sorted(set(PUBLIC) - ENTRIES) == []
+    assert sorted(ENTRIES - set(PUBLIC) - modules) == [], "entries of what is not public"
+
+
+@pytest.fixture(scope="module")
+def folder() -> Iterator[Path]:
+    """Where examples write; the peaks of the processor are made up, as it takes seconds to measure them."""
+    with public_calls.sandbox() as folder:
+        yield folder
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("name", OBJECTS)
+def test_docstring(name: str) -> None:
+    docstring = inspect.getdoc(OBJECTS[name]) or ""
+    assert re.search(r"^Examples\n-+\n", docstring, re.MULTILINE), "no example"
+    said = {word.lower() for word in SAYS_HOW_GOOD.findall(without_errors_raised(docstring))}
+    if name.startswith("cukde.perf"):  # which is about costs
+        said -= {"cost", "costs"}
+    assert said, "says neither how exact it is nor what it costs"
+    test = doctest.DocTestParser().get_doctest(docstring, {}, name, None, 0)
+    assert test.examples
+    report: list[str] = []
+    with mock.patch.dict(registry._BY_NAME), mock.patch.dict(registry._BY_TARGET):  # an example declares a cost
+        doctest.DocTestRunner(verbose=False).run(test, out=report.append)
+    assert not report, "".join(report)
+
+
+def test_a_docstring_that_only_raises_says_nothing_of_its_errors() -> None:
+    silent = "Sum.\n\nRaises\n------\nValueError\n    For an error.\n\nExamples\n--------\n>>> 1\n1"
+    assert not SAYS_HOW_GOOD.search(without_errors_raised(silent))
+    assert SAYS_HOW_GOOD.search(without_errors_raised(silent.replace("Sum.", "Sum, right to 1e-6.")))
+
+
+def test_the_budget_of_a_pair_is_the_models() -> None:
+    text = kernel_budget.PAGE.read_text(encoding="utf-8")
+    assert text == kernel_budget.page_with(text, kernel_budget.table()), "run python -m benchmarks.perf.kernel_budget"

@@ -1,0 +1,94 @@
+"""The source's kernel that Kendall's tau is measured against."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+import cukde
+from cukde.core.gpu import compile as core_compile
+from tests import host_emulation
+from tests.compilation import ARCHITECTURES, compile_for
+
+
+@pytest.fixture
+def pairs() -> ModuleType:
+    pytest.importorskip("cupy", reason="the launcher needs CuPy: install the test extra")
+    from benchmarks.kendall import study_pairs
+
+    return study_pairs
+
+
+@pytest.fixture
+def emulated_pairs(pairs: ModuleType, emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.setattr(pairs, "cp", np)
+    return pairs
+
+
+def _samples(p: int, n: int, values: int) -> np.ndarray:
+    """Rows of at most ``values`` different numbers, infinities and both zeros among them."""
+    rng = np.random.default_rng([p, n, values])
+    numbers = np.r_[0.0, -0.0, np.inf, -np.inf, rng.standard_normal(values)].astype(np.float32)
+    return rng.choice(numbers[:values], (p, n))
+
+
+def _agreement(x: np.ndarray, y: np.ndarray) -> float:
+    """(2 (C + Txy) - N) / N from the signs of all pairs of samples."""
+    i, j = np.triu_indices(len(x), 1)
+    of_x, of_y = ((v[j] > v[i]).astype(np.int64) - (v[j] < v[i]) for v in (x, y))
+    return float((2 * (of_x == of_y).sum() - len(i)) / len(i))
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_it_compiles_without_spills(pairs: ModuleType, architecture: int) -> None:
+    taken = compile_for(architecture, core_compile.code(pairs.STEM, ()), core_compile.options())
+    assert taken.spills == taken.stack == 0
+    assert taken.shared <= 48 * 1024
+
+
+@pytest.mark.parametrize(
+    ("p", "q", "n", "values"),
+    [(1, 1, 2, 9), (3, 2, 3, 3), (2, 3, 17, 5), (2, 2, 33, 1000), (1, 2, 100, 2), (2, 1, 257, 40)],
+)
+def test_it_counts_every_pair_once(emulated_pairs: ModuleType, p: int, q: int, n: int, values: int) -> None:
+    a, b = _samples(p, n, values), _samples(q, n, values + 1)
+    wanted = [[_agreement(x, y) for y in b] for x in a]
+    np.testing.assert_array_equal(emulated_pairs.agreement(a, b), wanted)
+
+
+def test_counts_of_concordance_make_it(emulated_pairs: ModuleType) -> None:
+    a, b = _samples(3, 40, 8), _samples(2, 40, 6)
+    counts, pairs = cukde.concordance(a.T, b.T), 40 * 39 // 2
+    wanted = (2 * (counts.concordant + counts.tied_both) - pairs) / pairs
+    np.testing.assert_array_equal(emulated_pairs.agreement(a, b), wanted)
+
+
+def test_without_ties_it_is_tau(emulated_pairs: ModuleType) -> None:
+    from scipy.stats import kendalltau
+
+    a = np.random.default_rng(0).permuted(np.tile(np.arange(90, dtype=np.float32), (3, 1)), axis=1)
+    wanted = [[kendalltau(x, y).statistic for y in a] for x in a]
+    np.testing.assert_allclose(emulated_pairs.agreement(a, a), wanted, rtol=1e-14)
+
+
+def test_fewer_than_two_samples_have_none(emulated_pairs: ModuleType) -> None:
+    one = np.ones((1, 1), np.float32)
+    assert np.isnan(emulated_pairs.agreement(one, one)).all()
+
+
+def test_the_threads_of_the_report_leave_the_shared_array(
+    emulated_pairs: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(emulated_pairs, "BLOCK", (32, 32))
+    with pytest.raises(host_emulation.LaunchError, match="out of the bounds of an array"):
+        emulated_pairs.agreement(_samples(1, 40, 9), _samples(1, 40, 9))
+
+
+def test_more_samples_than_float_counts_are_refused(pairs: ModuleType) -> None:
+    many = np.zeros((1, pairs.MOST_SAMPLES + 1), np.float32)
+    with pytest.raises(ValueError, match="92,000 samples; got 92,001"):
+        pairs.agreement(many, many)
+    n = pairs.MOST_SAMPLES
+    assert sum(-(-(n - 1 - i) // 16) for i in range(0, n, 16)) <= 2**24  # of thread (0, 0), which has most

@@ -1,0 +1,82 @@
+"""What the first call of a process waits for."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+
+import pytest
+
+from benchmarks import record
+from benchmarks.perf import cold_start
+from cukde.core.gpu import compile as core_compile
+
+
+def loaded(code: str) -> set[str]:
+    """Top-level packages that a new process has imported after running some code."""
+    report = "import sys; print(*{name.partition('.')[0] for name in sys.modules})"
+    done = subprocess.run([sys.executable, "-c", f"{code}\n{report}"], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+HEAVY = {"numba", "scipy", "sklearn", "threadpoolctl", "rich", "matplotlib", "pandas"}
+
+
+def test_the_import_loads_nothing_heavy() -> None:
+    assert not loaded("import cukde") & (HEAVY | {"cupy"})
+
+
+@pytest.mark.skipif(importlib.util.find_spec("cupy") is None, reason="CuPy is not installed")
+def test_the_gpu_backend_loads_neither_numba_nor_scipy() -> None:
+    own = loaded("import cupy, cukde.core.gpu.arrays") - loaded("import cupy")
+    assert "cukde" in own
+    assert not own & HEAVY
+
+
+def test_piecewise_polynomials_load_numba_only_for_points_on_the_host() -> None:
+    """What is made of arrays on the host may be for a GPU."""
+    made = "import cukde; p = cukde.PiecewisePolynomial([[1.0]], [0, 1]); cukde.functions.polynomial('exp')"
+    assert not loaded(f"{made}; p.derivative(); p.integrate(0, 1)") & HEAVY
+    assert "numba" in loaded(f"{made}; p(0.5)")
+
+
+@pytest.mark.gpu
+def test_piecewise_polynomials_on_a_gpu_load_no_numba() -> None:
+    calls = (
+        "cukde.functions.gelu(x); cukde.pwpa(x, [[1.0, 0.0]], [0, 1]); cukde.PiecewisePolynomial([[1.0]], [0, 1])(x)"
+    )
+    own = loaded(f"import cupy, cukde; x = cupy.ones(3); {calls}") - loaded("import cupy; cupy.ones(3)")
+    assert "cukde" in own
+    assert not own & HEAVY
+
+
+@pytest.mark.skipif(importlib.util.find_spec("cupy") is None, reason="CuPy is not installed")
+def test_all_kernels_share_their_options() -> None:
+    """CuPy compiles an empty file for every set of options that a process has not met."""
+    from cukde import catalogue
+
+    kernels = [core_compile.Kernel(*kernel) for kernel in catalogue.kernels()]
+    assert len({core_compile.options(kernel.headers) for kernel in kernels}) == 1
+    assert len({(core_compile.code(kernel.stem, kernel.defines), kernel.name) for kernel in kernels}) == len(kernels)
+
+
+def test_a_first_call_in_one_dimension_on_the_cpu() -> None:
+    case = cold_start.CASES["cpu-1d"]._replace(n=500, m=20)
+    times = cold_start.child(case._replace(not_needed=frozenset()))  # this process has imported more than a call needs
+    assert times.keys() == {"import_ms", "first_ms", "next_ms"}
+    assert cold_start._error(case) < 1e-5
+    assert "n=500 m=20 d=1" in record.line(cold_start.row(case, [times], 1e-6))
+
+
+def test_the_row_holds_the_median_and_what_surrounds_it() -> None:
+    runs = [
+        {"first_ms": first, "next_ms": 0.5, "import_ms": 100.0, "import_cupy_ms": 300.0}
+        for first in (90.0, 110.0, 100.0, 400.0, 95.0)
+    ]
+    row = cold_start.row(cold_start.CASES["gpu"], runs, 1e-5)
+    assert (row["median_ms"], row["q1_ms"], row["q3_ms"], row["runs"]) == (100.0, 95.0, 110.0, 5)
+    assert row["import_ms"] == 100.0
+    line = record.line(row)
+    for part in ("sd_kde", "cold", "100.000 ms [95.000, 110.000] x5", "error 1.0e-05"):
+        assert part in line

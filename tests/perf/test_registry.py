@@ -1,0 +1,77 @@
+"""Every public operation and every study kernel has a cost."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import benchmarks.study
+import cukde
+from cukde import bandwidth, functions, perf
+from cukde.core.cost import registry
+from cukde.core.gpu import compile as core_compile
+
+# What computes nothing of a size on a device, and why it has no cost.
+WITHOUT = {
+    "KernelDensity": "its methods are the functions",
+    "warmup": "loads kernels",
+    "fit_piecewise": "its time is that of the function that is fitted",
+    "functions.polynomial": "returns a polynomial that is kept",
+}
+
+_STUDY = (
+    importlib.import_module(f"benchmarks.study.{m.name}") for m in pkgutil.iter_modules(benchmarks.study.__path__)
+)
+STUDY = {module.__name__: module for module in _STUDY if hasattr(module, "STEM")}  # the launchers
+
+
+def public() -> Iterator[tuple[str, Any]]:
+    """Functions and classes by the names of their costs."""
+    for module in (cukde, bandwidth, functions):
+        for name in getattr(module, "__all__", None) or [n for n in vars(module) if not n.startswith("_")]:
+            found = getattr(module, name)
+            defined = callable(found) and getattr(found, "__module__", "").startswith("cukde")
+            if defined and (module is cukde or found.__module__ == module.__name__):
+                yield f"{module.__name__}.{name}".removeprefix("cukde."), found
+
+
+PUBLIC = {name: found for name, found in public() if not (isinstance(found, type) and issubclass(found, Warning))}
+
+
+def is_declared(target: Callable[..., Any]) -> bool:
+    return any(operation.target is target for operation in registry._BY_NAME.values())
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_public_operation_has_a_cost(name: str) -> None:
+    assert is_declared(PUBLIC[name]) != (name in WITHOUT)
+
+
+def test_what_has_no_cost_is_public() -> None:
+    assert WITHOUT.keys() <= PUBLIC.keys()
+
+
+@pytest.mark.parametrize("name", STUDY)
+def test_every_study_kernel_has_a_cost(name: str) -> None:
+    declared = [found for _, found in inspect.getmembers(STUDY[name], callable) if is_declared(found)]
+    assert declared
+    assert all(operation.name.startswith("study.") for operation in map(_of, declared))
+
+
+def test_every_study_source_has_a_launcher() -> None:
+    assert {module.STEM for module in STUDY.values()} == {
+        f"study/{path.stem}" for path in (core_compile.folder() / "study").glob("*.cu")
+    }
+
+
+def _of(target: Callable[..., Any]) -> registry.Operation:
+    return next(operation for operation in registry._BY_NAME.values() if operation.target is target)
+
+
+def test_names_are_those_of_the_public_functions() -> None:
+    assert {name for name in perf.operations() if not name.startswith("study.")} >= PUBLIC.keys() - WITHOUT.keys()
