@@ -156,12 +156,6 @@ def of_grid(
     }
 
 
-def of_wmma(X: Any, Y: Any, h: Any = None) -> Sizes:
-    """Sizes of a call of the study's density."""
-    n, d = _rows(X)
-    return {"n": n, "m": _rows(Y, "Y")[0], "d": d}
-
-
 def stages_of_sd_kde(
     X: Any,
     Y: Any,
