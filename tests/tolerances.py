@@ -75,6 +75,14 @@ CROSS_VALIDATION = {
 
 TF32_MEDIAN = Tolerance(3e-3, "of 200 queries of 16 dimensions, h half the spread; measured 1.2e-3")
 
+WMMA = {
+    "kde": Tolerance(4e-3, "11 bits of z: an exponent is off by r/h sqrt(spread) 2^-12; measured 1.5e-3"),
+    "score": Tolerance(
+        2e-3, "shares of the data are off by as much, and the mean of those errors counts; measured 5e-4"
+    ),
+}
+"""Worst relative error of the study's density by ``nvcuda::wmma``; of its score in units of 1/h, over the reach."""
+
 _EIGHT_EPS = "8 eps: differences, squares, their sum and the scale each round an exponent"
 FAR = {
     "float32": Tolerance(2.0**-20, _EIGHT_EPS),

@@ -18,7 +18,7 @@ from tests.conftest import why_no_gpu
 
 if why_no_gpu() is None:
     from benchmarks.density import study_wmma
-    from benchmarks.density.mixture import CHECKED, error, exact_density, exact_sd_kde, in_double, mixture
+    from benchmarks.density.mixture import CHECKED, error, exact_density, exact_sd_kde, in_double, mixture, score_error
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(why_no_gpu() is not None, reason=str(why_no_gpu()))]
 
@@ -28,8 +28,8 @@ _LARGE = 1048576, 131072
 _EXPONENTIALS = 4.18e12
 _BOUND = "one exponential an ordered pair (0.263 s for 2^40)"
 
-# Worst relative error of the density over 1,000 random queries.
-_TOLERANCE = {("kde", "float32"): 3e-5, ("sd_kde", "float32"): 3e-4}
+# Worst relative error of the density over 1,000 random queries; of the score in units of 1/h, over the reach.
+_TOLERANCE = {("kde", "float32"): 3e-5, ("score", "float32"): 3e-5, ("sd_kde", "float32"): 3e-4}
 # Of one term a point: at the size that is promised, and what the docstrings say of any other.
 _TOLERANCE_OF_TF32, _TOLERANCE_OF_TF32_ELSEWHERE = 2e-2, 5e-2
 
@@ -108,16 +108,27 @@ def bench_laplace(compare: Callable[..., None], precision: str) -> None:
     compare(lambda: cukde.laplace_kde(X, Y, h, precision=precision), row, {})
 
 
-def bench_wmma_study(compare: Callable[..., None], without: Callable[..., None]) -> None:
-    """What the tensor cores give a kernel by ``nvcuda::wmma``, beside the rows of :func:`bench_kde`."""
+@pytest.mark.parametrize("precision", ["float32", "tf32"])
+def bench_score(compare: Callable[..., None], precision: str) -> None:
+    n, m = _LARGE
+    X, Y, h = mixture(n, m)
+    ours = score_error(cukde.score(X, Y, h, precision=precision), X, Y, h)
+    assert ours <= _tolerance("score", precision, n, m)
+    compare(lambda: cukde.score(X, Y, h, precision=precision), _row("score", n, m, 16, precision, ours, n * m), {})
+
+
+@pytest.mark.parametrize("op", ["kde", "score"])
+def bench_wmma_study(compare: Callable[..., None], without: Callable[..., None], op: str) -> None:
+    """What the tensor cores give a kernel by ``nvcuda::wmma``, beside the rows of ``bench_kde`` and ``bench_score``."""
     n, m = _LARGE
     if reason := study_wmma.why_absent():
-        without(_row("kde", n, m, 16, "tf32 (wmma study)", None, n * m), reason)
+        without(_row(op, n, m, 16, "tf32 (wmma study)", None, n * m), reason)
         pytest.skip(reason)
     X, Y, h = mixture(n, m)
-    ours = error(study_wmma.kde(X, Y, h), exact_density("kde", X, Y, h))
-    assert ours <= _tolerance("kde", "tf32", n, m)
-    compare(lambda: study_wmma.kde(X, Y, h), _row("kde", n, m, 16, "tf32 (wmma study)", ours, n * m), {})
+    call = functools.partial(getattr(study_wmma, op), X, Y, h)
+    ours = score_error(call(), X, Y, h) if op == "score" else error(call(), exact_density("kde", X, Y, h))
+    assert ours <= _tolerance(op, "tf32", n, m)
+    compare(call, _row(op, n, m, 16, "tf32 (wmma study)", ours, n * m), {})
 
 
 @pytest.mark.parametrize("timing", ["eager", "graph"])

@@ -42,6 +42,12 @@ def exact_density(op: str, X: Any, Y: Any, h: float) -> Any:
     return in_double(X, Y, h)[0] if op == "kde" else exact_sd_kde(len(X), len(Y), X.shape[1], h)
 
 
+def score_error(score: Any, X: Any, Y: Any, h: float) -> float:
+    """Worst error of a score over the checked queries, in units of 1/h, over the reach."""
+    want, reach = exact.score_and_reach(X, Y[:CHECKED], h)
+    return float((cp.linalg.norm(score[:CHECKED] - want, axis=1) * h / reach).max())
+
+
 def error(density: Any, log_exact: Any, log: bool = False) -> float:
     """Worst relative error of a density (or of its logarithm) over the checked queries."""
     got = density[:CHECKED].astype(cp.float64)

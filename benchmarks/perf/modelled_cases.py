@@ -119,13 +119,14 @@ def _densities() -> Iterator[Case]:
     for method in ("fft", "exact"):
         yield Case("evaluate_grid", functools.partial(on_grid, method))
 
-    def by_wmma(m: int) -> Callable[[], Any]:
+    def by_wmma(function: Callable[..., Any], m: int) -> Callable[[], Any]:
         X, Y, h = _points(131_072, m, 16, "float32")
-        return functools.partial(study_wmma.kde, X, Y, h)
+        return functools.partial(function, X, Y, h)
 
     if study_wmma.why_absent() is None:
         for m in (16_384, 131_072):
-            yield Case("study.density_wmma", functools.partial(by_wmma, m), study=True)
+            yield Case("study.density_wmma", functools.partial(by_wmma, study_wmma.kde, m), study=True)
+            yield Case("study.score_wmma", functools.partial(by_wmma, study_wmma.score, m), study=True)
 
 
 def _densities_1d() -> Iterator[Case]:

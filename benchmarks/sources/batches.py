@@ -160,24 +160,26 @@ _GPU_ENGINES = (
     Engine("ieee", "ieee", "squared differences"),
 )
 _WMMA = Engine("tf32 (wmma study)", "tf32", "nvcuda::wmma, TF32")
+_GPU_OPS, _WMMA_OPS = (*OPS, "score"), ("kde", "score")  # SD-KDE is a score, whose products are two, and a density
 
 
 def _engines(of: Sizes, setting: Setting) -> list[dict[str, Any]]:
     task = runtime.drawn(*of.ablation, 0)
-    rows = _of_engines(task, Truth(task, gpu=setting.no_gpu is None), "cpu", _CPU_ENGINES, of.seconds)
+    rows = _of_engines(OPS, task, Truth(task, gpu=setting.no_gpu is None), "cpu", _CPU_ENGINES, of.seconds)
     task = runtime.drawn(*of.ablation_gpu, 0) if setting.no_gpu is None else task
     if setting.no_gpu is not None:
-        missing = [(op, engine) for op in OPS for engine in _GPU_ENGINES] + [("kde", _WMMA)]
+        missing = [(op, e) for op in _GPU_OPS for e in _GPU_ENGINES] + [(op, _WMMA) for op in _WMMA_OPS]
         return rows + [measured.missing(op, task, "gpu", e.called, setting.no_gpu, how=e.how) for op, e in missing]
     there, truth = task.on_gpu(), Truth(task, gpu=True)
-    return rows + _of_engines(there, truth, "gpu", _GPU_ENGINES, of.seconds) + _of_wmma(there, truth, of.seconds)
+    rows += _of_engines(_GPU_OPS, there, truth, "gpu", _GPU_ENGINES, of.seconds)
+    return rows + _of_wmma(there, truth, of.seconds)
 
 
 def _of_engines(
-    task: Task, truth: Truth, backend: str, engines: Sequence[Engine], seconds: float
+    ops: Sequence[str], task: Task, truth: Truth, backend: str, engines: Sequence[Engine], seconds: float
 ) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
-    for op in OPS:
+    for op in ops:
         for engine in engines:
             call = functools.partial(getattr(cukde, op), *task, precision=engine.precision)
             with engine.within():
@@ -189,9 +191,14 @@ def _of_wmma(task: Task, truth: Truth, seconds: float) -> list[dict[str, Any]]:
     from benchmarks.density import study_wmma  # needs CuPy
 
     absent = study_wmma.why_absent()
-    if absent is not None:
-        return [measured.missing("kde", task, "gpu", _WMMA.called, absent, how=_WMMA.how)]
-    return _of_engine("kde", _WMMA, functools.partial(study_wmma.kde, *task), task, truth, "gpu", seconds)
+    rows: list[dict[str, Any]] = []
+    for op in _WMMA_OPS:
+        if absent is None:
+            call = functools.partial(getattr(study_wmma, op), *task)
+            rows += _of_engine(op, _WMMA, call, task, truth, "gpu", seconds)
+        else:
+            rows.append(measured.missing(op, task, "gpu", _WMMA.called, absent, how=_WMMA.how))
+    return rows
 
 
 def _of_engine(
@@ -237,8 +244,9 @@ def _outcome_of_engines(rows: list[dict[str, Any]]) -> Outcome:
             findings.append(said)
     columns = ["operation", "backend", "n", "m", "precision", "engine", "time, ms", "times faster than differences"]
     note = (
-        "Errors beside float64 over all pairs, at the checked queries. On a GPU all but squared differences multiply "
-        "on tensor cores, wmma in a kernel of the study."
+        "Errors beside float64 over all pairs, at the checked queries; of a score in units of 1/h, over the mean "
+        "distance, in h, of the data that count. On a GPU all but squared differences multiply on tensor cores, wmma "
+        "in kernels of the study."
     )
     return Outcome(rows, [Table("Engines", [*columns, "worst relative error"], cells, note)], [], findings)
 

@@ -57,6 +57,18 @@ def log_sums_and_shift(
     return logs, shift
 
 
+def score_and_reach(X: Any, Y: Any, h: float) -> tuple[Any, Any]:
+    """Gradients of the log density; and the mean distance of the data that count, in bandwidths and at least 1."""
+    xp = core_arrays.xp
+    score, reach = xp.empty(Y.shape), xp.empty(len(Y))
+    for rows, e in exponents(X, Y, h):
+        phi = xp.exp(e - e.max(axis=1)[:, None])
+        phi /= phi.sum(axis=1)[:, None]
+        score[rows] = (phi @ X.astype(xp.float64) - Y[rows].astype(xp.float64)) / (h * h)
+        reach[rows] = xp.maximum(1, (phi * xp.sqrt(-2 * e)).sum(axis=1))
+    return score, reach
+
+
 def laplace(X: Any, Y: Any, h: float) -> tuple[Any, Any]:
     """Sums of phi (1 + d/2 + exponent), and of the absolute terms, those of the factor among them."""
     xp = core_arrays.xp

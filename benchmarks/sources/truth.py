@@ -64,11 +64,14 @@ class Truth:
     def error(self, op: str, got: Any) -> float:
         """Worst relative error of a density, of its signed sum's absolute terms for "laplace_kde".
 
-        Of a result at some of the first queries those count.
+        Of a score the longest error in units of 1/h, over the mean distance, in h, of the data that count: what a
+        density's error makes of it. Of a result at some of the first queries those count.
         """
         values = to_host(got[: self.checked]).astype(np.float64)
         exact, size = self._values(op)
-        return float((np.abs(values - exact[: len(values)]) / size[: len(values)]).max())
+        wrong = np.abs(values - exact[: len(values)])
+        lengths = np.linalg.norm(wrong, axis=1) if wrong.ndim == 2 else wrong
+        return float((lengths / size[: len(values)]).max())
 
     def _values(self, op: str) -> tuple[np.ndarray, np.ndarray]:
         """At the checked queries, and what errors are relative to."""
@@ -80,6 +83,8 @@ class Truth:
         task, Y = self._task, self._task.Y[: self.checked]
         if op == "laplace_kde":
             return self._laplace(Y)
+        if op == "score":
+            return self._score(Y)
         density = np.exp(self._log_density(self._moved() if op == "sd_kde" else task.X, Y))
         return density, density
 
@@ -104,6 +109,17 @@ class Truth:
         scale = math.exp(self._log_constant())
         total, size = map(to_host, exact.laplace(_rows(task.X), _rows(Y), task.h))
         return scale * total, scale * size
+
+    def _score(self, Y: Any) -> tuple[np.ndarray, np.ndarray]:
+        task = self._task
+        if not self._gpu:
+            from tests import reference  # which loads SciPy
+
+            return reference.score(task.X, Y, task.h), reference.nearness(task.X, Y, task.h).reach / task.h
+        from benchmarks import exact
+
+        score, reach = map(to_host, exact.score_and_reach(_rows(task.X), _rows(Y), task.h))
+        return score, reach / task.h
 
     def _log_constant(self) -> float:
         task = self._task

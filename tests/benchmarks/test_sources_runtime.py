@@ -58,6 +58,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> Setting:
     monkeypatch.setattr(keops, "_failure_of_trial", lambda: "its first call ended with signal 11: " + 30 * "so ")
     monkeypatch.setattr(study_wmma, "why_absent", lambda: None)
     monkeypatch.setattr(study_wmma, "kde", cukde.kde)
+    monkeypatch.setattr(study_wmma, "score", cukde.score)
     monkeypatch.setattr(Task, "on_gpu", lambda self: self)
     measure, made = perf.measure, Truth.__init__
     monkeypatch.setattr(perf, "measure", lambda call, gpu, **options: measure(call, gpu=False, **options))
@@ -123,6 +124,14 @@ def test_with_a_gpu(section: Section, played: Setting) -> None:
     assert flash
 
 
+def test_the_study_is_beside_the_library(played: Setting) -> None:
+    rows = [row for row in batches.run(played).rows if "how" in row and row["backend"] == "gpu"]
+    timed = {(row["op"], row["precision"]) for row in rows if "median_ms" in row}
+    study = {(op, "tf32 (wmma study)") for op in ("kde", "score")}
+    engines = {(op, p) for op, _ in study for p in ("float32", "tf32", "tf32 (TF32 operands)", "ieee")}
+    assert timed >= study | engines
+
+
 def test_runtime_with_a_gpu(played: Setting) -> None:
     found = runtime.run(played)
     _whole(found)
@@ -160,6 +169,18 @@ def test_a_wrong_result_is_refused(op: str, section: ModuleType, monkeypatch: py
 
 class TestTruth:
     task = runtime.drawn(300, 40, 3)
+
+    def test_a_score_is_off_by_lengths(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        gpu = pytest.importorskip("cukde.gpu", reason="it needs CuPy: install the test extra")
+        monkeypatch.setattr(gpu, "xp", np)
+        monkeypatch.setattr(Task, "on_gpu", lambda self: self)
+        X, Y, h = self.task
+        exact, reach = reference.score(X, Y, h), reference.nearness(X, Y, h).reach
+        off = exact + 1e-3 * (reach / h)[:, None] * np.eye(16)[3]
+        for on_gpu in (False, True):
+            of = Truth(self.task, gpu=on_gpu)
+            assert of.error("score", exact) < 1e-10
+            assert of.error("score", off[:5]) == pytest.approx(1e-3)
 
     @pytest.mark.parametrize("op", ["kde", "sd_kde"])
     def test_values(self, op: str) -> None:

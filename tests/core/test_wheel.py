@@ -34,13 +34,19 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_wheel_holds_package_and_kernels(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     sources = {f"cukde/kernels_cu/{p.relative_to(ROOT / 'kernels_cu')}" for p in (ROOT / "kernels_cu").rglob("*.cu*")}
-    assert sources
-    assert sources <= names
+    study = {name for name in sources if name.startswith("cukde/kernels_cu/study/")}
+    assert sources - study
+    assert sources - study == {name for name in names if name.startswith("cukde/kernels_cu/")}
     tables = {f"{p.relative_to(ROOT)}" for p in (ROOT / "cukde" / "gpu" / "tiles").glob("*.json")}
     assert tables
     assert tables <= names
     assert "cukde/__init__.py" in names
     assert not any(name.startswith(("tests", "benchmarks", "kernels_cu")) for name in names)
+
+
+def test_wheel_has_nothing_of_the_study(wheel: Path) -> None:
+    assert list((ROOT / "kernels_cu" / "study").glob("*.cu"))  # for benchmarks run from a checkout
+    assert not [name for name in zipfile.ZipFile(wheel).namelist() if "study" in name or "wmma" in name]
 
 
 def test_installed_wheel_loads_a_kernel_source(wheel: Path, tmp_path: Path) -> None:

@@ -495,6 +495,28 @@ class TestForm:
             sums = gpu.density.partial_sums(s.X, s.Y, s.h, output, precision="tf32", spread=100.0)
             verify(s, output, sums, ALLOWED[1])
 
+    @pytest.mark.parametrize(("op", "kernel"), [("kde", "kde"), ("sd_kde", "score")])
+    @pytest.mark.parametrize("operands", ["float16", "TF32"])
+    def test_the_ablation_has_a_row_of_both_operands(
+        self, gpu: SimpleNamespace, op: str, kernel: str, operands: str
+    ) -> None:
+        from benchmarks.density import bench_ablation, points, variants
+
+        here = {
+            "variants": variants,
+            "mixture": points.mixture,
+            "exact_density": lambda op, X, Y, h: getattr(reference, op)(X, Y, h),
+            "error": lambda got, want: float(np.abs(got / want - 1).max()),
+        }
+        for name, found in here.items():  # which the benchmark imports where a GPU works
+            gpu.monkeypatch.setattr(bench_ablation, name, found, raising=False)
+        rows: list[dict[str, Any]] = []
+        bench = bench_ablation.bench_operands
+        bench(lambda call, row, peers: rows.append(row), op, 150, 70, kernel, operands)
+        assert [row["precision"] for row in rows] == [{"float16": "tf32", "TF32": "tf32 (TF32 operands)"}[operands]]
+        asked = {mark.args[0]: mark.args[1] for mark in bench.pytestmark if mark.name == "parametrize"}
+        assert operands in asked["operands"]
+
 
 class TestPlan:
     """The cost rule, for the multiprocessors of an H200."""

@@ -1,16 +1,20 @@
-"""The wmma kernel that benchmarks measure against: it compiles without spills, and its density is the oracle's."""
+"""The wmma kernels that benchmarks measure against: they compile without spills; their sums are the oracle's."""
 
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 import pytest
 
 from cukde.core.gpu import compile as core_compile
-from tests import host_emulation, reference
+from tests import reference
 from tests.compilation import ARCHITECTURES, compile_for
+from tests.conftest import Backend
+from tests.tolerances import WMMA, check, check_score
+
+# Rows of data and of queries, dimensions: at the edges of tiles of 64, within them and beyond; depths of all kinds.
+SIZES = [(1, 1, 1), (63, 65, 3), (130, 5, 8), (150, 70, 9), (200, 70, 16), (64, 64, 17), (90, 66, 40), (130, 129, 64)]
 
 
 @pytest.fixture
@@ -21,29 +25,53 @@ def wmma() -> ModuleType:
     return wmma
 
 
-@pytest.mark.parametrize("depth", [8, 16, 64])
+@pytest.fixture
+def launched(wmma: ModuleType, device: Backend, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    if device.name == "emulated":
+        monkeypatch.setattr(wmma, "cp", wmma.tf32.cp)  # memory that is not written stays NaN
+    elif wmma.why_absent():
+        pytest.skip(wmma.why_absent())
+    return wmma
+
+
+@pytest.mark.parametrize("output", ["sum", "moments"])
+@pytest.mark.parametrize("depth", [8, 16, 24, 64])
 @pytest.mark.parametrize("architecture", [a for a in ARCHITECTURES if a >= 80])
-def test_it_compiles_without_spills(wmma: ModuleType, architecture: int, depth: int) -> None:
+def test_it_compiles_without_spills(wmma: ModuleType, architecture: int, depth: int, output: str) -> None:
     if wmma.why_absent():
         pytest.skip(wmma.why_absent())
-    code, options = core_compile.code(wmma.STEM, wmma.defines(depth)), core_compile.options(wmma.headers())
-    taken = compile_for(architecture, code, options)
+    code, options = core_compile.code(wmma.STEM, wmma.defines(output, depth)), core_compile.options(wmma.headers())
+    taken = compile_for(architecture, code, options, wmma.NAMES[output])
     assert taken.spills == taken.stack == 0
     assert taken.shared <= 48 * 1024
 
 
-@pytest.mark.parametrize(("n", "m", "d"), [(1, 1, 1), (63, 65, 3), (200, 70, 16), (64, 64, 17), (130, 129, 64)])
-def test_it_matches_the_reference(
-    wmma: ModuleType, emulated_device: None, monkeypatch: pytest.MonkeyPatch, n: int, m: int, d: int
-) -> None:
-    monkeypatch.setattr(wmma, "cp", wmma._tf32.cp)
-
-    def emulated(stem: str, name: str, defines: Any, headers: Any) -> Any:
-        return host_emulation.kernel(stem, name, defines)
-
-    monkeypatch.setattr(core_compile, "kernel", emulated)
+def drawn(n: int, m: int, d: int) -> tuple[np.ndarray, np.ndarray, float]:
+    """Data, queries and bandwidth, in units that keep a density of 64 dimensions within float32."""
     rng = np.random.default_rng([n, m, d])
-    # In units that keep a density of 64 dimensions within float32.
     X, Y = (0.1 * (3 + rng.standard_normal((rows, d)).astype(np.float32)) for rows in (n, m))
-    h = 0.05 * d**0.5
-    np.testing.assert_allclose(wmma.kde(X, Y, h), reference.kde(X, Y, h), rtol=1e-2)  # 11 bits of z
+    return X, Y, 0.05 * d**0.5
+
+
+@pytest.mark.parametrize(("n", "m", "d"), SIZES)
+def test_the_density_matches_the_reference(launched: ModuleType, device: Backend, n: int, m: int, d: int) -> None:
+    X, Y, h = drawn(n, m, d)
+    got, want = device.asnumpy(launched.kde(device.asarray(X), device.asarray(Y), h)), reference.kde(X, Y, h)
+    assert (got.shape, got.dtype) == ((m,), np.float32)
+    check(np.abs(got / want - 1), np.asarray(WMMA["kde"].value), "density")
+
+
+@pytest.mark.parametrize(("n", "m", "d"), SIZES)
+def test_the_score_matches_the_reference(launched: ModuleType, device: Backend, n: int, m: int, d: int) -> None:
+    X, Y, h = drawn(n, m, d)
+    got = device.asnumpy(launched.score(device.asarray(X), device.asarray(Y), h))
+    assert (got.shape, got.dtype) == ((m, d), np.float32)
+    error = h * np.linalg.norm(got - reference.score(X, Y, h), axis=1)
+    check_score(error, np.asarray(WMMA["score"].value), reference.nearness(X, Y, h).reach)
+
+
+def test_more_dimensions_than_fragments_are_refused(wmma: ModuleType) -> None:
+    X = np.ones((3, 65), np.float32)
+    for call in (wmma.kde, wmma.score):
+        with pytest.raises(ValueError, match=r"at most 64 columns; got shape \(3, 65\)"):
+            call(X, X, 1.0)

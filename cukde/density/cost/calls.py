@@ -153,12 +153,6 @@ def of_grid(
     }
 
 
-def of_wmma(X: Any, Y: Any, h: Any = None) -> Sizes:
-    """Sizes of a call of the study's density."""
-    n, d = _rows(X)
-    return {"n": n, "m": _rows(Y, "Y")[0], "d": d}
-
-
 def _sizes(X: Any, Y: Any, *others: Any, **options: Any) -> Sizes:
     n, d = _rows(X)
     at_data = Y is None or Y is X

@@ -51,15 +51,6 @@ _SCALAR_OF_ROW, _SCALAR_OF_ENTRY = 165, 5
 # 0.56 ns on the same core.
 _SCALAR_OF_MEAN, _SCALAR_OF_LOOK = 5.5, 2.3
 
-# What a lane holds of a fragment has to pass through shared memory, where loads wait for stores and for barriers: that
-# is what the study is about. Bytes of a pair: its product written and read, norms of both points; beside them a
-# fragment's numbers, read for 16 queries. Cycles that a block takes for a tile of 64 data rows, a part whatever the
-# dimensions and one for each: measured on an H200 of 16 dimensions, 131,072 points at 16,384 queries, two blocks to a
-# multiprocessor, 5.95 ms; how they divide is assumed. Eight blocks have the registers that they need.
-_WMMA_SHARED = 2 * 4 + 4 + 2
-_WMMA_TILE, _WMMA_DIMENSION = 2700, 170
-_WMMA_RESIDENT = 8
-
 
 def kde(
     on: Peaks,
@@ -261,43 +252,6 @@ def sd_kde(
         shift = Part("shift", prepared.bytes + sums + float(d) * (given.itemsize * n + 8 * m))
     parts = [*_survey(given, on), *_named("score", of_score), shift, *_named("kde", of_kde)]
     return _counted(parts, estimate.pairs + given.pairs, flash_flops(n, m, d), flash_bytes(n, m, d), on)
-
-
-def density_wmma(on: Peaks, *, n: int, m: int, d: int) -> Counted:
-    """Count the study's density by ``nvcuda::wmma`` in TF32: see ``kernels_cu/study/density_wmma.cu``."""
-    depth, tile = -(-d // 8) * 8, 64
-    pairs = float(n) * m
-    # A warp's 16 x 16 pairs: by 8 dimensions the loads of a fragment, its rounding and two products, then stores; of a
-    # pair a load, two additions, the exponential, a sum; staging takes a thread 14 instructions a number.
-    instructions = (depth / 8 * (4 + 4 + 2) + 8) / 8 + 5 + depth / tile * 14
-    points = 4.0 * (depth + 1) * (n + m)
-    blocks = -(-m // tile)
-    return Counted(
-        (
-            Part("prepare", 8.0 * d * (n + m) + points, launches=16),
-            Part(
-                "pass",
-                points + 4.0 * m,
-                {
-                    "exponential": pairs,
-                    "tensor_tf32": 2.0 * depth * pairs,
-                    "instruction": instructions * pairs,
-                    "shared": (_WMMA_SHARED + depth / 4) * pairs,
-                },
-                points + 4.0 * m + blocks * 4.0 * (depth + 1) * n,
-                footprint=4.0 * on.multiprocessors * _WMMA_RESIDENT * tile * (depth + 1),
-                blocks=float(blocks),
-                resident=_WMMA_RESIDENT,
-                cycles=-(-n // tile) * (_WMMA_TILE + _WMMA_DIMENSION * depth),
-                reduction=pairs,
-            ),
-            _passes("density", on, m, 2),
-        ),
-        _SOURCE,
-        pairs,
-        flash_density_flops(n, m, d),
-        flash_pass_bytes(n, m, d, moments=False),
-    )
 
 
 def bandwidth(on: Peaks, *, n: int, d: int, dtype: Any = "float64", weighted: bool = False) -> Counted:
