@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def run(folder: Path, plugin: str, modules: list[str], *options: str) -> tuple[str, str]:
-    """Run installed modules of tests under a pytest plugin of this folder; all must pass.
+    """Run installed modules of tests under a pytest plugin, named as a module of this folder; all must pass.
 
     Returns what the plugin wrote to the file that ``CUKDE_REPORT`` names, and what pytest printed.
     """

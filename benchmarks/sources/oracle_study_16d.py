@@ -1,8 +1,9 @@
 """Errors of KDE, SD-KDE and Laplace-corrected KDE against a known density in 16 dimensions, by importance sampling.
 
-The sources' mixture (:mod:`benchmarks.sources.oracle_mixture`), three samples of each size, each estimator by its own rule and
-at the bandwidth of least MISE on a grid by steps of a tenth: of the same samples and test points, so that the least is
-a little better than a new sample would have it. The integrals and bands are those of :mod:`benchmarks.sources.importance`.
+The sources' mixture (:mod:`benchmarks.sources.oracle_mixture`), three samples of each size, each estimator by its own
+rule and at the bandwidth of least MISE on a grid by steps of a tenth: of the same samples and test points, so that the
+least is a little better than a new sample would have it. The integrals and bands are those of
+:mod:`benchmarks.sources.importance`.
 """
 
 from __future__ import annotations

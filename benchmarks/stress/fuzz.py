@@ -1,7 +1,7 @@
 """Make malformed calls of every public function: each works, or raises a TypeError, a ValueError or a documented error.
 
-The calls are those of ``tests/core/test_fuzz.py``, which makes some of them in every run of the tests: hypothesis draws them
-and reduces what fails to the simplest call that does.
+The calls are those of ``tests/core/test_fuzz.py``, which makes some of them in every run of the tests: hypothesis draws
+them and reduces what fails to the simplest call that does.
 
     python -m benchmarks.stress.fuzz --calls 50000
     python -m benchmarks.stress.fuzz --calls 2000 --only KernelDensity --seed 3

@@ -61,7 +61,9 @@ def run(args: argparse.Namespace) -> int:
 def _checkout() -> Path:
     """Where the suite is: beside the package, or in the working folder."""
     for folder in (Path(cukde.__file__).resolve().parents[1], Path.cwd()):
-        if (folder / "benchmarks" / "sources" / "suite.py").is_file() and (folder / "cukde" / "_cli.py").is_file():
+        if (folder / "benchmarks" / "sources" / "suite.py").is_file() and (
+            folder / "cukde" / "cli" / "main.py"
+        ).is_file():
             return folder
     raise CommandError(
         "the suite is in the checkout of cukde's sources, which is neither beside the package nor the working folder: "

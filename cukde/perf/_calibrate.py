@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from cukde.core import dispatch
 from cukde.core.cost.cost import Unit
 from cukde.core.cost.peaks import Load
-from cukde.perf._measure_peaks import timed
+from cukde.perf._measure_peaks import loads_of, timed
 from cukde.perf._pace import checked
 
 _WORK = 2**30
@@ -81,7 +80,7 @@ def calibrate(
 
 def _loads(backend: str) -> Iterator[tuple[str, Load]]:
     """What is timed, by name: the memory of one is free before the next."""
-    peaks = importlib.import_module(f"{dispatch.named(backend).__name__}._peaks")
+    peaks = loads_of(backend)
     if backend == "cpu":
         yield from peaks.calibrations()
         return

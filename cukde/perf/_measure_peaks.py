@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import importlib
+from types import ModuleType
 
 from cukde.core import dispatch
 from cukde.core.cost.cost import Unit
@@ -58,7 +59,7 @@ def measure_peaks(backend: str | None = None) -> Peaks:
     >>> low <= p.rate("memory") <= high
     True
     """
-    device = importlib.import_module(f"{dispatch.named(backend).__name__}._peaks")
+    device = loads_of(backend)
     rates: dict[Unit, float] = {}
     quartiles: dict[str, tuple[float, float]] = {}
     launch = 0.0
@@ -77,6 +78,11 @@ def measure_peaks(backend: str | None = None) -> Peaks:
     measured: Peaks = device.described(rates, launch, source, quartiles)
     _kept.keep(measured)
     return measured
+
+
+def loads_of(backend: str | None) -> ModuleType:
+    """What the peaks of a backend are measured by."""
+    return importlib.import_module(f"cukde.perf._loads_{dispatch.named(backend).name}")
 
 
 def timed(load: Load, seconds: float) -> Times:

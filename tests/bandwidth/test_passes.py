@@ -90,7 +90,7 @@ def of(request: pytest.FixtureRequest) -> Case:
 
 def passes(backend: Backend) -> Any:
     """The module of the backend."""
-    return importlib.import_module(f"cukde.{backend.device}.cross_validation")
+    return importlib.import_module(f"cukde.bandwidth.{backend.device}.passes")
 
 
 def on(backend: Backend, *arrays: Any) -> list[Any]:

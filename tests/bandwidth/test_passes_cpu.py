@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cukde.bandwidth.cpu import passes as bandwidth_passes
+from cukde.bandwidth.cpu import passes as bandwidth_passes, tiles
 from cukde.core.cpu import threads as core_threads
 from cukde.core.cpu.workers import Crew
 from cukde.density.pairs.cpu import pair_blocks
@@ -72,13 +72,13 @@ class TestSettled:
     def again(self, monkeypatch: pytest.MonkeyPatch) -> list[int]:
         """Rows that were summed again."""
         rows_again: list[int] = []
-        write = bandwidth_passes._kernels.write_far_rows
+        write = tiles.write_far_rows
 
         def spy(data: np.ndarray, rows: np.ndarray, *others: Any) -> None:
             rows_again.extend(rows.tolist())
             write(data, rows, *others)
 
-        monkeypatch.setattr(bandwidth_passes._kernels, "write_far_rows", spy)
+        monkeypatch.setattr(tiles, "write_far_rows", spy)
         return rows_again
 
     @pytest.mark.parametrize(("dtype", "settled", "unsettled"), [("float32", 95, 110), ("float64", 1200, 1300)])

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import cukde
-from cukde.bandwidth import scores_1d
+from cukde.bandwidth import backends, scores_1d
+from cukde.bandwidth.cpu import passes as cpu_passes
 from cukde.core import dispatch
 from tests import reference
 from tests.conftest import Backend
@@ -53,7 +54,7 @@ def test_least_squares(backend: Backend, weighted: bool) -> None:
 def test_scores_are_those_of_all_pairs(backend: Backend, monkeypatch: pytest.MonkeyPatch, objective: str) -> None:
     X = backend.asarray(np.random.default_rng(1).normal(size=backend.size(5000, 120)))
     h = np.geomspace(0.05, 1, 4)
-    passes = dispatch.backend(X).cross_validation
+    passes = backends.passes(dispatch.backend(X))
     found = []
     for least in (1, 10**9):
         monkeypatch.setattr(passes, "LEAST_ROWS_OF_LINE", least)
@@ -65,10 +66,8 @@ def test_scores_are_those_of_all_pairs(backend: Backend, monkeypatch: pytest.Mon
 def test_many_rows_of_the_cpu_go_by_the_transform(monkeypatch: pytest.MonkeyPatch) -> None:
     X = np.random.default_rng(2).normal(size=20_000)
     called = []
-    pairs = cukde.bandwidth.cpu.passes.leave_one_out
-    monkeypatch.setattr(
-        cukde.bandwidth.cpu.passes, "leave_one_out", lambda *given: called.append(len(given[0])) or pairs(*given)
-    )
+    pairs = cpu_passes.leave_one_out
+    monkeypatch.setattr(cpu_passes, "leave_one_out", lambda *given: called.append(len(given[0])) or pairs(*given))
     found = cukde.bandwidth.cross_validate(X)
     assert max(called, default=0) <= scores_1d._FEW
     assert found.bandwidth[0] == pytest.approx(cukde.bandwidth.silverman(X)[0], rel=0.3)

@@ -44,7 +44,7 @@ def _two_modes(n: int, apart: float, seed: int = 0) -> np.ndarray:
     return X
 
 
-def _found(backend: Any, X: Any, *args: Any, weights: Any = None, **options: Any) -> bandwidth.CrossValidation:
+def _found(backend: Any, X: Any, *args: Any, weights: Any = None, **options: Any) -> search.CrossValidation:
     """The result on the host, without warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", BandwidthRangeWarning)
@@ -52,9 +52,9 @@ def _found(backend: Any, X: Any, *args: Any, weights: Any = None, **options: Any
     return _on_host(backend, found)
 
 
-def _on_host(backend: Any, found: bandwidth.CrossValidation) -> bandwidth.CrossValidation:
+def _on_host(backend: Any, found: search.CrossValidation) -> search.CrossValidation:
     best, score, *grid = found
-    return bandwidth.CrossValidation(backend.asnumpy(best), score, *map(backend.asnumpy, grid))
+    return search.CrossValidation(backend.asnumpy(best), score, *map(backend.asnumpy, grid))
 
 
 def _scores(backend: Any, X: Any, method: str, h: Any, objective: str, **options: Any) -> np.ndarray:

@@ -41,7 +41,7 @@ def test_every_kernel_is_launched(
 
 
 def test_a_kernel_that_no_pass_launches_is_named(small: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(small._specialise, "kernels", lambda: iter([("density/pairs", "never", ())]))
+    monkeypatch.setattr(small.catalogue, "kernels", lambda: iter([("density/pairs", "never", ())]))
     monkeypatch.setattr(small, "PASSES", ())
     with pytest.raises(AssertionError, match="never"):
         small.main([])

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import cukde
-from cukde.core import dispatch
+from cukde.core import dispatch, gpu as core_gpu
 from cukde.core.cpu import arrays as core_arrays
 
 HEAVY = ("cupy", "numba", "scipy", "sklearn", "matplotlib", "pandas", "dask", "rich")
@@ -73,6 +73,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     vars(module)["asarray"] = lambda a: ("on the gpu", a)
     vars(module)["asnumpy"] = lambda a: np.array(2.0) if a[0] == "on the gpu" else None
     monkeypatch.setitem(sys.modules, "cukde.core.gpu.arrays", module)
+    monkeypatch.setattr(core_gpu, "arrays", module, raising=False)  # the package has it where it was imported
     return module
 
 

@@ -6,8 +6,9 @@ import importlib.util
 import inspect
 import json
 import os
+import pkgutil
+import re
 import shutil
-import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -152,10 +153,14 @@ def _read_again() -> None:
 
 
 def test_a_change_of_what_is_inlined_compiles_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    importlib.import_module("cukde.core.cpu.arrays")
     modules = [
-        f"cukde.core.cpu.arrays.{name}" for name in ("tiles", "_kernel_tiles", "_cross_validation_tiles", "_float16")
+        "cukde.density.pairs.cpu.tiles",
+        "cukde.density.pairs.cpu.radial_tiles",
+        "cukde.bandwidth.cpu.tiles",
+        "cukde.core.cpu.float16",
     ]
+    for module in modules:
+        importlib.import_module(module)
     before = [jit._made_of(module) for module in modules]
     assert len(set(before)) == 4
     _read_again()
@@ -171,12 +176,11 @@ def test_a_change_of_what_is_inlined_compiles_anew(monkeypatch: pytest.MonkeyPat
         after = [jit._made_of(module) for module in modules]
     _read_again()
     assert [old != new for old, new in zip(before, after, strict=True)] == [True, True, True, False]
-    monkeypatch.setattr(cukde, "__version__", "another")
+    monkeypatch.setattr(jit, "__version__", "another")
     assert all(jit._made_of.__wrapped__(m) != old for m, old in zip(modules, before, strict=True))
 
 
 def test_an_edit_while_a_process_runs_is_for_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    importlib.import_module("cukde.core.cpu.arrays")
     from cukde.density.pairs.cpu import tiles
 
     of_process = tiles.weigh._cache._cache_file._prefix
@@ -236,7 +240,8 @@ print(json.dumps(cukde.kde(X, X[:4], 0.5).tolist()))
 def test_without_a_folder_code_is_compiled_and_one_warning_says_so(tmp_path: Path) -> None:
     installed = tmp_path / "installed"
     shutil.copytree(processes.ROOT / "cukde", installed / "cukde", ignore=shutil.ignore_patterns("__pycache__"))
-    (installed / "cukde" / "cpu" / "__pycache__").touch()  # a file, which stops root, too, from making the folder
+    for file in (installed / "cukde").rglob("__init__.py"):
+        (file.parent / "__pycache__").touch()  # a file, which stops root, too, from making the folder
     environment = processes.unwritable(tmp_path)
     process = processes.start("-B", "-c", _DENSITY, path=installed, cwd=tmp_path, **environment)
     out, err = processes.finished(process)
@@ -279,10 +284,10 @@ def test_a_file_is_the_old_one_or_the_new_one(tmp_path: Path, monkeypatch: pytes
 
 
 def test_all_that_is_kept_goes_through_this_cache() -> None:
-    importlib.import_module("cukde.core.cpu.arrays")
-    importlib.import_module("cukde.perf._loads_cpu")
-    modules = [module for name, module in sys.modules.items() if name.startswith("cukde.")]
+    names = [module.name for module in pkgutil.walk_packages(cukde.__path__, "cukde.")]
+    of_cpu = {name for name in names if "cpu" in re.split(r"[._]", name)}  # each family has some
+    modules = [importlib.import_module(name) for name in of_cpu]
     functions = {id(f): f for module in modules for f in vars(module).values() if hasattr(f, "py_func")}
-    functions = {key: f for key, f in functions.items() if f.py_func.__module__.startswith("cukde.core.cpu.arrays")}
+    functions = {key: f for key, f in functions.items() if f.py_func.__module__ in of_cpu}
     assert len(functions) > 80
     assert {type(f._cache) for f in functions.values()} == {jit._Cache}

@@ -27,7 +27,8 @@ needs_cupy = pytest.mark.skipif(importlib.util.find_spec("cupy") is None, reason
 # What a process loads onto a device is noted instead: all before that needs none.
 _LOADED = """
 import hashlib
-from cukde import core_compile, dispatch
+from cukde.core import dispatch
+from cukde.core.gpu import compile as core_compile
 
 assert dispatch.why_no_gpu() in (None, "CuPy finds none"), dispatch.why_no_gpu()
 from cupy.cuda import compiler

@@ -192,7 +192,7 @@ _AT_ANY_TIME = """
 import random, signal, time
 import numpy as np
 import cukde
-from cukde.core.cpu.arrays import threads
+from cukde.core.cpu import threads as core_threads
 from threadpoolctl import ThreadpoolController
 
 def interrupt(*_):
@@ -205,7 +205,7 @@ def interrupt(*_):
 def threads():
     return [library["num_threads"] for library in ThreadpoolController().info() if library["user_api"] == "blas"]
 
-threads.count = lambda: 3
+core_threads.count = lambda: 3
 X = np.random.default_rng(0).normal(size=(300, 3))
 want, free = cukde.kde(X, X, 0.5), threads()
 signal.signal(signal.SIGALRM, interrupt)
@@ -216,7 +216,7 @@ for repeat in range(200):
         try:
             signal.setitimer(signal.ITIMER_REAL, later.uniform(1e-5, 3e-3))
             while True:
-                cukde.kde(X, X, 0.5) if repeat % 2 else threads.run(str, range(60))
+                cukde.kde(X, X, 0.5) if repeat % 2 else core_threads.run(str, range(60))
         except KeyboardInterrupt:
             time.sleep(1e-3)
     except KeyboardInterrupt:
@@ -255,7 +255,7 @@ def test_where_no_more_threads_are_to_be_had_calls_are_made(monkeypatch: pytest.
 
 _AT_EXIT = """
 import threading, time
-from cukde.core.cpu.arrays import threads
+from cukde.core.cpu import threads
 
 def task(index):
     begun.set()
@@ -357,15 +357,14 @@ def test_a_long_call_is_interrupted_soon() -> None:
 
 _COMMAND = """
 import sys
-from cukde import _cli
-from cukde.cli import density
+from cukde.cli import density, main
 
 def evaluate(*arguments, **options):
     print("begun", flush=True)
     return begun(*arguments, **options)
 
-begun, pairs_passes.evaluate = pairs_passes.evaluate, evaluate
-sys.exit(_cli.main(sys.argv[1:]))
+begun, density.evaluate = density.evaluate, evaluate
+sys.exit(main.main(sys.argv[1:]))
 """
 
 
@@ -405,7 +404,7 @@ _FORKED = """
 import os, threading, time
 import numpy as np
 import cukde
-from cukde.core.cpu.arrays import _jit, threads
+from cukde.core.cpu import jit, threads as core_threads
 from threadpoolctl import ThreadpoolController
 
 def threads():
@@ -419,12 +418,12 @@ def task(index):
     inside.set()
     leave.wait(20)
 
-calling = threading.Thread(target=threads.run, args=(task, [0]))
+calling = threading.Thread(target=core_threads.run, args=(task, [0]))
 calling.start()
 inside.wait()
 assert threads() == [1] * len(free)
 
-@_jit.njit()
+@jit.njit()
 def compiled(a):
     return len(a)
 

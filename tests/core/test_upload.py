@@ -55,7 +55,7 @@ class Streams:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.computing = _streams.Stream()
         self.copying: list[_streams.Stream] = []
-        transfers = upload._transfers
+        transfers = upload.transfers
         _streams.use(monkeypatch, transfers)
         monkeypatch.setattr(transfers, "current", lambda: self.computing)
         monkeypatch.setattr(transfers, "stream", self._stream)
@@ -215,7 +215,7 @@ def test_no_pinned_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     error = cupy.cuda.runtime.CUDARuntimeError(2)
     monkeypatch.setattr(cupy.cuda, "alloc_pinned_memory", fails)
     with pytest.raises(MemoryError, match="no pinned memory for 6 numbers of float32"):
-        upload._transfers.pinned((2, 3), np.dtype(np.float32))
+        upload.transfers.pinned((2, 3), np.dtype(np.float32))
     error = cupy.cuda.runtime.CUDARuntimeError(3)
     with pytest.raises(cupy.cuda.runtime.CUDARuntimeError):
-        upload._transfers.pinned((2, 3), np.dtype(np.float32))
+        upload.transfers.pinned((2, 3), np.dtype(np.float32))

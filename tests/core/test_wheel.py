@@ -13,9 +13,9 @@ PROBE = """
 import sys
 from pathlib import Path
 import cukde
-from cukde import _compile
+from cukde.core.gpu import compile as core_compile
 assert Path(cukde.__file__).is_relative_to(sys.argv[1]), cukde.__file__
-text = _compile.source("density/pairs")
+text = core_compile.source("density/pairs")
 assert "__global__" in text and "#include" not in text, text[:200]
 print(cukde.__version__)
 """
@@ -37,7 +37,7 @@ def test_wheel_holds_package_and_kernels(wheel: Path) -> None:
     study = {name for name in sources if name.startswith("cukde/kernels_cu/study/")}
     assert sources - study
     assert sources - study == {name for name in names if name.startswith("cukde/kernels_cu/")}
-    tables = {f"{p.relative_to(ROOT)}" for p in (ROOT / "cukde" / "gpu" / "tiles").glob("*.json")}
+    tables = {str(p.relative_to(ROOT)) for p in (ROOT / "cukde/density/pairs/gpu/tables").glob("*.json")}
     assert tables
     assert tables <= names
     assert "cukde/__init__.py" in names

@@ -22,7 +22,7 @@ ROOT_SHIFT = {
     "split": Tolerance(1.5e-4, "z in 11 bits; measured 9e-5"),
     "one-term": Tolerance(4e-4, "the same beside the error of phi; measured 3e-4"),
 }
-"""Worst error of the merged mean shift in bandwidths, by the root of the spread; see tests/density/test_f16_symmetric.py."""
+"""Worst error of the merged mean shift in bandwidths, by the root of the spread; see ``test_f16_symmetric``."""
 
 MODES = {
     ("float32", False): "exact",

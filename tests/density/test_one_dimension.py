@@ -101,7 +101,7 @@ def draw(name: str, weights: str, dtype: str, n: int, m: int) -> Sample:
 @pytest.fixture
 def transform(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The backend's module, with the transform taken, and expansions in it, however few pairs there are."""
-    module = importlib.import_module(f"cukde.{'cpu' if backend.name == 'numpy' else 'gpu'}.density_1d")
+    module = importlib.import_module(f"cukde.density.one_dimension.{backend.device}.passes")
     monkeypatch.setattr(module, "_FEW_PAIRS", 0)
     monkeypatch.setattr(module, "_PAIR_COST", 1e9, raising=False)
     return module

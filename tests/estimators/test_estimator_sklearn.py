@@ -19,7 +19,8 @@ LEAST = 50
 def test_scikit_learns_own_tests_pass(tmp_path: Path) -> None:
     if importlib.util.find_spec("sklearn.neighbors.tests") is None:
         pytest.skip("scikit-learn is installed without its tests")
-    report, printed = others_tests.run(tmp_path, "sklearn_kernel_density", ["sklearn.neighbors.tests.test_kde"])
+    modules = ["sklearn.neighbors.tests.test_kde"]
+    report, printed = others_tests.run(tmp_path, "estimators.sklearn_kernel_density", modules)
     assert int(report) >= LEAST, printed[-5000:]
 
 

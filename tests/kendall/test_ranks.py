@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from types import ModuleType
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
 import numpy as np
 import pytest
 
+from cukde.core.gpu import compile as core_compile
 from cukde.kendall import merge_tiles
 from tests import host_emulation
 from tests.conftest import Backend
@@ -18,14 +19,11 @@ TILE = 4096  # keys of the largest tile of uint64
 
 
 @pytest.fixture
-def launchers(device: Backend) -> ModuleType:
-    """The package of the launchers, on the device."""
-    from cukde.core.gpu import arrays as core_arrays
-    from cukde.kendall.gpu import (
-        ranks as kendall_ranks,  # noqa: F401
-    )
+def launchers(device: Backend) -> SimpleNamespace:
+    """The modules of the launchers, on the device."""
+    from cukde.kendall.gpu import merge_sort, ranks
 
-    return core_arrays
+    return SimpleNamespace(merge_sort=merge_sort, ranks=ranks)
 
 
 def expected_ranks(column: np.ndarray) -> np.ndarray:
@@ -85,20 +83,20 @@ def columns_of(n: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 31, 32, 33, 1023, 1024, 1025, 2049])
-def test_ranks_of_one_tile(device: Backend, launchers: ModuleType, n: int) -> None:
+def test_ranks_of_one_tile(device: Backend, launchers: SimpleNamespace, n: int) -> None:
     columns = columns_of(n)
-    check(device, launchers._ranks.ranks(device.asarray(columns)), columns)
+    check(device, launchers.ranks.ranks(device.asarray(columns)), columns)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("n", [TILE - 1, TILE, TILE + 1, 3 * TILE + 5])
-def test_ranks_of_tiles_that_are_merged(device: Backend, launchers: ModuleType, n: int, dtype: str) -> None:
+def test_ranks_of_tiles_that_are_merged(device: Backend, launchers: SimpleNamespace, n: int, dtype: str) -> None:
     columns = columns_of(n)[:: 1 if n > TILE else 4].astype(dtype)
-    check(device, launchers._ranks.ranks(device.asarray(columns)), columns)
+    check(device, launchers.ranks.ranks(device.asarray(columns)), columns)
 
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "b1"])
-def test_every_dtype(device: Backend, launchers: ModuleType, dtype: str) -> None:
+def test_every_dtype(device: Backend, launchers: SimpleNamespace, dtype: str) -> None:
     """At the ends of the range, and next to each other there."""
     rng = np.random.default_rng(0)
     of = np.dtype(dtype)
@@ -113,26 +111,26 @@ def test_every_dtype(device: Backend, launchers: ModuleType, dtype: str) -> None
         top = np.iinfo(of)
         values = np.array([top.min, top.min + 1, 0, 1, top.max - 1, top.max], of)
     columns = np.stack([values[rng.integers(len(values), size=200)] for _ in range(2)])
-    check(device, launchers._ranks.ranks(device.asarray(columns)), columns)
+    check(device, launchers.ranks.ranks(device.asarray(columns)), columns)
 
 
-def test_the_largest_integers_are_no_padding(device: Backend, launchers: ModuleType) -> None:
+def test_the_largest_integers_are_no_padding(device: Backend, launchers: SimpleNamespace) -> None:
     """Their keys are all ones, as those that fill a tile up."""
     for dtype in (np.int32, np.int64, np.uint64):
         columns = np.full((2, 100), np.iinfo(dtype).max, dtype)
         columns[1, ::3] -= 1
-        check(device, launchers._ranks.ranks(device.asarray(columns)), columns)
+        check(device, launchers.ranks.ranks(device.asarray(columns)), columns)
 
 
-def test_columns_in_batches_and_in_any_layout(device: Backend, launchers: ModuleType) -> None:
+def test_columns_in_batches_and_in_any_layout(device: Backend, launchers: SimpleNamespace) -> None:
     columns = columns_of(300)
     with mock.patch.object(merge_tiles, "_SCRATCH_BYTES", 4 * 24 * 300):
-        check(device, launchers._ranks.ranks(device.asarray(np.asfortranarray(columns))), columns)
+        check(device, launchers.ranks.ranks(device.asarray(np.asfortranarray(columns))), columns)
     assert [s.stop - s.start for s in merge_tiles.batches(3, 2**40)] == [1, 1, 1]
 
 
-def test_no_columns(device: Backend, launchers: ModuleType) -> None:
-    got = launchers._ranks.ranks(device.asarray(np.zeros((0, 5))))
+def test_no_columns(device: Backend, launchers: SimpleNamespace) -> None:
+    got = launchers.ranks.ranks(device.asarray(np.zeros((0, 5))))
     assert got.values.shape == (0, 5)
     assert (got.integers.shape, got.reals.shape) == ((3, 0), (2, 0))
 
@@ -158,23 +156,23 @@ extern "C" __global__ void sums(const long long* lengths, long long* counts, dou
 def test_sums_over_long_runs(emulated_device: None, lengths: list[int]) -> None:
     """Longer than a test can sort."""
     counts, reals = np.zeros(2, np.int64), np.zeros(2)
-    kernel = host_emulation.from_source(SUMS, "sums")
+    kernel = host_emulation.from_source(SUMS, "sums", origin=str(core_compile.folder() / "kendall" / "sums.cu"))
     kernel((1,), (1,), (np.array(lengths), counts, reals, np.int32(len(lengths))))
     pairs, triples, variance, classes = sums_of(lengths)
     assert counts.tolist() == [pairs, classes]
     np.testing.assert_allclose(reals, [float(triples), float(variance)], rtol=1e-15)
 
 
-def test_a_constant_column_of_many_tiles(device: Backend, launchers: ModuleType) -> None:
+def test_a_constant_column_of_many_tiles(device: Backend, launchers: SimpleNamespace) -> None:
     columns = np.ones((1, device.size(10_000_000, 40_000)), np.float32)
-    check(device, launchers._ranks.ranks(device.asarray(columns)), columns)
+    check(device, launchers.ranks.ranks(device.asarray(columns)), columns)
 
 
 @pytest.mark.parametrize("n", [1, 1000, 5 * TILE - 3])
-def test_argsort_is_stable(device: Backend, launchers: ModuleType, n: int) -> None:
+def test_argsort_is_stable(device: Backend, launchers: SimpleNamespace, n: int) -> None:
     keys = np.random.default_rng(n).integers(40, size=(2, n), dtype=np.uint64)
     keys[keys == 39] = np.uint64(2**64 - 1)
-    got, order = launchers._merge_sort.argsort(device.asarray(keys.copy()))
+    got, order = launchers.merge_sort.argsort(device.asarray(keys.copy()))
     np.testing.assert_array_equal(device.asnumpy(order), np.argsort(keys, axis=1, kind="stable"))
     np.testing.assert_array_equal(device.asnumpy(got), np.sort(keys, axis=1))
 
@@ -184,26 +182,26 @@ def inversions_of(row: np.ndarray) -> int:
 
 
 @pytest.mark.parametrize("n", [1, 17, 1024, 1500, 8191, 8192, 8193, 3 * 8192 + 5])
-def test_inversions(device: Backend, launchers: ModuleType, n: int) -> None:
+def test_inversions(device: Backend, launchers: SimpleNamespace, n: int) -> None:
     """Random keys of few values and of many, and the order that has the most."""
     rng = np.random.default_rng(n)
     rows = [rng.integers(max(n // 9, 1), size=n), rng.integers(2**32, size=n), np.arange(n)[::-1], np.zeros(n)]
     keys = np.stack(rows).astype(np.uint32)
     counted = device.asarray(np.full(len(keys), 5, np.uint64))
-    got = launchers._merge_sort.count_inversions(device.asarray(keys.copy()), counted)
+    got = launchers.merge_sort.count_inversions(device.asarray(keys.copy()), counted)
     np.testing.assert_array_equal(device.asnumpy(got), np.sort(keys, axis=1))
     assert device.asnumpy(counted).tolist() == [5 + inversions_of(row) for row in keys]
     assert device.asnumpy(counted)[2] == 5 + n * (n - 1) // 2
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int64"])
-def test_ranks_of_several_matrices(device: Backend, launchers: ModuleType, dtype: str) -> None:
+def test_ranks_of_several_matrices(device: Backend, launchers: SimpleNamespace, dtype: str) -> None:
     """As if they were one; batches end within them."""
     one, other = (np.random.default_rng(i).integers(0, 40, (3 + i, 300)).astype(dtype) for i in range(2))
     want = [expected_ranks(column) for column in np.concatenate([one, other])]
     for rows in (7, 4, 2):
         with mock.patch.object(merge_tiles, "_SCRATCH_BYTES", rows * 24 * 300):
-            got = launchers._ranks.values_of(device.asarray(one), device.asarray(other))
+            got = launchers.ranks.values_of(device.asarray(one), device.asarray(other))
         np.testing.assert_array_equal(device.asnumpy(got), want)
 
 

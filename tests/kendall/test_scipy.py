@@ -19,6 +19,6 @@ def test_scipys_own_tests_pass(tmp_path: Path) -> None:
     if importlib.util.find_spec("scipy.stats.tests") is None:
         pytest.skip("SciPy is installed without its tests")
     modules = [f"scipy.stats.tests.{name}" for name in FILES]
-    report, _ = others_tests.run(tmp_path, "scipy_kendalltau", modules, "-k", NAMES)
+    report, _ = others_tests.run(tmp_path, "kendall.scipy_kendalltau", modules, "-k", NAMES)
     passed = json.loads(report)
     assert {name for name, least in FILES.items() if passed.get(name, 0) < least} == set(), passed

@@ -5,12 +5,13 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-import benchmarks.study
+import benchmarks
 import cukde
 from cukde import bandwidth, functions, perf
 from cukde.core.cost import registry
@@ -24,19 +25,17 @@ WITHOUT = {
     "functions.polynomial": "returns a polynomial that is kept",
 }
 
-_STUDY = (
-    importlib.import_module(f"benchmarks.study.{m.name}") for m in pkgutil.iter_modules(benchmarks.study.__path__)
-)
+_FOUND = [module.name for module in pkgutil.walk_packages(benchmarks.__path__, "benchmarks.")]
+_STUDY = (importlib.import_module(name) for name in _FOUND if re.search(r"\.study(_\w+)?$", name))
 STUDY = {module.__name__: module for module in _STUDY if hasattr(module, "STEM")}  # the launchers
 
 
 def public() -> Iterator[tuple[str, Any]]:
     """Functions and classes by the names of their costs."""
     for module in (cukde, bandwidth, functions):
-        for name in getattr(module, "__all__", None) or [n for n in vars(module) if not n.startswith("_")]:
+        for name in module.__all__:
             found = getattr(module, name)
-            defined = callable(found) and getattr(found, "__module__", "").startswith("cukde")
-            if defined and (module is cukde or found.__module__ == module.__name__):
+            if callable(found) and getattr(found, "__module__", "").startswith("cukde"):
                 yield f"{module.__name__}.{name}".removeprefix("cukde."), found
 
 
