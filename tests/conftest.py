@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -100,6 +101,13 @@ def kept_peaks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CUKDE_PEAKS", str(file))
         yield file
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_old_is_collected() -> None:
+    """What is there before the tests of a file, thousands of tests among it, is not looked through as garbage."""
+    gc.collect()
+    gc.freeze()
 
 
 @functools.cache

@@ -893,7 +893,7 @@ def test_matching_by_position_where_the_layout_is_the_same(tmp_path):
         (("roofline",), {"cukde-roofline.png"}),
         (("roofline", "--out", "told/line.png", "--json", "run.json"), {"told/line.png", "run.json"}),
     ],
-    ids=" ".join,
+    ids=lambda names: " ".join(names if isinstance(names, tuple) else sorted(names)),
 )
 def test_commands_write_only_where_they_are_told(capsys, tmp_path, monkeypatch, toys, arguments, writes):
     (tmp_path / "work" / "told").mkdir(parents=True)
