@@ -1,4 +1,4 @@
-"""The backends that one test body runs on, and the ``gpu`` marker."""
+"""The backends that one test body runs on, and the ``gpu`` and ``kernels`` markers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import functools
 import gc
 import os
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -127,7 +128,28 @@ if why_no_gpu():
     os.environ["NUMBA_ENABLE_CUDASIM"] = "1"
 
 
+# Of what only a change of kernels can break, a run without ``-m kernels`` has a sample: of each test one in so many of
+# its emulated cases, the first among them, and one architecture.
+_EMULATED_ONE_IN = 8
+_ARCHITECTURE = 90
+
+
+def _mark_kernels(items: list[pytest.Item]) -> None:
+    emulated = Counter[str]()
+    for item in items:
+        chosen = item.callspec.params if hasattr(item, "callspec") else {}
+        is_left_out = _waits_for_compilers(item) or chosen.get("architecture", _ARCHITECTURE) != _ARCHITECTURE
+        if "emulated" in (chosen.get("backend"), chosen.get("device")) or "emulated_device" in _fixtures(item):
+            test = item.nodeid.partition("[")[0]
+            is_left_out |= emulated[test] % _EMULATED_ONE_IN > 0
+            emulated[test] += 1
+        if is_left_out:
+            item.add_marker(pytest.mark.kernels)
+
+
+@pytest.hookimpl(tryfirst=True)  # marks are looked at after this
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    _mark_kernels(items)
     # Compiling every kernel takes longest: it begins first, in processes of its own, and is waited for last.
     items.sort(key=_waits_for_compilers)
     for item in items:
@@ -135,21 +157,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=reason))
 
 
-_COMPILERS = {"assembled": compilation.numba_started, "compiled": compilation.started}
+_COMPILERS = {"assembled": compilation.numba_started, "compilations": compilation.started}
 """What begins to compile, by the fixture that waits for it."""
 
 
 def _waits_for_compilers(item: pytest.Item) -> bool:
-    return not _COMPILERS.keys().isdisjoint(getattr(item, "fixturenames", ()))
+    return not _COMPILERS.keys().isdisjoint(_fixtures(item))
+
+
+def _fixtures(item: pytest.Item) -> Iterable[str]:
+    return getattr(item, "fixturenames", ())
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Begin to compile where a test is going to ask what came of it."""
-    if session.config.option.collectonly:
+    if session.config.option.collectonly or hasattr(session.config, "workerinput"):  # of several, one will wait
         return
-    wanted = {name for item in session.items for name in getattr(item, "fixturenames", ())}
+    wanted = {name for item in session.items for name in _fixtures(item)}
     starts = [start for fixture, start in _COMPILERS.items() if fixture in wanted]
-    if "compiled" in wanted and wanted & {"backend", "emulated_device"} and host_emulation.available()[0]:
+    if "compilations" in wanted and wanted & {"backend", "emulated_device"} and host_emulation.available()[0]:
         starts.insert(0, compilation.emulation_started)  # of few tests, each builds what it launches
     for start in starts:
         with contextlib.suppress(Exception):  # where CuPy does not load, that test says so

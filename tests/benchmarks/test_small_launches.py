@@ -17,6 +17,7 @@ def small(emulated_device: None) -> ModuleType:
     return small_launches
 
 
+@pytest.mark.kernels
 def test_every_kernel_is_launched(
     small: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -18,7 +19,7 @@ import cukde
 from cukde.core.gpu import compile as core_compile
 from cukde.density.one_dimension import plan as one_dimension_plan
 from cukde.density.one_dimension.plan import TOLERANCE
-from tests import compilation, reference
+from tests import compilation, processes, reference
 from tests.tolerances import DENSITY
 
 
@@ -92,6 +93,16 @@ PASSES = [
 class TestCompilation:
     def test_every_kernel_compiles_without_a_gpu(self, assembled: list[dict[str, Any]]) -> None:
         """For every architecture, to nothing in local memory: no spills, no arrays that an index reaches."""
+        self.check(assembled)
+
+    def test_a_kernel_compiles_without_a_gpu(self) -> None:
+        """What every run has of the test above."""
+        pytest.importorskip("cuda.bindings.nvjitlink")
+        code = "import json; from tests import numba_ptx; print(json.dumps(numba_ptx.report(0)))"
+        self.check(json.loads(processes.finished(processes.start("-c", code))[0]))
+
+    @staticmethod
+    def check(assembled: list[dict[str, Any]]) -> None:
         assert {each["architecture"] for each in assembled} == {80, 90, 120}
         for each in assembled:
             assert not each["local"], each
