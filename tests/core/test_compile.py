@@ -64,10 +64,10 @@ def test_every_kernel_compiles_without_spills(
 
 def test_a_kernel_of_each_source_compiles_without_spills() -> None:
     """What every run has of the test above."""
-    _specialise = pytest.importorskip("cukde.gpu._specialise", exc_type=ImportError)
-    first = {kernel[0]: kernel for kernel in reversed(list(_specialise.kernels()))}
+    catalogue = pytest.importorskip("cukde.catalogue", exc_type=ImportError)
+    first = {kernel[0]: kernel for kernel in reversed(list(catalogue.kernels()))}
     for stem, name, defines in first.values():
-        assert _fits(compile_for(90, _compile.code(stem, defines), _compile.options(), name)), (name, defines)
+        assert _fits(compile_for(90, core_compile.code(stem, defines), core_compile.options(), name)), (name, defines)
 
 
 def test_no_source_tells_architectures_8_apart() -> None:

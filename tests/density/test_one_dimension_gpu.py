@@ -98,7 +98,7 @@ class TestCompilation:
     def test_a_kernel_compiles_without_a_gpu(self) -> None:
         """What every run has of the test above."""
         pytest.importorskip("cuda.bindings.nvjitlink")
-        code = "import json; from tests import numba_ptx; print(json.dumps(numba_ptx.report(0)))"
+        code = "import json; from tests.density import numba_ptx; print(json.dumps(numba_ptx.report(0)))"
         self.check(json.loads(processes.finished(processes.start("-c", code))[0]))
 
     @staticmethod
