@@ -17,7 +17,7 @@ import pytest
 import cukde
 from tests import reference
 from tests.conftest import why_no_gpu
-from tests.density.test_truncated import adversarial
+from tests.density.samples import adversarial
 from tests.tolerances import DENSITY
 
 if why_no_gpu() is None:

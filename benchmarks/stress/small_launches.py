@@ -63,15 +63,12 @@ from cukde.perf import _loads_gpu, _wait
 from cukde.piecewise.gpu import lookup_f16, passes as piecewise_passes
 from cukde.piecewise.pieces import Pieces
 from tests import reference, tolerances
-from tests.conv1d import cases as conv1d_cases, test_toeplitz, test_weight_grad
-from tests.conv1d.test_gpu import check as check_conv1d, sample as sample_of_conv1d
-from tests.density.test_f16 import DIMENSIONS as ORDERED, Sample, verify
-from tests.density.test_f16_symmetric import DIMENSIONS as SYMMETRIC, SHIFT, TOTAL
-from tests.density.test_f64 import DIMENSIONS as DOUBLE
-from tests.density.test_values import as_float, in_order
-from tests.kendall.test_sign_products import TIES, by_brute_force, has_ties, ranks
-from tests.perf import test_peaks
-from tests.piecewise.test_gpu import (
+from tests.conv1d import cases as conv1d_cases, toeplitz_cases, weight_grad_cases
+from tests.conv1d.cases import check as check_conv1d
+from tests.density.samples import DOUBLE, ORDERED, SHIFT, SYMMETRIC, TOTAL, Sample, as_float, in_order, verify
+from tests.kendall.sign_cases import TIES, by_brute_force, has_ties, ranks
+from tests.perf import peak_results
+from tests.piecewise.gpu_cases import (
     allowed as allowed_of_pieces,
     coefficients_of,
     expected as values_of_pieces,
@@ -768,14 +765,14 @@ def lookups(launches: Launches) -> None:
 
 def conv1d_weight_gradients(launches: Launches) -> None:
     """Both layouts, strides, short rows and ragged ones, with taps of every class of blocks."""
-    for dtype, taps in itertools.product(test_weight_grad.DTYPES, (4, 16, 31)):
-        geometries = [test_weight_grad.geometry(600, taps, last=last) for last in (False, True)]
-        short = (test_weight_grad.geometry(length, taps, batch=45) for length in (61, 64))
-        others = test_weight_grad.geometry(603, taps), test_weight_grad.geometry(90, taps, stride=2)
+    for dtype, taps in itertools.product(weight_grad_cases.DTYPES, (4, 16, 31)):
+        geometries = [weight_grad_cases.geometry(600, taps, last=last) for last in (False, True)]
+        short = (weight_grad_cases.geometry(length, taps, batch=45) for length in (61, 64))
+        others = weight_grad_cases.geometry(603, taps), weight_grad_cases.geometry(90, taps, stride=2)
         for of in (*geometries, *short, *others):
-            x, dy = test_weight_grad.arrays(of, dtype)
+            x, dy = weight_grad_cases.arrays(of, dtype)
             got = weight_grad.weight_grad(gpu_arrays.asarray(x), gpu_arrays.asarray(dy), of, True)
-            test_weight_grad.check(*map(gpu_arrays.asnumpy, got), x, dy, of)
+            weight_grad_cases.check(*map(gpu_arrays.asnumpy, got), x, dy, of)
 
 
 def depthwise_convolutions(launches: Launches) -> None:
@@ -790,10 +787,10 @@ def depthwise_convolutions(launches: Launches) -> None:
         *(geometry(3, 40, 61, 5, stride=3, dilation=2, last=last) for last in (False, True)),
     )
     for dtype, g in itertools.product(("float16", "float32", "float64"), shapes):
-        x, w, bias = sample_of_conv1d(g, g.length, dtype)
+        x, w, bias = conv1d_cases.sample(g, g.length, dtype)
         got = gpu_arrays.asnumpy(direct.forward(*map(gpu_arrays.asarray, (x, w, bias)), g, "gelu"))
         check_conv1d(got, conv1d_cases.activated(conv1d_cases.expected(x, w, bias, g), "gelu"), g, g.taps)
-        dy = sample_of_conv1d(g, g.outputs, dtype)[0]
+        dy = conv1d_cases.sample(g, g.outputs, dtype)[0]
         got = gpu_arrays.asnumpy(direct.input_grad(gpu_arrays.asarray(dy), gpu_arrays.asarray(w), g))
         check_conv1d(got, conv1d_cases.expected_grad(dy, w, g), g, g.taps)
 
@@ -802,8 +799,8 @@ def toeplitz_convolutions(launches: Launches) -> None:
     """Few taps and many, in several chunks, rows that begin anywhere, and what tensor cores cannot sum."""
     sizes = itertools.product(("float16", "float32"), (5, 40, 900), (77, 2100), (False, True))
     for dtype, taps, length, newer in sizes:
-        g = test_toeplitz.geometry_of(2, 3, length, taps, taps // 2, taps)
-        x, w = test_toeplitz.numbers(dtype, 2, 3, length), test_toeplitz.numbers(dtype, 3, taps)
+        g = toeplitz_cases.geometry_of(2, 3, length, taps, taps // 2, taps)
+        x, w = toeplitz_cases.numbers(dtype, 2, 3, length), toeplitz_cases.numbers(dtype, 3, taps)
         x[0, 0, 50], x[0, 1, 9] = np.inf, 1e-7
         shape = conv1d_toeplitz._SHAPES[int(dtype[5:]), newer]
         with mock.patch.object(conv1d_toeplitz, "_shape", return_value=shape):
@@ -812,8 +809,8 @@ def toeplitz_convolutions(launches: Launches) -> None:
             )
         want, size = conv1d_cases.expected(x, w, None, g)
         finite = np.isfinite(want)
-        relative, absolute = test_toeplitz.ROUNDING[dtype]
-        allowed = test_toeplitz.SUMS[dtype] * size + relative * np.abs(want) + absolute
+        relative, absolute = toeplitz_cases.ROUNDING[dtype]
+        allowed = toeplitz_cases.SUMS[dtype] * size + relative * np.abs(want) + absolute
         tolerances.check(np.abs(got[finite].astype(np.float64) - want[finite]), allowed[finite], "convolution")
 
 
@@ -830,9 +827,9 @@ def check_wait(waited: Any, milliseconds: float) -> None:
 
 def peaks(launches: Launches) -> None:
     """What peaks are measured by."""
-    chains = map(test_peaks.of_chains, get_args(_loads_gpu.Chained))
-    products = map(test_peaks.of_products, get_args(_loads_gpu.Product))
-    for got, want, allowed in itertools.chain(*chains, *products, test_peaks.of_reads()):
+    chains = map(peak_results.of_chains, get_args(_loads_gpu.Chained))
+    products = map(peak_results.of_products, get_args(_loads_gpu.Product))
+    for got, want, allowed in itertools.chain(*chains, *products, peak_results.of_reads()):
         tolerances.check(np.abs(got - want), np.full((), allowed), "peaks")
 
 

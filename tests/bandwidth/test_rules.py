@@ -16,6 +16,7 @@ from scipy.stats import gaussian_kde
 
 import cukde
 from cukde import bandwidth
+from cukde.bandwidth import rules
 
 # A handful of float64 roundings; those of the sums grow with the root of the number of rows.
 TOLERANCE = 1e-12
@@ -93,7 +94,7 @@ def test_lists_and_strided_arrays_are_data() -> None:
 
 
 def test_examples_of_the_documentation() -> None:
-    results = doctest.testmod(bandwidth)
+    results = doctest.testmod(rules)
     assert results.attempted >= len(RULES)
     assert results.failed == 0
 

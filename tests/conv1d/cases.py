@@ -11,7 +11,10 @@ from unittest import mock
 import numpy as np
 
 from cukde.conv1d.geometry import Geometry
-from tests import reference
+from tests import reference, tolerances
+
+ALLOWED = {"float16": 2.0**-20, "float32": 2.0**-20, "float64": 2.0**-49}  # of the sum of absolute terms
+HALF = 2.0**-11, 2.0**-25  # a rounding to float16: relative, and absolute where the result is denormal
 
 
 class Expected(NamedTuple):
@@ -78,6 +81,23 @@ def activated(want: Expected, activation: str | None) -> Expected:
     if activation is None:
         return want
     return Expected(reference.activated(want.value, activation), 1.13 * want.size)
+
+
+def check(got: np.ndarray, want: Expected, g: Geometry, terms: int) -> None:
+    """Errors grow with the number of terms, as those of any sum in a row do."""
+    error = np.abs(rows_of(got, g) - want.value)
+    allowed = ALLOWED[got.dtype.name] * max(1.0, terms / 64) * want.size
+    if got.dtype == np.float16:
+        allowed = allowed + HALF[0] * np.abs(want.value) + HALF[1]
+    tolerances.check(error, allowed + 8 * float(np.finfo(np.float32).tiny), "convolution")
+
+
+def sample(g: Geometry, positions: int, dtype: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """An array of so many positions, weights and biases."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(g.shape(positions)).astype(dtype)
+    w = rng.standard_normal((g.channels, g.taps)).astype(dtype)
+    return x, w, rng.standard_normal(g.channels).astype("f8" if dtype == "float64" else "f4")
 
 
 def forget(launcher: ModuleType) -> None:

@@ -93,10 +93,10 @@ def test_kernel_on_tensor_cores(dtype: str, capability: tuple[int, int], monkeyp
         return lambda grid, block, arguments: launched.append((dict(defines), grid, block))
 
     monkeypatch.setattr(toeplitz, "cp", SimpleNamespace(empty=np.empty))
-    monkeypatch.setattr("cukde.core.gpu.launch_once._compile", SimpleNamespace(kernel=kernel))
+    monkeypatch.setattr("cukde.core.gpu.launch.core_compile", SimpleNamespace(kernel=kernel))
     monkeypatch.setattr(toeplitz, "or_null", lambda a: a)
     device = SimpleNamespace(address=lambda a: 0, capability=lambda: capability)
-    monkeypatch.setattr(toeplitz, "_device", device)
+    monkeypatch.setattr(toeplitz, "device", device)
     for g in GRID:
         if g.stride > 1 or g.dilation > 1 or g.channels_last:
             continue

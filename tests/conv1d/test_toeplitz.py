@@ -12,13 +12,9 @@ from cukde.conv1d.geometry import Geometry
 from tests import reference, tolerances
 from tests.conftest import Backend
 from tests.conv1d.cases import expected, expected_grad
+from tests.conv1d.toeplitz_cases import ROUNDING, SUMS, geometry_of, numbers
 
 DTYPES = ("float16", "float32")
-
-# Of the sum of absolute terms: see cukde/conv1d/gpu/toeplitz.py.
-SUMS = {"float16": 2.0**-18, "float32": 1e-6}
-# A rounding of the result: relative, and absolute where it is denormal.
-ROUNDING = {"float16": (2.0**-11, 2.0**-25), "float32": (2.0**-24, 2.0**-126)}
 
 
 @pytest.fixture
@@ -39,13 +35,6 @@ def test_one_tile_a_warp(device: Backend, toeplitz: ModuleType, monkeypatch: pyt
     check(run(device, toeplitz, x, w, g), *expected(x, w, None, g))
 
 
-def geometry_of(
-    batch: int, channels: int, length: int, taps: int, before: int, after: int | None = None, *, flip: bool = False
-) -> Geometry:
-    after = taps - 1 - before if after is None else after
-    return Geometry(batch, channels, length, taps, 1, 1, before, max(after, 0), False, flip)
-
-
 def check(got: np.ndarray, want: np.ndarray, size: np.ndarray, times: float = 1) -> None:
     """Finite where float64 rounded to the dtype is, and the same where it is not."""
     dtype = got.dtype.name
@@ -58,10 +47,6 @@ def check(got: np.ndarray, want: np.ndarray, size: np.ndarray, times: float = 1)
     np.testing.assert_array_equal(got[np.abs(want) > edge * 1.01], rounded[np.abs(want) > edge * 1.01])
     error = np.abs(got[finite].astype(np.float64) - want[finite])
     tolerances.check(error, times * SUMS[dtype] * size[finite] + relative * np.abs(want[finite]) + absolute, "sum")
-
-
-def numbers(dtype: str, *shape: int, seed: int = 0) -> np.ndarray:
-    return np.random.default_rng([seed, *shape]).standard_normal(shape).astype(dtype)
 
 
 def run(

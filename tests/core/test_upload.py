@@ -59,7 +59,7 @@ class Streams:
         _streams.use(monkeypatch, transfers)
         monkeypatch.setattr(transfers, "current", lambda: self.computing)
         monkeypatch.setattr(transfers, "stream", self._stream)
-        monkeypatch.setattr(upload._device, "current", lambda: -2)
+        monkeypatch.setattr(upload.core_device, "current", lambda: -2)
         monkeypatch.setattr(upload, "cp", np)
         monkeypatch.setattr(upload, "_idle", {})
 

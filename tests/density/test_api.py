@@ -22,6 +22,8 @@ from threadpoolctl import threadpool_info
 
 import cukde
 from cukde.core import dispatch
+from cukde.density import backends
+from cukde.density.arguments import prepare
 from cukde.density.sums import merge
 from tests import reference, tolerances
 from tests.conftest import BACKENDS, Backend
@@ -852,10 +854,10 @@ class TestMerge:
         Y[:5] += 50  # far tails merge too
         w = rng.random(90)
         w[30:60] = 0
-        problem, values = cukde.density.arguments.prepare(
+        problem, values = prepare(
             backend.asarray(X), backend.asarray(Y), 0.7, weights=backend.asarray(w), V=backend.asarray(X)
         )
-        partial_sums = dispatch.backend(backend.asarray(X)).density.partial_sums
+        partial_sums = backends.pairs(dispatch.backend(backend.asarray(X))).partial_sums
         log_weights = problem.log_weights
         assert log_weights is not None
 

@@ -9,13 +9,11 @@ import numpy as np
 import pytest
 
 from tests import reference
-from tests.density.test_f16_symmetric import DIMENSIONS as SYMMETRIC, SHIFT, TOTAL
-from tests.tolerances import DENSITY, Tolerance, check, check_score
+from tests.density.samples import ORDERED, OUTPUTS, SHIFT, SYMMETRIC, TOTAL, Sample, verify
+from tests.tolerances import DENSITY, Tolerance, check
 
 FLOAT32 = DENSITY["gpu", "float32"].value
 ALLOWED = {1: 1e-2, 3: FLOAT32, 4: FLOAT32}  # one term: 11 bits of z, r |z| 2^-12 of an exponent
-DIMENSIONS = {16: 5, 32: 20, 48: 33, 64: 64}  # of the data, by the depth of their operands
-OUTPUTS = ("sum", "laplace", "moments", "values")
 ONE_TERM = Tolerance(2e-5, "2^-16: 2^e and a value in 17 bits each; and exponents near 0; measured 1.3e-5")
 """Error of 2^e V, relative to it."""
 
@@ -28,36 +26,6 @@ def gpu(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespa
     return SimpleNamespace(
         f16=f16, operands=operands, difference=difference, density=pairs_passes, grid=splits, monkeypatch=monkeypatch
     )
-
-
-class Sample:
-    """Data around 3, queries near them and between, weights over 30 decades with zeros, values."""
-
-    def __init__(self, n: int, m: int, d: int, *, weighted: bool = False, dtype: str = "float32") -> None:
-        rng = np.random.default_rng([n, m, d])
-        self.h = 0.35 * d**0.5
-        self.X = (3 + rng.standard_normal((n, d))).astype(dtype)
-        near = self.X[rng.integers(n, size=m)] + self.h * rng.standard_normal((m, d)) / d**0.5
-        self.Y = np.where(np.arange(m)[:, None] % 3, near, 3 + rng.standard_normal((m, d))).astype(dtype)
-        self.V = rng.standard_normal((n, 130)).astype(dtype)
-        self.w = None
-        if weighted:
-            self.w = 10.0 ** -rng.uniform(0, 30, n)
-            self.w[rng.random(n) < 0.2] = 0
-            self.w[rng.integers(n)] = 1
-
-    @property
-    def log_weights(self) -> np.ndarray | None:
-        """As the launcher takes them."""
-        if self.w is None:
-            return None
-        with np.errstate(divide="ignore"):
-            return np.maximum(np.log(self.w / self.w.sum()), -1e30)
-
-    @property
-    def log_scale(self) -> float:
-        """What the oracle's logarithms have more than the sums: the constant, and 1/n where there are no weights."""
-        return reference.log_constant(self.h, self.X.shape[1]) - (np.log(len(self.X)) if self.w is None else 0)
 
 
 def run(
@@ -78,31 +46,13 @@ def run(
     )
 
 
-def verify(s: Sample, output: str, sums: Any, allowed: float, k: int = 5) -> None:
-    """Compare the sums with the oracle by the documented measures of error."""
-    log_total = reference.log_kde(s.X, s.Y, s.h, s.w) - s.log_scale
-    if output != "laplace":
-        check(np.abs(sums.reference + np.log(sums.total) - log_total), np.asarray(allowed), "log total")
-    if output == "moments":
-        error = sums.moments / sums.total[:, None] / s.h - s.h * reference.score(s.X, s.Y, s.h, s.w)
-        reach = reference.nearness(s.X, s.Y, s.h, s.w).reach
-        check_score(np.linalg.norm(error, axis=1), np.full(len(s.Y), allowed), reach)
-    if output == "laplace":
-        log_scale, total, size = reference.scaled_laplace(s.X, s.Y, s.h, s.w)
-        error = np.exp(sums.reference - (log_scale - s.log_scale)) * sums.total - total
-        check(np.abs(error), allowed * size, "Laplace total")
-    if output == "values":
-        total, size = reference.kernel_sum(s.X, s.V[:, :k], s.Y, s.h)
-        check(np.abs(np.exp(sums.reference)[:, None] * sums.moments - total), allowed * size, "values")
-
-
 @pytest.mark.parametrize(
     ("depth", "products"),
-    [(depth, products) for depth in DIMENSIONS for products in (1, 3, 4)[: 3 if depth == 16 else 2]],
+    [(depth, products) for depth in ORDERED for products in (1, 3, 4)[: 3 if depth == 16 else 2]],
 )
 @pytest.mark.parametrize("output", OUTPUTS)
 def test_every_kernel_matches_reference(gpu: SimpleNamespace, output: str, depth: int, products: int) -> None:
-    s = Sample(150, 70, DIMENSIONS[depth])
+    s = Sample(150, 70, ORDERED[depth])
     verify(s, output, run(gpu, s, output, products), ALLOWED[products])
 
 
@@ -110,7 +60,7 @@ def test_every_kernel_matches_reference(gpu: SimpleNamespace, output: str, depth
 @pytest.mark.parametrize("depth", [16, 32])
 @pytest.mark.parametrize("output", ["sum", "laplace", "moments"])
 def test_weights_of_thirty_decades_and_zero(gpu: SimpleNamespace, output: str, depth: int, products: int) -> None:
-    s = Sample(150, 70, DIMENSIONS[depth], weighted=True)
+    s = Sample(150, 70, ORDERED[depth], weighted=True)
     verify(s, output, run(gpu, s, output, products), ALLOWED[products])
 
 
@@ -167,7 +117,7 @@ def test_one_data_row(gpu: SimpleNamespace, d: int) -> None:
 @pytest.mark.parametrize("depth", [16, 64])
 def test_every_shape_and_split(gpu: SimpleNamespace, depth: int, which: int, output: str) -> None:
     """Both tile shapes, the data in three splits, the last of them short."""
-    s = Sample(300, 70, DIMENSIONS[depth])
+    s = Sample(300, 70, ORDERED[depth])
     chosen = gpu.grid.plan
 
     def plan(shapes: Any, n: int, m: int, *others: Any) -> Any:

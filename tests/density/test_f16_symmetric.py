@@ -8,24 +8,10 @@ import numpy as np
 import pytest
 
 from tests import reference
-from tests.tolerances import DENSITY, Tolerance, check as check_errors
-
-# For data of 16 to 64 dimensions, h 1.4 to 2.8 of their spread: largest |z|^2 below 40, few neighbours.
-TOTAL = {
-    "exact": Tolerance(3e-6, "float32 sums of phi, exponents off by 40 eps; measured 4e-7"),
-    "split": Tolerance(2.4e-4, "2^-12: the float16 of phi are summed; measured 6e-5"),
-    "one-term": Tolerance(2e-3, "z in 11 bits: an exponent is off by r |z| 2^-12; measured 5e-4"),
-}
-SHIFT = {
-    "exact": Tolerance(2e-4, "the second product takes phi and z in 11 bits; measured 1.1e-4"),
-    "split": Tolerance(2e-4, "the same; measured 9e-5"),
-    "one-term": Tolerance(1e-3, "the same beside the error of phi; measured 3e-4"),
-}
-"""Worst relative error of the total, and worst error of the mean shift moments / total in bandwidths."""
+from tests.density.samples import SHIFT, SYMMETRIC, TOTAL
+from tests.tolerances import DENSITY, check as check_errors
 
 OPERAND = {"exact": True, "split": True, "one-term": False}  # kept in two float16 terms?
-
-DIMENSIONS = {16: 16, 32: 20, 48: 33, 64: 64}  # of the data, by the depth of their operands
 
 
 @pytest.fixture
@@ -77,17 +63,17 @@ def check(found, X, h, mode):
 
 
 @pytest.mark.parametrize("n", [1, 5, 127, 128, 129, 300])
-@pytest.mark.parametrize("depth", DIMENSIONS)
+@pytest.mark.parametrize("depth", SYMMETRIC)
 @pytest.mark.parametrize("mode", OPERAND)
 def test_sums_match_the_formula(gpu, mode, depth, n):
-    X, h = data(n, DIMENSIONS[depth])
+    X, h = data(n, SYMMETRIC[depth])
     check(computed(gpu, X, h, mode), X, h, mode)
 
 
 @pytest.mark.parametrize("chunk", [64, 192, 256, 320, 1024])
 @pytest.mark.parametrize("depth", [16, 32])
 def test_every_pair_is_summed_once_whatever_the_chunks(gpu, depth, chunk):
-    X, h = data(600, DIMENSIONS[depth])
+    X, h = data(600, SYMMETRIC[depth])
     check(computed(gpu, X, h, "exact", chunk=chunk), X, h, "exact")
 
 
@@ -129,7 +115,7 @@ def test_a_spread_that_is_no_number_is_beyond_any_limit(gpu):
 
 
 VALUES = {16: 7, 32: 30}  # columns, by those of their operands
-KERNELS_OF_VALUES = [(depth, columns) for depth in DIMENSIONS for columns in VALUES]
+KERNELS_OF_VALUES = [(depth, columns) for depth in SYMMETRIC for columns in VALUES]
 
 
 class TestValues:
@@ -165,14 +151,14 @@ class TestValues:
     @pytest.mark.parametrize("n", [1, 5, 127, 128, 129, 300])
     @pytest.mark.parametrize(("depth", "columns"), KERNELS_OF_VALUES)
     def test_sums_match_the_formula(self, gpu, depth, columns, n):
-        X, h = data(n, DIMENSIONS[depth])
+        X, h = data(n, SYMMETRIC[depth])
         V = self.values(n, VALUES[columns])
         self.verify(self.computed(gpu, X, h, V), X, h, V)
 
     @pytest.mark.parametrize("chunk", [64, 192, 256, 320, 1024])
     @pytest.mark.parametrize(("depth", "columns"), [(16, 16), (32, 32)])  # handed on; from shared phi
     def test_every_pair_is_summed_once_whatever_the_chunks(self, gpu, depth, columns, chunk):
-        X, h = data(600, DIMENSIONS[depth])
+        X, h = data(600, SYMMETRIC[depth])
         V = self.values(600, columns)
         self.verify(self.computed(gpu, X, h, V, chunk=chunk), X, h, V)
 
@@ -188,7 +174,7 @@ class TestValues:
     def test_layouts_that_are_not_chosen_are_right(self, gpu, depth, row_tiles, phi_is_shared):
         symmetric, _ = gpu
         of = symmetric.laid_out(16, row_tiles=row_tiles, blocks=2, phi_is_shared=phi_is_shared)
-        X, h = data(500, DIMENSIONS[depth])
+        X, h = data(500, SYMMETRIC[depth])
         V = self.values(500, 9)
         self.verify(self.computed(gpu, X, h, V, chunk=192, of=of), X, h, V)
 
@@ -254,21 +240,21 @@ LAYOUTS = {16: [(2, False), (4, False)], 32: [(2, True), (3, True), (4, False)],
 )
 def test_layouts_that_are_not_chosen_are_right(gpu, depth, row_tiles, overlap):
     symmetric, _ = gpu
-    X, h = data(400, DIMENSIONS[depth])
+    X, h = data(400, SYMMETRIC[depth])
     for mode in OPERAND:
         of = symmetric.Layout(row_tiles, 2, overlap=overlap)
         check(computed(gpu, X, h, mode, chunk=192, of=of), X, h, mode)
 
 
 @pytest.mark.parametrize("terms", [1, 3])
-@pytest.mark.parametrize("depth", DIMENSIONS)
+@pytest.mark.parametrize("depth", SYMMETRIC)
 def test_shared_memory_fits_every_device(gpu, depth, terms):
     symmetric, _ = gpu
     for layout in symmetric.every_layout(depth, terms):
         assert symmetric.shared_bytes(depth, terms, 0, layout) <= 99 * 1024
 
 
-@pytest.mark.parametrize("depth", DIMENSIONS)
+@pytest.mark.parametrize("depth", SYMMETRIC)
 @pytest.mark.parametrize("rows", [128, 384, 2048, 32768, 1 << 20, 1 << 26])
 @pytest.mark.parametrize("terms", [1, 3])
 def test_split_fills_the_device_and_bounds_what_a_block_adds_up(gpu, terms, rows, depth):

@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 
 from tests import reference
-from tests.density.test_f16 import OUTPUTS, Sample, verify
+from tests.density.samples import DOUBLE, OUTPUTS, Sample, verify
 from tests.host_emulation._kernel import from_source
 from tests.tolerances import DENSITY, FAR
 
 ALLOWED = DENSITY["gpu", "float64"].value
-DIMENSIONS = {8: 5, 16: 16, 32: 20, 48: 33, 64: 64}  # of the data, by the depth of their operands
 
 
 @pytest.fixture
@@ -70,22 +69,22 @@ def test_powers_of_2_are_right_to_the_error_of_their_polynomial(emulated_device:
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("depth", DIMENSIONS)
+@pytest.mark.parametrize("depth", DOUBLE)
 @pytest.mark.parametrize("output", OUTPUTS)
 def test_every_kernel_matches_reference(gpu: SimpleNamespace, output: str, depth: int, weighted: bool) -> None:
     """Weights are of thirty decades, and zero."""
     if weighted and output == "values":
         return
-    s = sample(150, 70, DIMENSIONS[depth], weighted)
+    s = sample(150, 70, DOUBLE[depth], weighted)
     verify(s, output, run(gpu, s, output), ALLOWED)
 
 
 @pytest.mark.parametrize("output", OUTPUTS)
 @pytest.mark.parametrize("which", [0, 1])
-@pytest.mark.parametrize("depth", DIMENSIONS)
+@pytest.mark.parametrize("depth", DOUBLE)
 def test_every_shape_and_split(gpu: SimpleNamespace, depth: int, which: int, output: str) -> None:
     """Each tile shape, the data in three splits, the last of them short."""
-    s = sample(300, 70, DIMENSIONS[depth])
+    s = sample(300, 70, DOUBLE[depth])
 
     def plan(shapes: Any, n: int, m: int, *others: Any) -> Any:
         shape = shapes[min(which, len(shapes) - 1)]

@@ -11,7 +11,7 @@ from cukde.density import sums as density_sums
 from cukde.density.sums import PartialSums
 from tests import reference, tolerances
 from tests.conftest import Backend
-from tests.density.test_f16_symmetric import SHIFT, TOTAL
+from tests.density.samples import SHIFT, TOTAL
 from tests.tolerances import Tolerance
 
 SIZES = [(1, 300), (300, 1), (129, 270), (260, 70)]
@@ -22,7 +22,7 @@ ROOT_SHIFT = {
     "split": Tolerance(1.5e-4, "z in 11 bits; measured 9e-5"),
     "one-term": Tolerance(4e-4, "the same beside the error of phi; measured 3e-4"),
 }
-"""Worst error of the merged mean shift in bandwidths, by the root of the spread; see ``test_f16_symmetric``."""
+"""Worst error of the merged mean shift in bandwidths, by the root of the spread; see ``samples.SHIFT``."""
 
 MODES = {
     ("float32", False): "exact",

@@ -19,7 +19,7 @@ import cukde
 from cukde.core.gpu import compile as core_compile
 from cukde.density.one_dimension import plan as one_dimension_plan
 from cukde.density.one_dimension.plan import TOLERANCE
-from tests import compilation, processes, reference
+from tests import compilation, passes, processes, reference
 from tests.tolerances import DENSITY
 
 
@@ -74,22 +74,6 @@ def assembled() -> list[dict[str, Any]]:
     return [each for future in compilation.numba_started() for each in future.result()]
 
 
-PASSES = [
-    "cukde.core.gpu.arrays",
-    "cukde.density.pairs.gpu.passes",
-    "cukde.density.pairs.gpu.radial",
-    "cukde.density.one_dimension.gpu.passes",
-    "cukde.density.truncated.gpu",
-    "cukde.density.domains.gpu",
-    "cukde.density.stacks.gpu",
-    "cukde.bandwidth.gpu.passes",
-    "cukde.kendall.gpu.passes",
-    "cukde.piecewise.gpu.passes",
-    "cukde.conv1d.gpu.passes",
-]
-"""What the families load of the GPU backend."""
-
-
 class TestCompilation:
     def test_every_kernel_compiles_without_a_gpu(self, assembled: list[dict[str, Any]]) -> None:
         """For every architecture, to nothing in local memory: no spills, no arrays that an index reaches."""
@@ -118,7 +102,7 @@ class TestCompilation:
     def test_the_backend_imports_without_a_driver(self) -> None:
         """And without Numba, until the first call in one dimension."""
         pytest.importorskip("cupy")
-        code = f"import sys, {', '.join(PASSES)}; print('numba' in sys.modules)"
+        code = f"import sys, {', '.join(passes.ON_GPU)}; print('numba' in sys.modules)"
         assert run_python(code, CUDA_VISIBLE_DEVICES="") == "False\n"
 
     @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 import cukde
 from cukde.core import dispatch
 from cukde.density.cost import calls as cost_calls
-from cukde.density.stacks import over_stacks
+from cukde.density.stacks import api as stacks_api, over_stacks
 from tests import reference, tolerances
 from tests.conftest import Backend
 from tests.malformed_calls import DAMAGE, WRONG, broken_promise
@@ -223,7 +223,7 @@ def test_large_members_go_one_by_one(backend: Backend) -> None:
     """Whatever the rule says, the answer is the same."""
     s = Sample(3, 40, 9, 3, weighted=True)
     at_once = [call(backend, f, s) for f in FUNCTIONS]
-    stacks = dispatch.backend(backend.asarray(s.X)).stacks
+    stacks = stacks_api._passes(dispatch.backend(backend.asarray(s.X)))
     with mock.patch.object(stacks, "pays", return_value=False):
         for f, want in zip(FUNCTIONS, at_once, strict=True):
             for got, expected in zip(parts(call(backend, f, s)), parts(want), strict=True):
@@ -251,7 +251,8 @@ def test_a_pass_over_all_members_is_one_launch(device: Backend, function: Callab
 def test_more_members_than_a_launch_takes(backend: Backend) -> None:
     s = Sample(5, 20, 4, 2, weighted=True)
     want = call(backend, cukde.score, s)
-    with mock.patch.object(dispatch.backend(backend.asarray(s.X)).stacks, "_MOST_MEMBERS", 2, create=True):
+    passes = stacks_api._passes(dispatch.backend(backend.asarray(s.X)))
+    with mock.patch.object(passes, "_MOST_MEMBERS", 2, create=True):
         np.testing.assert_array_equal(call(backend, cukde.score, s), want)
 
 

@@ -15,6 +15,7 @@ from cukde.density.truncated import plan as truncated_plan
 from cukde.density.truncated.cpu import morton, passes as truncated, plane, tree
 from tests import reference
 from tests.conftest import Backend
+from tests.density.samples import adversarial
 from tests.tolerances import check_density, check_log, log_error
 
 H = 0.11
@@ -68,24 +69,6 @@ DATA = (
     "a heavy cluster far from a light one",
     "a cluster of hardly any weight",
 )
-
-
-def adversarial(X: np.ndarray, h: float, m: int, seed: int = 0) -> np.ndarray:
-    """Queries on borders and corners of cells, between points, in empty places and far beyond all."""
-    rng = np.random.default_rng(seed)
-    n, d = X.shape
-    at = X[rng.integers(n, size=(m, 2))]
-    width = truncated_plan.width_of(h)
-    border = np.rint(at[:, 0] / width) * width
-    kinds = [
-        np.where(rng.uniform(size=(m, d)) < 0.6, border, at[:, 0]),
-        np.nextafter(border, rng.choice([-np.inf, np.inf], (m, d))),
-        at[:, 0] + rng.uniform(size=(m, 1)) * (at[:, 1] - at[:, 0]),
-        at[:, 0] + h * rng.choice([3.0, 6.0, 9.0, 30.0, 1e3], (m, 1)) * rng.standard_normal((m, d)),
-        at[:, 0],
-    ]
-    out: np.ndarray = np.stack(kinds)[np.arange(m) % len(kinds), np.arange(m)]
-    return out
 
 
 def verify(X: Any, Y: Any, h: Any, rtol: float, weights: Any = None, backend: Backend | None = None) -> None:

@@ -7,6 +7,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from tests.density.samples import as_float, in_order
 from tests.tolerances import check
 
 
@@ -16,20 +17,6 @@ def values(emulated_device: None) -> ModuleType:
     from cukde.density.pairs.gpu import values as pairs_values
 
     return pairs_values
-
-
-def as_float(bits: np.ndarray) -> np.ndarray:
-    """Bits of bfloat16 as numbers."""
-    return (bits.astype(np.uint32) << 16).view(np.float32).astype(float)
-
-
-def in_order(blocks: np.ndarray) -> np.ndarray:
-    """All columns in their own order, of every block."""
-    position = np.arange(blocks.shape[2])
-    column = position // 16 * 16 + position % 8 // 2 * 4 + position % 16 // 8 * 2 + position % 2
-    ordered = np.empty_like(blocks)
-    ordered[:, :, column] = blocks
-    return np.hstack(list(ordered))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -182,16 +182,16 @@ def test_a_gpu_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
 
 ON_THE_CPU = """
 import numpy as np, cukde
-from cukde import cpu
+from cukde.core.cpu import jit
 {warm}
-before = sorted(core_arrays.compiled())
+before = sorted(jit.compiled())
 rng = np.random.default_rng(0)
 X, Y = rng.standard_normal((3000, 3)).astype("f4"), rng.standard_normal((700, 3)).astype("f4")
 for h in (1.0, 0.1, 1e-5):
     for check_finite in (True, False):
         for call in (cukde.kde, cukde.score, cukde.sd_kde, cukde.laplace_kde, cukde.density_and_score):
             call(X, Y, h, check_finite=check_finite)
-print(before == sorted(core_arrays.compiled()))
+print(before == sorted(jit.compiled()))
 """
 
 

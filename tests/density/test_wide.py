@@ -10,8 +10,8 @@ import pytest
 
 import cukde
 from tests import reference
-from tests.density.test_f16 import ALLOWED, OUTPUTS, Sample, verify
-from tests.density.test_f16_symmetric import SHIFT
+from tests.density.samples import OUTPUTS, SHIFT, Sample, verify
+from tests.density.test_f16 import ALLOWED
 from tests.tolerances import check
 
 FORMS = {"one-term": "tf32", "two-terms": "float32"}  # precision, which chooses the terms of a point

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests import reference
-from tests.density.test_f16 import OUTPUTS, Sample, verify
+from tests.density.samples import OUTPUTS, Sample, verify
 from tests.density.test_f64 import check_guard
 from tests.tolerances import DENSITY, FAR
 

@@ -24,6 +24,7 @@ from sklearn.preprocessing import StandardScaler
 import cukde
 from cukde import KernelDensity, estimators
 from cukde.core import dispatch
+from cukde.estimators import kernel_density
 from tests import reference, tolerances
 
 METHODS = ("kde", "sd", "laplace")
@@ -751,7 +752,7 @@ def test_the_estimator_is_a_public_name_loaded_when_asked_for() -> None:
 
 
 def test_examples_of_the_documentation() -> None:
-    results = doctest.testmod(estimators)
+    results = doctest.testmod(kernel_density)
     assert results.attempted >= 10
     assert results.failed == 0
 

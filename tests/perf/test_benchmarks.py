@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -37,8 +38,8 @@ def _own() -> set[str]:
     """Names that the library and the study declare; tests may declare more."""
     from cukde.core.cost import registry
 
-    modules = ("cukde", "benchmarks.study")
-    return {name for name, of in registry._BY_NAME.items() if of.target.__module__.startswith(modules)}
+    own = re.compile(r"cukde|benchmarks\.\w+\.study")
+    return {name for name, of in registry._BY_NAME.items() if own.match(of.target.__module__)}
 
 
 def _row(median: float, predicted: float, report: float) -> dict[str, Any]:

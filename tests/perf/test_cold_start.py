@@ -11,6 +11,7 @@ import pytest
 from benchmarks import record
 from benchmarks.perf import cold_start
 from cukde.core.gpu import compile as core_compile
+from tests import passes
 
 
 def loaded(code: str) -> set[str]:
@@ -29,7 +30,7 @@ def test_the_import_loads_nothing_heavy() -> None:
 
 @pytest.mark.skipif(importlib.util.find_spec("cupy") is None, reason="CuPy is not installed")
 def test_the_gpu_backend_loads_neither_numba_nor_scipy() -> None:
-    own = loaded("import cupy, cukde.core.gpu.arrays") - loaded("import cupy")
+    own = loaded(f"import cupy, {', '.join(passes.ON_GPU)}") - loaded("import cupy")
     assert "cukde" in own
     assert not own & HEAVY
 

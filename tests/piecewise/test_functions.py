@@ -12,6 +12,7 @@ import scipy.special
 
 import cukde
 from cukde import functions
+from cukde.piecewise import functions as piecewise_functions
 from tests.conftest import Backend
 
 INF = np.inf
@@ -188,7 +189,10 @@ def test_polynomials_are_exact_in_float32(name: str) -> None:
 
 
 def test_examples() -> None:
-    assert doctest.testmod(functions).failed == 0
+    for module in (functions, piecewise_functions):
+        results = doctest.testmod(module)
+        assert results.failed == 0
+        assert results.attempted > 0
 
 
 def test_unknown_name() -> None:

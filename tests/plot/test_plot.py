@@ -16,7 +16,7 @@ from hypothesis import given, settings, strategies as st
 import cukde
 from benchmarks.figures import plots
 from cukde import plot
-from cukde.plot import numbers
+from cukde.plot import numbers, pictures
 from tests.conftest import Backend
 
 matplotlib = pytest.importorskip("matplotlib")
@@ -55,7 +55,7 @@ def band_of(ax: Axes) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_examples_of_the_documentation() -> None:
-    done = doctest.testmod(plot)
+    done = doctest.testmod(pictures)
     assert done.failed == 0
     assert done.attempted > 10
 

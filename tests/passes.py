@@ -1,0 +1,15 @@
+"""Names of the modules that calls load of the GPU backend: arrays, and what each family launches."""
+
+ON_GPU = (
+    "cukde.core.gpu.arrays",
+    "cukde.density.pairs.gpu.passes",
+    "cukde.density.pairs.gpu.radial",
+    "cukde.density.one_dimension.gpu.passes",
+    "cukde.density.truncated.gpu",
+    "cukde.density.domains.gpu",
+    "cukde.density.stacks.gpu",
+    "cukde.bandwidth.gpu.passes",
+    "cukde.kendall.gpu.passes",
+    "cukde.piecewise.gpu.passes",
+    "cukde.conv1d.gpu.passes",
+)
