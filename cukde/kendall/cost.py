@@ -17,7 +17,7 @@ from cukde.core.cost.peaks import Peaks
 from cukde.kendall import choice, cost_sorting, sign_tiles
 
 _SOURCE = (
-    "counted from kernels_cu/ and cukde/cpu/; textbook: the report on gpuKendall, sections 1 to 3: all pairs of "
+    "counted from kernels_cu/ and cukde/kendall/; textbook: the report on gpuKendall, sections 1 to 3: all pairs of "
     "samples of all pairs of columns, 10 FLOP-equivalents and 16 bytes a pair"
 )
 _TEXTBOOK_FLOPS, _TEXTBOOK_BYTES = 10, 16

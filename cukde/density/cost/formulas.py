@@ -28,7 +28,7 @@ from cukde.density.pairs.cost import cpu as cost_cpu, engines, ordinary, tensor,
 from cukde.density.pairs.cost.engines import Pass
 
 _SOURCE = (
-    "counted from the loops of kernels_cu/ and cukde/cpu/, an exponential and the products of its exponent a pair; "
+    "counted from the loops of kernels_cu/ and cukde/density/, an exponential and the products of its exponent a pair; "
     "textbook: Flash-SD-KDE, section 3.1 and appendix A"
 )
 

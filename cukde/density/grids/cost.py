@@ -50,7 +50,7 @@ def evaluate_grid(
     parts = _transformed(on, n, m, d, order, 1.3 * m if cells is None else cells) if by_transform else _exact(on, n, m)
     if on.backend == "cpu":
         parts = [dataclasses.replace(part, launches=0) for part in parts]
-    source = "counted from the loops of cukde/_grid_*.py and cukde/density/grids/cpu.py"
+    source = "counted from the loops of cukde/density/grids/"
     return dataclasses.replace(whole, parts=(*survey, *parts), source=source)
 
 
