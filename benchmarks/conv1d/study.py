@@ -13,6 +13,7 @@ import numpy as np
 from benchmarks.conv1d import study_cost
 from benchmarks.conv1d.study_cost import PATHS, VARIANTS
 from cukde.core.gpu import compile as core_compile
+from cukde.core.gpu.launch import Specialisation
 from cukde.perf import declare
 
 __all__ = ["PATHS", "STEM", "VARIANTS", "forward", "input_grad", "kernel", "weight_grad"]
@@ -49,17 +50,14 @@ def weight_grad(variant: str, x: Any, dy: Any, taps: int) -> Any:
         grid = (_parts(taps, min(_MOST_TAPS, _floor_power_of_two(2 * taps - 1))), C)
     else:
         grid = (_parts(taps, _WARP_TAPS), C)
-    _kernel("weight_grad", variant)(grid, block, (x, dy, out, *map(np.int32, (B, C, L, taps))))
+    kernel("weight_grad", variant).launch(grid, block, x, dy, out, B, C, L, taps)
     return out
 
 
-def kernel(path: str, variant: str) -> tuple[str, str, core_compile.Defines]:
-    """Stem, name and macros."""
-    return STEM, f"conv1d_{path}", (("VARIANT", variant.upper().replace("-", "_")),)
-
-
-def _kernel(path: str, variant: str, shared_bytes: int = 0) -> Any:
-    return core_compile.kernel(*kernel(path, variant), shared_bytes)
+def kernel(path: str, variant: str, shared_bytes: int = 0) -> Specialisation:
+    """What computes a path by a stage."""
+    defines = core_compile.macros(VARIANT=variant.upper().replace("-", "_"))
+    return Specialisation(STEM, f"conv1d_{path}", defines, "3P 4i", shared_bytes)
 
 
 def _convolve(path: str, variant: str, sequences: Any, w: Any) -> Any:
@@ -78,7 +76,7 @@ def _convolve(path: str, variant: str, sequences: Any, w: Any) -> Any:
         grid, block = (_parts(B * C * _parts(L, _SEGMENT), _WARPS),), (_THREADS,)
         floats = _WARPS * (_SEGMENT + 8 * _parts(K, 4))
     out = cp.empty_like(sequences)
-    _kernel(path, variant, 4 * floats)(grid, block, (sequences, w, out, *map(np.int32, (B, C, L, K))))
+    kernel(path, variant, 4 * floats).launch(grid, block, sequences, w, out, B, C, L, K)
     return out
 
 

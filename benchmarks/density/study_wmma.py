@@ -15,7 +15,7 @@ import numpy as np
 from cukde import perf
 from cukde.core.cost import elementwise
 from cukde.core.gpu import compile as core_compile
-from cukde.core.gpu.launch import or_null
+from cukde.core.gpu.launch import Signature
 from cukde.density.cost.flash import flash_density_flops, flash_pass_bytes, flash_score_flops
 from cukde.density.pairs.gpu import tf32
 from cukde.density.pairs.gpu.operands import scale_of
@@ -27,6 +27,7 @@ _WARPS, _TILE = 4, 64  # of a block; its queries, and the data rows that it stag
 
 Output = Literal["sum", "moments"]
 NAMES: dict[Output, str] = {"sum": "kde_wmma_tf32", "moments": "score_wmma_tf32"}
+_SIGNATURE = Signature("6P 2q")
 
 # What a lane holds of a fragment has to pass through shared memory, where loads wait for stores and for barriers: that
 # is what the study is about. Bytes of a pair: its product written and read, norms of both points; beside them a
@@ -117,11 +118,9 @@ def _summed(output: Output, X: Any, Y: Any, h: float) -> _Sums:
     n, (m, depth) = len(x), y.shape
     total = cp.empty(m, np.float32)
     moments = cp.empty((m, depth), np.float32) if output == "moments" else None
-    core_compile.kernel(STEM, NAMES[output], defines(output, depth), headers=headers())(
-        (-(-m // _TILE),),
-        (32 * _WARPS,),
-        (x, y, x_norms, y_norms, total, or_null(moments), np.int64(n), np.int64(m)),
-    )
+    kernel = core_compile.kernel(STEM, NAMES[output], defines(output, depth), headers=headers())
+    arrays = x, y, x_norms, y_norms, total, moments
+    _SIGNATURE.launch(kernel, (-(-m // _TILE),), (32 * _WARPS,), (*arrays, n, m))
     return _Sums(total, moments, y)
 
 

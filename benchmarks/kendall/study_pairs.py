@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import cupy as cp
-import numpy as np
 
-from cukde.core.gpu import compile as core_compile
+from cukde.core.gpu.launch import Specialisation
 from cukde.perf import Counted, Part, Peaks, declare
 
-STEM, NAME = "study/kendall_pairs", "kendall_pairs"
+STEM = "study/kendall_pairs"
+KERNEL = Specialisation(STEM, "kendall_pairs", (), "3P q")
 MOST_SAMPLES = 92_000  # a thread meets at most 2^24 pairs of samples, which float counts exactly
 BLOCK = (16, 16)
 
@@ -53,5 +53,5 @@ def agreement(a: Any, b: Any) -> Any:
     if n > MOST_SAMPLES:
         raise ValueError(f"float counts are exact up to {MOST_SAMPLES:,} samples; got {n:,}")
     result = cp.empty((q, p))
-    core_compile.kernel(STEM, NAME, ())((p, q), BLOCK, (a, b, result, np.int64(n)))
+    KERNEL.launch((p, q), BLOCK, a, b, result, n)
     return result.T

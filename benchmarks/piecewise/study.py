@@ -9,6 +9,7 @@ import numpy as np
 from benchmarks.piecewise import study_cost
 from benchmarks.piecewise.study_cost import power_of_two
 from cukde.core.gpu import compile as core_compile
+from cukde.core.gpu.launch import Specialisation
 from cukde.perf import declare
 
 STEM, NAME = "study/piecewise_variants", "piecewise_variant"
@@ -39,18 +40,20 @@ SOURCE = tuple(
 """The variants of the source's figure."""
 
 
-def defines(variant: Variant, dtype: Any, pieces: int, degree: int) -> core_compile.Defines:
-    """Macros of a variant; as in the source, more pieces unroll more knots, more coefficients make longer chunks."""
-    half = np.dtype(dtype) == np.float16
-    return (
-        ("VARIANT", variant.kind),
-        ("SOA", str(int(variant.layout == "soa"))),
-        ("ARITHMETIC", variant.arithmetic or ("HALF" if half else "FLOAT")),
-        ("F16", str(int(half))),
-        ("ELEMENTS", str(variant.elements)),
-        ("UNROLL", str(power_of_two(pieces, 16 // variant.elements))),
-        ("CHUNK", str(power_of_two(degree + 1, 16))),
+def kernel(variant: Variant, dtype: Any, pieces: int, degree: int) -> Specialisation:
+    """A variant; as in the source, more pieces unroll more knots, more coefficients make longer chunks."""
+    half, chunk = np.dtype(dtype) == np.float16, power_of_two(degree + 1, 16)
+    defines = core_compile.macros(
+        VARIANT=variant.kind,
+        SOA=variant.layout == "soa",
+        ARITHMETIC=variant.arithmetic or ("HALF" if half else "FLOAT"),
+        F16=half,
+        ELEMENTS=variant.elements,
+        UNROLL=power_of_two(pieces, 16 // variant.elements),
+        CHUNK=chunk,
     )
+    shared = chunk * pieces * np.dtype(dtype).itemsize if variant.kind == "SHARED" else 0
+    return Specialisation(STEM, NAME, defines, "4P q 2i", shared)
 
 
 @declare(study_cost.cost, study_cost.sizes, name="study.piecewise")
@@ -61,15 +64,13 @@ def evaluate(variant: Variant, x: Any, coefficients: Any, knots: Any, out: Any) 
     """
     shape = coefficients.shape if variant.layout == "aos" else coefficients.shape[::-1]
     pieces, degree = shape[0], shape[1] - 1
-    macros = defines(variant, x.dtype, pieces, degree)
-    shared = int(dict(macros)["CHUNK"]) * pieces * x.itemsize if variant.kind == "SHARED" else 0
-    if shared > _MOST_SHARED_BYTES:
-        raise ValueError(f"{pieces} pieces take {shared} bytes of shared memory")
+    chosen = kernel(variant, x.dtype, pieces, degree)
+    if chosen.shared_bytes > _MOST_SHARED_BYTES:
+        raise ValueError(f"{pieces} pieces take {chosen.shared_bytes} bytes of shared memory")
     if x.size:
         arrays = (a.view(np.uint16) if a.dtype == np.float16 else a for a in (x, coefficients, knots, out))
         blocks = -(-x.size // (_THREADS * variant.elements))
-        sizes = (np.int64(x.size), np.int32(pieces), np.int32(degree))
-        core_compile.kernel(STEM, NAME, macros, shared)((blocks,), (_THREADS,), (*arrays, *sizes))
+        chosen.launch((blocks,), (_THREADS,), *arrays, x.size, pieces, degree)
     return out
 
 

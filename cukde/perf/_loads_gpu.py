@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -12,7 +13,7 @@ import numpy as np
 from cukde.core.cost.cost import Unit
 from cukde.core.cost.peaks import Load, Peaks
 from cukde.core.gpu import compile as core_compile, device, gemm as core_gemm
-from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT
+from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT, Specialisation
 from cukde.perf import _published
 
 SAME: dict[Unit, Unit] = {}
@@ -76,14 +77,14 @@ def products_of(capability: tuple[int, int]) -> tuple[Product, ...]:
 def chain(unit: Chained, blocks: int, repeats: int, factors: Any) -> Any:
     """Launch a kernel of ``peaks.cu``; the sums of the chains, one a thread."""
     sums = cp.empty(blocks * _THREADS, factors.dtype)
-    core_compile.kernel(*_chain_kernel(unit))((blocks,), (_THREADS,), (factors, sums, np.int32(repeats)))
+    _chain_kernel(unit).launch((blocks,), (_THREADS,), factors, sums, repeats)
     return sums
 
 
 def product(kind: Product, blocks: int, repeats: int, operands: Any) -> Any:
     """Launch a kernel of ``peaks_products.cu``; the sums of the accumulators, one a thread."""
     sums = cp.empty(blocks * _THREADS, _SUMS[kind])
-    core_compile.kernel(*_product_kernel(kind))((blocks,), (_THREADS,), (operands, sums, np.int32(repeats)))
+    _product_kernel(kind).launch((blocks,), (_THREADS,), operands, sums, repeats)
     return sums
 
 
@@ -93,8 +94,7 @@ def read(data: Any, blocks: int, repeats: int) -> Any:
     ``data`` are words of 4 bytes, a power of two from 2^13.
     """
     sums = cp.empty(blocks * _THREADS, np.uint32)
-    arguments = (data, sums, np.int32(data.size // 4), np.int32(repeats))
-    core_compile.kernel(*_CACHE_KERNEL)((blocks,), (_THREADS,), arguments)
+    _CACHE_KERNEL.launch((blocks,), (_THREADS,), data, sums, data.size // 4, repeats)
     return sums
 
 
@@ -149,32 +149,30 @@ def _launches() -> Load:
 
     def launch() -> None:
         for _ in range(_LAUNCHES):
-            core_compile.kernel(*_chain_kernel("fma"))((1,), (_THREADS,), (factors, sums, np.int32(0)))
+            _chain_kernel("fma").launch((1,), (_THREADS,), factors, sums, 0)
         cp.cuda.get_current_stream().synchronize()
 
     return Load("launch", _LAUNCHES, launch, on_host=True)
 
 
-def _chain_kernel(unit: Chained) -> tuple[str, str, core_compile.Defines]:
+@functools.cache
+def _chain_kernel(unit: Chained) -> Specialisation:
     of, name = _CHAINS[unit], f"peaks_{unit}"
-    exponential = str(int(of.exponential))
-    return (
-        "perf/peaks",
-        name,
-        (("KERNEL", name), ("REAL", C_TYPE[of.real]), ("EXPONENTIAL", exponential), ("CHAINS", str(of.chains))),
-    )
+    defines = core_compile.macros(KERNEL=name, REAL=C_TYPE[of.real], EXPONENTIAL=of.exponential, CHAINS=of.chains)
+    return Specialisation("perf/peaks", name, defines, "2P i")
 
 
-def _product_kernel(kind: Product) -> tuple[str, str, core_compile.Defines]:
+def _product_kernel(kind: Product) -> Specialisation:
     name = f"peaks_{kind}_products"
-    return "perf/peaks_products", name, (("KERNEL", name), ("PRODUCT", kind))
+    return Specialisation("perf/peaks_products", name, core_compile.macros(KERNEL=name, PRODUCT=kind), "2P i")
 
 
-_CACHE_KERNEL: tuple[str, str, core_compile.Defines] = ("perf/peaks_cache", "peaks_cache", ())
+_CACHE_KERNEL = Specialisation("perf/peaks_cache", "peaks_cache", (), "2P 2i")
 
 
-def specialisations() -> Iterator[tuple[str, str, core_compile.Defines]]:
-    """Stem, name and macros of every kernel of this module."""
+@core_compile.listed
+def specialisations() -> Iterator[Specialisation]:
+    """Every kernel of this module."""
     for unit in _CHAINS:
         yield _chain_kernel(unit)
     for kind in _DEPTHS:

@@ -191,9 +191,9 @@ def _ahead(some: Callable[[], None], gpu: bool, calls: int, cold: bool) -> Calla
     if cold:
         return _cold.emptier(gpu=gpu)
     if gpu and calls > 1:
-        from cukde.perf import _wait
+        from cukde.perf import _wait_gpu
 
-        return functools.partial(_wait.wait, _BEHIND * _clocks.launching(some))
+        return functools.partial(_wait_gpu.wait, _BEHIND * _clocks.launching(some))
     return None
 
 

@@ -89,12 +89,11 @@ def test_kernel_on_tensor_cores(dtype: str, capability: tuple[int, int], monkeyp
     toeplitz = pytest.importorskip("cukde.conv1d.gpu.toeplitz", reason="needs CuPy: install the test extra")
     launched: list[Any] = []
 
-    def kernel(stem: str, name: str, defines: Any) -> Any:
+    def kernel(stem: str, name: str, defines: Any, shared_bytes: int) -> Any:
         return lambda grid, block, arguments: launched.append((dict(defines), grid, block))
 
     monkeypatch.setattr(toeplitz, "cp", SimpleNamespace(empty=np.empty))
-    monkeypatch.setattr("cukde.core.gpu.launch.core_compile", SimpleNamespace(kernel=kernel))
-    monkeypatch.setattr(toeplitz, "or_null", lambda a: a)
+    monkeypatch.setattr("cukde.core.gpu.compile.kernel", kernel)
     device = SimpleNamespace(address=lambda a: 0, capability=lambda: capability)
     monkeypatch.setattr(toeplitz, "device", device)
     for g in GRID:

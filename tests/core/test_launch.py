@@ -1,13 +1,15 @@
-"""Launches with packed parameters: laid out as the compiled kernels have them, from any thread, on any stream."""
+"""Launches with packed parameters: typed and laid out as the compiler has them, from any thread, on any stream."""
 
 from __future__ import annotations
 
 import ctypes
 import functools
+import itertools
 import struct
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -15,9 +17,33 @@ import pytest
 import cukde
 from cukde.core.gpu import compile as core_compile
 
+if TYPE_CHECKING:
+    from cukde.core.gpu.launch import Specialisation
+
 pytest.importorskip("cupy", reason="the launchers of the GPU backend need CuPy")
 
-SIZES = {"P": 8, "q": 8, "i": 4, "f": 4, "d": 8}
+SIZES = {"P": 8, "q": 8, "Q": 8, "i": 4, "I": 4, "f": 4, "d": 8}
+
+# Behind a CUDA source: the letters of a kernel's parameters, which the compiler compares with those declared.
+_COMPARISON = """
+template <class T> struct Letter;
+template <class T> struct Letter<T*> { static constexpr char is = 'P'; };
+template <> struct Letter<int> { static constexpr char is = 'i'; };
+template <> struct Letter<unsigned> { static constexpr char is = 'I'; };
+template <> struct Letter<long long> { static constexpr char is = 'q'; };
+template <> struct Letter<unsigned long long> { static constexpr char is = 'Q'; };
+template <> struct Letter<float> { static constexpr char is = 'f'; };
+template <> struct Letter<double> { static constexpr char is = 'd'; };
+template <class F> struct Parameters;
+template <class... T> struct Parameters<void(T...)> {
+    template <unsigned long long n> static __device__ constexpr bool are(const char (&declared)[n]) {
+        const char letters[] = {Letter<T>::is..., 0};
+        bool same = n == sizeof(letters);
+        for (unsigned long long i = 0; same && i < n; i++) same = letters[i] == declared[i];
+        return same;
+    }
+};
+"""
 
 _PARAMETER, _SIZE_OF_ALL = 0x17, 0x19  # attributes of a kernel in the section .nv.info.NAME of a cubin
 
@@ -51,38 +77,69 @@ def compiled_layout(stem: str, name: str, defines: core_compile.Defines) -> tupl
     return [parameters[i] for i in range(len(parameters))], total
 
 
+def types_are(stem: str, name: str, defines: core_compile.Defines, types: str) -> None:
+    """Have the compiler compare a kernel's parameters with letters; without making code, which takes longest."""
+    from cupy.cuda import nvrtc
+
+    assertion = f'static_assert(Parameters<decltype({name})>::are("{types}"), "declared parameters");'
+    source = core_compile.code(stem, defines) + _COMPARISON + assertion
+    program = nvrtc.createProgram(source, "kernel.cu", (), ())
+    flags = *core_compile.options(), "--gpu-architecture=compute_90", "-fdevice-syntax-only"
+    try:
+        nvrtc.compileProgram(program, flags)
+    except Exception as error:
+        raise AssertionError(f"{stem} {name}: {types}: {nvrtc.getProgramLog(program)}") from error
+
+
+def study_kernels() -> Iterator[Specialisation]:
+    """Those of benchmarks that need no headers of CUDA's."""
+    from benchmarks.conv1d import study as conv1d
+    from benchmarks.kendall import study_pairs
+    from benchmarks.piecewise import study as piecewise
+
+    yield study_pairs.KERNEL
+    yield from (conv1d.kernel(path, conv1d.VARIANTS[0]) for path in conv1d.PATHS)
+    yield piecewise.kernel(piecewise.SOURCE[0], np.float32, 8, 3)
+
+
+def test_declared_types_are_those_of_the_sources() -> None:
+    """Of every kernel that is launched, and every list of types that it has: a wrong one corrupts a launch silently."""
+    from cukde import catalogue
+    from cukde.core.gpu.launch import Signature
+
+    launched = itertools.chain(catalogue.specialisations(), study_kernels())
+    once = {(of.stem, of.name, of.types): of for of in launched}
+    for of in once.values():
+        types_are(of.stem, of.name, of.defines, Signature(of.types).types)
+
+
+@pytest.mark.parametrize("types", ["4P 2q 2i", "4P 2q 4i", "4P q Q 3i", "4P 2q 2i f", "5P q 3i"])
+def test_wrong_types_are_noticed(types: str) -> None:
+    from cukde.core.gpu.launch import Signature
+
+    with pytest.raises(AssertionError, match="declared parameters"):
+        types_are("core/survey", "survey", (("STORAGE", "float"),), Signature(types).types)
+
+
+@pytest.mark.parametrize("name", ["column_means", "survey", "order_keys"])
+def test_layouts_are_those_of_compiled_kernels(name: str) -> None:
+    """Where a parameter must be aligned behind a smaller one: the rules are C's, whatever the kernel."""
+    from cukde import catalogue
+    from cukde.core.gpu.launch import Signature
+
+    of = next(of for of in catalogue.specialisations() if of.name == name)
+    parameters, total = compiled_layout(of.stem, of.name, of.defines)
+    signature = Signature(of.types)
+    ends = (struct.calcsize(f"@{signature.types[: i + 1]}") for i in range(len(signature.types)))
+    assert parameters == [
+        (end - SIZES[letter], SIZES[letter]) for end, letter in zip(ends, signature.types, strict=True)
+    ]
+    assert total == signature.size
+
+
 def sample(n: int = 300, m: int = 40, d: int = 4) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
     return rng.standard_normal((n, d)).astype("f4"), rng.standard_normal((m, d)).astype("f4")
-
-
-def test_layouts_are_those_of_compiled_kernels(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a call that asks for the kernels with the longest lists of parameters, and compiles soon."""
-    from cukde.core.gpu.launch import Parameters
-
-    asked: dict[core_compile.Kernel, Parameters] = {}
-
-    def note(self: Parameters, kernel: core_compile.Kernel, grid: Any, threads: Any, *args: Any) -> None:
-        assert len(args) == len(self.types)
-        asked[kernel] = self
-
-    monkeypatch.setattr("cukde.core.gpu.compile.kernel", core_compile.Kernel)
-    monkeypatch.setattr(Parameters, "launch", note)
-    X, Y = sample()
-    cukde.sd_kde(X, Y, 1.0, check_finite=False)
-    wanted = [
-        (kernel, of)
-        for kernel, of in asked.items()
-        if kernel.stem in ("core/survey", "density/operands", "density/finish")
-    ]
-    assert len(wanted) == 4
-    for kernel, of in wanted:
-        parameters, total = compiled_layout(kernel.stem, kernel.name, kernel.defines)
-        ends = (struct.calcsize(f"@{of.types[: i + 1]}") for i in range(len(of.types)))
-        assert parameters == [
-            (end - SIZES[letter], SIZES[letter]) for end, letter in zip(ends, of.types, strict=True)
-        ], kernel.name
-        assert total == of.size, kernel.name
 
 
 class _Driver:
@@ -118,11 +175,12 @@ def test_a_launch_is_packed_once_a_thread_has_its_context(monkeypatch: pytest.Mo
 
     loaded = functools.partial(Kernel(), shared_mem=4096)
     array = SimpleNamespace(data=SimpleNamespace(ptr=0xABC00))
-    parameters = core_launch.Parameters("P q i f d P")
+    signature = core_launch.Signature("P q i f d P")
 
     def launch() -> None:
-        parameters.launch(loaded, (5, 2), 128, array, 2**40, True, 0.1, 0.1, None)
-        parameters.launch(loaded, (5,), 128, None, 3, -1, np.inf, 0.5, array)
+        signature.launch(loaded, (5, 2), (128,), (array, 2**40, True, 0.1, 0.1, None))
+        signature.launch(loaded, (5,), (128,), (None, 3, -1, np.inf, 0.5, array))
+        signature.launch(loaded, (1, 2, 3), (4, 5, 6), (None, 3, -1, -1e39, 1e39, None))
 
     with ThreadPoolExecutor(1) as threads:  # a thread that has launched nothing: the first is CuPy's to do
         threads.submit(launch).result()
@@ -130,18 +188,30 @@ def test_a_launch_is_packed_once_a_thread_has_its_context(monkeypatch: pytest.Mo
     assert (grid, block, args, shared) == ((5, 2), (128,), (array, 2**40, 1, np.float32(0.1), 0.1, 0), 4096)
     assert [type(a) for a in args[1:]] == [np.int64, np.int32, np.float32, np.float64, np.uint64]
     expected = (1234, 5, 1, 1, 128, 1, 1, 4096, 77)
-    assert driver.launches == [(*expected, (0, 3, -1, np.inf, 0.5, 0xABC00))]
+    assert driver.launches == [
+        (*expected, (0, 3, -1, np.inf, 0.5, 0xABC00)),
+        (1234, 1, 2, 3, 4, 5, 6, 4096, 77, (0, 3, -1, -np.inf, 1e39, 0)),
+    ]
     with ThreadPoolExecutor(1) as threads:
         threads.submit(launch).result()
     assert len(called) == 2
 
 
-def test_what_stands_in_for_a_kernel_is_called() -> None:
-    from cukde.core.gpu.launch import Parameters
+def test_what_stands_in_for_a_kernel_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    from cukde.core.gpu.launch import Launch, Specialisation
 
-    called = []
-    Parameters("P i").launch(lambda *args: called.append(args), (1,), 32, None, 3)
-    assert called == [((1,), (32,), (np.uint64(0), np.int32(3)))]
+    called, asked = [], []
+
+    def kernel(*wanted: Any) -> Any:
+        asked.append(wanted)
+        return lambda *args: called.append(args)
+
+    monkeypatch.setattr("cukde.core.gpu.compile.kernel", kernel)
+    Launch(Specialisation("stem", "name", (), "2P i I Q f", 2048), (1,), (32, 2), (3, 4, 5, 1e39))(None, "array")
+    assert asked == [("stem", "name", (), 2048)]
+    ((grid, block, args),) = called
+    assert (grid, block, args) == ((1,), (32, 2), (0, "array", 3, 4, 5, np.inf))
+    assert [type(a) for a in args if a != "array"] == [np.uint64, np.int32, np.uint32, np.uint64, np.float32]
 
 
 @pytest.mark.gpu

@@ -127,13 +127,12 @@ def test_engine_and_products_are_those_of_the_launchers() -> None:
 
 def test_tiles_and_limits_are_those_of_the_launchers() -> None:
     pytest.importorskip("cupy")
-    from cukde import catalogue
     from cukde.density.one_dimension.gpu import passes as one_dimension_passes
-    from cukde.density.pairs.gpu import f16, f16_symmetric, tiles, wide as pairs_wide, wide_f64
+    from cukde.density.pairs.gpu import f16, f16_symmetric, specialisation, tiles, wide as pairs_wide, wide_f64
 
     table = tiles.nearest((9, 0), tiles.tables())
-    for task in catalogue.f16_tasks():
-        shape = f16._shapes(task, table)[0]
+    for task in f16.tasks():
+        shape = specialisation.shapes(task, table)[0]
         tile = engines.tile("f16", (9, 0), dataclasses.asdict(task))
         assert (tile["warps"], tile["row_tiles"], tile["tile"]) == (shape.warps, shape.row_tiles, shape.tile)
     for depth, terms, columns in f16_symmetric.operands():

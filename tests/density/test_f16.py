@@ -522,9 +522,9 @@ def test_a_pass_is_few_launches(gpu: SimpleNamespace) -> None:
     launched: list[str] = []
     kernel = core_compile.kernel
 
-    def counted(stem: str, name: str, defines: Any) -> Any:
+    def counted(stem: str, name: str, defines: Any, shared_bytes: int) -> Any:
         launched.append(name)
-        return kernel(stem, name, defines)
+        return kernel(stem, name, defines, shared_bytes)
 
     gpu.monkeypatch.setattr("cukde.core.gpu.compile.kernel", counted)
     for output, known, want in (

@@ -100,7 +100,7 @@ def test_a_table_is_called_by_its_architecture(gpu: SimpleNamespace, tmp_path: P
 
 
 def test_every_task_of_every_table_has_shapes_that_fit(gpu: SimpleNamespace) -> None:
-    for task in (*gpu.specialise.f16_tasks(), *gpu.f64.tasks()):
+    for task in (*gpu.f16.tasks(), *gpu.f64.tasks()):
         assert set(task.shapes) <= set(task.every_shape)
         for shape in task.every_shape:
             assert task.shared_bytes(shape.tile) <= 48 * 1024, (task, shape)
@@ -122,7 +122,7 @@ def test_every_layout_of_many_dimensions_fits_every_device(gpu: SimpleNamespace)
 def test_every_entry_of_every_table_is_some_kernels(gpu: SimpleNamespace) -> None:
     """No entry is dead: each is the first that fits some task."""
     tasks = {
-        "f16": list(map(dataclasses.asdict, gpu.specialise.f16_tasks())),
+        "f16": list(map(dataclasses.asdict, gpu.f16.tasks())),
         "f16_symmetric": [dict(zip(("depth", "terms", "columns"), of, strict=True)) for of in gpu.symmetric.operands()],
         "wide": list(map(gpu.wide.named, gpu.wide.tasks())),
         "f64": list(map(dataclasses.asdict, gpu.f64.tasks())),
@@ -136,8 +136,10 @@ def test_every_entry_of_every_table_is_some_kernels(gpu: SimpleNamespace) -> Non
 
 def test_every_kernel_of_every_table_is_listed(gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a second table of other tiles, the kernels of both."""
+    from cukde import catalogue
+
     own = gpu.tiles.tables()
-    before = set(gpu.specialise.kernels())
+    before = set(catalogue.kernels())
     tiles = {
         "f16": [{"of": {}, "tiles": [{"warps": 4, "row_tiles": 1, "tile": 32, "blocks": 2}]}],
         "f16_symmetric": [{"of": {}, "tiles": [{"row_tiles": 2, "blocks": 2}]}],
@@ -146,7 +148,7 @@ def test_every_kernel_of_every_table_is_listed(gpu: SimpleNamespace, monkeypatch
     }
     other = gpu.tiles.Table("sm_200.json", 200, "", "", tiles)
     monkeypatch.setattr(gpu.tiles, "tables", lambda: (*own, other))
-    after = set(gpu.specialise.kernels())
+    after = set(catalogue.kernels())
     assert before < after
     names = {name for _, name, _ in after - before}
     assert {"kde_f16", "score_f16x2", "kernel_sum_f16x2", "score_symmetric_f16"} <= names

@@ -238,19 +238,19 @@ def test_errors(
 
 
 def test_the_kernel_that_waits(device: Any) -> None:
-    from cukde.perf import _wait
+    from cukde.perf import _wait_gpu
 
     for milliseconds in (0.0, 0.5):
-        assert int(_wait.wait(milliseconds)[0]) >= 1e6 * milliseconds
+        assert int(_wait_gpu.wait(milliseconds)[0]) >= 1e6 * milliseconds
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("how", [{}, {"cold": True}, {"calls": 3}, {"calls": 4, "rotate": [(0.5,), (0.6,)]}])
 def test_on_the_gpu_at_hand(how: dict[str, Any]) -> None:
     """A kernel that waits for half a millisecond takes no less, alone, cold, among several, in turns."""
-    from cukde.perf import _wait
+    from cukde.perf import _wait_gpu
 
-    times = perf.measure(_wait.wait, *(() if "rotate" in how else (0.5,)), gpu=True, seconds=0.05, **how)
+    times = perf.measure(_wait_gpu.wait, *(() if "rotate" in how else (0.5,)), gpu=True, seconds=0.05, **how)
     assert times.low_ms >= 0.49  # the device's clock stands still for a microsecond
 
 

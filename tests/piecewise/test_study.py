@@ -149,7 +149,7 @@ def test_variants_compile_without_spills(study: ModuleType, architecture: int, d
     if dtype == np.float16:
         others = [study.Variant("BASE", "soa", a, 2) for a in ("FLOAT", "HALF", "PACKED")]
     for variant in (*study.SOURCE, *others):
-        code = core_compile.code(study.STEM, study.defines(variant, dtype, 256, 3))
+        code = core_compile.code(study.STEM, study.kernel(variant, dtype, 256, 3).defines)
         taken = compile_for(architecture, code, core_compile.options())
         assert taken.spills == taken.stack == taken.shared == 0, variant
 

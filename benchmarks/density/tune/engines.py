@@ -11,7 +11,6 @@ from unittest import mock
 import numpy as np
 
 from benchmarks.density.tune import candidates, choice
-from cukde import catalogue
 from cukde.core.gpu import arrays as core_arrays, compile as core_compile
 from cukde.density.pairs.gpu import f16, f16_symmetric, f64, operands, splits, values, wide
 from cukde.density.sums import PartialSums
@@ -105,7 +104,7 @@ class Ordered:
 
     def tasks(self) -> Iterable[f16.Task]:
         """Each once; weights apart share the tiles."""
-        return dict.fromkeys(task for task in catalogue.f16_tasks() if not task.weights_apart)
+        return dict.fromkeys(task for task in f16.tasks() if not task.weights_apart)
 
     def of(self, task: f16.Task) -> Mapping[str, Any]:
         fields = dataclasses.asdict(task)

@@ -11,8 +11,8 @@ from typing import Any
 import cupy as cp
 import numpy as np
 
-from cukde.core.gpu import compile as core_compile, device, launch as core_launch
-from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT
+from cukde.core.gpu import compile as core_compile, device
+from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT, Specialisation
 from cukde.density.pairs.gpu import operands
 
 _WARPS = 4
@@ -93,22 +93,8 @@ def symmetric(X: Any, scales: np.ndarray, weights: Any | None) -> tuple[Any, Any
     total = cp.zeros((len(scales), n))
     relative, log_of_one, missing = _relative(weights, n, form, real)
     cut = _cut(n, len(scales), form, device.multiprocessors())
-    core_compile.kernel(*_specialise(real))(
-        cut.grid,
-        (32 * _WARPS,),
-        (
-            X,
-            cp.asarray(factors),
-            core_launch.or_null(relative),
-            total,
-            np.int64(n),
-            np.int32(d),
-            np.int32(len(scales)),
-            np.int32(cut.bandwidths),
-            np.int32(cut.tiles),
-            real.type(unit),
-        ),
-    )
+    arrays = X, cp.asarray(factors), relative, total
+    _kernel(real).launch(cut.grid, (32 * _WARPS,), *arrays, n, d, len(scales), cut.bandwidths, cut.tiles, unit)
     unsettled = total < missing * 2.0**form.kept
     logs = cp.log(cp.maximum(total, np.finfo(np.float64).tiny, out=total), out=total)
     logs += log_of_one - form.shift * math.log(2)
@@ -156,25 +142,23 @@ def _cut(n: int, bandwidths: int, form: _Form, multiprocessors: int) -> _Cut:
     return _Cut((walks, -(-tiles // strip), passes), -(-bandwidths // passes), strip)
 
 
-def specialisations() -> Iterator[tuple[str, str, core_compile.Defines]]:
-    """Stem, name and macros of every kernel of this module."""
-    return map(_specialise, _FORMS)
+@core_compile.listed
+def specialisations() -> Iterator[Specialisation]:
+    """Every kernel of this module."""
+    return map(_kernel, _FORMS)
 
 
 @functools.cache
-def _specialise(real: np.dtype) -> tuple[str, str, core_compile.Defines]:
+def _kernel(real: np.dtype) -> Specialisation:
     form = _FORMS[real]
     name = f"leave_one_out_{'f64' if real == DOUBLE else 'ieee'}"
-    return (
-        "bandwidth/leave_one_out",
-        name,
-        (
-            ("KERNEL", name),
-            ("REAL", C_TYPE[real]),
-            ("SIDE", str(form.side)),
-            ("SHIFT", str(form.shift)),
-            ("CHUNK", str(_CHUNK)),
-            ("MOST_BANDWIDTHS", str(form.bandwidths)),
-            ("BLOCKS", str(form.blocks)),
-        ),
+    defines = core_compile.macros(
+        KERNEL=name,
+        REAL=C_TYPE[real],
+        SIDE=form.side,
+        SHIFT=form.shift,
+        CHUNK=_CHUNK,
+        MOST_BANDWIDTHS=form.bandwidths,
+        BLOCKS=form.blocks,
     )
+    return Specialisation("bandwidth/leave_one_out", name, defines, f"4P q 4i {real.char}")

@@ -13,7 +13,7 @@ import numpy as np
 from cukde.bandwidth.gpu.leave_one_out import in_range
 from cukde.bandwidth.gpu.lines import put, turned
 from cukde.core.gpu import compile as core_compile
-from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT, NULL, or_null
+from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT, Specialisation
 from cukde.density.pairs.gpu import finish
 from cukde.density.pairs.gpu.operands import LOG2_E
 
@@ -40,7 +40,7 @@ def plain(X: Any, scales: np.ndarray, weights: Any | None, which: Any, rows: Any
     unit, factors = in_range(scales, X.dtype)
     lines = turned(X, unit, lines=X.shape[1], others=1)
     _put_weights(lines, X, weights)
-    return _launch(X, (NULL, NULL), weights, lines, rows, cp.asarray(factors)[which], 0.0, 0.0)
+    return _launch(X, (None, None), weights, lines, rows, cp.asarray(factors)[which], 0.0, 0.0)
 
 
 def debiased(X: Any, mean_shift: Any, totals: Any, scale: float, weights: Any | None) -> Any:
@@ -83,27 +83,10 @@ def _launch(
     m = n if rows is None else len(rows)
     out = finish.empty(m, 0)
     splits = finish.splits(n, m, 0, out)
-    core_compile.kernel(*_specialise(real, debiased=scales is None))(
-        (*splits.blocks, splits.parts),
-        (_THREADS,),
-        (
-            X,
-            *of_shift,
-            or_null(weights),
-            lines,
-            or_null(rows),
-            or_null(scales),
-            splits.reference,
-            splits.total,
-            np.int64(n),
-            np.int64(m),
-            np.int64(lines.shape[1]),
-            np.int32(d),
-            np.int64(splits.rows),
-            real.type(LOG2_E * scale),
-            np.float64(LOG2_E * scale_of_X),
-            np.float64(1 / n),
-        ),
+    arrays = X, *of_shift, weights, lines, rows, scales, splits.reference, splits.total
+    counts = n, m, lines.shape[1], d, splits.rows
+    _kernel(real, debiased=scales is None).launch(
+        splits.grid, (_THREADS,), *arrays, *counts, LOG2_E * scale, LOG2_E * scale_of_X, 1 / n
     )
     reference, total, _ = finish.merge(splits, out)
     # A sum is 1 at least, but where all distances overflow.
@@ -116,19 +99,16 @@ def unit_of(scale: float) -> float:
     return 2.0 ** (1 - math.frexp((2 * scale) ** -0.5)[1])
 
 
-def specialisations() -> Iterator[tuple[str, str, core_compile.Defines]]:
-    """Stem, name and macros of every kernel of this module."""
+@core_compile.listed
+def specialisations() -> Iterator[Specialisation]:
+    """Every kernel of this module."""
     for real in (FLOAT, DOUBLE):
         for of_debiased in (False, True):
-            yield _specialise(real, debiased=of_debiased)
+            yield _kernel(real, debiased=of_debiased)
 
 
 @functools.cache
-def _specialise(real: np.dtype, *, debiased: bool) -> tuple[str, str, core_compile.Defines]:
+def _kernel(real: np.dtype, *, debiased: bool) -> Specialisation:
     name = f"{'debiased_' * debiased}leave_one_out_{'f64' if real == DOUBLE else 'ieee'}"
-    c_type = C_TYPE[real]
-    return (
-        "bandwidth/ordered_leave_one_out",
-        name,
-        (("KERNEL", name), ("DEBIASED", str(int(debiased))), ("REAL", c_type)),
-    )
+    defines = core_compile.macros(KERNEL=name, DEBIASED=debiased, REAL=C_TYPE[real])
+    return Specialisation("bandwidth/ordered_leave_one_out", name, defines, f"9P 3q i q {real.char} 2d")

@@ -13,7 +13,7 @@ import numpy as np
 from cukde.bandwidth.gpu.lines import TILE, put, turned
 from cukde.bandwidth.gpu.ordered_leave_one_out import unit_of
 from cukde.core.gpu import compile as core_compile, device, survey
-from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT
+from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT, Specialisation
 from cukde.density.pairs.gpu.operands import LOG2_E
 
 Operation = Literal["least_squares", "least_squares_gradient", "likelihood_gradient"]
@@ -111,36 +111,23 @@ def _launch(
     put(lines[-2], 1.0 if weights is None else weights, 0, n)
     put(lines[-1], factors, 0)
     sums = cp.zeros((blocks * _WARPS, padded))
-    core_compile.kernel(*_specialise(operation, real))(
-        (blocks,),
-        (_THREADS,),
-        (
-            lines,
-            cp.asarray(terms.astype(real)),
-            sums,
-            np.int64(n),
-            np.int64(lines.shape[1]),
-            np.int32(d),
-            np.int32(dimensions),
-            np.int32(len(terms)),
-            np.int32(padded),
-            np.int32(weights is not None),
-            real.type(limit),
-        ),
-    )
+    arrays = lines, cp.asarray(terms.astype(real)), sums
+    counts = n, lines.shape[1], d, dimensions, len(terms), padded
+    _kernel(operation, real).launch((blocks,), (_THREADS,), *arrays, *counts, weights is not None, limit)
     total: np.ndarray = cp.asnumpy(survey.total(sums))[:columns]
     return total / math.pow(n, 2)
 
 
-def specialisations() -> Iterator[tuple[str, str, core_compile.Defines]]:
-    """Stem, name and macros of every kernel of this module."""
+@core_compile.listed
+def specialisations() -> Iterator[Specialisation]:
+    """Every kernel of this module."""
     for operation in get_args(Operation):
         for real in (FLOAT, DOUBLE):
-            yield _specialise(operation, real)
+            yield _kernel(operation, real)
 
 
 @functools.cache
-def _specialise(operation: Operation, real: np.dtype) -> tuple[str, str, core_compile.Defines]:
+def _kernel(operation: Operation, real: np.dtype) -> Specialisation:
     name = f"{operation}_{'f64' if real == DOUBLE else 'ieee'}"
-    defines = (("KERNEL", name), ("OPERATION", operation.upper()), ("REAL", C_TYPE[real]))
-    return "bandwidth/pair_sums", name, defines
+    defines = core_compile.macros(KERNEL=name, OPERATION=operation.upper(), REAL=C_TYPE[real])
+    return Specialisation("bandwidth/pair_sums", name, defines, f"3P 2q 5i {real.char}")

@@ -15,9 +15,8 @@ import numpy as np
 
 from cukde.conv1d.geometry import Geometry
 from cukde.core.gpu import compile as core_compile, device
-from cukde.core.gpu.launch import ACTIVATIONS, BITS, Launch, int32, or_null
+from cukde.core.gpu.launch import ACTIVATIONS, BITS, Launch, Specialisation
 
-Kernel = tuple[str, str, core_compile.Defines]
 Engine = Literal["few_taps", "rows", "short_rows", "channels_last", "strided"]
 
 
@@ -66,8 +65,9 @@ def input_grad(dy: Any, w: Any, geometry: Geometry) -> Any:
     return dx
 
 
-def specialisations() -> Iterator[Kernel]:
-    """Stem, name and macros of every kernel of this module."""
+@core_compile.listed
+def specialisations() -> Iterator[Specialisation]:
+    """Every kernel of this module."""
     for dtype in BITS:
         if dtype != np.float64:
             yield _few_taps_kernel(dtype)
@@ -113,7 +113,7 @@ def _convolve(x: Any, w: Any, bias: Any | None, y: Any, g: Geometry, activation:
     if y.size == 0:
         return
     aligned = (device.address(x) | device.address(y)) % 16 == 0
-    _launch(g, x.dtype, aligned, activation)(x, w, or_null(bias), y)
+    _launch(g, x.dtype, aligned, activation)(x, w, bias, y)
 
 
 @functools.lru_cache(maxsize=1024)  # it takes longer than a small convolution
@@ -121,25 +121,22 @@ def _launch(g: Geometry, dtype: np.dtype, aligned: bool, activation: str | None)
     if g.channels == 1:  # both layouts are the same
         g = g._replace(channels_last=False)
     bits, chosen = BITS[dtype], engine(g, dtype, aligned)
-    last = int32(g.flip, ACTIVATIONS[activation])
+    last = g.flip, ACTIVATIONS[activation]
     grid: tuple[int, ...]
-    scalars: tuple[Any, ...]
     if chosen == "few_taps":
         cut = _cut_few_taps(g, bits)
-        scalars = int32(g.batch, g.channels, g.length, g.outputs, g.before, g.taps, cut.along, cut.lane_bits)
-        return Launch(_few_taps_kernel(dtype), cut.grid, cut.block, (*scalars, *last))
+        counts = g.batch, g.channels, g.length, g.outputs, g.before, g.taps
+        return Launch(_few_taps_kernel(dtype), cut.grid, cut.block, (*counts, cut.along, cut.lane_bits, *last))
     if chosen == "rows":
         grid = -(-g.outputs // _tile(bits)), g.channels, g.batch
-        scalars = int32(g.length, g.outputs, g.before, g.taps)
-        return Launch(_rows_kernel(dtype), grid, (_ROWS[bits][0],), (*scalars, *last))
+        return Launch(_rows_kernel(dtype), grid, (_ROWS[bits][0],), (g.length, g.outputs, g.before, g.taps, *last))
     if chosen == "short_rows":
         side = _cut_short_rows(g, bits)
         assert side is not None
-        scalars = (
-            *int32(g.batch, g.channels, g.length, g.outputs, g.before, g.taps),
-            *int32(side.first_tap, side.taps, side.pitch, side.vectors),
-        )
-        return Launch((*_short_rows_kernel(dtype), side.shared_bytes), side.grid, side.block, (*scalars, *last))
+        counts = g.batch, g.channels, g.length, g.outputs, g.before, g.taps
+        staged = side.first_tap, side.taps, side.pitch, side.vectors
+        kernel = _short_rows_kernel(dtype, side.shared_bytes)
+        return Launch(kernel, side.grid, side.block, (*counts, *staged, *last))
     if chosen == "channels_last":
         width = 16 // dtype.itemsize
         vectors = g.channels % width == 0 and aligned
@@ -147,21 +144,12 @@ def _launch(g: Geometry, dtype: np.dtype, aligned: bool, activation: str | None)
         windows = -(-g.outputs // (own * g.dilation)) * g.dilation
         groups = g.channels // width if vectors else g.channels
         grid, block = _cover(groups, g.batch * windows, _CHANNELS_LAST_THREADS)
-        counts = int32(-(-groups // block[0]), g.length, g.outputs, g.before, g.dilation, g.taps)
-        scalars = g.batch, g.channels, windows, *counts
-        return Launch(_channels_last_kernel(dtype, vectors), grid, block, (*scalars, *last))
+        counts = -(-groups // block[0]), g.length, g.outputs, g.before, g.dilation, g.taps
+        scalars = g.batch, g.channels, windows, *counts, *last
+        return Launch(_channels_last_kernel(dtype, vectors), grid, block, scalars)
     grid, block = _places(g, g.outputs, _OWN)
-    scalars = (
-        g.batch,
-        g.channels,
-        g.length,
-        g.outputs,
-        g.before,
-        g.stride,
-        g.dilation,
-        *int32(g.taps, g.channels_last),
-        *last,
-    )
+    counts = g.batch, g.channels, g.length, g.outputs, g.before, g.stride
+    scalars = *counts, g.dilation, g.taps, g.channels_last, *last
     return Launch(_strided_kernel(dtype, "conv1d_strided"), grid, block, scalars)
 
 
@@ -173,7 +161,7 @@ def _gathering(g: Geometry, dtype: np.dtype) -> Launch:
     grid, block = _places(g, g.length, 1)
     scalars = (
         *(g.batch, g.channels, g.outputs, g.length, g.before, g.stride, g.dilation, period, back),
-        *(pow(back, -1, period), *int32(g.taps, g.channels_last, g.flip)),
+        *(pow(back, -1, period), g.taps, g.channels_last, g.flip),
     )
     return Launch(_strided_kernel(dtype, "conv1d_strided_input_grad"), grid, block, scalars)
 
@@ -260,36 +248,37 @@ def _tile(bits: int) -> int:
     return _ROWS[bits][0] * (8 if bits == 64 else 16)
 
 
-def _few_taps_kernel(dtype: np.dtype) -> Kernel:
-    return "conv1d/few_taps", "conv1d_few_taps", _storage(dtype)
+def _few_taps_kernel(dtype: np.dtype) -> Specialisation:
+    return Specialisation("conv1d/few_taps", "conv1d_few_taps", core_compile.macros(STORAGE=BITS[dtype]), "4P 10i")
 
 
-def _rows_kernel(dtype: np.dtype) -> Kernel:
+def _rows_kernel(dtype: np.dtype) -> Specialisation:
     threads, blocks = _ROWS[BITS[dtype]]
-    return "conv1d/rows", "conv1d", (*_storage(dtype), ("THREADS", str(threads)), ("BLOCKS", str(blocks)))
+    defines = core_compile.macros(STORAGE=BITS[dtype], THREADS=threads, BLOCKS=blocks)
+    return Specialisation("conv1d/rows", "conv1d", defines, "4P 6i")
 
 
-def _short_rows_kernel(dtype: np.dtype) -> Kernel:
-    blocks = _SHORT_ROWS[BITS[dtype]]
-    defines = *_storage(dtype), ("THREADS", str(_SHORT_ROWS_THREADS)), ("BLOCKS", str(blocks))
-    return "conv1d/short_rows", "conv1d_short_rows", defines
+def _short_rows_kernel(dtype: np.dtype, shared_bytes: int = 0) -> Specialisation:
+    bits = BITS[dtype]
+    defines = core_compile.macros(STORAGE=bits, THREADS=_SHORT_ROWS_THREADS, BLOCKS=_SHORT_ROWS[bits])
+    return Specialisation("conv1d/short_rows", "conv1d_short_rows", defines, "4P 12i", shared_bytes)
 
 
-def _channels_last_kernel(dtype: np.dtype, vectors: bool) -> Kernel:
+def _channels_last_kernel(dtype: np.dtype, vectors: bool) -> Specialisation:
     own, blocks = _CHANNELS_LAST[BITS[dtype], vectors]
-    defines = (
-        *_storage(dtype),
-        ("CHANNELS", str(16 // dtype.itemsize if vectors else 1)),
-        ("OWN", str(own)),
-        ("THREADS", str(_CHANNELS_LAST_THREADS)),
-        ("BLOCKS", str(blocks)),
+    defines = core_compile.macros(
+        STORAGE=BITS[dtype],
+        CHANNELS=16 // dtype.itemsize if vectors else 1,
+        OWN=own,
+        THREADS=_CHANNELS_LAST_THREADS,
+        BLOCKS=blocks,
     )
-    return "conv1d/channels_last", "conv1d_channels_last", defines
+    return Specialisation("conv1d/channels_last", "conv1d_channels_last", defines, "4P 3q 8i")
 
 
-def _strided_kernel(dtype: np.dtype, name: str) -> Kernel:
-    return f"conv1d/{name.removeprefix('conv1d_')}", name, (*_storage(dtype), ("THREADS", str(_THREADS)))
+def _strided_kernel(dtype: np.dtype, name: str) -> Specialisation:
+    defines = core_compile.macros(STORAGE=BITS[dtype], THREADS=_THREADS)
+    return Specialisation(f"conv1d/{name.removeprefix('conv1d_')}", name, defines, _STRIDED_TYPES[name])
 
 
-def _storage(dtype: np.dtype) -> core_compile.Defines:
-    return (("STORAGE", str(BITS[dtype])),)
+_STRIDED_TYPES = {"conv1d_strided": "4P 7q 4i", "conv1d_strided_input_grad": "3P 10q 3i"}

@@ -26,12 +26,11 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import cupy as cp
-import numpy as np
 
 from cukde.conv1d.choice import GROUP, MOST_SHORT_TAPS, MOST_SLIP, ROW
 from cukde.conv1d.geometry import Geometry
 from cukde.core.gpu import compile as core_compile, device
-from cukde.core.gpu.launch import ACTIVATIONS, BITS, Launch, int32, or_null
+from cukde.core.gpu.launch import ACTIVATIONS, BITS, Launch, Specialisation
 
 
 class _Shape(NamedTuple):
@@ -83,7 +82,7 @@ def _convolved(x: Any, w: Any, bias: Any | None, outputs: int, before: int, flip
         return y
     bits = BITS[x.dtype]
     aligned, row = device.address(x) % 16 == 0, (length, outputs, w.shape[1], before, flip, activation)
-    _launch(batch, channels, row, bits, aligned, _shape(bits))(x, w, or_null(bias), y)
+    _launch(batch, channels, row, bits, aligned, _shape(bits))(x, w, bias, y)
     return y
 
 
@@ -103,18 +102,16 @@ def _launch(
         segments = -(-reached // (short.groups * GROUP))
         warps = min(short.warps, batch * segments)
         grid = (channels * -(-batch * segments // warps),)
-        counts = np.uint32(batch), np.uint32(channels), np.uint32(segments)
-        return Launch(_short_kernel(tap_blocks), grid, (32 * warps,), (*counts, *int32(*row)))
+        return Launch(_short_kernel(tap_blocks), grid, (32 * warps,), (batch, channels, segments, *row))
     warps = min(shape.warps, -(-reached // (shape.groups * GROUP)))
     segments = -(-reached // (warps * shape.groups * GROUP))
     grid = (batch * channels * segments,)
-    return Launch(
-        _long_kernel(bits, shape), grid, (32 * warps,), (np.uint32(channels), np.uint32(segments), *int32(*row))
-    )
+    return Launch(_long_kernel(bits, shape), grid, (32 * warps,), (channels, segments, *row))
 
 
-def specialisations() -> Iterator[tuple[str, str, core_compile.Defines]]:
-    """Stem, name and macros of every kernel of this module."""
+@core_compile.listed
+def specialisations() -> Iterator[Specialisation]:
+    """Every kernel of this module."""
     for tap_blocks in _SHORT_SHAPES:
         yield _short_kernel(tap_blocks)
     for bits, shape in dict.fromkeys((bits, shape) for (bits, _), shape in _SHAPES.items()):
@@ -125,24 +122,18 @@ def _shape(bits: int) -> _Shape:
     return _SHAPES[bits, device.capability() >= (9, 0)]
 
 
-def _short_kernel(tap_blocks: int) -> tuple[str, str, core_compile.Defines]:
+def _short_kernel(tap_blocks: int) -> Specialisation:
     shape = _SHORT_SHAPES[tap_blocks]
-    defines = (
-        ("STORAGE", "16"),
-        ("THREADS", str(32 * shape.warps)),
-        ("GROUPS", str(shape.groups)),
-        ("TAP_BLOCKS", str(tap_blocks)),
-        ("BLOCKS", str(shape.blocks)),
+    threads = 32 * shape.warps
+    defines = core_compile.macros(
+        STORAGE=16, THREADS=threads, GROUPS=shape.groups, TAP_BLOCKS=tap_blocks, BLOCKS=shape.blocks
     )
-    return "conv1d/toeplitz_short", "conv1d_toeplitz_short", defines
+    return Specialisation("conv1d/toeplitz_short", "conv1d_toeplitz_short", defines, "4P 3I 6i")
 
 
-def _long_kernel(bits: int, shape: _Shape) -> tuple[str, str, core_compile.Defines]:
-    defines = (
-        ("STORAGE", str(bits)),
-        ("THREADS", str(32 * shape.warps)),
-        ("GROUPS", str(shape.groups)),
-        ("CHUNK", str(shape.chunk)),
-        ("BLOCKS", str(shape.blocks)),
+def _long_kernel(bits: int, shape: _Shape) -> Specialisation:
+    threads = 32 * shape.warps
+    defines = core_compile.macros(
+        STORAGE=bits, THREADS=threads, GROUPS=shape.groups, CHUNK=shape.chunk, BLOCKS=shape.blocks
     )
-    return "conv1d/toeplitz", "conv1d_toeplitz", defines
+    return Specialisation("conv1d/toeplitz", "conv1d_toeplitz", defines, "4P 2I 6i")

@@ -16,7 +16,7 @@ import numpy as np
 
 from cukde.conv1d.geometry import Geometry
 from cukde.core.gpu import compile as core_compile, device
-from cukde.core.gpu.launch import BITS, Launch, int32, or_null
+from cukde.core.gpu.launch import BITS, Launch, Specialisation
 
 # Taps of a block, of the kernels that keep the inputs of several outputs in registers. In float64 memory binds with
 # sixteen sums too, and twice as many do not fit in shared memory.
@@ -84,13 +84,13 @@ def weight_grad(x: Any, dy: Any, geometry: Geometry, bias: bool) -> tuple[Any, A
         return dw, db
     real = np.float64 if x.dtype == np.float64 else np.float32
     if geometry.batch == 0 or geometry.outputs <= 0:
-        _finish(geometry, x.dtype, 0)(cp.empty(0, real), dw, or_null(db))
+        _finish(geometry, x.dtype, 0)(cp.empty(0, real), dw, db)
         return dw, db
     aligned = (device.address(x) | device.address(dy)) % 16 == 0
     splits, sums, finish = _launches(geometry, x.dtype, aligned)
     partial = cp.empty((splits, channels, taps + 1), real)
     sums(x, dy, partial)
-    finish(partial, dw, or_null(db))
+    finish(partial, dw, db)
     return dw, db
 
 
@@ -112,8 +112,7 @@ def _launches(of: Geometry, dtype: np.dtype, aligned: bool) -> tuple[int, Launch
 
 def _finish(of: Geometry, dtype: np.dtype, splits: int) -> Launch:
     blocks = -(-of.channels * (of.taps + 1) // 32)
-    scalars = int32(splits, of.channels, of.taps, of.flip)
-    return Launch(_finish_kernel(dtype), (blocks,), (_THREADS_OF_FINISH,), scalars)
+    return Launch(_finish_kernel(dtype), (blocks,), (_THREADS_OF_FINISH,), (splits, of.channels, of.taps, of.flip))
 
 
 def _in_tiles(dtype: np.dtype, of: Geometry) -> tuple[int, Launch]:
@@ -123,9 +122,9 @@ def _in_tiles(dtype: np.dtype, of: Geometry) -> tuple[int, Launch]:
     tiles = of.batch * -(-of.outputs // outputs_of_tile)
     warps = _THREADS // 32
     part = _part(tiles, of.channels * groups, warps, _THREADS * _MOST_OUTPUTS // outputs_of_tile)
-    scalars = int32(tiles, part.each, of.channels, of.length, of.outputs, of.taps, of.before)
+    scalars = tiles, part.each, of.channels, of.length, of.outputs, of.taps, of.before
     grid = (part.splits * of.channels * groups,)
-    return part.splits, Launch(_tiles_kernel(dtype, block_taps), grid, (_THREADS,), scalars)
+    return part.splits, Launch(_kernel("", dtype, block_taps), grid, (_THREADS,), scalars)
 
 
 def _has_few_taps(dtype: np.dtype, of: Geometry) -> bool:
@@ -144,8 +143,8 @@ def _few_taps(dtype: np.dtype, of: Geometry) -> tuple[int, Launch]:
     tiles = of.batch * -(-of.outputs // _OUTPUTS_OF_FEW_TAPS)
     # Half as many outputs a block as elsewhere: six blocks of a multiprocessor wait for memory at a time.
     part = _part(tiles, -(-of.channels // 2), _THREADS // 32, _THREADS * _MOST_OUTPUTS // _OUTPUTS_OF_FEW_TAPS)
-    scalars = int32(tiles, part.each, of.channels, of.length, of.outputs, of.taps, of.before)
-    return part.splits, Launch(_few_taps_kernel(dtype), (part.splits * of.channels,), (_THREADS,), scalars)
+    scalars = tiles, part.each, of.channels, of.length, of.outputs, of.taps, of.before
+    return part.splits, Launch(_kernel("_few_taps", dtype), (part.splits * of.channels,), (_THREADS,), scalars)
 
 
 def _has_short_rows(dtype: np.dtype, of: Geometry) -> bool:
@@ -168,10 +167,10 @@ def _short_rows(dtype: np.dtype, of: Geometry) -> tuple[int, Launch]:
     part = _part(of.batch, of.channels * groups, warps * rows, warps * rows * _MOST_OUTPUTS // _OWN_OF_SHORT_ROWS)
     shared_bytes = device.rounded_shared_bytes(16 * warps * rows * sum(pitches))
     scalars = (
-        *int32(of.batch, part.each, of.channels, of.length, of.outputs, of.taps, of.before),
-        *int32(rows, lanes, pitches[0], vectors[0], pitches[1], vectors[1]),
+        *(of.batch, part.each, of.channels, of.length, of.outputs, of.taps, of.before),
+        *(rows, lanes, pitches[0], vectors[0], pitches[1], vectors[1]),
     )
-    kernel = *_short_rows_kernel(dtype, block_taps), shared_bytes
+    kernel = _kernel("_short_rows", dtype, block_taps, shared_bytes)
     return part.splits, Launch(kernel, (part.splits * of.channels * groups,), (_THREADS,), scalars)
 
 
@@ -180,9 +179,9 @@ def _strided(dtype: np.dtype, of: Geometry) -> tuple[int, Launch]:
     groups = -(-of.taps // block_taps)
     outputs = of.batch * of.outputs
     part = _part(outputs, of.channels * groups, _THREADS, _THREADS * _MOST_OUTPUTS)
-    counts = int32(part.each, of.channels, of.length, of.outputs, of.taps, of.stride, of.dilation, of.before)
+    counts = part.each, of.channels, of.length, of.outputs, of.taps, of.stride, of.dilation, of.before
     grid = (part.splits * of.channels * groups,)
-    return part.splits, Launch(_strided_kernel(dtype, block_taps), grid, (_THREADS,), (outputs, *counts))
+    return part.splits, Launch(_kernel("_strided", dtype, block_taps), grid, (_THREADS,), (outputs, *counts))
 
 
 def _channels_last(dtype: np.dtype, of: Geometry) -> tuple[int, Launch]:
@@ -198,11 +197,11 @@ def _channels_last(dtype: np.dtype, of: Geometry) -> tuple[int, Launch]:
     slots = _THREADS_CHANNELS_LAST // width
     part = _part(pieces, bands * groups, slots, slots * (_MOST_OUTPUTS // min(chain, _CHUNK)))
     scalars = (
-        *int32(pieces, part.each, of.channels, width, of.length, of.outputs, of.taps),
-        *int32(tap_step, output_step, of.stride * output_step, of.stride, of.dilation, of.before),
+        *(pieces, part.each, of.channels, width, of.length, of.outputs, of.taps),
+        *(tap_step, output_step, of.stride * output_step, of.stride, of.dilation, of.before),
     )
     grid = (part.splits * bands * groups,)
-    return part.splits, Launch(_channels_last_kernel(dtype, block_taps), grid, (_THREADS_CHANNELS_LAST,), scalars)
+    return part.splits, Launch(_kernel("_channels_last", dtype, block_taps), grid, (_THREADS_CHANNELS_LAST,), scalars)
 
 
 def _part(units: int, blocks_of_split: int, fewest: int, most: int) -> Part:
@@ -221,43 +220,39 @@ def _block_taps(offered: tuple[int, ...], taps: int) -> int:
     return min(offered, key=lambda own: -(-taps // own) * (own + _COST_OF_OUTPUT))
 
 
-def specialisations() -> Iterator[tuple[str, str, core_compile.Defines]]:
-    """Stem, name and macros of every kernel of this module."""
+@core_compile.listed
+def specialisations() -> Iterator[Specialisation]:
+    """Every kernel of this module."""
     for dtype, bits in BITS.items():
         for taps in _TAPS[bits]:
-            yield _tiles_kernel(dtype, taps)
-            yield _channels_last_kernel(dtype, taps)
+            yield _kernel("", dtype, taps)
+            yield _kernel("_channels_last", dtype, taps)
         for taps in _TAPS_STRIDED[bits]:
-            yield _strided_kernel(dtype, taps)
+            yield _kernel("_strided", dtype, taps)
         for taps in _TAPS_SHORT_ROWS if bits < 64 else ():
-            yield _short_rows_kernel(dtype, taps)
+            yield _kernel("_short_rows", dtype, taps)
         yield _finish_kernel(dtype)
-    yield _few_taps_kernel(np.dtype(np.float16))
+    yield _kernel("_few_taps", np.dtype(np.float16))
 
 
-def _tiles_kernel(dtype: np.dtype, taps: int) -> tuple[str, str, core_compile.Defines]:
-    return "conv1d/weight_grad", "conv1d_weight_grad", _macros(dtype, taps)
+# By the kernels' names after "conv1d_weight_grad".
+_TYPES = {
+    "": "3P 7i",
+    "_channels_last": "3P 13i",
+    "_few_taps": "3P 7i",
+    "_short_rows": "3P 13i",
+    "_strided": "3P q 8i",
+}
 
 
-def _channels_last_kernel(dtype: np.dtype, taps: int) -> tuple[str, str, core_compile.Defines]:
-    return "conv1d/weight_grad_channels_last", "conv1d_weight_grad_channels_last", _macros(dtype, taps)
+def _kernel(which: str, dtype: np.dtype, taps: int | None = None, shared_bytes: int = 0) -> Specialisation:
+    """A kernel that sums; ``taps`` of a block, where it is compiled for their number."""
+    of_taps = {} if taps is None else {"TAPS": taps}
+    defines = core_compile.macros(STORAGE=BITS[dtype], **of_taps)
+    name = f"weight_grad{which}"
+    return Specialisation(f"conv1d/{name}", f"conv1d_{name}", defines, _TYPES[which], shared_bytes)
 
 
-def _few_taps_kernel(dtype: np.dtype) -> tuple[str, str, core_compile.Defines]:
-    return "conv1d/weight_grad_few_taps", "conv1d_weight_grad_few_taps", (("STORAGE", str(BITS[dtype])),)
-
-
-def _short_rows_kernel(dtype: np.dtype, taps: int) -> tuple[str, str, core_compile.Defines]:
-    return "conv1d/weight_grad_short_rows", "conv1d_weight_grad_short_rows", _macros(dtype, taps)
-
-
-def _strided_kernel(dtype: np.dtype, taps: int) -> tuple[str, str, core_compile.Defines]:
-    return "conv1d/weight_grad_strided", "conv1d_weight_grad_strided", _macros(dtype, taps)
-
-
-def _finish_kernel(dtype: np.dtype) -> tuple[str, str, core_compile.Defines]:
-    return "conv1d/weight_grad_finish", "finish_conv1d_weight_grad", (("STORAGE", str(BITS[dtype])),)
-
-
-def _macros(dtype: np.dtype, taps: int) -> core_compile.Defines:
-    return ("STORAGE", str(BITS[dtype])), ("TAPS", str(taps))
+def _finish_kernel(dtype: np.dtype) -> Specialisation:
+    defines = core_compile.macros(STORAGE=BITS[dtype])
+    return Specialisation("conv1d/weight_grad_finish", "finish_conv1d_weight_grad", defines, "3P 4i")

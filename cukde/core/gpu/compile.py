@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from cukde.core.gpu import kernel_cache
 
@@ -16,7 +16,29 @@ from cukde.core.gpu import kernel_cache
 _FOLDERS = (Path(__file__).parents[2] / "kernels_cu", Path(__file__).parents[3] / "kernels_cu")
 
 Defines = tuple[tuple[str, str], ...]
-"""Macros and their values, in an order that is part of what tells specialisations apart."""
+"""Macros and their values, in an order that is a part of the specialisation key."""
+
+_Generator = TypeVar("_Generator", bound=Callable[[], Iterable[Any]])
+
+_listed: list[Callable[[], Iterable[Any]]] = []
+
+
+def listed(generator: _Generator) -> _Generator:
+    """Register a function that yields the specialisations of a module's kernels, for :func:`all_listed`."""
+    _listed.append(generator)
+    return generator
+
+
+def all_listed() -> Iterator[Any]:
+    """Every specialisation of the modules that have been imported; some may come twice."""
+    for generator in _listed:
+        yield from generator()
+
+
+def macros(**values: int | str) -> Defines:
+    """Return macros by name; a flag is 0 or 1."""
+    return tuple((name, value if isinstance(value, str) else str(int(value))) for name, value in values.items())
+
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _VALUE = re.compile(r"-?[0-9]+|[A-Za-z_][A-Za-z0-9_]*( [a-z]+)*")  # the latter for types, "unsigned char"

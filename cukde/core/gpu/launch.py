@@ -1,7 +1,8 @@
-"""Launches whose parameters are packed at once, by one call of ``struct`` into one buffer for the driver.
+"""Kernels with the types of their parameters, and their launches: parameters are packed at once into one buffer.
 
 CuPy makes an object of every argument of a kernel and asks it for its address; of small data that takes longer than the
-kernels work. Here the types of a kernel's parameters are written down once, and their offsets follow from them.
+kernels work. Here the types of a kernel's parameters are written down once, beside its name, and one call of ``struct``
+packs a launch.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ _HEAD = "6P"
 _SIZE_AT = struct.calcsize("5P")
 _PARAMETERS_AT = struct.calcsize(_HEAD)
 
-_SCALARS: dict[str, type] = {"q": np.int64, "i": np.int32, "f": np.float32, "d": np.float64}
+_SCALARS: dict[str, type] = {
+    **{"i": np.int32, "I": np.uint32, "q": np.int64, "Q": np.uint64},
+    **{"f": np.float32, "d": np.float64},
+}
 
 
 class _Thread(threading.local):
@@ -40,11 +44,11 @@ class _Thread(threading.local):
 _thread = _Thread()
 
 
-class Parameters:
+class Signature:
     """Types of a kernel's parameters, in the letters of :mod:`struct` and with its alignment, which is C's.
 
-    ``P`` is a pointer, ``q`` a long long, ``i`` an int, ``f`` a float and ``d`` a double; ``"3P 2q f"`` are six
-    parameters.
+    ``P`` is a pointer, ``i`` an int, ``q`` a long long, ``I`` and ``Q`` the same without a sign, ``f`` a float and
+    ``d`` a double; ``"3P 2q f"`` are six parameters.
     """
 
     def __init__(self, types: str) -> None:
@@ -57,14 +61,15 @@ class Parameters:
         self.size = layout.size - _PARAMETERS_AT
         self._buffer = ctypes.c_char * layout.size
 
-    def launch(self, kernel: Any, grid: tuple[int, ...], threads: int, *args: Any) -> None:
-        """Launch what ``_compile.kernel`` returned, in blocks of so many threads, on the current device and stream.
+    def launch(self, kernel: Any, grid: tuple[int, ...], block: tuple[int, ...], args: Sequence[Any]) -> None:
+        """Launch what ``core_compile.kernel`` returned on the current device and stream.
 
-        A pointer is given as an array, a piece of scratch memory, or None; any number will do as a scalar.
+        A pointer is given as an array, a piece of scratch memory, or None, which is a null pointer. Any number will do
+        as a scalar; a float that is beyond float32 is infinite there.
         """
         function = _function(kernel)
         if function is None or function.device not in _thread.devices:
-            kernel(grid, (threads,), self._typed(args))
+            kernel(grid, block, self._typed(args))
             if function is not None:
                 _thread.devices.add(function.device)
             return
@@ -75,25 +80,36 @@ class Parameters:
         # A buffer of its own for every launch, as other threads may launch the same kernel; the driver copies it.
         buffer = self._buffer()
         start = ctypes.addressof(buffer)
-        self._pack(
-            buffer, 0, _BUFFER_POINTER, start + _PARAMETERS_AT, _BUFFER_SIZE, start + _SIZE_AT, _END, self.size, *values
-        )
+        head = _BUFFER_POINTER, start + _PARAMETERS_AT, _BUFFER_SIZE, start + _SIZE_AT, _END, self.size
+        try:
+            self._pack(buffer, 0, *head, *values)
+        except OverflowError:  # struct refuses floats that float32 does not hold
+            singles = (_single(a) if letter == "f" else a for letter, a in zip(self.types, values, strict=True))
+            self._pack(buffer, 0, *head, *singles)
         x, y, z = (*grid, 1, 1)[:3]
+        i, j, k = (*block, 1, 1)[:3]
         stream = cp.cuda.get_current_stream().ptr
-        cp.cuda.driver.launchKernel(function.handle, x, y, z, threads, 1, 1, function.shared_bytes, stream, 0, start)
+        cp.cuda.driver.launchKernel(function.handle, x, y, z, i, j, k, function.shared_bytes, stream, 0, start)
 
-    def _typed(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _typed(self, args: Sequence[Any]) -> tuple[Any, ...]:
         """Arguments for a kernel that is called."""
-        return tuple(
-            _array(a) if letter == "P" else _SCALARS[letter](a) for letter, a in zip(self.types, args, strict=True)
-        )
+        return tuple(_argument(letter, a) for letter, a in zip(self.types, args, strict=True))
 
 
-def _array(a: Any) -> Any:
-    """A pointer for a kernel that is called: an array, or an address."""
+def _argument(letter: str, a: Any) -> Any:
+    """One argument for a kernel that is called: an array, an address, or a scalar of the parameter's type."""
+    if letter == "f":
+        return _single(a)
+    if letter != "P":
+        return _SCALARS[letter](a)
     if isinstance(a, Piece):
         return np.uint64(a.data.ptr)
     return np.uint64(0) if a is None else a
+
+
+def _single(a: Any) -> np.float32:
+    with np.errstate(over="ignore"):
+        return np.float32(a)
 
 
 class _Function(NamedTuple):
@@ -118,16 +134,38 @@ def _function(kernel: Any) -> _Function | None:
     return None if function is None else _Function(int(function.ptr), shared_bytes, core_device.current())
 
 
-NULL = np.uint64(0)  # a null pointer among a kernel's arguments
+_signature = functools.cache(Signature)
 
 
-def or_null(a: Any | None) -> Any:
-    """An array as a kernel's argument; None is a null pointer."""
-    return NULL if a is None else a
+class Specialisation(NamedTuple):
+    """A kernel of a CUDA source as it is compiled, and the types of its parameters."""
+
+    stem: str  # of its source
+    name: str
+    defines: core_compile.Defines
+    types: str  # see Signature
+    shared_bytes: int = 0  # of dynamic shared memory, a block
+
+    def launch(self, grid: tuple[int, ...], block: tuple[int, ...], *args: Any) -> None:
+        """Launch it on the current device and stream; for ``args`` see :meth:`Signature.launch`."""
+        kernel = core_compile.kernel(self.stem, self.name, self.defines, self.shared_bytes)
+        _signature(self.types).launch(kernel, grid, block, args)
+
+
+class Launch(NamedTuple):
+    """A launch that is worked out once for a size; its kernel takes the arrays first."""
+
+    kernel: Specialisation
+    grid: tuple[int, ...]
+    block: tuple[int, ...]
+    scalars: tuple[Any, ...]
+
+    def __call__(self, *arrays: Any) -> None:
+        """Launch on the current device and stream."""
+        self.kernel.launch(self.grid, self.block, *arrays, *self.scalars)
 
 
 FLOAT, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
-
 
 C_TYPE = {FLOAT: "float", DOUBLE: "double"}
 
@@ -142,22 +180,4 @@ BITS: dict[np.dtype, int] = {np.dtype(np.float16): 16, np.dtype(np.float32): 32,
 
 
 ACTIVATIONS = {None: 0, "silu": 1, "gelu": 2}
-"""As the kernels that apply one are told."""
-
-
-def int32(*values: int) -> tuple[np.int32, ...]:
-    """Scalars of a launch."""
-    return tuple(map(np.int32, values))
-
-
-class Launch(NamedTuple):
-    """What a launch takes beside its arrays."""
-
-    kernel: tuple[Any, ...]  # arguments of ``core_compile.kernel``
-    grid: tuple[int, ...]
-    block: tuple[int, ...]
-    scalars: tuple[Any, ...]
-
-    def __call__(self, *arrays: Any) -> None:
-        """Launch on the current device and stream; a kernel takes its arrays first."""
-        core_compile.kernel(*self.kernel)(self.grid, self.block, (*arrays, *self.scalars))
+"""Numbers that kernels know them by."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ import cupy as cp
 import numpy as np
 
 from cukde.core.gpu import compile as core_compile, device
-from cukde.core.gpu.launch import C_TYPE, Parameters
+from cukde.core.gpu.launch import C_TYPE, Specialisation
 
 # Entries that one block adds up: so few that small data take one launch, so many that a second one is soon done.
 _ENTRIES_OF_PART = 2**16
@@ -17,9 +18,6 @@ _PARTS_OF_MULTIPROCESSOR = 2
 
 _THREADS_OF_MEANS = 1024
 _THREADS_OF_SURVEY = 128
-
-_OF_MEANS = Parameters("2P q i q d")
-_OF_SURVEY = Parameters("4P 2q 3i")
 
 
 def mean(A: Any) -> Any:
@@ -50,8 +48,7 @@ def _column_means(A: Any, part_rows: int, factor: float, out: Any) -> None:
     """Sums of so many rows at a time, times a factor."""
     n, d = A.shape
     parts = -(-n // part_rows)
-    kernel = core_compile.kernel("core/survey", "column_means", _defines(A))
-    _OF_MEANS.launch(kernel, (parts,), _THREADS_OF_MEANS, A, out, n, d, part_rows, factor)
+    _kernel("column_means", A.dtype).launch((parts,), (_THREADS_OF_MEANS,), A, out, n, d, part_rows, factor)
 
 
 def look(X: Any, Y: Any | None, centre: Any | None, others: Sequence[Any] = ()) -> tuple[float, list[bool]]:
@@ -83,9 +80,9 @@ def _survey(X: Any, Y: Any | None, centre: Any | None, figures: Any, bit: int) -
     n, d = X.shape
     m = 0 if Y is None else Y.shape[0]
     lanes = 32 if d >= 32 else 1  # of a row
-    kernel = core_compile.kernel("core/survey", "survey", _defines(X))
     grid = -(-max(n, m) * lanes // _THREADS_OF_SURVEY), 1 if Y is None else 2
-    _OF_SURVEY.launch(kernel, grid, _THREADS_OF_SURVEY, X, Y, centre, figures, n, m, d, lanes, bit)
+    kernel = _kernel("survey", X.dtype)
+    kernel.launch(grid, (_THREADS_OF_SURVEY,), X, Y, centre, figures, n, m, d, lanes, bit)
 
 
 def _column(a: Any) -> Any:
@@ -93,12 +90,15 @@ def _column(a: Any) -> Any:
     return cp.ascontiguousarray(a, dtype=np.float32 if a.dtype == np.float32 else np.float64).reshape(-1, 1)
 
 
-def _defines(A: Any) -> core_compile.Defines:
-    return (("STORAGE", C_TYPE[A.dtype]),)
+@core_compile.listed
+def specialisations() -> Iterator[Specialisation]:
+    """Every kernel of this module."""
+    return (_kernel(name, storage) for name in _TYPES for storage in C_TYPE)
 
 
-def specialisations() -> Iterator[tuple[str, str, core_compile.Defines]]:
-    """Stem, name and macros of every kernel of this module."""
-    for storage in C_TYPE.values():
-        for name in ("column_means", "survey"):
-            yield "core/survey", name, (("STORAGE", storage),)
+_TYPES = {"column_means": "2P q i q d", "survey": "4P 2q 3i"}
+
+
+@functools.cache
+def _kernel(name: str, dtype: np.dtype) -> Specialisation:
+    return Specialisation("core/survey", name, core_compile.macros(STORAGE=C_TYPE[dtype]), _TYPES[name])

@@ -1,4 +1,4 @@
-"""Sums of the kernel of a domain as a product of columns on the GPU: the launcher of ``products.cu``."""
+"""Sums of the kernel of a domain as a product of columns on the GPU: the launcher of ``domains.cu``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 import cupy as cp
 import numpy as np
 
-from cukde.core.gpu import compile as core_compile, device, launch as core_launch
+from cukde.core.gpu import compile as core_compile, device
+from cukde.core.gpu.launch import Specialisation
 from cukde.density.domains.columns import Column, columns_of
 from cukde.density.domains.domain import Domain
 from cukde.density.pairs.gpu import finish, operands
@@ -62,28 +63,10 @@ def product_sums(
         V = cp.ascontiguousarray(cp.concatenate(of_data).T)
     blocks = finish.blocks(m, k, _GROUP)
     splits = finish.split_by(n, _rows_of_split(n, math.prod(blocks)), blocks, out)
-    core_compile.kernel(*_specialise(output))(
-        (*splits.blocks, splits.parts),
-        (_THREADS,),
-        (
-            X,
-            cp.ascontiguousarray(Y.T),
-            cp.asarray([_numbers(column) for column in columns]),
-            cp.asarray(np.array([_cells(column) for column in columns], np.int32)),
-            core_launch.or_null(U),
-            core_launch.or_null(G),
-            core_launch.or_null(V),
-            core_launch.or_null(log_weights),
-            splits.reference,
-            splits.total,
-            core_launch.or_null(splits.moments),
-            np.int64(n),
-            np.int64(m),
-            np.int32(d),
-            np.int32(waves),
-            np.int64(splits.rows),
-        ),
-    )
+    numbers = cp.asarray([_numbers(column) for column in columns])
+    cells = cp.asarray(np.array([_cells(column) for column in columns], np.int32))
+    arrays = X, cp.ascontiguousarray(Y.T), numbers, cells, U, G, V, log_weights, *splits.sums
+    _kernel(output).launch(splits.grid, (_THREADS,), *arrays, n, m, d, waves, splits.rows)
     sums = finish.merge(splits, out)
     return sums._replace(reference=sums.reference + sum(column.log_constant for column in columns))
 
@@ -106,14 +89,16 @@ def _cells(column: Column) -> tuple[int, int]:
     return -1 if single else len(column.cells) // 2, column.waves * (1 + column.periodic)
 
 
-def specialisations() -> Iterator[tuple[str, str, core_compile.Defines]]:
-    """Stem, name and macros of every kernel of this module."""
+@core_compile.listed
+def specialisations() -> Iterator[Specialisation]:
+    """Every kernel of this module."""
     outputs: tuple[Output, ...] = ("sum", "moments", "laplace")
     for output in outputs:
-        yield _specialise(output)
+        yield _kernel(output)
 
 
 @functools.cache
-def _specialise(output: Output) -> tuple[str, str, core_compile.Defines]:
+def _kernel(output: Output) -> Specialisation:
     name = f"product_{OPERATION[output]}_f64"
-    return "density/domains", name, (("KERNEL", name), ("OUTPUT", output.upper()))
+    defines = core_compile.macros(KERNEL=name, OUTPUT=output.upper())
+    return Specialisation("density/domains", name, defines, "11P 2q 2i q")

@@ -14,14 +14,14 @@ import cupy as cp
 import numpy as np
 
 from cukde.core.gpu import compile as core_compile, device
-from cukde.core.gpu.launch import or_null
+from cukde.core.gpu.launch import Specialisation
 from cukde.density.one_dimension.plan import BANDWIDTHS
 from cukde.density.pairs.gpu import passes as pairs_passes
 from cukde.density.sums import PartialSums, to_density
 from cukde.density.truncated import plan as truncated_plan
 from cukde.density.truncated.plan import Plan
 
-_STEM, _THREADS, _MOST_POWERS = "density/truncated", 256, 24
+_THREADS, _MOST_POWERS = 256, 24
 
 # Up to so many pairs all of them take no longer: on an H200 the transform takes 3.7 ms however few points there are, by
 # its launches and three looks at the data, and 5.1 ms for a million at as many queries.
@@ -120,22 +120,9 @@ def _moments(X: Any, log_weights: Any, plan: Plan, grid: _Grid) -> tuple[Any, An
     weights = None if log_weights is None else cp.exp(log_weights)
     M = cp.empty((grid.rows, grid.columns, plan.order, plan.order))
     mass = cp.empty((grid.rows, grid.columns))
-    core_compile.kernel(_STEM, "cell_moments", ())(
-        (number,),
-        (_THREADS,),
-        (
-            cp.ascontiguousarray(x),
-            order.astype(np.int64, copy=False),
-            starts.astype(np.int64, copy=False),
-            or_null(weights),
-            M,
-            mass,
-            np.int32(grid.columns),
-            np.int32(plan.order),
-            *map(np.float64, grid.low),
-            np.float64(plan.width),
-        ),
-    )
+    order, starts = (a.astype(np.int64, copy=False) for a in (order, starts))
+    arrays = cp.ascontiguousarray(x), order, starts, weights, M, mass
+    _CELL_MOMENTS.launch((number,), (_THREADS,), *arrays, grid.columns, plan.order, *grid.low, plan.width)
     return M, mass
 
 
@@ -144,21 +131,9 @@ def _accepted(mass: Any, plan: Plan, grid: _Grid) -> Any:
     rows, columns = grid.rows + 2 * plan.reach, grid.columns + 2 * plan.reach
     out = cp.empty((rows, columns), np.uint8)
     tables = (cp.asarray(table) for table in (plan.error, plan.most, plan.least))
-    core_compile.kernel(_STEM, "accept_cells", ())(
-        (-(-rows * columns // _THREADS),),
-        (_THREADS,),
-        (
-            mass,
-            mass.sum()[None],
-            *tables,
-            out,
-            np.int32(grid.rows),
-            np.int32(grid.columns),
-            np.int32(plan.reach),
-            np.float64(plan.beyond),
-            np.float64(plan.rtol),
-        ),
-    )
+    arrays = mass, mass.sum()[None], *tables, out
+    scalars = grid.rows, grid.columns, plan.reach, plan.beyond, plan.rtol
+    _ACCEPT_CELLS.launch((-(-rows * columns // _THREADS),), (_THREADS,), *arrays, *scalars)
     return out
 
 
@@ -189,29 +164,18 @@ def _values(Y: Any, B: Any, accepted: Any, plan: Plan, grid: _Grid) -> tuple[Any
     cells, order = _cells(y, plan, low, rows, columns)
     m = len(Y)
     total, left = cp.empty(m), cp.empty(m, np.uint8)
-    core_compile.kernel(_STEM, "cell_values", ())(
-        (-(-m // _THREADS),),
-        (_THREADS,),
-        (
-            cp.ascontiguousarray(y),
-            order.astype(np.int64, copy=False),
-            cells,
-            B,
-            accepted,
-            total,
-            left,
-            np.int64(m),
-            np.int64(rows * columns),
-            np.int32(columns),
-            np.int32(plan.order),
-            *map(np.float64, low),
-            np.float64(plan.width),
-        ),
-    )
+    arrays = cp.ascontiguousarray(y), order.astype(np.int64, copy=False), cells, B, accepted, total, left
+    scalars = m, rows * columns, columns, plan.order, *low, plan.width
+    _CELL_VALUES.launch((-(-m // _THREADS),), (_THREADS,), *arrays, *scalars)
     return total, left
 
 
-def specialisations() -> Iterator[tuple[str, str, core_compile.Defines]]:
-    """Stem, name and macros of every kernel of this module."""
-    for name in ("cell_moments", "accept_cells", "cell_values"):
-        yield _STEM, name, ()
+@core_compile.listed
+def specialisations() -> Iterator[Specialisation]:
+    """Every kernel of this module."""
+    return iter((_CELL_MOMENTS, _ACCEPT_CELLS, _CELL_VALUES))
+
+
+_CELL_MOMENTS = Specialisation("density/truncated", "cell_moments", (), "6P 2i 3d")
+_ACCEPT_CELLS = Specialisation("density/truncated", "accept_cells", (), "6P 3i 2d")
+_CELL_VALUES = Specialisation("density/truncated", "cell_values", (), "7P 2q 2i 3d")

@@ -1,4 +1,4 @@
-"""Concordant and discordant pairs of samples from ranks, in O(n log n): launchers of ``kernels_cu/kendall/inversions.cu``."""
+"""Concordant and discordant pairs of samples from ranks, in O(n log n): launchers of ``inversions.cu``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import cupy as cp
 import numpy as np
 
 from cukde.core.gpu import compile as core_compile
-from cukde.core.gpu.launch import Launch, or_null
+from cukde.core.gpu.launch import Launch, Specialisation
 from cukde.kendall import merge_tiles
 from cukde.kendall.counts import PairCounts, Ties
 from cukde.kendall.gpu import merge_sort
@@ -70,7 +70,7 @@ def _count(x: Any, rows_x: Any | None, y: Any, rows_y: Any | None, figures: Any,
     b, n = inversions.shape[0], x.shape[1]
     pair_keys, pair_runs, value_runs = _launches(b, n)
     keys = cp.empty((b, n), np.uint64)
-    pair_keys(x, y, or_null(rows_x), or_null(rows_y), keys)
+    pair_keys(x, y, rows_x, rows_y, keys)
     keys = merge_sort.sort(keys)
     y_by_x = cp.empty((b, n), np.uint32)
     pair_runs(keys, y_by_x, figures)
@@ -83,20 +83,24 @@ def _count(x: Any, rows_x: Any | None, y: Any, rows_y: Any | None, figures: Any,
 def _launches(b: int, n: int) -> tuple[Launch, Launch, Launch]:
     """The launches before, between and after the sorts."""
     parts = -(-n // PART)
-    of_kernel = functools.partial(Launch, grid=(b * parts,), block=(THREADS,), scalars=(n, np.int32(parts)))
+    of_kernel = functools.partial(Launch, grid=(b * parts,), block=(THREADS,), scalars=(n, parts))
     return of_kernel(_kernel("pair_keys")), of_kernel(_kernel("pair_runs")), of_kernel(_kernel("value_runs"))
 
 
 @functools.lru_cache(maxsize=1024)
 def _adding(b: int) -> Launch:
-    """The launch that makes of figures what is asked for."""
+    """The launch that computes the results from the figures."""
     return Launch(_kernel("pair_counts"), blocks(b, THREADS), (THREADS,), (b,))
 
 
-def specialisations() -> Iterator[tuple[str, str, core_compile.Defines]]:
-    """Stem, name and macros of every kernel of this module."""
-    return (_kernel(name) for name in ("pair_keys", "pair_runs", "value_runs", "pair_counts"))
+@core_compile.listed
+def specialisations() -> Iterator[Specialisation]:
+    """Every kernel of this module."""
+    return map(_kernel, _TYPES)
 
 
-def _kernel(name: str) -> tuple[str, str, core_compile.Defines]:
-    return "kendall/inversions", name, ()
+_TYPES = {"pair_keys": "5P q i", "pair_runs": "3P q i", "value_runs": "2P q i", "pair_counts": "4P q"}
+
+
+def _kernel(name: str) -> Specialisation:
+    return Specialisation("kendall/inversions", name, (), _TYPES[name])

@@ -10,7 +10,7 @@ import cupy as cp
 import numpy as np
 
 from cukde.core.gpu import compile as core_compile
-from cukde.core.gpu.launch import Launch, or_null
+from cukde.core.gpu.launch import Launch, Specialisation
 from cukde.kendall import merge_tiles
 
 UINT32, UINT64 = np.dtype(np.uint32), np.dtype(np.uint64)
@@ -39,12 +39,12 @@ def _sort(keys: Any, order: Any | None, inversions: Any | None) -> tuple[Any, An
     if keys.size == 0:
         return keys, order
     sort_tiles, merges = _launches(*keys.shape, keys.dtype, order is not None, inversions is not None)
-    sort_tiles(keys, or_null(order), or_null(inversions))
+    sort_tiles(keys, order, inversions)
     if not merges:
         return keys, order
     merged, merged_order = cp.empty_like(keys), None if order is None else cp.empty_like(order)
     for merge in merges:
-        merge(keys, or_null(order), merged, or_null(merged_order), or_null(inversions))
+        merge(keys, order, merged, merged_order, inversions)
         keys, merged, order, merged_order = merged, keys, merged_order, order
     return keys, order
 
@@ -54,31 +54,28 @@ def _launches(rows: int, n: int, dtype: np.dtype, order: bool, count: bool) -> t
     """The launch that sorts tiles, and those that merge runs of 1, 2, 4, .. of them."""
     threads = merge_tiles.threads(n, dtype.itemsize)
     tiles = -(-n // (threads * merge_tiles.ITEMS))
-    grid, block, scalars = (rows * tiles,), (threads,), (n, np.int32(tiles))
+    grid, block, scalars = (rows * tiles,), (threads,), (n, tiles)
     specialised = dtype, order, count, threads
     merges = tuple(
-        Launch(_kernel("merge_runs", *specialised), grid, block, (*scalars, np.int32(2**level)))
+        Launch(_kernel("merge_runs", *specialised), grid, block, (*scalars, 2**level))
         for level in range((tiles - 1).bit_length())
     )
     return Launch(_kernel("sort_tiles", *specialised), grid, block, scalars), merges
 
 
-def specialisations() -> Iterator[tuple[str, str, core_compile.Defines]]:
-    """Stem, name and macros of every kernel of this module."""
+@core_compile.listed
+def specialisations() -> Iterator[Specialisation]:
+    """Every kernel of this module."""
     for dtype, order, count in ((UINT64, False, False), (UINT64, True, False), (UINT32, False, True)):
         for threads in merge_tiles.THREADS[dtype.itemsize]:
             yield _kernel("sort_tiles", dtype, order, count, threads)
         yield _kernel("merge_runs", dtype, order, count, merge_tiles.THREADS[dtype.itemsize][-1])
 
 
+_TYPES = {"sort_tiles": "3P q i", "merge_runs": "5P q 2i"}
+
+
 @functools.cache
-def _kernel(
-    name: str, dtype: np.dtype, order: bool, count: bool, threads: int
-) -> tuple[str, str, core_compile.Defines]:
-    defines = (
-        ("KEY", _C_TYPE[dtype]),
-        ("ORDER", str(int(order))),
-        ("COUNT", str(int(count))),
-        ("THREADS", str(threads)),
-    )
-    return "kendall/merge_sort", name, defines
+def _kernel(name: str, dtype: np.dtype, order: bool, count: bool, threads: int) -> Specialisation:
+    defines = core_compile.macros(KEY=_C_TYPE[dtype], ORDER=order, COUNT=count, THREADS=threads)
+    return Specialisation("kendall/merge_sort", name, defines, _TYPES[name])

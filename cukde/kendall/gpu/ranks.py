@@ -1,4 +1,4 @@
-"""Ranks of the samples of variables, and their ties: launchers of ``kernels_cu/kendall/order_keys.cu`` and ``ranks.cu``."""
+"""Ranks of the samples of variables, and their ties: launchers of ``order_keys.cu`` and ``ranks.cu``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import cupy as cp
 import numpy as np
 
 from cukde.core.gpu import compile as core_compile
-from cukde.core.gpu.launch import Launch, int32, or_null
+from cukde.core.gpu.launch import Launch, Specialisation
 from cukde.kendall import merge_tiles
 from cukde.kendall.counts import Ties
 from cukde.kendall.gpu import merge_sort
@@ -103,15 +103,15 @@ def _rank(matrices: list[Any], values: Any, figures: Any) -> None:
         _keying(len(matrix), n, dtype)(matrix.view(_UNSIGNED[dtype.itemsize]), merge_tiles.of_batch(keys, rows))
         begin = rows.stop
     keys, order = merge_sort.argsort(keys) if dtype.itemsize == 8 else (merge_sort.sort(keys), None)
-    _ranking(p, n, dtype)(keys, or_null(order), values, figures)
+    _ranking(p, n, dtype)(keys, order, values, figures)
 
 
 @functools.lru_cache(maxsize=1024)
 def _keying(rows: int, n: int, dtype: np.dtype) -> Launch:
     """The launch that makes keys of samples."""
-    infinity = np.asarray(np.inf, dtype).view(_UNSIGNED[dtype.itemsize]) if dtype.kind == "f" else 0
+    infinity = int(np.asarray(np.inf, dtype).view(_UNSIGNED[dtype.itemsize])) if dtype.kind == "f" else 0
     parts = -(-n // PART)
-    scalars = n, *int32(parts, _KINDS[dtype.kind]), np.uint64(infinity)
+    scalars = n, parts, _KINDS[dtype.kind], infinity
     return Launch(_key_kernel(dtype.itemsize), (rows * parts,), (THREADS,), scalars)
 
 
@@ -119,14 +119,14 @@ def _keying(rows: int, n: int, dtype: np.dtype) -> Launch:
 def _ranking(p: int, n: int, dtype: np.dtype) -> Launch:
     """The launch that makes ranks and figures of keys in order."""
     parts = -(-n // PART)
-    scalars = n, *int32(parts, dtype.kind == "f"), np.uint64(2 ** (8 * dtype.itemsize) - 1)
-    return Launch(_rank_kernel("rank_runs"), (p * parts,), (THREADS,), scalars)
+    scalars = n, parts, dtype.kind == "f", 2 ** (8 * dtype.itemsize) - 1
+    return Launch(_RANK_RUNS, (p * parts,), (THREADS,), scalars)
 
 
 @functools.lru_cache(maxsize=1024)
 def _adding(p: int) -> Launch:
-    """The launch that makes of figures what is asked for."""
-    return Launch(_rank_kernel("column_ties"), blocks(p, THREADS), (THREADS,), (p,))
+    """The launch that computes the results from the figures."""
+    return Launch(_COLUMN_TIES, blocks(p, THREADS), (THREADS,), (p,))
 
 
 def blocks(count: int, each: int) -> tuple[int]:
@@ -134,17 +134,16 @@ def blocks(count: int, each: int) -> tuple[int]:
     return (-(-count // each),)
 
 
-def specialisations() -> Iterator[tuple[str, str, core_compile.Defines]]:
-    """Stem, name and macros of every kernel of this module."""
-    for size in _WORDS:
-        yield _key_kernel(size)
-    yield _rank_kernel("rank_runs")
-    yield _rank_kernel("column_ties")
+@core_compile.listed
+def specialisations() -> Iterator[Specialisation]:
+    """Every kernel of this module."""
+    yield from map(_key_kernel, _WORDS)
+    yield from (_RANK_RUNS, _COLUMN_TIES)
 
 
-def _key_kernel(size: int) -> tuple[str, str, core_compile.Defines]:
-    return "kendall/order_keys", "order_keys", (("WORD", _WORDS[size]),)
+def _key_kernel(size: int) -> Specialisation:
+    return Specialisation("kendall/order_keys", "order_keys", core_compile.macros(WORD=_WORDS[size]), "2P q 2i Q")
 
 
-def _rank_kernel(name: str) -> tuple[str, str, core_compile.Defines]:
-    return "kendall/ranks", name, ()
+_RANK_RUNS = Specialisation("kendall/ranks", "rank_runs", (), "4P q 2i Q")
+_COLUMN_TIES = Specialisation("kendall/ranks", "column_ties", (), "3P q")

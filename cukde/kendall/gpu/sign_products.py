@@ -15,7 +15,7 @@ import cupy as cp
 import numpy as np
 
 from cukde.core.gpu import compile as core_compile, device
-from cukde.core.gpu.launch import Launch, int32, or_null
+from cukde.core.gpu.launch import Launch, Specialisation
 from cukde.kendall import merge_tiles, sign_tiles
 from cukde.kendall.sign_tiles import ITEM, SLAB_BYTES, in_bits, item_slabs, shape
 
@@ -27,21 +27,26 @@ _THREADS = 256
 _FEWEST_SLABS_OF_BLOCK = 4  # as long as it takes to add to the results
 
 
-def _product_defines(bits: bool, tied: bool, edge: int) -> core_compile.Defines:
+_CODES = Specialisation("kendall/sign_codes", "sign_codes", (), "4P 3i q")
+_FINISH = Specialisation("kendall/sign_products_finish", "finish_sign_products", (), "7P 2i q 4i q")
+
+
+def _product_kernel(bits: bool, tied: bool, edge: int) -> Specialisation:
     chosen = shape(bits, tied, edge)
-    return (
-        ("BITS", str(int(bits))),
-        ("TIED", str(int(tied))),
-        ("TILE", str(edge)),
-        ("WARP_ROWS", str(chosen.warp_rows)),
-        ("WARP_COLUMNS", str(chosen.warp_columns)),
-        ("STAGES", str(chosen.stages)),
-        ("BLOCKS", str(chosen.blocks)),
+    defines = core_compile.macros(
+        BITS=bits,
+        TIED=tied,
+        TILE=edge,
+        WARP_ROWS=chosen.warp_rows,
+        WARP_COLUMNS=chosen.warp_columns,
+        STAGES=chosen.stages,
+        BLOCKS=chosen.blocks,
     )
+    return Specialisation("kendall/sign_products", "sign_products", defines, "4P 5i q", chosen.shared_bytes)
 
 
-def _sign_defines(bits: bool, planes: int) -> core_compile.Defines:
-    return (("BITS", str(int(bits))), ("PLANES", str(planes)))
+def _sign_kernel(bits: bool, planes: int) -> Specialisation:
+    return Specialisation("kendall/signs", "signs", core_compile.macros(BITS=bits, PLANES=planes), "3P 4i")
 
 
 class _Rows(NamedTuple):
@@ -84,13 +89,13 @@ def products(x: Any, y: Any | None, n: int, tied_x: Any, tied_y: Any) -> tuple[A
     ----------
     x : array, shape (p, at least n)
         Ranks of samples, uint32, below ``sign_tiles.MOST_SAMPLES``, equal where samples are tied; C-contiguous. What
-        comes after the first ``n`` of a row is not looked at.
+        comes after the first ``n`` of a row is ignored.
     y : array, shape (q, as x), optional
         The other side of the pairs; without it, x.
     n : int
         Samples, at most as many.
     tied_x, tied_y : array of bool, shape (p,) and (q,)
-        Which rows have ties, on the host: pairs of rows without are multiplied faster. ``tied_y`` is not looked at
+        Which rows have ties, on the host: pairs of rows without are multiplied faster. ``tied_y`` is ignored
         without y.
 
     Notes
@@ -129,23 +134,17 @@ def products(x: Any, y: Any | None, n: int, tied_x: Any, tied_y: Any) -> tuple[A
     for first, count in chunks:
         slabs = of_item * count
         signs = merge_tiles.of_batch(buffer, slice(0, slabs))
-        _signing(slabs, planes, rows, n, first, bits)(codes, signs, or_null(ascents))
+        _signing(slabs, planes, rows, n, first, bits)(codes, signs, ascents)
         for tied, tiles, on_device in ((False, once, tiles_once), (True, twice, tiles_twice)):
             if len(tiles):
                 cut = _Cut(slabs, planes, rows, first_column, width, bits, tied, edge)
                 launch = _multiplying(len(tiles), cut, device.multiprocessors())
-                launch(signs, on_device, difference, or_null(magnitudes if tied else None))
+                launch(signs, on_device, difference, magnitudes if tied else None)
     concordant, discordant = cp.empty((2, p, q), np.int64)
     untied = of_x.untied, of_y.untied
-    _finishing(p, q, width, untied, first_column, y is None, n)(
-        difference,
-        or_null(magnitudes),
-        or_null(ascents),
-        places_on_device[0],
-        places_on_device[-1],
-        concordant,
-        discordant,
-    )
+    place_x, place_y = places_on_device[0], places_on_device[-1]
+    finish = _finishing(p, q, width, untied, first_column, y is None, n)
+    finish(difference, magnitudes, ascents, place_x, place_y, concordant, discordant)
     return concordant, discordant
 
 
@@ -170,7 +169,7 @@ def _on_device(*tables: Any) -> list[Any]:
 
 def _codes(x: Any, y: Any | None, source: Any, n: int) -> Any:
     codes = cp.empty((-(-n // ITEM), len(source), ITEM), np.uint16)
-    _coding(len(x), len(source), n, x.shape[1])(x, or_null(y), source, codes)
+    _coding(len(x), len(source), n, x.shape[1])(x, y, source, codes)
     return codes
 
 
@@ -178,16 +177,14 @@ def _codes(x: Any, y: Any | None, source: Any, n: int) -> Any:
 def _coding(rows_of_x: int, rows: int, n: int, stride: int) -> Launch:
     """The launch that makes codes of ranks."""
     grid = -(-rows // _ROWS_OF_CODES), -(-n // ITEM)
-    return Launch(("kendall/sign_codes", "sign_codes", ()), grid, (_THREADS,), (*int32(rows_of_x, rows, n), stride))
+    return Launch(_CODES, grid, (_THREADS,), (rows_of_x, rows, n, stride))
 
 
 @functools.lru_cache(maxsize=1024)
 def _signing(slabs: int, planes: int, rows: int, n: int, first: int, bits: bool) -> Launch:
     """The launch that makes signs of codes."""
     grid = -(-slabs // _SLABS_OF_BLOCK), rows // _ROWS_OF_BLOCK
-    return Launch(
-        ("kendall/signs", "signs", _sign_defines(bits, planes)), grid, (_THREADS,), int32(rows, n, first, slabs)
-    )
+    return Launch(_sign_kernel(bits, planes), grid, (_THREADS,), (rows, n, first, slabs))
 
 
 class _Cut(NamedTuple):
@@ -209,9 +206,8 @@ def _multiplying(tiles: int, cut: _Cut, multiprocessors: int) -> Launch:
     specialised = cut.bits, cut.tied, cut.edge
     of_block = shape(*specialised)
     blocks = min(of_block.blocks * multiprocessors, -(-tiles * cut.slabs // _FEWEST_SLABS_OF_BLOCK))
-    kernel = "kendall/sign_products", "sign_products", _product_defines(*specialised), of_block.shared_bytes
-    scalars = *int32(tiles, cut.rows, cut.slabs, cut.planes, cut.first_column), cut.width
-    return Launch(kernel, (blocks,), (of_block.threads,), scalars)
+    scalars = tiles, cut.rows, cut.slabs, cut.planes, cut.first_column, cut.width
+    return Launch(_product_kernel(*specialised), (blocks,), (of_block.threads,), scalars)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -219,18 +215,13 @@ def _finishing(
     p: int, q: int, width: int, untied: tuple[int, int], first_column: int, symmetric: bool, n: int
 ) -> Launch:
     """The launch that brings results into the order of the caller's rows."""
-    scalars = *int32(p, q), width, *int32(*untied, first_column, symmetric), n * (n - 1) // 2
-    kernel = "kendall/sign_products_finish", "finish_sign_products", ()
-    return Launch(kernel, (-(-p * q // _THREADS),), (_THREADS,), scalars)
+    scalars = p, q, width, *untied, first_column, symmetric, n * (n - 1) // 2
+    return Launch(_FINISH, (-(-p * q // _THREADS),), (_THREADS,), scalars)
 
 
-def specialisations() -> Iterator[tuple[str, str, core_compile.Defines]]:
-    """Stem, name and macros of every kernel of this module."""
-    yield "kendall/sign_codes", "sign_codes", ()
-    yield "kendall/sign_products_finish", "finish_sign_products", ()
-    for bits, planes in ((True, 1), (True, 2), (False, 1)):
-        yield "kendall/signs", "signs", _sign_defines(bits, planes)
-    for bits in (True, False):
-        for tied in (False, True):
-            for edge in sign_tiles.EDGES:
-                yield "kendall/sign_products", "sign_products", _product_defines(bits, tied, edge)
+@core_compile.listed
+def specialisations() -> Iterator[Specialisation]:
+    """Every kernel of this module."""
+    yield from (_CODES, _FINISH)
+    yield from itertools.starmap(_sign_kernel, ((True, 1), (True, 2), (False, 1)))
+    yield from itertools.starmap(_product_kernel, itertools.product((True, False), (False, True), sign_tiles.EDGES))

@@ -10,7 +10,7 @@ from typing import Any
 import cupy as cp
 
 from cukde.core.gpu import compile as core_compile, device as core_device
-from cukde.core.gpu.launch import Launch, int32, or_null
+from cukde.core.gpu.launch import Launch, Specialisation
 from cukde.kendall import null as kendall_null
 from cukde.kendall.counts import PairCounts
 from cukde.kendall.statistics import ALTERNATIVES, VARIANTS, Null
@@ -33,8 +33,7 @@ def statistics(counts: PairCounts, variant: str, null: Null | None, complete: in
     fields = counts.samples, counts.x.pairs, counts.y.pairs
     layouts = tuple([(field.shape, field.strides) for field in fields])
     _launch(shape, layouts, complete, 0 if table is None else table.size, variant, null)(
-        *(counts.samples, counts.concordant, counts.discordant, *counts.x, *counts.y),
-        *(or_null(table), tau, or_null(p_value)),
+        *(counts.samples, counts.concordant, counts.discordant, *counts.x, *counts.y), table, tau, p_value
     )
     return tau, p_value
 
@@ -56,13 +55,9 @@ def _launch(
     scalars = (
         *(entries, shape[-1] if len(shape) == 2 else 1),
         *(step for layout in layouts for step in _steps(*layout, len(shape))),
-        complete,
-        *int32(
-            table_size,
-            VARIANTS.index(variant),
-            null is not None and null.method == "auto",
-            ALTERNATIVES.index(null.alternative) if null else 0,
-        ),
+        *(complete, table_size, VARIANTS.index(variant)),
+        null is not None and null.method == "auto",
+        ALTERNATIVES.index(null.alternative) if null else 0,
     )
     return Launch(_KERNEL, (-(-entries // _THREADS),), (_THREADS,), scalars)
 
@@ -78,13 +73,15 @@ def _table(device: int) -> Any:
     return cp.asarray(kendall_null.table())
 
 
-_KERNEL: tuple[str, str, core_compile.Defines] = (
+_KERNEL = Specialisation(
     "kendall/statistics",
     "kendall_statistics",
-    (("LARGEST", str(kendall_null.LARGEST)), ("LARGEST_FACTORIAL", str(kendall_null.LARGEST_FACTORIAL))),
+    core_compile.macros(LARGEST=kendall_null.LARGEST, LARGEST_FACTORIAL=kendall_null.LARGEST_FACTORIAL),
+    "14P 9q 4i",
 )
 
 
-def specialisations() -> Iterator[tuple[str, str, core_compile.Defines]]:
-    """Stem, name and macros of every kernel of this module."""
+@core_compile.listed
+def specialisations() -> Iterator[Specialisation]:
+    """Every kernel of this module."""
     yield _KERNEL

@@ -9,6 +9,7 @@ import cupy as cp
 import numpy as np
 
 from cukde.core.gpu import compile as core_compile, device
+from cukde.core.gpu.launch import Specialisation
 
 NUMBERS = 2**16
 _TABLE_BYTES = 2 * NUMBERS
@@ -32,12 +33,19 @@ def numbers() -> Any:
 def evaluate(table: Any, x: Any, out: Any) -> None:
     """Write to ``out`` the entries of ``table``, which are for :func:`numbers`, for x; all float16 and contiguous."""
     blocks = min(-(-x.size // _TILE), device.multiprocessors())
-    core_compile.kernel(*_KERNEL, _TABLE_BYTES)((blocks,), (_THREADS,), (x, table, out, x.size))
+    _KERNEL.launch((blocks,), (_THREADS,), x, table, out, x.size)
 
 
-def specialisations() -> Iterator[tuple[str, str, core_compile.Defines]]:
-    """Stem, name and macros of every kernel of this module."""
+@core_compile.listed
+def specialisations() -> Iterator[Specialisation]:
+    """Every kernel of this module."""
     yield _KERNEL
 
 
-_KERNEL = ("piecewise/lookup_f16", "lookup_f16", (("THREADS", str(_THREADS)), ("IN_FLIGHT", str(_IN_FLIGHT))))
+_KERNEL = Specialisation(
+    "piecewise/lookup_f16",
+    "lookup_f16",
+    core_compile.macros(THREADS=_THREADS, IN_FLIGHT=_IN_FLIGHT),
+    "3P q",
+    _TABLE_BYTES,
+)

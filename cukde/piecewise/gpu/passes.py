@@ -5,6 +5,7 @@ Tables are made once a polynomial and a type of x; an evaluation is one launch.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ import numpy as np
 
 from cukde.core.dtypes import arithmetic
 from cukde.core.gpu import compile as core_compile, device
-from cukde.core.gpu.launch import BITS
+from cukde.core.gpu.launch import BITS, Specialisation
 from cukde.piecewise.gpu import lookup_f16
 from cukde.piecewise.pieces import Pieces, Reduction
 
@@ -65,16 +66,16 @@ class Table(NamedTuple):
 
     search: Search
     rows: Any  # guide and all knots, or tree, of 16 bytes a row; empty for uniform knots
-    height: np.int32  # rows of the guide or the tree
+    height: int  # rows of the guide or the tree
     knots: Knots
 
 
 class Plan(NamedTuple):
     """A specialisation and what it takes beside x and y."""
 
-    kernel: tuple[str, str, core_compile.Defines, int]
+    kernel: Specialisation
     table: Table
-    copies: np.int32  # of the tables in shared memory: a power of two, by its logarithm
+    copies: int  # of the tables in shared memory: a power of two, by its logarithm
     tile: int  # points of a block at a time
 
 
@@ -83,18 +84,17 @@ class Prepared:
     """A piecewise polynomial on the device, for x of one type."""
 
     dtype: np.dtype
-    pieces: np.int32
-    coefficients: np.int32
+    pieces: int
+    coefficients: int
     columns: int
-    local: np.int32
+    local: bool
     rows: Any  # coefficients, (rows, pieces, columns, row width)
-    levels: np.int32  # of a tree
+    levels: int  # of a tree
     most_blocks: int
     columnar: Table  # for several values at a point, and for periodic ones
     plan: Plan | None  # of one value at a point
-    lookups: (
-        dict[int, Any] | None
-    )  # values at all float16 numbers, where that is faster, by what is done beyond the knots
+    # Values at all float16 numbers, where that is faster, by what is done beyond the knots.
+    lookups: dict[int, Any] | None
 
 
 def prepare(pieces: Pieces, dtype: Any) -> Prepared:
@@ -111,11 +111,10 @@ def prepare(pieces: Pieces, dtype: Any) -> Prepared:
     columnar = next(table for table in candidates if table.search != "guide")
     plan = _plan(candidates, dtype, k, m, pieces.reduction) if columns == 1 else None
     most_blocks = _BLOCKS * device.multiprocessors()
-    counts = np.int32(m), np.int32(k), columns, np.int32(pieces.local)
     # Uniform knots and few coefficients are as fast as a table.
     fast = plan is None or (plan.table.search == "uniform" and k in _COEFFICIENTS and pieces.reduction is None)
     lookups: dict[int, Any] | None = None if fast or dtype != np.float16 else {}
-    return Prepared(dtype, *counts, rows, np.int32(levels), most_blocks, columnar, plan, lookups)
+    return Prepared(dtype, m, k, columns, pieces.local, rows, levels, most_blocks, columnar, plan, lookups)
 
 
 def evaluate(prepared: Prepared, x: Any, extrapolate: bool | str, out: Any | None = None) -> Any:
@@ -130,14 +129,12 @@ def evaluate(prepared: Prepared, x: Any, extrapolate: bool | str, out: Any | Non
         return out
     if prepared.plan is None or beyond == _PERIODIC:
         table = prepared.columnar
-        core_compile.kernel(*_columns_kernel(prepared.dtype, table.search))(
+        _columns_kernel(prepared.dtype, table.search).launch(
             (min(-(-n // _THREADS), prepared.most_blocks),),
             (_THREADS,),
-            (
-                *(x, prepared.rows, table.rows, out, n, prepared.columns, prepared.pieces, prepared.coefficients),
-                *(prepared.levels, np.int32(beyond), prepared.local),
-                *table.knots,
-            ),
+            *(x, prepared.rows, table.rows, out, n, prepared.columns, prepared.pieces, prepared.coefficients),
+            *(prepared.levels, beyond, prepared.local),
+            *table.knots,
         )
         return out
     if prepared.lookups is None or not lookup_f16.pays(n):
@@ -152,14 +149,12 @@ def evaluate(prepared: Prepared, x: Any, extrapolate: bool | str, out: Any | Non
 def _computed(prepared: Prepared, plan: Plan, x: Any, beyond: int, out: Any) -> Any:
     """Write one value a point."""
     kernel, table, copies, tile = plan
-    core_compile.kernel(*kernel)(
-        (_blocks(-(-x.size // tile), prepared.most_blocks, prepared.dtype, kernel[3]),),
+    kernel.launch(
+        (_blocks(-(-x.size // tile), prepared.most_blocks, prepared.dtype, kernel.shared_bytes),),
         (_THREADS,),
-        (
-            *(x, prepared.rows, table.rows, out, x.size, prepared.pieces, prepared.coefficients, table.height),
-            *(prepared.levels, copies, np.int32(beyond), prepared.local),
-            *table.knots,
-        ),
+        *(x, prepared.rows, table.rows, out, x.size, prepared.pieces, prepared.coefficients, table.height),
+        *(prepared.levels, copies, beyond, prepared.local),
+        *table.knots,
     )
     return out
 
@@ -173,23 +168,20 @@ def _blocks(tiles: int, resident: int, dtype: np.dtype, shared_bytes: int) -> in
     return max(min(tiles, resident), tiles // each)
 
 
-def specialisations() -> Iterator[tuple[str, str, core_compile.Defines]]:
-    """Stem, name and macros of every kernel of this module."""
+@core_compile.listed
+def specialisations() -> Iterator[Specialisation]:
+    """Every kernel of this module."""
     for dtype in BITS:
         for search, shared, k in itertools.product(_SEARCH, (True, False), (*_COEFFICIENTS, 0)):
             own = _own_kernel(dtype, k, shared)
             if own == k and (search != "guide" or (shared and _has_guide(dtype, own))):
-                yield _kernel(dtype, search, k, shared, None, 0)[:3]
+                yield _kernel(dtype, search, k, shared, None, 0)
         for reduction in ("exp", "log"):  # of cukde.functions
-            yield _kernel(dtype, "uniform", _COEFFICIENTS[-1], True, reduction, 0)[:3]
+            yield _kernel(dtype, "uniform", _COEFFICIENTS[-1], True, reduction, 0)
         for search in ("uniform", "tree"):
             yield _columns_kernel(dtype, search)
     for dtype in (np.dtype(np.float32), np.dtype(np.float64)):
         yield _knots_kernel(dtype)
-
-
-def _real(dtype: np.dtype) -> np.dtype:
-    return np.dtype(np.float64 if dtype == np.float64 else np.float32)
 
 
 def _in_rows(coefficients: np.ndarray) -> np.ndarray:
@@ -225,14 +217,14 @@ def _tables(knots: np.ndarray, levels: int) -> list[Table]:
             placed = scalars._replace(cells=np.nextafter(real(cells), real(0)))
             cell_of, uniform = _cells(knots, placed)
             if cells == m and _is_uniform(knots, cell_of, uniform):
-                return [Table("uniform", cp.zeros((0, 16 // knots.itemsize), real), np.int32(0), placed)]
+                return [Table("uniform", cp.zeros((0, 16 // knots.itemsize), real), 0, placed)]
             of_cell = np.bincount(cell_of[1:-1], minlength=cells)
             crowded = np.count_nonzero(of_cell > 2)
             if knots.dtype == np.float32 and crowded <= _CROWDED * cells and of_cell.max() <= _MOST_KNOTS_OF_CELL:
-                tables.append(Table("guide", cp.asarray(_guide(knots, cell_of, cells)), np.int32(cells), placed))
+                tables.append(Table("guide", cp.asarray(_guide(knots, cell_of, cells)), cells, placed))
                 break
     tree = _tree(knots, levels)
-    tables.append(Table("tree", cp.asarray(tree), np.int32(len(tree)), scalars))
+    tables.append(Table("tree", cp.asarray(tree), len(tree), scalars))
     return tables
 
 
@@ -240,14 +232,9 @@ def _cells(knots: np.ndarray, scalars: Knots) -> tuple[np.ndarray, np.ndarray]:
     """The cells of the knots and the uniform knots, by the arithmetic of the device."""
     n = knots.size
     cell_of, uniform = cp.zeros(n, np.int32), cp.zeros(n, knots.dtype)
-    core_compile.kernel(*_knots_kernel(knots.dtype))(
-        (-(-n // _THREADS),),
-        (_THREADS,),
-        (
-            *(cp.asarray(knots), cell_of, uniform, np.int32(n), scalars.scale, scalars.offset, scalars.cells),
-            *(scalars.first, scalars.step),
-        ),
-    )
+    arrays = cp.asarray(knots), cell_of, uniform
+    last = scalars.scale, scalars.offset, scalars.cells, scalars.first, scalars.step
+    _knots_kernel(knots.dtype).launch((-(-n // _THREADS),), (_THREADS,), *arrays, n, *last)
     return cp.asnumpy(cell_of), cp.asnumpy(uniform)
 
 
@@ -296,18 +283,18 @@ def _plan(tables: list[Table], dtype: np.dtype, k: int, m: int, reduction: Reduc
     for table in tables:
         if table.search == "guide" and not _has_guide(dtype, own):
             continue
-        table_bytes = 16 * int(table.height)
+        table_bytes = 16 * table.height
         copied, once = (row_bytes + table_bytes, 0) if table.search == "guide" else (row_bytes, table_bytes)
         for copies in reversed(range(_MOST_COPIES.bit_length())):
             shared = (copied << copies) + once
             few = 1 << copies < _FEWEST_COPIES_OF_GUIDE and m < _PIECES_OF_LONG_SEARCH
             if shared <= most and not (table.search == "guide" and few):
                 kernel = _kernel(dtype, table.search, k, True, reduction, shared)
-                return Plan(kernel, table, np.int32(copies), tile)
+                return Plan(kernel, table, copies, tile)
     tile = 16 // dtype.itemsize * _THREADS * _in_flight(dtype, 0)
     table = tables[-1]
     kernel = _kernel(dtype, table.search, k, False, reduction, 0)
-    return Plan(kernel, table, np.int32(0), tile)
+    return Plan(kernel, table, 0, tile)
 
 
 def _own_kernel(dtype: np.dtype, k: int, shared: bool) -> int:
@@ -323,27 +310,32 @@ def _in_flight(dtype: np.dtype, own: int) -> int:
 
 def _kernel(
     dtype: np.dtype, search: Search, k: int, shared: bool, reduction: Reduction | None, shared_bytes: int
-) -> tuple[str, str, core_compile.Defines, int]:
+) -> Specialisation:
     own = _own_kernel(dtype, k, shared)
-    defines = (
-        *_of_pieces(dtype, search),
-        ("REDUCTION", str(_REDUCTION[reduction])),
-        ("COEFFICIENTS", str(own)),
-        ("SHARED", str(int(shared))),
-        ("THREADS", str(_THREADS)),
-        ("IN_FLIGHT", str(_in_flight(dtype, own))),
-        ("BLOCKS", str(_BLOCKS)),
+    defines = core_compile.macros(
+        STORAGE=BITS[dtype],
+        SEARCH=_SEARCH.index(search),
+        REDUCTION=_REDUCTION[reduction],
+        COEFFICIENTS=own,
+        SHARED=shared,
+        THREADS=_THREADS,
+        IN_FLIGHT=_in_flight(dtype, own),
+        BLOCKS=_BLOCKS,
     )
-    return "piecewise/piecewise", "piecewise", defines, shared_bytes
+    return Specialisation("piecewise/piecewise", "piecewise", defines, f"4P q 7i 6{_letter(dtype)}", shared_bytes)
 
 
-def _columns_kernel(dtype: np.dtype, search: Search) -> tuple[str, str, core_compile.Defines]:
-    return "piecewise/columns", "piecewise_columns", (*_of_pieces(dtype, search), ("THREADS", str(_THREADS)))
+@functools.cache
+def _columns_kernel(dtype: np.dtype, search: Search) -> Specialisation:
+    defines = core_compile.macros(STORAGE=BITS[dtype], SEARCH=_SEARCH.index(search), THREADS=_THREADS)
+    return Specialisation("piecewise/columns", "piecewise_columns", defines, f"4P 2q 5i 6{_letter(dtype)}")
 
 
-def _knots_kernel(dtype: np.dtype) -> tuple[str, str, core_compile.Defines]:
-    return "piecewise/knots", "piecewise_knots", (*_of_pieces(dtype, "uniform"), ("THREADS", str(_THREADS)))
+def _knots_kernel(dtype: np.dtype) -> Specialisation:
+    defines = core_compile.macros(STORAGE=BITS[dtype], SEARCH=_SEARCH.index("uniform"), THREADS=_THREADS)
+    return Specialisation("piecewise/knots", "piecewise_knots", defines, f"3P i 5{_letter(dtype)}")
 
 
-def _of_pieces(dtype: np.dtype, search: Search) -> core_compile.Defines:
-    return ("STORAGE", str(BITS[dtype])), ("SEARCH", str(_SEARCH.index(search)))
+def _letter(dtype: np.dtype) -> str:
+    """Type of the arithmetic's scalars among parameters."""
+    return str(arithmetic(dtype).char)

@@ -1,24 +1,25 @@
-"""All pairs by differences, on the ordinary cores: the launcher of ``pairs_by_difference.cuh``.
+"""All pairs by differences, on the CUDA cores: the launcher of ``difference.cuh``.
 
-It serves what the tensor cores cannot: any precision, dimension and spread. Beside the float16 and float64 engines
-it is launched as their stand-in and returns at once where it is not needed.
+It serves what the tensor cores cannot: any precision, dimension and scaled squared radius. Beside the float16 and
+float64 engines it is launched as their stand-in and returns at once where it is not needed.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import cupy as cp
 import numpy as np
 
 from cukde.core.gpu import compile as core_compile
-from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT, Parameters, at_least
+from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT, Specialisation, at_least
 from cukde.density.pairs.gpu import finish
 from cukde.density.pairs.gpu.operands import LOG2_E
-from cukde.density.pairs.gpu.specialisation import OPERATION, Specialisation
+from cukde.density.pairs.gpu.specialisation import OPERATION, Compiled
 from cukde.density.sums import Output, PartialSums
 
 
@@ -39,12 +40,13 @@ class _Members(NamedTuple):
     query_stride: int
 
 
+_THREADS = 256
 _ALWAYS = Guard(None, 0.0, None, 0.0)
 _NO_MEMBERS = _Members(None, None, 0)
 
 
 @functools.lru_cache(maxsize=1024)
-def specialise(output: Output, precision: str, storage: np.dtype, d: int, k: int) -> Specialisation:
+def specialise(output: Output, precision: str, storage: np.dtype, d: int, k: int) -> Compiled:
     """Choose the kernel: ``storage`` is the dtype of the points, ``k`` the number of columns of the values."""
     real = DOUBLE if precision == "float64" else FLOAT
     chunk = at_least(d, (4, 8) if real == DOUBLE else (4, 16))
@@ -54,21 +56,25 @@ def specialise(output: Output, precision: str, storage: np.dtype, d: int, k: int
         columns = at_least(d, (4, 16, 32, 64))
     elif output == "values":
         columns = at_least(k, (1, 16, 64))
-    return _specialisation(output, real, stored, chunk, columns)
-
-
-@functools.cache
-def _specialisation(output: Output, real: np.dtype, storage: np.dtype, chunk: int, columns: int) -> Specialisation:
     name = f"{OPERATION[output]}_{'f64' if real == DOUBLE else 'ieee'}"
-    defines = (
-        ("KERNEL", name),
-        ("OUTPUT", output.upper()),
-        ("REAL", C_TYPE[real]),
-        ("STORAGE", C_TYPE[storage]),
-        ("CHUNK", str(chunk)),
-        ("COLUMNS", str(columns)),
+    defines = core_compile.macros(
+        KERNEL=name,
+        OUTPUT=output.upper(),
+        REAL=C_TYPE[real],
+        STORAGE=C_TYPE[stored],
+        CHUNK=chunk,
+        COLUMNS=columns,
     )
-    return Specialisation("difference", name, defines, 256, columns, real, storage)
+    types = f"9P 2q 2i q i {stored.char} {real.char} 2f 2P q"
+    return Compiled(Specialisation("density/pairs", name, defines, types), columns, real, stored)
+
+
+@core_compile.listed
+def specialisations() -> Iterator[Specialisation]:
+    """Every kernel of this module."""
+    arithmetic = ("ieee", FLOAT), ("ieee", DOUBLE), ("float64", DOUBLE)
+    for output, d, k in itertools.product(OPERATION, (4, 8, 16, 32, 33), (1, 16, 64)):
+        yield from (specialise(output, precision, storage, d, k).kernel for precision, storage in arithmetic)
 
 
 def launch(
@@ -92,14 +98,10 @@ def launch(
     many as :func:`parts` says.
     """
     n, d = X.shape
-    k = d if output == "moments" else 0 if values is None else values.shape[1]
+    k = finish.columns_of(output, d, values)
     chosen = specialise(output, precision, X.dtype, d, k)
-    if X.dtype != chosen.storage:
-        X = X.astype(chosen.storage)
-    if Y is None:
-        Y = X
-    elif Y.dtype != chosen.storage:
-        Y = Y.astype(chosen.storage)
+    X = _stored(X, chosen.storage)
+    Y = X if Y is None else _stored(Y, chosen.storage)
     V = None if values is None else finish.contiguous(values, chosen.real)
     m = Y.shape[0]
     # Squared distances of points many large bandwidths apart leave the range of float32. A power of two brings
@@ -141,9 +143,9 @@ def launch_stack(
     """
     b, n, d = X.shape
     m = Y.shape[1]
-    k = d if output == "moments" else 0
+    k = finish.columns_of(output, d, None)
     chosen = specialise(output, precision, X.dtype, d, k)
-    X, Y = (A.astype(chosen.storage, copy=False) for A in (X, Y))
+    X, Y = _stored(X, chosen.storage), _stored(Y, chosen.storage)
     splits = finish.Splits(finish.blocks(m, k, chosen.columns), b, n, *out)
     unit = 2.0 ** -np.maximum(0, np.frexp(h)[1] - 1)
     members = _Members(
@@ -154,12 +156,16 @@ def launch_stack(
     _run(chosen, X.reshape(-1, d), Y, None, log_weights, splits, m, k, 1.0, 0.0, members=members)
 
 
+def _stored(A: Any, dtype: np.dtype) -> Any:
+    return A if A.dtype == dtype else A.astype(dtype)
+
+
 def _scale(h: Any, unit: Any) -> Any:
     return LOG2_E / (2 * (h * unit) ** 2)
 
 
 def _run(
-    chosen: Specialisation,
+    chosen: Compiled,
     X: Any,
     Y: Any,
     V: Any,
@@ -174,35 +180,7 @@ def _run(
     members: _Members = _NO_MEMBERS,
 ) -> None:
     n, d = X.shape
-    _parameters(chosen.storage, chosen.real).launch(
-        core_compile.kernel(chosen.stem, chosen.name, chosen.defines),
-        (*splits.blocks, splits.parts),
-        chosen.threads,
-        X,
-        Y,
-        V,
-        log_weights,
-        guard.spread,
-        guard.fast_total,
-        splits.reference,
-        splits.total,
-        splits.moments,
-        n,
-        m,
-        d,
-        k,
-        splits.rows,
-        0 if guard.fast_total is None else guard.fast_total.shape[0],
-        unit,
-        scale,
-        guard.limit,
-        guard.least,
-        members.scales,
-        members.units,
-        members.query_stride,
-    )
-
-
-@functools.cache
-def _parameters(storage: np.dtype, real: np.dtype) -> Parameters:
-    return Parameters(f"9P 2q 2i q i {storage.char} {real.char} 2f 2P q")
+    fast_splits = 0 if guard.fast_total is None else guard.fast_total.shape[0]
+    arrays = X, Y, V, log_weights, guard.spread, guard.fast_total, *splits.sums
+    scalars = n, m, d, k, splits.rows, fast_splits, unit, scale, guard.limit, guard.least
+    chosen.kernel.launch(splits.grid, (_THREADS,), *arrays, *scalars, *members)

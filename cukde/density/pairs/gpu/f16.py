@@ -1,30 +1,29 @@
-"""All pairs of queries and data on the tensor cores, in float16 terms: the launcher of ``pairs_f16.cuh``."""
+"""All pairs of queries and data on the tensor cores, in float16 terms: the launcher of ``f16.cuh``."""
 
 from __future__ import annotations
 
-import dataclasses
 import functools
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import cupy as cp
 import numpy as np
 
 from cukde.core.gpu import compile as core_compile, device
-from cukde.core.gpu.launch import C_TYPE, FLOAT, Parameters
+from cukde.core.gpu.launch import C_TYPE, FLOAT, Specialisation
 from cukde.core.gpu.scratch import Layout, Spec
 from cukde.density.pairs.gpu import (
     difference,
     finish as pairs_finish,
     operands as pairs_operands,
     splits as pairs_splits,
-    tiles,
     values as pairs_values,
 )
 from cukde.density.pairs.gpu.operands import LOG2_E, Operand
-from cukde.density.pairs.gpu.specialisation import OPERATION, Specialisation
+from cukde.density.pairs.gpu.specialisation import OPERATION, TiledTask
 from cukde.density.sums import Output, PartialSums
 
 # Largest squared distance to the centre, in bandwidths, up to which exponents may come from products of two terms a
@@ -53,10 +52,6 @@ SOFT_EXP = {(1, 16): 4, (1, 32): 2}
 _SHIFT: dict[Output, float] = {"sum": 31, "moments": 13, "values": 0}
 
 SHARED_BYTES = 48 * 1024  # that a block may have
-
-_OF_PASS = Parameters("13P 4q 2f")
-_OF_FINISH = Parameters("12P q 4i 3f d")
-_OF_DENSITY = Parameters("13P d i q 4i 3f d")
 
 
 class Form(NamedTuple):
@@ -103,8 +98,10 @@ def most_of_fast_three(d: int) -> float:
 
 
 @dataclass(frozen=True)
-class Task:
-    """What a kernel of the engine is specialised for, beside its tile shape; the tables of tiles know its fields."""
+class Task(TiledTask):
+    """What a kernel of the engine is specialised for, beside its tile shape."""
+
+    ENGINE: ClassVar[str] = "f16"
 
     output: Output
     products: int  # see Form
@@ -115,16 +112,6 @@ class Task:
     weights_apart: bool = False
     soft_exp: int = 0
 
-    @property
-    def shapes(self) -> tuple[pairs_splits.Shape, ...]:
-        """Tile shapes to choose from on the current device: one for many queries, one for few."""
-        return _shapes(self, tiles.table())
-
-    @property
-    def every_shape(self) -> tuple[pairs_splits.Shape, ...]:
-        """The shapes that some device chooses from."""
-        return tuple(dict.fromkeys(shape for table in tiles.tables() for shape in _shapes(self, table)))
-
     def shared_bytes(self, tile: int) -> int:
         """Bytes of static shared memory of a block: two tiles of ``tile`` data rows."""
         row = (2 if self.products > 1 else 1) * (2 * self.depth + 16) + 4
@@ -132,37 +119,32 @@ class Task:
 
 
 @functools.cache
-def _shapes(task: Task, table: tiles.Table) -> tuple[pairs_splits.Shape, ...]:
-    return table.tiles("f16", pairs_splits.Shape, dataclasses.asdict(task))
-
-
-@functools.cache
 def specialise(task: Task, shape: pairs_splits.Shape) -> Specialisation:
     """The kernel of a task in one of its shapes."""
     name = f"{OPERATION[task.output]}_{'f16x2' if task.products > 1 else 'f16'}"
-    defines = (
-        ("KERNEL", name),
-        ("OUTPUT", task.output.upper()),
-        ("TERMS", str(task.products)),
-        ("DEPTH", str(task.depth)),
-        ("COLUMNS", str(task.columns)),
-        ("MOMENT_TERMS", str(task.moment_terms)),
-        ("HAS_REFERENCE", str(int(task.has_reference))),
-        ("WEIGHTS_APART", str(int(task.weights_apart))),
-        ("SOFT_EXP", str(task.soft_exp)),
-        ("WARPS", str(shape.warps)),
-        ("ROW_TILES", str(shape.row_tiles)),
-        ("TILE", str(shape.tile)),
-        ("BLOCKS", str(shape.blocks)),
+    defines = core_compile.macros(
+        KERNEL=name,
+        OUTPUT=task.output.upper(),
+        TERMS=task.products,
+        DEPTH=task.depth,
+        COLUMNS=task.columns,
+        MOMENT_TERMS=task.moment_terms,
+        HAS_REFERENCE=task.has_reference,
+        WEIGHTS_APART=task.weights_apart,
+        SOFT_EXP=task.soft_exp,
+        WARPS=shape.warps,
+        ROW_TILES=shape.row_tiles,
+        TILE=shape.tile,
+        BLOCKS=shape.blocks,
     )
-    return Specialisation("f16", name, defines, shape.threads, task.columns)
+    return Specialisation("density/pairs", name, defines, "13P 4q 2f")
 
 
 def task(output: Output, products: int, depth: int, k: int, weighted: bool, *, of_themselves: bool = False) -> Task:
     """Pose the task of a pass: operands of ``depth`` columns, ``k`` values.
 
-    ``of_themselves`` asks for the mean shift of data without weights at their own points, whose largest exponent is
-    their own: 0.
+    ``of_themselves`` asks for the mean shift by self-interaction (Y = X) without weights, whose largest exponent is 0:
+    that of a point with itself.
     """
     columns = pairs_values.columns_of(k) if output == "values" else 0
     moment_terms = 0
@@ -179,11 +161,37 @@ def task(output: Output, products: int, depth: int, k: int, weighted: bool, *, o
 _task = functools.cache(Task)
 
 
+def tasks() -> Iterator[Task]:
+    """What the engine can be asked for."""
+    for depth, output in itertools.product(range(16, pairs_operands.MOST_DIMENSIONS + 1, 16), OPERATION):
+        choices = itertools.product((1, 3, 4), (True, False), pairs_values.COLUMNS, (True, False))
+        for products, weighted, k, of_themselves in choices:
+            if products == 4 and depth > 16:  # only small dimensions want four
+                continue
+            if of_themselves and (output != "moments" or weighted or products == 4):
+                continue
+            yield task(output, products, depth, k, weighted, of_themselves=of_themselves)
+
+
+@core_compile.listed
+def specialisations() -> Iterator[Specialisation]:
+    """Every kernel of this module."""
+    for posed in tasks():
+        yield from (specialise(posed, shape) for shape in posed.every_shape)
+        yield _finish_kernel(posed)
+    of_densities: tuple[Output, ...] = ("sum", "laplace")
+    for output, density in itertools.product(of_densities, C_TYPE):
+        yield _finish_kernel(task(output, 1, 16, 0, False), density)
+
+
 @functools.cache
-def finish_defines(posed: Task, density: np.dtype | None = None) -> core_compile.Defines:
-    """Macros of the kernel that merges the splits of a task, perhaps to a density of a dtype."""
-    defines = (("OUTPUT", posed.output.upper()), ("COLUMNS", str(_columns(posed))))
-    return defines if density is None else (*defines, ("DENSITY", C_TYPE[density]))
+def _finish_kernel(posed: Task, density: np.dtype | None = None) -> Specialisation:
+    """The kernel that merges the splits of a task, perhaps to a density of a dtype."""
+    defines = core_compile.macros(OUTPUT=posed.output.upper(), COLUMNS=_columns(posed))
+    if density is None:
+        return Specialisation("density/finish", "finish_f16", defines, "12P q 4i 3f d")
+    defines += core_compile.macros(DENSITY=C_TYPE[density])
+    return Specialisation("density/finish", "finish_f16", defines, "13P d i q 4i 3f d")
 
 
 def _columns(posed: Task) -> int:
@@ -192,7 +200,7 @@ def _columns(posed: Task) -> int:
 
 
 class Points(NamedTuple):
-    """Operands of data and queries, and where the device keeps the spread if the host does not know it."""
+    """Operands of data and queries, and the scaled squared radius on the device if the host does not know it."""
 
     data: Operand
     queries: Operand
@@ -200,7 +208,7 @@ class Points(NamedTuple):
 
 
 class Density(NamedTuple):
-    """What becomes of a sum: exp(log_constant + reference) total, or its logarithm; NaN of a negative one."""
+    """Epilogue of a pass: exp(log_constant + reference) total, or its logarithm; NaN of a negative sum."""
 
     out: Any  # (m,) float32 or float64
     log_constant: float
@@ -219,7 +227,7 @@ def prepare(
     weights_apart: bool = False,
     memory: Sequence[Any] | None = None,
 ) -> Points:
-    """Make the operands of a pass; ``memory`` are pieces for them and, zero, for the spread."""
+    """Make the operands of a pass; ``memory`` are pieces for them and, zero, for ``spread``."""
     if memory is None:
         operands, spread = None, None if spread_known else cp.zeros(1, np.float32)
     else:
@@ -250,13 +258,13 @@ class Passed(NamedTuple):
 class _Plan(NamedTuple):
     """What a pass of given sizes takes beside its arrays and its bandwidth."""
 
-    kernel: tuple[str, str, core_compile.Defines]
+    kernel: Specialisation
     grid: tuple[int, ...]
-    threads: int
-    finish: tuple[str, str, core_compile.Defines]
+    block: tuple[int, ...]
+    finish: Specialisation
     finish_grid: tuple[int, ...]
     shift: float
-    layout: Layout  # operands, what the pass leaves, splits of the difference kernel, sums; zero, the spread
+    layout: Layout  # operands, what the pass leaves, splits of the difference kernel, sums; zero, the radius
 
 
 @functools.lru_cache(maxsize=1024)
@@ -291,7 +299,6 @@ def _plan(
     density : dtype, optional
         Of the density that is wanted in place of the sums.
     """
-    chosen = specialise(posed, cut.shape)
     columns = _columns(posed)
     blocks = _blocks(posed, k)
     operands: list[Spec | None] = []
@@ -312,10 +319,10 @@ def _plan(
     ]
     sums = [] if density is None else pairs_finish.specs(m, k)
     return _Plan(
-        (chosen.stem, chosen.name, chosen.defines),
+        specialise(posed, cut.shape),
         (cut.query_blocks, cut.splits, blocks),
-        chosen.threads,
-        ("density/finish", "finish_f16", finish_defines(posed, density)),
+        (cut.shape.threads,),
+        _finish_kernel(posed, density),
         pairs_finish.finish_grid(m),
         _shift(posed.output, d),
         Layout(
@@ -354,11 +361,11 @@ def run(
     form : Form
         What :func:`form` chose.
     spread_known : bool
-        The spread is within the limit. Otherwise it is found on the device, and where it is beyond, the
-        difference kernel does the work.
+        The scaled squared radius is within the limit. Otherwise it is found on the device, and where it is beyond,
+        the difference kernel does the work.
     ratio : bool
-        Of output "moments" only moments / total is wanted: for data without weights at themselves, 2^e then is one
-        float16 number, as in the symmetric pass, in moments and total alike.
+        Of output "moments" only moments / total is wanted: by self-interaction (Y = X) without weights 2^e then is
+        one float16 number, as in the symmetric pass, in moments and total alike.
     points : Points, optional
         The operands, where they have been made.
     density : Density, optional
@@ -371,7 +378,7 @@ def run(
     """
     n, d = X.shape
     m = n if Y is None else Y.shape[0]
-    k = d if output == "moments" else 0 if values is None else values.shape[1]
+    k = pairs_finish.columns_of(output, d, values)
     of_themselves = ratio and output == "moments" and Y is None and log_weights is None
     if of_themselves and form.split:
         form = form._replace(products=3)  # as in the symmetric pass: 2^e keeps 11 bits, and the moments one term
@@ -381,7 +388,7 @@ def run(
     blocks = _blocks(posed, k)
     cut = pairs_splits.plan(posed.shapes, n, m, blocks * _columns(posed) + 1, multiprocessors, blocks)
     spread_known = spread_known if points is None else points.spread is None
-    # Sums without a reference may have underflowed, and a spread may turn out to be too large.
+    # Sums without a reference may have underflowed, and the scaled squared radius may turn out to be too large.
     unsure = output in ("sum", "laplace") or not spread_known
     exact_parts = 1
     if unsure:
@@ -406,26 +413,13 @@ def run(
     limit = form.length_limit
     V = None if values is None else pairs_values.prepare(values)
     passed = Passed(*left)
-    _OF_PASS.launch(
-        core_compile.kernel(*plan.kernel),
+    plan.kernel.launch(
         plan.grid,
-        plan.threads,
-        data.hi,
-        data.lo,
-        data.norm_terms,
-        data.weights,
-        queries.hi,
-        queries.lo,
-        queries.norm_terms,
+        plan.block,
+        *(*data.terms, data.weights, *queries.terms),
         *((None, None) if V is None else V),
-        spread,
-        *passed,
-        n,
-        m,
-        0 if V is None else V.hi.shape[1],
-        cut.split_rows,
-        limit,
-        plan.shift,
+        *(spread, *passed),
+        *(n, m, 0 if V is None else V.hi.shape[1], cut.split_rows, limit, plan.shift),
     )
 
     out = pairs_finish.empty(m, k) if density is None else PartialSums(*sums)
@@ -433,27 +427,15 @@ def run(
     if unsure:
         guard = difference.Guard(spread, limit, passed.total if passed.moments is None else None, LEAST)
         exact = difference.launch("float32", X, Y, h, output, values, log_weights, out=out, guard=guard, memory=splits)
-    parameters, wanted = (_OF_FINISH, ()) if density is None else (_OF_DENSITY, density)
-    parameters.launch(
-        core_compile.kernel(*plan.finish),
+    plan.finish.launch(
         plan.finish_grid,
-        pairs_finish.FINISH_THREADS,
-        *passed,
-        queries.hi,
-        queries.lo,
-        spread,
-        *((None, None, None) if exact is None else (exact.reference, exact.total, exact.moments)),
+        (pairs_finish.FINISH_THREADS,),
+        *(*passed, queries.hi, queries.lo, spread),
+        *((None, None, None) if exact is None else exact.sums),
         *out,
-        *wanted,
-        m,
-        k,
-        cut.splits,
-        1 if exact is None else exact.parts,
-        of_themselves,
-        limit,
-        LEAST,
-        plan.shift,
-        1 / pairs_operands.scale_of(h),
+        *(() if density is None else density),
+        *(m, k, cut.splits, 1 if exact is None else exact.parts, of_themselves),
+        *(limit, LEAST, plan.shift, 1 / pairs_operands.scale_of(h)),
     )
     return out
 

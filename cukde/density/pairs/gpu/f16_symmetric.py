@@ -1,4 +1,4 @@
-"""The data, or two blocks of them, against themselves in float16 terms: launcher of ``kernels_cu/density/f16_symmetric.cu``."""
+"""Self-interaction (Y = X) of the data, or pairs of two blocks of them, in float16 terms: ``f16_symmetric.cu``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import cupy as cp
 import numpy as np
 
 from cukde.core.gpu import compile as core_compile, device
-from cukde.core.gpu.launch import C_TYPE, FLOAT, Parameters
+from cukde.core.gpu.launch import C_TYPE, FLOAT, Specialisation
 from cukde.core.gpu.scratch import Spec, part
 from cukde.density.pairs.gpu import tiles as pairs_tiles, values as pairs_values
 from cukde.density.pairs.gpu.operands import Operand, depth_of, padded, scale_of
@@ -23,11 +23,6 @@ from cukde.density.sums import PartialSums
 _STEM = "density/f16_symmetric"
 _WARPS = 4
 _FINISH_THREADS = 256
-
-_OF_PASS = Parameters("6P 3i f")
-_OF_PASS_OF_VALUES = Parameters("8P 3i f")
-_OF_FINISH = Parameters("8P q i 2d f")
-_OF_FINISH_OF_VALUES = Parameters("7P q i f")
 
 # Columns of a tile, and the most tiles that a block adds up before its sums leave the accumulators of the tensor cores,
 # which truncate: 8,192 columns, but 2,048 for values, whose four products in two terms each then lose 8e-6.
@@ -42,7 +37,7 @@ class Layout:
 
     row_tiles: int  # of 16 rows, a warp
     blocks: int  # that a multiprocessor runs at a time, up to sm_90; later ones run two
-    phi_is_shared: bool = True  # columns' sums come from phi in shared memory, and are not handed from warp to warp
+    phi_is_shared: bool = True  # columns' sums come from phi in shared memory, and are not passed between warps
     overlap: bool = False  # work on the columns of a tile during the next tile, which takes phi of both
     most_tiles: int = field(default=_MOST_TILES, metadata={"in_table": False})  # that a block walks through
 
@@ -150,49 +145,50 @@ def _chunk(tiles: float, of: Layout, multiprocessors: int) -> int:
     return max(1, min(best, of.most_tiles))
 
 
-def specialisations() -> Iterator[tuple[str, str, core_compile.Defines]]:
-    """Stem, name and macros of every kernel of this module."""
+@core_compile.listed
+def specialisations() -> Iterator[Specialisation]:
+    """Every kernel of this module."""
     for depth, terms, columns in operands():
-        for exact_sums, of in itertools.product(
-            (True,) if columns else (False, True), every_layout(depth, terms, columns)
-        ):
-            yield _STEM, *_pass(depth, terms, columns, exact_sums, of)
-        if not columns:
-            yield _STEM, *_finish(depth, terms)
+        sums = (True,) if columns else (False, True)
+        for exact_sums, of in itertools.product(sums, every_layout(depth, terms, columns)):
+            yield _pass(depth, terms, columns, exact_sums, of)
         if columns:
-            for storage in C_TYPE:
-                yield _STEM, *_finish_values(columns, storage)
+            yield from (_finish_values(columns, storage) for storage in C_TYPE)
+        else:
+            yield _finish(depth, terms)
 
 
 @functools.cache
-def _pass(depth: int, terms: int, columns: int, exact_sums: bool, of: Layout) -> tuple[str, core_compile.Defines]:
+def _pass(depth: int, terms: int, columns: int, exact_sums: bool, of: Layout) -> Specialisation:
     name = f"{'kernel_sum' if columns else 'score'}_symmetric_{'f16x2' if terms == 3 else 'f16'}"
-    return name, (
-        *_defines(name, depth, terms),
-        ("COLUMNS", str(columns)),
-        ("SUMS", "EXACT" if exact_sums else "PRODUCT"),
-        ("ROW_TILES", str(of.row_tiles)),
-        ("BLOCKS", str(of.blocks)),
-        ("SHARE_PHI", str(int(of.phi_is_shared))),
-        ("OVERLAP", str(int(of.overlap))),
-        ("SHARED_BYTES", str(shared_bytes(depth, terms, columns, of))),
+    dynamic = shared_bytes(depth, terms, columns, of)
+    defines = core_compile.macros(
+        KERNEL=name,
+        DEPTH=depth,
+        TERMS=terms,
+        COLUMNS=columns,
+        SUMS="EXACT" if exact_sums else "PRODUCT",
+        ROW_TILES=of.row_tiles,
+        BLOCKS=of.blocks,
+        SHARE_PHI=of.phi_is_shared,
+        OVERLAP=of.overlap,
+        SHARED_BYTES=dynamic,
     )
+    return Specialisation(_STEM, name, defines, "8P 3i f" if columns else "6P 3i f", dynamic)
 
 
 @functools.cache
-def _finish(depth: int, terms: int) -> tuple[str, core_compile.Defines]:
+def _finish(depth: int, terms: int) -> Specialisation:
     name = "finish_symmetric"
-    return name, (*_defines(name, depth, terms), ("COLUMNS", "0"), ("FINISH", "1"))
+    defines = core_compile.macros(KERNEL=name, DEPTH=depth, TERMS=terms, COLUMNS=0, FINISH=True)
+    return Specialisation(_STEM, name, defines, "8P q i 2d f")
 
 
 @functools.cache
-def _finish_values(columns: int, storage: np.dtype) -> tuple[str, core_compile.Defines]:
+def _finish_values(columns: int, storage: np.dtype) -> Specialisation:
     name = "finish_symmetric_values"
-    return name, (("KERNEL", name), ("COLUMNS", str(columns)), ("STORAGE", C_TYPE[storage]), ("FINISH", "1"))
-
-
-def _defines(name: str, depth: int, terms: int) -> core_compile.Defines:
-    return (("KERNEL", name), ("DEPTH", str(depth)), ("TERMS", str(terms)))
+    defines = core_compile.macros(KERNEL=name, COLUMNS=columns, STORAGE=C_TYPE[storage], FINISH=True)
+    return Specialisation(_STEM, name, defines, "7P q i f")
 
 
 def spec_of_sums(n: int, d: int) -> Spec:
@@ -309,23 +305,9 @@ def _launch(
         cut = split(rows, of, device.multiprocessors(), chunk)
     else:
         cut = split_mutual(own_rows, rows - own_rows, of, device.multiprocessors(), chunk)
-    name, defines = _pass(depth, terms, columns, exact_sums, of)
-    (_OF_PASS_OF_VALUES if values else _OF_PASS).launch(
-        core_compile.kernel(_STEM, name, defines, shared_bytes(depth, terms, columns, of)),
-        cut.grid,
-        32 * _WARPS,
-        operand.hi,
-        operand.lo,
-        operand.norms,
-        *values,
-        spread,
-        S,
-        T,
-        rows,
-        own_rows,
-        cut.chunk,
-        limit,
-    )
+    arrays = operand.hi, operand.lo, operand.norms, *values, spread, S, T
+    kernel = _pass(depth, terms, columns, exact_sums, of)
+    kernel.launch(cut.grid, (32 * _WARPS,), *arrays, rows, own_rows, cut.chunk, limit)
 
 
 def finish(
@@ -341,7 +323,7 @@ def finish(
     out: PartialSums | None = None,
     own: bool = True,
 ) -> PartialSums:
-    """Partial sums with output "moments" from what :func:`launch` returned, the points' own terms exact.
+    """Partial sums with output "moments" from what :func:`launch` returned, the terms of points with themselves exact.
 
     Parameters
     ----------
@@ -356,35 +338,22 @@ def finish(
     out : PartialSums, optional
         Where to write; by default new arrays.
     own : bool
-        Add the points' own terms: they are among the data.
+        Add the self-interaction (Y = X), the terms of points with themselves: they are among the data.
     """
     if out is None:
         out = PartialSums(cp.empty(n), cp.empty(n), cp.empty((n, d)))
     depth = operand.hi.shape[1]
-    name, defines = _finish(depth, _terms(operand))
-    _OF_FINISH.launch(
-        core_compile.kernel(_STEM, name, defines),
-        (-(-n * depth // _FINISH_THREADS),),
-        _FINISH_THREADS,
-        operand.hi,
-        operand.lo,
-        S,
-        T,
-        spread,
-        *out,
-        n,
-        d,
-        1 / scale_of(h),
-        own,
-        limit,
-    )
+    grid = (-(-n * depth // _FINISH_THREADS),)
+    arrays = operand.hi, operand.lo, S, T, spread, *out
+    kernel = _finish(depth, _terms(operand))
+    kernel.launch(grid, (_FINISH_THREADS,), *arrays, n, d, 1 / scale_of(h), own, limit)
     return out
 
 
 def finish_values(
     V: Any, S: Any, T: Any, *, spread: Any | None = None, limit: float = math.inf, out: PartialSums | None = None
 ) -> PartialSums:
-    """Partial sums with output "values" from what :func:`launch_values` returned, the points' own terms exact.
+    """Partial sums with output "values" from what :func:`launch_values` returned, the terms of points with themselves exact.
 
     Parameters
     ----------
@@ -399,10 +368,8 @@ def finish_values(
     if out is None:
         out = PartialSums(cp.empty(n), cp.empty(n), cp.empty((n, k)))
     columns = T.shape[1]
-    name, defines = _finish_values(columns, V.dtype)
     grid = (-(-n * columns // _FINISH_THREADS),)
-    kernel = core_compile.kernel(_STEM, name, defines)
-    _OF_FINISH_OF_VALUES.launch(kernel, grid, _FINISH_THREADS, V, S, T, spread, *out, n, k, limit)
+    _finish_values(columns, V.dtype).launch(grid, (_FINISH_THREADS,), V, S, T, spread, *out, n, k, limit)
     return out
 
 

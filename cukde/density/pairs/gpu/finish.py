@@ -1,4 +1,4 @@
-"""Where the blocks of a launch in double results write, and how their splits merge."""
+"""Results in double precision: where the blocks of a launch write, and how the splits of the data merge."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import cupy as cp
 import numpy as np
 
 from cukde.core.gpu import compile as core_compile, device
-from cukde.core.gpu.launch import DOUBLE, Parameters
+from cukde.core.gpu.launch import DOUBLE, Specialisation
 from cukde.core.gpu.scratch import Spec
-from cukde.density.sums import PartialSums
+from cukde.density.sums import Output, PartialSums
 
 # Blocks a multiprocessor should have before the data are no longer split over more of them.
 _BLOCKS_PER_MULTIPROCESSOR = 4
@@ -27,8 +27,6 @@ _TILE = 64
 FINISH_THREADS = 128  # of a block of a kernel of finish.cu
 _FINISH_QUERIES = FINISH_THREADS // 32  # one a warp
 
-_PARAMETERS = Parameters("6P q 2i")
-
 
 class Splits(NamedTuple):
     """A row of results for each split of the data."""
@@ -39,6 +37,21 @@ class Splits(NamedTuple):
     reference: Any  # (parts, m); (m,) where there is one
     total: Any  # likewise
     moments: Any | None  # (parts, m, k); (m, k) where there is one
+
+    @property
+    def grid(self) -> tuple[int, int, int]:
+        """Blocks over queries, columns and splits."""
+        return (*self.blocks, self.parts)
+
+    @property
+    def sums(self) -> tuple[Any, Any, Any | None]:
+        """Where a kernel writes."""
+        return self.reference, self.total, self.moments
+
+
+def columns_of(output: Output, d: int, values: Any | None) -> int:
+    """Columns of the moments of an output: those of the points or of the values, or none."""
+    return d if output == "moments" else 0 if values is None else int(values.shape[1])
 
 
 def empty(m: int, k: int) -> PartialSums:
@@ -103,21 +116,21 @@ def merge(of: Splits, out: PartialSums) -> PartialSums:
     if of.parts > 1:
         m = of.reference.shape[1]
         k = 0 if of.moments is None else of.moments.shape[2]
-        kernel = core_compile.kernel(*_kernel(moments=k > 0))
-        sums = of.reference, of.total, of.moments
-        _PARAMETERS.launch(kernel, finish_grid(m), FINISH_THREADS, *sums, *out, m, k, of.parts)
+        _kernel(moments=k > 0).launch(finish_grid(m), (FINISH_THREADS,), *of.sums, *out, m, k, of.parts)
     return out
 
 
-def specialisations() -> Iterator[tuple[str, str, core_compile.Defines]]:
-    """Stem, name and macros of every kernel of this module."""
+@core_compile.listed
+def specialisations() -> Iterator[Specialisation]:
+    """Every kernel of this module."""
     for moments in (False, True):
         yield _kernel(moments=moments)
 
 
 @functools.cache
-def _kernel(*, moments: bool) -> tuple[str, str, core_compile.Defines]:
-    return "density/finish", "merge_splits", (("OUTPUT", "MOMENTS" if moments else "SUM"), ("COLUMNS", "0"))
+def _kernel(*, moments: bool) -> Specialisation:
+    defines = core_compile.macros(OUTPUT="MOMENTS" if moments else "SUM", COLUMNS=0)
+    return Specialisation("density/finish", "merge_splits", defines, "6P q 2i")
 
 
 def finish_grid(m: int) -> tuple[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -11,12 +12,11 @@ import cupy as cp
 import numpy as np
 
 from cukde.core.gpu import compile as core_compile
-from cukde.core.gpu.launch import C_TYPE, FLOAT, Parameters
+from cukde.core.gpu.launch import C_TYPE, FLOAT, Specialisation
 from cukde.core.gpu.scratch import Layout, Spec
 from cukde.density.sums import PartialSums
 
 LOG2_E = math.log2(math.e)
-
 
 MOST_DIMENSIONS = 64
 
@@ -24,9 +24,6 @@ MOST_DIMENSIONS = 64
 BLOCK_ROWS = 128
 
 _BITS = np.dtype(np.uint16)
-
-_PARAMETERS = Parameters("14P 2q 2i d")
-_PARAMETERS_OF_MOVED = Parameters("20P 2d f 2q 2i d")
 
 
 class Operand(NamedTuple):
@@ -37,6 +34,11 @@ class Operand(NamedTuple):
     norms: Any | None  # (padded rows,) float32: -|z|^2/2 of the rounded points, + log2 w; for the symmetric pass
     norm_terms: Any | None  # (padded rows, 8) uint16: the same in the terms of norms_f16.cuh; for the ordered pass
     weights: Any | None = None  # (padded rows,) float32: log2 w, where they are kept apart
+
+    @property
+    def terms(self) -> tuple[Any, Any | None, Any | None]:
+        """What the ordered pass reads of queries."""
+        return self.hi, self.lo, self.norm_terms
 
     def rows(self, part: slice) -> Operand:
         """Some of its rows, in whole blocks of ``BLOCK_ROWS``, where it is made of arrays."""
@@ -174,28 +176,18 @@ def _launch(
 ) -> None:
     """Fill operands; where there are no queries, ``of_queries`` are the data's."""
     blocks = max(data.hi.shape[0], of_queries.hi.shape[0]) // BLOCK_ROWS
-    _PARAMETERS.launch(
-        core_compile.kernel(*_kernel(X.dtype, data.hi.shape[1], moved=False)),
+    (n, d), m = X.shape, 0 if queries is None else queries.shape[0]
+    _kernel(X.dtype, data.hi.shape[1], moved=False).launch(
         (blocks, 1 if queries is None else 2),
-        BLOCK_ROWS,
-        X,
-        queries,
-        centre,
-        log_weights,
-        *data,
-        *((None, None, None) if queries is None else (of_queries.hi, of_queries.lo, of_queries.norm_terms)),
-        spread,
-        sums,
-        X.shape[0],
-        0 if queries is None else queries.shape[0],
-        X.shape[1],
-        exact_hi,
-        scale_of(h),
+        (BLOCK_ROWS,),
+        *(X, queries, centre, log_weights, *data),
+        *((None, None, None) if queries is None else of_queries.terms),
+        *(spread, sums, n, m, d, exact_hi, scale_of(h)),
     )
 
 
 class Shift(NamedTuple):
-    """The mean shift of data at their own points, which :func:`prepare_moved` moves them along."""
+    """The mean shift by self-interaction (Y = X), which :func:`prepare_moved` moves the data along."""
 
     S: Any  # sums of the symmetric pass
     T: Any
@@ -245,53 +237,30 @@ def prepare_moved(
     moved_operand, of_queries = Operand(operand.hi, operand.lo, None, memory[0]), Operand(*memory[1:])
     moved, queries = cp.empty((n, d)), cp.empty((m, d))
     exact_total, exact_moments = (None, None) if shift.exact is None else shift.exact[1:]
-    _PARAMETERS_OF_MOVED.launch(
-        core_compile.kernel(*_kernel(X.dtype, depth, moved=True)),
+    _kernel(X.dtype, depth, moved=True).launch(
         (max(operand.hi.shape[0], of_queries.hi.shape[0]) // BLOCK_ROWS, 2),
-        BLOCK_ROWS,
-        X,
-        Y,
-        centre,
-        None,
-        *moved_operand,
-        of_queries.hi,
-        of_queries.lo,
-        of_queries.norm_terms,
-        spread,
-        shift.S,
-        shift.T,
-        shift.spread,
-        exact_total,
-        exact_moments,
-        moved,
-        queries,
-        1 / scale_of(shift.h),
-        0.5 * (h / shift.h) ** 2,
-        shift.limit,
-        n,
-        m,
-        d,
-        exact_hi,
-        scale_of(h),
+        (BLOCK_ROWS,),
+        *(X, Y, centre, None, *moved_operand, *of_queries.terms, spread),
+        *(shift.S, shift.T, shift.spread, exact_total, exact_moments, moved, queries),
+        *(1 / scale_of(shift.h), 0.5 * (h / shift.h) ** 2, shift.limit),
+        *(n, m, d, exact_hi, scale_of(h)),
     )
     return moved, queries, moved_operand, of_queries
 
 
-def specialisations() -> Iterator[tuple[str, str, core_compile.Defines]]:
-    """Stem, name and macros of every kernel of this module."""
-    for depth in range(16, MOST_DIMENSIONS + 1, 16):
-        for storage in (np.float32, np.float64):
-            for moved in (False, True):
-                yield _kernel(np.dtype(storage), depth, moved=moved)
+@core_compile.listed
+def specialisations() -> Iterator[Specialisation]:
+    """Every kernel of this module."""
+    for depth, storage in itertools.product(range(16, MOST_DIMENSIONS + 1, 16), C_TYPE):
+        for moved in (False, True):
+            yield _kernel(storage, depth, moved=moved)
 
 
 @functools.cache
-def _kernel(dtype: np.dtype, depth: int, *, moved: bool) -> tuple[str, str, core_compile.Defines]:
-    return (
-        "density/operands",
-        "prepare_f16",
-        (("STORAGE", C_TYPE[dtype]), ("DEPTH", str(depth)), ("MOVED", str(int(moved)))),
-    )
+def _kernel(dtype: np.dtype, depth: int, *, moved: bool) -> Specialisation:
+    defines = core_compile.macros(STORAGE=C_TYPE[dtype], DEPTH=depth, MOVED=moved)
+    types = "20P 2d f 2q 2i d" if moved else "14P 2q 2i d"
+    return Specialisation("density/operands", "prepare_f16", defines, types)
 
 
 def of_one_dtype(X: Any, Y: Any | None) -> tuple[Any, Any | None]:

@@ -284,7 +284,7 @@ class _Posed(NamedTuple):
     def sums(self, output: Output, values: Any | None, *, ratio: bool = False) -> PartialSums:
         """Run the pass."""
         d = self.X.shape[1]
-        k = {"moments": d, "values": 0 if values is None else values.shape[1]}.get(output, 0)
+        k = pairs_finish.columns_of(output, d, values)
         if self.m == 0:
             return pairs_finish.empty(0, k)
         engine = self.engine(output, k, exact=not ratio)
@@ -305,7 +305,7 @@ class _Posed(NamedTuple):
         if engine == "wide_f64":
             return wide_f64.run(*taken, centre=self.centre, spread=self.spread)
         if engine == "tf32":
-            return tf32.run(tf32.specialise(output, d, k), *taken, self.centre)
+            return tf32.run(*taken, self.centre)
         out = pairs_finish.empty(self.m, k)
         return pairs_finish.merge(difference.launch(self.precision, *taken, out=out), out)
 

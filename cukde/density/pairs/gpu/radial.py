@@ -1,6 +1,6 @@
 """Densities by kernels beside the Gaussian, and by Gaussians with a factor a row of the data, on the GPU.
 
-The launcher of ``kernel_density.cu``.
+The launcher of ``radial.cu``.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any, Literal
 import cupy as cp
 import numpy as np
 
-from cukde.core.gpu import compile as core_compile, launch as core_launch
-from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT
+from cukde.core.gpu import compile as core_compile
+from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT, Specialisation
 from cukde.density.kernels import KERNELS, Kernel, edge
 from cukde.density.pairs.gpu import finish, operands
 from cukde.density.sums import PartialSums, to_density
@@ -105,42 +105,26 @@ def _sums(
     if m == 0:
         return out
     splits = finish.splits(n, m, 0, out)
-    core_compile.kernel(*_specialise(kernel, real, X.dtype))(
-        (*splits.blocks, splits.parts),
-        (_THREADS,),
-        (
-            X,
-            Y,
-            core_launch.or_null(log_weights),
-            core_launch.or_null(scales),
-            splits.reference,
-            splits.total,
-            np.int64(n),
-            np.int64(m),
-            np.int32(d),
-            np.int64(splits.rows),
-            X.dtype.type(_unit(h)),
-            real.type(scale),
-            np.float64(h * h),
-            *map(real.type, edges),
-        ),
-    )
+    arrays = X, Y, log_weights, scales, splits.reference, splits.total
+    scalars = n, m, d, splits.rows, _unit(h), scale, h * h, *edges
+    _kernel(kernel, real, X.dtype).launch(splits.grid, (_THREADS,), *arrays, *scalars)
     return finish.merge(splits, out)
 
 
-def specialisations() -> Iterator[tuple[str, str, core_compile.Defines]]:
-    """Stem, name and macros of every kernel of this module."""
+@core_compile.listed
+def specialisations() -> Iterator[Specialisation]:
+    """Every kernel of this module."""
     for kernel in KERNELS:
         for real in (FLOAT, DOUBLE):
-            yield _specialise(kernel, real, real)
+            yield _kernel(kernel, real, real)
     for real, storage in ((FLOAT, FLOAT), (FLOAT, DOUBLE), (DOUBLE, DOUBLE)):
-        yield _specialise("gaussian", real, storage)
+        yield _kernel("gaussian", real, storage)
 
 
 @functools.cache
-def _specialise(
-    kernel: Kernel | Literal["gaussian"], real: np.dtype, storage: np.dtype
-) -> tuple[str, str, core_compile.Defines]:
+def _kernel(kernel: Kernel | Literal["gaussian"], real: np.dtype, storage: np.dtype) -> Specialisation:
     name = f"{kernel}_{'f64' if real == DOUBLE else 'ieee'}"
-    defines = (("KERNEL", name), ("KIND", kernel.upper()), ("REAL", C_TYPE[real]), ("STORAGE", C_TYPE[storage]))
-    return "density/radial", name, (*defines, ("CHUNK", str(_CHUNK)))
+    defines = core_compile.macros(
+        KERNEL=name, KIND=kernel.upper(), REAL=C_TYPE[real], STORAGE=C_TYPE[storage], CHUNK=_CHUNK
+    )
+    return Specialisation("density/radial", name, defines, f"6P 2q i q {storage.char} {real.char} d 2{real.char}")

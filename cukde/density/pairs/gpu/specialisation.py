@@ -1,14 +1,15 @@
-"""What tells the compilations of ``kernels_cu/density/pairs.cu`` apart."""
+"""What the engines of ``kernels_cu/density/pairs.cu`` are compiled for: names, and tasks whose tiles a table has."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+import dataclasses
+import functools
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from cukde.core.gpu import compile as core_compile
-from cukde.core.gpu.launch import FLOAT
+from cukde.core.gpu.launch import FLOAT, Specialisation
+from cukde.density.pairs.gpu import splits, tiles
 from cukde.density.sums import Output
 
 OPERATION: dict[Output, str] = {
@@ -19,15 +20,33 @@ OPERATION: dict[Output, str] = {
 }
 
 
-@dataclass(frozen=True)
-class Specialisation:
-    """One compilation: its kernel and the tiles that the kernel works in."""
+class Compiled(NamedTuple):
+    """A kernel of an engine without a table of tiles, and what its launcher must know of it."""
 
-    engine: Literal["difference", "tf32", "f16", "f64"]
-    name: str
-    defines: core_compile.Defines
-    threads: int  # of a block
+    kernel: Specialisation
     columns: int  # of the moments, a block; 0 where there are none
     real: np.dtype = FLOAT  # of the arithmetic
     storage: np.dtype = FLOAT  # of points
-    stem: str = "density/pairs"
+
+
+@dataclasses.dataclass(frozen=True)
+class TiledTask:
+    """What a kernel is specialised for, beside its tile shape; the tables of tiles know the fields."""
+
+    ENGINE: ClassVar[str]
+
+    @property
+    def shapes(self) -> tuple[splits.Shape, ...]:
+        """Tile shapes to choose from on the current device: one for many queries, one for few."""
+        return shapes(self, tiles.table())
+
+    @property
+    def every_shape(self) -> tuple[splits.Shape, ...]:
+        """The shapes that some device chooses from."""
+        return tuple(dict.fromkeys(shape for table in tiles.tables() for shape in shapes(self, table)))
+
+
+@functools.cache
+def shapes(task: TiledTask, table: tiles.Table) -> tuple[splits.Shape, ...]:
+    """Tile shapes of a task in a table."""
+    return table.tiles(task.ENGINE, splits.Shape, dataclasses.asdict(task))

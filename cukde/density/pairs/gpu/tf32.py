@@ -1,53 +1,55 @@
-"""All pairs on the tensor cores in TF32 operands: the launcher of ``pairs_tf32.cuh``.
+"""All pairs on the tensor cores in TF32 operands: the launcher of ``tf32.cuh``.
 
-The float16 engine has the same significand at half the cost wherever the range allows, which the limit of the
-spread sees to; this one is what it is measured against.
+The float16 engine has the same significand at half the cost wherever the range allows, which the limit of the scaled
+squared radius sees to; it is measured against this one.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import cupy as cp
 import numpy as np
 
 from cukde.core.gpu import compile as core_compile
-from cukde.core.gpu.launch import NULL, at_least, or_null
+from cukde.core.gpu.launch import FLOAT, Specialisation, at_least
 from cukde.density.pairs.gpu import finish
 from cukde.density.pairs.gpu.operands import scale_of
-from cukde.density.pairs.gpu.specialisation import OPERATION, Specialisation
+from cukde.density.pairs.gpu.specialisation import OPERATION, Compiled
 from cukde.density.sums import Output, PartialSums
 
+_THREADS = 128
 
-def specialise(output: Output, d: int, k: int) -> Specialisation:
+
+@functools.lru_cache(maxsize=1024)
+def specialise(output: Output, d: int, k: int) -> Compiled:
     """Choose the kernel for points of ``d`` dimensions and ``k`` values."""
     columns = 0
     if output == "moments":
         columns = at_least(d, (16, 32, 64))
     elif output == "values":
         columns = at_least(k, (8, 64))
-    return _specialisation(output, at_least(d, (16, 32)), columns)
-
-
-@functools.cache
-def _specialisation(output: Output, chunk: int, columns: int) -> Specialisation:
     name = f"{OPERATION[output]}_tf32"
-    defines = (
-        ("KERNEL", name),
-        ("OUTPUT", output.upper()),
-        ("TF32", "1"),
-        ("CHUNK", str(chunk)),
-        ("COLUMNS", str(columns)),
+    defines = core_compile.macros(
+        KERNEL=name, OUTPUT=output.upper(), TF32=True, CHUNK=at_least(d, (16, 32)), COLUMNS=columns
     )
-    return Specialisation("tf32", name, defines, 128, columns)
+    return Compiled(Specialisation("density/pairs", name, defines, "9P 2q 2i q f"), columns)
 
 
-def run(
-    chosen: Specialisation, X: Any, Y: Any, h: float, output: Output, values: Any, log_weights: Any, centre: Any
-) -> PartialSums:
-    """Sum over all pairs; the spread is the caller's care."""
+@core_compile.listed
+def specialisations() -> Iterator[Specialisation]:
+    """Every kernel of this module."""
+    for output, d, k in itertools.product(OPERATION, (16, 32, 33), (1, 64)):
+        yield specialise(output, d, k).kernel
+
+
+def run(X: Any, Y: Any, h: float, output: Output, values: Any, log_weights: Any, centre: Any) -> PartialSums:
+    """Sum over all pairs; the caller sees to the limit of the scaled squared radius."""
     n, d = X.shape
+    chosen = specialise(output, d, finish.columns_of(output, d, values))
     scale = scale_of(h)
     x, x_norms = _operand(X, centre, scale)
     y, y_norms = (x, x_norms) if Y is None else _operand(Y, centre, scale)
@@ -56,31 +58,12 @@ def run(
     if output == "moments":
         V, k = x, x.shape[1]
     elif output == "values":
-        V, k = _rounded(finish.contiguous(values, np.dtype(np.float32))), values.shape[1]
+        V, k = _rounded(finish.contiguous(values, FLOAT)), values.shape[1]
     m = y.shape[0]
     out = finish.empty(m, k)
     splits = finish.splits(n, m, chosen.columns, out)
-    core_compile.kernel(chosen.stem, chosen.name, chosen.defines)(
-        (*splits.blocks, splits.parts),
-        (chosen.threads,),
-        (
-            x,
-            y,
-            x_norms,
-            y_norms,
-            or_null(V),
-            or_null(log_weights),
-            splits.reference,
-            splits.total,
-            NULL if splits.moments is None else splits.moments,
-            np.int64(n),
-            np.int64(m),
-            np.int32(x.shape[1]),
-            np.int32(k),
-            np.int64(splits.rows),
-            np.float32(1 + d / 2),
-        ),
-    )
+    arrays = x, y, x_norms, y_norms, V, log_weights, *splits.sums
+    chosen.kernel.launch(splits.grid, (_THREADS,), *arrays, n, m, x.shape[1], k, splits.rows, 1 + d / 2)
     sums = finish.merge(splits, out)
     if output != "moments":
         return sums

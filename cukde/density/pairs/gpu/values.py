@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -10,7 +11,7 @@ import cupy as cp
 import numpy as np
 
 from cukde.core.gpu import compile as core_compile
-from cukde.core.gpu.launch import C_TYPE, Parameters, at_least
+from cukde.core.gpu.launch import C_TYPE, Specialisation, at_least
 from cukde.density.pairs.gpu import finish, operands
 
 # Columns that a block of values may have. Those of more values are several blocks of the widest.
@@ -18,8 +19,6 @@ COLUMNS = (16, 32, 64)
 
 _THREADS = 256
 _POSITIONS = 8  # of a thread
-
-_PARAMETERS = Parameters("3P q i q")
 
 
 class Values(NamedTuple):
@@ -48,17 +47,17 @@ def prepare(V: Any) -> Values:
     shape = -(-k // columns), rows, columns
     values = Values(cp.empty(shape, np.uint16), cp.empty(shape, np.uint16))
     grid = -(-rows * columns // (_POSITIONS * _THREADS)), shape[0]
-    _PARAMETERS.launch(core_compile.kernel(*_kernel(V.dtype, columns)), grid, _THREADS, V, *values, n, k, rows)
+    _kernel(V.dtype, columns).launch(grid, (_THREADS,), V, *values, n, k, rows)
     return values
 
 
-def specialisations() -> Iterator[tuple[str, str, core_compile.Defines]]:
-    """Stem, name and macros of every kernel of this module."""
-    for storage in C_TYPE:
-        for columns in COLUMNS:
-            yield _kernel(storage, columns)
+@core_compile.listed
+def specialisations() -> Iterator[Specialisation]:
+    """Every kernel of this module."""
+    return itertools.starmap(_kernel, itertools.product(C_TYPE, COLUMNS))
 
 
 @functools.cache
-def _kernel(dtype: np.dtype, columns: int) -> tuple[str, str, core_compile.Defines]:
-    return "density/values", "prepare_values", (("STORAGE", C_TYPE[dtype]), ("COLUMNS", str(columns)))
+def _kernel(dtype: np.dtype, columns: int) -> Specialisation:
+    defines = core_compile.macros(STORAGE=C_TYPE[dtype], COLUMNS=columns)
+    return Specialisation("density/values", "prepare_values", defines, "3P q i q")

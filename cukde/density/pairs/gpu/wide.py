@@ -17,7 +17,7 @@ import cupy as cp
 import numpy as np
 
 from cukde.core.gpu import compile as core_compile, device, gemm
-from cukde.core.gpu.launch import C_TYPE, or_null
+from cukde.core.gpu.launch import C_TYPE, Specialisation
 from cukde.density.pairs.gpu import (
     difference,
     finish as pairs_finish,
@@ -66,8 +66,8 @@ _STAGED_ROWS = 4096
 # Bits that float16 powers are scaled up by, to be normal numbers down to 2^-27.
 _SHIFT = 13.0
 
-_PREPARE_ROWS = 4  # of a block of prepare_wide.cu
-_FINISH_ROWS = 4  # of a block of finish_wide.cu
+_PREPARE_ROWS = 4  # of a block of wide_operands.cu
+_FINISH_ROWS = 4  # of a block of wide_finish.cu
 
 
 class Operand(NamedTuple):
@@ -103,8 +103,8 @@ class Task(NamedTuple):
 def pose(output: Output, terms: int, *, of_themselves: bool = False) -> Task:
     """Pose the task of a pass over points in so many terms.
 
-    ``of_themselves`` asks for the mean shift of data without weights at their own points. One term of powers and points
-    will do for that if each point's own term is left out: it would outweigh all others, and its rounding them.
+    ``of_themselves`` asks for the mean shift by self-interaction (Y = X) without weights. One term of powers and points
+    will do for that if the term of a point with itself is left out: it would outweigh all others, and its rounding them.
     """
     two_terms = output == "values" or (output == "moments" and terms == 2 and not of_themselves)
     return Task(output, terms, 2 if two_terms else 1)
@@ -163,21 +163,9 @@ def prepare(
         cp.empty(rows, np.float32) if terms == 2 else None,
         cp.empty(rows, np.float32) if weights_apart and log_weights is not None else None,
     )
-    core_compile.kernel(*_prepare_kernel(points.dtype))(
-        (rows // _PREPARE_ROWS,),
-        (32 * _PREPARE_ROWS,),
-        (
-            points,
-            centre,
-            or_null(log_weights),
-            *map(or_null, operand),
-            or_null(spread),
-            np.int64(n),
-            np.int32(d),
-            np.int32(depth),
-            scale_of(h),
-        ),
-    )
+    arrays = points, centre, log_weights, *operand, spread
+    grid, block = (rows // _PREPARE_ROWS,), (32 * _PREPARE_ROWS,)
+    _prepare_kernel(points.dtype).launch(grid, block, *arrays, n, d, depth, scale_of(h))
     return operand
 
 
@@ -204,8 +192,8 @@ def run(
     terms : {1, 2}
         Float16 terms of a point.
     spread_known : bool
-        The spread is within the limit. Otherwise it is found on the device, and where it is beyond, the
-        difference kernel does the work.
+        The scaled squared radius is within the limit. Otherwise it is found on the device, and where it is beyond,
+        the difference kernel does the work.
     ratio : bool
         See :func:`cukde.density.pairs.gpu.passes.partial_sums`.
     of : Layout, optional
@@ -213,7 +201,7 @@ def run(
     """
     n, d = X.shape
     m = n if Y is None else Y.shape[0]
-    k = {"moments": d, "values": 0 if values is None else values.shape[1]}.get(output, 0)
+    k = pairs_finish.columns_of(output, d, values)
     spread = None if spread_known else cp.zeros(1, np.float32)
     limit = SPREAD * LOG2_E
     alike = Y is None and log_weights is None
@@ -357,30 +345,15 @@ class _Pass(NamedTuple):
     ) -> None:
         """Take the pairs of a block."""
         y, x = self.queries, self.data
-        shape = of.shape
-        core_compile.kernel(*_kernel(task, of), of.shared_bytes(task.terms))(
-            (-(-block.height // shape.queries), -(-block.width // part_rows)),
-            (shape.threads,),
-            (
-                *map(or_null, (y.hi, y.lo, y.norms, y.rests)),
-                *map(or_null, (x.hi, x.lo, x.norms, x.rests, x.weights)),
-                or_null(self.spread),
-                or_null(references),
-                totals,
-                or_null(None if powers is None else powers[0]),
-                or_null(powers[1] if task.power_terms == 2 and powers is not None else None),
-                block.top,
-                min(block.height, self.m - block.top),
-                block.left,
-                block.left + block.width,
-                part_rows,
-                totals.shape[1],
-                0 if powers is None else powers.shape[2],
-                np.int32(y.hi.shape[1]),
-                np.int32(skip_own),
-                np.float32(self.limit),
-                np.float32(shift),
-            ),
+        grid = -(-block.height // of.shape.queries), -(-block.width // part_rows)
+        of_powers = (None, None) if powers is None else (powers[0], powers[1] if task.power_terms == 2 else None)
+        _kernel(task, of).launch(
+            grid,
+            (of.shape.threads,),
+            *(y.hi, y.lo, y.norms, y.rests, x.hi, x.lo, x.norms, x.rests, x.weights),
+            *(self.spread, references, totals, *of_powers),
+            *(block.top, min(block.height, self.m - block.top), block.left, block.left + block.width, part_rows),
+            *(totals.shape[1], 0 if powers is None else powers.shape[2], y.hi.shape[1], skip_own, self.limit, shift),
         )
 
     def finish(
@@ -396,39 +369,22 @@ class _Pass(NamedTuple):
         unit: float = 1.0,
     ) -> None:
         """Write the sums."""
-        core_compile.kernel(*_finish_kernel(output))(
+        _, rows, width = (0, 0, 0) if products is None else products.shape
+        k = 0 if out.moments is None else out.moments.shape[1]
+        parts, pitch = totals.shape
+        _finish_kernel(output).launch(
             (-(-self.m // _FINISH_ROWS),),
             (32 * _FINISH_ROWS,),
-            (
-                or_null(references),
-                totals,
-                or_null(products),
-                self.queries.hi,
-                or_null(self.queries.lo),
-                or_null(self.spread),
-                out.reference,
-                out.total,
-                or_null(out.moments),
-                np.int64(self.m),
-                np.int64(totals.shape[1]),
-                np.int64(0 if products is None else products.shape[1]),
-                np.int32(0 if out.moments is None else out.moments.shape[1]),
-                np.int32(0 if products is None else products.shape[2]),
-                np.int32(totals.shape[0]),
-                np.int32(own),
-                np.float32(self.limit),
-                np.float32(shift),
-                np.float64(unit),
-            ),
+            *(references, totals, products, self.queries.hi, self.queries.lo, self.spread, *out),
+            *(self.m, pitch, rows, k, width, parts, own, self.limit, shift, unit),
         )
 
 
-def specialisations() -> Iterator[tuple[str, str, core_compile.Defines]]:
-    """Stem, name and macros of every kernel of this module."""
-    for dtype in C_TYPE:
-        yield _prepare_kernel(dtype)
-    for output in OPERATION:
-        yield _finish_kernel(output)
+@core_compile.listed
+def specialisations() -> Iterator[Specialisation]:
+    """Every kernel of this module."""
+    yield from map(_prepare_kernel, C_TYPE)
+    yield from map(_finish_kernel, OPERATION)
     for task in tasks():
         for column_totals in (False, True) if task.staged else (False,):
             for of in every_layout(task):
@@ -446,30 +402,29 @@ def _part_rows(query_tiles: int, tiles: int, at_a_time: int) -> int:
 
 
 @functools.cache
-def _kernel(task: Task, of: Layout) -> tuple[str, str, core_compile.Defines]:
+def _kernel(task: Task, of: Layout) -> Specialisation:
     name = f"{OPERATION[task.output]}_wide_{'f16x2' if task.terms == 2 else 'f16'}"
-    return (
-        "density/wide",
-        name,
-        (
-            ("KERNEL", name),
-            ("OUTPUT", task.output.upper()),
-            ("TERMS", str(task.terms)),
-            ("POWER_TERMS", str(task.power_terms)),
-            ("COLUMN_TOTALS", str(int(task.column_totals))),
-            ("WARPS_DOWN", str(of.warps_down)),
-            ("STEP_DEPTH", str(of.step_depth)),
-            ("STAGES", str(of.stages)),
-            ("BLOCKS", str(of.blocks)),
-        ),
+    defines = core_compile.macros(
+        KERNEL=name,
+        OUTPUT=task.output.upper(),
+        TERMS=task.terms,
+        POWER_TERMS=task.power_terms,
+        COLUMN_TOTALS=task.column_totals,
+        WARPS_DOWN=of.warps_down,
+        STEP_DEPTH=of.step_depth,
+        STAGES=of.stages,
+        BLOCKS=of.blocks,
     )
+    return Specialisation("density/wide", name, defines, "14P 7q 2i 2f", of.shared_bytes(task.terms))
 
 
 @functools.cache
-def _prepare_kernel(dtype: np.dtype) -> tuple[str, str, core_compile.Defines]:
-    return "density/wide_operands", "prepare_wide", (("STORAGE", C_TYPE[dtype]),)
+def _prepare_kernel(dtype: np.dtype) -> Specialisation:
+    defines = core_compile.macros(STORAGE=C_TYPE[dtype])
+    return Specialisation("density/wide_operands", "prepare_wide", defines, "10P q 2i d")
 
 
 @functools.cache
-def _finish_kernel(output: Output) -> tuple[str, str, core_compile.Defines]:
-    return "density/wide_finish", "finish_wide", (("OUTPUT", output.upper()),)
+def _finish_kernel(output: Output) -> Specialisation:
+    defines = core_compile.macros(OUTPUT=output.upper())
+    return Specialisation("density/wide_finish", "finish_wide", defines, "9P 3q 4i 2f d")

@@ -15,14 +15,14 @@ import cupy as cp
 import numpy as np
 
 from cukde.core.gpu import compile as core_compile, device, gemm
-from cukde.core.gpu.launch import DOUBLE, or_null
+from cukde.core.gpu.launch import DOUBLE, Specialisation
 from cukde.density.pairs.gpu import difference, f64, finish as pairs_finish
 from cukde.density.pairs.gpu.operands import LOG2_E, scale_of
 from cukde.density.sums import Output, PartialSums
 
 FEWEST_DIMENSIONS = f64.DEPTHS[-1] + 1
 
-# Largest squared distance to the centre, in bandwidths: the range of powers is that of pairs_f64.cuh.
+# Largest squared distance to the centre, in bandwidths: the range of powers is that of f64.cuh.
 LIMIT = f64.LIMIT
 
 # Integers that keep powers in the range of float64; values have a range of their own.
@@ -40,15 +40,15 @@ _DEPTHS = 8  # columns of the operands, and of the parts of a product, come in w
 _STAGED_BYTES = 2**26
 _STAGED_ROWS = 2048
 
-_TILE = 128  # queries of a block of powers_f64.cu, and data rows that it takes at a time
+_TILE = 128  # queries of a block of wide_f64.cu, and data rows that it takes at a time
 _THREADS = 256
 _BLOCKS = 4  # of a multiprocessor at a time
 
-_FINISH_ROWS = 4  # of a block of finish_wide_f64.cu
+_FINISH_ROWS = 4  # of a block of wide_f64_finish.cu
 
 
 def serves(output: Output, d: int, spread: float | None) -> bool:
-    """Whether the engine takes points of ``d`` dimensions and a spread (None: not known on the host)."""
+    """Whether the engine takes points of ``d`` dimensions and a scaled squared radius (None: not known on the host)."""
     return d >= FEWEST_DIMENSIONS and (spread is None or spread <= LIMIT[output])
 
 
@@ -65,15 +65,13 @@ def run(
 ) -> PartialSums:
     """Sum over all pairs; the same bits on every run.
 
-    Where the spread is not known to be within the limit it is found on the device, and beyond it the difference
-    kernel does the work.
+    Where the scaled squared radius is not known to be within the limit it is found on the device, and beyond it the
+    difference kernel does the work.
     """
-    X = X.astype(DOUBLE, copy=False)
-    Y = None if Y is None else Y.astype(DOUBLE, copy=False)
-    V = None if values is None else pairs_finish.contiguous(values, DOUBLE)
+    X, Y, V = (None if a is None else pairs_finish.contiguous(a, DOUBLE) for a in (X, Y, values))
     n, d = X.shape
     m = n if Y is None else Y.shape[0]
-    k = d if output == "moments" else 0 if V is None else V.shape[1]
+    k = pairs_finish.columns_of(output, d, V)
     found = None if spread is not None else cp.zeros(1, np.float32)
     limit = LIMIT[output] * LOG2_E
     depth = -(-d // _DEPTHS) * _DEPTHS
@@ -162,57 +160,31 @@ class _Pass(NamedTuple):
         for begin in range(0, depth, self.step):
             gemm.gram(P, y.data, x.data, block, slice(begin, min(depth, begin + self.step)), adds=begin > 0)
         part_columns = -(-block.width // (_TILE * parts)) * _TILE
-        core_compile.kernel(*_kernel(self.output, both))(
+        _kernel(self.output, both).launch(
             (block.height // _TILE, -(-block.width // part_columns)),
             (_THREADS,),
-            (
-                P,
-                y.norms,
-                x.norms,
-                or_null(x.weights),
-                or_null(self.spread),
-                totals,
-                block.top,
-                block.left,
-                block.left + block.width,
-                part_columns,
-                P.shape[1],
-                totals.shape[1],
-                np.float32(self.limit),
-                self.shift,
-                self.at_zero,
-            ),
+            *(P, y.norms, x.norms, x.weights, self.spread, totals),
+            *(block.top, block.left, block.left + block.width, part_columns, P.shape[1], totals.shape[1]),
+            *(self.limit, self.shift, self.at_zero),
         )
 
     def finish(self, totals: Any, products: Any | None, out: PartialSums, *, unit: float) -> None:
         """Write the sums."""
         points = self.queries.data
-        core_compile.kernel(*_FINISH)(
+        k = 0 if out.moments is None else out.moments.shape[1]
+        width = 0 if products is None else products.shape[1]
+        parts, pitch = totals.shape
+        _FINISH.launch(
             (-(-self.m // _FINISH_ROWS),),
             (32 * _FINISH_ROWS,),
-            (
-                totals,
-                or_null(products),
-                or_null(points if self.output == "moments" else None),
-                or_null(self.spread),
-                out.reference,
-                out.total,
-                or_null(out.moments),
-                self.m,
-                totals.shape[1],
-                np.int32(0 if out.moments is None else out.moments.shape[1]),
-                np.int32(0 if products is None else products.shape[1]),
-                np.int32(points.shape[1]),
-                np.int32(totals.shape[0]),
-                np.float32(self.limit),
-                self.shift,
-                unit,
-            ),
+            *(totals, products, points if self.output == "moments" else None, self.spread, *out),
+            *(self.m, pitch, k, width, points.shape[1], parts, self.limit, self.shift, unit),
         )
 
 
-def specialisations() -> Iterator[tuple[str, str, core_compile.Defines]]:
-    """Stem, name and macros of every kernel of this module, but for those of :mod:`cukde.density.pairs.gpu.f64`."""
+@core_compile.listed
+def specialisations() -> Iterator[Specialisation]:
+    """Every kernel of this module."""
     outputs: tuple[Output, ...] = ("sum", "laplace", "moments")
     for output in outputs:
         for column_totals in (False, True):
@@ -220,17 +192,12 @@ def specialisations() -> Iterator[tuple[str, str, core_compile.Defines]]:
     yield _FINISH
 
 
-_FINISH: tuple[str, str, core_compile.Defines] = ("density/wide_f64_finish", "finish_wide_f64", ())
+_FINISH = Specialisation("density/wide_f64_finish", "finish_wide_f64", (), "7P 2q 4i f 2d")
 
 
 @functools.cache
-def _kernel(output: Output, column_totals: bool) -> tuple[str, str, core_compile.Defines]:
-    return (
-        "density/wide_f64",
-        "powers_f64",
-        (
-            ("KEPT", str(int(output in ("moments", "values")))),
-            ("LAPLACE", str(int(output == "laplace"))),
-            ("COLUMN_TOTALS", str(int(column_totals))),
-        ),
+def _kernel(output: Output, column_totals: bool) -> Specialisation:
+    defines = core_compile.macros(
+        KEPT=output in ("moments", "values"), LAPLACE=output == "laplace", COLUMN_TOTALS=column_totals
     )
+    return Specialisation("density/wide_f64", "powers_f64", defines, "6P 6q f 2d")

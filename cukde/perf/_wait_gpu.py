@@ -9,17 +9,19 @@ import cupy as cp
 import numpy as np
 
 from cukde.core.gpu import compile as core_compile
+from cukde.core.gpu.launch import Specialisation
 
-_KERNEL: tuple[str, str, core_compile.Defines] = ("perf/wait", "wait", ())
+_KERNEL = Specialisation("perf/wait", "wait", (), "P q")
 
 
 def wait(milliseconds: float) -> Any:
     """Keep the current stream waiting; how long it did comes back in nanoseconds, (1,) on the device."""
     waited = cp.empty(1, np.int64)
-    core_compile.kernel(*_KERNEL)((1,), (1,), (waited, np.int64(1e6 * milliseconds)))
+    _KERNEL.launch((1,), (1,), waited, int(1e6 * milliseconds))
     return waited
 
 
-def specialisations() -> Iterator[tuple[str, str, core_compile.Defines]]:
-    """Stem, name and macros of every kernel of this module."""
+@core_compile.listed
+def specialisations() -> Iterator[Specialisation]:
+    """Every kernel of this module."""
     yield _KERNEL
