@@ -14,6 +14,7 @@ import pytest
 
 import cukde
 from cukde.core.dask import chunks as dask_chunks
+from cukde.density.options import Options
 from cukde.density.pairs.cpu import passes as pairs_passes
 from cukde.density.sums import PartialSums
 from tests import reference
@@ -51,19 +52,19 @@ def bench_mutual_sums_cpu(compare: Callable[..., None], d: int, dtype: str) -> N
     """A pair of blocks: one pass for the sums at the points of both, beside a pass for each."""
     n, h = dask_chunks.rows_of_block(1, 1, d, gpu=False), 0.7 * d**0.25
     A, B = (np.random.default_rng(seed).standard_normal((n, d)).astype(dtype) for seed in (0, 1))
-    spread = max(float((of.astype(np.float64) ** 2).sum(axis=1).max()) for of in (A, B)) / h**2
-    options = {"ratio": True, "precision": dtype, "centre": np.zeros(d), "spread": spread}
+    squared_radius = max(float((of.astype(np.float64) ** 2).sum(axis=1).max()) for of in (A, B)) / h**2
+    options = Options(dtype, centre=np.zeros(d), squared_radius=squared_radius)
     log_total = reference.log_kde(B, A[:_CHECKED], h) - reference.log_constant(h, d) + np.log(n)
 
     def error(sums: PartialSums) -> float:
         return float(np.abs((sums.reference + np.log(sums.total))[:_CHECKED] - log_total).max())
 
     def one_pass() -> PartialSums:
-        return pairs_passes.mutual_sums(A, B, h, **options)[0]
+        return pairs_passes.mutual_sums(A, B, h, options, ratio=True)[0]
 
     def two_passes() -> PartialSums:
-        pairs_passes.partial_sums(A, B, h, "moments", **options)
-        return pairs_passes.partial_sums(B, A, h, "moments", **options)
+        pairs_passes.partial_sums(A, B, h, "moments", options, ratio=True)
+        return pairs_passes.partial_sums(B, A, h, "moments", options, ratio=True)
 
     row = {
         "op": "mutual sums",

@@ -34,6 +34,7 @@ from cukde.density.kernels import KERNELS
 from cukde.density.one_dimension import plan as one_dimension_plan
 from cukde.density.one_dimension.gpu import passes as one_dimension_passes
 from cukde.density.one_dimension.plan import TOLERANCE
+from cukde.density.options import Options
 from cukde.density.pairs.gpu import (
     difference,
     engine,
@@ -128,10 +129,8 @@ class Device:
             self.Y,
             self.h,
             self.output,
+            Options(precision, log_weights=self.log_weights, squared_radius=spread),
             values=self.values,
-            log_weights=self.log_weights,
-            precision=precision,
-            spread=spread,
         )
 
     def sums_in_shape(self, shape: splits.Shape, products: int) -> PartialSums:
@@ -560,7 +559,7 @@ def one_dimension(launches: Launches) -> None:
         log_weights = gpu_arrays.asarray(np.zeros(N)) if weighted and output == "values" else on.log_weights
         with mock.patch.object(one_dimension_passes, "_FEW_PAIRS", few):
             sums = one_dimension_passes.partial_sums(
-                on.X, on.Y, s.h, output, values=on.values, log_weights=log_weights, precision=precision
+                on.X, on.Y, s.h, output, Options(precision, log_weights=log_weights), values=on.values
             )
         check(s, output, sums, _ALLOWED_1D[few == 0, precision], 3)
     for few, (precision, dtype) in itertools.product((0, _ALL_PAIRS), (*kinds, ("float64", "float32"))):

@@ -498,13 +498,13 @@ def abramson(X: Any, h: Any, *, alpha: float = 0.5, weights: Any = None) -> Any:
     array([0.133])
     """
     exponent = core_check.proportion("alpha", alpha)
-    problem, _ = prepare(X, X, h, weights=weights)
+    problem, _ = prepare(X, X, h, weights)
     xp = problem.xp
     with problem.device:
         log_p = problem._replace(dtype=np.dtype(np.float64)).density(log=True)
-        if problem.log_weights is None:
+        if problem.options.log_weights is None:
             return xp.exp(exponent * (log_p.mean() - log_p))
-        w = xp.exp(problem.log_weights)
+        w = xp.exp(problem.options.log_weights)
         return xp.exp(xp.where(w > 0, exponent * (w @ log_p - log_p), 0.0))
 
 

@@ -133,7 +133,7 @@ class LeaveOneOut:
         """Scores of proportional bandwidths; not finite where they overflow."""
         at = self._coordinates(h)
         if self._method == "sd":
-            posed, _ = prepare(at.points, None, at.widths[0], weights=self._weights, precision=self.precision)
+            posed, _ = prepare(at.points, None, at.widths[0], self._weights, self.precision)
             return np.array([self._sd(posed, width, one) for width, one in zip(at.widths, h, strict=True)])
         if self._objective == "likelihood":
             return self._likelihoods(self._logs(at), h)
@@ -174,7 +174,7 @@ class LeaveOneOut:
         if self._objective == "likelihood":
             return float(self._likelihoods(logs[None], h[None])[0])
         # About the mean, so that rounding to the dtype of the arithmetic costs no accuracy.
-        moved = xp.ascontiguousarray(points - problem.centre + mean_shift / 2, dtype=self._dtype)
+        moved = xp.ascontiguousarray(points - problem.options.centre + mean_shift / 2, dtype=self._dtype)
         pairs = self._passes.least_squares(moved, np.array([scale]), _GAUSSIAN, self._weights)
         log_density = logs - self._log_rest + _log_norm(h)
         top = float(log_density.max())

@@ -10,6 +10,7 @@ import numpy as np
 
 from cukde.bandwidth import backends as own_backends
 from cukde.density import backends
+from cukde.density.options import Options
 
 # An own term is taken off a sum of which at least this part is left: the rest has then lost three digits of fifteen.
 _LEAST_REST = 1e-3
@@ -78,6 +79,5 @@ def _of_others(X: Any, Y: Any, scale: float, log_weights: Any, backend: ModuleTy
 
 
 def _sums(X: Any, Y: Any, scale: float, log_weights: Any, backend: ModuleType) -> Any:
-    return backends.one_dimension(backend).partial_sums(
-        X, Y, 1 / math.sqrt(2 * scale), "sum", log_weights=log_weights, precision="float64"
-    )
+    options = Options("float64", log_weights)
+    return backends.one_dimension(backend).partial_sums(X, Y, 1 / math.sqrt(2 * scale), "sum", options)

@@ -190,16 +190,7 @@ def kde(
     log = core_check.flag("log", log)
     rtol = None if rtol is None else check.tolerance(rtol)
     problem, _ = prepare(
-        X,
-        Y,
-        h,
-        weights=weights,
-        local_factors=local_factors,
-        precision=precision,
-        deterministic=deterministic,
-        check_finite=check_finite,
-        bounds=bounds,
-        periods=periods,
+        X, Y, h, weights, precision, deterministic, check_finite, bounds, periods, local_factors=local_factors
     )
     with problem.device:
         return problem.density(log=log, rtol=rtol)
@@ -244,17 +235,7 @@ def score(
     >>> cukde.score(np.array([0.0]), np.array([2.0]), 2.0)
     array([-0.5])
     """
-    problem, _ = prepare(
-        X,
-        Y,
-        h,
-        weights=weights,
-        precision=precision,
-        deterministic=deterministic,
-        check_finite=check_finite,
-        bounds=bounds,
-        periods=periods,
-    )
+    problem, _ = prepare(X, Y, h, weights, precision, deterministic, check_finite, bounds, periods)
     with problem.device:
         gradient = results.gradient(problem.sums("moments", ratio=True), problem.whitening, problem.xp)
         return results.cast(gradient, problem.dtype).reshape(problem.query_shape)
@@ -291,17 +272,7 @@ def density_and_score(
     >>> log_p.round(4), s
     (array([-0.9189, -1.4189]), array([ 0., -1.]))
     """
-    problem, _ = prepare(
-        X,
-        Y,
-        h,
-        weights=weights,
-        precision=precision,
-        deterministic=deterministic,
-        check_finite=check_finite,
-        bounds=bounds,
-        periods=periods,
-    )
+    problem, _ = prepare(X, Y, h, weights, precision, deterministic, check_finite, bounds, periods)
     with problem.device:
         sums = problem.sums("moments")
         log_density = results.log_density(sums, problem.log_constant, problem.dtype, problem.xp)
@@ -366,17 +337,7 @@ def debias(
     >>> cukde.debias(np.array([-1.0, 1.0]), 1.0).round(4)
     array([-0.8808,  0.8808])
     """
-    problem, _ = prepare(
-        X,
-        X,
-        h,
-        weights=weights,
-        precision=precision,
-        deterministic=deterministic,
-        check_finite=check_finite,
-        bounds=bounds,
-        periods=periods,
-    )
+    problem, _ = prepare(X, X, h, weights, precision, deterministic, check_finite, bounds, periods)
     estimate = score_problem(problem, score_bandwidth)
     with problem.device:
         moved = problem.moved(estimate)
@@ -403,14 +364,8 @@ def _stages_of_sd_kde(
 
     The score is computed once for the shift, and the shift for the density.
     """
-    options = {
-        "weights": weights,
-        "precision": precision,
-        "deterministic": deterministic,
-        "check_finite": check_finite,
-        "bounds": bounds,
-        "periods": periods,
-    }
+    options = {"weights": weights, "precision": precision, "deterministic": deterministic}
+    options |= {"check_finite": check_finite, "bounds": bounds, "periods": periods}
     of_score = h if score_bandwidth is None else score_bandwidth
 
     def gradient() -> Any:
@@ -489,17 +444,7 @@ def sd_kde(
     array([0.2707])
     """
     log = core_check.flag("log", log)
-    problem, _ = prepare(
-        X,
-        Y,
-        h,
-        weights=weights,
-        precision=precision,
-        deterministic=deterministic,
-        check_finite=check_finite,
-        bounds=bounds,
-        periods=periods,
-    )
+    problem, _ = prepare(X, Y, h, weights, precision, deterministic, check_finite, bounds, periods)
     estimate = score_problem(problem, score_bandwidth)
     with problem.device:
         return problem.debiased(estimate).density(log=log)
@@ -561,24 +506,12 @@ def laplace_kde(
     """
     check.negative(negative)
     log = core_check.flag("log", log)
-    problem, _ = prepare(
-        X,
-        Y,
-        h,
-        weights=weights,
-        precision=precision,
-        deterministic=deterministic,
-        check_finite=check_finite,
-        bounds=bounds,
-        periods=periods,
-    )
+    problem, _ = prepare(X, Y, h, weights, precision, deterministic, check_finite, bounds, periods)
     with problem.device:
         if negative != "clip":
             return problem.laplace_density(log=log)
-        sums = problem.sums("laplace")
-        out, report = results.laplace(
-            sums, problem.log_constant, clip=True, log=log, dtype=problem.dtype, xp=problem.xp
-        )
+        epilogue = problem.epilogue(log=log)
+        out, report = results.laplace(problem.sums("laplace"), *epilogue, problem.xp, clip=True)
     if report is not None:
         warnings.warn(report, NegativeDensityWarning, stacklevel=4)
     return out
@@ -625,7 +558,7 @@ def kernel_sum(
     array([0.3935])
     """
     core_check.given("V", V)
-    problem, v = prepare(X, Y, h, V=V, precision=precision, deterministic=deterministic, check_finite=check_finite)
+    problem, v = prepare(X, Y, h, None, precision, deterministic, check_finite, V=V)
     with problem.device:
         columns = v[:, None] if v.ndim == 1 else v
         sums = problem.sums("values", columns)

@@ -11,12 +11,13 @@ from cukde.core import check as core_check, dispatch
 from cukde.density import check
 from cukde.density.domains import check as domains_check
 from cukde.density.domains.domain import Domain, domain_of
-from cukde.density.problem import Problem, least_factor, log_weights, spread_of
+from cukde.density.options import Options
+from cukde.density.problem import Problem, least_factor, log_weights, squared_radius
 from cukde.density.whitening import Whitening, whitening_of
 
 
 class Checked(NamedTuple):
-    """Arguments of the right forms, which nobody has looked into; data and queries of two dimensions."""
+    """Arguments of the right forms, whose values are unchecked; data and queries of two dimensions."""
 
     x: Any
     y: Any | None
@@ -60,23 +61,23 @@ def prepare(
     X: Any,
     Y: Any,
     h: Any,
-    *,
     weights: Any = None,
-    V: Any = None,
-    local_factors: Any = None,
     precision: Any = None,
     deterministic: bool = False,
     check_finite: bool = True,
     bounds: Any = None,
     periods: Any = None,
+    *,
+    V: Any = None,
+    local_factors: Any = None,
     one_column: bool = False,
 ) -> tuple[Problem, Any]:
     """Check every argument and lay it out for the backend; return the problem and the values ``V``.
 
     With ``one_column`` data of several are refused.
 
-    Checks on the host come first (forms, dtypes, the bandwidth); then, with ``check_finite``, the
-    reductions over the arrays, whose few numbers come back to the host in one copy.
+    Checks on the host come first (forms, dtypes, the bandwidth). With ``check_finite`` the pre-pass reductions follow,
+    whose few numbers come back to the host in one copy.
     """
     deterministic = core_check.flag("deterministic", deterministic)
     check_finite = core_check.flag("check_finite", check_finite)
@@ -99,33 +100,22 @@ def prepare(
         v = None if v is None else xp.ascontiguousarray(v, dtype=storage)
         with np.errstate(over="ignore", invalid="ignore"):  # the survey says what is wrong with such data
             centre = backend.mean(x)
-        spread = None
+        radius = None
         if check_finite:
-            spread = _checked_spread(backend, x, None if itself else y, v, w, factors, centre, whitening)
+            radius = _checked_radius(backend, x, None if itself else y, v, w, factors, centre, whitening)
             narrowest = 1.0 if factors is None else min(1.0, least_factor(factors))
-            check.spread(spread / narrowest**2, single=chosen != "float64")
-        return Problem(
-            backend=backend,
-            X=x,
-            Y=None if itself else y,
-            query_shape=query_shape,
-            log_weights=None if w is None else log_weights(w, xp)[0],
-            dtype=dtype,
-            precision=chosen,
-            deterministic=deterministic,
-            whitening=whitening,
-            centre=centre,
-            spread=spread,
-            local_factors=None if factors is None else factors.astype(xp.float64, copy=False),
-            domain=domain,
-            outside=outside,
-        ), v
+            check.squared_radius(radius / narrowest**2, single=chosen != "float64")
+        log_w = None if w is None else log_weights(w, xp)[0]
+        factors = None if factors is None else factors.astype(xp.float64, copy=False)
+        options = Options(chosen, log_w, centre, radius, deterministic, factors)
+        y = None if itself else y
+        return Problem(backend, x, y, query_shape, dtype, options, whitening, domain=domain, outside=outside), v
 
 
-def _checked_spread(
+def _checked_radius(
     backend: ModuleType, x: Any, y: Any, v: Any, w: Any, factors: Any, centre: Any, whitening: Whitening
 ) -> float:
-    """Check that arrays are finite and weights are weights; return the squared radius in bandwidths.
+    """Check that arrays are finite and weights are weights; return the scaled squared radius.
 
     Everything is reduced where the arrays are.
     """
@@ -136,7 +126,7 @@ def _checked_spread(
     core_check.finite(dict(zip(arrays, finite, strict=True)))
     if w is not None:
         check.weight_range(float(w.min()), float(w.max()))
-    return radius / whitening.h**2 if whitening.plain else spread_of(backend, x, y, centre, whitening)
+    return radius / whitening.h**2 if whitening.plain else squared_radius(backend, x, y, centre, whitening)
 
 
 def _placed(backend: ModuleType, domain: Domain, x: Any, y: Any | None, check_finite: bool) -> tuple[Any, Any, Any]:

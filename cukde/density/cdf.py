@@ -132,15 +132,6 @@ def _distribution(
     X: Any, Y: Any, h: Any, weights: Any, precision: Any, deterministic: bool, check_finite: bool, *, log: bool
 ) -> Any:
     check.in_memory(X=X, Y=Y, h=h, weights=weights)
-    problem, _ = prepare(
-        X,
-        Y,
-        h,
-        weights=weights,
-        precision=precision,
-        deterministic=deterministic,
-        check_finite=check_finite,
-        one_column=True,
-    )
+    problem, _ = prepare(X, Y, h, weights, precision, deterministic, check_finite, one_column=True)
     with problem.device:
         return problem.distribution(log=log)

@@ -116,11 +116,14 @@ def _symmetric(covariance: np.ndarray, name: str) -> None:
 
 
 def cholesky(covariance: np.ndarray, name: str = "h") -> np.ndarray:
-    """Lower Cholesky factor of a covariance, or an error that says what is wrong with it."""
+    """Lower Cholesky factor of a covariance, or factors of several, or an error that says what is wrong with one."""
+    symmetric = (covariance + covariance.swapaxes(-1, -2)) / 2
     try:
-        return np.linalg.cholesky((covariance + covariance.T) / 2)
+        return np.linalg.cholesky(symmetric)
     except np.linalg.LinAlgError:
-        least = np.linalg.eigvalsh((covariance + covariance.T) / 2)[0]
+        if covariance.ndim == 3:  # names the first that has none
+            return np.stack([cholesky(one, f"{name}[{i}]") for i, one in enumerate(covariance)])
+        least = np.linalg.eigvalsh(symmetric)[0]
         raise ValueError(
             f"{name} must be a positive definite covariance; its smallest eigenvalue is {least:g}"
         ) from None
@@ -194,10 +197,10 @@ def representable_distance(distance: float, dtype: np.dtype) -> None:
         )
 
 
-def spread(squared_radius: float, single: bool, name: str = "X") -> None:
+def squared_radius(radius: float, single: bool, name: str = "X") -> None:
     """Raise where squared distances in bandwidths leave the range of the arithmetic that sums them."""
     limit = 1e36 if single else 1e300
-    if not squared_radius < limit:
+    if not radius < limit:
         raise ValueError(
             f"{name} and Y must lie within {limit**0.5:g} bandwidths of their centre; rescale the data or enlarge h"
         )

@@ -16,7 +16,8 @@ from cukde.density import backends, check, kernels, results
 from cukde.density.domains import check as domains_check, images
 from cukde.density.domains.domain import Domain
 from cukde.density.kernels import Kernel
-from cukde.density.sums import Output, PartialSums, debiased, of_logarithms, to_density
+from cukde.density.options import Options
+from cukde.density.sums import Epilogue, Output, PartialSums, debiased, of_logarithms, to_density
 from cukde.density.whitening import Whitening, whitening_of
 
 # Stands for log(0) in weights: finite, so that differences of exponents stay numbers in every precision.
@@ -24,23 +25,18 @@ _LOG_ZERO = -1e30
 
 
 class Problem(NamedTuple):
-    """Checked arguments in the backend's arrays: data, queries, one bandwidth, weights, precision."""
+    """Checked arguments in the backend's arrays: data, queries, one bandwidth, and the options of a pass."""
 
     backend: ModuleType
     X: Any  # (n, d) float32 or float64, C-contiguous
     Y: Any | None  # (m, d); None: the data themselves
     query_shape: tuple[int, ...]
-    log_weights: Any | None  # (n,) float64, log of weights that sum to 1; None: every weight is 1/n
     dtype: np.dtype  # of the result
-    precision: str
-    deterministic: bool
+    options: Options  # log_weights are of weights that sum to 1; None: every weight is 1/n
     whitening: Whitening
-    centre: Any | None = None  # (d,) float64
-    spread: float | None = None  # largest squared distance to the centre, in bandwidths; None: unknown
     points: Any = None  # what the backend has prepared of them
-    local_factors: Any | None = None  # (n,) float64, of the bandwidth of each point; None: all are 1
     domain: Domain | None = None  # of X and Y, which are then taken from its origin, float64; None: all of space
-    outside: Any | None = None  # (m,): queries that do not lie in it; None: nobody has asked for them
+    outside: Any | None = None  # (m,): queries that do not lie in it; None: unchecked
 
     @property
     def xp(self) -> Any:
@@ -56,10 +52,10 @@ class Problem(NamedTuple):
     def device(self) -> AbstractContextManager[Any]:
         """Makes the data's device the current one, so that work beside the pass runs there too.
 
-        Where nobody has looked at the data, NumPy says no more than CuPy of what comes of NaN and infinities.
+        Of unchecked data NumPy warns no more than CuPy does of what comes of NaN and infinities.
         """
         device: AbstractContextManager[Any] = self.backend.device_of(self.X)
-        return device if self.spread is not None and self.domain is None else quiet(device)
+        return device if self.options.squared_radius is not None and self.domain is None else quiet(device)
 
     @property
     def log_constant(self) -> float:
@@ -69,31 +65,25 @@ class Problem(NamedTuple):
     @property
     def _log_share(self) -> float:
         """Logarithm of the weight of a point, where there are no weights."""
-        return 0.0 if self.log_weights is not None else -math.log(self.X.shape[0])
+        return 0.0 if self.options.log_weights is not None else -math.log(self.X.shape[0])
 
     @property
-    def _local_log_weights(self) -> Any:
-        """Logarithms of the weights over the local factors to the power d."""
-        own = -self.X.shape[1] * self.xp.log(self.local_factors)
-        return own if self.log_weights is None else own + self.log_weights
+    def _pass(self) -> tuple[ModuleType, Options]:
+        """Which passes take the problem, and their options: those of the whitened data."""
+        options = self.options
+        if not self.whitening.plain:
+            options = options._replace(centre=self.whitening.image(options.centre, self.xp))
+        if options.local_factors is None:
+            return self.passes, options
+        log_weights = -self.X.shape[1] * self.xp.log(options.local_factors)
+        if options.log_weights is not None:
+            log_weights = log_weights + options.log_weights
+        # All pairs are taken in one dimension, too.
+        return backends.pairs(self.backend), options._replace(log_weights=log_weights)
 
-    @property
-    def _options(self) -> dict[str, Any]:
-        return {
-            "log_weights": self.log_weights,
-            "precision": self.precision,
-            "centre": self.whitening.image(self.centre, self.xp),
-            "spread": self.spread,
-            "deterministic": self.deterministic,
-        }
-
-    @property
-    def _pass(self) -> tuple[ModuleType, dict[str, Any]]:
-        """Which passes take the problem, and their options."""
-        if self.local_factors is None:
-            return self.passes, self._options
-        of_points = {"log_weights": self._local_log_weights, "local_factors": self.local_factors}
-        return backends.pairs(self.backend), self._options | of_points  # of all pairs, in one dimension too
+    def epilogue(self, *, log: bool) -> Epilogue:
+        """How sums become the density, or its logarithm."""
+        return Epilogue(self.log_constant, log, self.dtype)
 
     def sums(self, output: Output, values: Any = None, *, ratio: bool = False) -> PartialSums:
         """Run one pass over all pairs on the backend; ``ratio`` asks for nothing but moments / total."""
@@ -101,55 +91,36 @@ class Problem(NamedTuple):
             return images.sums(self, output)
         X, Y = self._whitened()
         passes, options = self._pass
-        result: PartialSums = passes.partial_sums(X, Y, self.whitening.h, output, values=values, ratio=ratio, **options)
-        return result
+        return passes.partial_sums(X, Y, self.whitening.h, output, options, values=values, ratio=ratio)
 
     def density(self, *, log: bool, rtol: float | None = None) -> Any:
         """Run the pass that sums kernels; return the density at the queries, or its logarithm.
 
         ``rtol`` allows for the pass that leaves out pairs.
         """
+        epilogue = self.epilogue(log=log)
         if self.domain is not None:
-            return to_density(self.sums("sum"), self.log_constant, log, self.dtype, self.xp)
+            return to_density(self.sums("sum"), *epilogue, self.xp)
         X, Y = self._whitened()
         passes, options = self._pass
-        if rtol is not None and self.local_factors is None and X.shape[1] in (2, 3):
-            passes, options = backends.truncated(self.backend), options | {"rtol": rtol}
-        return passes.density(
-            X,
-            Y,
-            self.whitening.h,
-            log_constant=self.log_constant,
-            log=log,
-            dtype=self.dtype,
-            points=self.points,
-            **options,
-        )
+        tolerance = {}
+        if rtol is not None and options.local_factors is None and X.shape[1] in (2, 3):
+            passes, tolerance = backends.truncated(self.backend), {"rtol": rtol}
+        return passes.density(X, Y, self.whitening.h, options, epilogue, points=self.points, **tolerance)
 
     def laplace_density(self, *, log: bool) -> Any:
         """Return the Laplace-corrected density at the queries, negative values and all, or its logarithm."""
-        passes, options = self._pass
+        (passes, options), epilogue = self._pass, self.epilogue(log=log)
         finished = getattr(passes, "laplace_density", None)  # where a pass may end in the density itself
         if self.domain is not None or finished is None:
-            sums = self.sums("laplace")
-            return results.laplace(sums, self.log_constant, clip=False, log=log, dtype=self.dtype, xp=self.xp)[0]
+            return results.laplace(self.sums("laplace"), *epilogue, self.xp)[0]
         X, Y = self._whitened()
-        return finished(X, Y, self.whitening.h, log_constant=self.log_constant, log=log, dtype=self.dtype, **options)
+        return finished(X, Y, self.whitening.h, options, epilogue)
 
     def kernel_density(self, kernel: Kernel, *, log: bool) -> Any:
         """Return the density at the queries by another kernel than the Gaussian, or its logarithm."""
-        X, Y = self._whitened()
-        log_constant = kernels.log_constant(kernel, X.shape[1]) - self.whitening.log_det + self._log_share
-        return backends.radial(self.backend).kernel_density(
-            X,
-            Y,
-            self.whitening.h,
-            kernel,
-            log_constant=log_constant,
-            log=log,
-            log_weights=self.log_weights,
-            dtype=self.dtype,
-        )
+        log_constant = kernels.log_constant(kernel, self.X.shape[1]) - self.whitening.log_det + self._log_share
+        return self._by_kernel(kernel, Epilogue(log_constant, log, self.dtype))
 
     def distribution(self, *, log: bool) -> Any:
         """Return the distribution function at the queries, of data of one column, or its logarithm."""
@@ -160,20 +131,19 @@ class Problem(NamedTuple):
     def _normal_sums(self, sign: int) -> PartialSums:
         """Sum the normal distribution function; with ``sign`` -1 that of the data and queries reflected in zero."""
         X, Y = (None if a is None else sign * a for a in self._whitened())
-        h, options = self.whitening.h, self._options
-        options["centre"] = sign * options["centre"]
-        result: PartialSums = self.passes.partial_sums(X, Y, h, "cdf", **options)
-        return result
+        passes, options = self._pass
+        reflected = options._replace(centre=sign * options.centre)
+        return passes.partial_sums(X, Y, self.whitening.h, "cdf", reflected)
 
     def kernel_sums(self, kernel: Kernel) -> PartialSums:
         """Return sums of another kernel than the Gaussian, each a single term of its own logarithm."""
+        logs = self._by_kernel(kernel, Epilogue(0.0, True, np.dtype(np.float64)))
+        return of_logarithms(logs, self.xp)
+
+    def _by_kernel(self, kernel: Kernel, epilogue: Epilogue) -> Any:
         X, Y = self._whitened()
-        options: dict[str, Any] = {"log_weights": self.log_weights, "dtype": np.dtype(np.float64)}
-        h = self.whitening.h
-        return of_logarithms(
-            backends.radial(self.backend).kernel_density(X, Y, h, kernel, log_constant=0.0, log=True, **options),
-            self.xp,
-        )
+        passes, log_weights = backends.radial(self.backend), self.options.log_weights
+        return passes.kernel_density(X, Y, self.whitening.h, kernel, log_weights=log_weights, **epilogue._asdict())
 
     def moved(self, estimate: Problem) -> Any:
         """Return debiased data, (n, d) float64, moved along the score that ``estimate`` poses."""
@@ -185,22 +155,30 @@ class Problem(NamedTuple):
         """Return the same problem with debiased data, float64; ``estimate`` poses their score."""
         points = None
         if self.whitening.plain and estimate.whitening.plain and self.domain is None:
-            X, Y, points = self.passes.debias(
-                self.X, self.X if self.Y is None else self.Y, self.whitening.h, estimate.whitening.h, **self._options
-            )
+            queries = self.X if self.Y is None else self.Y
+            X, Y, points = self.passes.debias(self.X, queries, self.whitening.h, estimate.whitening.h, self.options)
         else:
             X = self.moved(estimate)
             Y = (self.X if self.Y is None else self.Y).astype(X.dtype)
-        spread = self.spread
-        # With its own bandwidth a point moves half way to a mean of the data: the spread cannot grow, but by wrapping.
-        if spread is not None and (estimate.whitening is not self.whitening or self.domain is not None):
-            spread = spread_of(self.backend, X, Y, self.centre, self.whitening)
-            check.spread(spread, single=self.precision != "float64")
-        return self._replace(X=X, Y=Y, spread=spread, points=points)
+        out = self._replace(X=X, Y=Y, points=points)
+        # With its own bandwidth a point moves half way to a mean of the data: the radius cannot grow, but by wrapping.
+        same = estimate.whitening is self.whitening and self.domain is None
+        return out if same or self.options.squared_radius is None else out.located()
+
+    def located(self, name: str = "X") -> Problem:
+        """Return the same with the scaled squared radius by its own points and bandwidth, which is checked.
+
+        ``name`` is what an error calls the data.
+        """
+        with self.device:
+            radius = squared_radius(self.backend, self.X, self.Y, self.options.centre, self.whitening)
+        check.squared_radius(radius, single=self.options.precision != "float64", name=name)
+        return self._replace(options=self.options._replace(squared_radius=radius))
 
     def _whitened(self) -> tuple[Any, Any | None]:
-        X = self.whitening.apply(self.X, self.centre, self.xp)
-        return X, None if self.Y is None else self.whitening.apply(self.Y, self.centre, self.xp)
+        centre, xp = self.options.centre, self.xp
+        X = self.whitening.apply(self.X, centre, xp)
+        return X, None if self.Y is None else self.whitening.apply(self.Y, centre, xp)
 
 
 @contextlib.contextmanager
@@ -211,9 +189,9 @@ def quiet(device: AbstractContextManager[Any]) -> Iterator[None]:
 
 
 def moved(X: Any, sums: PartialSums, whitening: Whitening, of_score: Whitening, xp: Any) -> Any:
-    """Points moved along the score, (n, d) float64, from moments of the data at them by the bandwidth ``of_score``."""
+    """Points moved along the score, float64, from moments of the data at them by the bandwidth ``of_score``."""
     if whitening.plain and of_score.plain:
-        return debiased(X, sums, whitening.h, of_score.h)
+        return debiased(X, sums, whitening.of_queries(0.5 * (whitening.h / of_score.h) ** 2, xp))
     return X + 0.5 * whitening.smooth(results.gradient(sums, of_score, xp), xp)
 
 
@@ -230,12 +208,8 @@ def score_problem(problem: Problem, score_bandwidth: Any) -> Problem:
     whitening = score_whitening(score_bandwidth, problem.X.shape[1])
     if problem.domain is not None:
         domains_check.bandwidth(whitening.bandwidth, problem.domain.bounded, "score_bandwidth")
-    spread = None
-    if problem.spread is not None:
-        with problem.device:
-            spread = spread_of(problem.backend, problem.X, None, problem.centre, whitening)
-        check.spread(spread, single=problem.precision != "float64")
-    return problem._replace(whitening=whitening, spread=spread)
+    problem = problem._replace(whitening=whitening)
+    return problem if problem.options.squared_radius is None else problem.located()
 
 
 def least_factor(factors: Any) -> float:
@@ -245,18 +219,17 @@ def least_factor(factors: Any) -> float:
     return least
 
 
-def spread_of(backend: ModuleType, x: Any, y: Any, centre: Any, whitening: Whitening) -> float:
-    """Largest squared distance to the centre, in bandwidths; ``y`` may be None."""
+def squared_radius(backend: ModuleType, x: Any, y: Any, centre: Any, whitening: Whitening) -> float:
+    """Scaled squared radius: the largest squared distance to the centre, in bandwidths; ``y`` may be None."""
     with np.errstate(over="ignore", invalid="ignore"):
         x, y = (None if a is None else whitening.apply(a, centre, backend.xp) for a in (x, y))
-        radius: float = backend.look(x, y, whitening.image(centre, backend.xp))[0]
-    return radius / whitening.h**2
+        return backend.look(x, y, whitening.image(centre, backend.xp))[0] / whitening.h**2
 
 
 def log_weights(w: Any, xp: Any) -> tuple[Any, Any]:
     """Logarithms of weights divided by their sum, and of that sum; of many densities, a row each."""
     w = w.astype(xp.float64)
-    with np.errstate(divide="ignore", invalid="ignore"):  # of weights that nobody has looked at
+    with np.errstate(divide="ignore", invalid="ignore"):  # of unchecked weights
         largest = w.max(axis=-1, keepdims=True)
         w = w / largest  # the sum of huge weights must not overflow
         log_sum = xp.log(w.sum(axis=-1, keepdims=True))

@@ -22,13 +22,13 @@ def log_density(sums: PartialSums, log_constant: float, dtype: np.dtype, xp: Any
 
 
 def gradient(sums: PartialSums, whitening: Whitening, xp: Any) -> Any:
-    """Score in the data's own coordinates, (m, d) float64, from the moments about the queries."""
-    whitened = sums.moments / (sums.total[:, None] * whitening.h**2)
-    return whitening.score(whitened, xp)
+    """Score in the data's own coordinates, (m, d) float64, from the moments about the queries; of a stack (b, m, d)."""
+    squares = whitening.of_queries(whitening.h**2, xp)
+    return whitening.score(sums.moments / (sums.total * squares)[..., None], xp)
 
 
 def laplace(
-    sums: PartialSums, log_constant: float, *, clip: bool, log: bool, dtype: np.dtype, xp: Any
+    sums: PartialSums, log_constant: float, log: bool, dtype: np.dtype, xp: Any, *, clip: bool = False
 ) -> tuple[Any, str | None]:
     """Laplace-corrected density, (m,), or its logarithm; and what there is to say of values that were clipped."""
     report = None

@@ -36,6 +36,14 @@ class PartialSums(NamedTuple):
     moments: Any = None  # (m, d) or (m, k); None for the other outputs
 
 
+class Epilogue(NamedTuple):
+    """How sums become densities: times ``exp(log_constant)``, or the logarithm of that, rounded to a dtype."""
+
+    log_constant: float
+    log: bool
+    dtype: np.dtype
+
+
 def merge(blocks: Sequence[PartialSums], xp: Any) -> PartialSums:
     """Merge the partial sums of disjoint blocks of data rows for the same queries.
 
@@ -85,7 +93,6 @@ def to_density(sums: PartialSums, log_constant: float, log: bool, dtype: np.dtyp
         return out.astype(dtype, copy=False)
 
 
-def debiased(X: Any, sums: PartialSums, h: float, score_h: float) -> Any:
-    """Points moved by half of (h / score_h)^2 of their mean shift, from their output "moments" at ``score_h``."""
-    step = 0.5 * (h / score_h) ** 2
-    return X + sums.moments * (step / sums.total)[:, None]
+def debiased(X: Any, sums: PartialSums, step: Any) -> Any:
+    """Points moved by ``step`` times their mean shift, from their output "moments"; of a stack, (b, n, d)."""
+    return X + sums.moments * (step / sums.total)[..., None]

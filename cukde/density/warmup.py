@@ -118,8 +118,8 @@ def warmup(
     with warnings.catch_warnings(), core_compile.rehearsed(but="core/survey") as rehearsal:
         warnings.simplefilter("ignore", NegativeDensityWarning)
         passes = (backends.one_dimension if d == 1 else backends.pairs)(module)
-        for spread in passes.spreads(chosen, d):
-            calls.spread_over(spread, whitening)
+        for squared_radius in passes.squared_radii(chosen, d):
+            calls.spread_over(squared_radius, whitening)
             for name in names:
                 for check_finite in (True, False):
                     calls.make(name, options | {"check_finite": check_finite})
@@ -150,13 +150,13 @@ class _Calls:
         self.V = None if values is None else xp.ones((n, values), dtype)
         self.weights = xp.ones(n) if weights else None
 
-    def spread_over(self, spread: float, whitening: Whitening) -> None:
-        """Take one point away from all others so far that the data spread so far, in squared bandwidths."""
+    def spread_over(self, squared_radius: float, whitening: Whitening) -> None:
+        """Take one point so far away from all others that the data have a scaled squared radius."""
         n, d = self.X.shape
         axis = np.eye(1, d)
-        bandwidths = float(np.linalg.norm(whitening.apply(axis, 0.0, np))) / whitening.h  # of a step along the axis
+        step = float(np.linalg.norm(whitening.apply(axis, np.zeros(d), np))) / whitening.h  # in bandwidths
         # The centre is a part 1/n of the way to that point: where it is the only one, queries have the whole way.
-        distance = math.sqrt(spread) / (bandwidths or math.ulp(0.0)) / (1 - 1 / n if n > 1 else 1)
+        distance = math.sqrt(squared_radius) / (step or math.ulp(0.0)) / (1 - 1 / n if n > 1 else 1)
         check.representable_distance(distance, self.X.dtype)
         self.X[0, 0] = distance
 

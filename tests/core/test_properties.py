@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 import cukde
 from cukde.density import backends
 from cukde.density.arguments import prepare
+from cukde.density.options import Options
 from cukde.density.sums import merge
 from tests import reference, tolerances
 from tests.conftest import BACKENDS, Backend
@@ -256,9 +257,8 @@ def test_blocks_merged_in_any_tree(native: Backend, dtype: str, output: Any, see
             problem.Y,
             0.7,
             output,
+            Options(problem.precision, log_weights=some_weights),
             values=xp.ascontiguousarray(v[rows]) if output == "values" else None,
-            log_weights=some_weights,
-            precision=problem.precision,
         )
 
     labels = rng.integers(5, size=len(of.X))

@@ -24,6 +24,7 @@ import cukde
 from cukde.core import dispatch
 from cukde.density import backends
 from cukde.density.arguments import prepare
+from cukde.density.options import Options
 from cukde.density.sums import merge
 from tests import reference, tolerances
 from tests.conftest import BACKENDS, Backend
@@ -867,9 +868,8 @@ class TestMerge:
                 problem.Y,
                 problem.whitening.h,
                 output,
+                Options(dtype, log_weights=log_weights[rows]),
                 values=values[rows] if output == "values" else None,
-                log_weights=log_weights[rows],
-                precision=dtype,
             )
 
         whole = sums(slice(None))
@@ -890,7 +890,7 @@ class TestMerge:
 
     def test_one_block_is_itself(self) -> None:
         sums = importlib.import_module("cukde.density.pairs.cpu.passes").partial_sums(
-            np.zeros((1, 1)), np.ones((1, 1)), 1.0, "sum", precision="float64"
+            np.zeros((1, 1)), np.ones((1, 1)), 1.0, "sum", Options("float64")
         )
         assert merge([sums], np) is sums
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cukde.density.options import Options
 from tests import reference
 from tests.density.samples import ORDERED, OUTPUTS, SHIFT, SYMMETRIC, TOTAL, Sample, verify
 from tests.tolerances import DENSITY, Tolerance, check
@@ -172,7 +173,12 @@ def test_mean_shift_is_that_of_the_symmetric_pass(gpu: SimpleNamespace, d: int, 
     form = gpu.f16.form("float32", d, None)
     found = [
         gpu.density.partial_sums(
-            s.X, None, s.h, "moments", ratio=True, precision="float32", spread=form.limit, deterministic=deterministic
+            s.X,
+            None,
+            s.h,
+            "moments",
+            Options("float32", squared_radius=form.limit, deterministic=deterministic),
+            ratio=True,
         )
         for deterministic in (True, False)
     ]
@@ -442,7 +448,7 @@ class TestForm:
         gpu.monkeypatch.setattr(engine, "ENGINE_OF_TF32", "tf32")
         s = Sample(150, 70, 5)
         for output in ("sum", "moments"):
-            sums = gpu.density.partial_sums(s.X, s.Y, s.h, output, precision="tf32", spread=100.0)
+            sums = gpu.density.partial_sums(s.X, s.Y, s.h, output, Options("tf32", squared_radius=100.0))
             verify(s, output, sums, ALLOWED[1])
 
     @pytest.mark.parametrize(("op", "kernel"), [("kde", "kde"), ("sd_kde", "score")])

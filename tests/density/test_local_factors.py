@@ -16,6 +16,7 @@ from scipy import integrate, stats
 import cukde
 from cukde import bandwidth
 from cukde.core import dispatch
+from cukde.density.options import Options
 from cukde.density.sums import PartialSums, merge
 from tests import reference, tolerances
 from tests.conftest import Backend
@@ -152,7 +153,7 @@ def test_sums_of_blocks_merge(backend: Backend, precision: str) -> None:
     def sums(rows: slice) -> PartialSums:
         x, log_w, f = (backend.asarray(a[rows]) for a in (X, log_weights, factors))
         found: PartialSums = passes.partial_sums(
-            x, backend.asarray(Y), 0.7, "sum", precision=precision, log_weights=log_w, local_factors=f
+            x, backend.asarray(Y), 0.7, "sum", Options(precision, log_weights=log_w, local_factors=f)
         )
         return found
 

@@ -14,6 +14,7 @@ import pytest
 from cukde.core.cpu import threads as core_threads
 from cukde.core.cpu.workers import Crew
 from cukde.density import sums as density_sums
+from cukde.density.options import Options
 from cukde.density.pairs.cpu import gram, pair_blocks, passes as pairs_passes
 from cukde.density.sums import PartialSums
 from tests import reference
@@ -30,8 +31,8 @@ def sample(n: int, m: int, d: int, dtype: str, *, offset: float = 0.0) -> tuple[
     return A.astype(dtype), B.astype(dtype)
 
 
-def mutual(A: np.ndarray, B: np.ndarray, h: float, precision: str, **options: object) -> list[PartialSums]:
-    return list(pairs_passes.mutual_sums(A, B, h, ratio=False, precision=precision, **options))  # type: ignore[arg-type]
+def mutual(A: np.ndarray, B: np.ndarray, h: float, precision: str, **options: Any) -> list[PartialSums]:
+    return list(pairs_passes.mutual_sums(A, B, h, Options(precision, **options), ratio=False))
 
 
 def check_both(sums: list[PartialSums], A: np.ndarray, B: np.ndarray, h: float, precision: str) -> None:
@@ -83,9 +84,9 @@ def test_data_far_from_zero(dtype: str) -> None:
     check_both(mutual(A, B, 0.8, dtype), A, B, 0.8, dtype)
 
 
-def test_a_centre_and_spread_that_are_given() -> None:
+def test_a_centre_and_squared_radius_that_are_given() -> None:
     A, B = sample(300, 200, 5, "float64")
-    given = mutual(A, B, 0.9, "float64", centre=np.full(5, 0.3), spread=200.0)
+    given = mutual(A, B, 0.9, "float64", centre=np.full(5, 0.3), squared_radius=200.0)
     for of, want in zip(given, mutual(A, B, 0.9, "float64"), strict=True):
         np.testing.assert_allclose(of.total, want.total, rtol=1e-13)
         np.testing.assert_allclose(of.moments, want.moments, rtol=0, atol=1e-13 * np.abs(want.moments).max())
@@ -96,9 +97,9 @@ def test_blocks_that_are_far_apart_leave_nothing(dtype: str) -> None:
     A, B = sample(100, 130, 2, dtype)
     reach = {"float32": 20, "float64": 110}[dtype]
     A, B = 0.2 * A, 0.2 * B + np.array([reach, 0]).astype(dtype)
-    spread = (reach / 2 + 2) ** 2
+    squared_radius = (reach / 2 + 2) ** 2
     assert np.exp(np.asarray(-0.5 * (reach - 2) ** 2, dtype)) == 0
-    for of in mutual(A, B, 1.0, dtype, centre=np.array([reach / 2, 0.0]), spread=spread):
+    for of in mutual(A, B, 1.0, dtype, centre=np.array([reach / 2, 0.0]), squared_radius=squared_radius):
         assert not of.total.any()
         assert not of.moments.any()
         assert not of.reference.any()
@@ -112,10 +113,10 @@ def test_merges_with_blocks_at_themselves(dtype: str) -> None:
     A, B, h = X[:230], X[230:], 0.9
 
     def own(of: np.ndarray) -> PartialSums:
-        return pairs_passes.partial_sums(of, None, h, "moments", precision=dtype)
+        return pairs_passes.partial_sums(of, None, h, "moments", Options(dtype))
 
     merged = [density_sums.merge([own(of), sums], np) for of, sums in zip((A, B), mutual(A, B, h, dtype), strict=True)]
-    whole = pairs_passes.partial_sums(X, None, h, "moments", precision=dtype)
+    whole = pairs_passes.partial_sums(X, None, h, "moments", Options(dtype))
     ratio = np.concatenate([of.moments / of.total[:, None] for of in merged])
     log_total = np.concatenate([of.reference + np.log(of.total) for of in merged])
     error = DENSITY["cpu", dtype].value
@@ -229,7 +230,7 @@ def test_data_at_their_own_points(monkeypatch: pytest.MonkeyPatch, n: int, threa
     monkeypatch.setattr(pairs_passes, "_OWN_ROWS", 0)
     monkeypatch.setattr(core_threads, "count", lambda: threads)
     X, h = np.concatenate(sample(n - n // 3, n // 3, 5, dtype)), 0.8
-    sums = pairs_passes.partial_sums(X, None, h, "moments", precision=dtype)
+    sums = pairs_passes.partial_sums(X, None, h, "moments", Options(dtype))
     assert not sums.reference.any()
     check_sums(sums, X, X, h, dtype)
     blocks = min(max(8, 2 * threads), n // 64)
@@ -239,8 +240,8 @@ def test_data_at_their_own_points(monkeypatch: pytest.MonkeyPatch, n: int, threa
 def test_far_points_of_their_own_blocks() -> None:
     """Stretches of a block at itself that are nothing to a point are nothing, and no NaN."""
     X = np.linspace(0, 60, 4096 * core_threads.count())[:, None] * np.ones(2)
-    sums = pairs_passes.partial_sums(X, None, 0.5, "moments", precision="float64")
-    want = pairs_passes.partial_sums(X, X.copy(), 0.5, "moments", precision="float64")
+    sums = pairs_passes.partial_sums(X, None, 0.5, "moments", Options("float64"))
+    want = pairs_passes.partial_sums(X, X.copy(), 0.5, "moments", Options("float64"))
     np.testing.assert_allclose(np.log(sums.total), want.reference + np.log(want.total), atol=1e-12)
     shift = want.moments / want.total[:, None]
     np.testing.assert_allclose(sums.moments / sums.total[:, None], shift, atol=1e-12)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from cukde.density import sums as density_sums
+from cukde.density.options import Options
 from cukde.density.sums import PartialSums
 from tests import reference, tolerances
 from tests.conftest import Backend
@@ -22,7 +23,7 @@ ROOT_SHIFT = {
     "split": Tolerance(1.5e-4, "z in 11 bits; measured 9e-5"),
     "one-term": Tolerance(4e-4, "the same beside the error of phi; measured 3e-4"),
 }
-"""Worst error of the merged mean shift in bandwidths, by the root of the spread; see ``samples.SHIFT``."""
+"""Worst error of the merged mean shift in bandwidths, by the root of the scaled squared radius; see ``samples.SHIFT``."""
 
 MODES = {
     ("float32", False): "exact",
@@ -66,7 +67,7 @@ def formula(X: np.ndarray, Y: np.ndarray, h: float) -> PartialSums:
     return PartialSums(np.zeros(len(Y)), total, total[:, None] * h**2 * reference.score(X, Y, h))
 
 
-def spread_of(A: np.ndarray, B: np.ndarray, h: float) -> tuple[np.ndarray, float]:
+def squared_radius_of(A: np.ndarray, B: np.ndarray, h: float) -> tuple[np.ndarray, float]:
     """Centre of both, and the largest squared distance to it in bandwidths."""
     X = np.concatenate((A, B)).astype(float)
     centre = X.mean(axis=0)
@@ -74,12 +75,12 @@ def spread_of(A: np.ndarray, B: np.ndarray, h: float) -> tuple[np.ndarray, float
 
 
 def computed(
-    gpu: SimpleNamespace, A: np.ndarray, B: np.ndarray, h: float, known: bool = True, **options: object
+    gpu: SimpleNamespace, A: np.ndarray, B: np.ndarray, h: float, known: bool = True, *, precision: str, ratio: bool
 ) -> list[PartialSums]:
-    """By the function under test, with centre and spread or without, on the host."""
-    centre, spread = spread_of(A, B, h)
-    where = {"centre": gpu.asarray(centre), "spread": spread} if known else {}
-    sums = gpu.density.mutual_sums(gpu.asarray(A), gpu.asarray(B), h, **where, **options)
+    """By the function under test, with centre and squared radius or without, on the host."""
+    centre, squared_radius = squared_radius_of(A, B, h)
+    where = {"centre": gpu.asarray(centre), "squared_radius": squared_radius} if known else {}
+    sums = gpu.density.mutual_sums(gpu.asarray(A), gpu.asarray(B), h, Options(precision, **where), ratio=ratio)
     return [PartialSums(*map(gpu.asnumpy, at)) for at in sums]
 
 
@@ -131,7 +132,7 @@ def test_sums_match_the_formula(
     mode = MODES[precision, ratio]
     # Exact sums are as good as the exponents, which a device makes less well than the emulation that TOTAL is for.
     total = tolerances.DENSITY["gpu", "float32"].value if mode == "exact" and not gpu.emulated else TOTAL[mode].value
-    check_both(found, A, B, h, total, ROOT_SHIFT[mode].value * spread_of(A, B, h)[1] ** 0.5)
+    check_both(found, A, B, h, total, ROOT_SHIFT[mode].value * squared_radius_of(A, B, h)[1] ** 0.5)
 
 
 @pytest.mark.parametrize(("n", "m"), [*SIZES, (1, 1), (128, 128), (257, 193)])
@@ -176,15 +177,15 @@ def test_merged_with_the_blocks_themselves_they_are_the_sums_of_the_whole(
     A, B, h = blocks(210, 140, 5)
     parts = [gpu.asarray(part) for part in (A[:130], A[130:], B)]
     X = np.concatenate((A, B))
-    centre, spread = spread_of(A, B, h)
-    options = {"precision": precision, "ratio": ratio, "centre": gpu.asarray(centre), "spread": spread}
-    sums = [[gpu.density.partial_sums(part, None, h, "moments", **options)] for part in parts]
+    centre, squared_radius = squared_radius_of(A, B, h)
+    options = Options(precision, centre=gpu.asarray(centre), squared_radius=squared_radius)
+    sums = [[gpu.density.partial_sums(part, None, h, "moments", options, ratio=ratio)] for part in parts]
     for i, j in ((0, 1), (0, 2), (1, 2)):
-        for of, at in zip((i, j), gpu.density.mutual_sums(parts[i], parts[j], h, **options), strict=True):
+        for of, at in zip((i, j), gpu.density.mutual_sums(parts[i], parts[j], h, options, ratio=ratio), strict=True):
             sums[of].append(at)
     merged = [density_sums.merge(of, gpu.xp) for of in sums]
     total, moments = (np.concatenate([gpu.asnumpy(one[field]) for one in merged]) for field in (1, 2))
-    whole = gpu.density.partial_sums(gpu.asarray(X), None, h, "moments", **options)
+    whole = gpu.density.partial_sums(gpu.asarray(X), None, h, "moments", options, ratio=ratio)
     # The same exponents and products, rounded the same; what differs is the order of float32 sums.
     np.testing.assert_allclose(total, gpu.asnumpy(whole.total), rtol=2e-5)
     shift = gpu.asnumpy(whole.moments) / gpu.asnumpy(whole.total)[:, None]
@@ -192,7 +193,7 @@ def test_merged_with_the_blocks_themselves_they_are_the_sums_of_the_whole(
     want = formula(X, X, h)
     mode = MODES[precision, ratio]
     off = np.abs(moments / total[:, None] - want.moments / want.total[:, None]) / h
-    tolerances.check(off, np.asarray(ROOT_SHIFT[mode].value * spread**0.5), "shift")
+    tolerances.check(off, np.asarray(ROOT_SHIFT[mode].value * squared_radius**0.5), "shift")
 
 
 ORDERED = [
@@ -239,7 +240,7 @@ def test_a_spread_that_the_device_finds(gpu: SimpleNamespace, precision: str, of
         check_as_of_two_passes(found, A, B, h, "ieee")
         return
     mode = MODES[precision, True]
-    check_both(found, A, B, h, TOTAL[mode].value, ROOT_SHIFT[mode].value * spread_of(A, B, h)[1] ** 0.5)
+    check_both(found, A, B, h, TOTAL[mode].value, ROOT_SHIFT[mode].value * squared_radius_of(A, B, h)[1] ** 0.5)
     for at in found:
         np.testing.assert_array_equal(at.reference, 0)
 
@@ -256,7 +257,7 @@ def test_a_spread_that_nobody_knows_is_not_enough_for_totals(
 def test_blocks_of_two_types(gpu: SimpleNamespace) -> None:
     A, B, h = blocks(70, 200, 6, "float64")
     found = computed(gpu, A.astype(np.float32), B, h, precision="float32", ratio=True)
-    shift = ROOT_SHIFT["split"].value * spread_of(A, B, h)[1] ** 0.5
+    shift = ROOT_SHIFT["split"].value * squared_radius_of(A, B, h)[1] ** 0.5
     check_both(found, A.astype(np.float32), B, h, TOTAL["split"].value, shift)
 
 

@@ -19,6 +19,7 @@ import cukde
 from cukde.core.gpu import compile as core_compile
 from cukde.density.one_dimension import plan as one_dimension_plan
 from cukde.density.one_dimension.plan import TOLERANCE
+from cukde.density.options import Options
 from tests import compilation, passes, processes, reference
 from tests.tolerances import DENSITY
 
@@ -234,7 +235,9 @@ class TestPasses:
     ) -> None:
         """Data beyond all boxes, bandwidths of which squares leave the range, and the mode that says so."""
         X, Y = (scale * (a + offset) for a in self.sample(60, 6))
-        sums = gpu.density.partial_sums(X, Y, 0.5 * scale, "sum", precision=precision, centre=X[0], spread=spread)
+        sums = gpu.density.partial_sums(
+            X, Y, 0.5 * scale, "sum", Options(precision, centre=X[0], squared_radius=spread)
+        )
         want = reference.log_kde(X / scale, Y / scale, 0.5) - reference.log_constant(0.5, 1) + np.log(len(X))
         allowed = DENSITY["gpu", precision].value
         np.testing.assert_allclose(sums.reference + np.log(sums.total), want, rtol=0, atol=allowed)
@@ -273,7 +276,7 @@ class TestPasses:
         pairs.pairs.cache_clear()
         try:
             got = gpu.density.partial_sums(
-                X, Y, 0.5, output, values=V if output == "values" else None, precision="float32"
+                X, Y, 0.5, output, Options("float32"), values=V if output == "values" else None
             )
         finally:
             pairs.pairs.cache_clear()

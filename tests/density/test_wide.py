@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import cukde
+from cukde.density.options import Options
 from tests import reference
 from tests.density.samples import OUTPUTS, SHIFT, Sample, verify
 from tests.density.test_f16 import ALLOWED
@@ -33,16 +34,17 @@ def allowed(form: str) -> float:
     return ALLOWED[1 if form == "one-term" else 3]
 
 
-def sums(gpu: SimpleNamespace, s: Sample, output: str, form: str, *, k: int = 5, **options: Any) -> Any:
+def sums(
+    gpu: SimpleNamespace, s: Sample, output: str, form: str, *, k: int = 5, ratio: bool = False, **options: Any
+) -> Any:
     return gpu.density.partial_sums(
         s.X,
         None if s.Y is s.X else s.Y,
         s.h,
         output,
+        Options(FORMS[form], **{"log_weights": s.log_weights, "squared_radius": 50.0} | options),
         values=s.V[:, :k] if output == "values" else None,
-        log_weights=s.log_weights,
-        precision=FORMS[form],
-        **{"spread": 50.0} | options,
+        ratio=ratio,
     )
 
 
@@ -126,7 +128,7 @@ def test_the_device_decides_where_the_spread_is_unknown(gpu: SimpleNamespace, be
     s = Sample(150, 40, 70)
     if beyond != "nothing":
         (s.X if beyond == "data" else s.Y)[7] += np.nan if beyond == "nan" else 4 * (gpu.wide.SPREAD / 70) ** 0.5 * s.h
-    found = sums(gpu, s, output, "two-terms", spread=None)
+    found = sums(gpu, s, output, "two-terms", squared_radius=None)
     values = s.V[:, :5] if output == "values" else None
     k = {"moments": 70, "values": 5}.get(output, 0)
     differences = gpu.results.empty(40, k)

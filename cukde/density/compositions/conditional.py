@@ -16,7 +16,7 @@ from cukde.density import check as density_check, results
 from cukde.density.arguments import prepare
 from cukde.density.compositions import check, columns as compositions_columns, cost
 from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
-from cukde.density.problem import Problem, reweighted, spread_of
+from cukde.density.problem import Problem, reweighted
 
 
 @declare(cost_formulas.kde, cost_calls.of_marginal, name="marginal")
@@ -88,15 +88,7 @@ def marginal(
         chosen = check.positions("columns", columns, compositions_columns.labels(X, d), d)
         y = check.queries(Y, len(chosen), "one for each of columns", backend)
         own = compositions_columns.marginal_bandwidth(check.bandwidth(dispatch.to_host(h), d), chosen)
-        problem, _ = prepare(
-            x[:, chosen],
-            y,
-            own,
-            weights=weights,
-            precision=precision,
-            deterministic=deterministic,
-            check_finite=check_finite,
-        )
+        problem, _ = prepare(x[:, chosen], y, own, weights, precision, deterministic, check_finite)
     with problem.device:
         return problem.density(log=log)
 
@@ -200,12 +192,7 @@ def conditional(
         for column, value in conditions.items():
             dask_check.plain(check.condition_name(column, labels), is_dask(value))
             values[column] = check.condition(column, value, labels, len(y), backend)
-        options = {
-            "weights": weights,
-            "precision": precision,
-            "deterministic": deterministic,
-            "check_finite": check_finite,
-        }
+        options = weights, precision, deterministic, check_finite
         if all(isinstance(value, float) for value in values.values()):
             problem = _at_one_value(backend, x, values, rest, y, width, options)
             with problem.device:
@@ -222,32 +209,31 @@ def _at_one_value(
     rest: Sequence[int],
     y: Any,
     width: np.ndarray,
-    options: dict[str, Any],
+    options: tuple[Any, ...],
 ) -> Problem:
     """Pose the density of the other columns, each point with its share in the marginal at the given value."""
     xp = backend.xp
     kernel = compositions_columns.conditional_kernel(width, list(values))
-    problem, _ = prepare(x[:, rest], y, kernel.h, **options)
+    problem, _ = prepare(x[:, rest], y, kernel.h, *options)
     with problem.device, np.errstate(over="ignore", invalid="ignore"):
         x_given = xp.ascontiguousarray(x[:, list(values)], dtype=xp.float64)
         apart = xp.asarray(list(values.values())) - x_given
         z = compositions_columns.in_bandwidths(apart, kernel.h_given, xp)
         exponents = 0.5 * (z * z).sum(axis=1)
     with problem.device:
-        if problem.spread is not None:
+        if problem.options.squared_radius is not None:
             core_check.finite({"X": backend.look(x_given, None, None)[1][0]})
             check.distance(2 * float(exponents.max()))
-        problem = problem._replace(log_weights=reweighted(problem.log_weights, -exponents, xp))
+        log_weights = reweighted(problem.options.log_weights, -exponents, xp)
+        problem = problem._replace(options=problem.options._replace(log_weights=log_weights))
         if kernel.slope is None:
             return problem
         # Moved points stay in double precision: how far they move rounds with their distance to the given value.
         X = xp.ascontiguousarray(problem.X + apart @ xp.asarray(kernel.slope.T))
         Y = xp.ascontiguousarray(y, dtype=xp.float64)
-        centre, spread = backend.mean(X), None
-        if problem.spread is not None:
-            spread = spread_of(backend, X, Y, centre, problem.whitening)
-            density_check.spread(spread, single=problem.precision != "float64")
-        return problem._replace(X=X, Y=Y, centre=centre, spread=spread)
+        moved = problem.options._replace(centre=backend.mean(X))
+        problem = problem._replace(X=X, Y=Y, options=moved)
+        return problem if moved.squared_radius is None else problem.located()
 
 
 def _at_each_value(
@@ -258,7 +244,7 @@ def _at_each_value(
     y: Any,
     width: np.ndarray,
     log: bool,
-    options: dict[str, Any],
+    options: tuple[Any, ...],
 ) -> Any:
     """Divide the joint density by the marginal."""
     given = list(values)
@@ -267,8 +253,8 @@ def _at_each_value(
     Y[:, rest] = y
     for column, value in values.items():
         Y[:, column] = value
-    joint, _ = prepare(x, Y, width, **options)
-    of_given, _ = prepare(x[:, given], Y[:, given], compositions_columns.marginal_bandwidth(width, given), **options)
+    joint, _ = prepare(x, Y, width, *options)
+    of_given, _ = prepare(x[:, given], Y[:, given], compositions_columns.marginal_bandwidth(width, given), *options)
     with joint.device:
         exact = np.dtype(np.float64)
         log_p, log_q = (each._replace(dtype=exact).density(log=True) for each in (joint, of_given))

@@ -13,7 +13,7 @@ from cukde.density import check as density_check, results
 from cukde.density.arguments import prepare
 from cukde.density.compositions import check, cost
 from cukde.density.cost import calls as cost_calls
-from cukde.density.problem import Problem, spread_of
+from cukde.density.problem import Problem
 
 
 @declare(cost.density_ratio, cost_calls.of_ratio)
@@ -105,29 +105,25 @@ def density_ratio(
         h = dispatch.to_host(h)
         width = check.denominator_bandwidth(h, dispatch.to_host(denominator_bandwidth), d)
         dtype = density_check.result_dtype(x, z, y)
-        options: dict[str, Any] = {
-            "precision": density_check.precision(precision, dtype),
-            "deterministic": deterministic,
-        }
-        above, _ = prepare(x, y, h, weights=weights, check_finite=check_finite, **options)
-        below = _denominator(z, y, width, denominator_weights, above.spread is not None, options)
+        chosen = density_check.precision(precision, dtype)
+        above, _ = prepare(x, y, h, weights, chosen, deterministic, check_finite)
+        below = _denominator(z, y, width, denominator_weights, above)
     with above.device:
         exact = np.dtype(np.float64)
         log_p, log_q = (each._replace(dtype=exact).density(log=True) for each in (above, below))
         return results.quotient(log_p, log_q, log=log, dtype=dtype, xp=backend.xp)
 
 
-def _denominator(z: Any, y: Any, h: Any, weights: Any, check_finite: bool, options: dict[str, Any]) -> Problem:
+def _denominator(z: Any, y: Any, h: Any, weights: Any, numerator: Problem) -> Problem:
     """Pose the density of the denominator; what is wrong with its data is said by their own names."""
     backend = dispatch.backend(z)
     w = None if weights is None else check.denominator_weights(weights, len(z), backend)
-    problem, _ = prepare(z, y, h, weights=w, check_finite=False, **options)
-    if not check_finite:
+    options = numerator.options
+    problem, _ = prepare(z, y, h, w, options.precision, options.deterministic, check_finite=False)
+    if options.squared_radius is None:  # unchecked
         return problem
     _, flags = backend.look(problem.X, None, None, [] if w is None else [w])
     core_check.finite(dict(zip(("Z", "denominator_weights"), flags, strict=False)))
     if w is not None:
         density_check.weight_range(float(w.min()), float(w.max()), "denominator_weights")
-    spread = spread_of(backend, problem.X, problem.Y, problem.centre, problem.whitening)
-    density_check.spread(spread, single=problem.precision != "float64", name="Z")
-    return problem._replace(spread=spread)
+    return problem.located("Z")

@@ -398,9 +398,7 @@ def _laplace(
     sums: PartialSums, log_total: float, *, log: bool, clip: bool, whitening: Whitening, dtype: np.dtype
 ) -> Any:
     with computing(sums.total) as backend, _quiet():
-        out, report = results.laplace(
-            sums, whitening.log_norm - log_total, clip=clip, log=log, dtype=dtype, xp=backend.xp
-        )
+        out, report = results.laplace(sums, whitening.log_norm - log_total, log, dtype, backend.xp, clip=clip)
     if report is not None:
         core_warnings.from_task(f"{report} of this block", core_warnings.NegativeDensityWarning)
     return out
@@ -412,7 +410,7 @@ def _sums_of_kernel(problem: Problem, *, kernel: Kernel) -> PartialSums:
 
 def _sums_by_distance(problem: Problem, *, distance: Any, h: float, kernel: str) -> PartialSums:
     X, Y = problem.X, problem.X if problem.Y is None else problem.Y
-    weights = None if problem.log_weights is None else np.exp(problem.log_weights)
+    weights = None if problem.options.log_weights is None else np.exp(problem.options.log_weights)
     logs = density_metric_density.log_sums(distance, X, Y, h, kernel, weights)
     return density_sums.of_logarithms(logs if weights is not None else logs + np.log(len(X)), np)
 

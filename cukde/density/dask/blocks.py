@@ -16,11 +16,12 @@ from cukde.core.dask import check as dask_check
 from cukde.core.dask.devices import computing
 from cukde.density import backends, check as density_check, sums as density_sums
 from cukde.density.dask.memory import WithinMemory
-from cukde.density.problem import Problem, least_factor, log_weights, moved, spread_of
+from cukde.density.options import Options
+from cukde.density.problem import Problem, least_factor, log_weights, moved, squared_radius
 from cukde.density.sums import Output, PartialSums
 from cukde.density.whitening import Whitening
 
-# A spread from radii and the distance of two centres may be rounded down.
+# A squared radius from radii and the distance of two centres may be rounded down.
 _ROUNDING = 1 + 1e-9
 
 
@@ -170,8 +171,8 @@ def located(block: Block, layout: Layout, others: dict[str, Any]) -> tuple[Block
     radius, flags = backend.look(x, None, centre if whitening.plain else None, list(others.values()))
     if not all(flags):
         return block, flags
-    spread = radius / whitening.h**2 if whitening.plain else spread_of(backend, x, None, centre, whitening)
-    return block._replace(centre=backend.asnumpy(centre), radius=math.sqrt(spread)), flags
+    scaled = radius / whitening.h**2 if whitening.plain else squared_radius(backend, x, None, centre, whitening)
+    return block._replace(centre=backend.asnumpy(centre), radius=math.sqrt(scaled)), flags
 
 
 def refuse(name: str, number: int, a: Any, start: int | None) -> None:
@@ -282,31 +283,23 @@ def mutual(x: Block, y: Block, *, precision: str, ratio: bool) -> tuple[PartialS
                 for ordered in ((x, y), (y, x))
             )
             return at_x, at_y
-        centre, spread = middle
-        density_check.spread(spread, single=precision != "float64")
+        centre, radius = middle
+        density_check.squared_radius(radius, single=precision != "float64")
         centre = backend.asarray(centre)
         of_x, of_y = (x.whitening.apply(backend.asarray(of.points), centre, xp) for of in (x, y))
-        both: tuple[PartialSums, PartialSums] = backends.pairs(backend).mutual_sums(
-            of_x,
-            of_y,
-            x.whitening.h,
-            ratio=ratio,
-            precision=precision,
-            centre=x.whitening.image(centre, xp),
-            spread=spread,
-        )
-        return both
+        options = Options(precision, centre=x.whitening.image(centre, xp), squared_radius=radius)
+        return backends.pairs(backend).mutual_sums(of_x, of_y, x.whitening.h, options, ratio=ratio)
 
 
 def _middle(x: Block, y: Block) -> tuple[np.ndarray, float] | None:
-    """Where a pair of blocks is centred, on the host, and its spread; None where nobody looked at the points."""
+    """Where a pair of blocks is centred, on the host, and its scaled squared radius; None of unchecked points."""
     if x.centre is None or y.centre is None:
         return None
     with np.errstate(over="ignore", invalid="ignore"):  # of points that are refused
         step = 0.5 * (y.centre - x.centre)
         half = x.whitening.apply(step[None], np.zeros(len(step)), np) / x.whitening.h
-        spread = float((max(x.radius, y.radius) + np.sqrt((half * half).sum())) ** 2 * _ROUNDING)
-    return x.centre + step, spread
+        radius = float((max(x.radius, y.radius) + np.sqrt((half * half).sum())) ** 2 * _ROUNDING)
+    return x.centre + step, radius
 
 
 def _light(sums: PartialSums) -> PartialSums:
@@ -338,7 +331,7 @@ def pair(
 ) -> PartialSums:
     """Sums over one block of data at one block of queries; ``itself`` says that blocks of one number are the same.
 
-    A pair is centred between its two blocks, and its spread follows from what each of them was found to reach.
+    A pair is centred between its two blocks, and its radius follows from those of the blocks.
     ``summed`` takes the place of the pass for ``output``.
     """
     backend = dispatch.backend(x.points)
@@ -348,30 +341,19 @@ def pair(
         if not len(x.points) or not len(y.points) or x.log_mass == -math.inf:
             return nothing(len(y.points), d, x.values, output, xp)
         whitening = x.whitening
-        centre, spread = None, None
+        centre, radius = None, None
         middle = _middle(x, y)
         if middle is not None:
-            centre, spread = backend.asarray(middle[0]), middle[1]
-            density_check.spread(spread / x.narrowest**2, single=precision != "float64")
+            centre, radius = backend.asarray(middle[0]), middle[1]
+            density_check.squared_radius(radius / x.narrowest**2, single=precision != "float64")
         elif not whitening.plain:
-            with np.errstate(over="ignore", invalid="ignore"):  # of data that nobody looked at
+            with np.errstate(over="ignore", invalid="ignore"):  # of unchecked data
                 centre = backend.mean(x.points)
         one = itself and x.number == y.number and x.whole and y.whole
-        problem = Problem(
-            backend=backend,
-            X=x.points,
-            # Debiased data are in double precision, queries in that of the call.
-            Y=None if one else backend.asarray(y.points).astype(x.points.dtype, copy=False),
-            query_shape=y.points.shape,
-            log_weights=x.log_weights,
-            dtype=x.points.dtype,
-            precision=precision,
-            deterministic=deterministic,
-            whitening=whitening,
-            centre=centre,
-            spread=spread,
-            local_factors=x.local_factors,
-        )
+        # Debiased data are in double precision, queries in that of the call.
+        Y = None if one else backend.asarray(y.points).astype(x.points.dtype, copy=False)
+        options = Options(precision, x.log_weights, centre, radius, deterministic, x.local_factors)
+        problem = Problem(backend, x.points, Y, y.points.shape, x.points.dtype, options, whitening)
         with problem.device:
             sums = problem.sums(output, x.values, ratio=ratio) if summed is None else summed(problem)
         return sums if x.log_weights is None else sums._replace(reference=sums.reference + x.log_mass)

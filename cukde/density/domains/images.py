@@ -190,7 +190,7 @@ def _with_images(plain: Problem, domain: Domain, output: Output, own: PartialSum
     if scales.product and _many(reach, plain, columns_of(scales.own, domain, reach.unlike)):
         Y = plain.X if plain.Y is None else plain.Y
         products: PartialSums = _products(plain.backend).product_sums(
-            plain.X, Y, scales.own, domain, output, log_weights=plain.log_weights, unlike=reach.unlike
+            plain.X, Y, scales.own, domain, output, log_weights=plain.options.log_weights, unlike=reach.unlike
         )
         if products.moments is None or plain.whitening.plain:
             return products
@@ -213,16 +213,13 @@ def _pass(plain: Problem, output: Output, parts: list[tuple[Any, Any]]) -> Parti
     xp = plain.xp
     index = xp.concatenate([of for of, _ in parts])
     images = xp.ascontiguousarray(xp.concatenate([z for _, z in parts]))
-    # The backend finds out how far the images spread.
-    posed = plain._replace(
-        X=images,
-        Y=plain.X if plain.Y is None else plain.Y,
-        log_weights=None if plain.log_weights is None else plain.log_weights[index],
-        local_factors=None if plain.local_factors is None else plain.local_factors[index],
-        spread=None,
-        points=None,
+    weights, factors = (
+        None if a is None else a[index] for a in (plain.options.log_weights, plain.options.local_factors)
     )
-    return posed.sums(output)
+    # The backend finds out how far from the centre the images lie.
+    options = plain.options._replace(log_weights=weights, local_factors=factors, squared_radius=None)
+    Y = plain.X if plain.Y is None else plain.Y
+    return plain._replace(X=images, Y=Y, options=options, points=None).sums(output)
 
 
 class _Scales(NamedTuple):
@@ -259,12 +256,12 @@ class _Scales(NamedTuple):
             own[linked] = width * math.sqrt(_largest(given / np.outer(width, width)))
             rounding = _largest(np.linalg.inv(given)) * float((domain.period[linked] ** 2).sum()) / 8
         log_factors = 0.0
-        if plain.local_factors is not None:
-            factors = plain.local_factors
+        if plain.options.local_factors is not None:
+            factors = plain.options.local_factors
             least, largest = map(float, (factors.min(), factors.max()))
             near, own, log_factors = near * largest, own * largest, -d * math.log(least)
             rounding /= least**2
-        product = not others.any() and plain.local_factors is None
+        product = not others.any() and plain.options.local_factors is None
         return cls(near, own, linked, regression, rounding, log_factors, product)
 
 
@@ -289,7 +286,7 @@ def _reach(plain: Problem, domain: Domain, scales: _Scales, own: PartialSums) ->
         number = 5 + (2 * math.sqrt(4 * math.pi) * np.maximum(scales.near, scales.own) + 2 * slack) / cell
         log_number = float(np.log(number).sum())
     unlike = (_LEFT_OUT + log_number) / (1 - _SHARE) + scales.rounding
-    mass = 0.0 if plain.log_weights is not None else math.log(len(X))
+    mass = 0.0 if plain.options.log_weights is not None else math.log(len(X))
     far = _LEFT_OUT + log_number + mass + scales.log_factors - float(figures[-1])
     far = min((max(far, 0.0) + math.log(1 + d + 2 * max(far, 0.0))) / (1 - _SHARE), 1e300)
     columns = []

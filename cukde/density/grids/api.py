@@ -142,15 +142,7 @@ def evaluate_grid(
         d = x.shape[1]
         grid = check.axes(axes, d)
         check.method(method, d, log=log)
-        problem, _ = prepare(
-            x,
-            _corners(grid),
-            h,
-            weights=weights,
-            precision=precision,
-            deterministic=deterministic,
-            check_finite=check_finite,
-        )
+        problem, _ = prepare(x, _corners(grid), h, weights, precision, deterministic, check_finite)
         of = _Grid(problem, [g.astype(np.float64) for g in grid])
         with problem.device:
             return results.cast(of.log_density() if log else of.density(method), problem.dtype)
@@ -175,9 +167,9 @@ class _Grid:
         self._n, self._d = problem.X.shape
         h = problem.whitening.bandwidth
         self._deviations = np.broadcast_to(h, (self._d,)) if h.ndim < 2 else None
-        w = problem.log_weights
+        w = problem.options.log_weights
         self._weights = None if w is None else problem.xp.exp(w)
-        self._error = _ERROR["float64" if problem.precision == "float64" else "float32"]
+        self._error = _ERROR["float64" if problem.options.precision == "float64" else "float32"]
         self._times = _TIMES[self._backend.name]
 
     def log_density(self) -> Any:

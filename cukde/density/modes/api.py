@@ -165,15 +165,7 @@ def modes(
         x, shape = density_check.data(X, backend)
         if seeds is not None:
             seeds = check.seeds(seeds, x.shape[1], backend, finite=check_finite)
-        problem, _ = prepare(
-            x,
-            seeds,
-            h,
-            weights=weights,
-            precision=precision,
-            deterministic=deterministic,
-            check_finite=check_finite,
-        )
+        problem, _ = prepare(x, seeds, h, weights, precision, deterministic, check_finite)
     with problem.device:
         found, lost = _search(problem, search)
         points = found.points[:, 0] if len(shape) == 1 else found.points
@@ -200,7 +192,7 @@ def _search(problem: Problem, search: Search) -> tuple[Modes, int]:
         start = field.problem.X
         first = problem.sums("moments", ratio=True)  # each pair of rows once, where that is for their dtype
     else:
-        start = problem.whitening.apply(problem.Y, problem.centre, xp).astype(xp.float64, copy=False)
+        start = problem.whitening.apply(problem.Y, problem.options.centre, xp).astype(xp.float64, copy=False)
         first = None
     ends = mean_shift.settle(field, start, first, search.tolerance, min(search.most, mean_shift.MOST_PASSES))
     candidates, which = _candidates(field, ends, search)
@@ -213,7 +205,7 @@ def _search(problem: Problem, search: Search) -> tuple[Modes, int]:
     label[usable] = cluster
     labels = xp.asarray(label)[which]
     reached = xp.asarray(candidates.reached)[which]
-    points = problem.whitening.restore(of.points[kept], problem.backend.asnumpy(problem.centre))
+    points = problem.whitening.restore(of.points[kept], problem.backend.asnumpy(problem.options.centre))
     return Modes(points, of.log_density[kept], labels, iterations), int((~reached).sum())
 
 

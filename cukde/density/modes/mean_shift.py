@@ -55,16 +55,14 @@ class Field(NamedTuple):
     @classmethod
     def of(cls, problem: Problem) -> Field:
         """The field of a problem, whose bandwidth may be any."""
-        xp, whitening = problem.xp, problem.whitening
-        return cls(
-            problem._replace(
-                X=whitening.apply(problem.X, problem.centre, xp).astype(xp.float64, copy=False),
-                Y=None,
-                whitening=Whitening(np.asarray(whitening.h), problem.X.shape[1]),
-                centre=whitening.image(problem.centre, xp),
-            ),
-            problem.log_constant,
+        xp, whitening, centre = problem.xp, problem.whitening, problem.options.centre
+        plain = problem._replace(
+            X=whitening.apply(problem.X, centre, xp).astype(xp.float64, copy=False),
+            Y=None,
+            whitening=Whitening(np.asarray(whitening.h), problem.X.shape[1]),
+            options=problem.options._replace(centre=whitening.image(centre, xp)),
         )
+        return cls(plain, problem.log_constant)
 
     @property
     def h(self) -> float:
@@ -95,11 +93,12 @@ class Field(NamedTuple):
     def of_sums(self, sums: PartialSums) -> tuple[Any, Any]:
         """Steps and log densities of sums of moments."""
         xp = self.problem.xp
-        with np.errstate(all="ignore"):  # nobody may have looked at the data
+        with np.errstate(all="ignore"):  # of unchecked data
             return sums.moments / sums.total[:, None], sums.reference + xp.log(sums.total) + self.log_constant
 
     def _exactly_at(self, z: np.ndarray) -> Problem:
-        return self.problem._replace(Y=self.problem.xp.asarray(z), precision="float64")
+        options = self.problem.options._replace(precision="float64")
+        return self.problem._replace(Y=self.problem.xp.asarray(z), options=options)
 
 
 class Ends(NamedTuple):
@@ -138,7 +137,7 @@ def settle(field: Field, z: Any, first: PartialSums | None, tolerance: float, mo
                 known.add(_highest(start, log_density, known.most_scouts(len(ids)), field), tolerance)
             hill = known.hills(start, shift)
             length = xp.sqrt((shift * shift).sum(axis=1))
-            goes_on = (hill < 0) & (length >= _SETTLED[field.problem.precision] * field.h) & xp.isfinite(length)
+            goes_on = (hill < 0) & (length >= _SETTLED[field.problem.options.precision] * field.h) & xp.isfinite(length)
             at[ids], caught[ids], height[ids] = z, hill, xp.where(goes_on, log_density, xp.inf)
             leader = trails.followed(ids, cells, leader, height)
             left = xp.flatnonzero(goes_on & (leader[ids] == ids))

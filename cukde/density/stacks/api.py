@@ -18,10 +18,11 @@ import numpy as np
 from cukde.core import check as core_check, dispatch
 from cukde.core.warnings import NegativeDensityWarning
 from cukde.density import check as density_check, results
-from cukde.density.problem import Problem, log_weights, quiet
+from cukde.density.options import Options
+from cukde.density.problem import Problem, log_weights, moved, quiet
 from cukde.density.stacks import check
-from cukde.density.stacks.whitening import StackWhitening
 from cukde.density.sums import PartialSums, to_density
+from cukde.density.whitening import Whitening
 
 
 def kde(X: Any, Y: Any, h: Any, *, log: bool = False, **options: Any) -> Any:
@@ -36,7 +37,7 @@ def score(X: Any, Y: Any, h: Any, **options: Any) -> Any:
     """See :func:`cukde.score`."""
     stack = prepare(X, Y, h, **options)
     with stack.device:
-        return stack.of_queries(stack.gradient(stack.sums("moments", ratio=True)))
+        return stack.of_queries(results.gradient(stack.sums("moments", ratio=True), stack.whitening, stack.xp))
 
 
 def density_and_score(X: Any, Y: Any, h: Any, **options: Any) -> tuple[Any, Any]:
@@ -45,7 +46,7 @@ def density_and_score(X: Any, Y: Any, h: Any, **options: Any) -> tuple[Any, Any]
     with stack.device:
         sums = stack.sums("moments")
         log_density = results.log_density(sums, stack.log_constants, stack.dtype, stack.xp)
-        return log_density, stack.of_queries(stack.gradient(sums))
+        return log_density, stack.of_queries(results.gradient(sums, stack.whitening, stack.xp))
 
 
 def debias(X: Any, h: Any, *, score_bandwidth: Any = None, **options: Any) -> Any:
@@ -73,10 +74,8 @@ def laplace_kde(
     log = core_check.flag("log", log)
     stack = prepare(X, Y, h, **options)
     with stack.device:
-        sums = stack.sums("laplace")
-        out, report = results.laplace(
-            sums, stack.log_constants, clip=negative == "clip", log=log, dtype=stack.dtype, xp=stack.xp
-        )
+        sums, clip = stack.sums("laplace"), negative == "clip"
+        out, report = results.laplace(sums, stack.log_constants, log, stack.dtype, stack.xp, clip=clip)
     if report is not None:
         warnings.warn(report, NegativeDensityWarning, stacklevel=3)
     return out
@@ -89,13 +88,9 @@ class Stack(NamedTuple):
     X: Any  # (b, n, d) float32 or float64, C-contiguous
     Y: Any | None  # (b, m, d), or (1, m, d) where members share them; None: the data themselves
     query_shape: tuple[int, ...]  # of results that have a number for each coordinate of the queries
-    log_weights: Any | None  # (b, n) or (1, n) float64; None: every weight is 1/n
     dtype: np.dtype  # of the result
-    precision: str
-    deterministic: bool
-    whitening: StackWhitening
-    centres: Any  # (b, d) float64
-    spreads: np.ndarray | None  # (b,), of each member its largest squared distance to the centre, in bandwidths
+    options: Options  # log_weights (b, n) or (1, n), centre (b, d), squared_radius (b,) on the host
+    whitening: Whitening
 
     @property
     def xp(self) -> Any:
@@ -106,25 +101,23 @@ class Stack(NamedTuple):
     def device(self) -> AbstractContextManager[Any]:
         """Makes the data's device the current one."""
         device: AbstractContextManager[Any] = self.backend.device_of(self.X)
-        return device if self.spreads is not None else quiet(device)
+        return device if self.options.squared_radius is not None else quiet(device)
 
     @property
     def log_constants(self) -> Any:
         """Logarithms of the normalising constants, (b, 1), with 1/n in them where there are no weights."""
-        share = 0.0 if self.log_weights is not None else -math.log(self.X.shape[1])
-        return self.xp.asarray(self.whitening.log_norm[:, None] + share)
+        share = 0.0 if self.options.log_weights is not None else -math.log(self.X.shape[1])
+        return self.whitening.of_queries(self.whitening.log_norm + share, self.xp)
 
     def sums(self, output: Literal["sum", "moments", "laplace"], *, ratio: bool = False) -> PartialSums:
         """Sums of all members at their queries; arrays begin with the axis of members."""
         (b, n, d), m = self.X.shape, (self.X if self.Y is None else self.Y).shape[1]
-        stacks = _passes(self.backend)
-        if stacks.pays(b, n, m, d, self.precision):
-            X = self.whitening.apply(self.X, self.centres, self.xp)
-            Y = X if self.Y is None else self.whitening.apply(self.Y, self.centres, self.xp)
-            sums: PartialSums = stacks.partial_sums(
-                X, Y, self.whitening.h, output, log_weights=self.log_weights, precision=self.precision
-            )
-            return sums
+        stacks, options = _passes(self.backend), self.options
+        if stacks.pays(b, n, m, d, options.precision):
+            X = self.whitening.apply(self.X, options.centre, self.xp)
+            Y = X if self.Y is None else self.whitening.apply(self.Y, options.centre, self.xp)
+            log_weights, precision = options.log_weights, options.precision
+            return stacks.partial_sums(X, Y, self.whitening.h, output, log_weights=log_weights, precision=precision)
         xp, k = self.xp, (d,) if output == "moments" else ()
         if b == 0:
             return PartialSums(xp.zeros((0, m)), xp.zeros((0, m)), xp.zeros((0, m, *k)) if k else None)
@@ -134,11 +127,6 @@ class Stack(NamedTuple):
     def density(self, *, log: bool) -> Any:
         """Densities at the queries, (b, m), or their logarithms."""
         return to_density(self.sums("sum"), self.log_constants, log, self.dtype, self.xp)
-
-    def gradient(self, sums: PartialSums) -> Any:
-        """Scores in the data's own coordinates, (b, m, d) float64, from the moments about the queries."""
-        squares = self.xp.asarray(self.whitening.h[:, None] ** 2)
-        return self.whitening.score(sums.moments / (sums.total * squares)[..., None], self.xp)
 
     def of_queries(self, a: Any) -> Any:
         """Round a result that has a number for each coordinate of the queries, and give it its shape."""
@@ -151,37 +139,35 @@ class Stack(NamedTuple):
         b, _, d = self.X.shape
         name = "score_bandwidth"
         widths = check.bandwidths(dispatch.to_host(score_bandwidth), b, d, name)
-        estimate = self._replace(Y=None, whitening=StackWhitening(widths, d, name))
-        return estimate if self.spreads is None else estimate.spread_out()
+        estimate = self._replace(Y=None, whitening=Whitening(widths, d, name, stacked=True))
+        return estimate if self.options.squared_radius is None else estimate.located()
 
-    def spread_out(self) -> Stack:
-        """Return the same with spreads by its own bandwidths and points, which are checked."""
+    def located(self) -> Stack:
+        """Return the same with scaled squared radii by its own bandwidths and points, which are checked."""
+        centres, xp = self.options.centre, self.xp
         with self.device, np.errstate(over="ignore", invalid="ignore"):
-            origins = self.whitening.images(self.centres, self.xp)
-            looked = [
-                _passes(self.backend).look(self.whitening.apply(a, self.centres, self.xp), origins)[0]
-                for a in (self.X, self.Y)
-                if a is not None
-            ]
-        spreads = np.max(looked, axis=0) / self.whitening.h**2
-        check.spreads(spreads, single=self.precision != "float64")
-        return self._replace(spreads=spreads)
+            origins = self.whitening.image(centres, xp)
+            whitened = [self.whitening.apply(a, centres, xp) for a in (self.X, self.Y) if a is not None]
+            return self.with_radii([_passes(self.backend).look(a, origins)[0] for a in whitened])
+
+    def with_radii(self, radii: list[np.ndarray]) -> Stack:
+        """Return the same with checked radii: the largest of squared distances (b,) to the centres."""
+        scaled = np.max(radii, axis=0) / self.whitening.h**2
+        check.squared_radii(scaled, single=self.options.precision != "float64")
+        return self._replace(options=self.options._replace(squared_radius=scaled))
 
     def moved(self, estimate: Stack) -> Any:
         """Debiased data, (b, n, d) float64, moved along the score that ``estimate`` poses."""
-        sums = estimate.sums("moments", ratio=True)
-        if self.whitening.plain and estimate.whitening.plain:
-            steps = self.xp.asarray(0.5 * (self.whitening.h / estimate.whitening.h)[:, None] ** 2)
-            return self.X + sums.moments * (steps / sums.total)[..., None]
-        return self.X + 0.5 * self.whitening.smooth(estimate.gradient(sums), self.xp)
+        return moved(self.X, estimate.sums("moments", ratio=True), self.whitening, estimate.whitening, self.xp)
 
     def debiased(self, estimate: Stack) -> Stack:
         """Return the same stack with debiased data, float64; ``estimate`` poses their score."""
         X = self.moved(estimate)
         Y = (self.X if self.Y is None else self.Y).astype(X.dtype, copy=False)
         out = self._replace(X=X, Y=Y)
-        # With its own bandwidth a point moves half way to a mean of the data: spreads cannot grow.
-        return out if self.spreads is None or estimate.whitening is self.whitening else out.spread_out()
+        # With its own bandwidth a point moves half way to a mean of the data: radii cannot grow.
+        same = estimate.whitening is self.whitening
+        return out if same or self.options.squared_radius is None else out.located()
 
     def _member(self, i: int) -> Problem:
         """Pose one member as a single density."""
@@ -189,19 +175,10 @@ class Stack(NamedTuple):
         def of(a: Any) -> Any:
             return None if a is None else a[min(i, len(a) - 1)]
 
-        return Problem(
-            backend=self.backend,
-            X=self.X[i],
-            Y=of(self.Y),
-            query_shape=(),
-            log_weights=of(self.log_weights),
-            dtype=self.dtype,
-            precision=self.precision,
-            deterministic=self.deterministic,
-            whitening=self.whitening.member(i),
-            centre=self.centres[i],
-            spread=None if self.spreads is None else float(self.spreads[i]),
-        )
+        options = self.options
+        radius = None if options.squared_radius is None else float(options.squared_radius[i])
+        options = options._replace(log_weights=of(options.log_weights), centre=options.centre[i], squared_radius=radius)
+        return Problem(self.backend, self.X[i], of(self.Y), (), self.dtype, options, self.whitening.member(i))
 
 
 def prepare(
@@ -232,35 +209,26 @@ def prepare(
         w = None if weights is None else check.weights(weights, x.shape, backend)
         dtype = density_check.result_dtype(x, y)
         chosen = density_check.precision(precision, dtype)
-        whitening = StackWhitening(check.bandwidths(dispatch.to_host(h), b, d), d)
+        whitening = Whitening(check.bandwidths(dispatch.to_host(h), b, d), d, stacked=True)
         storage = xp.float64 if chosen == "float64" else dtype
         x = xp.ascontiguousarray(x, dtype=storage)
         y = None if itself else xp.ascontiguousarray(y, dtype=storage)
         with np.errstate(over="ignore", invalid="ignore"):  # what is wrong with such data is said below
             centres = _passes(backend).means(x)
-        stack = Stack(
-            backend=backend,
-            X=x,
-            Y=y,
-            query_shape=query_shape,
-            log_weights=None,
-            dtype=dtype,
-            precision=chosen,
-            deterministic=deterministic,
-            whitening=whitening,
-            centres=centres,
-            spreads=None,
-        )
+        options = Options(chosen, centre=centres, deterministic=deterministic)
+        stack = Stack(backend, x, y, query_shape, dtype, options, whitening)
         if check_finite:
             stack = _checked(stack, w)
-        return stack if w is None else stack._replace(log_weights=log_weights(w, xp)[0])
+        if w is None:
+            return stack
+        return stack._replace(options=stack.options._replace(log_weights=log_weights(w, xp)[0]))
 
 
 def _checked(stack: Stack, w: Any) -> Stack:
-    """Check that arrays are finite, weights are weights, and how far members spread."""
+    """Check that arrays are finite, weights are weights, and the scaled squared radii."""
     with np.errstate(over="ignore", invalid="ignore"):
         looked = {
-            name: _passes(stack.backend).look(a, stack.centres)
+            name: _passes(stack.backend).look(a, stack.options.centre)
             for name, a in (("X", stack.X), ("Y", stack.Y))
             if a is not None
         }
@@ -273,11 +241,7 @@ def _checked(stack: Stack, w: Any) -> Stack:
     check.finite(flags)
     if w is not None:
         check.weight_ranges(least, largest)
-    if not stack.whitening.plain:
-        return stack.spread_out()
-    spreads = np.max([radii for radii, _ in looked.values()], axis=0) / stack.whitening.h**2
-    check.spreads(spreads, single=stack.precision != "float64")
-    return stack._replace(spreads=spreads)
+    return stack.with_radii([radii for radii, _ in looked.values()]) if stack.whitening.plain else stack.located()
 
 
 def _of_weights(w: Any, xp: Any, backend: ModuleType) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -80,14 +80,6 @@ def bandwidths(h: Any, b: int, d: int, name: str = "h") -> np.ndarray:
     return out
 
 
-def cholesky(covariances: np.ndarray, name: str = "h") -> np.ndarray:
-    """Lower Cholesky factors of covariances (b, d, d), or an error that names the first that has none."""
-    try:
-        return np.linalg.cholesky((covariances + covariances.transpose(0, 2, 1)) / 2)
-    except np.linalg.LinAlgError:
-        return np.stack([density_check.cholesky(one, f"{name}[{i}]") for i, one in enumerate(covariances)])
-
-
 def finite(flags: Mapping[str, np.ndarray]) -> None:
     """Raise for the first array that holds NaN or infinity: flags of members, or one where they share the array."""
     for name, of_members in flags.items():
@@ -104,13 +96,13 @@ def weight_ranges(least: np.ndarray, largest: np.ndarray) -> None:
         density_check.weight_range(float(least[bad[0]]), float(largest[bad[0]]), name)
 
 
-def spreads(squared_radii: np.ndarray, single: bool) -> None:
-    """Raise where members spread over more bandwidths than the arithmetic can sum the squares of."""
-    if len(squared_radii) == 0:
+def squared_radii(radii: np.ndarray, single: bool) -> None:
+    """Raise where squared distances in bandwidths leave the range of the arithmetic that sums them."""
+    if len(radii) == 0:
         return
-    worst = int(np.argmax(np.where(np.isnan(squared_radii), np.inf, squared_radii)))
+    worst = int(np.argmax(np.where(np.isnan(radii), np.inf, radii)))
     try:
-        density_check.spread(float(squared_radii[worst]), single)
+        density_check.squared_radius(float(radii[worst]), single)
     except ValueError as error:
         raise ValueError(f"{error} (member {worst} of the stack)") from None
 

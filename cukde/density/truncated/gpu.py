@@ -16,8 +16,9 @@ import numpy as np
 from cukde.core.gpu import compile as core_compile, device
 from cukde.core.gpu.launch import Specialisation
 from cukde.density.one_dimension.plan import BANDWIDTHS
+from cukde.density.options import Options
 from cukde.density.pairs.gpu import passes as pairs_passes
-from cukde.density.sums import PartialSums, to_density
+from cukde.density.sums import Epilogue, PartialSums, to_density
 from cukde.density.truncated import plan as truncated_plan
 from cukde.density.truncated.plan import Plan
 
@@ -41,37 +42,26 @@ class _Grid(NamedTuple):
 
 
 def density(
-    X: Any,
-    Y: Any | None,
-    h: float,
-    *,
-    rtol: float,
-    log_constant: float,
-    log: bool,
-    dtype: np.dtype,
-    log_weights: Any = None,
-    points: Any = None,
-    **options: Any,
+    X: Any, Y: Any | None, h: float, options: Options, epilogue: Epilogue, *, rtol: float, points: Any = None
 ) -> Any:
     """Return what :func:`cukde.density.pairs.gpu.passes.density` does, to a relative tolerance beside its rounding.
 
     Waits for the device three times; while a stream is captured nothing may wait, and all pairs are summed.
     """
-    common: dict[str, Any] = {"log_constant": log_constant, "log": log, "dtype": dtype, "log_weights": log_weights}
     queries = X if Y is None else Y
     sums = None
-    pairs = len(X) * len(queries) * (_DOUBLE if options["precision"] == "float64" else 1)
+    pairs = len(X) * len(queries) * (_DOUBLE if options.precision == "float64" else 1)
     if X.shape[1] == 2 and rtol >= truncated_plan.LEAST_RTOL and pairs > _FEW_PAIRS:
-        sums = _sums(X, queries, h, rtol, log_weights)
+        sums = _sums(X, queries, h, rtol, options.log_weights)
     if sums is None:
-        return pairs_passes.density(X, Y, h, points=points, **common, **options)
+        return pairs_passes.density(X, Y, h, options, epilogue, points=points)
     total, left = sums
-    out = to_density(PartialSums(cp.zeros_like(total), total), log_constant, log, dtype, cp)
+    out = to_density(PartialSums(cp.zeros_like(total), total), *epilogue, cp)
     rest = cp.flatnonzero(left)
     if rest.size:
-        if options["precision"] != "float64":  # mostly far from the data, where products round more than differences
-            options["precision"] = "ieee"
-        out[rest] = pairs_passes.density(X, cp.ascontiguousarray(queries[rest]), h, **common, **options)
+        if options.precision != "float64":  # mostly far from the data, where products round more than differences
+            options = options._replace(precision="ieee")
+        out[rest] = pairs_passes.density(X, cp.ascontiguousarray(queries[rest]), h, options, epilogue)
     return out
 
 

@@ -16,8 +16,9 @@ from cukde.core.cpu.jit import njit
 from cukde.density.one_dimension import plan as one_dimension_plan
 from cukde.density.one_dimension.cpu import boxes as one_dimension_boxes, cdf, expansions, outward
 from cukde.density.one_dimension.plan import Plan
+from cukde.density.options import Options
 from cukde.density.pairs.cpu import passes as pairs_passes
-from cukde.density.sums import Output, PartialSums, debiased
+from cukde.density.sums import Epilogue, Output, PartialSums, debiased
 
 _OUTPUT = {"sum": outward.SUM, "moments": outward.MOMENTS, "laplace": outward.LAPLACE, "values": outward.VALUES}
 
@@ -44,34 +45,20 @@ def partial_sums(
     Y: np.ndarray | None,
     h: float,
     output: Output,
+    options: Options,
     *,
     values: np.ndarray | None = None,
     ratio: bool = False,
-    log_weights: np.ndarray | None = None,
-    precision: str,
-    centre: np.ndarray | None = None,
-    spread: float | None = None,
-    deterministic: bool = False,
 ) -> PartialSums:
     """Sum kernels of the data ``X`` (n, 1) at the queries ``Y`` (m, 1), or at the data where it is None.
 
     Arguments, results and determinism are those of :func:`cukde.density.pairs.cpu.passes.partial_sums`.
     """
-    transform = _transform(X, Y, h, output, values, log_weights, precision)
+    transform = _transform(X, Y, h, output, values, options)
     if transform is None and output == "cdf":
-        return _every_pair(X, Y, h, log_weights)
+        return _every_pair(X, Y, h, options.log_weights)
     if transform is None:
-        return pairs_passes.partial_sums(
-            X,
-            Y,
-            h,
-            output,
-            values=values,
-            log_weights=log_weights,
-            precision=precision,
-            centre=centre,
-            spread=spread,
-        )
+        return pairs_passes.partial_sums(X, Y, h, output, options, values=values)
     m = len(transform.y)
     reference, total = np.empty(m), np.empty(m)
     moments = np.empty((m, transform.moments)) if transform.moments else None
@@ -86,65 +73,39 @@ def partial_sums(
 
 
 def density(
-    X: np.ndarray,
-    Y: np.ndarray | None,
-    h: float,
-    *,
-    log_constant: float,
-    log: bool,
-    dtype: np.dtype,
-    log_weights: np.ndarray | None = None,
-    precision: str,
-    **options: Any,
+    X: np.ndarray, Y: np.ndarray | None, h: float, options: Options, epilogue: Epilogue, *, points: None = None
 ) -> np.ndarray:
     """See :func:`cukde.density.pairs.cpu.passes.density`."""
-    transform = _transform(X, Y, h, "sum", None, log_weights, precision)
+    transform = _transform(X, Y, h, "sum", None, options)
     if transform is None:
-        return pairs_passes.density(
-            X,
-            Y,
-            h,
-            log_constant=log_constant,
-            log=log,
-            dtype=dtype,
-            log_weights=log_weights,
-            precision=precision,
-            **options,
-        )
-    out = np.empty(len(transform.y), dtype)
+        return pairs_passes.density(X, Y, h, options, epilogue)
+    out = np.empty(len(transform.y), epilogue.dtype)
 
     def finish(rows: Any, reference: np.ndarray, total: np.ndarray, _: np.ndarray) -> None:
         with np.errstate(over="ignore"):  # beyond the range of float32 a density is infinite
-            out[rows] = _finish(reference, total, log_constant, log)
+            out[rows] = _finish(reference, total, epilogue.log_constant, epilogue.log)
 
     transform.run(finish)
     return out
 
 
 def debias(
-    X: np.ndarray,
-    Y: np.ndarray,
-    h: float,
-    score_h: float,
-    *,
-    log_weights: np.ndarray | None = None,
-    precision: str,
-    **options: Any,
+    X: np.ndarray, Y: np.ndarray, h: float, score_h: float, options: Options
 ) -> tuple[np.ndarray, np.ndarray, None]:
     """See :func:`cukde.density.pairs.cpu.passes.debias`."""
-    transform = _transform(X, None, score_h, "moments", None, log_weights, precision)
+    transform = _transform(X, None, score_h, "moments", None, options)
     if transform is None:
-        return pairs_passes.debias(X, Y, h, score_h, log_weights=log_weights, precision=precision, **options)
-    out = np.empty((len(X), 1))
+        return pairs_passes.debias(X, Y, h, score_h, options)
+    out, step = np.empty((len(X), 1)), 0.5 * (h / score_h) ** 2
 
     def move(rows: Any, *sums: np.ndarray) -> None:
-        out[rows] = debiased(X[rows], PartialSums(*sums), h, score_h)
+        out[rows] = debiased(X[rows], PartialSums(*sums), step)
 
     transform.run(move)
     return out, Y.astype(np.float64, copy=False), None
 
 
-spreads = pairs_passes.spreads
+squared_radii = pairs_passes.squared_radii
 
 
 class _Transform(NamedTuple):
@@ -178,28 +139,14 @@ class _Transform(NamedTuple):
         B = np.zeros((len(places.ids), *self.M.shape[1:]))
         accepted = np.zeros(len(places.ids), np.bool_)
         table = np.ascontiguousarray(plan.translation.transpose(0, 2, 1))
-        wanted = np.flatnonzero(places.counts)
+        occupied = np.flatnonzero(places.counts)
+
+        source, bounds = (boxes.ids, boxes.starts), (plan.error, plan.least, plan.beyond, plan.tolerance)
 
         def translate(rows: slice) -> None:
-            expansions.translate(
-                wanted[rows],
-                places.ids,
-                places.counts,
-                boxes.ids,
-                boxes.starts,
-                self.M,
-                self.mass,
-                whole,
-                before,
-                table,
-                plan.error,
-                plan.least,
-                plan.beyond,
-                plan.tolerance,
-                cost,
-                B,
-                accepted,
-            )
+            targets = occupied[rows], places.ids, places.counts
+            moments = self.M, self.mass, whole, before
+            expansions.translate(*targets, *source, *moments, table, *bounds, cost, B, accepted)
 
         def sums(rows: slice) -> np.ndarray:
             """Finish what expansions give; return the other queries."""
@@ -212,46 +159,16 @@ class _Transform(NamedTuple):
 
         def rest(rows: np.ndarray) -> None:
             reference, total, moments = np.empty(len(rows)), np.empty(len(rows)), np.empty((len(rows), self.moments))
+            y, data = self.y[rows], (*source, boxes.x, self.log_weights)
             if self.output == "cdf":
-                cdf.outward(
-                    self.y[rows],
-                    boxes.ids,
-                    boxes.starts,
-                    boxes.x,
-                    self.log_weights,
-                    self.M[:, 0],
-                    before,
-                    after,
-                    plan.width,
-                    plan.bandwidth,
-                    plan.reach,
-                    plan.tolerance,
-                    reference,
-                    total,
-                )
-                finish(rows, reference, total, moments)
-                return
-            outward.outward(
-                self.y[rows],
-                boxes.ids,
-                boxes.starts,
-                boxes.x,
-                self.log_weights,
-                self.values,
-                self.mass,
-                whole,
-                plan.width,
-                plan.bandwidth,
-                plan.tolerance,
-                plan.order,
-                _OUTPUT[self.output],
-                reference,
-                total,
-                moments,
-            )
+                scales = plan.width, plan.bandwidth, plan.reach, plan.tolerance
+                cdf.outward(y, *data, self.M[:, 0], before, after, *scales, reference, total)
+            else:
+                masses, what = (self.values, self.mass, whole), (plan.tolerance, plan.order, _OUTPUT[self.output])
+                outward.outward(y, *data, *masses, plan.width, plan.bandwidth, *what, reference, total, moments)
             finish(rows, reference, total, moments)
 
-        threads.run(translate, one_dimension_boxes.chunks(len(wanted), 64))
+        threads.run(translate, one_dimension_boxes.chunks(len(occupied), 64))
         m = len(self.y)
         left = np.concatenate(threads.run(sums, [slice(i, min(i + _QUERIES, m)) for i in range(0, m, _QUERIES)]))
         left = left[np.argsort(self.y[left], kind="stable")]
@@ -259,15 +176,10 @@ class _Transform(NamedTuple):
 
 
 def _transform(
-    X: np.ndarray,
-    Y: np.ndarray | None,
-    h: float,
-    output: Output,
-    values: np.ndarray | None,
-    log_weights: np.ndarray | None,
-    precision: str,
+    X: np.ndarray, Y: np.ndarray | None, h: float, output: Output, values: np.ndarray | None, options: Options
 ) -> _Transform | None:
     """Sum the boxes of the data; None where all pairs are summed: the only place that decides."""
+    precision, log_weights = options.precision, options.log_weights
     x, y = X.reshape(-1), (X if Y is None else Y).reshape(-1)
     cost = _CDF_COST if output == "cdf" else 1
     if precision not in one_dimension_plan.TOLERANCE or len(x) * len(y) * cost <= _FEW_PAIRS:

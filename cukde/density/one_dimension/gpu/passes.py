@@ -21,8 +21,9 @@ from cukde.core.gpu import device
 from cukde.density.one_dimension import cdf_pairs, plan as one_dimension_plan
 from cukde.density.one_dimension.gpu import boxes as one_dimension_boxes
 from cukde.density.one_dimension.gpu.boxes import Boxes, Points
+from cukde.density.options import Options
 from cukde.density.pairs.gpu import finish, operands
-from cukde.density.sums import Output, PartialSums
+from cukde.density.sums import Epilogue, Output, PartialSums
 
 if TYPE_CHECKING:
     from cukde.core.gpu.numba_cuda import Specialisation
@@ -58,29 +59,19 @@ _SINGLE = (1e-30, 1e30)
 
 
 def partial_sums(
-    X: Any,
-    Y: Any | None,
-    h: float,
-    output: Output,
-    *,
-    values: Any = None,
-    ratio: bool = False,
-    log_weights: Any = None,
-    precision: str,
-    centre: Any = None,
-    spread: float | None = None,
-    deterministic: bool = False,
+    X: Any, Y: Any | None, h: float, output: Output, options: Options, *, values: Any = None, ratio: bool = False
 ) -> PartialSums:
     """Sum kernels of the data ``X`` (n, 1) at the queries ``Y`` (m, 1), or at the data where it is None.
 
-    Arguments and results are those of :func:`cukde.density.pairs.gpu.passes.partial_sums`; every run gives the same bits.
+    Arguments and results are those of :func:`cukde.density.pairs.gpu.passes.partial_sums`; every run gives the same
+    bits.
 
     Notes
     -----
     Waits for the device once, for the centre or the range of the data, and again where most boxes are empty. While a
     stream is captured nothing may wait: then all pairs are summed.
     """
-    posed = _pose(X, Y, h, log_weights, precision, centre, spread)
+    posed = _pose(X, Y, h, options)
     if output == "cdf":
         return _distribution(posed)
     k = {"moments": 1, "values": 0 if values is None else values.shape[1]}.get(output, 0)
@@ -92,56 +83,35 @@ def partial_sums(
 
 
 def density(
-    X: Any,
-    Y: Any | None,
-    h: float,
-    *,
-    log_constant: float,
-    log: bool,
-    dtype: np.dtype,
-    log_weights: Any = None,
-    precision: str,
-    centre: Any = None,
-    spread: float | None = None,
-    deterministic: bool = False,
-    points: Points | None = None,
+    X: Any, Y: Any | None, h: float, options: Options, epilogue: Epilogue, *, points: Points | None = None
 ) -> Any:
     """See :func:`cukde.density.pairs.gpu.passes.density`."""
-    posed = _pose(X, Y, h, log_weights, precision, centre, spread)
-    out = cp.empty((1, posed.m), dtype)
+    posed = _pose(X, Y, h, options)
+    out = cp.empty((1, posed.m), epilogue.dtype)
     if posed.m:
-        _run(posed, "sum", None, _End("density", out, log_constant, log), points)
+        _run(posed, "sum", None, _End("density", out, epilogue.log_constant, epilogue.log), points)
     return out[0]
 
 
-def debias(
-    X: Any,
-    Y: Any,
-    h: float,
-    score_h: float,
-    *,
-    log_weights: Any = None,
-    precision: str,
-    centre: Any = None,
-    spread: float | None = None,
-    deterministic: bool = False,
-) -> tuple[Any, Any, Points | None]:
-    """See :func:`cukde.density.pairs.gpu.passes.debias`. Without weights, moved data may come back in ascending order."""
-    own_spread = None if spread is None else spread * (h / score_h) ** 2
-    posed = _pose(X, None, score_h, log_weights, precision, centre, own_spread)
+def debias(X: Any, Y: Any, h: float, score_h: float, options: Options) -> tuple[Any, Any, Points | None]:
+    """See :func:`cukde.density.pairs.gpu.passes.debias`.
+
+    Without weights, moved data may come back in ascending order.
+    """
+    posed = _pose(X, None, score_h, options.at_ratio(h / score_h))
     step = 0.5 * (h / score_h) ** 2
     out = cp.empty((1, posed.m))
-    points = _run(posed, "moments", None, _End("shift", out, step), at_points=log_weights is None)
+    points = _run(posed, "moments", None, _End("shift", out, step), at_points=options.log_weights is None)
     if points is not None:
         # Where the step is at most 1, moved points are in order, as the shift's derivative is 1 - step + step (variance
         # of the shares in the mean shift) / score_h^2; and they lie between the data, as means of them.
-        ordered = log_weights is None and step <= 1
+        ordered = options.log_weights is None and step <= 1
         points = points._replace(x=out[0], exact=False) if ordered else None
     return out.reshape(-1, 1), Y.astype(np.float64, copy=False), points
 
 
-def spreads(precision: str, d: int) -> tuple[float, ...]:
-    """Spreads that stand for all others: boxes, and more of them than there can be."""
+def squared_radii(precision: str, d: int) -> tuple[float, ...]:
+    """Scaled squared radii that stand for all others: boxes, and more of them than there can be."""
     return 1.0, (4 * one_dimension_plan.MOST_BOXES) ** 2
 
 
@@ -183,10 +153,7 @@ class _Posed(NamedTuple):
     X: Any
     Y: Any | None
     h: float
-    log_weights: Any | None
-    precision: str
-    centre: Any
-    spread: float | None
+    options: Options
 
     @property
     def m(self) -> int:
@@ -196,28 +163,28 @@ class _Posed(NamedTuple):
     @property
     def takes_pairs(self) -> bool:
         """Whether all pairs are summed. Beside this, they are where the range of the data is found to be too much."""
-        pairs = self.X.shape[0] * self.m * (_DOUBLE if self.precision == "float64" else 1)
+        pairs = self.X.shape[0] * self.m * (_DOUBLE if self.options.precision == "float64" else 1)
         return pairs <= _FEW_PAIRS or self.must_take_pairs
 
     @property
     def must_take_pairs(self) -> bool:
         """The same, however many there are."""
         smallest, largest = one_dimension_plan.BANDWIDTHS
-        return (
-            self.precision not in one_dimension_plan.TOLERANCE or not smallest < self.h < largest or device.capturing()
-        )
+        slow = self.options.precision not in one_dimension_plan.TOLERANCE or not smallest < self.h < largest
+        return slow or device.capturing()
 
     def sorted(self, values: Any | None) -> Points:
-        """Sort the data; where the spread is known it says between what they lie."""
+        """Sort the data; where the scaled squared radius is known it says between what they lie."""
         low, high = -math.inf, math.inf
-        if self.spread is not None and self.centre is not None:
-            centre, radius = float(cp.asnumpy(self.centre)[0]), math.sqrt(self.spread) * self.h
+        options = self.options
+        if options.squared_radius is not None and options.centre is not None:
+            centre, radius = float(cp.asnumpy(options.centre)[0]), math.sqrt(options.squared_radius) * self.h
             low, high = centre - radius, centre + radius
-        return Points.sorted(self.X, self.log_weights, values, low, high)
+        return Points.sorted(self.X, options.log_weights, values, low, high)
 
 
 class _End(NamedTuple):
-    """What becomes of the sums, see :mod:`cukde.density.one_dimension.gpu.queries`."""
+    """Epilogue of the sums, see :mod:`cukde.density.one_dimension.gpu.queries`."""
 
     name: str
     out: Any
@@ -230,11 +197,8 @@ class _End(NamedTuple):
         return float(np.log(np.finfo(self.out.dtype).max))
 
 
-def _pose(
-    X: Any, Y: Any | None, h: float, log_weights: Any, precision: str, centre: Any, spread: float | None
-) -> _Posed:
-    X, Y = operands.of_one_dtype(X, Y)
-    return _Posed(X, Y, h, log_weights, precision, centre, spread)
+def _pose(X: Any, Y: Any | None, h: float, options: Options) -> _Posed:
+    return _Posed(*operands.of_one_dtype(X, Y), h, options)
 
 
 def _run(
@@ -253,7 +217,7 @@ def _run(
     if values is not None:
         values = cp.ascontiguousarray(values, dtype=posed.X.dtype)
     if not posed.takes_pairs:
-        plan = one_dimension_plan.plan(posed.h, output, one_dimension_plan.TOLERANCE[posed.precision])
+        plan = one_dimension_plan.plan(posed.h, output, one_dimension_plan.TOLERANCE[posed.options.precision])
         points, boxes = one_dimension_boxes.boxes(points or posed.sorted(values), plan)
         if boxes is not None:
             queries = posed.X if posed.Y is None else posed.Y
@@ -268,7 +232,7 @@ def _distribution(posed: _Posed) -> PartialSums:
     """Sum the normal distribution function by the transform, or over all pairs by array operations."""
     out = cp.empty((2, posed.m))
     if posed.X.shape[0] * posed.m > _FEW_PAIRS_CDF and not posed.must_take_pairs:
-        plan = one_dimension_plan.plan(posed.h, "cdf", one_dimension_plan.TOLERANCE[posed.precision])
+        plan = one_dimension_plan.plan(posed.h, "cdf", one_dimension_plan.TOLERANCE[posed.options.precision])
         points, boxes = one_dimension_boxes.boxes(posed.sorted(None), plan)
         if boxes is not None:
             y = (posed.X if posed.Y is None else posed.Y).reshape(-1)
@@ -276,7 +240,7 @@ def _distribution(posed: _Posed) -> PartialSums:
             return PartialSums(out[0], out[1])
     import cukde.core.gpu.arrays
 
-    return cdf_pairs.sums(posed.X, posed.Y, posed.h, posed.log_weights, cukde.core.gpu.arrays)
+    return cdf_pairs.sums(posed.X, posed.Y, posed.h, posed.options.log_weights, cukde.core.gpu.arrays)
 
 
 def _transform(
@@ -402,12 +366,12 @@ def _sum_pairs(posed: _Posed, output: Output, values: Any | None, end: _End) -> 
 
     launch = numba_cuda.launch
     n, m = posed.X.shape[0], posed.m
-    single = posed.precision != "float64" and _SINGLE[0] < posed.h < _SINGLE[1]
+    single = posed.options.precision != "float64" and _SINGLE[0] < posed.h < _SINGLE[1]
     real = "float32" if single else "float64"
     storage = posed.X.dtype if single else np.dtype(np.float64)
     X = posed.X.astype(storage, copy=False)
     columns = 1 if values is None else 1 + values.shape[1]
-    weighted = posed.log_weights is not None
+    weighted = posed.options.log_weights is not None
     entries = 2 if output in ("moments", "laplace") else columns
     queries = one_dimension_pairs.QUERIES[output]
     threads = _MORE * _THREADS
@@ -420,7 +384,7 @@ def _sum_pairs(posed: _Posed, output: Output, values: Any | None, end: _End) -> 
     sums = cp.empty((splits, entries, m))
     # What is not there is not read: another array of the type stands for it.
     empty = cp.empty(1)
-    log_weights = posed.log_weights if weighted else empty
+    log_weights = posed.options.log_weights if weighted else empty
     values = X if values is None else values.astype(storage, copy=False)
     launch(
         numba_cuda.Specialisation(one_dimension_pairs.pairs, (output, weighted, real, storage.name)),

@@ -14,25 +14,27 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from cukde.core.cpu import survey, threads
+from cukde.density.options import Options
 from cukde.density.pairs.cpu import gram as pairs_gram, mutual, operands, query_blocks, tiles
-from cukde.density.sums import Output, PartialSums, debiased, nothing, to_density
+from cukde.density.sums import Epilogue, Output, PartialSums, debiased, nothing, to_density
 
 _LOG2_E = math.log2(math.e)
 
-# Dimensions that share a norm in the operands of the product, see _Gram: fewer cost columns, and are needed as the
-# spread times sqrt(d) grows. Pairs of that limit and the size of a group; up to the first, one norm will do.
+# Dimensions that share a norm in the operands of the product, see _Gram: small groups cost columns, and are needed as
+# the scaled squared radius times sqrt(d) grows. Pairs are that limit and the size of a group. One norm serves up to the
+# limit of _ONE_GROUP.
 _GROUPS = {np.float32: ((480.0, 8), (math.inf, 4)), np.float64: ((math.inf, 4),)}
 _ONE_GROUP = {np.float32: 300.0, np.float64: 4000.0}
 
-# Largest spread (squared distance to the centre, in bandwidths) at which exponents may come from a product,
+# Largest scaled squared radius at which exponents may come from a product,
 # whose terms cancel; beyond it they come from double precision or from differences. In single precision
 # the running sum of many dimensions rounds too, hence the second limit, divided by sqrt(d). Worst density
 # errors measured at the limits (python -m benchmarks.density.gram_error): 9e-6 single, 6e-13 double.
-_SINGLE_GRAM_SPREAD = 150.0
-_SINGLE_GRAM_SPREAD_ROOT_D = 600.0
-_DOUBLE_GRAM_SPREAD = 4000.0
+_SINGLE_GRAM_RADIUS = 150.0
+_SINGLE_GRAM_RADIUS_ROOT_D = 600.0
+_DOUBLE_GRAM_RADIUS = 4000.0
 # The same for double precision products where the result is wanted in single precision only.
-_DOUBLE_GRAM_SPREAD_SINGLE = 1e8
+_DOUBLE_GRAM_RADIUS_SINGLE = 1e8
 
 # Some hundredths of a second of work of a thread, between which it looks whether anybody waits for it.
 _TILES_OF_STRETCH = 32
@@ -241,148 +243,122 @@ def partial_sums(
     Y: np.ndarray | None,
     h: float,
     output: Output,
+    options: Options,
     *,
     values: np.ndarray | None = None,
     ratio: bool = False,
-    log_weights: np.ndarray | None = None,
-    precision: str,
-    centre: np.ndarray | None = None,
-    spread: float | None = None,
-    deterministic: bool = False,
-    local_factors: np.ndarray | None = None,
 ) -> PartialSums:
     """Sum kernels of the data ``X`` (n, d) at the queries ``Y`` (m, d), or at the data where it is None.
 
-    See :class:`cukde.density.sums.PartialSums` for the outputs. ``centre`` and ``spread`` (the largest squared
-    distance to it, in bandwidths) are computed where they are None. Every run of the same call on the same
-    machine gives the same bits, with ``deterministic`` or without. ``ratio`` changes nothing here. ``local_factors``
-    (n,), float64 and for output "sum", are factors of ``h``, with ``log_weights`` those of weights over their power d;
-    pairs are then taken in double.
+    See :class:`cukde.density.sums.PartialSums` for the outputs. Centre and scaled squared radius are computed where the
+    options leave them out. Every run of the same call on the same machine gives the same bits, with ``deterministic``
+    or without; ``ratio`` changes nothing here.
+
+    Local factors are for output "sum". The logarithms of weights are then those of weights over the factors' power d,
+    and pairs are taken in double.
     """
-    if centre is None:
-        centre = X.mean(axis=0, dtype=np.float64)
-    if spread is None:
-        spread = max(survey.look(A, centre)[0] for A in (X, Y) if A is not None) / h**2
+    options = _located(options, X, Y, h)
     log2_weights: Any = 0.0
-    if log_weights is not None:
+    if options.log_weights is not None:
         # Rows without weight are dropped: no exponent is low enough for them beside a query far from the rest.
         Y = X if Y is None else Y
-        counted = np.flatnonzero(log_weights > LOG_ZERO)
-        X, log2_weights = X[counted], log_weights[counted] * _LOG2_E
+        counted = np.flatnonzero(options.log_weights > LOG_ZERO)
+        X, log2_weights = X[counted], options.log_weights[counted] * _LOG2_E
         values = None if values is None else values[counted]
-        local_factors = None if local_factors is None else local_factors[counted]
+        if options.local_factors is not None:
+            options = options._replace(local_factors=options.local_factors[counted])
         if len(X) == 0:
             k = {"moments": X.shape[1], "values": 0 if values is None else values.shape[1]}.get(output)
             return nothing(len(Y), k, np)
-    pairs = _pairs(X, Y, h, centre, log2_weights, precision, spread, local_factors)
-    alike = Y is None and log_weights is None
+    pairs = _pairs(X, Y, h, log2_weights, options)
+    alike = Y is None  # and without weights
     if output == "moments" and alike and isinstance(pairs, _Gram) and len(X) >= _OWN_ROWS * threads.count():
         return mutual.run_own(pairs)
     return _Sums(pairs, output, values, log2_weights, X.shape).run()
 
 
 def mutual_sums(
-    A: np.ndarray,
-    B: np.ndarray,
-    h: float,
-    *,
-    ratio: bool,
-    precision: str,
-    centre: np.ndarray | None = None,
-    spread: float | None = None,
+    A: np.ndarray, B: np.ndarray, h: float, options: Options, *, ratio: bool
 ) -> tuple[PartialSums, PartialSums]:
     """Sum kernels of the data ``B`` (m, d) at the points ``A`` (n, d), and of ``A`` at ``B``: output "moments" of both.
 
-    Each exponential is taken once where exponents come from a product; where points spread too far for that, these are
-    two passes of :func:`partial_sums`, whose options these are. References are then 0, as no exponent without weights
-    is more. A total may underflow, to 0 or to few bits: that is right beside the sums over a block of data that has the
-    point itself, whose total is at least 1 and with which these are merged.
+    Each exponential is taken once where exponents come from a product. Where points spread too far for that, these are
+    two passes of :func:`partial_sums`.
+
+    References are 0 in the first case, as no exponent without weights is more. A total may underflow, to 0 or to few
+    bits. That is accurate beside the sums over a block of data that has the point itself: their total is at least 1,
+    and these are merged with them.
     """
-    if centre is None:
-        centre = A.mean(axis=0, dtype=np.float64)
-    if spread is None:
-        spread = max(survey.look(points, centre)[0] for points in (A, B)) / h**2
-    pairs = _pairs(B, A, h, centre, 0.0, precision, spread, None)
+    options = _located(options, A, B, h)
+    pairs = _pairs(B, A, h, 0.0, options)
     if isinstance(pairs, _Gram):
         return mutual.run(pairs)
-    at_a, at_b = (
-        partial_sums(X, Y, h, "moments", ratio=ratio, precision=precision, centre=centre, spread=spread)
-        for X, Y in ((B, A), (A, B))
-    )
+    at_a, at_b = (partial_sums(X, Y, h, "moments", options, ratio=ratio) for X, Y in ((B, A), (A, B)))
     return at_a, at_b
 
 
 def density(
-    X: np.ndarray,
-    Y: np.ndarray | None,
-    h: float,
-    *,
-    log_constant: float,
-    log: bool,
-    dtype: np.dtype,
-    points: None = None,
-    **options: Any,
+    X: np.ndarray, Y: np.ndarray | None, h: float, options: Options, epilogue: Epilogue, *, points: None = None
 ) -> np.ndarray:
-    """Return ``exp(log_constant)`` times the sums of the kernel, shape (m,), or the logarithm of that.
-
-    ``options`` are those of :func:`partial_sums`.
-    """
-    sums = partial_sums(X, Y, h, "sum", **options)
-    out: np.ndarray = to_density(sums, log_constant, log, dtype, np)
-    return out
+    """Return the density at the queries, shape (m,), or its logarithm."""
+    return to_density(partial_sums(X, Y, h, "sum", options), *epilogue, np)
 
 
 def debias(
-    X: np.ndarray, Y: np.ndarray, h: float, score_h: float, *, spread: float | None = None, **options: Any
+    X: np.ndarray, Y: np.ndarray, h: float, score_h: float, options: Options
 ) -> tuple[np.ndarray, np.ndarray, None]:
-    """Data moved by half of (h / score_h)^2 of their mean shift, (n, d), and the queries, both in float64.
+    """Return the data moved by half of (h / score_h)^2 of their mean shift, (n, d), and the queries, both in float64.
 
-    ``options`` are those of :func:`partial_sums`. The third result is for backends that prepare the next pass.
+    The third result is for backends that prepare the next pass.
     """
-    own_spread = None if spread is None else spread * (h / score_h) ** 2
-    sums = partial_sums(X, None, score_h, "moments", spread=own_spread, **options)
-    return debiased(X, sums, h, score_h), Y.astype(np.float64, copy=False), None
+    sums = partial_sums(X, None, score_h, "moments", options.at_ratio(h / score_h))
+    return debiased(X, sums, 0.5 * (h / score_h) ** 2), Y.astype(np.float64, copy=False), None
 
 
-def spreads(precision: str, d: int) -> tuple[float, ...]:
-    """Spreads that stand for all others: exponents from single and double precision products, and from differences."""
-    return 0.0, 2 * _SINGLE_GRAM_SPREAD, 2 * _DOUBLE_GRAM_SPREAD_SINGLE
+def squared_radii(precision: str, d: int) -> tuple[float, ...]:
+    """Scaled squared radii that stand for all others: of products in single and double precision, and of differences."""
+    return 0.0, 2 * _SINGLE_GRAM_RADIUS, 2 * _DOUBLE_GRAM_RADIUS_SINGLE
 
 
-def _pairs(
-    X: np.ndarray,
-    Y: np.ndarray | None,
-    h: float,
-    centre: np.ndarray,
-    log2_weights: Any,
-    precision: str,
-    spread: float,
-    local_factors: np.ndarray | None,
-) -> _Pairs:
-    """Pick how exponents are formed, by precision and spread: the only place that decides."""
+def _located(options: Options, X: np.ndarray, Y: np.ndarray | None, h: float) -> Options:
+    """Return the options with a centre, by default the mean of ``X``, and the scaled squared radius about it."""
+    centre, squared_radius = options.centre, options.squared_radius
+    if centre is not None and squared_radius is not None:
+        return options
+    if centre is None:
+        centre = X.mean(axis=0, dtype=np.float64)
+    if squared_radius is None:
+        squared_radius = max(survey.look(points, centre)[0] for points in (X, Y) if points is not None) / h**2
+    return options._replace(centre=centre, squared_radius=squared_radius)
+
+
+def _pairs(X: np.ndarray, Y: np.ndarray | None, h: float, log2_weights: Any, options: Options) -> _Pairs:
+    """Pick how exponents are formed, by precision and scaled squared radius: the only place that decides."""
+    precision, local_factors, squared_radius = options.precision, options.local_factors, options.squared_radius
     if local_factors is not None:  # in bandwidths of the narrowest point
         narrowest = min(1.0, float(local_factors.min())) ** 2
-        spread = spread / narrowest if narrowest else math.inf  # of factors that nobody has looked at
+        squared_radius = squared_radius / narrowest if narrowest else math.inf  # of unchecked factors
 
     def gram(dtype: Any) -> _Gram:
-        return _Gram(X, Y, h, centre, log2_weights, dtype, _group(X.shape[1], spread, dtype), local_factors)
+        group = _group(X.shape[1], squared_radius, dtype)
+        return _Gram(X, Y, h, options.centre, log2_weights, dtype, group, local_factors)
 
     if precision in ("float32", "tf32"):
         # Logarithms of factors may be large: single precision is not enough for exponents that have them.
-        if local_factors is None and spread <= min(
-            _SINGLE_GRAM_SPREAD, _SINGLE_GRAM_SPREAD_ROOT_D / math.sqrt(X.shape[1])
+        if local_factors is None and squared_radius <= min(
+            _SINGLE_GRAM_RADIUS, _SINGLE_GRAM_RADIUS_ROOT_D / math.sqrt(X.shape[1])
         ):
             return gram(np.float32)
-        if spread <= _DOUBLE_GRAM_SPREAD_SINGLE:
+        if squared_radius <= _DOUBLE_GRAM_RADIUS_SINGLE:
             return gram(np.float64)
-    elif precision == "float64" and spread <= _DOUBLE_GRAM_SPREAD:
+    elif precision == "float64" and squared_radius <= _DOUBLE_GRAM_RADIUS:
         return gram(np.float64)
     return _Differences(X, Y, h, log2_weights, local_factors)
 
 
-def _group(d: int, spread: float, dtype: Any) -> int:
+def _group(d: int, squared_radius: float, dtype: Any) -> int:
     """Dimensions that share a norm."""
-    reached = spread * math.sqrt(d)
+    reached = squared_radius * math.sqrt(d)
     if reached <= _ONE_GROUP[dtype]:
         return d
     return next(size for limit, size in _GROUPS[dtype] if reached <= limit)

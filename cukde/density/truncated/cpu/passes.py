@@ -6,14 +6,15 @@ tree. See :mod:`cukde.density.truncated.plan` and :mod:`cukde.density.truncated.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from cukde.core.cpu import threads
 from cukde.density.one_dimension.plan import BANDWIDTHS
+from cukde.density.options import Options
 from cukde.density.pairs.cpu import passes as pairs_passes
-from cukde.density.sums import PartialSums, to_density
+from cukde.density.sums import Epilogue, PartialSums, to_density
 from cukde.density.truncated import plan as truncated_plan
 from cukde.density.truncated.cpu import morton, plane, tree as truncated_tree
 
@@ -35,13 +36,11 @@ def density(
     X: np.ndarray,
     Y: np.ndarray | None,
     h: float,
+    options: Options,
+    epilogue: Epilogue,
     *,
     rtol: float,
-    log_constant: float,
-    log: bool,
-    dtype: np.dtype,
-    log_weights: np.ndarray | None = None,
-    **options: Any,
+    points: None = None,
 ) -> np.ndarray:
     """Return what :func:`cukde.density.pairs.cpu.passes.density` does, to a relative tolerance beside its rounding.
 
@@ -50,13 +49,10 @@ def density(
     sums = None
     queries = X if Y is None else Y
     if len(X) * len(queries) > _FEW_PAIRS and len(queries) > _FEW_QUERIES:
-        sums = _sums(X, queries, h, rtol, log_weights, options)
+        sums = _sums(X, queries, h, rtol, options)
     if sums is None:
-        return pairs_passes.density(
-            X, Y, h, log_constant=log_constant, log=log, dtype=dtype, log_weights=log_weights, **options
-        )
-    out: np.ndarray = to_density(sums, log_constant, log, dtype, np)
-    return out
+        return pairs_passes.density(X, Y, h, options, epilogue)
+    return to_density(sums, *epilogue, np)
 
 
 class _Data(NamedTuple):
@@ -69,12 +65,11 @@ class _Data(NamedTuple):
     tree: truncated_tree.Tree
 
 
-def _sums(
-    X: np.ndarray, Y: np.ndarray, h: float, rtol: float, log_weights: np.ndarray | None, options: dict[str, Any]
-) -> PartialSums | None:
+def _sums(X: np.ndarray, Y: np.ndarray, h: float, rtol: float, options: Options) -> PartialSums | None:
     """Sums at the queries; None where points have no order."""
     if not BANDWIDTHS[0] < h < BANDWIDTHS[1]:
         return None
+    log_weights = options.log_weights
     if log_weights is not None:  # no exponent is low enough for rows without weight beside a query far from the rest
         counted = np.flatnonzero(log_weights > pairs_passes.LOG_ZERO)
         X, log_weights = X[counted], log_weights[counted]
@@ -101,8 +96,7 @@ def _sums(
         most = _MOST_OF_PAIRS if log_weights is None else _MOST_OF_WEIGHTED_PAIRS
         sample = rest[np.linspace(0, len(rest) - 1, _SAMPLE).astype(int)]
         if walk(sample) > most * len(X) * _SAMPLE:
-            kept = {name: option for name, option in options.items() if name != "points"}
-            sums = pairs_passes.partial_sums(X, Y[rest], h, "sum", log_weights=log_weights, **kept)
+            sums = pairs_passes.partial_sums(X, Y[rest], h, "sum", options._replace(log_weights=log_weights))
             reference[rest], total[rest] = sums.reference, sums.total
             rest = rest[:0]
     threads.run(walk, [rest[i : i + _QUERIES] for i in range(0, len(rest), _QUERIES)], blas=False)
@@ -143,37 +137,15 @@ def _expanded(
     rows_of_table = np.ascontiguousarray(table.transpose(2, 0, 1).reshape(plan.order, -1))
     blocks, firsts = np.unique(query_cells >> 2 * morton.BLOCK_BITS, return_index=True)
     lasts = np.append(firsts[1:], len(query_cells))
+    queries = query_cells, query_starts, Y
+    source = cells, starts, data.points, data.weights, mass, whole, low
+    tables = plan.width, rows_of_table, table, plan.error, plan.most, plan.least, plan.beyond, plan.rtol
     pair = _PAIR_COST[data.points.itemsize]
     left[:inside] = False
 
     def block(i: int) -> None:
         threads.checkpoint()
-        plane.block(
-            blocks[i],
-            firsts[i],
-            lasts[i],
-            query_cells,
-            query_starts,
-            Y,
-            cells,
-            starts,
-            data.points,
-            data.weights,
-            mass,
-            whole,
-            low,
-            plan.width,
-            rows_of_table,
-            table,
-            plan.error,
-            plan.most,
-            plan.least,
-            plan.beyond,
-            plan.rtol,
-            pair,
-            total,
-            left,
-        )
+        plane.block(blocks[i], firsts[i], lasts[i], *queries, *source, *tables, pair, total, left)
 
     threads.run(block, range(len(blocks)), blas=False)
 

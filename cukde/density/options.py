@@ -1,0 +1,22 @@
+"""Options that every pass over pairs takes, whatever it sums."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+
+class Options(NamedTuple):
+    """Options of a pass, made once for a call and handed through; arrays are those of the backend."""
+
+    precision: str  # arithmetic of the pairs: "float32", "tf32", "ieee" or "float64"
+    log_weights: Any = None  # (n,) float64, of the data; -1e30 stands for the logarithm of zero; None: all are 0
+    centre: Any = None  # (d,) float64, from which products take points; None: the mean of the data
+    squared_radius: Any = None  # largest squared distance to the centre, in bandwidths; None: unknown
+    deterministic: bool = False  # the same bits on every run
+    local_factors: Any = None  # (n,) float64, of the bandwidth of each point; None: all are 1
+
+    def at_ratio(self, ratio: float) -> Options:
+        """Return the options for bandwidths smaller by a ratio: the scaled squared radius grows by its square."""
+        if self.squared_radius is None:
+            return self
+        return self._replace(squared_radius=self.squared_radius * ratio**2)
