@@ -5,7 +5,7 @@ On NumPy and CuPy arrays, and most of it on Dask arrays; and why a call takes as
 
 from typing import TYPE_CHECKING, Any
 
-from cukde import bandwidth, functions, perf, plot
+from cukde import _old_paths, bandwidth, functions, perf, plot
 from cukde._version import __version__
 from cukde.conv1d.activations import activation_grad
 from cukde.conv1d.api import depthwise_conv1d, depthwise_conv1d_input_grad, depthwise_conv1d_weight_grad
@@ -24,10 +24,11 @@ from cukde.density.compositions.conditional import conditional, marginal
 from cukde.density.compositions.ratio import density_ratio
 from cukde.density.compositions.regions import hdr_threshold
 from cukde.density.grids.api import evaluate_grid
-from cukde.density.modes.api import modes
+from cukde.density.modes.api import Modes as Modes, modes
 from cukde.density.warmup import warmup
-from cukde.kendall.api import concordance, kendall_matrix, kendalltau
-from cukde.piecewise.fit import fit_piecewise
+from cukde.kendall.api import Concordance as Concordance, concordance, kendall_matrix, kendalltau
+from cukde.kendall.counts import SignificanceResult as SignificanceResult
+from cukde.piecewise.fit import FittedPolynomial as FittedPolynomial, fit_piecewise
 from cukde.piecewise.polynomial import PiecewisePolynomial
 from cukde.piecewise.pwpa import aos_to_soa, pwpa, soa_to_aos
 
@@ -74,6 +75,9 @@ __all__ = [
     "soa_to_aos",
     "warmup",
 ]
+
+
+_old_paths.install()
 
 
 def __getattr__(name: str) -> Any:

@@ -24,6 +24,8 @@ class NegativeDensityWarning(UserWarning):
     (array([0.5984, 0.    ]), 'NegativeDensityWarning')
     """
 
+    __module__ = "cukde"
+
 
 class MemoryWarning(UserWarning):
     """Memory ran out at a block of a Dask array, which was then computed in smaller parts, with the same result.
@@ -37,6 +39,8 @@ class MemoryWarning(UserWarning):
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("error", cukde.MemoryWarning)  # rather fail than take longer
     """
+
+    __module__ = "cukde"
 
 
 class BandwidthRangeWarning(UserWarning):
@@ -54,6 +58,8 @@ class BandwidthRangeWarning(UserWarning):
     'BandwidthRangeWarning'
     """
 
+    __module__ = "cukde"
+
 
 class ConvergenceWarning(RuntimeWarning):
     """An iteration ended before all of its points had converged.
@@ -69,6 +75,8 @@ class ConvergenceWarning(RuntimeWarning):
     >>> caught[0].category.__name__
     'ConvergenceWarning'
     """
+
+    __module__ = "cukde"
 
 
 def from_task(message: str, category: type[Warning]) -> None:

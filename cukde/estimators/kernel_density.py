@@ -106,6 +106,8 @@ class KernelDensity(BaseEstimator):
     array([-1.3068])
     """
 
+    __module__ = "cukde"
+
     def __init__(
         self,
         *,

@@ -18,6 +18,8 @@ from cukde.kendall.counts import PairCounts, SignificanceResult, Ties
 class Concordance(NamedTuple):
     """Counts of pairs of samples for each pair of columns, int64; together they are n (n - 1) / 2."""
 
+    __module__ = "cukde"
+
     concordant: Any  # (p, q): in the same order in both columns
     discordant: Any  # (p, q): in opposite order
     tied_x: Any  # (p, q): equal in the column of A alone

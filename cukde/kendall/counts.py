@@ -60,6 +60,8 @@ class PairCounts(NamedTuple):
 class SignificanceResult(NamedTuple):
     """A statistic and its p-value, with the names that SciPy gives them."""
 
+    __module__ = "cukde"
+
     statistic: Any
     pvalue: Any
 

@@ -27,6 +27,8 @@ class FittedPolynomial(PiecewisePolynomial):
         Both by the name of the dtype, such as ``{"float64": 2.5e-7, "float32": 6.1e-7}``.
     """
 
+    __module__ = "cukde"
+
     max_error: float
     max_errors: dict[str, float]
 

@@ -79,6 +79,8 @@ class PiecewisePolynomial:
     1.5
     """
 
+    __module__ = "cukde"
+
     axis = 0
 
     def __init__(self, c: Any, x: Any, *, extrapolate: Extrapolate = True) -> None:
