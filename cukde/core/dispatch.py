@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 from types import ModuleType
 from typing import Any
 
@@ -52,6 +54,12 @@ def backend(X: Any, /, first: str = "X", **others: Any) -> ModuleType:
                 f"or cupy.asnumpy({name}) to compute on the CPU"
             )
     return cpu
+
+
+@functools.cache
+def passes(family: str, backend: ModuleType) -> ModuleType:
+    """Return the module ``passes`` of a family, such as "cukde.kendall", for a backend; the first call loads it."""
+    return importlib.import_module(f"{family}.{backend.name}.passes")
 
 
 def named(name: str | None, argument: str = "backend") -> ModuleType:

@@ -1,1 +1,1 @@
-"""Kendall's tau."""
+"""Kendall's tau: statistics, p-values and counts of concordant and discordant pairs."""

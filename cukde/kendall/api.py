@@ -1,8 +1,8 @@
-"""Kendall's tau: of two samples, of all pairs of columns of matrices, and the counts that it is made of."""
+"""Kendall's tau of two samples and of all pairs of columns of matrices, and the counts behind it."""
 
 from __future__ import annotations
 
-import functools
+from functools import partial
 from types import ModuleType
 from typing import Any, Literal, NamedTuple
 
@@ -14,17 +14,20 @@ from cukde.core.over_dask import over_dask
 from cukde.kendall import check, cost, samples, statistics
 from cukde.kendall.counts import PairCounts, SignificanceResult, Ties
 
+_passes = partial(dispatch.passes, "cukde.kendall")
+
 
 class Concordance(NamedTuple):
-    """Counts of pairs of samples for each pair of columns, int64; together they are n (n - 1) / 2."""
-
-    __module__ = "cukde"
+    """Counts of pairs of samples for each pair of columns, int64. The five counts add up to n (n - 1) / 2."""
 
     concordant: Any  # (p, q): in the same order in both columns
     discordant: Any  # (p, q): in opposite order
     tied_x: Any  # (p, q): equal in the column of A alone
     tied_y: Any  # (p, q): equal in the column of B alone
     tied_both: Any  # (p, q): equal in both
+
+
+Concordance.__module__ = "cukde"
 
 
 @declare(cost.kendalltau, cost.of_samples)
@@ -41,8 +44,8 @@ def kendalltau(
 ) -> SignificanceResult:
     r"""Kendall's tau of two paired samples, and the p-value of independence; a drop-in for SciPy's.
 
-    With C pairs of samples in the same order in x and y, D in opposite order, N = n (n - 1) / 2 in all, of which
-    :math:`T_x` are tied in x and :math:`T_y` in y, and m the smaller number of distinct values:
+    Of all N = n (n - 1) / 2 pairs of samples, C are in the same order in x and y, D are in opposite order, :math:`T_x`
+    are tied in x and :math:`T_y` are tied in y. Let m be the smaller of the numbers of distinct values of x and y:
 
     .. math::
 
@@ -54,30 +57,30 @@ def kendalltau(
     ----------
     x, y : array_like
         Samples: flattened and of one size where ``axis`` is None, else of shapes that broadcast. Real numbers of up to
-        8 bytes are compared exactly as they are, 64-bit integers too; other values that have an order (long doubles,
-        objects, text, times) by NumPy, on the CPU. A GPU array computes on the GPU, and ``y`` is moved there. Masked
-        entries are left out, whatever ``nan_policy`` is. Infinities are values like others.
+        8 bytes are compared exactly, 64-bit integers too; other values that have an order (long doubles, objects, text,
+        times) are compared by NumPy, on the CPU. If ``x`` is a GPU array, the call computes on the GPU and moves ``y``
+        there. Masked entries are left out, whatever ``nan_policy`` is. Infinities are ordinary values.
     nan_policy : {"propagate", "omit", "raise"}
         What NaN does: make the result NaN, leave its pair out, or raise an error.
     method : {"auto", "exact", "asymptotic"}
-        Of the p-value: by the normal distribution, with a variance that counts groups of ties; by the exact
-        distribution, which is for samples without ties; or exact where there are no ties and n is at most 33, or at
-        most one pair is out of order.
+        How the p-value is computed. "asymptotic" takes the normal distribution, with a variance that accounts for
+        ties. "exact" takes the exact distribution, which exists for samples without ties. "auto" is exact where there
+        are no ties and n is at most 33 or at most one pair is out of order, and asymptotic elsewhere.
     variant : {"b", "c", "a"}
-        Of the statistic; the p-value is the same for all.
+        Which tau; the p-value is the same for all.
     alternative : {"two-sided", "less", "greater"}
-        The hypothesis that independence is tested against: tau is not 0, is negative, or is positive.
+        The alternative to independence: tau is not 0, is negative, or is positive.
     axis : int or tuple of int, optional
-        Axes that are reduced. Default all, of flattened samples.
+        Axes to reduce. Default None: all axes, of flattened samples.
     keepdims : bool
-        Keep the reduced axes, with size one.
+        Keep the reduced axes, with size 1.
 
     Returns
     -------
     SignificanceResult
-        A pair ``(statistic, pvalue)``, float64, of the shape that the reduced axes leave; ``correlation`` is another
-        name of the statistic. NumPy in, NumPy out (scalars where no axis is left); CuPy in, CuPy out. NaN for constant
-        samples and for fewer than two pairs.
+        A pair ``(statistic, pvalue)`` of float64 values, one for each slice along the other axes; ``correlation`` is
+        another name of the statistic. NumPy in, NumPy out (scalars where no axis is left); CuPy in, CuPy out. NaN for
+        constant samples and for fewer than two samples.
 
     Raises
     ------
@@ -85,23 +88,23 @@ def kendalltau(
         For complex values, for values without an order, on the GPU for anything but real numbers, and for ``y`` on the
         GPU beside ``x`` on the CPU.
     ValueError
-        For sizes or shapes that do not fit, an unknown option, NaN with ``nan_policy="raise"``, ties with
+        For incompatible sizes or shapes, an unknown option, NaN with ``nan_policy="raise"``, ties with
         ``method="exact"``, and an axis out of bounds.
 
     Warns
     -----
     SmallSampleWarning
-        SciPy's, where fewer than two pairs are left; on the GPU only where the shape alone says so.
+        SciPy's, where fewer than two samples are left; on the GPU only where the shape alone says so.
 
     Notes
     -----
-    Counts are exact (int64), for up to 1e8 samples; the statistic is right to 1e-12. It is never beyond -1 and 1, and
-    perfect order gives 1. Cost: O(n log n) comparisons and O(n) memory. Nothing waits for a GPU but an error that has
-    to be raised (``nan_policy="raise"``) and ``method="exact"``, whose distribution is made on the host in
-    O(n min(C, D)).
+    Counts are exact (int64), for up to 1e8 samples; the statistic is accurate to 1e-12. It lies between -1 and 1, and
+    perfect order gives exactly 1. Cost: O(n log n) comparisons and O(n) memory. The host waits for the GPU only with
+    ``nan_policy="raise"``, which may have to raise, and with ``method="exact"``, whose distribution the host computes
+    in O(n min(C, D)).
 
-    SciPy's function differs in three ways: it has no variant "a", it looks at options only where it comes to use them,
-    and with ``method="asymptotic"`` it divides by zero for two samples.
+    SciPy's function differs in three ways: it has no variant "a", it checks an option only where it uses it, and with
+    ``method="asymptotic"`` it divides by zero for two samples.
 
     References
     ----------
@@ -127,7 +130,7 @@ def kendalltau(
         rows = samples.rows(x, y, axis, backend)
         b, n = rows.x.shape
         if nan_policy == "raise":
-            check.no_nan(x=rows.x, y=rows.y, among=rows.nan)
+            check.no_nan(rows.nan, x=rows.x, y=rows.y)
         counts = _passes(backend).pairs(rows.x, rows.y) if b else _no_counts((0,), xp)
         core_warnings.small_samples(counts.samples, rows.nan, n, rows.shape, nan_policy)
         complete = 0
@@ -139,7 +142,7 @@ def kendalltau(
         null = None if method == "exact" else statistics.Null(method, alternative)
         statistic, pvalue = _passes(backend).statistics(counts, variant, null, complete)
         if method == "exact":
-            on_host = statistics.of_complete(counts.of_each(backend.asnumpy), complete)
+            on_host = statistics.of_complete(counts.map(backend.asnumpy), complete)
             check.exact_without_ties(statistics.tied(on_host))
             pvalue = xp.asarray(statistics.exact_p_value(on_host, alternative))
         return _result(statistic, pvalue, rows.kept if keepdims else rows.shape)
@@ -160,46 +163,48 @@ def kendall_matrix(
     Parameters
     ----------
     A : array_like, shape (n, p)
-        Samples in rows, variables in columns: real numbers of up to 8 bytes, compared exactly. A GPU array computes on
-        the GPU. Infinities are values like others. A Dask array or data frame, here or for ``B``, makes the call lazy.
+        Samples in rows, variables in columns: real numbers of up to 8 bytes, compared exactly. If ``A`` is a GPU array,
+        the call computes on the GPU. Infinities are ordinary values. If ``A`` or ``B`` is a Dask array or data frame,
+        the call is lazy.
     B : array_like, shape (n, q), optional
         Variables to pair with those of ``A``, of any such dtype. Default ``A`` itself, which takes half the work.
     variant : {"b", "c", "a"}
         As in :func:`kendalltau`.
     pvalue : bool
-        Return the two-sided p-values too, by the method "auto" of :func:`kendalltau`.
+        Whether to return two-sided p-values too, by the method "auto" of :func:`kendalltau`.
     nan_policy : {"propagate", "omit", "raise"}
-        What NaN does: make the row and the column of its variable NaN, leave the sample out of the pairs of columns
-        that it has NaN in (pairwise deletion, as in pandas), or raise an error.
+        What NaN does: make the row and the column of its variable NaN, leave its sample out of the pairs of columns
+        where either value is NaN (pairwise deletion, as in pandas), or raise an error.
 
     Returns
     -------
     array, shape (p, q), or SignificanceResult
-        tau, float64; with ``pvalue=True`` the pair ``(statistic, pvalue)`` of such arrays. NaN for constant columns, on
-        the diagonal too, which otherwise is 1. Plain arrays, also for tables of pandas: NumPy in, NumPy out; CuPy in,
-        CuPy out; Dask in, Dask out.
+        tau, float64; with ``pvalue=True`` the pair ``(statistic, pvalue)`` of such arrays. Constant columns give NaN,
+        on the diagonal too, which is 1 otherwise. NumPy and pandas in, NumPy out; CuPy in, CuPy out; Dask in, Dask out.
 
     Raises
     ------
     TypeError
         For ``B`` on the GPU beside ``A`` on the CPU.
     ValueError
-        For anything but two dimensions of real numbers, masked entries, ``B`` of other rows than ``A``, an unknown
-        option, and NaN with ``nan_policy="raise"``.
+        For anything but two dimensions of real numbers, masked entries, ``B`` and ``A`` with different numbers of rows,
+        an unknown option, and NaN with ``nan_policy="raise"``.
 
     Notes
     -----
-    Counts are exact (int64); the statistic is right to 1e-12. Each entry is that of :func:`kendalltau`. Cost:
-    O(n log n) comparisons a pair of columns, or n^2 / 2 products of signs, whichever is faster; half the pairs without
-    ``B``. On a GPU tensor cores multiply the signs: on compute capability 8.0 to 9.0 as single bits, one product a pair
-    of samples without ties and three with, from 10.0 on as bytes. Columns with NaN are counted by sorting. Memory
-    O(n (p + q) + p q) beside bounded buffers. A GPU is waited for once, for which columns have NaN and which have ties.
+    Counts are exact (int64); the statistic is accurate to 1e-12. Each entry equals that of :func:`kendalltau`. Cost:
+    for each pair of columns O(n log n) comparisons or n^2 / 2 sign products, whichever is faster; without ``B`` half of
+    the pairs. Memory: O(n (p + q) + p q), and bounded buffers.
 
-    With Dask arrays blocks of whole columns are paired, without ``B`` each unordered pair of blocks once: statistics
-    have the same bits (``tests/test_dask_others.py``). Forms and options are checked at once, NaN when it is computed.
+    On a GPU, tensor cores multiply the signs. Compute capability 8.0 to 9.0 takes them as single bits, with one product
+    for each pair of samples without ties and three with ties; from 10.0 on they are bytes. Columns with NaN are counted
+    by sorting. The host waits for the GPU once, to learn which columns have NaN and which have ties.
 
-    ``pandas.DataFrame.corr("kendall")`` is ``nan_policy="omit"``, but for infinities, which it drops as if they were
-    NaN, and the diagonal of constant columns, where it has 1.
+    Dask arrays are paired in blocks of whole columns, without ``B`` each unordered pair of blocks once; statistics have
+    the same bits (``tests/test_dask_others.py``). Shapes and options are checked at once, NaN when it is computed.
+
+    ``pandas.DataFrame.corr("kendall")`` equals ``nan_policy="omit"`` but in two cases: it drops infinities like NaN,
+    and it has 1 on the diagonal of constant columns.
 
     References
     ----------
@@ -247,12 +252,12 @@ def concordance(A: Any, B: Any = None) -> Concordance:
     TypeError
         For ``B`` on the GPU beside ``A`` on the CPU.
     ValueError
-        For anything but two dimensions of real numbers, masked entries, ``B`` of other rows than ``A``, and for NaN,
-        which has no place in an order: drop those rows, or leave them to :func:`kendall_matrix`.
+        For anything but two dimensions of real numbers, masked entries, ``B`` and ``A`` with different numbers of rows,
+        and NaN, which has no place in an order: drop those rows, or leave them to :func:`kendall_matrix`.
 
     Notes
     -----
-    Exact. Cost as in :func:`kendall_matrix`; on a GPU it waits for the look for NaN.
+    Exact. The cost is that of :func:`kendall_matrix`, and the host also waits for the GPU's search for NaN.
 
     References
     ----------
@@ -289,26 +294,14 @@ def _counts(A: Any, B: Any, backend: ModuleType, nan_policy: str) -> PairCounts:
 
 
 def _no_counts(shape: tuple[int, ...], xp: Any) -> PairCounts:
-    """Counts for no pair of variables."""
+    """Return the counts of no pair of variables."""
     none = xp.zeros(shape, np.int64)
     return PairCounts(none, none, none, Ties(none, none, none, none), Ties(none, none, none, none))
 
 
 def _result(statistic: Any, pvalue: Any, shape: tuple[int, ...]) -> SignificanceResult:
-    """Give both their shape; NumPy makes scalars of zero dimensions, CuPy has none."""
+    """Return both arrays in their final shape; without dimensions NumPy's become scalars, which CuPy does not have."""
     out = statistic.reshape(shape), pvalue.reshape(shape)
     if shape == () and isinstance(statistic, np.ndarray):
         return SignificanceResult(out[0][()], out[1][()])
     return SignificanceResult(*out)
-
-
-@functools.cache
-def _passes(backend: ModuleType) -> ModuleType:
-    """Counts of pairs and statistics."""
-    if backend.name == "gpu":
-        from cukde.kendall.gpu import passes as on_gpu
-
-        return on_gpu
-    from cukde.kendall.cpu import passes as on_cpu
-
-    return on_cpu

@@ -1,4 +1,4 @@
-"""The errors a user of Kendall's tau can cause; where SciPy raises one, its type and its first words are SciPy's."""
+"""Argument checks of Kendall's tau; where SciPy raises an error too, its type and its first words are SciPy's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NAN_POLICIES = ("propagate", "omit", "raise")
 
 
 def alternative(value: Any) -> None:
-    """Check the alternative hypothesis, with SciPy's words."""
+    """Check the alternative hypothesis."""
     if not isinstance(value, str) or value not in ("two-sided", "less", "greater"):
         raise ValueError(f"`alternative` must be 'less', 'greater', or 'two-sided'; got {value!r}")
 
@@ -23,7 +23,7 @@ def comparable(dtype: np.dtype) -> bool:
 
 
 def sample(name: str, a: Any, backend: ModuleType) -> Any:
-    """Return a sample as an array: of the backend where it can compare the dtype, else of NumPy, on the CPU alone."""
+    """Return a sample as an array of the backend; dtypes that only NumPy can compare are accepted on the CPU."""
     try:
         out = backend.asarray(a)
     except ValueError as error:
@@ -42,7 +42,7 @@ def mask_on_host(name: str, backend: ModuleType) -> None:
 
 
 def matrix(name: str, A: Any, backend: ModuleType) -> Any:
-    """Return a matrix of variables, one a column, in the backend's arrays."""
+    """Return a matrix with a variable in each column, as an array of the backend."""
     if np.ma.is_masked(A):
         raise ValueError(f"{name} must not have masked entries; write {name}.filled(numpy.nan)")
     try:
@@ -61,20 +61,20 @@ def matrix(name: str, A: Any, backend: ModuleType) -> Any:
 
 
 def same_rows(A: Any, B: Any) -> None:
-    """Check that two matrices hold the same samples."""
+    """Check that two matrices have the same number of rows."""
     if B.shape[0] != A.shape[0]:
         raise ValueError(f"B must have {A.shape[0]} rows like A; got shape {B.shape}")
 
 
 def length(x: Any, y: Any) -> int:
-    """Return the number of pairs of two flattened samples; as in SciPy one that is too small anyhow may differ."""
+    """Return the common size of two flattened samples; as in SciPy, a size below 2 is not compared with the other."""
     if x.size != y.size and min(x.size, y.size) > 1:
         raise ValueError(f"{_INCOMPATIBLE} x has {x.size} values and y has {y.size}; give axis to broadcast them")
     return int(min(x.size, y.size))
 
 
 def common_shape(x: Any, y: Any) -> tuple[int, ...]:
-    """Return the shape that two samples broadcast to."""
+    """Return the shape to which two samples broadcast."""
     try:
         return np.broadcast_shapes(x.shape, y.shape)
     except ValueError:
@@ -85,7 +85,7 @@ _INCOMPATIBLE = "Array shapes are incompatible for broadcasting."
 
 
 def axes(axis: Any, ndim: int) -> tuple[int, ...]:
-    """Return an axis or several as a tuple of non-negative ones, in the order given."""
+    """Return one axis or several as a tuple of non-negative axes, in the given order."""
     out = []
     for a in (axis,) if np.ndim(axis) == 0 else axis:
         try:
@@ -100,10 +100,10 @@ def axes(axis: Any, ndim: int) -> tuple[int, ...]:
     return tuple(out)
 
 
-def no_nan(among: np.ndarray | None = None, **arrays: Any) -> None:
-    """Raise for the first array that holds NaN; of masked samples, for the rows ``among`` which it was found."""
-    if among is not None:
-        if among.any():
+def no_nan(rows: np.ndarray | None = None, **arrays: Any) -> None:
+    """Raise for the first array that holds NaN; ``rows`` says instead which rows of masked samples hold it."""
+    if rows is not None:
+        if rows.any():
             raise ValueError(_NAN_FOUND.format("a sample"))
         return
     for name, a in arrays.items():
@@ -112,7 +112,7 @@ def no_nan(among: np.ndarray | None = None, **arrays: Any) -> None:
 
 
 def nan_in_columns(name: str, columns: list[int], rows: list[int]) -> None:
-    """Raise for columns of a matrix that were found to hold NaN, the first of them at ``rows``."""
+    """Raise for ``columns`` of a matrix that hold NaN, the first of them in ``rows``."""
     few = ", ".join(map(str, rows[:5]))
     which = f"{name}, in {len(columns)} of its columns (column {columns[0]} at rows {few}),"
     raise ValueError(_NAN_FOUND.format(which))
@@ -122,6 +122,6 @@ _NAN_FOUND = "The input contains nan values: {} does; drop them or fill them"
 
 
 def exact_without_ties(tied: Any) -> None:
-    """Raise where the exact distribution is asked for and there are ties."""
+    """Raise where ties rule out the exact distribution."""
     if bool(tied.any()):
         raise ValueError('Ties found, exact method cannot be used: set method to "auto" or "asymptotic"')

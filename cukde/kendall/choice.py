@@ -1,7 +1,7 @@
-r"""Which way of counting for Kendall's tau is the faster one on a GPU: the rule, and the times that it was made from.
+r"""The choice between sign products and sorting for Kendall's tau on a GPU, and the times behind it.
 
-Milliseconds on an H200 of all pairs of p columns of n samples, ranks included, by products / by sorting
-(``benchmarks/kendall/crossover.py``; host time is most of what is below 0.9)::
+Milliseconds on an H200 for all pairs of p columns of n samples, ranks included: sign products / sorting
+(``benchmarks/kendall/crossover.py``; below 0.9 most of it is host time)::
 
     without ties
       n \ p                2               8              32             128             512
@@ -17,9 +17,9 @@ Milliseconds on an H200 of all pairs of p columns of n samples, ranks included, 
      8000   0.911 / 0.687   0.959 / 0.625   0.859 / 0.655     1.58 / 4.47     9.01 / 64.6
     32000    7.28 / 0.623    7.26 / 0.624     7.28 / 1.76       19 / 21.4       133 / nan
 
-Products take n^2 / 2 multiply-adds an entry of their tiles, and as many comparisons a row; sorting takes n log2(n)
-steps a pair of columns. A call of either takes about 0.45 beside. What is not bits was timed at p = 2,000 and n = 4,000
-alone.
+Sign products take n^2 / 2 multiply-adds for each entry of a tile, and as many comparisons for each row. Sorting takes
+n log2(n) steps for each pair of columns. Either has about 0.45 ms of overhead. Signs as bytes were timed only at
+p = 2,000 and n = 4,000.
 """
 
 from __future__ import annotations
@@ -30,33 +30,33 @@ from typing import NamedTuple
 
 from cukde.kendall import sign_tiles
 
-# Of sorting a pair of columns, ms: once, and n log2(n) times.
+# Milliseconds of sorting: for each pair of columns, and for each of its n log2(n) steps.
 _SORTING, _STEP = 2e-5, 5e-9
 
 
-class _Products(NamedTuple):
-    """Of a pair of samples, ms."""
+class _Rates(NamedTuple):
+    """Milliseconds of sign products for each pair of samples."""
 
-    row: float  # made into signs
-    entry: float  # of a tile
+    row: float  # for each row whose signs are computed
+    entry: float  # for each entry of a tile
 
 
-# By whether signs are bits, and whether there are ties.
-_PRODUCTS = {
-    (True, False): _Products(1.0e-10, 3.9e-13),
-    (True, True): _Products(1.3e-10, 1.2e-12),
-    (False, False): _Products(3.5e-10, 3.0e-12),
-    (False, True): _Products(3.5e-10, 6.2e-12),
+# Keys: whether signs are bits, whether there are ties.
+_RATES = {
+    (True, False): _Rates(1.0e-10, 3.9e-13),
+    (True, True): _Rates(1.3e-10, 1.2e-12),
+    (False, False): _Rates(3.5e-10, 3.0e-12),
+    (False, True): _Rates(3.5e-10, 6.2e-12),
 }
 
 
 @functools.lru_cache(maxsize=1024)
 def by_products(p: int, q: int, n: int, *, symmetric: bool, tied: bool, capability: tuple[int, int]) -> bool:
-    """Whether products of signs take less time than sorting, for p columns with q of n samples each."""
+    """Whether sign products take less time than sorting, for p columns paired with q, of n samples each."""
     if capability < (8, 0) or n > sign_tiles.MOST_SAMPLES:
         return False
-    products = _PRODUCTS[sign_tiles.in_bits(capability), tied]
+    rates = _RATES[sign_tiles.in_bits(capability), tied]
     pairs = p * (p + 1) // 2 if symmetric else p * q
     rows, entries = sign_tiles.padded(p, q, symmetric=symmetric)
-    by_sorting = pairs * (_SORTING + _STEP * n * math.log2(max(n, 2)))
-    return n * n / 2 * (rows * products.row + entries * products.entry) < by_sorting
+    sorting = pairs * (_SORTING + _STEP * n * math.log2(max(n, 2)))
+    return n * n / 2 * (rows * rates.row + entries * rates.entry) < sorting

@@ -1,4 +1,4 @@
-"""What both backends count for Kendall's tau: pairs of samples in order, against it, and tied.
+"""Counts of concordant, discordant and tied pairs of samples, from which both backends compute Kendall's tau.
 
 Two samples i < j of a pair of variables (x, y) are concordant where ``sign(x_j - x_i) sign(y_j - y_i)`` is 1,
 discordant where it is -1, and tied where it is 0. Every statistic of the family follows from these counts.
@@ -11,18 +11,18 @@ from typing import Any, NamedTuple
 
 
 class Ties(NamedTuple):
-    """Sums over the groups of equal values of a variable, of t values each; a group of one adds nothing but a class."""
+    """Sums over the groups of equal values of a variable; t is the number of values in a group."""
 
     pairs: Any  # sum of t (t - 1) / 2, int64: pairs of samples that are tied
-    triples: Any  # sum of t (t - 1) (t - 2), float64: it leaves int64 where 2e6 values are equal
-    variance: Any  # sum of t (t - 1) (2 t + 5), float64: what ties take from the variance
+    triples: Any  # sum of t (t - 1) (t - 2), float64: int64 overflows where 2e6 values are equal
+    variance: Any  # sum of t (t - 1) (2 t + 5), float64: subtracted from the variance
     classes: Any  # distinct values, int64
 
 
 class PairCounts(NamedTuple):
     """Counts of pairs of samples for pairs of variables; the arrays broadcast to the shape of the result.
 
-    A sample with NaN in either variable is left out: ``samples`` are those that are left.
+    ``samples`` counts the samples without NaN in either variable; all other counts are of these.
     """
 
     samples: Any  # int64
@@ -43,16 +43,16 @@ class PairCounts(NamedTuple):
 
     @property
     def arrays(self) -> tuple[Any, ...]:
-        """All of them, the fields of ties too."""
+        """All arrays, the fields of ties included."""
         return (*self[:3], *self.x, *self.y)
 
     @property
     def turned(self) -> PairCounts:
-        """The same counts of (y, x)."""
+        """The counts of (y, x)."""
         return self._replace(x=self.y, y=self.x)
 
-    def of_each(self, function: Callable[[Any], Any]) -> PairCounts:
-        """What a function makes of each array."""
+    def map(self, function: Callable[[Any], Any]) -> PairCounts:
+        """Apply a function to each array."""
         samples, concordant, discordant = map(function, self[:3])
         return PairCounts(samples, concordant, discordant, Ties(*map(function, self.x)), Ties(*map(function, self.y)))
 
@@ -60,12 +60,13 @@ class PairCounts(NamedTuple):
 class SignificanceResult(NamedTuple):
     """A statistic and its p-value, with the names that SciPy gives them."""
 
-    __module__ = "cukde"
-
     statistic: Any
     pvalue: Any
 
     @property
     def correlation(self) -> Any:
-        """The statistic."""
+        """The statistic, by another name."""
         return self.statistic
+
+
+SignificanceResult.__module__ = "cukde"

@@ -1,9 +1,8 @@
-"""Kendall's tau of Dask arrays: blocks of columns by blocks of columns, each unordered pair once."""
+"""Kendall's tau of Dask arrays: pairs of blocks of columns, each unordered pair once."""
 
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from functools import partial
 from itertools import product
@@ -23,13 +22,13 @@ from cukde.core.over_dask import is_dask, meta, plain
 from cukde.kendall import check, statistics
 from cukde.kendall.counts import SignificanceResult
 
-# Columns of a block times themselves and the rows: two such blocks take 0.1 s to 2 s on two CPU cores, by the model
-# 1 ms to 100 ms on an H200, for 1e3 to 1e6 rows.
+# Rows times columns squared of a block. For 1e3 to 1e6 rows a pair of such blocks takes 0.1 s to 2 s on two CPU cores,
+# and by the model 1 ms to 100 ms on an H200.
 _WORK, _WORK_OF_GPU = 2**24, 2**30
 
-_MOST_NUMBERS = 2**24  # of a block: 128 MiB in double precision
-_MOST_BLOCKS = 64  # of either matrix, beyond which blocks get larger
-_ROWS = 2**16  # where they are not known
+_MOST_NUMBERS = 2**24  # in a block: 128 MiB in double precision
+_MOST_BLOCKS = 64  # of either matrix; of more columns blocks are larger
+_ROWS = 2**16  # assumed where the number is unknown
 
 
 def kendall_matrix(
@@ -43,7 +42,7 @@ def kendall_matrix(
     """See :func:`cukde.kendall_matrix`.
 
     Counts are exact, and statistics have the bits of the same call on plain arrays, whatever the blocks. Each unordered
-    pair of blocks of columns costs one matrix.
+    pair of blocks of columns costs one call on plain arrays.
 
     Examples
     --------
@@ -63,22 +62,23 @@ def kendall_matrix(
         b = None
     dispatch.backend(meta(a), "A", B=meta(b))
     unknown = unknown_rows(a, b)
-    forms = [check.matrix(name, stand_in(of, unknown), host) for name, of in (("A", a), ("B", b)) if of is not None]
+    matrices = {"A": a} if b is None else {"A": a, "B": b}
+    stand_ins = [check.matrix(name, stand_in(matrix, unknown), host) for name, matrix in matrices.items()]
     if b is not None:
-        check.same_rows(*forms)
+        check.same_rows(*stand_ins)
 
-    n, p, q = a.shape[0], forms[0].shape[1], forms[-1].shape[1]
+    n, p, q = a.shape[0], stand_ins[0].shape[1], stand_ins[-1].shape[1]
     gpu = dispatch.is_gpu_array(meta(a))
     width = columns_of_block(n, p, q, gpu=gpu)
     options = {"gpu": gpu, "refuse_nan": nan_policy == "raise"}
-    x, of_a = _columns("A", a, width, **options)
-    y, of_b = (x, of_a) if b is None else _columns("B", b, width, **options)
-    policy = "propagate" if nan_policy == "raise" else nan_policy  # what is refused is looked for already
-    return _crossed(x, y, (of_a, of_b), empty_like(a, 2, np.dtype(np.float64)), variant, pvalue, policy)
+    x, widths = _columns("A", a, width, **options)
+    y, widths_y = (x, widths) if b is None else _columns("B", b, width, **options)
+    policy = "propagate" if nan_policy == "raise" else nan_policy  # the tasks of columns look for NaN
+    return _crossed(x, y, (widths, widths_y), empty_like(a, 2, np.dtype(np.float64)), variant, pvalue, policy)
 
 
 def columns_of_block(n: float, p: int, q: int, *, gpu: bool) -> int:
-    """Columns of a block of matrices of ``n`` rows, NaN where they are not known, and ``p`` and ``q`` columns."""
+    """Columns of a block, for matrices of ``n`` rows, NaN where unknown, and of ``p`` and ``q`` columns."""
     rows = max(1, _ROWS if math.isnan(n) else n)
     columns = max(1, math.isqrt(int((_WORK_OF_GPU if gpu else _WORK) // rows)))
     while math.ceil(max(p, q) / columns) > _MOST_BLOCKS:
@@ -87,7 +87,7 @@ def columns_of_block(n: float, p: int, q: int, *, gpu: bool) -> int:
 
 
 def _matrix(name: str, a: Any) -> Any:
-    """A Dask array of two dimensions, or a checked plain one."""
+    """Return a two-dimensional Dask array, or a checked plain array."""
     if not is_dask(a):
         return check.matrix(name, a, dispatch.backend(a, name))
     a = collected(name, a)
@@ -97,7 +97,7 @@ def _matrix(name: str, a: Any) -> Any:
 
 
 def _columns(name: str, a: Any, width: int, *, gpu: bool, refuse_nan: bool) -> tuple[Blocks, tuple[int, ...]]:
-    """Blocks of whole columns, and how many each has. Rows of unknown lengths are brought together in the tasks."""
+    """Return blocks of whole columns, and the number of columns of each. Tasks concatenate the row blocks."""
     if not is_dask(a):
         a = da.from_array(a, chunks=(max(1, a.shape[0]), width))
     widths = dask_chunks.regular(a.chunks[1], width)
@@ -115,7 +115,7 @@ def _columns(name: str, a: Any, width: int, *, gpu: bool, refuse_nan: bool) -> t
 
 
 def _gathered(parts: list[Any], *, name: str, number: int, first: int, gpu: bool, refuse_nan: bool) -> Any:
-    """Block ``number`` of the columns of a matrix, of which it begins with the column ``first``."""
+    """Concatenate and check the row blocks of block ``number`` of columns, which begins with column ``first``."""
     backend = dispatch.named("gpu") if gpu else dispatch.backend(parts[0])
     with backend.device_of(parts[0]):
         with dask_check.of_block(name, number):
@@ -124,8 +124,8 @@ def _gathered(parts: list[Any], *, name: str, number: int, first: int, gpu: bool
         if refuse_nan and whole.dtype.kind == "f":
             columns = np.flatnonzero(backend.asnumpy((whole != whole).any(axis=0)))
             if columns.size:
-                one = whole[:, columns[0]]
-                rows = np.flatnonzero(backend.asnumpy(one != one))
+                column = whole[:, columns[0]]
+                rows = np.flatnonzero(backend.asnumpy(column != column))
                 check.nan_in_columns(name, (first + columns).tolist(), rows.tolist())
         backend.synchronize()
         return whole
@@ -134,21 +134,21 @@ def _gathered(parts: list[Any], *, name: str, number: int, first: int, gpu: bool
 def _crossed(
     x: Blocks, y: Blocks, widths: Sequence[tuple[int, ...]], like: Any, variant: str, pvalue: bool, policy: str
 ) -> Any:
-    """All pairs of blocks; where both are of one matrix, those below the diagonal are transposed ones above it."""
-    itself = x is y
+    """Compute all pairs of blocks; where x is y, transpose those above the diagonal for those below it."""
+    symmetric = x is y
     call = partial(_pair, variant=variant, pvalue=pvalue, nan_policy=policy)
-    pairs = [(i, j) for i, j in product(range(x.count), range(y.count)) if not itself or i <= j]
-    tasks = [(call, x.keys[i], *(() if itself and i == j else (y.keys[j],))) for i, j in pairs]
-    blocks = Blocks("tau", tasks, list(dict.fromkeys((x, y))), itself, variant, pvalue, policy)
-    of_pair = dict(zip(pairs, blocks.keys, strict=True))
+    pairs = [(i, j) for i, j in product(range(x.count), range(y.count)) if not symmetric or i <= j]
+    tasks = [(call, x.keys[i], *(() if symmetric and i == j else (y.keys[j],))) for i, j in pairs]
+    blocks = Blocks("tau", tasks, list(dict.fromkeys((x, y))), symmetric, variant, pvalue, policy)
+    keys = dict(zip(pairs, blocks.keys, strict=True))
 
     def result(part: int | None) -> da.Array:
         name = f"{blocks.name}-{'array' if part is None else SignificanceResult._fields[part]}"
         layer = {}
         for i, j in product(range(x.count), range(y.count)):
-            turned = (i, j) not in of_pair
-            key = of_pair[(j, i) if turned else (i, j)]
-            layer[(name, i, j)] = (_part, key, part, turned) if turned or part is not None else key
+            transposed = (i, j) not in keys
+            key = keys[(j, i) if transposed else (i, j)]
+            layer[(name, i, j)] = (_part, key, part, transposed) if transposed or part is not None else key
         graph = HighLevelGraph.from_collections(name, layer, [blocks])
         return da.Array(graph, name, tuple(widths), dtype=like.dtype, meta=like)
 
@@ -156,13 +156,13 @@ def _crossed(
 
 
 def _pair(a: Any, b: Any = None, **options: Any) -> Any:
-    """What the plain function gives for two blocks, as a plain tuple where it is one."""
+    """Call the plain function on two blocks; its pair of results becomes a plain tuple."""
     with computing(a):
         out = plain("kendall_matrix")(a, b, **options)
         return tuple(out) if options["pvalue"] else out
 
 
-def _part(result: Any, part: int | None, turned: bool) -> Any:
-    """One of a pair of matrices, transposed where that is asked for."""
-    one = result if part is None else operator.getitem(result, part)
-    return one.T if turned else one
+def _part(result: Any, part: int | None, transposed: bool) -> Any:
+    """Return a result, or one of its two matrices, perhaps transposed."""
+    matrix = result if part is None else result[part]
+    return matrix.T if transposed else matrix

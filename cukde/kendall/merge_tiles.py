@@ -1,33 +1,33 @@
-"""How rows are cut into tiles that a GPU sorts and merges, and how many rows it sorts at a time."""
+"""Tiles in which a GPU sorts and merges rows, and the number of rows in a batch."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-ITEMS = 16  # of a thread
+ITEMS = 16  # per thread
 
-# Threads of a block that may sort a tile, by the bytes of a key. The last ones merge: as many as 48 KiB of shared
-# memory have room for.
+# Sizes of thread blocks that sort a tile, by the bytes of a key. The largest also merges: 48 KiB of shared memory hold
+# no more.
 THREADS = {4: (64, 128, 256, 512), 8: (64, 128, 256)}
 
-# What is sorted at a time, keys, their order and a second array of each, stays below this where it is several rows.
+# Most bytes of a batch of several rows: keys, their order, and a second array of each.
 _SCRATCH_BYTES = 2**30
 _BYTES_OF_SAMPLE = 2 * (8 + 4)
 
 
 def batches(rows: int, n: int) -> Iterator[slice]:
-    """Rows of ``n`` samples to sort at a time."""
+    """Yield batches of rows of ``n`` samples."""
     step = max(1, _SCRATCH_BYTES // (_BYTES_OF_SAMPLE * max(n, 1)))
     return (slice(begin, min(begin + step, rows)) for begin in range(0, rows, step))
 
 
 def of_batch(a: Any, rows: slice) -> Any:
-    """Rows of an array; all of them are the array itself, since a view takes a microsecond to make."""
+    """Return rows of an array, or the array itself for all rows: a view would take a microsecond."""
     return a if rows.stop - rows.start == len(a) else a[rows]
 
 
 def threads(n: int, key_bytes: int) -> int:
-    """Threads of a block that sorts a tile of a row of ``n``: the smallest that holds it, or the most."""
+    """Threads of a block that sorts tiles of rows of ``n`` keys: the fewest whose tile holds a row, or the most."""
     choices = THREADS[key_bytes]
     return next((choice for choice in choices if n <= choice * ITEMS), choices[-1])

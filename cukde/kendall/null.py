@@ -1,11 +1,11 @@
-"""The exact null distribution of Kendall's tau: how many pairs of n samples in random order are discordant.
+"""The exact null distribution of Kendall's tau: the number of discordant pairs of n samples in random order.
 
-Of the n! orders, those with k inversions are counted by the Mahonian numbers. Divided by n! they are a distribution
-f_n, that of a sum of independent uniform variables on 0, ..., j - 1 for j = 2, ..., n, so that
+The Mahonian numbers count the orders of n samples that have k inversions. Divided by n! they are a distribution f_n,
+that of a sum of independent variables, uniform on 0, ..., j - 1 for j = 2, ..., n. Hence
 
     f_j(k) = (f_{j-1}(k) + f_{j-1}(k - 1) + ... + f_{j-1}(k - j + 1)) / j
 
-and a difference of running sums gives each f_j in O(k). It is symmetric: f_n(k) = f_n(n (n - 1) / 2 - k).
+and differences of cumulative sums give each f_j in O(k). It is symmetric: f_n(k) = f_n(n (n - 1) / 2 - k).
 
 Source: Kendall, M. G. (1938). A new measure of rank correlation. Biometrika 30, 81-93.
 """
@@ -19,14 +19,14 @@ from typing import Any
 import numpy as np
 
 LARGEST = 33
-"""Number of samples up to which the distribution is tabulated, and up to which method "auto" is exact."""
+"""Most samples for which the distribution is tabulated and method "auto" is exact."""
 
 LARGEST_FACTORIAL = 170
-"""Beyond it 1 / n! is below the normal numbers of float64, and taken for 0."""
+"""For larger n, 1 / n! is below the normal numbers of float64 and is taken as 0."""
 
 
 def masses(n: int, most: int) -> np.ndarray:
-    """Probabilities f_n(0), ..., f_n(most), normalised at every step: no factorial is ever made."""
+    """Probabilities f_n(0), ..., f_n(most), normalised at every step to avoid factorials."""
     f = np.zeros(most + 1)
     f[0] = 1
     for j in range(2, n + 1):
@@ -43,7 +43,7 @@ def cdf(n: int, k: np.ndarray) -> np.ndarray:
     """
     pairs = n * (n - 1) // 2
     left = 2 * k < pairs
-    tail = np.where(left, k, pairs - 1 - k)  # -1 where nothing is left on the other side
+    tail = np.where(left, k, pairs - 1 - k)  # -1 where the other tail is empty
     out = np.empty(k.shape)
     near = tail <= 1
     out[near] = [0.0 if i < 0 else reciprocal_factorial(n - i) for i in tail[near].tolist()]
@@ -59,7 +59,7 @@ def reciprocal_factorial(n: int) -> float:
 
 @functools.cache
 def table() -> np.ndarray:
-    """The distribution functions of n = 0, ..., LARGEST one after the other; then 1/n! up to a 0; then 1."""
+    """Concatenate the distribution functions of n = 0, ..., LARGEST, then 1 / n! down to 0, then 1."""
     functions = [cdf(n, np.arange(n * (n - 1) // 2 + 1)) for n in range(LARGEST + 1)]
     return np.concatenate([*functions, [reciprocal_factorial(n) for n in range(LARGEST_FACTORIAL + 2)], [1.0]])
 
@@ -67,7 +67,7 @@ def table() -> np.ndarray:
 def looked_up_cdf(n: Any, k: Any) -> Any:
     """P(at most k of the pairs are discordant) where n <= LARGEST, or where k is within 1 of either end.
 
-    ``n`` and ``k`` are int64 arrays. Elsewhere the result means nothing.
+    ``n`` and ``k`` are int64 arrays. Elsewhere the result is meaningless.
     """
     one = table().size - 1
     factorials = one - (LARGEST_FACTORIAL + 2)

@@ -1,4 +1,4 @@
-"""Two paired samples as rows of two arrays: broadcasting, axes and masks as SciPy's statistics have them."""
+"""Two paired samples as rows of two arrays, with the broadcasting, axes and masks of SciPy's statistics."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from cukde.kendall import check
 
 
 class Rows(NamedTuple):
-    """Pairs of variables, one a row, and the shape of what is computed from each row."""
+    """Two variables in each row, and the shape of the results, one for each row."""
 
     x: Any  # (b, n)
     y: Any  # (b, n)
-    shape: tuple[int, ...]  # of the result: what the reduced axes leave; b entries
-    kept: tuple[int, ...]  # the same with the reduced axes as ones
-    nan: np.ndarray | None  # (b,), rows that hold NaN where masked entries are NaN too; None: all NaN is the user's
+    shape: tuple[int, ...]  # of the result, without the reduced axes; b entries
+    kept: tuple[int, ...]  # the same, with the reduced axes of size 1
+    nan: np.ndarray | None  # (b,) rows with NaN of the user's, where masked entries are NaN too; None without masks
 
 
 def rows(x: Any, y: Any, axis: Any, backend: ModuleType) -> Rows:
-    """Check two samples and bring the axes that are reduced to the end; None reduces flattened samples.
+    """Check two samples and move the axes to reduce to the end; for None flatten the samples.
 
     Masked entries become NaN, which the backends leave out.
     """
@@ -44,20 +44,20 @@ def rows(x: Any, y: Any, axis: Any, backend: ModuleType) -> Rows:
 
 
 def _as_row(a: Any, n: int) -> Any:
-    """The first ``n`` entries of an array, flattened."""
+    """Return the first ``n`` entries of the flattened array."""
     row = a.reshape(1, a.size)
     return row if a.size == n else row[:, :n]
 
 
 def _as_rows(a: Any, shape: tuple[int, ...], axes: tuple[int, ...], xp: Any) -> Any:
-    """Broadcast an array, and lay the entries along ``axes`` into rows."""
+    """Broadcast an array, and put the entries along ``axes`` into rows."""
     n = math.prod(shape[i] for i in axes)
     b = math.prod(size for i, size in enumerate(shape) if i not in axes)
     return xp.moveaxis(xp.broadcast_to(a, shape), axes, tuple(range(-len(axes), 0))).reshape(b, n)
 
 
 def _sample(name: str, a: Any, backend: ModuleType) -> tuple[Any, np.ndarray | None]:
-    """Return a sample that the backend can compare; of a masked one also where it holds NaN that is not masked."""
+    """Return a sample that the backend can compare, and of a masked sample the places of NaN that is not masked."""
     if np.ma.is_masked(a):
         check.mask_on_host(name, backend)
         values = check.sample(name, a.data, backend)
@@ -69,13 +69,13 @@ def _sample(name: str, a: Any, backend: ModuleType) -> tuple[Any, np.ndarray | N
 
 
 def _missing(values: np.ndarray) -> np.ndarray:
-    """Where values are NaN or NaT: alone of all they differ from themselves."""
+    """Return where values are NaN or NaT: only these differ from themselves."""
     out: np.ndarray = np.asarray(values != values, dtype=bool)
     return out
 
 
-def _ranks(values: np.ndarray, left_out: np.ndarray) -> np.ndarray:
-    """Dense ranks as float64, NaN where left out: for values of any dtype that NumPy can sort."""
+def _ranks(values: np.ndarray, omitted: np.ndarray) -> np.ndarray:
+    """Return dense ranks as float64, NaN where omitted, for any dtype that NumPy can sort."""
     out = np.full(values.shape, np.nan)
-    out[~left_out] = np.unique(values[~left_out], return_inverse=True)[1]
+    out[~omitted] = np.unique(values[~omitted], return_inverse=True)[1]
     return out

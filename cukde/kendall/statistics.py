@@ -1,4 +1,4 @@
-"""Kendall's tau and its p-values from counts of pairs, on the CPU; ``kernels_cu/kendall/statistics.cu`` is the same.
+"""Kendall's tau and its p-values from counts of pairs, on the CPU; the GPU's twin is ``kendall/statistics.cu``.
 
 Where a variable is constant, or fewer than two samples are left, every statistic is NaN.
 """
@@ -18,20 +18,20 @@ ALTERNATIVES = ("two-sided", "less", "greater")
 
 
 class Null(NamedTuple):
-    """How the p-value of independence is computed."""
+    """Method and alternative of the p-value of independence."""
 
-    method: str  # "auto" or "asymptotic"; see :func:`exact_p_value` for the third
+    method: str  # "auto" or "asymptotic"; "exact" has :func:`exact_p_value`
     alternative: str
 
 
 def statistics(counts: PairCounts, variant: str, null: Null | None, complete: int) -> tuple[Any, Any | None]:
-    """The statistic and, where ``null`` is given, the p-value, float64; NaN for fewer samples than ``complete``."""
+    """Return the statistic and, with ``null``, the p-value, float64; NaN for fewer samples than ``complete``."""
     counts = of_complete(counts, complete)
     return tau(counts, variant), None if null is None else p_value(counts, null)
 
 
 def of_complete(counts: PairCounts, complete: int) -> PairCounts:
-    """Without the samples of pairs of variables that have less than ``complete``, which so have no statistic."""
+    """Set the samples of pairs of variables with fewer than ``complete`` to 0, so that their statistics are NaN."""
     return counts._replace(samples=np.where(counts.samples < complete, 0, counts.samples))
 
 
@@ -48,8 +48,8 @@ def tau(counts: PairCounts, variant: str) -> Any:
     """
     x, y = _untied(counts)
     if variant == "b":
-        # The product leaves the integers, not the doubles: it stays below 1e32 for 1e8 samples. Of equal factors the
-        # root is exact, and never below the smaller factor: perfect order gives 1, and nothing exceeds it.
+        # The product of floats does not overflow: it is below 1e32 for 1e8 samples. The root of equal factors is exact,
+        # and no root is below the smaller factor: perfect order gives 1, and nothing exceeds it.
         denominator = np.sqrt(x * y)
     else:
         samples = counts.samples.astype(np.float64)
@@ -57,16 +57,18 @@ def tau(counts: PairCounts, variant: str) -> Any:
             denominator = samples * (samples - 1) / 2
         else:
             classes = np.maximum(np.minimum(counts.x.classes, counts.y.classes), 2)
-            denominator = samples / classes * (samples * (classes - 1)) / 2  # exact where tau can be 1: n / m is whole
+            denominator = (
+                samples / classes * (samples * (classes - 1)) / 2
+            )  # exact for integer n / m, where tau can be 1
         denominator = np.where(np.isnan(x) | np.isnan(y), np.nan, denominator)
     out = (counts.concordant - counts.discordant) / denominator
-    return np.clip(out, -1, 1) if variant == "c" else out  # n / m is rounded elsewhere
+    return np.clip(out, -1, 1) if variant == "c" else out  # for "c", n / m may have been rounded
 
 
 def p_value(counts: PairCounts, null: Null) -> Any:
-    """p-value of the hypothesis that x and y are independent, float64. All variants of tau have the same.
+    """Return the p-value of independence, float64, which is the same for all variants of tau.
 
-    ``"auto"`` is exact as in SciPy: without ties, for up to 33 samples or at most one pair out of order.
+    As in SciPy, ``"auto"`` is exact without ties for up to 33 samples or at most one pair out of order.
     """
     normal = _asymptotic(counts, null.alternative)
     if null.method == "asymptotic":
@@ -78,7 +80,7 @@ def p_value(counts: PairCounts, null: Null) -> Any:
 
 
 def exact_p_value(counts: PairCounts, alternative: str) -> Any:
-    """The same by the exact distribution of D without ties, for any n: one distribution for each n."""
+    """Return the p-value by the exact distribution without ties, for any n; NaN elsewhere."""
     k, n, x, y = np.broadcast_arrays(_tail(counts, alternative), counts.samples, counts.x.pairs, counts.y.pairs)
     out = np.full(k.shape, np.nan)
     defined = (n > 1) & (x == 0) & (y == 0)
@@ -89,13 +91,13 @@ def exact_p_value(counts: PairCounts, alternative: str) -> Any:
 
 
 def tied(counts: PairCounts) -> Any:
-    """Whether a pair of variables that has a statistic has ties: what method "exact" cannot answer for."""
+    """Whether a pair of variables that has a statistic has ties, for which method "exact" has no answer."""
     x, y = _untied(counts)
     return ~(np.isnan(x) | np.isnan(y) | _without_ties(counts))
 
 
 def _untied(counts: PairCounts) -> tuple[Any, Any]:
-    """N - Tx and N - Ty, the pairs of samples that differ in a variable, as float64; NaN where there is none."""
+    """Return N - Tx and N - Ty, the pairs of samples that differ in x and in y, as float64, with NaN for 0."""
     pairs = counts.pairs
     x, y = pairs - counts.x.pairs, pairs - counts.y.pairs
     return np.where(x > 0, x, np.nan), np.where(y > 0, y, np.nan)
@@ -106,17 +108,17 @@ def _without_ties(counts: PairCounts) -> Any:
 
 
 def _asymptotic(counts: PairCounts, alternative: str) -> Any:
-    """By the normal distribution of C - D, whose variance counts the groups of ties.
+    """Return the p-value by the normal distribution of C - D, with a variance that accounts for ties.
 
-    With n samples, and of the groups of t equal values of each variable the sums T of t (t - 1) / 2, triples of
-    t (t - 1) (t - 2) and variance of t (t - 1) (2 t + 5), the variance is ::
+    Over the groups of t equal values of each variable, let T be the sum of t (t - 1) / 2, ``triples`` that of
+    t (t - 1) (t - 2), and ``variance`` that of t (t - 1) (2 t + 5). For n samples the variance of C - D is ::
 
         (n (n - 1) (2 n + 5) - variance_x - variance_y) / 18
             + 2 T_x T_y / (n (n - 1)) + triples_x triples_y / (9 n (n - 1) (n - 2))
 
     Source: Kendall, M. G. (1970). Rank correlation methods, 4th edition, chapter 4.
     """
-    from scipy.special import ndtr  # not before it is needed: SciPy takes long to import
+    from scipy.special import ndtr  # SciPy takes long to import
 
     x, y = counts.x, counts.y
     n = counts.samples.astype(np.float64)
@@ -133,7 +135,7 @@ def _asymptotic(counts: PairCounts, alternative: str) -> Any:
 
 
 def _tail(counts: PairCounts, alternative: str) -> Any:
-    """The k whose P(D <= k) is the p-value of one side: without ties N - D = C, and D is symmetric about N / 2."""
+    """Return the k for which P(D <= k) is the one-sided p-value: without ties C = N - D is distributed like D."""
     if alternative == "two-sided":
         return np.minimum(counts.concordant, counts.discordant)
     return counts.concordant if alternative == "less" else counts.discordant

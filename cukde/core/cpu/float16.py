@@ -12,11 +12,9 @@ from typing import Any
 import numpy as np
 from numba import uint16, uint32
 
-from cukde.core.cpu.jit import njit
+from cukde.core.cpu.jit import OPTIONS as _JIT, njit
 
 __all__ = ["narrow", "widen"]
-
-_JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "cache": True}
 
 # As bits of float32, whose mantissas have 13 bits more than those of float16 and whose exponents are 127 - 15 more.
 _BIAS = np.uint32((127 - 15) << 23)

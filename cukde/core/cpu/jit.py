@@ -29,6 +29,9 @@ from numba.core.compiler_lock import global_compiler_lock
 from cukde._version import __version__
 from cukde.core import files as core_files
 
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "cache": True}
+"""Of :func:`njit`, for most functions: without fast mathematics, which takes NaN and infinity for impossible."""
+
 _DIGEST = 32  # bytes of SHA-256
 
 _dispatchers: list[Any] = []  # one for each function of the library that :func:`njit` has compiled or will

@@ -6,10 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cukde.core.cpu.jit import njit
-
-# Without fast mathematics, which takes NaN and infinity for impossible.
-_JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "cache": True}
+from cukde.core.cpu.jit import OPTIONS as _JIT, njit
 
 
 @njit(**_JIT)

@@ -1,10 +1,10 @@
 """Discordant pairs of samples as inversions of a permutation, O(n log n).
 
-In the order of y, with its ties in the order of x, a pair of samples is discordant where the larger x comes first: an
-inversion of the sequence of ranks of x (Knight, 1966, *J. Amer. Statist. Assoc.* 61, 436-439). Knight counts them in a
-merge sort. Ranks, once ties are broken by position, are a permutation of 0 to n - 1, so that nothing need be sorted:
-each rank asks a tree of counters how many greater ones came before it, without a branch that could be predicted wrong.
-That takes a third to a quarter of a merge sort's time.
+Sort the samples by y, and ties of y by x. A pair is discordant where the larger x comes first: an inversion of the
+sequence of ranks of x (Knight, 1966, *J. Amer. Statist. Assoc.* 61, 436-439), who counts these in a merge sort. With
+ties broken by position, ranks are a permutation of 0 to n - 1, which needs no sorting: a tree of counters tells how
+many greater ranks came before each, without branches to mispredict. It takes a quarter to a third of a merge sort's
+time.
 """
 
 from __future__ import annotations
@@ -15,15 +15,13 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
-from cukde.core.cpu.jit import njit
+from cukde.core.cpu.jit import OPTIONS as _JIT, njit
 
-_JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "cache": True}
-
-# Ranks that share a tree of counters, 2^20 of them: 170 KiB.
+# A tree of counters holds 2^20 ranks, in 170 KiB.
 _GROUP = 20
 _WORD = 6  # 2^6 bits
 
-# Three counters of a node; after the fourth part comes none, and shifted by its 63 bits nothing is left.
+# Three counters of a node. The fourth part needs none: a shift by its 63 bits leaves nothing.
 _FIELD = np.uint64(21)
 _MASK = np.uint64(2**21 - 1)
 _ONES = np.uint64(1 + 2**21 + 2**42)
@@ -31,7 +29,7 @@ _ONES = np.uint64(1 + 2**21 + 2**42)
 
 @intrinsic
 def population(typing: Any, word: Any) -> Any:
-    """Bits that are set in a word of 64."""
+    """Count the bits that are set in a word of 64."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.ctpop(arguments[0])
@@ -43,13 +41,13 @@ def population(typing: Any, word: Any) -> Any:
 def discordant(
     x_order: Any, x_rank: Any, x_tied: Any, y_order: Any, y_rank: Any, y_tied: Any, n: Any, scratch: Any
 ) -> Any:
-    """Discordant pairs of n samples, and pairs that are tied in both, from orders and ranks; ``scratch`` is (3, n)."""
+    """Count discordant pairs of n samples, and pairs tied in both, from orders and ranks; ``scratch`` is (3, n)."""
     ranks, others, places = scratch[0], scratch[1], scratch[2]
     joint = 0
     if not y_tied:
         for k in range(n):
             ranks[k] = x_rank[y_order[k]]
-    elif not x_tied:  # an inversion is one from either side
+    elif not x_tied:  # x and y may swap roles
         for k in range(n):
             ranks[k] = y_rank[x_order[k]]
     else:
@@ -61,7 +59,7 @@ def discordant(
 
 @njit(**_JIT)
 def _by_both(x_order: Any, x_rank: Any, y_rank: Any, n: Any, ranks: Any, ends: Any) -> Any:
-    """Write the ranks of x in the order of y, and of x where y is tied; return the pairs that are tied in both."""
+    """Write the ranks of x in the order of y, ties of y in the order of x; return the pairs that are tied in both."""
     for k in range(n):
         ends[k] = k
     for k in range(n):
@@ -83,7 +81,7 @@ def _by_both(x_order: Any, x_rank: Any, y_rank: Any, n: Any, ranks: Any, ends: A
 
 @njit(**_JIT)
 def _break_ties(ranks: Any, n: Any, places: Any) -> None:
-    """Number equal ranks in the order in which they come: a permutation, without an inversion more."""
+    """Make ranks a permutation: number equal ranks in their order, which adds no inversion."""
     for k in range(n):
         places[k] = k
     for k in range(n):
@@ -94,7 +92,7 @@ def _break_ties(ranks: Any, n: Any, places: Any) -> None:
 
 @njit(**_JIT)
 def _inversions(ranks: Any, others: Any, n: Any) -> Any:
-    """Inversions of a permutation of 0 to n - 1, which is used up, as ``others`` is."""
+    """Count the inversions of a permutation of 0 to n - 1, which is overwritten, like ``others``."""
     inversions = 0
     bits = _GROUP
     while n >> bits:
@@ -109,28 +107,28 @@ def _inversions(ranks: Any, others: Any, n: Any) -> Any:
 
 @njit(**_JIT)
 def _part(ranks: Any, others: Any, n: Any, bit: Any) -> Any:
-    """Move zeros of a bit before ones in every group that agrees in the bits above; return how many ones zeros pass."""
-    passed = 0
+    """Move zeros of a bit before its ones in each group that agrees in higher bits; return the inversions removed."""
+    removed = 0
     half = 1 << bit
     for first in range(0, n, 2 * half):
         ones = 0
         for k in range(first, min(first + 2 * half, n)):
             rank = ranks[k]
             one = (rank >> bit) & 1
-            # Arithmetic for a choice: the bit is as good as random, and would be predicted wrong every other time.
-            passed += ones & (one - 1)
+            # Arithmetic in place of a branch, which would be mispredicted every other time.
+            removed += ones & (one - 1)
             place = (k - ones) + ((first + half + 2 * ones - k) & -one)
             others[np.uint64(place)] = rank
             ones += one
-    return passed
+    return removed
 
 
 @njit(**_JIT)
 def _insert(ranks: Any, first: Any, last: Any) -> Any:
-    """Inversions of a permutation of ``first`` to ``last - 1`` in its place: of each, how many before it are greater.
+    """Count the inversions among the entries ``first`` to ``last - 1``, a permutation of these numbers.
 
-    Those that came are a set of bits. Its words are the leaves of a tree, nodes[k] above nodes[4 k + 1] to
-    nodes[4 k + 4]: it holds how many came below those after the first, after the second and after the third.
+    The ranks inserted so far are a set of bits, whose words are the leaves of a tree. Node k is the parent of nodes
+    4 k + 1 to 4 k + 4. Its three counters hold how many ranks are in the parts after the first, second and third.
     """
     leaves = 1
     while leaves << _WORD < last - first:

@@ -1,4 +1,4 @@
-"""Counts of concordant and discordant pairs on the CPU: ranks once per column, inversions once per pair of columns."""
+"""Counts of concordant and discordant pairs on the CPU: ranks of each column, inversions of each pair of columns."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from typing import Any
 import numpy as np
 
 from cukde.core.cpu import threads
-from cukde.core.cpu.jit import njit
+from cukde.core.cpu.jit import OPTIONS as _JIT, njit
 from cukde.kendall.counts import PairCounts, Ties
 from cukde.kendall.cpu import inversions, ranks, sign_products
 from cukde.kendall.statistics import statistics
 
 __all__ = ["matrix", "pairs", "statistics"]
-
-_JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "cache": True}
 
 
 def pairs(x: np.ndarray, y: np.ndarray) -> PairCounts:
@@ -50,13 +48,13 @@ def matrix(A: np.ndarray, B: np.ndarray | None = None, *, deletion: bool) -> Pai
     A, B : ndarray (n, p), (n, q)
         Real numbers of at most 64 bits. Without B the columns of A are paired with each other.
     deletion : bool
-        Whether samples with NaN are left out, for each pair of columns those that have NaN in either. Otherwise pairs
-        with a column that has NaN are not counted, and all their counts are 0.
+        Whether each pair of columns leaves out the samples with NaN in either column. Otherwise all counts of a column
+        with NaN are 0.
 
     Returns
     -------
     PairCounts
-        Of arrays (p, q); where no column has NaN ties of x are (p, 1) and those of y (1, q).
+        Of arrays (p, q). Without NaN the ties of x have shape (p, 1) and those of y (1, q).
     """
     n = len(A)
     x, *rest = ranks.ranked(A.T) if B is None else ranks.ranked(A.T, B.T)
@@ -66,26 +64,26 @@ def matrix(A: np.ndarray, B: np.ndarray | None = None, *, deletion: bool) -> Pai
     whole = (x.valid == n)[:, None] & (y.valid == n)
     by_pair = deletion and not whole.all()
     out = _zeros((p, q), (p, q) if by_pair else (0, 0))
-    flat = out.of_each(lambda a: a.reshape(-1))  # the same memory with one index
+    flat = out.map(lambda a: a.reshape(-1))  # the same memory with one index
 
     def count(task: tuple[int, np.ndarray]) -> None:
         i, columns = task
         _count(x, y, np.full(len(columns), i), columns, i * q + columns, flat)
 
-    left = whole | deletion
+    remaining = whole | deletion
     if B is None:
-        left = np.triu(left)
+        remaining = np.triu(remaining)
     rows, columns = np.flatnonzero(x.valid == n), np.flatnonzero(y.valid == n)
-    if sign_products.pays(n, len(rows) if B is None else len(rows) + len(columns), int((left & whole).sum())):
+    if sign_products.pays(n, len(rows) if B is None else len(rows) + len(columns), int((remaining & whole).sum())):
         sign_products.count(x, y, rows, columns, out.concordant, out.discordant)
         out.samples[whole] = n
         if by_pair:
-            for ties, of_columns in zip((*out.x, *out.y), (*ties_x, *ties_y), strict=True):
-                np.copyto(ties, of_columns, where=whole)
-        left &= ~whole
+            for sums, column_sums in zip((*out.x, *out.y), (*ties_x, *ties_y), strict=True):
+                np.copyto(sums, column_sums, where=whole)
+        remaining &= ~whole
     tasks = []
     for i in range(p):
-        columns = np.flatnonzero(left[i])
+        columns = np.flatnonzero(remaining[i])
         tasks += [(i, columns[block]) for block in ranks.blocks(len(columns), n)]
     threads.run(count, tasks, blas=False)
 
@@ -101,21 +99,21 @@ def matrix(A: np.ndarray, B: np.ndarray | None = None, *, deletion: bool) -> Pai
 
 
 def _zeros(shape: tuple[int, ...], ties: tuple[int, ...]) -> PairCounts:
-    """Counts of zero, and sums over ties of a shape of their own."""
+    """Return counts of 0 of one shape, with sums over ties of another."""
     samples, concordant, discordant = (np.zeros(shape, np.int64) for _ in range(3))
     return PairCounts(samples, concordant, discordant, ranks.no_ties(*ties), ranks.no_ties(*ties))
 
 
 @njit(**_JIT)
 def _count(x: Any, y: Any, columns_x: Any, columns_y: Any, places: Any, out: Any) -> None:
-    """Count pairs of samples of columns of x with columns of y, side by side; write at ``places``.
+    """Count pairs of samples for ``columns_x[k]`` with ``columns_y[k]`` and write the counts at ``places[k]``.
 
-    Ties are written where ``out`` has room for them.
+    Ties are written unless their arrays in ``out`` are empty.
     """
     n = x.order.shape[1]
     index = x.order.dtype
     scratch = np.empty((3, n), index)
-    again = np.empty((4, n), index)  # orders and ranks of two columns with NaN over the samples that both have
+    again = np.empty((4, n), index)  # orders and ranks over the samples without NaN in either column
     for k in range(places.size):
         i, j, place = columns_x[k], columns_y[k], places[k]
         if x.valid[i] == n and y.valid[j] == n:

@@ -1,4 +1,4 @@
-"""Ranks of columns and the sums over their ties: what is worked out once for a column, whatever it is paired with."""
+"""Ranks of columns and sums over their ties, computed once for each column."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cukde.core.cpu import threads
-from cukde.core.cpu.jit import njit
+from cukde.core.cpu.jit import OPTIONS as _JIT, njit
 from cukde.kendall.counts import Ties
 
-_JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "cache": True}
-
-# Samples that a thread takes at a time: about a millisecond, enough to be worth its start.
+# Samples in a task of a thread, which takes about a millisecond: long beside its start.
 _SAMPLES = 2**17
 
-# Bits that a pass of the sort takes. With 11 there are fewer passes, but 2,048 places to write to at once are too many:
-# 1e6 samples take 62 ms, and 38 with 8 (1e5: 2.5 and 2.4; one core of an EPYC 7003).
+# Bits of a digit of the radix sort. Digits of 11 bits take fewer passes, but 2,048 bins are too many to write to at
+# once: 1e6 samples take 62 ms, and 38 ms with 8 bits (1e5: 2.5 and 2.4 ms; one core of an EPYC 7003).
 _DIGIT = 8
 _DIGITS = 64 // _DIGIT
 _BINS = 2**_DIGIT
@@ -25,20 +23,20 @@ _NO_TIES = Ties(0, 0.0, 0.0, 0)
 
 
 class Columns(NamedTuple):
-    """Columns in order, of n samples each."""
+    """Orders and ranks of columns of n samples."""
 
-    order: Any  # (p, n): samples from the smallest value to the largest, then those that are NaN
-    rank: Any  # (p, n): how many samples have smaller values; -1 for NaN
-    valid: Any  # (p,): samples that are not NaN
-    ties: Ties  # of arrays (p,)
+    order: Any  # (p, n): indices of samples by value, NaN last
+    rank: Any  # (p, n): number of samples with smaller values; -1 for NaN
+    valid: Any  # (p,): number of samples that are not NaN
+    ties: Ties  # arrays (p,)
 
     def rows(self, rows: slice) -> Columns:
-        """Some of the columns, without a copy."""
+        """Return some of the columns, without a copy."""
         return Columns(self.order[rows], self.rank[rows], self.valid[rows], Ties(*(t[rows] for t in self.ties)))
 
 
 def ranked(*arrays: np.ndarray) -> list[Columns]:
-    """Rank the columns of arrays of shape (p, n), a column a row."""
+    """Rank the rows of arrays of shape (p, n)."""
     columns = [_empty(*A.shape) for A in arrays]
 
     def rank(task: tuple[int, slice]) -> None:
@@ -51,13 +49,13 @@ def ranked(*arrays: np.ndarray) -> list[Columns]:
 
 
 def blocks(count: int, n: int) -> list[slice]:
-    """Cut ``count`` columns, or pairs of columns, of n samples into what threads take at a time."""
+    """Cut ``count`` columns, or pairs of columns, of n samples into tasks."""
     step = max(1, _SAMPLES // max(n, 1))
     return [slice(first, min(first + step, count)) for first in range(0, count, step)]
 
 
 def no_ties(*shape: int) -> Ties:
-    """Sums over no groups."""
+    """Return sums over no ties."""
     return Ties(np.zeros(shape, np.int64), np.zeros(shape), np.zeros(shape), np.zeros(shape, np.int64))
 
 
@@ -67,7 +65,7 @@ def _empty(p: int, n: int) -> Columns:
 
 
 def _bits(A: np.ndarray) -> tuple[np.ndarray, int, int]:
-    """Integers in the order of the values, 0 and 0; or the bits of floating-point numbers, of infinity and of -0.0."""
+    """Return integers in the order of the values, 0 and 0; or bits of floating-point values, of infinity and -0.0."""
     A = np.ascontiguousarray(A, A.dtype.newbyteorder("="))
     if A.dtype.kind == "f":
         signed = np.dtype(f"i{A.itemsize}")
@@ -80,7 +78,7 @@ def _bits(A: np.ndarray) -> tuple[np.ndarray, int, int]:
 
 @njit(**_JIT)
 def _rank(bits: Any, infinity: Any, negative_zero: Any, out: Any) -> None:
-    """Order the rows of what :func:`_bits` returns, rank them, and sum over their ties."""
+    """Sort the rows of the bits of :func:`_bits`, rank them, and sum over their ties."""
     p, n = bits.shape
     keys = np.empty((2, n), np.uint64)
     other = np.empty(n, out.order.dtype)
@@ -92,7 +90,7 @@ def _rank(bits: Any, infinity: Any, negative_zero: Any, out: Any) -> None:
 
 @njit(**_JIT)
 def _keys(bits: Any, infinity: Any, negative_zero: Any, keys: Any) -> Any:
-    """Write integers from 0 in the order of the values, NaN last; return how many values are not NaN."""
+    """Write integers from 0 up in the order of the values, NaN last; return the number of values that are not NaN."""
     n = bits.size
     valid = n
     lowest = np.iinfo(np.int64).max
@@ -100,7 +98,7 @@ def _keys(bits: Any, infinity: Any, negative_zero: Any, keys: Any) -> Any:
         key = bits[i]
         if infinity > 0:
             if key < 0:
-                key = negative_zero - key  # what is left without the sign, turned: both zeros are 0
+                key = negative_zero - key  # the magnitude, negated: both zeros are 0
             if abs(key) > infinity:
                 key = infinity + 1
                 valid -= 1
@@ -113,9 +111,9 @@ def _keys(bits: Any, infinity: Any, negative_zero: Any, keys: Any) -> Any:
 
 @njit(**_JIT)
 def _sort(keys: Any, other_keys: Any, order: Any, other_order: Any) -> Any:
-    """Write the order of the keys, and return the keys in that order, in one of their two arrays.
+    """Write the order of the keys, and return the sorted keys, in one of their two arrays.
 
-    A radix sort from the lowest digit up. Digits that all keys share are passed over: narrow types take few passes.
+    It is a radix sort from the lowest digit up. Digits that all keys share are skipped: narrow types take few passes.
     """
     n = keys.size
     counts = np.zeros((_DIGITS, _BINS), np.int64)
@@ -124,7 +122,7 @@ def _sort(keys: Any, other_keys: Any, order: Any, other_order: Any) -> Any:
         key = keys[i]
         for d in range(_DIGITS):
             counts[d, np.uint8(key >> np.uint64(d * _DIGIT))] += 1
-    turned = False
+    swapped = False
     for d in range(_DIGITS):
         shift = np.uint64(d * _DIGIT)
         places = counts[d]
@@ -138,16 +136,16 @@ def _sort(keys: Any, other_keys: Any, order: Any, other_order: Any) -> Any:
         _scatter(keys, order, places, shift, other_keys, other_order)
         keys, other_keys = other_keys, keys
         order, other_order = other_order, order
-        turned = not turned
-    if turned:
-        for i in range(n):  # an assignment of slices takes three seconds to compile
+        swapped = not swapped
+    if swapped:
+        for i in range(n):  # a slice assignment would take three seconds to compile
             other_order[i] = order[i]
     return keys
 
 
 @njit(**_JIT)
 def _scatter(keys: Any, order: Any, places: Any, shift: Any, out_keys: Any, out_order: Any) -> None:
-    """Move each key, and its sample, to where ``places`` says the next with its digit goes."""
+    """Move each key and its sample to the next place of its digit."""
     for i in range(keys.size):
         key = keys[i]
         digit = np.uint8(key >> shift)
@@ -159,7 +157,7 @@ def _scatter(keys: Any, order: Any, places: Any, shift: Any, out_keys: Any, out_
 
 @njit(**_JIT)
 def _number(keys: Any, order: Any, valid: Any, rank: Any) -> Any:
-    """Rank samples by their keys in order; return sums over ties."""
+    """Rank samples by sorted keys; return sums over ties."""
     ties = _NO_TIES
     start = 0
     for k in range(valid):
@@ -174,9 +172,9 @@ def _number(keys: Any, order: Any, valid: Any, rank: Any) -> Any:
 
 @njit(**_JIT)
 def restrict(order: Any, rank: Any, valid: Any, other: Any, new_order: Any, new_rank: Any) -> Any:
-    """Rank a column again over the samples that are not NaN in ``other``, ranks of another column, O(n).
+    """Rank a column over the samples that are not NaN in another column, whose ranks are ``other``, in O(n).
 
-    Writes the order and the ranks, of samples that are left; returns how many are, and sums over ties.
+    Writes the order and the ranks of these samples; returns their number and sums over ties.
     """
     ties = _NO_TIES
     m = 0
@@ -197,8 +195,8 @@ def restrict(order: Any, rank: Any, valid: Any, other: Any, new_order: Any, new_
 
 @njit(**_JIT)
 def _add(ties: Any, size: Any) -> Any:
-    """Sums over one group more; of numbers, since to pass arrays would count references in the innermost loop."""
-    t = float(size)  # its cube leaves int64
+    """Add a group of ties to sums; as numbers, since arrays would count references in the innermost loop."""
+    t = float(size)  # its cube may overflow int64
     return Ties(
         ties.pairs + (size * (size - 1) >> 1),
         ties.triples + t * (t - 1) * (t - 2),
@@ -209,7 +207,7 @@ def _add(ties: Any, size: Any) -> Any:
 
 @njit(**_JIT)
 def write(ties: Any, place: Any, out: Any) -> None:
-    """Write sums over ties into arrays of them."""
+    """Write sums over ties into arrays."""
     out.pairs[place] = ties.pairs
     out.triples[place] = ties.triples
     out.variance[place] = ties.variance
@@ -218,5 +216,5 @@ def write(ties: Any, place: Any, out: Any) -> None:
 
 @njit(**_JIT)
 def read(ties: Any, place: Any) -> Any:
-    """Take sums over ties out of arrays of them."""
+    """Read sums over ties from arrays."""
     return Ties(ties.pairs[place], ties.triples[place], ties.variance[place], ties.classes[place])

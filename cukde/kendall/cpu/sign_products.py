@@ -1,12 +1,12 @@
 """Signs of all pairs of samples as bits, multiplied for all pairs of columns.
 
-For samples i < j bit (i, j) of a column is g = [a_j > a_i], and u = [a_j != a_i]. Of two columns
+For samples i < j of a column, bit (i, j) of g is [a_j > a_i], and bit (i, j) of u is [a_j != a_i]. For two columns
 
     discordant = |(g ^ g') & u & u'|        concordant + discordant = |u & u'|
 
-A row i of bits is the set of samples with greater values: the samples are walked in order, each leaving that set, and
-the words of the set from that of sample i on are copied. So a column takes n^2 / 128 words, and as many again for u. A
-pair of columns takes 0.3 ns a word where the compiler has AVX2, 0.6 with u; where neither has ties, u is all ones.
+Row i of g is the set of samples with greater values. The samples leave this set in their order, and the words of the
+set from sample i's on are copied. So g takes n^2 / 128 words for a column, and u as many again; without ties u is all
+ones and is left out. With AVX2 a pair of columns takes 0.3 ns for each word, and 0.6 ns with u.
 """
 
 from __future__ import annotations
@@ -16,22 +16,20 @@ from typing import Any
 import numpy as np
 
 from cukde.core.cpu import threads
-from cukde.core.cpu.jit import njit
+from cukde.core.cpu.jit import OPTIONS as _JIT, njit
 from cukde.kendall.cpu.inversions import population
 from cukde.kendall.cpu.ranks import Columns
 
-_JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "cache": True}
-
-# Words that are held at a time, 32 MiB. A column's samples are walked again for every part of its rows: few parts.
+# Words in memory at a time, 32 MiB. Each part of the rows walks all samples again, so parts should be few.
 _ROOM = 2**22
 
-# Columns of a tile that is multiplied with another, some words of theirs at a time: both stay in the cache of a core.
+# Columns of a tile, and words of theirs that are multiplied at a time: two tiles stay in the cache of a core.
 _TILE = 16
 _STRIP = 1024
 
 
 def pays(n: int, columns: int, pairs: int) -> bool:
-    """Whether bits take less time than trees of counters, for so many pairs of so many columns of n samples."""
+    """Whether sign bits take less time than trees of counters, for so many pairs of columns of n samples."""
     # CPU time of all pairs of p columns on an EPYC 7003 with AVX2, ms, bits / trees:
     #
     #     n      p   no ties      ties
@@ -47,7 +45,7 @@ def pays(n: int, columns: int, pairs: int) -> bool:
     #     3000   64     81 / 63     155 / 164
     #     3000  128    263 / 247    482 / 606
     #
-    # A pair takes n^2 / 128 words of bits or so many steps of n; a column costs what 16 pairs do.
+    # A pair takes n^2 / 128 words of bits, or n steps in a tree; the bits of a column cost as much as 16 pairs.
     return 0 < n * (pairs + 16 * columns) < 3000 * pairs
 
 
@@ -56,8 +54,8 @@ def count(
 ) -> None:
     """Count pairs of samples of some columns of x with some of y, all without NaN.
 
-    Adds to ``concordant`` and ``discordant`` (p, q) in the rows ``columns_x`` and the columns ``columns_y``, where y is
-    x on and above the diagonal only.
+    Adds to rows ``columns_x`` and columns ``columns_y`` of ``concordant`` and ``discordant`` (p, q); if y is x, only on
+    and above the diagonal.
     """
     n = x.order.shape[1]
     tied = bool((x.ties.pairs[columns_x] > 0).any() or (y.ties.pairs[columns_y] > 0).any())
@@ -99,7 +97,7 @@ def _tiles(count: int) -> list[slice]:
 
 
 def _offset(i: Any, width: Any) -> Any:
-    """Words of the rows before row i; row r leaves out the words before that of sample r."""
+    """Words in the rows before row i; row r begins with the word of sample r."""
     q = i >> 6
     return i * width - 32 * q * (q - 1) - q * (i & 63)
 
@@ -109,7 +107,7 @@ _compiled_offset = njit(**_JIT)(_offset)
 
 @njit(**_JIT)
 def _write(order: Any, rank: Any, columns: Any, first: Any, last: Any, out: Any) -> None:
-    """Write rows ``first`` to ``last - 1`` of g, and of u where ``out`` (columns, planes, words) has room for it."""
+    """Write rows ``first`` to ``last - 1`` of g, and of u if ``out`` (columns, planes, words) has two planes."""
     n = order.shape[1]
     width = (n + 63) >> 6
     start = _compiled_offset(first, width)
@@ -153,23 +151,12 @@ def _write(order: Any, rank: Any, columns: Any, first: Any, last: Any, out: Any)
 
 @njit(**_JIT)
 def _multiply(
-    bits_x: Any,
-    bits_y: Any,
-    columns_x: Any,
-    columns_y: Any,
-    ties_x: Any,
-    ties_y: Any,
-    concordant: Any,
-    discordant: Any,
-    words: Any,
-    pairs: Any,
-    first: Any,
-    last: Any,
-    symmetric: Any,
-) -> None:
-    """Add the counts of columns ``first`` to ``last - 1`` of x with all of y, or those from themselves on.
+    bits_x: Any, bits_y: Any, columns_x: Any, columns_y: Any, ties_x: Any, ties_y: Any, concordant: Any,
+    discordant: Any, words: Any, pairs: Any, first: Any, last: Any, symmetric: Any,
+) -> None:  # fmt: skip
+    """Add the counts of columns ``first`` to ``last - 1`` of x with all of y, or if symmetric with those from each on.
 
-    The bits (columns, planes, at least ``words``) are those of ``pairs`` pairs of samples.
+    The bits (columns, planes, at least ``words``) are of ``pairs`` pairs of samples.
     """
     q = columns_y.size
     for begin in range(first if symmetric else 0, q, _TILE):
@@ -191,7 +178,7 @@ def _multiply(
 
 @njit(**_JIT)
 def _differ(g: Any, h: Any) -> Any:
-    """Bits that differ."""
+    """Count the bits that differ."""
     differ = np.uint64(0)
     for w in range(g.size):
         differ += population(g[w] ^ h[w])
@@ -200,7 +187,7 @@ def _differ(g: Any, h: Any) -> Any:
 
 @njit(**_JIT)
 def _differ_untied(g: Any, u: Any, h: Any, v: Any) -> Any:
-    """Bits of pairs that are untied in both and differ, and of pairs that are untied in both."""
+    """Count the pairs that are untied in both columns and differ, and all that are untied in both."""
     differ = np.uint64(0)
     total = np.uint64(0)
     for w in range(g.size):

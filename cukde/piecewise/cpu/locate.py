@@ -13,9 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import int64, uint32
 
-from cukde.core.cpu.jit import njit
-
-_JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "cache": True}
+from cukde.core.cpu.jit import OPTIONS as _JIT, njit
 
 _NEAR_UNIFORM = 0.25  # of a piece
 _BUCKETS_PER_PIECE = (2, 4, 8, 16)
