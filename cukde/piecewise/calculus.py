@@ -1,6 +1,6 @@
 """Derivatives, antiderivatives and integrals of piecewise polynomials with a local origin, in float64 on the host.
 
-Coefficients c (k, m, ...), the leading one first, of powers of x - knots[i]; knots (m + 1,) increasing or decreasing.
+Coefficients c (k, m, ...) belong to powers of x - knots[i], the leading one first; knots (m + 1,) increase or decrease.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from cukde.piecewise import pieces
 
 
 def derivative(c: np.ndarray, nu: int) -> np.ndarray:
-    """Coefficients of the derivative of order nu; one zero where nothing is left."""
+    """Return the coefficients of the derivative of order nu; a single zero if nu is above the degree."""
     k = len(c)
     if nu >= k:
         return np.zeros((1, *c.shape[1:]))
@@ -22,9 +22,9 @@ def derivative(c: np.ndarray, nu: int) -> np.ndarray:
 
 
 def antiderivative(c: np.ndarray, knots: np.ndarray, nu: int, origin: int = 0) -> np.ndarray:
-    """Coefficients of the antiderivative of order nu.
+    """Return the coefficients of the antiderivative of order nu.
 
-    It is continuous and, with its first nu - 1 derivatives, 0 at ``knots[origin]``.
+    It is continuous, and it and its first nu - 1 derivatives are 0 at ``knots[origin]``.
     """
     for _ in range(nu):
         primitive = _primitive(c)
@@ -36,7 +36,7 @@ def antiderivative(c: np.ndarray, knots: np.ndarray, nu: int, origin: int = 0) -
 
 
 def integral(c: np.ndarray, knots: np.ndarray, a: float, b: float) -> np.ndarray:
-    """From a to b, over increasing knots, the edge pieces going on beyond them."""
+    """Integrate from a to b over increasing knots, beyond which the edge pieces go on."""
     if a > b:
         return -integral(c, knots, b, a)
     first, last = np.searchsorted(knots[1:-1], [a, b], side="right")
@@ -51,15 +51,15 @@ def integral(c: np.ndarray, knots: np.ndarray, a: float, b: float) -> np.ndarray
 
 
 def integral_over_period(c: np.ndarray, knots: np.ndarray, a: float, b: float) -> np.ndarray:
-    """From a to b, over increasing knots, of the function that repeats itself beyond them."""
+    """Integrate from a to b over increasing knots, beyond which the function is periodic."""
     if a > b:
         return -integral_over_period(c, knots, b, a)
     first, last = float(knots[0]), float(knots[-1])
     if not math.isfinite(b - a):
         return np.full(c.shape[2:], np.nan)
-    periods, left = divmod(b - a, last - first)
+    periods, rest = divmod(b - a, last - first)
     a = first + (a - first) % (last - first)
-    b = a + left
+    b = a + rest
     out = integral(c, knots, a, min(b, last))
     if b > last:
         out = out + integral(c, knots, first, first + (b - last))
@@ -67,7 +67,7 @@ def integral_over_period(c: np.ndarray, knots: np.ndarray, a: float, b: float) -
 
 
 def clamped(c: np.ndarray, knots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The function that keeps its end values beyond the knots, by a constant piece on either side that goes on."""
+    """Return coefficients and knots with a constant piece on either side, which keeps the end value."""
     ends = np.zeros((len(c), 2, *c.shape[2:]))
     ends[-1, 0] = c[-1, 0]
     ends[-1, 1] = _horner(c[:, -1:], np.diff(knots[-2:]))[0]
@@ -81,7 +81,7 @@ def clamped(c: np.ndarray, knots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _primitive(c: np.ndarray) -> np.ndarray:
-    """Of each piece alone, 0 at its origin."""
+    """Return the antiderivative of each piece by itself, 0 at its origin."""
     primitive = np.zeros((len(c) + 1, *c.shape[1:]))
     primitive[:-1] = _by_power(c, 1 / np.arange(len(c), 0, -1.0))
     return primitive
@@ -93,5 +93,5 @@ def _by_power(c: np.ndarray, factors: np.ndarray) -> np.ndarray:
 
 
 def _horner(c: np.ndarray, u: np.ndarray) -> np.ndarray:
-    """Each piece at its own u (m,); (m, ...)."""
+    """Evaluate piece i at u[i]; (m, ...)."""
     return pieces.horner(c, u.reshape(-1, *[1] * (c.ndim - 2)))

@@ -1,4 +1,4 @@
-"""The errors a user of piecewise polynomials can cause, raised before anything is computed."""
+"""Argument checks of piecewise polynomials, made before anything is computed."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ _HIGHEST_ORDER = 1000
 
 
 def order_of_antiderivative(nu: int) -> None:
-    """Raise for orders whose polynomials would be long for nothing: their coefficients are 1 / nu! and vanish."""
+    """Raise for orders so high that the coefficients, of the size of 1 / nu!, vanish."""
     if nu > _HIGHEST_ORDER:
         raise ValueError(f"nu must be at most {_HIGHEST_ORDER} for an antiderivative; got {nu}")
 
 
 def of_scipy(p: Any) -> None:
-    """Check that a polynomial is one of SciPy's or CuPy's, whose values lie along the first axis."""
+    """Check that ``p`` is a ``PPoly`` of SciPy or CuPy of axis 0."""
     if not all(hasattr(p, name) for name in ("c", "x", "extrapolate")):
         raise TypeError(f"p must be a PPoly of SciPy or CuPy; got {type(p).__name__}")
     if getattr(p, "axis", 0) != 0:
@@ -49,28 +49,28 @@ def of_scipy(p: Any) -> None:
 
 
 def spline(tck: Any) -> tuple[np.ndarray, np.ndarray, int, Any]:
-    """Return knots, coefficients and degree, and the coefficients where they are."""
-    given = getattr(tck, "tck", tck)
-    if not isinstance(given, tuple | list) or len(given) != 3:
+    """Return knots, coefficients and degree on the host, and the coefficients as given."""
+    parts = getattr(tck, "tck", tck)
+    if not isinstance(parts, tuple | list) or len(parts) != 3:
         raise TypeError(f"tck must be a BSpline or a tuple (t, c, k); got {type(tck).__name__}")
-    t, c = on_host("t", given[0]), on_host("c", given[1])
+    t, c = on_host("t", parts[0]), on_host("c", parts[1])
     if t.ndim != 1:
         raise ValueError(f"t must have shape (knots,); got {t.shape}")
     try:
-        k = operator.index(given[2])
+        k = operator.index(parts[2])
     except TypeError:
-        raise TypeError(f"k must be an integer; got {given[2]!r}") from None
-    return t, c, k, given[1]
+        raise TypeError(f"k must be an integer; got {parts[2]!r}") from None
+    return t, c, k, parts[1]
 
 
 def on_host(name: str, a: Any) -> np.ndarray:
-    """Return real numbers on the host, without a copy where they are there."""
+    """Return real numbers on the host; those already there are not copied."""
     out: np.ndarray = core_check.array(name, dispatch.to_host(a), host)
     return out
 
 
 def held(name: str, a: Any) -> np.ndarray:
-    """Return a copy on the host, read-only, of finite floating numbers; integers become float64."""
+    """Return a read-only copy of finite floating-point numbers on the host; integers become float64."""
     out = on_host(name, a)
     out = out.astype(out.dtype if out.dtype.kind == "f" else np.float64)
     finite(name, out)
@@ -85,7 +85,7 @@ def finite(name: str, a: np.ndarray) -> None:
 
 
 def knots(name: str, x: np.ndarray, *, decreasing: bool) -> None:
-    """Check that knots are at least two, and in order without repeats."""
+    """Check that knots are at least two, and strictly in order."""
     if x.ndim != 1 or len(x) < 2:
         raise ValueError(f"{name} must have shape (pieces + 1,) with at least one piece; got {x.shape}")
     rises = (x[1:] > x[:-1]).astype(int) - (x[1:] < x[:-1])
@@ -93,8 +93,8 @@ def knots(name: str, x: np.ndarray, *, decreasing: bool) -> None:
     wrong = np.flatnonzero(rises != direction)
     if wrong.size:
         way = "strictly increasing or strictly decreasing" if decreasing else "strictly increasing"
-        at = wrong[0]
-        raise ValueError(f"{name} must be {way}; got {x[at]:g} and then {x[at + 1]:g} at index {at + 1}")
+        i = wrong[0]
+        raise ValueError(f"{name} must be {way}; got {x[i]:g} and then {x[i + 1]:g} at index {i + 1}")
 
 
 def coefficients(c: np.ndarray, pieces: int) -> None:
@@ -117,7 +117,7 @@ def raw_coefficients(coefficients: np.ndarray, pieces: int, layout: str) -> None
 
 
 def representable(pieces: Pieces, dtype: np.dtype) -> None:
-    """Check that rounding to the dtype of the arithmetic left finite numbers and a piece."""
+    """Check that rounding to the dtype of the arithmetic leaves finite numbers and at least one piece."""
     if pieces.knots.size < 2 or not np.isfinite(pieces.knots).all():
         raise ValueError(f"the knots are too large or too close together for {dtype} x; write x.astype('float64')")
     if not np.isfinite(pieces.coefficients).all():
@@ -125,7 +125,7 @@ def representable(pieces: Pieces, dtype: np.dtype) -> None:
 
 
 def output(out: Any, x: Any, backend: ModuleType, **inputs: Any) -> None:
-    """Check an array to write the values at x to; it must be apart from x and the other inputs."""
+    """Check an output array for the values at x, which must not overlap x or the other inputs."""
     xp = backend.xp
     if not isinstance(out, xp.ndarray) or isinstance(out, np.ma.MaskedArray):
         kind = "NumPy" if xp is np else "CuPy"
@@ -135,13 +135,13 @@ def output(out: Any, x: Any, backend: ModuleType, **inputs: Any) -> None:
     if isinstance(out, np.ndarray) and not out.flags.writeable:
         raise ValueError("out must be writeable; got a read-only array")
     for name, a in {"x": x, **inputs}.items():
-        # By their ends first: for the rest CuPy sorts all addresses.
+        # The cheap test first: shares_memory of CuPy sorts all addresses.
         if isinstance(a, xp.ndarray) and xp.may_share_memory(out, a) and xp.shares_memory(out, a):
             raise ValueError(f"out must not overlap {name}")
 
 
 def bound(name: str, value: Any) -> float:
-    """Return an end of an integral."""
+    """Return a limit of integration."""
     try:
         return float(value)
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""The errors a user of ``fit_piecewise`` can cause."""
+"""Argument checks of ``fit_piecewise``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DTYPES = ("float16", "float32", "float64")
 
 
 def dtype(value: Any) -> np.dtype:
-    """Return the evaluation dtype."""
+    """Return the dtype of the evaluation."""
     try:
         out = np.dtype(value)
     except TypeError:
@@ -35,33 +35,33 @@ def domain(value: Any) -> tuple[float, float]:
 
 
 def knots(value: Any, ends: tuple[float, float]) -> np.ndarray:
-    """Return given knots in float64."""
+    """Return an array of knots in float64."""
     try:
-        given = np.asarray(value)
-        out = given.astype(np.float64) if given.dtype.kind in "fiu" else None
+        array = np.asarray(value)
+        out = array.astype(np.float64) if array.dtype.kind in "fiu" else None
     except (TypeError, ValueError):
         out = None
     if out is None or out.ndim != 1 or len(out) < 2:
         raise ValueError(f"knots must be 'uniform', 'adaptive' or an array of at least two numbers; got {value!r}")
     if not (np.diff(out) > 0).all():
-        at = int(np.argmin(np.diff(out) > 0))
-        raise ValueError(f"knots must increase strictly; got {out[at]} before {out[at + 1]} at index {at}")
+        i = int(np.argmin(np.diff(out) > 0))
+        raise ValueError(f"knots must increase strictly; got {out[i]} before {out[i + 1]} at index {i}")
     if (out[0], out[-1]) != ends:
         raise ValueError(f"knots must begin and end with the domain {ends}; got {out[0]} to {out[-1]}")
     return out
 
 
-def size(pieces: Any, tol: Any, given: int | None) -> tuple[int, float | None]:
-    """Return the number of pieces, 1 to begin with where a tolerance chooses it, and the tolerance.
+def size(pieces: Any, tol: Any, of_knots: int | None) -> tuple[int, float | None]:
+    """Return the number of pieces, or 1 if a tolerance chooses it, and the tolerance.
 
-    ``given`` is the number of pieces of given knots.
+    ``of_knots`` is the number of pieces between the user's knots, if there are any.
     """
-    if given is not None:
+    if of_knots is not None:
         if tol is not None:
             raise ValueError("tol chooses the number of pieces, and so does an array of knots: give one of them")
-        if pieces is not None and core_check.count("pieces", pieces) != given:
-            raise ValueError(f"pieces must be left out or {given} like the knots say; got {pieces}")
-        return given, None
+        if pieces is not None and core_check.count("pieces", pieces) != of_knots:
+            raise ValueError(f"pieces must be left out or {of_knots} like the knots say; got {pieces}")
+        return of_knots, None
     if (pieces is None) == (tol is None):
         raise ValueError(f"exactly one of pieces and tol must be given; got pieces={pieces!r} and tol={tol!r}")
     if tol is None:
@@ -76,20 +76,20 @@ def size(pieces: Any, tol: Any, given: int | None) -> tuple[int, float | None]:
 
 
 def distinct(rounded: np.ndarray, name: str) -> None:
-    """Check that knots are still apart after rounding to a dtype."""
+    """Check that knots stay distinct after rounding to a dtype."""
     if not (np.diff(rounded) > 0).all():
-        at = int(np.argmin(np.diff(rounded) > 0))
+        i = int(np.argmin(np.diff(rounded) > 0))
         raise ValueError(
-            f"{len(rounded) - 1} pieces are too many for {name}: two knots round to {rounded[at]!r}; take fewer pieces"
+            f"{len(rounded) - 1} pieces are too many for {name}: two knots round to {rounded[i]!r}; take fewer pieces"
         )
 
 
 def sampled(func: Callable[[np.ndarray], Any]) -> Callable[[np.ndarray], np.ndarray]:
-    """Return func on arrays of any shape, which checks what comes back; func itself is called on shape (n,)."""
+    """Return func for arrays of any shape, with checked results; func itself gets arrays of shape (n,)."""
 
     def values(x: np.ndarray) -> np.ndarray:
         flat = x.reshape(-1)
-        with np.errstate(all="ignore"):  # what is not finite is an error below, which says where
+        with np.errstate(all="ignore"):  # values that are not finite raise below
             y = np.asarray(func(flat.copy()))
         if y.shape != flat.shape:
             raise ValueError(
@@ -100,8 +100,8 @@ def sampled(func: Callable[[np.ndarray], Any]) -> Callable[[np.ndarray], np.ndar
         y = y.astype(np.float64)
         finite = np.isfinite(y)
         if not finite.all():
-            at = int(np.argmin(finite))
-            raise ValueError(f"func must be finite on the domain; got {y[at]} at x = {float(flat[at])!r}")
+            i = int(np.argmin(finite))
+            raise ValueError(f"func must be finite on the domain; got {y[i]} at x = {float(flat[i])!r}")
         return y.reshape(x.shape)
 
     return values

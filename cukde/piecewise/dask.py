@@ -1,4 +1,4 @@
-"""Piecewise polynomials at points of Dask arrays: block by block, in the blocks that the points have."""
+"""Piecewise polynomials at points of Dask arrays, block by block."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def pwpa(
 ) -> da.Array:
     """See :func:`cukde.pwpa`.
 
-    There is no ``out``.
-    Every value has the bits of the same call on plain arrays; a block of points costs one evaluation.
+    ``out`` must be None. Every value has the bits of the same call on plain arrays; a block of points costs one
+    evaluation.
 
     Examples
     --------
@@ -48,7 +48,7 @@ def pwpa(
     dask_check.no_output(out)
     points = _points(x)
     dispatch.backend(meta(points), "x", coefficients=coefficients, knots=knots)
-    of_blocks = partial(
+    evaluate = partial(
         _evaluated,
         coefficients=check.on_host("coefficients", coefficients).copy(),
         knots=check.on_host("knots", knots).copy(),
@@ -57,8 +57,8 @@ def pwpa(
         extrapolate=extrapolate,
     )
     like = _empty(points)
-    of_blocks(np.empty(0, like.dtype))  # what is wrong with the others is said now
-    return points.map_blocks(of_blocks, dtype=like.dtype, meta=like, token="cukde-pwpa")
+    evaluate(np.empty(0, like.dtype))  # raises now for wrong coefficients, knots and options
+    return points.map_blocks(evaluate, dtype=like.dtype, meta=like, token="cukde-pwpa")
 
 
 def _evaluated(x: Any, **options: Any) -> Any:
@@ -67,13 +67,13 @@ def _evaluated(x: Any, **options: Any) -> Any:
 
 
 def values(polynomial: Any, x: Any, nu: int, extrapolate: Extrapolate) -> da.Array:
-    """Values of a polynomial or of a derivative, with axes for the values of a point after those of the points."""
+    """Evaluate a polynomial or a derivative; the further axes of the coefficients follow those of the points."""
     points = _points(x)
-    of_blocks = partial(_values, polynomial=polynomial, nu=nu, extrapolate=extrapolate)
-    like = of_blocks(_empty(points))
+    evaluate = partial(_values, polynomial=polynomial, nu=nu, extrapolate=extrapolate)
+    like = evaluate(_empty(points))
     further = polynomial.c.shape[2:]
     return points.map_blocks(
-        of_blocks,
+        evaluate,
         dtype=like.dtype,
         meta=like,
         chunks=(*points.chunks, *((size,) for size in further)),
@@ -88,12 +88,12 @@ def _values(x: Any, *, polynomial: Any, nu: int, extrapolate: Extrapolate) -> An
 
 
 def _points(x: Any) -> da.Array:
-    """Points in the blocks that they have; a plain array is cut by Dask's own rule."""
+    """Return points as a Dask array; a plain array is cut by Dask's own rule."""
     points = collected("x", x)
     return points if is_dask(points) else da.from_array(points, chunks="auto")
 
 
 def _empty(points: Any) -> Any:
-    """No points, of the dtype and in the place of the result."""
+    """Return an array of no points, of the dtype and on the device of the result."""
     dtype = core_check.floating("x", stand_in(points), host).dtype
     return empty_like(points, points.ndim, dtype)

@@ -1,36 +1,38 @@
-"""Piecewise polynomials at arrays of either backend, with what a backend prepares kept for the next call."""
+"""Evaluation of piecewise polynomials by either backend, which keeps the prepared tables for later calls."""
 
 from __future__ import annotations
 
-import functools
+from functools import partial
 from types import ModuleType
 from typing import Any, Literal
 
 import numpy as np
 
-from cukde.core import dtypes
+from cukde.core import dispatch, dtypes
 from cukde.piecewise import check, pieces as piecewise_pieces
 from cukde.piecewise.pieces import Pieces
 
+_passes = partial(dispatch.passes, "cukde.piecewise")
+
+Extrapolate = bool | Literal["periodic", "clamp"]
+
 
 class Evaluator:
-    """Values of pieces of float64, which nobody changes, prepared once for each device and dtype.
+    """Evaluates immutable pieces of float64, prepared once for each device and dtype.
 
-    What is prepared belongs to devices of this process: it is not to be pickled.
+    The prepared tables belong to devices of this process, so an evaluator must not be pickled.
     """
 
     def __init__(self, pieces: Pieces) -> None:
         self._pieces = pieces
         self._prepared: dict[tuple[Any, np.dtype], Any] = {}
 
-    def __call__(
-        self, x: Any, extrapolate: bool | Literal["periodic", "clamp"], backend: ModuleType, out: Any = None
-    ) -> Any:
-        """Evaluate at floating points of any shape on the current device of the backend.
+    def __call__(self, x: Any, extrapolate: Extrapolate, backend: ModuleType, out: Any = None) -> Any:
+        """Evaluate at floating-point x of any shape on the current device of the backend.
 
-        The result has the dtype of x; its shape is that of x, with an axis for the values where a point has several.
-        ``out``, for one value a point, is of the shape and dtype of x and apart from it. Periodic functions are
-        computed in float64.
+        The result has the dtype and the shape of x, with a last axis if there are several values at a point. ``out``,
+        for one value at a point, has the shape and dtype of x and does not overlap it. Periodic functions are computed
+        in float64.
         """
         dtype = np.dtype(np.float64) if extrapolate == "periodic" else x.dtype
         prepared = self._prepare(backend, dtype)
@@ -57,18 +59,3 @@ class Evaluator:
             check.representable(pieces, number)
             self._prepared[key] = _passes(backend).prepare(pieces, dtype)
         return self._prepared[key]
-
-
-@functools.cache
-def _passes(backend: ModuleType) -> ModuleType:
-    """Preparation and evaluation."""
-    if backend.name == "gpu":
-        from cukde.piecewise.gpu import passes as on_gpu
-
-        return on_gpu
-    from cukde.piecewise.cpu import passes as on_cpu
-
-    return on_cpu
-
-
-Extrapolate = bool | Literal["periodic", "clamp"]

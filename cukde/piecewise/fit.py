@@ -9,22 +9,22 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from cukde.core import check as core_check, dtypes
-from cukde.piecewise import check_fit, fit_knots, fit_pieces
+from cukde.piecewise import check_fit, fit_pieces
 from cukde.piecewise.polynomial import PiecewisePolynomial
 
 MOST_PIECES = 2**16
-"""Of a fit that is given a tolerance."""
+"""The most pieces of a fit to a tolerance."""
 
 
 class FittedPolynomial(PiecewisePolynomial):
-    """A :class:`PiecewisePolynomial` made by :func:`fit_piecewise`, with what it deviates from the function by.
+    """A :class:`PiecewisePolynomial` made by :func:`fit_piecewise`, with its errors.
 
     Attributes
     ----------
     max_error : float
-        Largest absolute error on the domain, in float64 and in the dtype of the fit.
+        Largest absolute error on the domain, evaluated in float64 or in the dtype of the fit.
     max_errors : dict
-        Both by the name of the dtype, such as ``{"float64": 2.5e-7, "float32": 6.1e-7}``.
+        The error in each of these dtypes, such as ``{"float64": 2.5e-7, "float32": 6.1e-7}``.
     """
 
     __module__ = "cukde"
@@ -50,53 +50,52 @@ def fit_piecewise(
     Parameters
     ----------
     func : callable
-        Takes a NumPy array of float64 of shape (n,) and returns as many finite real numbers.
+        Takes a NumPy array of float64 of shape (n,) and returns n finite real numbers.
     domain : (float, float)
-        Where to fit. Ends that are not numbers of ``dtype`` are rounded outward, and ``func`` is evaluated there.
+        The interval to fit on. Its ends are rounded outward to ``dtype``, and ``func`` is evaluated there.
     pieces : int, optional
         Number of pieces. Exactly one of ``pieces`` and ``tol`` is given; with an array of knots neither is needed.
     degree : int
         Degree of each piece, at least 1.
     tol : float, optional
-        Take as few pieces as make ``max_error`` at most ``tol``: the number is doubled until that holds, then bisected.
-        It is the smallest one where more pieces never have a larger error.
+        Use as few pieces as make ``max_error`` at most ``tol``: the number is doubled until that holds, then bisected.
+        It is the smallest such number if more pieces never increase the error.
     method : {"minimax", "chebyshev", "interpolate", "least_squares"}
-        The smallest largest error (Remez's exchange), interpolation at the zeros of the Chebyshev polynomial,
-        interpolation at the Chebyshev-Lobatto points, the knots among them, or the smallest integral of the squared
-        error (Gauss-Legendre quadrature of 4 (degree + 1) + 16 nodes).
+        "minimax" minimises the largest error (Remez's exchange). "chebyshev" interpolates at the zeros of the Chebyshev
+        polynomial, and "interpolate" at the Chebyshev-Lobatto points, which include the knots. "least_squares"
+        minimises the integral of the squared error, by Gauss-Legendre quadrature with 4 (degree + 1) + 16 nodes.
     knots : {"uniform", "adaptive"} or array_like, shape (pieces + 1,)
-        Equal widths, which a GPU evaluates fastest; widths that give each piece about the same error; or increasing
-        numbers from one end of the domain to the other. They are rounded to ``dtype`` (float32 for float16) before
-        anything is fitted, so that no evaluation rounds them.
+        "uniform" makes pieces of equal width, which a GPU evaluates fastest; "adaptive" gives each piece about the same
+        error; an array increases from one end of the domain to the other. Knots are rounded to ``dtype`` (float32 for
+        float16) before the fit, so that evaluation does not round them.
     dtype : {float32, float16, float64}
-        What the polynomial is going to be evaluated in. The coefficients returned are float64.
+        The dtype in which the polynomial will be evaluated. Its coefficients are float64.
     continuous : bool
-        Whether the pieces take the function's own values at the knots, where they meet then (up to rounding): the
-        method chooses among such polynomials; "chebyshev" stretches its points until the outermost are the knots.
+        Whether the pieces equal the function at the knots, so that they join there up to rounding. The method then
+        chooses among such polynomials; "chebyshev" stretches its points until the outermost are the knots.
 
     Returns
     -------
     FittedPolynomial
-        A :class:`PiecewisePolynomial`, NaN beyond the domain unless a call says otherwise (``extrapolate``), with
-        ``max_error``, the largest absolute error on the domain, and ``max_errors``, that in float64 and in ``dtype``.
+        A :class:`PiecewisePolynomial`, NaN beyond the domain unless a call says otherwise (``extrapolate``), with the
+        largest absolute error on the domain: ``max_errors`` in float64 and in ``dtype``, ``max_error`` the larger one.
 
     Raises
     ------
     ValueError
         For a degree or a number of pieces below 1, a domain that is not two finite increasing numbers, an unknown
         option, knots that do not increase or do not span the domain, both or neither of ``pieces`` and ``tol``, a
-        function that returns another shape or values that are not finite, more pieces than the dtype can tell apart,
-        and a ``tol`` that is out of reach.
+        function that returns another shape or values that are not finite, more pieces than the dtype resolves, and an
+        unreachable ``tol``.
 
     Notes
     -----
-    The error in float64 is measured on 64 (degree + 1) points a piece and refined by parabolas; it holds everywhere for
-    functions that are smooth within the pieces. The error in ``dtype`` adds to it the largest deviation that rounding
-    made in evaluations on the CPU, at random points of all pieces, and an eighth of it for the points between.
-    Rounding is at least half a unit in the last place of the largest value, 2.4e-7 for values from 4 to 8 in float32.
+    The error in float64 is measured at 64 (degree + 1) points in each piece and refined by parabolas; it holds
+    everywhere for functions that are smooth within the pieces. The error in ``dtype`` adds 9/8 of the largest rounding
+    error of evaluations on the CPU, at random points of all pieces. Rounding errors are at least half a unit in the
+    last place of the largest value, 2.4e-7 for values from 4 to 8 in float32.
 
-    Minimax pieces agree with the best ones to 1e-6 of their error, down to the rounding of float64. Cost: 256 pieces of
-    degree 3 take some 0.05 s and evaluate ``func`` 120,000 times.
+    Minimax pieces agree with the best approximations to 1e-6 of the error, down to the rounding of float64. Cost: 256 pieces of degree 3 take some 0.05 s and evaluate ``func`` 120,000 times.
 
     References
     ----------
@@ -116,43 +115,42 @@ def fit_piecewise(
     True
     """
     f = check_fit.sampled(func)
-    evaluated = check_fit.dtype(dtype)
+    target = check_fit.dtype(dtype)
     low, high = check_fit.domain(domain)
     degree = core_check.count("degree", degree)
     core_check.option("method", method, fit_pieces.METHODS)
     continuous = core_check.flag("continuous", continuous)
-    given: np.ndarray | None = None
+    users_knots: np.ndarray | None = None
     if isinstance(knots, str):
         core_check.option("knots", knots, ("uniform", "adaptive"), " or an array")
     else:
-        given = check_fit.knots(knots, (low, high))
-    first, tol = check_fit.size(pieces, tol, None if given is None else len(given) - 1)
+        users_knots = check_fit.knots(knots, (low, high))
+    first, tol = check_fit.size(pieces, tol, None if users_knots is None else len(users_knots) - 1)
 
     def fitted(m: int) -> FittedPolynomial:
-        if given is not None:
-            at = given
+        if users_knots is not None:
+            x = users_knots
         elif knots == "adaptive":
-            at = fit_knots.adaptive(f, (low, high), m, degree)
+            x = fit_pieces.adaptive_knots(f, (low, high), m, degree)
         else:
-            at = np.linspace(low, high, m + 1)
-        at = _rounded(at, evaluated)
-        c = fit_pieces.fit(f, at, degree, method, continuous)
-        out = FittedPolynomial(c, at, extrapolate=False)
-        out.max_errors = _errors(out, f, evaluated)
+            x = np.linspace(low, high, m + 1)
+        x = _rounded(x, target)
+        out = FittedPolynomial(fit_pieces.fit(f, x, degree, method, continuous), x, extrapolate=False)
+        out.max_errors = _errors(out, f, target)
         out.max_error = max(out.max_errors.values())
         return out
 
-    return fitted(first) if tol is None else _fewest(fitted, tol, evaluated)
+    return fitted(first) if tol is None else _fewest(fitted, tol, target)
 
 
-def _fewest(fitted: Callable[[int], FittedPolynomial], tol: float, evaluated: np.dtype) -> FittedPolynomial:
-    """Return the fit of fewest pieces that was found to reach ``tol``: doubling, then bisection."""
+def _fewest(fitted: Callable[[int], FittedPolynomial], tol: float, target: np.dtype) -> FittedPolynomial:
+    """Return the fit with the fewest pieces found to reach ``tol``, by doubling and then bisection."""
     m, best, too_few = 1, fitted(1), 0
     least = best
     while best.max_error > tol:
         too_few, reason = m, None
         if best.max_errors["float64"] < best.max_error / 16:
-            reason = f"rounding in {evaluated.name} alone is above it"
+            reason = f"rounding in {target.name} alone is above it"
         elif m == MOST_PIECES:
             reason = f"more than {MOST_PIECES} pieces are not tried"
         if reason is None:
@@ -177,9 +175,9 @@ def _fewest(fitted: Callable[[int], FittedPolynomial], tol: float, evaluated: np
     return best
 
 
-def _rounded(knots: np.ndarray, evaluated: np.dtype) -> np.ndarray:
-    """Round knots to the dtype they are compared in, the ends outward."""
-    number = dtypes.arithmetic(evaluated)
+def _rounded(knots: np.ndarray, target: np.dtype) -> np.ndarray:
+    """Round knots to the dtype in which evaluation compares them, the ends outward."""
+    number = dtypes.arithmetic(target)
     with np.errstate(over="ignore"):
         out = knots.astype(number)
     if out[0] > knots[0]:
@@ -193,16 +191,16 @@ def _rounded(knots: np.ndarray, evaluated: np.dtype) -> np.ndarray:
 _LEAST_POINTS, _POINTS_A_PIECE = 2**16, 64
 
 
-def _errors(p: FittedPolynomial, f: fit_pieces.Function, evaluated: np.dtype) -> dict[str, float]:
+def _errors(p: FittedPolynomial, f: fit_pieces.Function, target: np.dtype) -> dict[str, float]:
     """Measure the error in float64 and in the dtype of the evaluation."""
     errors = {"float64": float(fit_pieces.errors(f, p.x, p.c).max())}
-    if evaluated != np.float64:
+    if target != np.float64:
         m = p.c.shape[1]
         each = max(_LEAST_POINTS // m, _POINTS_A_PIECE)
         u = np.random.default_rng(0).random((m, each))
         with np.errstate(over="ignore"):
-            x = (p.x[:-1, None] + np.diff(p.x)[:, None] * u).ravel().astype(evaluated)
-        x = x[(x >= p.x[0]) & (x <= p.x[-1])]  # rounding may lead out of the domain
+            x = (p.x[:-1, None] + np.diff(p.x)[:, None] * u).ravel().astype(target)
+        x = x[(x >= p.x[0]) & (x <= p.x[-1])]  # rounding may leave the domain
         rounding = np.abs(p(x).astype(np.float64) - p(x.astype(np.float64)))
-        errors[evaluated.name] = errors["float64"] + 1.125 * float(rounding.max(initial=0))
+        errors[target.name] = errors["float64"] + 1.125 * float(rounding.max(initial=0))
     return errors

@@ -1,4 +1,4 @@
-"""A piecewise polynomial as the public functions hand it to a backend."""
+"""The form in which public functions pass a piecewise polynomial to a backend."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ Reduction = Literal["exp", "log"]
 class Pieces(NamedTuple):
     r"""m polynomials of k coefficients, the leading one first.
 
-    Piece i is for ``knots[i] <= x < knots[i + 1]``, the last one also for its end.
+    Piece i is for ``knots[i] <= x < knots[i + 1]``; the last piece includes its end.
 
-    With a ``reduction`` the polynomial p, of one value at a point, is of a part of x, which the knots enclose, and
-    there is nothing beyond them:
+    With a ``reduction`` the polynomial p, of one value at a point, has a reduced argument, which never leaves the range
+    of the knots:
 
-    - "exp": of r = x - n log 2, n the integer nearest to x / log 2, so that \|r\| is at most log(2) / 2 up to rounding.
-      The value is 2^n p(r), rounded once: beyond the largest number infinity, below the normal ones subnormal numbers,
-      where the arithmetic has them, and then 0; infinity at infinity and 0 at minus infinity.
-    - "log": of the mantissa m in [3/4, 3/2) of x = 2^n m, which subnormal numbers have too. The value is
-      p(m) + n log 2; minus infinity at zero of either sign, NaN below it, and infinity at infinity.
+    - "exp": r = x - n log 2, where n is the integer nearest to x / log 2, so that \|r\| is at most log(2) / 2 up to
+      rounding. The value is 2^n p(r), rounded once. Overflow gives infinity. Underflow gives subnormal numbers, if the
+      arithmetic has them, and then 0. The value is infinity at infinity and 0 at minus infinity.
+    - "log": the mantissa m in [3/4, 3/2) of x = 2^n m, for subnormal x too. The value is p(m) + n log 2; minus infinity
+      at zero of either sign, NaN below it, and infinity at infinity.
 
     NaN gives NaN.
     """
 
-    coefficients: Any  # (k, m, r): r values at a point
+    coefficients: Any  # (k, m, r), for r values at a point
     knots: Any  # (m + 1,), strictly increasing
-    local: bool  # powers of x - knots[i], else of x itself
+    local: bool  # whether powers are of x - knots[i], or of x
     reduction: Reduction | None = None
 
 
@@ -41,11 +41,11 @@ def horner(c: np.ndarray, u: np.ndarray) -> np.ndarray:
 
 
 def rounded(pieces: Pieces, dtype: np.dtype) -> Pieces:
-    """The same function at every x of ``dtype``, from knots and coefficients of that dtype.
+    """Return the same function of every x of ``dtype``, with knots and coefficients of that dtype.
 
-    A knot moves up to the next number of ``dtype``, and the end down: no such x changes its piece or leaves the range.
-    Powers of x - knot are expanded about the knot where it has moved to; only then coefficients are rounded. A piece
-    that no x falls into is left out.
+    Knots are rounded up and the last one down, so that no x of ``dtype`` changes its piece or leaves the range. Powers
+    of x - knot are expanded about the rounded knot before the coefficients are rounded. Pieces that contain no x of
+    ``dtype`` are left out.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def rounded(pieces: Pieces, dtype: np.dtype) -> Pieces:
 
 
 def _expanded_about(coefficients: np.ndarray, moved: np.ndarray) -> np.ndarray:
-    """Coefficients of p(u + moved) for those of p(u), (k, m, r), by repeated synthetic division."""
+    """Return the coefficients of p(u + moved) from those of p(u), (k, m, r), by repeated synthetic division."""
     out: np.ndarray = coefficients.copy()
     for last in range(len(out), 1, -1):
         for j in range(1, last):

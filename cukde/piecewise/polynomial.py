@@ -1,4 +1,4 @@
-"""Piecewise polynomials with the call convention of :class:`scipy.interpolate.PPoly`, on NumPy and CuPy arrays."""
+"""Piecewise polynomials with the interface of :class:`scipy.interpolate.PPoly`, on NumPy and CuPy arrays."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cukde.piecewise.pieces import Pieces
 
 @declare(cost.polynomial, cost.of_polynomial)
 class PiecewisePolynomial:
-    r"""A polynomial on each piece of a range; SciPy's ``PPoly`` for three dtypes and on the GPU.
+    r"""A piecewise polynomial: SciPy's ``PPoly`` for three dtypes and on the GPU.
 
     Between ``x[i]`` and ``x[i + 1]``, with k coefficients a piece,
 
@@ -27,42 +27,42 @@ class PiecewisePolynomial:
     Parameters
     ----------
     c : array_like (k, m, ...)
-        Coefficients, the leading one first, of m pieces; further axes are values beside each other. Kept in their
-        floating dtype (integers become float64). GPU arrays make a polynomial that is held, and computes, on the GPU.
+        Coefficients of m pieces, the leading one first; further axes hold several values at each point. They keep their
+        floating-point dtype (integers become float64). GPU arrays make a polynomial that stays and computes on the GPU.
     x : array_like (m + 1,)
         Knots, strictly increasing or strictly decreasing.
     extrapolate : {True, False, "periodic", "clamp"}
-        What lies beyond the knots: the polynomials of the edge pieces; NaN; the function of a period, which is the
-        range; or the value at the nearer end.
+        Values beyond the knots: with True the polynomials of the edge pieces go on, False gives NaN, "periodic" repeats
+        the range of the knots, and "clamp" gives the value at the nearer end.
 
     Attributes
     ----------
     c, x : ndarray
-        Coefficients and knots, as they were given, in copies that are not to be written to.
+        Coefficients and knots as given, in copies that must not be changed.
     extrapolate : {True, False, "periodic", "clamp"}
         As given.
     axis : int
-        0: axes of the points come before the further axes of c.
+        0: in results the axes of the points come before the further axes of c.
     max_error : float or None
-        Largest error, where the polynomial was fitted to a function.
+        Largest error of a fit to a function.
 
     Raises
     ------
     ValueError
-        For knots that are not in order, shapes that do not fit, entries that are not finite, and unknown options.
+        For knots that are not in order, incompatible shapes, entries that are not finite, and unknown options.
     TypeError
         For arrays that do not hold real numbers of at most 64 bits.
 
     See Also
     --------
-    pwpa : One evaluation of coefficients as they are.
+    pwpa : A single evaluation, from plain arrays of coefficients.
 
     Notes
     -----
-    Values are right to 1e-13 in float64 and 1e-6 in float32, relative to the sum of absolute terms
-    (``tests/piecewise/test_polynomial.py``), and float16 is rounded besides; an evaluation costs one pass over the points. A piece
-    begins with its knot and ends before the next one; the last holds its end. This is exact: the dtype of the
-    points tells them apart or not.
+    Values are accurate to 1e-13 in float64 and 1e-6 in float32, relative to the sum of absolute terms
+    (``tests/piecewise/test_polynomial.py``); float16 is computed in float32 and rounded. An evaluation costs one pass
+    over the points. A piece begins at its knot and ends before the next; the last piece includes its end. The choice of
+    the piece is exact.
 
     Derivatives, antiderivatives and integrals are computed in float64 on the host.
 
@@ -99,24 +99,24 @@ class PiecewisePolynomial:
         self._derivatives: dict[int, PiecewisePolynomial] = {}
 
     def __call__(self, x: Any, nu: int = 0, extrapolate: Extrapolate | None = None) -> Any:
-        r"""Evaluate the polynomial or a derivative.
+        r"""Evaluate the polynomial or one of its derivatives.
 
         Parameters
         ----------
         x : array_like
             Points, of any shape. NaN gives NaN. A GPU array is evaluated on the GPU, a host array on the CPU unless the
-            polynomial is held on the GPU; of a Dask array each block is, lazily.
+            polynomial is on the GPU, and a Dask array lazily, block by block.
         nu : int
             Order of the derivative, at least 0.
         extrapolate : {True, False, "periodic", "clamp"}, optional
-            In place of the attribute. With "clamp" x is held at the nearer end, or at the next number of its dtype
-            within; a derivative, too, is that at the end.
+            Overrides the attribute. "clamp" replaces x beyond the knots by the nearer end, or by the nearest number of
+            its dtype within; a derivative there is that at the end.
 
         Returns
         -------
         ndarray
-            Of the shape of x and the further axes of c, and of the dtype of x (integers become float64): the caller
-            chooses speed or accuracy by x, where SciPy always computes in float64.
+            Of the shape of x and the further axes of c, and of the dtype of x (integers become float64), which so
+            chooses between speed and accuracy; SciPy always computes in float64.
 
         Raises
         ------
@@ -127,20 +127,22 @@ class PiecewisePolynomial:
 
         Notes
         -----
-        Computed in the dtype of x, float16 in float32 and rounded once; periodic functions in float64, since float32
-        loses a point's place in the period. With u = x - x[i] the error is at most 1e-13 of
-        :math:`\sum_j |c_{j,i}| |u|^{k-1-j}` in float64 and 1e-6 of it in float32, for up to 13 coefficients. With
-        ``extrapolate=True`` the value at an infinite point is the limit of the edge piece's polynomial: a constant
-        itself, and else infinity with the sign of the leading coefficient that is not 0, where SciPy has NaN if that
-        is not the first one or terms have opposite signs.
+        The arithmetic is in the dtype of x. float16 is computed in float32 and rounded once; periodic functions are
+        computed in float64, since float32 would lose a point's place in the period. With u = x - x[i] the error is at
+        most 1e-13 of :math:`\sum_j |c_{j,i}| |u|^{k-1-j}` in float64 and 1e-6 of it in float32, for up to 13
+        coefficients.
 
-        Cost: a value reads and writes memory once, and takes k - 1 multiplications and additions; its piece is found
-        in a few comparisons, in O(log m) where many of the m pieces crowd into a small part of the range.
+        With ``extrapolate=True`` the value at an infinite point is the limit of the edge piece's polynomial: a constant
+        piece gives its constant, any other infinity with the sign of its limit. SciPy has NaN there if the first
+        coefficient is 0 or terms have opposite signs.
+
+        Cost: each value reads and writes memory once and takes k - 1 multiplications and additions. A few comparisons
+        find its piece, or O(log m) where many of the m pieces crowd into a small part of the range.
         """
         nu = check.order(nu)
         if nu < 0:
             raise ValueError(f"nu must be at least 0; got {nu}: write antiderivative({-nu})(x)")
-        beyond = self.extrapolate if extrapolate is None else check.extrapolate(extrapolate)
+        beyond = self._beyond(extrapolate)
         if is_dask(x):
             lazily: Any = importlib.import_module("cukde.piecewise.dask")
             return lazily.values(self, x, nu, beyond)
@@ -148,13 +150,17 @@ class PiecewisePolynomial:
             if nu not in self._derivatives:
                 self._derivatives[nu] = self.derivative(nu)
             return self._derivatives[nu](x, extrapolate=beyond)
-        decides = self.c if dispatch.is_gpu_array(self.c) and not dispatch.is_gpu_array(x) else x
-        backend = dispatch.backend(decides, "x")
-        with backend.device_of(decides):
+        place = self.c if dispatch.is_gpu_array(self.c) and not dispatch.is_gpu_array(x) else x
+        backend = dispatch.backend(place, "x")
+        with backend.device_of(place):
             points = core_check.floating("x", x, backend)
             values = self._evaluator(-points if self._falls else points, beyond, backend)
             shape = points.shape + self._c.shape[2:]
             return values if values.shape == shape else values.reshape(shape)
+
+    def _beyond(self, extrapolate: Extrapolate | None) -> Extrapolate:
+        """The option of a call, by default the attribute."""
+        return self.extrapolate if extrapolate is None else check.extrapolate(extrapolate)
 
     @functools.cached_property
     def _falls(self) -> bool:
@@ -165,7 +171,7 @@ class PiecewisePolynomial:
         return Evaluator(self._pieces())
 
     def _pieces(self) -> Pieces:
-        """The polynomial of x, or of -x where knots fall: powers change sign and nothing is rounded."""
+        """The polynomial of x, or of -x if knots decrease; a change of signs rounds nothing."""
         c = self._c.reshape(*self._c.shape[:2], -1)
         if not self._falls:
             return Pieces(c, self._x, local=True)
@@ -173,17 +179,17 @@ class PiecewisePolynomial:
         return Pieces(c * sign[:, None, None], -self._x, local=True)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what belongs to devices of this process."""
+        """Return the state without the evaluator, which belongs to devices of this process."""
         return {name: value for name, value in self.__dict__.items() if name != "_evaluator"}
 
     def __dask_tokenize__(self) -> Any:
-        """What results depend on; not what was kept of earlier calls."""
+        """Return all that results depend on."""
         return type(self.c).__module__, self._c, self._x, self.extrapolate
 
     def derivative(self, nu: int = 1) -> PiecewisePolynomial:
-        """Return the derivative of order ``nu``, or for a negative one the antiderivative.
+        """Return the derivative of order ``nu``, or for a negative ``nu`` the antiderivative.
 
-        ``extrapolate`` stays as it is: with "clamp" the derivatives at the ends go on.
+        ``extrapolate`` stays the same: with "clamp" the derivatives at the ends go on beyond them.
         """
         nu = check.order(nu)
         if nu < 0:
@@ -191,11 +197,11 @@ class PiecewisePolynomial:
         return self._like(calculus.derivative(self._c, nu), self._x, self.extrapolate)
 
     def antiderivative(self, nu: int = 1) -> PiecewisePolynomial:
-        """Return the antiderivative of order ``nu``, or for a negative one the derivative.
+        """Return the antiderivative of order ``nu``, or for a negative ``nu`` the derivative.
 
-        It is continuous, as are its first nu - 1 derivatives, all 0 at the first knot. That of a periodic function is
-        not periodic: its ``extrapolate`` is False, as in SciPy. With "clamp" a constant piece is added on either side,
-        so that it is the antiderivative beyond the ends too, and its ``extrapolate`` is True.
+        It is continuous, as are its first nu - 1 derivatives, and all are 0 at the first knot. The antiderivative of a
+        periodic function is not periodic: its ``extrapolate`` is False, as in SciPy. With "clamp" a constant piece is
+        added on either side before integration, and ``extrapolate`` is True.
         """
         nu = check.order(nu)
         if nu <= 0:
@@ -210,9 +216,10 @@ class PiecewisePolynomial:
     def integrate(self, a: float, b: float, extrapolate: Extrapolate | None = None) -> Any:
         """Integrate from ``a`` to ``b``, float64, of the shape of the further axes of c.
 
-        Beyond the knots lies what ``extrapolate`` says, by default the attribute: with False the integral is NaN there.
+        ``extrapolate``, by default the attribute, tells the values beyond the knots; with False integrals that reach
+        beyond them are NaN.
         """
-        beyond = self.extrapolate if extrapolate is None else check.extrapolate(extrapolate)
+        beyond = self._beyond(extrapolate)
         a, b = check.bound("a", a), check.bound("b", b)
         pieces, sign = self._pieces(), 1.0
         if self._falls:
@@ -236,35 +243,35 @@ class PiecewisePolynomial:
         Parameters
         ----------
         tck : BSpline or tuple (t, c, k)
-            A spline of one dimension, SciPy's or CuPy's. Pieces between equal knots are left out.
+            A one-dimensional spline, SciPy's or CuPy's. Pieces between equal knots are left out.
         extrapolate : {True, False, "periodic", "clamp"}, optional
-            Default that of the spline, or True for a tuple.
+            Default the spline's, or True for a tuple.
 
         Raises
         ------
         TypeError, ValueError
-            For anything but a spline: knots in order, coefficients for them, a degree.
+            For anything but ordered knots, matching coefficients and a degree.
         """
         from scipy.interpolate import BSpline, PPoly
 
-        t, c, k, given = check.spline(tck)
+        t, c, k, coefficients = check.spline(tck)
         if extrapolate is None:
             extrapolate = getattr(tck, "extrapolate", True)
-        return cls._without_empty_pieces(PPoly.from_spline(BSpline(t, c, k)), given, extrapolate)
+        return cls._without_empty_pieces(PPoly.from_spline(BSpline(t, c, k)), coefficients, extrapolate)
 
     @classmethod
     def from_scipy(cls, p: Any, *, extrapolate: Extrapolate | None = None) -> PiecewisePolynomial:
-        """Return SciPy's or CuPy's ``PPoly``, or what derives from it, such as ``CubicSpline``.
+        """Convert a ``PPoly`` of SciPy or CuPy, or an instance of a subclass such as ``CubicSpline``.
 
-        Pieces between equal knots are left out. What is no such polynomial is a TypeError, values along another axis
-        than the first a ValueError.
+        Pieces between equal knots are left out. Raises TypeError for anything else, and ValueError for an ``axis``
+        other than 0.
         """
         check.of_scipy(p)
         return cls._without_empty_pieces(p, p.c, p.extrapolate if extrapolate is None else extrapolate)
 
     @classmethod
     def _without_empty_pieces(cls, p: Any, like: Any, extrapolate: Any) -> PiecewisePolynomial:
-        """Of SciPy's ``p``, on the GPU where ``like`` is."""
+        """Convert SciPy's ``p``; the result is on the GPU if ``like`` is."""
         c, x = dispatch.to_host(p.c), dispatch.to_host(p.x)
         kept = np.flatnonzero(np.diff(x) != 0)
         c, x = c[:, kept], np.append(x[kept], x[-1])
@@ -275,9 +282,9 @@ class PiecewisePolynomial:
         return cls(c, x, extrapolate=True if extrapolate is None else extrapolate)
 
     def to_scipy(self) -> Any:
-        """Return SciPy's ``PPoly``, on the host and in float64.
+        """Convert to SciPy's ``PPoly``, on the host and in float64.
 
-        SciPy has no "clamp": a constant piece is added on either side, and extrapolated.
+        SciPy has no "clamp": a constant piece is added on either side and extrapolated.
         """
         from scipy.interpolate import PPoly
 
@@ -286,7 +293,7 @@ class PiecewisePolynomial:
         return PPoly(self._c.copy(), self._x.copy(), extrapolate=self.extrapolate)
 
     def _like(self, c: np.ndarray, x: np.ndarray, extrapolate: Extrapolate) -> PiecewisePolynomial:
-        """Another polynomial, held where this one is."""
+        """Return another polynomial on the device of this one."""
         return PiecewisePolynomial(self._where_held(c), self._where_held(x), extrapolate=extrapolate)
 
     def _where_held(self, a: np.ndarray) -> Any:

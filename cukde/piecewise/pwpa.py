@@ -1,4 +1,4 @@
-"""One evaluation of a piecewise polynomial from coefficients in memory, and the two orders they come in."""
+"""A single evaluation of a piecewise polynomial, and conversions between the two layouts of its coefficients."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cukde.piecewise.pieces import Pieces
 LAYOUTS = ("aos", "soa")
 ORIGINS = ("global", "local")
 
-# Tables that are kept, and the bytes that one may take in float64: they stay in memory, and are compared at every call.
+# Cached tables, and the most bytes of one in float64: they stay in memory, and every call compares them.
 _KEPT, _LARGEST_KEPT = 8, 2**20
 
 
@@ -42,47 +42,46 @@ def pwpa(
     Parameters
     ----------
     x : array_like
-        Points, of any shape. NaN gives NaN. A GPU array is evaluated on the GPU; of a Dask array each block is, lazily.
+        Points, of any shape. NaN gives NaN. A GPU array is evaluated on the GPU, a Dask array lazily, block by block.
     coefficients : array_like (P, D + 1) or (D + 1, P)
-        One row a piece ("aos", an array of structures) or one column ("soa", a structure of arrays).
+        One row for each piece ("aos", array of structures) or one column ("soa", structure of arrays).
     knots : array_like (P + 1,)
-        Strictly increasing. The last piece holds its end.
+        Strictly increasing. The last piece includes its end.
     layout : {"aos", "soa"}
-        Which of the two shapes.
+        Shape of the coefficients.
     origin : {"global", "local"}
-        Whether coefficients are of powers of x or of x - knots[i], which are accurate far from 0 too.
+        Whether powers are of x, or of x - knots[i], which are accurate far from 0 too.
     extrapolate : {"clamp", True, False, "periodic"}
-        What lies beyond the knots: with "clamp" the constant value at the nearer end, as x is held there; with True
-        the polynomials of the edge pieces go on, and infinite x have their limits; NaN; or the function of a period,
-        which is the range.
+        Values beyond the knots: "clamp" gives the value at the nearer end; with True the polynomials of the edge pieces
+        go on, with their limits at infinite x; False gives NaN; "periodic" repeats the range of the knots.
     out : ndarray, optional
-        Where to write: of the shape and dtype of x, and apart from the other arrays. Not beside a Dask array.
+        Output array of the shape and dtype of x, which overlaps no other array. Not for Dask arrays.
 
     Returns
     -------
     ndarray
-        Of the shape and dtype of x (integers become float64), and of the blocks of a Dask array; ``out`` where it is
-        given.
+        Of the shape and dtype of x (integers become float64), and for a Dask array of its blocks; or ``out``.
 
     Raises
     ------
     ValueError
-        For knots that are not in order, shapes that do not fit, entries that are not finite, unknown options, and an
-        ``out`` that does not fit or overlaps; also where the dtype of x cannot hold the knots or coefficients.
+        For knots that are not in order, incompatible shapes, entries that are not finite, unknown options, an ``out``
+        of another shape or that overlaps, and knots or coefficients out of the range of the dtype of x.
     TypeError
         For arrays that do not hold real numbers of at most 64 bits, an ``out`` that is not an array of the kind of x,
         and coefficients or knots on the GPU beside x on the CPU.
 
     See Also
     --------
-    PiecewisePolynomial : Keeps what an evaluation needs, and knows derivatives and integrals.
+    PiecewisePolynomial : Prepares repeated evaluation, and has derivatives and integrals.
 
     Notes
     -----
-    Arguments are those of torchPACE's ``pwpa``, which sends NaN and all x from the last knot on to the first piece, and
-    x below the knots to it as well. Computed in the dtype of x, float16 in float32 and rounded once. Every call
-    copies coefficients and knots to the host. What is prepared of them is kept for the last eight tables of at most
-    1 MiB in float64, and found by their contents, so that arrays may be changed in place.
+    The arguments are those of torchPACE's ``pwpa``, which evaluates the first piece at NaN and at all x outside the
+    knots. The arithmetic is in the dtype of x; float16 is computed in float32 and rounded once.
+
+    Every call copies coefficients and knots to the host. The prepared tables of the last eight of at most 1 MiB in
+    float64 are cached and found by their contents, so that arrays may be changed in place.
 
     References
     ----------
@@ -103,8 +102,8 @@ def pwpa(
         if out is not None:
             check.output(out, points, backend, coefficients=coefficients, knots=knots)
         a, ends = (
-            check.on_host(name, given).astype(np.float64, copy=False)
-            for name, given in (("coefficients", coefficients), ("knots", knots))
+            check.on_host(name, table).astype(np.float64, copy=False)
+            for name, table in (("coefficients", coefficients), ("knots", knots))
         )
         small = a.nbytes + ends.nbytes <= _LARGEST_KEPT
         evaluator = (_kept_evaluator if small else _evaluator)(
@@ -116,7 +115,7 @@ def pwpa(
 def _evaluator(
     coefficients: bytes, shape: tuple[int, ...], knots: bytes, knots_shape: tuple[int, ...], layout: str, origin: str
 ) -> Evaluator:
-    """Check the contents of arrays of float64, and make of them what can be evaluated."""
+    """Check tables of float64 given by their bytes, and return their evaluator."""
     a, ends = np.ndarray(shape, buffer=coefficients), np.ndarray(knots_shape, buffer=knots)
     check.finite("coefficients", a)
     check.finite("knots", ends)
@@ -131,9 +130,9 @@ _kept_evaluator = functools.lru_cache(_KEPT)(_evaluator)
 
 @declare(cost.turned, cost.of_rows)
 def aos_to_soa(coefficients: Any) -> Any:
-    """Return coefficients (P, D + 1), one row a piece, as (D + 1, P), one column a piece, in new memory.
+    """Copy coefficients (P, D + 1), one row for each piece, to (D + 1, P), one column for each piece.
 
-    Every number is kept exactly; it costs a pass over them.
+    The copy is exact; it costs one pass over the coefficients.
 
     Examples
     --------
@@ -143,14 +142,14 @@ def aos_to_soa(coefficients: Any) -> Any:
            [ 0,  2],
            [ 0, -1]])
     """
-    return _turned(coefficients)
+    return _transposed(coefficients)
 
 
 @declare(cost.turned, cost.of_columns)
 def soa_to_aos(coefficients: Any) -> Any:
-    """Return coefficients (D + 1, P), one column a piece, as (P, D + 1), one row a piece, in new memory.
+    """Copy coefficients (D + 1, P), one column for each piece, to (P, D + 1), one row for each piece.
 
-    Every number is kept exactly; it costs a pass over them.
+    The copy is exact; it costs one pass over the coefficients.
 
     Examples
     --------
@@ -159,10 +158,10 @@ def soa_to_aos(coefficients: Any) -> Any:
     array([[ 1,  0,  0],
            [ 0,  2, -1]])
     """
-    return _turned(coefficients)
+    return _transposed(coefficients)
 
 
-def _turned(coefficients: Any) -> Any:
+def _transposed(coefficients: Any) -> Any:
     backend = dispatch.backend(coefficients, "coefficients")
     with backend.device_of(coefficients):
         a = core_check.array("coefficients", coefficients, backend)

@@ -1,11 +1,11 @@
 """Best uniform approximations on [-1, 1] by Remez's exchange, of many functions at once.
 
-The error of the best approximation from n functions that satisfy Haar's condition takes its largest size, the level, at
-n + 1 points with alternating signs. The exchange solves for the approximation whose error is levelled on n + 1 points,
-takes as the next points the extrema of that error, and so on: first among the points of a Chebyshev grid, where this
-ends after finitely many rounds, and then off the grid by parabolas.
+Take the best approximation by n functions that satisfy Haar's condition. Its error reaches its largest size, the level,
+at n + 1 points with alternating signs, the reference. The exchange solves for the approximation whose error is levelled
+on a reference, takes the extrema of that error as the next reference, and repeats. It runs first on a Chebyshev grid,
+where it ends after finitely many rounds, and then off the grid, where parabolas locate the extrema.
 
-Source: E. Ya. Remez (1934); C. de La Vallee Poussin's bound, by which the level never exceeds the least error.
+Sources: E. Ya. Remez (1934); C. de La Vallee Poussin's bound, by which the level never exceeds the least error.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ Function = Callable[[np.ndarray], np.ndarray]
 _POINTS_AN_EXTREMUM, _LEAST_POINTS = 16, 128
 _ROUNDS = 30
 _AGREEMENT = 1e-9
-"""Level and largest error on the grid that differ by less are the same."""
+"""Relative difference of the largest error on the grid from the level, at which the exchange ends."""
 _SPACINGS = (1.0, 0.5, 0.25, 0.125)
-"""Half-widths of the parabolas of the last rounds, in steps of the grid."""
+"""Half-widths of the parabolas off the grid, one for each round, in steps of the grid."""
 
 
 def minimax(f: Function, basis: Function, n: int, noise: np.ndarray) -> np.ndarray:
@@ -33,7 +33,7 @@ def minimax(f: Function, basis: Function, n: int, noise: np.ndarray) -> np.ndarr
     basis : (...) points -> (..., n) values
     n : number of basis functions
     noise : (m,)
-        What rounding makes of the values; errors as small as that are not levelled further.
+        Rounding error of the values; errors as small as that are not levelled further.
     """
     if n == 0:
         return np.zeros((len(noise), 0))
@@ -54,7 +54,7 @@ def minimax(f: Function, basis: Function, n: int, noise: np.ndarray) -> np.ndarr
 
 
 class _Best:
-    """The approximation of smallest error so far, of each function."""
+    """The approximation of smallest error so far for each function."""
 
     def __init__(self, m: int, n: int) -> None:
         self.coefficients = np.zeros((m, n))
@@ -68,10 +68,10 @@ class _Best:
 
 
 def _on_grid(y: np.ndarray, B: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, _Best]:
-    """Exchange among the points of the grid. Return the last references, (m, n + 1), and the best approximations."""
+    """Run the exchange on the grid. Return the last references, (m, n + 1), and the best approximations."""
     m, (points, n) = len(y), B.shape
-    # Spread as extrema of Chebyshev polynomials are, but inside, for a basis may vanish at the ends, and not symmetric,
-    # for an even function may be interpolated in all points of a symmetric reference.
+    # Distributed like the extrema of Chebyshev polynomials. Without the ends, where a basis may vanish; not symmetric,
+    # as an even function may be interpolated at all points of a symmetric reference.
     first = (np.arange(n + 1) + 0.4) * ((points - 1) / (n + 1))
     reference = np.tile(first.round().astype(np.int64), (m, 1))
     best = _Best(m, n)
@@ -83,9 +83,9 @@ def _on_grid(y: np.ndarray, B: np.ndarray, noise: np.ndarray) -> tuple[np.ndarra
         best.take(rows, a, level, peak)
         going = (peak > np.abs(level) * (1 + _AGREEMENT)) & (peak > noise[rows])
         rows, error = rows[going], error[going]
-        found, alternates = _alternation(error, n + 1)
+        extrema, alternates = _alternation(error, n + 1)
         rows = rows[alternates]
-        reference[rows] = found[alternates]
+        reference[rows] = extrema[alternates]
         if not rows.size:
             break
     return reference, best
@@ -94,9 +94,9 @@ def _on_grid(y: np.ndarray, B: np.ndarray, noise: np.ndarray) -> tuple[np.ndarra
 def _off_grid(
     f: Function, basis: Function, angle: np.ndarray, a: np.ndarray, step: float, rows: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Move the references of some functions to the extrema between the points of the grid.
+    """Move the references of some functions to the extrema between grid points.
 
-    Return the coefficients and the references. All functions are evaluated, the others where they were.
+    Return coefficients and references of all functions; those of the others stay the same.
     """
     a, angle = a.copy(), angle.copy()
     for spacing in _SPACINGS:
@@ -109,7 +109,7 @@ def _off_grid(
         curvature = before - 2 * here + after
         with np.errstate(divide="ignore", invalid="ignore"):
             shift = np.where(curvature < 0, (before - after) / (2 * curvature), 0.0)
-        # Half a step at most: neighbours, a step apart or more, do not meet.
+        # At most half a step, so that neighbours, at least a step apart, do not meet.
         moved = np.clip(angle + width * np.clip(shift, -0.49, 0.49), 0, np.pi)
         rows = rows[(np.diff(moved[rows], axis=1) > 0.01 * width).all(axis=1)]
         angle[rows] = moved[rows]
@@ -127,10 +127,10 @@ def _levelled(B: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _alternation(error: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Choose extrema of alternating sign: (m, count) indices, and whether there are as many.
+    """Return ``count`` extrema of alternating sign, (m, count) indices, and whether there are as many.
 
-    A run of one sign gives its largest error. Of more runs than ``count`` the smallest go, so that signs alternate and
-    the largest error of all stays.
+    Each run of errors of one sign offers its largest. Of more runs than ``count`` the smallest are dropped such that
+    signs alternate and the largest error of all stays.
     """
     m, points = error.shape
     chosen = np.zeros((m, count), np.int64)
@@ -143,27 +143,27 @@ def _alternation(error: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]
     starts = np.flatnonzero(begins)
     peaks = np.maximum.reduceat(size, starts)
     run = np.cumsum(begins.ravel()) - 1
-    at = np.flatnonzero(size == peaks[run])
-    at = at[np.unique(run[at], return_index=True)[1]]  # the first of equals
+    places = np.flatnonzero(size == peaks[run])
+    places = places[np.unique(run[places], return_index=True)[1]]  # the first of equals
     runs = begins.sum(axis=1)
     ends = np.cumsum(runs)
     for row in np.flatnonzero(runs > count):
-        mine = slice(ends[row] - runs[row], ends[row])
-        chosen[row] = at[mine][_largest(peaks[mine], count)]
-    just = np.flatnonzero(runs == count)
-    chosen[just] = at[(ends[just] - count)[:, None] + np.arange(count)]
+        of_row = slice(ends[row] - runs[row], ends[row])
+        chosen[row] = places[of_row][_largest(peaks[of_row], count)]
+    exact = np.flatnonzero(runs == count)
+    chosen[exact] = places[(ends[exact] - count)[:, None] + np.arange(count)]
     return chosen % points, runs >= count
 
 
 def _largest(peaks: np.ndarray, count: int) -> list[int]:
-    """Leave out runs until ``count`` are left: the smaller end, or inside the smallest with its smaller neighbour."""
-    left = list(range(len(peaks)))
-    while len(left) > count:
-        smallest = min(range(len(left)), key=lambda i: peaks[left[i]])
-        if len(left) == count + 1 or smallest in (0, len(left) - 1):
-            del left[0 if peaks[left[0]] < peaks[left[-1]] else -1]
+    """Drop runs until ``count`` remain: the smaller end, or an inner smallest with its smaller neighbour."""
+    kept = list(range(len(peaks)))
+    while len(kept) > count:
+        smallest = min(range(len(kept)), key=lambda i: peaks[kept[i]])
+        if len(kept) == count + 1 or smallest in (0, len(kept) - 1):
+            del kept[0 if peaks[kept[0]] < peaks[kept[-1]] else -1]
         else:
-            neighbour = min(smallest - 1, smallest + 1, key=lambda i: peaks[left[i]])
+            neighbour = min(smallest - 1, smallest + 1, key=lambda i: peaks[kept[i]])
             first = min(smallest, neighbour)
-            del left[first : first + 2]
-    return left
+            del kept[first : first + 2]
+    return kept

@@ -15,7 +15,7 @@ from numpy.polynomial import chebyshev, legendre
 from scipy.optimize import linprog
 
 import cukde
-from cukde.piecewise import fit, fit_knots, fit_pieces, remez
+from cukde.piecewise import fit, fit_pieces, remez
 
 METHODS = ("minimax", "chebyshev", "interpolate", "least_squares")
 
@@ -256,7 +256,7 @@ class TestKnots:
         assert adaptive.max_error < 1e-3 * uniform.max_error
 
     def test_errors_are_equal(self) -> None:
-        knots = fit_knots.adaptive(np.exp, (0.0, 4.0), 20, 3)
+        knots = fit_pieces.adaptive_knots(np.exp, (0.0, 4.0), 20, 3)
         errors = fit_pieces.errors(np.exp, knots, fit_pieces.fit(np.exp, knots, 3, "minimax", False))
         assert errors.max() < 1.05 * errors.min()
 

@@ -1,9 +1,9 @@
-"""The piece that a point lies in: a table over equal buckets of the range, then comparisons with the knots.
+"""The piece in which a point lies, found by a table over equal buckets of the range and comparisons with knots.
 
-The bucket of a point does not fall as the point grows, rounding included; so the piece of a point is at least the
-number of knots in earlier buckets, and at most as many more as its own bucket has. Bisection over these is exact, for
-it compares with the knots themselves. Knots within a quarter of a piece of equal spacing need no table: where buckets
-are pieces moved up by a half, a point of bucket b lies in piece b or b + 1.
+Buckets are monotonic in x, rounding included. So the piece of a point is at least the number of knots in earlier
+buckets, and exceeds it by at most the number of knots in the point's own bucket. Bisection among these is exact, for it
+compares with the knots themselves. Knots within a quarter of a piece of equal spacing need no table: with buckets that
+are pieces shifted by a half, a point in bucket b lies in piece b or b + 1.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from cukde.core.cpu.jit import OPTIONS as _JIT, njit
 
 _NEAR_UNIFORM = 0.25  # of a piece
 _BUCKETS_PER_PIECE = (2, 4, 8, 16)
-_FEW = 3  # knots in a bucket, which two comparisons tell apart
+_FEW = 3  # knots in a bucket, among which two comparisons decide
 
 
 class Search(NamedTuple):
-    """What finds the piece of a point; numbers in the dtype of x."""
+    """The table that finds the piece of a point; numbers have the dtype of x."""
 
-    knots: np.ndarray  # starts of the pieces, then NaN, which no point reaches, as far as bisection looks
-    guide: np.ndarray  # (buckets,) uint32: knots after the first in earlier buckets; empty for uniform knots
+    knots: np.ndarray  # starts of the pieces, then NaN up to where bisection reads
+    guide: np.ndarray  # (buckets,) uint32: inner knots in earlier buckets; empty for uniform knots
     origin: Any
-    scale: Any  # buckets a unit of x
-    shift: Any  # buckets are moved up by this
+    scale: Any  # buckets per unit of x
+    shift: Any  # of buckets upwards
     top: Any  # the last bucket
     stride: np.uint32  # of the first comparison, a power of two, or 0
 
@@ -58,7 +58,7 @@ def search(knots: np.ndarray) -> Search:
 
 
 def _buckets(x: np.ndarray, origin: Any, scale: Any, top: Any) -> np.ndarray:
-    """The buckets that :func:`locate` finds for these points."""
+    """Return the buckets as :func:`locate` computes them."""
     with np.errstate(over="ignore", invalid="ignore"):
         place = (x - origin) * scale
     place = np.where(place > 0, place, 0)
@@ -67,9 +67,9 @@ def _buckets(x: np.ndarray, origin: Any, scale: Any, top: Any) -> np.ndarray:
 
 @njit(**_JIT)
 def locate(x: Any, table: Any, piece: Any) -> None:
-    """Write the piece of each point, the first or the last beyond the ends, and any for NaN.
+    """Write the piece of each point: the first or the last for points beyond the ends, and any for NaN.
 
-    Pieces are unsigned: Numba looks whether a signed index is negative, which costs as much as the search.
+    Pieces are unsigned, since Numba tests signed indices for negative ones, which costs as much as the search.
     """
     origin, scale, shift, top = table.origin, table.scale, table.shift, table.top
     knots, guide = table.knots, table.guide

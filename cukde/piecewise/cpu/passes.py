@@ -1,4 +1,4 @@
-"""Values of piecewise polynomials on the CPU: blocks of points that stay in cache, located and then evaluated."""
+"""Piecewise polynomials on the CPU: blocks of points that stay in cache are located and then evaluated."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from cukde.piecewise.pieces import Pieces
 
 __all__ = ["Prepared", "evaluate", "prepare"]
 
-# Sums of products may be fused, which is all the freedom that NaN and infinities leave.
+# Multiplications and additions may be fused; NaN and infinities forbid other fast mathematics.
 _JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}, "cache": True}
 
-_BLOCK = 512  # points of which pieces, differences and values are in the first-level cache together
-_TASK = 2**16  # points a thread takes at once
-_AS_IT_IS, _HELD, _PERIODIC = range(3)  # what is done to x
+_BLOCK = 512  # points whose pieces, differences and values fit into the first-level cache
+_TASK = 2**16  # points of a task of a thread
+_UNCHANGED, _CLAMPED, _PERIODIC = range(3)  # x beyond the knots
 
 
 class Prepared(NamedTuple):
@@ -34,7 +34,7 @@ class Prepared(NamedTuple):
 
 
 def prepare(pieces: Pieces, dtype: np.dtype) -> Prepared:
-    """Make what evaluation at x of ``dtype`` needs, once."""
+    """Prepare evaluation at x of ``dtype``."""
     number = dtypes.arithmetic(np.dtype(dtype))
     knots = np.ascontiguousarray(pieces.knots, number)
     coefficients = np.ascontiguousarray(np.asarray(pieces.coefficients, number).transpose(2, 1, 0))
@@ -57,21 +57,21 @@ def evaluate(
     x : ndarray (N,)
         float16, float32 or float64, contiguous.
     extrapolate : {True, False, "periodic", "clamp"}
-        What lies beyond the knots; of no effect after a reduction, which leaves nothing there.
+        Values beyond the knots; without effect for a reduction, whose arguments stay within.
     out : ndarray, optional
-        Where to write, contiguous, apart from x.
+        Output array, contiguous, which does not overlap x.
 
     Returns
     -------
     ndarray (N,) or (N, r)
-        Of the dtype of x; (N,) where r is 1.
+        Of the dtype of x; (N,) if r is 1.
     """
     r = len(prepared.coefficients)
     if out is None:
         out = np.empty(x.size if r == 1 else (x.size, r), x.dtype)
     flat = out.reshape(-1)
     number = prepared.coefficients.dtype
-    mode = _HELD if extrapolate == "clamp" else _PERIODIC if extrapolate == "periodic" else _AS_IT_IS
+    mode = _CLAMPED if extrapolate == "clamp" else _PERIODIC if extrapolate == "periodic" else _UNCHANGED
     low, high = prepared.ends if extrapolate is False else (number.type(-np.inf), number.type(np.inf))
 
     def write(points: np.ndarray, into: np.ndarray) -> None:
@@ -96,7 +96,7 @@ def evaluate(
 
 @njit(**_JIT)
 def _evaluate(x: Any, prepared: Any, mode: int, low: Any, high: Any, out: Any) -> None:
-    """Write the values at x, (x.size, r) flattened; NaN where x is not in [low, high]."""
+    """Write the values at x, (x.size, r) flattened; NaN outside [low, high]."""
     r, k = prepared.coefficients.shape[0], prepared.coefficients.shape[2]
     piece = np.empty(_BLOCK, np.uint32)
     argument = np.empty(_BLOCK, x.dtype)
@@ -105,23 +105,23 @@ def _evaluate(x: Any, prepared: Any, mode: int, low: Any, high: Any, out: Any) -
     for start in range(0, x.size, _BLOCK):
         stop = min(start + _BLOCK, x.size)
         n = stop - start
-        at = argument[:n]
-        _fold(x[start:stop], prepared.ends, mode, at)
-        locate.locate(at, prepared.search, piece[:n])
+        points = argument[:n]
+        _fold(x[start:stop], prepared.ends, mode, points)
+        locate.locate(points, prepared.search, piece[:n])
         if prepared.local:
             for p in range(n):
-                power[p] = at[p] - prepared.search.knots[piece[p]]
+                power[p] = points[p] - prepared.search.knots[piece[p]]
         else:
             for p in range(n):
-                power[p] = at[p]
+                power[p] = points[p]
         for q in range(r):
             y = out[start:stop] if r == 1 else column[:n]
             _horner(prepared.coefficients[q], piece[:n], power[:n], y)
             if _any_nan(y):
-                _mend_infinities(prepared.coefficients[q], piece[:n], power[:n], y)
-            if k == 1 or low > -np.inf:  # a constant does not hand on the NaN of x
+                _write_limits(prepared.coefficients[q], piece[:n], power[:n], y)
+            if k == 1 or low > -np.inf:  # constants do not propagate NaN
                 for p in range(n):
-                    y[p] = y[p] if low <= at[p] <= high else np.nan
+                    y[p] = y[p] if low <= points[p] <= high else np.nan
             if r > 1:
                 for p in range(n):
                     out[(start + p) * r + q] = y[p]
@@ -129,29 +129,29 @@ def _evaluate(x: Any, prepared: Any, mode: int, low: Any, high: Any, out: Any) -
 
 @njit(**_JIT)
 def _evaluate_reduced(x: Any, prepared: Any, work: Any, out: Any) -> None:
-    """Write the values at x of one polynomial of a reduced argument."""
+    """Write the values at x of a polynomial with a reduced argument."""
     piece = np.empty(_BLOCK, np.uint32)
-    part = np.empty(_BLOCK, x.dtype)
+    argument = np.empty(_BLOCK, x.dtype)
     for start in range(0, x.size, _BLOCK):
         stop = min(start + _BLOCK, x.size)
         n = stop - start
-        points, at, y = x[start:stop], part[:n], out[start:stop]
-        piecewise_reduction.reduce(points, prepared.reduction, work, at)
-        locate.locate(at, prepared.search, piece[:n])
+        points, u, y = x[start:stop], argument[:n], out[start:stop]
+        piecewise_reduction.reduce(points, prepared.reduction, work, u)
+        locate.locate(u, prepared.search, piece[:n])
         for p in range(n):
-            at[p] = at[p] - prepared.search.knots[piece[p]]
-        _horner(prepared.coefficients[0], piece[:n], at, y)
+            u[p] = u[p] - prepared.search.knots[piece[p]]
+        _horner(prepared.coefficients[0], piece[:n], u, y)
         piecewise_reduction.restore(points, prepared.reduction, work, y)
 
 
 @njit(**_JIT)
 def _fold(x: Any, ends: Any, mode: int, out: Any) -> None:
-    """Copy x, held at the nearer end or brought into the first period where ``mode`` says so; NaN stays."""
+    """Copy x, clamped to the ends or moved into the first period if ``mode`` says so; NaN stays."""
     first, last = ends
-    if mode == _HELD:
+    if mode == _CLAMPED:
         for p in range(x.size):
-            held = first if x[p] < first else x[p]
-            out[p] = last if held > last else held
+            above = first if x[p] < first else x[p]
+            out[p] = last if above > last else above
     elif mode == _PERIODIC:
         for p in range(x.size):
             out[p] = first + (x[p] - first) % (last - first)
@@ -162,7 +162,7 @@ def _fold(x: Any, ends: Any, mode: int, out: Any) -> None:
 
 @njit(**_JIT)
 def _horner(c: Any, piece: Any, u: Any, y: Any) -> None:
-    """Write sum_j c[piece, j] u^(k - 1 - j), c (m, k); after the first few coefficients four at a time."""
+    """Write sum_j c[piece, j] u^(k - 1 - j), c (m, k); after the first one to four coefficients, four at a time."""
     k = uint64(c.shape[1])
     first = (k - uint64(1)) % uint64(4) + uint64(1)
     if first == 1:
@@ -191,7 +191,7 @@ def _horner(c: Any, piece: Any, u: Any, y: Any) -> None:
 
 @njit(**_JIT)
 def _any_nan(y: Any) -> bool:
-    """Whether there is a NaN; without a branch in the loop."""
+    """Whether there is a NaN, found without a branch in the loop."""
     found = False
     for p in range(y.size):
         found |= y[p] != y[p]
@@ -199,8 +199,8 @@ def _any_nan(y: Any) -> bool:
 
 
 @njit(**_JIT)
-def _mend_infinities(c: Any, piece: Any, u: Any, y: Any) -> None:
-    """Write limits where u is infinite and Horner's rule gave NaN: it multiplied a leading zero by infinity."""
+def _write_limits(c: Any, piece: Any, u: Any, y: Any) -> None:
+    """Write limits at infinite u where Horner's rule gave NaN, by a product of a leading zero and infinity."""
     k = uint64(c.shape[1])
     for p in range(y.size):
         if y[p] != y[p] and np.isinf(u[p]):

@@ -1,8 +1,8 @@
-"""Ranges of the exponential and the logarithm reduced, and values put together again, as :class:`Pieces` describes.
+"""Range reduction of the exponential and the logarithm, as :class:`Pieces` describes it.
 
-Loops have no branch and convert no number: an integer that is added to 1.5 2^t, t the bits of a mantissa, stands in the
-last bits of the sum, from where it is moved into an exponent, or the other way round. Bits are unsigned integers, whose
-sums and differences lose what does not fit.
+Loops have no branches and no conversions. Where t is the number of mantissa bits, an integer added to 1.5 2^t stands in
+the last bits of the sum, from where shifts move it into an exponent; the logarithm goes the other way. Bits are
+unsigned integers with modular arithmetic.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from cukde.core.cpu.jit import njit
 
 _JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}, "cache": True}
 
-# Beyond these the exponential is 0 or infinity.
+# Outside these ranges the exponential is 0 or infinity.
 _RANGE = {np.dtype(np.float32): (-105, 90), np.dtype(np.float64): (-747, 711)}
-# Of log 2 the nine leading bits, so that products with exponents are exact, and the rest.
+# The nine leading bits of log 2, whose products with exponents are exact, and the rest of it.
 _LOG_2_HIGH = 355 / 512
 _LOG_2_LOW = -2.1219444005469058277e-4
 
 
 class Reduction(NamedTuple):
-    """Constants in the dtype of the arithmetic, where plain numbers would make it float64."""
+    """Constants in the dtype of the arithmetic, which plain numbers would turn into float64."""
 
     is_exp: bool
     lowest: Any
@@ -36,24 +36,24 @@ class Reduction(NamedTuple):
     log_2_low: Any
     magic: Any  # 1.5 2^t
     smallest: Any  # normal number
-    subnormal: Any  # 2^t, which makes a subnormal number a normal one
+    subnormal: Any  # 2^t, the factor that makes subnormal numbers normal
     half: Any
     bias: Any  # of the exponent in the bits of a number
-    bias_of_subnormal: Any  # with the power of two that was brought in
+    bias_of_subnormal: Any  # with the power of that factor
     zero: Any
     infinity: Any
     nan: Any
 
 
 class Workspace(NamedTuple):
-    """Two numbers for each point of a block, and the same memory as unsigned integers."""
+    """Two numbers for each point of a block, and a view of their bits."""
 
     numbers: np.ndarray  # (2, block)
     bits: np.ndarray
 
 
 def constants(name: str, dtype: np.dtype) -> Reduction:
-    """Return what "exp" or "log" needs in float32 or float64."""
+    """Return the constants of "exp" or "log" in float32 or float64."""
     info, number = np.finfo(dtype), dtype.type
     lowest, highest = _RANGE[dtype]
     power, bias = 2.0**info.nmant, info.maxexp - 1
@@ -65,22 +65,22 @@ def constants(name: str, dtype: np.dtype) -> Reduction:
 
 
 def workspace(block: int, dtype: np.dtype) -> Workspace:
-    """Return memory for one thread."""
+    """Return the workspace of one thread."""
     numbers = np.empty((2, block), dtype)
     return Workspace(numbers, numbers.view(f"u{dtype.itemsize}"))
 
 
 @njit(**_JIT)
-def reduce(x: Any, of: Any, work: Any, part: Any) -> None:
-    """Write the part of each x that the polynomial is of; ``work`` keeps the power of two for :func:`restore`."""
-    if of.is_exp:
+def reduce(x: Any, constant: Any, work: Any, part: Any) -> None:
+    """Write the reduced argument of each x; ``work`` keeps the power of two for :func:`restore`."""
+    if constant.is_exp:
         shifted = work.numbers[0]
         for p in range(x.size):
-            a = of.lowest if x[p] < of.lowest else x[p]
-            a = of.highest if a > of.highest else a
-            shifted[p] = a * of.per_log_2 + of.magic
-            n = shifted[p] - of.magic
-            part[p] = (a - n * of.log_2_high) - n * of.log_2_low
+            a = constant.lowest if x[p] < constant.lowest else x[p]
+            a = constant.highest if a > constant.highest else a
+            shifted[p] = a * constant.per_log_2 + constant.magic
+            n = shifted[p] - constant.magic
+            part[p] = (a - n * constant.log_2_high) - n * constant.log_2_low
         return
     mantissa, exponent = work.bits[0], work.bits[1]
     shift = uint64(np.finfo(x.dtype).nmant)
@@ -88,8 +88,8 @@ def reduce(x: Any, of: Any, work: Any, part: Any) -> None:
     half, one = uint64(1) << (shift - uint64(1)), bias << shift
     magic = ((bias + shift) << shift) + half
     for p in range(x.size):
-        work.numbers[0, p] = x[p] * of.subnormal if x[p] < of.smallest else x[p]
-    for p in range(x.size):  # half the range of mantissas on: those from 3/2 belong to the next exponent
+        work.numbers[0, p] = x[p] * constant.subnormal if x[p] < constant.smallest else x[p]
+    for p in range(x.size):  # mantissas from 3/2 on carry into the next exponent
         exponent[p] = mantissa[p] + half
     for p in range(x.size):
         e = exponent[p] >> shift
@@ -100,13 +100,13 @@ def reduce(x: Any, of: Any, work: Any, part: Any) -> None:
 
 
 @njit(**_JIT)
-def restore(x: Any, of: Any, work: Any, y: Any) -> None:
-    """Make of the polynomials' values those of the function at x, in place."""
-    if of.is_exp:
-        # Two factors, for their product may be beyond the range of numbers; only the second can round.
+def restore(x: Any, constant: Any, work: Any, y: Any) -> None:
+    """Turn values of the polynomial into those of the function at x, in place."""
+    if constant.is_exp:
+        # Two factors, whose product may be out of range; only the second multiplication can round.
         half = work.numbers[1]
         for p in range(y.size):
-            half[p] = (work.numbers[0, p] - of.magic) * of.half + of.magic
+            half[p] = (work.numbers[0, p] - constant.magic) * constant.half + constant.magic
         shift = uint64(np.finfo(x.dtype).nmant)
         one = uint64(np.finfo(x.dtype).maxexp - 1) << shift
         for p in range(y.size):
@@ -119,8 +119,12 @@ def restore(x: Any, of: Any, work: Any, y: Any) -> None:
         return
     for p in range(y.size):
         a = x[p]
-        n = work.numbers[1, p] - of.magic - (of.bias_of_subnormal if a < of.smallest else of.bias)
-        value = y[p] + n * of.log_2
-        outside = -of.infinity if a == of.zero else of.nan
-        value = value if a > of.zero else outside
-        y[p] = a if a == of.infinity else value
+        n = (
+            work.numbers[1, p]
+            - constant.magic
+            - (constant.bias_of_subnormal if a < constant.smallest else constant.bias)
+        )
+        value = y[p] + n * constant.log_2
+        outside = -constant.infinity if a == constant.zero else constant.nan
+        value = value if a > constant.zero else outside
+        y[p] = a if a == constant.infinity else value
