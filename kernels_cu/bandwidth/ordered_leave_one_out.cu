@@ -16,7 +16,7 @@
 //   weights     (n,)         double  positive; null: `weight` each
 //   lines       (., padded)  REAL    unit x_j in d lines and log2 w_j, or 0 of equal weights, in one; of DEBIASED
 //                                    between them unit m_j in d, |unit m_j|^2 / 4 and -log2 T_j, with log2 of equal
-//                                    weights. Past the end zeros and, of logarithms, `none`; see staged_lines.cuh
+//                                    weights. Past the end zeros and, of logarithms, `none`; see lines.cuh
 //   rows        (m,)         int64   of the queries in X, or null: 0 to m - 1
 //   scales      (m,)         REAL    scale of each query in units, or null: `scale`
 //   reference   (splits, m)  double  a_i ln 2, or less

@@ -8,7 +8,7 @@
 //
 //   lines    (., padded)       REAL    unit x_j in `dimensions` lines, of which d hold coordinates and others zeros;
 //                                      u_j in one, and in one v_j, of LIKELIHOOD_GRADIENT -l_j. Without weights u_j is
-//                                      1 and v_j a half. Past the end any numbers; see staged_lines.cuh
+//                                      1 and v_j a half. Past the end any numbers; see lines.cuh
 //   terms    (count, 8)        REAL    c, p0, p1, p2, r0, r1 and two that count for nothing, of each bandwidth. Without
 //                                      weights r0 and r1 have v_i + v_j in them, which is the same for all pairs
 //   sums     (warps, columns)  double  zero before; a column a bandwidth or a dimension, a multiple of 4 of them

@@ -19,7 +19,7 @@
 // A block has blockDim.x threads, at most 32, along the channels and blockDim.y of these windows: the taps of its
 // channels lie in shared memory, staged_taps of them in turns. Barriers: around each of these turns.
 //
-// Macros: STORAGE (storage.cuh), CHANNELS (1, or those of 16 bytes), OWN, THREADS (all of a block), BLOCKS (of a
+// Macros: STORAGE (core/storage.cuh), CHANNELS (1, or those of 16 bytes), OWN, THREADS (all of a block), BLOCKS (of a
 // multiprocessor).
 //
 // The sliding window along the axis that is not contiguous, and the prefetch, are not from the source, which has one layout.

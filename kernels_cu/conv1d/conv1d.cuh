@@ -1,6 +1,6 @@
 // What the kernels of the depthwise convolution share: its activations, and which weight a tap takes.
 //
-// Macro: STORAGE (storage.cuh).
+// Macro: STORAGE (core/storage.cuh).
 #pragma once
 #include "storage.cuh"
 

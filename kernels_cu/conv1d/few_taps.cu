@@ -12,7 +12,7 @@
 // x and y are aligned to 16 bytes; `length` and `outputs` are multiples of `vector`.
 //
 // It is to be bound by memory: about 11 instructions an output (sm_90, float16, 4 taps), and no shared memory. A warp
-// owns `slabs` slabs (conv1d_neighbours.cuh): one behind the other in one row, or, of rows that are no longer than
+// owns `slabs` slabs (neighbours.cuh): one behind the other in one row, or, of rows that are no longer than
 // `along` of them, those of slabs / along items of the batch. Rows shorter than a slab lie beside each other in it,
 // neighbouring channels, 2^lane_bits lanes each. What outputs meet outside of their lane's vector comes from the next
 // lane by shuffles, and beyond a warp's part of a row by one vector more.
@@ -21,7 +21,7 @@
 //
 // Barriers: none. Every lane takes part in the shuffles, with outputs or without.
 //
-// Macro: STORAGE (storage.cuh), 16 or 32.
+// Macro: STORAGE (core/storage.cuh), 16 or 32.
 //
 // Windows from neighbouring lanes: the warp-tiled variant of the source. Packed words and several rows are not.
 #include "conv1d.cuh"

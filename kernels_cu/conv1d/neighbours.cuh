@@ -3,7 +3,7 @@
 // A slab is a vector of 16 bytes of every lane, in memory order; a warp has `slabs` of them. `along` of these, 1, 2 or
 // all, are one behind the other in a row, and a row of fewer than all of them begins and ends there.
 //
-// Macro: STORAGE (storage.cuh), 16 or 32.
+// Macro: STORAGE (core/storage.cuh), 16 or 32.
 #pragma once
 #include "storage.cuh"
 

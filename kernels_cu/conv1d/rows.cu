@@ -16,11 +16,11 @@
 // A block owns `tile` outputs of a row, a thread `own` of them. x lies in shared memory as Real: elements 4 r to 4 r + 3
 // (of double 2 r, 2 r + 1) from an aligned address on are Row r, in plane r % 4. Then neither eight threads that write
 // neighbouring rows nor eight that read every fourth one wait for a bank. A thread goes over the taps with a window in
-// registers (conv1d_window.cuh). More than most_blocks blocks of taps are staged in turns.
+// registers (window.cuh). More than most_blocks blocks of taps are staged in turns.
 //
 // Barriers: after x and taps are there, before the next are, and around the outputs on their way to vectors.
 //
-// Macros: STORAGE (storage.cuh), THREADS (at least 64), BLOCKS (of a multiprocessor).
+// Macros: STORAGE (core/storage.cuh), THREADS (at least 64), BLOCKS (of a multiprocessor).
 //
 // Staging with a halo: the cache-blocked variant of the source. Planes and the ring are not from there.
 #include "conv1d.cuh"

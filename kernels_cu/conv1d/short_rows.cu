@@ -11,7 +11,7 @@
 //   y        (batch, channels, outputs)    Stored
 //
 // A block owns blockDim.x rows of one channel, which share its taps, and a thread four Rows of outputs of one of them:
-// blockDim.y threads cover a row. Rows lie in shared memory with their zeros (conv1d_short_rows.cuh); neighbouring
+// blockDim.y threads cover a row. Rows lie in shared memory with their zeros (short_rows.cuh); neighbouring
 // threads have neighbouring rows and the same outputs of them. So all threads of a warp of 32 rows meet the same zeros
 // before and behind a row, and pass over taps that meet nothing else: three eighths of the products of a causal
 // convolution of 64 inputs and as many taps. Rows of a channel are `channels` rows apart in memory, each of them whole
@@ -23,7 +23,7 @@
 //
 // Barriers: after x and taps are there, and around the outputs on their way to vectors.
 //
-// Macros: STORAGE (storage.cuh), THREADS (at most, of a block), BLOCKS (of a multiprocessor).
+// Macros: STORAGE (core/storage.cuh), THREADS (at most, of a block), BLOCKS (of a multiprocessor).
 //
 // Staging with a halo: the cache-blocked variant of the source. Rows side by side and taps passed over are not from there.
 #include "conv1d.cuh"

@@ -3,7 +3,7 @@
 // A row has a slot of `pitch` Rows. The pitch is odd: eight threads that read or write the same place of eight slots next
 // to each other meet all banks, as those do that go along a slot.
 //
-// Macro: STORAGE (storage.cuh).
+// Macro: STORAGE (core/storage.cuh).
 #pragma once
 #include "storage.cuh"
 

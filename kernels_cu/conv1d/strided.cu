@@ -14,7 +14,7 @@
 // the outputs, or along the channels where these are last; blockDim.y along all that is left. x and w are read through
 // the first cache, which holds what the windows share. No barriers.
 //
-// Macros: STORAGE (storage.cuh), THREADS (all of a block).
+// Macros: STORAGE (core/storage.cuh), THREADS (all of a block).
 //
 // A thread an output, neighbours next to each other: the coalesced variant of the source.
 #include "conv1d.cuh"

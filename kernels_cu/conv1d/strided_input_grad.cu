@@ -11,9 +11,9 @@
 // output goes back by `back` = dilation / gcd; `inverse` is that of `back` modulo the period. So a thread goes over them
 // alone. An input that no tap meets has gradient 0.
 //
-// A thread owns an input. Neighbouring threads have neighbours in memory, see conv1d_places.cuh. No barriers.
+// A thread owns an input. Neighbouring threads have neighbours in memory, see places.cuh. No barriers.
 //
-// Macros: STORAGE (storage.cuh), THREADS (all of a block).
+// Macros: STORAGE (core/storage.cuh), THREADS (all of a block).
 //
 // The gradient is the source's for stride 1; strides are not from there.
 #include "conv1d.cuh"

@@ -1,4 +1,4 @@
-// Depthwise convolution on the tensor cores for any number of taps: see conv1d_toeplitz.cuh.
+// Depthwise convolution on the tensor cores for any number of taps: see toeplitz.cuh.
 //
 //   y[n, o] = act(bias[c] + sum_k v[c, k] x[n, o + k - before]),   c = n % channels, v[c, k] = w[c, k], or
 //   w[c, taps - 1 - k] with flip

@@ -1,4 +1,4 @@
-// A depthwise convolution as products of matrices on the tensor cores. Included by conv1d_toeplitz*.cu.
+// A depthwise convolution as products of matrices on the tensor cores. Included by toeplitz*.cu.
 //
 //   y[o] = sum_k v[k] x[o + k - before],   v the taps of a channel, x zero outside of its row
 //

@@ -1,4 +1,4 @@
-// Depthwise convolution of float16 on the tensor cores, for at most 58 taps: see conv1d_toeplitz.cuh.
+// Depthwise convolution of float16 on the tensor cores, for at most 58 taps: see toeplitz.cuh.
 //
 //   y[n, c, o] = act(bias[c] + sum_k v[c, k] x[n, c, o + k - before]),   v[c, k] = w[c, k], or
 //   w[c, taps - 1 - k] with flip

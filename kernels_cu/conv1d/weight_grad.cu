@@ -22,7 +22,7 @@
 // Barriers: one, before the warps' sums are added. A chain of sums in Real is four rows of outputs a tile long and
 // bounded by `each`; what warps and splits add up to is summed in float64. No order depends on timing.
 //
-// Macros: STORAGE (storage.cuh), TAPS.
+// Macros: STORAGE (core/storage.cuh), TAPS.
 //
 // The reduction of the weight gradient in two stages: CUDA Kernel Optimization and Counter-Free Performance Analysis
 // for Depthwise Convolution (2026). Planes, sums of all taps in registers and tiles ahead are not from there.

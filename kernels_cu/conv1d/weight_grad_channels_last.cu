@@ -19,7 +19,7 @@
 // Barriers: one, before threads' sums are added. A chain of sums is each / (threads / width) pieces long; no order
 // depends on timing.
 //
-// Macros: STORAGE (storage.cuh), TAPS.
+// Macros: STORAGE (core/storage.cuh), TAPS.
 #include "storage.cuh"
 
 constexpr int threads = 256, chunk = 128;

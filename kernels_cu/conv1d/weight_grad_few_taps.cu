@@ -11,14 +11,14 @@
 //
 // x and dy are aligned to 16 bytes; `length` and `outputs` are multiples of `vector`.
 //
-// A block owns a channel and `each` of its tiles, `slabs` slabs of outputs of a sequence (conv1d_neighbours.cuh), a
-// warp every fourth of them. It takes 11 instructions an output (sm_90, float16, 4 taps), 26 in conv1d_weight_grad.cu,
+// A block owns a channel and `each` of its tiles, `slabs` slabs of outputs of a sequence (neighbours.cuh), a
+// warp every fourth of them. It takes 11 instructions an output (sm_90, float16, 4 taps), 26 in weight_grad.cu,
 // which sums more than its taps and has x and dy in shared memory.
 //
 // Barriers: one, before the warps' sums are added. A chain of sums in Real is 32 outputs a tile long and bounded by
 // `each`; what warps and splits add up to is summed in float64. No order depends on timing.
 //
-// Macro: STORAGE (storage.cuh), 16 or 32.
+// Macro: STORAGE (core/storage.cuh), 16 or 32.
 //
 // The reduction of the weight gradient in two stages: CUDA Kernel Optimization and Counter-Free Performance Analysis
 // for Depthwise Convolution (2026). Windows from neighbouring lanes are its warp-tiled variant, here of packed words.

@@ -9,7 +9,7 @@
 // A block owns 32 neighbouring columns of a split's sums, its warps every sixteenth split. Barriers: one, before the
 // sums of warps are added.
 //
-// Macro: STORAGE (storage.cuh).
+// Macro: STORAGE (core/storage.cuh).
 #include "storage.cuh"
 
 constexpr int warps = 16;

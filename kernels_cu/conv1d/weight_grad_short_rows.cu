@@ -8,7 +8,7 @@
 //
 // A block owns a channel, TAPS taps and `each` items of the batch. A warp takes `rows` of them at a time, as many as its
 // lanes cover with four Rows of outputs a lane: `chunks` lanes a row. Both arrays lie in shared memory with the zeros that
-// are met beside them (conv1d_short_rows.cuh), and each x is read once for all outputs of a lane that meet it. What an
+// are met beside them (short_rows.cuh), and each x is read once for all outputs of a lane that meet it. What an
 // output meets begins `shift` elements behind the beginning of a Row: there are row_width - 1 sums more than taps, and
 // those on either side are dropped. Several warps of a scheduler hide what one waits for memory.
 //
@@ -18,7 +18,7 @@
 // Barriers: one, before the warps' sums are added. A chain of sums in Real is four Rows of outputs an item long and bounded
 // by `each`; what warps and splits add up to is summed in float64. No order depends on timing.
 //
-// Macros: STORAGE (storage.cuh), TAPS.
+// Macros: STORAGE (core/storage.cuh), TAPS.
 //
 // The reduction of the weight gradient in two stages: CUDA Kernel Optimization and Counter-Free Performance Analysis
 // for Depthwise Convolution (2026). Rows side by side and sums of all taps in registers are not from there.

@@ -16,7 +16,7 @@
 //
 // Barriers: one, before the warps' sums are added. No order depends on timing; a chain of sums is each / 128 terms.
 //
-// Macros: STORAGE (storage.cuh), TAPS.
+// Macros: STORAGE (core/storage.cuh), TAPS.
 #include "storage.cuh"
 #include "weight_grad_partial.cuh"
 

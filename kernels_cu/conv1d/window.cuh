@@ -6,7 +6,7 @@
 // place. The first block lacks taps at its front where they are no multiple: they are passed over, and not zero, which
 // would make NaN of infinite x.
 //
-// Macro: STORAGE (storage.cuh).
+// Macro: STORAGE (core/storage.cuh).
 #pragma once
 #include "storage.cuh"
 

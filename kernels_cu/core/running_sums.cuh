@@ -1,4 +1,4 @@
-// Sums of 2^e of a thread's queries about a running reference, in double; of a tile of squared_distances.cuh.
+// Sums of 2^e of a thread's queries about a running reference, in double; of a tile of density/squared_distances.cuh.
 #pragma once
 
 struct RunningSums {

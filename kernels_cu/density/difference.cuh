@@ -7,7 +7,7 @@
 //   log_weights  (n,)    double    or null: all weights 1
 //   spread       (1,)    float     or null: where it is within `limit`, another engine has done the work
 //   fast_total   (fast_splits, m)  float   or null: but for queries whose sums are below `least` in every split
-//   reference, total, moments      see density.cu
+//   reference, total, moments      see pairs.cu
 //   rows         data rows of a split, a multiple of 64; of a stack, those of a member
 //   given_unit   a power of two that X and Y are multiplied by, so that r^2 stays in range for large h
 //   given_scale  log2(e) / (2 (unit h)^2)

@@ -1,4 +1,4 @@
-// All pairs of queries and data on the tensor cores, from points in one or two float16 terms (prepare.cu):
+// All pairs of queries and data on the tensor cores, from points in one or two float16 terms (operands.cu):
 //
 //   TERMS 4: z_i . z_j = hi_i . hi_j + lo_i . hi_j + hi_i . lo_j + lo_i . lo_j;  TERMS 3: but for the last;
 //   TERMS 1: hi_i . hi_j
@@ -38,7 +38,7 @@
 // accumulator of z_i . z_j comes norm_i + norm_j - a_i + shift, by a product (norms_f16.cuh), and the large products
 // hi . hi: what is left is as small as the exponent. The tensor cores truncate all that they add to the place of the
 // largest. So products with lo come last; but where hi . hi itself takes several steps, they come first, and truncate
-// nothing. With TERMS 4 hi are such that all sums of hi . hi and norms are exact (prepare.cu).
+// nothing. With TERMS 4 hi are such that all sums of hi . hi and norms are exact (operands.cu).
 //
 // A fragment of 2^e is the left operand of the second product as it stands, of which MOMENT_TERMS says how many terms
 // the operands have:

@@ -5,7 +5,7 @@
 //
 // in two launches, of which each compilation makes one kernel: the pass over all pairs adds to S and T, which the
 // caller has zeroed, in no fixed order (two runs differ in the last bits); the other turns them into results.
-// pairs_f16_symmetric.cuh, finish_symmetric.cuh and finish_symmetric_values.cuh describe arrays, blocks and barriers.
+// f16_symmetric.cuh, f16_symmetric_finish.cuh and f16_symmetric_finish_values.cuh describe arrays, blocks and barriers.
 //
 // Macros: KERNEL the name; COLUMNS of the values: 16 or 32, or 0 where points are summed. For the pass, and for the
 // other kernel where points are summed,

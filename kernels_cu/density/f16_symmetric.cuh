@@ -19,7 +19,7 @@
 //   SUMS PRODUCT: S sums the float16 of phi that T sums, by a product with ones; EXACT: phi itself, lane by lane
 //
 // Sums are over those j != i that i makes a pair with. A point's own term is left out: it is exactly 1 for S and
-// exactly hi_i or V_i for T, which the kernels that finish know (finish_symmetric.cuh, finish_symmetric_values.cuh).
+// exactly hi_i or V_i for T, which the kernels that finish know (f16_symmetric_finish.cuh, f16_symmetric_finish_values.cuh).
 //
 // What phi is multiplied by are its factors:
 //
@@ -36,7 +36,7 @@
 // stands. Tensor cores truncate: a chunk should have at most 8,192 columns, with values 2,048.
 //
 // The columns' sums go to S and T once for all rows of the block. They come about in one of two ways, handed on from
-// warp to warp (symmetric_columns_handed_on.cuh) or from phi in shared memory (symmetric_columns_from_phi.cuh).
+// warp to warp (f16_symmetric_columns_shuffled.cuh) or from phi in shared memory (f16_symmetric_columns_shared.cuh).
 //
 // Grid: y over pairs of chunks (c, chunks - 1 - c), x over their row blocks, first those of the one, then those of
 // the other: the upper triangle folded into a rectangle. Of two blocks of data, y over chunks of the second

@@ -1,5 +1,5 @@
 // What a block of the symmetric pass keeps: its constants, its rows in registers, tiles of columns in shared memory.
-// pairs_f16_symmetric.cuh describes the pass.
+// f16_symmetric.cuh describes the pass.
 #pragma once
 
 constexpr int warps = 4;

@@ -1,4 +1,4 @@
-// From the sums of pairs_f16_symmetric.cuh to partial sums at the points that they belong to:
+// From the sums of f16_symmetric.cuh to partial sums at the points that they belong to:
 //
 //   reference  (n,)    double   0
 //   total      (n,)    double   own + 2^-13 S_i

@@ -1,4 +1,4 @@
-// From the sums of pairs_f16_symmetric.cuh with values to partial sums of the data at their own points:
+// From the sums of f16_symmetric.cuh with values to partial sums of the data at their own points:
 //
 //   V          (n, k)                   STORAGE
 //   S, T       (rows,), (rows, COLUMNS)  float

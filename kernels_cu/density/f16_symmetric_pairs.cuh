@@ -1,5 +1,5 @@
 // One step of the symmetric pass: the exponents of a warp's rows with 16 columns, phi, and the rows' sums.
-// pairs_f16_symmetric.cuh describes the pass.
+// f16_symmetric.cuh describes the pass.
 #pragma once
 #include "f16_symmetric_block.cuh"
 

@@ -1,14 +1,14 @@
-// All pairs of queries and data on the tensor cores in float64, from points centred and scaled (prepare_f64.cu):
+// All pairs of queries and data on the tensor cores in float64, from points centred and scaled (f64_operands.cu):
 //
 //   u_ij = z_i . z_j - |z_j|^2/2 + log2 w_j = e_ij + |z_i|^2/2
 //
 //   X            (rows, DEPTH)  double   z of the data
-//   X_norms      (rows,)        double   -|z_j|^2/2 + log2 w_j; past the data `nothing` of prepare_f64.cu
+//   X_norms      (rows,)        double   -|z_j|^2/2 + log2 w_j; past the data `nothing` of f64_operands.cu
 //   X_weights    (rows,)        double   log2 w_j, for output LAPLACE: then X_norms is without it
 //   Y            (rows, DEPTH)  double   z of the queries
 //   V            (n, k)         double   values, for output VALUES
 //   spread       (1,)           float    largest |z|^2, or null; beyond `limit` the kernel does nothing
-//   reference, total, moments            see density.cu
+//   reference, total, moments            see pairs.cu
 //   rows         data rows of a split, a multiple of 64
 //   at_zero      1 + d/2, for output LAPLACE
 //   unit         of z, in the units of the data: output MOMENTS

@@ -4,7 +4,7 @@
 //
 //   references      (splits, m)            float   a_si; null: all zero
 //   fast_total      (splits, m)            float   S_si
-//   fast_moments    (blocks, splits, m, COLUMNS)   float   for outputs MOMENTS and VALUES, see pairs_f16.cuh; of
+//   fast_moments    (blocks, splits, m, COLUMNS)   float   for outputs MOMENTS and VALUES, see f16.cuh; of
 //                                                  MOMENTS there is one block
 //   Y_hi, Y_lo      (rows, COLUMNS)        float16 queries in the order of column_order.cuh, for MOMENTS; lo may be null
 //   spread          (1,)                   float   largest |z|^2, or null: within `limit`

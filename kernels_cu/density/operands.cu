@@ -20,7 +20,7 @@
 // With MOVED the data are first moved by `step` times the mean shift that a symmetric pass over them has found, their
 // operands standing where the new ones are to go:
 //
-//   S, T               (rows,), (rows, DEPTH)    float    sums of that pass, see pairs_f16_symmetric.cuh
+//   S, T               (rows,), (rows, DEPTH)    float    sums of that pass, see f16_symmetric.cuh
 //   score_spread       (1,)                      float    its largest |z|^2, or null: within `limit`
 //   exact_total        (n,)                      double   sums by differences, which count beyond `limit`; or null
 //   exact_moments      (n, d)                    double   likewise, about the point and in the units of the data
@@ -56,7 +56,7 @@ constexpr double step_of_exact_hi = 1.0 / 128;
 constexpr double step_beside_rest = 1.0 / 16384;
 
 #if MOVED
-// What the sums of a symmetric pass are multiplied by, see pairs_f16_symmetric.cuh.
+// What the sums of a symmetric pass are multiplied by, see f16_symmetric.cuh.
 constexpr double shift = 1.0 / 8192;
 
 // Word w of the 8 of a group.

@@ -10,7 +10,7 @@
 //   V            (n, k)      float   rounded to TF32; for output MOMENTS it is X itself, and the moments are
 //                                    sum_j 2^(e - a) z_j, not yet about the query
 //   log_weights  (n,)        double  or null: all weights 1
-//   reference, total, moments        see density.cu
+//   reference, total, moments        see pairs.cu
 //   rows         data rows of a split, a multiple of 64
 //   at_zero      1 + d/2, for output LAPLACE
 //

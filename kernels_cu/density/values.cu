@@ -4,7 +4,7 @@
 //
 //   V           (n, k)                  STORAGE   rounded to float
 //   V_hi, V_lo  (blocks, rows, COLUMNS) bfloat16  block b holds columns b COLUMNS .. of V in the order of
-//                                                 column_order.cuh; rows: n rounded up to whole blocks of prepare.cu
+//                                                 column_order.cuh; rows: n rounded up to whole blocks of operands.cu
 //
 // Rows past n and columns past k are zero. hi is always finite: of values beyond the range of bfloat16, infinity and NaN
 // too, lo has the rest. Of values below 2^-117 lo may lose bits, for it is below 2^-126.

@@ -1,5 +1,5 @@
 // All pairs of queries and data of many dimensions on the tensor cores, from points in one or two float16 terms
-// (prepare_wide.cu):
+// (wide_operands.cu):
 //
 //   TERMS 2: z_i . z_j = hi_i . hi_j + lo_i . hi_j + hi_i . lo_j + lo_i . lo_j, the last but for mean shifts
 //   TERMS 1: z_i . z_j = hi_i . hi_j

@@ -6,14 +6,14 @@
 //                                       p_ij takes its place
 //   Y_norms    (queries,)       double  -|z_i|^2/2
 //   X_norms    (data,)          double  -|z_j|^2/2, perhaps with log2 w_j, and past the data with `nothing` of
-//                                       prepare_f64.cu, so that powers are zero there
+//                                       f64_operands.cu, so that powers are zero there
 //   X_weights  (data,)          double  log2 w_j, or null: in the norms, or 1 as they all are with COLUMN_TOTALS
 //   spread     (1,)             float   largest |z|^2, or null; beyond `limit` the kernel does nothing
 //   totals     (parts, pitch)   double  += sum_j p_ij, and with LAPLACE sum_j p_ij (at_zero + e_ij ln 2), of query i in
 //                                       a row for each part of the data; with COLUMN_TOTALS also the same over i, of
 //                                       data row j, in a row for each block of queries: where queries are the data,
 //                                       a block off the diagonal serves both of its sides
-//   shift      an integer that keeps p_ij in the range of double: see pairs_f64.cuh
+//   shift      an integer that keeps p_ij in the range of double: see f64.cuh
 //
 // 8 warps own 128 queries, 16 a warp, and go through a part of the data, a multiple of 128 as all rows, `left` and
 // `right` are. A lane has four data rows of 128: 2 lane, 2 lane + 1, and 64 more than these.

@@ -1,4 +1,4 @@
-// From what powers_f64.cu and products with its powers have left to the sums of each query:
+// From what wide_f64.cu and products with its powers have left to the sums of each query:
 //
 //   totals     (parts, pitch)  double  2^shift parts of S_i
 //   products   (m, width)      double  2^shift sum_j 2^e_ij times z_jk, or times V_jk; null: only totals are wanted

@@ -1,4 +1,4 @@
-// From what density_wide.cu and products with its powers have left to the sums of each query, in double.
+// From what wide.cu and products with its powers have left to the sums of each query, in double.
 //
 // Outputs SUM and LAPLACE:
 //

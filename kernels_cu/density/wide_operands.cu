@@ -1,4 +1,4 @@
-// Operands of density_wide.cu: points centred, scaled and split in two float16 terms, with their norms.
+// Operands of wide.cu: points centred, scaled and split in two float16 terms, with their norms.
 //
 //   z      = (point - centre) scale, with scale = sqrt(log2 e) / h, so that |z_i - z_j|^2 / 2 is an exponent in bits
 //   hi     = float16(z),  lo = float16(z - hi)

@@ -2,7 +2,7 @@
 //
 //   difference_ab = sum over pairs of s_a s_b    untied_ab = sum over pairs of |s_a| |s_b|,  s = g - l of signs.cu
 //
-//   BITS 1, TIED 0   4 g_a g_b                   the rest of the difference, without ties, is finish_sign_products.cu's
+//   BITS 1, TIED 0   4 g_a g_b                   the rest of the difference, without ties, is sign_products_finish.cu's
 //   BITS 1, TIED 1   u = g + l:  untied = u_a u_b,  difference = 2 (g_a g_b + l_a l_b) - u_a u_b
 //   BITS 0           bytes: difference = s_a s_b and, with TIED, untied = (s_a & 1) (s_b & 1)
 //

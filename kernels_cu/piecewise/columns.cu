@@ -12,7 +12,7 @@
 // A block owns tiles of THREADS points, in the stride of the grid: a thread finds the piece of one of them, then
 // neighbouring threads compute and write neighbouring values. Barriers: before and after the values of a tile.
 //
-// Macros: STORAGE (storage.cuh), SEARCH (pieces.cuh), THREADS.
+// Macros: STORAGE (core/storage.cuh), SEARCH (pieces.cuh), THREADS.
 #include "pieces.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS, 2)

@@ -7,7 +7,7 @@
 //
 // A thread owns a knot. Grid: x over knots. No barriers.
 //
-// Macros: STORAGE (storage.cuh), SEARCH (pieces.cuh), of which the latter makes no difference; THREADS.
+// Macros: STORAGE (core/storage.cuh), SEARCH (pieces.cuh), of which the latter makes no difference; THREADS.
 #include "pieces.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS)

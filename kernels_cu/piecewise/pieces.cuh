@@ -14,7 +14,7 @@
 // The coefficients of a piece are rows of 16 bytes, leading coefficient first; zeros, which are not used, fill the front
 // of the first row.
 //
-// Macros: STORAGE (storage.cuh), of x and y; SEARCH.
+// Macros: STORAGE (core/storage.cuh), of x and y; SEARCH.
 #pragma once
 #include "storage.cuh"
 

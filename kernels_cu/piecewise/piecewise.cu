@@ -15,7 +15,7 @@
 //
 // A block owns tiles of IN_FLIGHT vectors a thread, in the stride of the grid. Barriers: one, after the tables are there.
 //
-// Macros: STORAGE (storage.cuh), SEARCH (pieces.cuh), REDUCTION (reduction.cuh), COEFFICIENTS (k, or 0: any number), SHARED,
+// Macros: STORAGE (core/storage.cuh), SEARCH (pieces.cuh), REDUCTION (reduction.cuh), COEFFICIENTS (k, or 0: any number), SHARED,
 // THREADS, IN_FLIGHT, BLOCKS (of a multiprocessor).
 //
 // The piece by comparisons, and coefficients in shared memory: Piecewise polynomial activations, the source of cukde's

@@ -1,5 +1,5 @@
 // Study, not for use: sums of kernels, and of the points weighted by them, on the tensor cores as one writes them first,
-// with nvcuda::wmma in TF32. It is what the kernels of density.cu are measured against; no public function reaches it.
+// with nvcuda::wmma in TF32. It is what the kernels of density/pairs.cu are measured against; no public function reaches it.
 //
 //   z    = (point - centre) sqrt(log2 e) / h
 //   e_ij = z_i . z_j - |z_i|^2/2 - |z_j|^2/2,  z rounded to TF32 in the product and in the norms
