@@ -24,7 +24,6 @@ from sklearn.preprocessing import StandardScaler
 import cukde
 from cukde import KernelDensity, estimators
 from cukde.core import dispatch
-from cukde.estimators import kernel_density
 from tests import reference, tolerances
 
 METHODS = ("kde", "sd", "laplace")
