@@ -182,5 +182,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             start()
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if config.option.markexpr == "not kernels":  # processes that share a run do not count what they leave out
+        terminalreporter.write_line("Tests marked kernels are left out, but for a sample: -m kernels runs them.")
+
+
 def pytest_sessionfinish() -> None:
     compilation.stop()
