@@ -251,13 +251,13 @@ def test_blocks_merged_in_any_tree(native: Backend, dtype: str, output: Any, see
     passes, xp = backends.pairs(problem.backend), problem.xp
 
     def sums(rows: Any) -> Any:
-        some_weights = None if problem.log_weights is None else problem.log_weights[rows]
+        some_weights = None if problem.options.log_weights is None else problem.options.log_weights[rows]
         return passes.partial_sums(
             xp.ascontiguousarray(problem.X[rows]),
             problem.Y,
             0.7,
             output,
-            Options(problem.precision, log_weights=some_weights),
+            Options(problem.options.precision, log_weights=some_weights),
             values=xp.ascontiguousarray(v[rows]) if output == "values" else None,
         )
 

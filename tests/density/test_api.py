@@ -859,7 +859,7 @@ class TestMerge:
             backend.asarray(X), backend.asarray(Y), 0.7, weights=backend.asarray(w), V=backend.asarray(X)
         )
         partial_sums = backends.pairs(dispatch.backend(backend.asarray(X))).partial_sums
-        log_weights = problem.log_weights
+        log_weights = problem.options.log_weights
         assert log_weights is not None
 
         def sums(rows: slice) -> Any:

@@ -232,10 +232,10 @@ class TestSteps:
         h = {"h": 0.7, "d": rng.uniform(0.3, 2, d), "H": np.cov(rng.normal(size=(d, d + 3))).reshape(d, d)}[form]
         problem, _ = prepare(X, Y, h)
         field = Field.of(problem)
-        z = problem.whitening.apply(Y, problem.centre, np)
+        z = problem.whitening.apply(Y, problem.options.centre, np)
         shift, log_density = field.shift(z)
         np.testing.assert_allclose(log_density, reference.log_kde(X, Y, h), rtol=1e-11, atol=1e-10)
-        moved = problem.whitening.restore(z + shift, problem.centre)
+        moved = problem.whitening.restore(z + shift, problem.options.centre)
         np.testing.assert_allclose(
             moved, Y + reference.score(X, Y, h) @ reference.covariance(h, d), rtol=1e-8, atol=1e-8
         )
