@@ -222,6 +222,15 @@ def test_any_data(data: Any) -> None:
         verify(reference.log_distribution(x, y, h, w), *both(Backend("numpy"), x, y, h, w))
 
 
+def test_a_query_that_no_box_reaches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Boxes of data may be none at all within its reach, on the CPU."""
+    monkeypatch.setattr(one_dimension_passes, "_FEW_PAIRS", 0)
+    monkeypatch.setattr(one_dimension_passes, "_PAIR_COST", 0)
+    rng = np.random.default_rng(0)
+    x, y = ((1 + scale * 1e3 * rng.standard_t(2, size)).astype(np.float32) for scale, size in ((1.0, 2), (1.5, 1)))
+    verify(reference.log_distribution(x, y, 1.0, None), *both(Backend("numpy"), x, y, 1.0, None))
+
+
 @pytest.mark.usefixtures("expansions")
 class TestProperties:
     @pytest.fixture

@@ -155,7 +155,11 @@ class _Transform(NamedTuple):
             slope = plan.slope if self.output == "moments" else 0.0
             left = expansions.evaluate(y, place, places.ids, accepted, B, plan.width, slope, total, moments)
             finish(rows, reference, total, moments)
-            return rows.start + np.flatnonzero((place < 0) | ~accepted[place]) if left else np.empty(0, np.int64)
+            if not left:
+                return np.empty(0, np.int64)
+            is_left = place < 0
+            is_left[~is_left] = ~accepted[place[~is_left]]  # there may be no box at all
+            return rows.start + np.flatnonzero(is_left)
 
         def rest(rows: np.ndarray) -> None:
             reference, total, moments = np.empty(len(rows)), np.empty(len(rows)), np.empty((len(rows), self.moments))
