@@ -22,10 +22,16 @@ ONE_TERM = Tolerance(2e-5, "2^-16: 2^e and a value in 17 bits each; and exponent
 @pytest.fixture
 def gpu(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """The modules under test, on the emulated device."""
-    from cukde.density.pairs.gpu import difference, f16, operands, passes as pairs_passes, splits
+    from cukde.density.pairs.gpu import difference, f16, finish, operands, passes as pairs_passes, splits
 
     return SimpleNamespace(
-        f16=f16, operands=operands, difference=difference, density=pairs_passes, grid=splits, monkeypatch=monkeypatch
+        f16=f16,
+        operands=operands,
+        difference=difference,
+        finish=finish,
+        density=pairs_passes,
+        grid=splits,
+        monkeypatch=monkeypatch,
     )
 
 
@@ -253,7 +259,7 @@ def test_only_blocks_that_underflow_are_taken_again(gpu: SimpleNamespace) -> Non
     """The difference kernel writes nothing for 64 queries whose sums are all large enough."""
     s = Sample(150, 200, 3)
     s.Y[130] += 1000
-    out = gpu.density._results.empty(200, 0)
+    out = gpu.finish.empty(200, 0)
     fast = np.full((3, 200), 1e-30, np.float32)
     fast[1] = 1
     fast[:, 130] = 1e-30

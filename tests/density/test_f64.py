@@ -22,7 +22,7 @@ def gpu(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespa
     """The modules under test, on the emulated device."""
     from cukde.density.pairs.gpu import engine as pairs_engine, f64, splits
 
-    return SimpleNamespace(f64=f64, grid=splits, specialise=pairs_engine, monkeypatch=monkeypatch)
+    return SimpleNamespace(f64=f64, grid=splits, engine=pairs_engine, monkeypatch=monkeypatch)
 
 
 def sample(n: int, m: int, d: int, weighted: bool = False) -> Sample:
@@ -235,7 +235,7 @@ def test_operands_and_their_spread(gpu: SimpleNamespace, d: int) -> None:
 
 def test_which_passes_it_takes(gpu: SimpleNamespace) -> None:
     def engine(output: str, d: int, spread: float | None, capability: tuple[int, int] = (9, 0)) -> str:
-        chosen: str = gpu.specialise.engine(
+        chosen: str = gpu.engine.engine(
             output, "float64", 99, d, 5, spread=spread, capability=capability, symmetric=True
         )
         return chosen

@@ -14,18 +14,11 @@ import pytest
 @pytest.fixture
 def gpu(emulated_device: None) -> SimpleNamespace:
     """The modules under test; the device is an sm_90."""
-    from cukde.density.pairs.gpu import (
-        engine as pairs_engine,
-        f16,
-        f16_symmetric,
-        f64,
-        splits,
-        tiles as pairs_tiles,
-        wide,
-    )
+    from cukde import catalogue
+    from cukde.density.pairs.gpu import f16, f16_symmetric, f64, splits, tiles, wide
 
     return SimpleNamespace(
-        f16=f16, symmetric=f16_symmetric, f64=f64, wide=wide, grid=splits, specialise=pairs_engine, tiles=pairs_tiles
+        f16=f16, symmetric=f16_symmetric, f64=f64, wide=wide, grid=splits, catalogue=catalogue, tiles=tiles
     )
 
 

@@ -25,7 +25,7 @@ def gpu(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespa
     monkeypatch.setattr(wide_f64, "_STAGED_ROWS", 128)
     monkeypatch.setattr(wide_f64, "_STAGED_BYTES", 8 * 128 * 256)
     return SimpleNamespace(
-        wide=wide_f64, difference=difference, gemm=gemm, specialise=pairs_engine, monkeypatch=monkeypatch
+        wide=wide_f64, difference=difference, gemm=gemm, engine=pairs_engine, monkeypatch=monkeypatch
     )
 
 
@@ -193,7 +193,7 @@ def test_the_device_decides_where_the_spread_is_unknown(gpu: SimpleNamespace, be
 
 def test_which_passes_it_takes(gpu: SimpleNamespace) -> None:
     def engine(output: str, d: int, spread: float | None, capability: tuple[int, int] = (9, 0)) -> str:
-        chosen: str = gpu.specialise.engine(
+        chosen: str = gpu.engine.engine(
             output, "float64", 99, d, 5, spread=spread, capability=capability, symmetric=True
         )
         return chosen

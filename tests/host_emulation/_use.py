@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import functools
 import importlib
-import pkgutil
-import re
 import sys
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -84,10 +83,11 @@ def _gram(out: Any, A: Any, B: Any, of: Any, dimensions: slice, *, adds: bool = 
 
 
 @functools.cache
-def _gpu_modules() -> tuple[str, ...]:
-    """Names of all modules of the GPU backend: each family has some."""
-    found = (module.name for module in pkgutil.walk_packages(cukde.__path__, "cukde."))
-    return tuple(name for name in found if "gpu" in re.split(r"[._]", name))
+def _on_cupy() -> tuple[str, ...]:
+    """Names of all modules that import CuPy as ``cp``, when they are imported themselves: each family has some."""
+    root = Path(cukde.__file__).parent
+    files = (file for file in root.rglob("*.py") if "\nimport cupy as cp\n" in file.read_text(encoding="utf-8"))
+    return tuple(".".join(file.relative_to(root.parent).with_suffix("").parts) for file in files)
 
 
 def use(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,10 +104,8 @@ def use(monkeypatch: pytest.MonkeyPatch) -> None:
     conv1d_fft = importlib.import_module("cukde.conv1d.gpu.fft")
     numpy_as_cupy = NumpyAsCupy(cupy)
 
-    for name in _gpu_modules():
-        module = importlib.import_module(name)
-        if hasattr(module, "cp"):
-            monkeypatch.setattr(module, "cp", numpy_as_cupy)
+    for name in _on_cupy():
+        monkeypatch.setattr(importlib.import_module(name), "cp", numpy_as_cupy)
     monkeypatch.setattr(gpu, "xp", numpy_as_cupy)
     for name in _ARRAY_FUNCTIONS:
         monkeypatch.setattr(gpu, name, getattr(cpu, name))

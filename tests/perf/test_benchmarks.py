@@ -159,7 +159,7 @@ class TestScaling:
         bench = pytest.importorskip("benchmarks.perf.bench_scaling")
         of = bench.sizes("n=600,m=200,d=3,blocks=3,query_blocks=2,runs=3,gpu=0")
         monkeypatch.setattr(perf, "peaks", lambda name: toys.CPU)
-        data, queries = (bench.of_workers.Mixture(i, rows, 3, k, False) for i, rows, k in ((0, 600, 3), (1, 200, 2)))
+        data, queries = (bench.perf_workers.Mixture(i, rows, 3, k, False) for i, rows, k in ((0, 600, 3), (1, 200, 2)))
         times, expected = bench._plain(of, data, queries)
         assert times.runs == 3
         with bench._threads(of, 1, data, queries) as engine:
