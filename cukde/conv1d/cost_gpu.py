@@ -24,7 +24,7 @@ from cukde.core.cost.peaks import Peaks
 # for three loads in a row and takes 2,530 cycles (conv1d_h200.json).
 MEMORY_LATENCY, CACHE_LATENCY = 800, 300
 
-# Part of the rate of instructions that conv1d_channels_last.cu reaches with its 16 warps a multiprocessor, fitted to
+# Part of the rate of instructions that channels_last.cu reaches with its 16 warps a multiprocessor, fitted to
 # the record's rows of layout BLC; what they wait for was not found out.
 _CHANNELS_LAST = 0.4
 
@@ -35,7 +35,7 @@ _WEIGHTS_CHANNELS_LAST = 0.7
 # Part of the rate of tensor cores that a chain of two or four dependent products reaches with ten warps.
 _PRODUCTS = 0.7
 
-_TILE = {16: 2048, 32: 1024, 64: 512}  # outputs of a block of conv1d.cu
+_TILE = {16: 2048, 32: 1024, 64: 512}  # outputs of a block of rows.cu
 _WARPS_OF_TILE = {16: 4, 32: 2, 64: 2}
 
 

@@ -1,4 +1,4 @@
-"""Properties of data rows, each in a line of its own: the operand of ``staged_lines.cuh``."""
+"""Properties of data rows, each in a line of its own: the operand of ``lines.cuh``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TILE = 64  # rows and columns of pairs
 _MOST_STAGED = 256  # rows staged at a time
 
 
-def turned(points: Any, unit: float, *, lines: int, others: int = 0) -> Any:
+def transposed(points: Any, unit: float, *, lines: int, others: int = 0) -> Any:
     """Return points times ``unit`` in ``lines`` lines, zero beyond their columns, and room for others behind them.
 
     Of the dtype of the points, shape (lines + others, padded); a line holds zeros past the rows, of others nothing.

@@ -11,7 +11,7 @@ import cupy as cp
 import numpy as np
 
 from cukde.bandwidth.gpu.leave_one_out import in_range
-from cukde.bandwidth.gpu.lines import put, turned
+from cukde.bandwidth.gpu.lines import put, transposed
 from cukde.core.gpu import compile as core_compile
 from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT, Specialisation
 from cukde.density.pairs.gpu import finish
@@ -38,7 +38,7 @@ def plain(X: Any, scales: np.ndarray, weights: Any | None, which: Any, rows: Any
         Int64: b and i.
     """
     unit, factors = in_range(scales, X.dtype)
-    lines = turned(X, unit, lines=X.shape[1], others=1)
+    lines = transposed(X, unit, lines=X.shape[1], others=1)
     _put_weights(lines, X, weights)
     return _launch(X, (None, None), weights, lines, rows, cp.asarray(factors)[which], 0.0, 0.0)
 
@@ -54,7 +54,7 @@ def debiased(X: Any, mean_shift: Any, totals: Any, scale: float, weights: Any | 
         Float64, the sums of the weighted exponentials that the mean shift was divided by.
     """
     (n, d), unit = X.shape, unit_of(scale)
-    lines = turned(X, unit, lines=d, others=d + 3)
+    lines = transposed(X, unit, lines=d, others=d + 3)
     put(lines[d : 2 * d], mean_shift.T, 0, unit)
     put(lines[2 * d], (mean_shift * mean_shift).sum(axis=1), 0, unit**2 / 4)
     put(lines[2 * d + 1], cp.log2(totals if weights is not None else n * totals), _NONE[X.dtype], -1)

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 import cupy as cp
 import numpy as np
 
-from cukde.bandwidth.gpu.lines import TILE, put, turned
+from cukde.bandwidth.gpu.lines import TILE, put, transposed
 from cukde.bandwidth.gpu.ordered_leave_one_out import unit_of
 from cukde.core.gpu import compile as core_compile, device, survey
 from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT, Specialisation
@@ -106,7 +106,7 @@ def _launch(
     tiles = -(-n // TILE)
     blocks = min(tiles * (tiles + 1) // 2, _BLOCKS_PER_MULTIPROCESSOR * device.multiprocessors())
     dimensions, padded = (-(-count // _GROUP) * _GROUP for count in (d, columns))
-    lines = turned(X, unit, lines=dimensions, others=2)
+    lines = transposed(X, unit, lines=dimensions, others=2)
     # Weights about 1, whose products are in range; those of equal weights are 1.
     put(lines[-2], 1.0 if weights is None else weights, 0, n)
     put(lines[-1], factors, 0)

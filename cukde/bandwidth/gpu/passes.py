@@ -3,7 +3,7 @@
 Data are in coordinates in which one bandwidth h serves all columns: q_ij = scale |x_i - x_j|^2, scale = 1 / (2 h^2).
 Weights are positive and sum to 1; None is 1/n each. There are two rows at least.
 
-Of float64 data a logarithm is right to 1e-12 and a sum over pairs to 1e-12 of its absolute terms, of float32 data to
+Of float64 data a logarithm is accurate to 1e-12 and a sum over pairs to 1e-12 of its absolute terms, of float32 data to
 3e-5, where the smallest q_ij of a row is below 80; beyond, a logarithm to 8 eps times that
 (``tests/bandwidth/test_passes.py`` measures it). The exponentials are one a scale and unordered pair of
 leave-one-out sums and of least squares, two of the gradient of the likelihood, one an ordered pair of ``settle`` and
@@ -26,8 +26,8 @@ LEAST_ROWS_OF_LINE = 65_536
 def leave_one_out(X: Any, scales: np.ndarray, weights: Any | None) -> Any:
     """Return ``log sum_{j != i} w_j exp(-q_ij)`` for each scale and each row i, shape (B, n), float64.
 
-    The own term is left out of the sum and never subtracted from it, and the logarithm is finite however far a row is
-    from all others.
+    The term of a row with itself is left out of the sum and never subtracted from it, and the logarithm is finite
+    however far a row is from all others.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def debiased_leave_one_out(X: Any, mean_shift: Any, totals: Any, scale: float, w
     mean_shift : array, shape (n, d)
         ``sum_k w_k exp(-q_jk) (x_k - x_j) / totals_j``, float64.
     totals : array, shape (n,)
-        ``sum_k w_k exp(-q_jk)``, the own term with them, float64.
+        ``sum_k w_k exp(-q_jk)`` with the term of the row itself, float64.
     """
     return ordered_leave_one_out.debiased(X, mean_shift, totals, scale, weights)
 

@@ -20,19 +20,19 @@ from cukde.core.gpu.launch import ACTIVATIONS, BITS, Launch, Specialisation
 Engine = Literal["few_taps", "rows", "short_rows", "channels_last", "strided"]
 
 
-# Of conv1d.cu, by bits: threads of a block, and blocks of a multiprocessor, which leave it the registers that it takes.
+# Of rows.cu, by bits: threads of a block, and blocks of a multiprocessor, which leave it the registers that it takes.
 _ROWS = {16: (128, 8), 32: (64, 16), 64: (64, 12)}
 
-# Of conv1d_few_taps.cu: taps that it is compiled for, and slabs and most warps of a block.
+# Of few_taps.cu: taps that it is compiled for, and slabs and most warps of a block.
 _FEW_TAPS, _SLABS, _MOST_WARPS = 4, 4, 8
 _MOST_ROWS = 2**31 - 1  # which it counts in 32 bits
 
-# Of conv1d_short_rows.cu, by bits: blocks of a multiprocessor. Threads of a block at most, and shared memory.
+# Of short_rows.cu, by bits: blocks of a multiprocessor. Threads of a block at most, and shared memory.
 _SHORT_ROWS = {16: 7, 32: 7}
 _SHORT_ROWS_THREADS, _SHORT_ROWS_BYTES = 128, 48 * 1024  # which every device has
 _FEWEST_SHORT_ROWS = 4  # of a channel: neighbouring threads have neighbouring rows
 
-# Of conv1d_channels_last.cu, by bits and by whether it has vectors: outputs of a thread, blocks of a multiprocessor.
+# Of channels_last.cu, by bits and by whether it has vectors: outputs of a thread, blocks of a multiprocessor.
 _CHANNELS_LAST = {
     **{(16, True): (4, 4), (32, True): (8, 4), (64, True): (4, 5)},
     **{(16, False): (8, 8), (32, False): (8, 8), (64, False): (4, 8)},
@@ -40,7 +40,7 @@ _CHANNELS_LAST = {
 _CHANNELS_LAST_THREADS = 128
 
 _THREADS = 256  # of the kernels for any stride
-_OWN = 4  # outputs of a thread of conv1d_strided.cu
+_OWN = 4  # outputs of a thread of strided.cu
 _LANES = 32  # threads along what is contiguous, at most, where the others lie along something else
 
 _SHARE_OF_TILE = 4  # rows shorter than this part of a tile leave more of its threads idle than its registers save
@@ -82,9 +82,9 @@ def specialisations() -> Iterator[Specialisation]:
 def engine(geometry: Geometry, dtype: Any, aligned: bool = True) -> Engine:
     """Which kernel convolves: the one place where that is chosen.
 
-    Where arrays are ``aligned`` to 16 bytes, ``conv1d_few_taps.cu`` takes 11 instructions an output, of float16 and 4
-    taps. ``conv1d.cu`` takes 24, and is slower than memory. In float32 it keeps up with memory from a whole tile on,
-    and leaves threads idle where rows are shorter: of these ``conv1d_short_rows.cu`` has several in a block. What is
+    Where arrays are ``aligned`` to 16 bytes, ``few_taps.cu`` takes 11 instructions an output, of float16 and 4
+    taps. ``rows.cu`` takes 24, and is slower than memory. In float32 it keeps up with memory from a whole tile on,
+    and leaves threads idle where rows are shorter: of these ``short_rows.cu`` has several in a block. What is
     left is summed with a load of x for every product.
     """
     g, bits = geometry, BITS[np.dtype(dtype)]
@@ -167,7 +167,7 @@ def _gathering(g: Geometry, dtype: np.dtype) -> Launch:
 
 
 def _has_few_taps(g: Geometry, bits: int) -> bool:
-    """Whether conv1d_few_taps.cu can convolve rows of this stride and dilation."""
+    """Whether few_taps.cu can convolve rows of this stride and dilation."""
     width = 128 // bits
     if bits == 64 or g.taps > _FEW_TAPS or not 0 <= g.before < g.taps or g.length % width or g.outputs % width:
         return False
@@ -176,7 +176,7 @@ def _has_few_taps(g: Geometry, bits: int) -> bool:
 
 
 class _Cut(NamedTuple):
-    """How conv1d_few_taps.cu cuts rows over warps."""
+    """How few_taps.cu cuts rows over warps."""
 
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
@@ -198,7 +198,7 @@ def _cut_few_taps(g: Geometry, bits: int) -> _Cut:
 
 
 class _SideBySide(NamedTuple):
-    """How conv1d_short_rows.cu has rows in shared memory."""
+    """How short_rows.cu has rows in shared memory."""
 
     grid: tuple[int]
     block: tuple[int, int]
@@ -231,7 +231,7 @@ def _cut_short_rows(g: Geometry, bits: int) -> _SideBySide | None:
 
 
 def _places(g: Geometry, positions: int, own: int) -> tuple[tuple[int], tuple[int, int]]:
-    """Grid and block of ``conv1d_places.cuh``."""
+    """Grid and block of ``places.cuh``."""
     if g.channels_last:
         return _cover(g.channels, g.batch * -(-positions // own), _THREADS)
     return _cover(-(-positions // own), g.batch * g.channels, _THREADS, _THREADS)
@@ -244,7 +244,7 @@ def _cover(contiguous: int, others: int, threads: int, lanes: int = _LANES) -> t
 
 
 def _tile(bits: int) -> int:
-    """Outputs of a block of conv1d.cu: 16 a thread, of float64 8."""
+    """Outputs of a block of rows.cu: 16 a thread, of float64 8."""
     return _ROWS[bits][0] * (8 if bits == 64 else 16)
 
 

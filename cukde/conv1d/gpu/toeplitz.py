@@ -1,4 +1,4 @@
-"""Depthwise convolution on the tensor cores: launcher of ``kernels_cu/conv1d/toeplitz.cu`` and ``_short.cu``.
+"""Depthwise convolution on the tensor cores: launcher of ``toeplitz.cu`` and ``toeplitz_short.cu``.
 
 For stride 1, dilation 1, layout "BCL", float16 and float32, from compute capability 8.0 on. float16 is multiplied
 exactly and added up in float32; float32 goes in two float16 terms, three products a pair, each chunk of taps and window
@@ -69,7 +69,7 @@ def forward(x: Any, w: Any, bias: Any | None, geometry: Geometry, activation: st
 
 
 def input_grad(dy: Any, w: Any, geometry: Geometry) -> Any:
-    """Return dx of dy, as :func:`cukde.conv1d.gpu.passes.input_grad`: the convolution with the taps in the other order."""
+    """Return dx of dy, as :func:`cukde.conv1d.gpu.passes.input_grad`: a convolution with the taps reversed."""
     before = geometry.reach - geometry.before
     return _convolved(dy, w, None, geometry.length, before, not geometry.flip, ACTIVATIONS[None])
 

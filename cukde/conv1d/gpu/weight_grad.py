@@ -24,16 +24,16 @@ _TAPS = {16: (4, 16, 32), 32: (4, 16, 32), 64: (16,)}
 _TAPS_STRIDED = {16: (4, 16), 32: (4, 16), 64: (16,)}
 _COST_OF_OUTPUT = 12  # beside its multiply-adds, in those: loads, shared memory, conversions
 
-_OUTPUTS_OF_TILE = {16: 512, 32: 512, 64: 256}  # of conv1d_weight_grad.cu
-_CHUNK = 128  # of conv1d_weight_grad_channels_last.cu
+_OUTPUTS_OF_TILE = {16: 512, 32: 512, 64: 256}  # of weight_grad.cu
+_CHUNK = 128  # of weight_grad_channels_last.cu
 _THREADS, _THREADS_CHANNELS_LAST, _THREADS_OF_FINISH = 128, 256, 512
 
-# Of conv1d_weight_grad_few_taps.cu: the most taps and the outputs of a tile. In float16 it takes 11 instructions an
-# output, of 4 taps, and conv1d_weight_grad.cu 26, with which memory waits for it; in float32 memory binds with either.
+# Of weight_grad_few_taps.cu: the most taps and the outputs of a tile. In float16 it takes 11 instructions an
+# output, of 4 taps, and weight_grad.cu 26, with which memory waits for it; in float32 memory binds with either.
 _FEW_TAPS, _OUTPUTS_OF_FEW_TAPS = 4, 1024
 
-# Of conv1d_weight_grad_short_rows.cu: outputs of a lane, taps of a block, and the longest rows. Those of half a tile of
-# conv1d_weight_grad.cu leave half of its lanes idle.
+# Of weight_grad_short_rows.cu: outputs of a lane, taps of a block, and the longest rows. Those of half a tile of
+# weight_grad.cu leave half of its lanes idle.
 _OWN_OF_SHORT_ROWS, _TAPS_SHORT_ROWS, _SHORT_OUTPUTS = 16, (4, 32), 256
 
 # Blocks that a launch is cut into where it is large enough, a few waves of a large device, and the outputs of a thread

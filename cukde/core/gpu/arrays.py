@@ -66,7 +66,7 @@ def device(turn: int) -> contextlib.AbstractContextManager[Any]:
 
 
 def device_key() -> Hashable:
-    """What tells apart things made for the current device: its number."""
+    """Key of things made for the current device: its number."""
     return "gpu", core_device.current()
 
 

@@ -104,7 +104,7 @@ def options(headers: Path | None = None) -> tuple[str, ...]:
 
 
 class Kernel(NamedTuple):
-    """What tells a kernel from all others."""
+    """The key of a kernel."""
 
     stem: str  # of its source
     name: str

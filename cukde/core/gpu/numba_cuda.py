@@ -39,7 +39,7 @@ class Specialisation(NamedTuple):
 
     @property
     def kernel(self) -> core_compile.Kernel:
-        """What tells it from all others."""
+        """Its key."""
         names = self.make.__wrapped__.__code__.co_varnames  # type: ignore[attr-defined]
         defines = tuple((name, str(value)) for name, value in zip(names, self.arguments, strict=False))
         return core_compile.Kernel(self.make.__module__.rpartition(".")[2], self.make.__name__, defines)

@@ -28,7 +28,7 @@ _FEWEST_ROWS = 2**10
 _AT_ONCE = 2
 
 _idle: dict[int, queue.LifoQueue[Any]] = {}
-"""Streams for copies to a device that nobody has at the moment; None where one has not been made yet."""
+"""Streams for copies to a device that are not lent; None where one has not been made yet."""
 
 
 @dataclass

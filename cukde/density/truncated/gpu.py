@@ -25,7 +25,7 @@ from cukde.density.truncated.plan import Plan
 _THREADS, _MOST_POWERS = 256, 24
 
 # Up to so many pairs all of them take no longer: on an H200 the transform takes 3.7 ms however few points there are, by
-# its launches and three looks at the data, and 5.1 ms for a million at as many queries.
+# its launches and three reads of the data, and 5.1 ms for a million at as many queries.
 _FEW_PAIRS = 2**32
 _DOUBLE = 2  # a pair in double precision counts so many
 

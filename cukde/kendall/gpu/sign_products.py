@@ -1,6 +1,6 @@
 """Concordant and discordant pairs of samples for all pairs of rows, by products of signs on the tensor cores.
 
-Launcher of ``sign_codes.cu``, ``signs.cu``, ``sign_products.cu`` and ``finish_sign_products.cu``: the signs of the
+Launcher of ``sign_codes.cu``, ``signs.cu``, ``sign_products.cu`` and ``sign_products_finish.cu``: the signs of the
 differences of all pairs of samples are made once, a bounded number of pairs at a time, and multiplied row by row.
 """
 

@@ -239,7 +239,7 @@ def _cells(knots: np.ndarray, scalars: Knots) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _is_uniform(knots: np.ndarray, cell_of: np.ndarray, uniform: np.ndarray) -> bool:
-    """Whether a guess by the cell is the piece or the next one, and the comparison that tells them apart with the knot.
+    """Whether a guess by the cell is the piece or the next one, and the comparison with the knot that decides.
 
     Cells never decrease with x. So where each knot is in the cell of its number, what lies between two knots is in the
     cell of its piece or in the next one.

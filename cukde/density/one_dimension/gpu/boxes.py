@@ -78,7 +78,7 @@ class Boxes(NamedTuple):
 
 
 def boxes(points: Points, plan: Plan) -> tuple[Points, Boxes | None]:
-    """Lay boxes over the points, and return them as far as that needed them looked at; None where it cannot be done."""
+    """Lay boxes over the points; return these, their ends tightened where that was needed, and None without boxes."""
     # Of more boxes the occupied ones are found, which waits for the device.
     few = one_dimension_plan.few_boxes(points.x.size)
     laid = _all_between(points, plan)

@@ -173,11 +173,11 @@ def _first_from(ids, boxes, least):  # type: ignore[no-untyped-def]
 def translate(order: int) -> Any:
     """Make the kernel that turns moments into expansions B[column, target, l] about targets; a block takes one.
 
-    A target that is not accepted, see :mod:`cukde.density.one_dimension.plan`, gets NaN. Targets are the boxes ``target_ids``, or
-    follow each other from ``first_target``. ``table`` holds error, least and, with l last, the translation of a plan;
-    ``masses`` those of the columns, but for the first without weights, which is n. With ``cumulative``, of the
-    distribution function, what lies to the left of all sources counts whole, and ``masses`` (n + 1,) are those left of
-    each datum.
+    A target that is not accepted, see :mod:`cukde.density.one_dimension.plan`, gets NaN. Targets are the boxes
+    ``target_ids``, or follow each other from ``first_target``. ``table`` holds error, least and, with l last, the
+    translation of a plan; ``masses`` those of the columns, but for the first without weights, which is n. With
+    ``cumulative``, of the distribution function, what lies to the left of all sources counts whole, and ``masses``
+    (n + 1,) are those left of each datum.
     """
     powers = order
     entries = order + 1

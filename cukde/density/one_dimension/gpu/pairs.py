@@ -26,7 +26,7 @@ _LN_2 = math.log(2)
 
 @functools.cache
 def pairs(output: str, weighted: bool, real: str, points: str) -> Any:
-    """Make the kernel; it writes sums (split, entry, query), see ``_query_kernels.evaluate``.
+    """Make the kernel; it writes sums (split, entry, query), see ``queries.evaluate``.
 
     A block takes as many queries for each thread, one split of the data, and for "values" some of the columns.
     ``scale`` is the root of log2(e)/2 over h.
@@ -84,9 +84,8 @@ def pairs(output: str, weighted: bool, real: str, points: str) -> Any:
                 second[q] = number(0)
             for c in range(sums):
                 first[c] = number(0)
-            i = int64(
-                0
-            )  # of a loop over a range Numba does not know that it is not negative, and computes addresses anew
+            # Of a loop over a range Numba does not know that it is not negative, and computes addresses anew.
+            i = int64(0)
             while i < count:
                 for q in range(queries):
                     difference = number(near[i] - query[q])

@@ -1,4 +1,4 @@
-"""Which engine takes a pass of the density family, and every kernel of the CUDA sources that can be asked for."""
+"""The choice of the engine that takes a pass of the density family."""
 
 from __future__ import annotations
 
@@ -6,17 +6,11 @@ import functools
 import itertools
 from typing import Literal
 
-from cukde.density.pairs.gpu import (
-    f16,
-    f16_symmetric,
-    f64,
-    wide,
-    wide_f64,
-)
+from cukde.density.pairs.gpu import f16, f16_symmetric, f64, wide, wide_f64
 from cukde.density.pairs.gpu.specialisation import OPERATION
 from cukde.density.sums import Output
 
-# Spreads that are looked at for the choices they lead to, 1% apart.
+# Scaled squared radii whose choices are compared, 1% apart.
 _LARGEST_SPREAD, _STEPS = 1e6, 1400
 
 Engine = Literal["difference", "tf32", "f16", "f16_symmetric", "wide", "f64", "wide_f64"]
@@ -68,7 +62,7 @@ def engine(
     if f16.form(precision, d, spread) is None:
         return "difference"
     if symmetric and n <= _MOST_SYMMETRIC_ROWS:
-        # Its three products are added up the fast way, which takes a total less far than pairs_f16.cuh's careful one.
+        # Its three products are added up the fast way, which takes a total less far than the careful one of f16.cuh.
         limit = f16.SPREAD if precision == "tf32" else f16.SPREAD_TIMES_DIMENSIONS / d
         if output == "moments" and (not exact or (spread is not None and spread <= limit)):
             return "f16_symmetric"
@@ -81,7 +75,7 @@ def engine(
 
 @functools.cache
 def spreads(precision: str, d: int, capability: tuple[int, int]) -> tuple[float, ...]:
-    """Spreads that stand for all others: the middle of every range in which all choices are the same."""
+    """Scaled squared radii that stand for all others: the middle of every range in which all choices are the same."""
     ranges: dict[tuple[object, ...], list[float]] = {}
     for step in range(_STEPS):
         spread = _LARGEST_SPREAD ** (step / _STEPS)

@@ -34,9 +34,9 @@ SPREAD = 700.0
 SPREAD_TIMES_DIMENSIONS = 3500.0
 _SPREAD_TIMES_ROOT = {16: 1100.0, 64: 850.0}  # up to so many dimensions
 
-# Up to 16 dimensions a fourth product, lo . lo, lets the others add up exactly. Three are enough up to these spreads,
-# less for what is rounded or added up once more; and as far as lo . lo itself is small: up to a spread for each
-# dimension.
+# Up to 16 dimensions a fourth product, lo . lo, lets the others add up exactly. Three are enough up to these
+# scaled squared radii, less for what is rounded or added up once more; and as far as lo . lo itself is small: up to a
+# radius for each dimension.
 _SPREAD_OF_THREE_PRODUCTS: dict[Output, float] = {"sum": 215, "laplace": 215, "moments": 180, "values": 120}
 _SPREAD_WITHOUT_LOWEST = 50.0
 
@@ -55,7 +55,7 @@ SHARED_BYTES = 48 * 1024  # that a block may have
 
 
 class Form(NamedTuple):
-    """How exponents are made, and the spread up to which that will do."""
+    """How exponents are made, and the scaled squared radius up to which that will do."""
 
     products: int  # float16 products of an exponent: 1, or 3 or 4 of two terms a point
     limit: float  # squared distance to the centre, in bandwidths
@@ -78,7 +78,10 @@ class Form(NamedTuple):
 
 @functools.lru_cache(maxsize=1024)
 def form(precision: str, d: int, spread: float | None, output: Output = "sum") -> Form | None:
-    """Choose the form for a spread (None: not known on the host), or None where none will do, whatever the output."""
+    """Choose the form for a scaled squared radius (None: not known on the host).
+
+    It is None where none will do, whatever the output.
+    """
     if not 2 <= d <= pairs_operands.MOST_DIMENSIONS:
         return None
     if precision == "tf32":
@@ -93,7 +96,7 @@ def form(precision: str, d: int, spread: float | None, output: Output = "sum") -
 
 
 def most_of_fast_three(d: int) -> float:
-    """Spread up to which the three products of the symmetric pass give sums that are wanted for themselves."""
+    """Scaled squared radius up to which the three products of the symmetric pass make totals that are wanted."""
     return min(SPREAD_TIMES_DIMENSIONS / d, _SPREAD_WITHOUT_LOWEST * d)
 
 

@@ -323,7 +323,7 @@ def finish(
     out: PartialSums | None = None,
     own: bool = True,
 ) -> PartialSums:
-    """Partial sums with output "moments" from what :func:`launch` returned, the terms of points with themselves exact.
+    """Partial sums with output "moments" from what :func:`launch` returned; the self-interaction (Y = X) is exact.
 
     Parameters
     ----------
@@ -353,7 +353,7 @@ def finish(
 def finish_values(
     V: Any, S: Any, T: Any, *, spread: Any | None = None, limit: float = math.inf, out: PartialSums | None = None
 ) -> PartialSums:
-    """Partial sums with output "values" from what :func:`launch_values` returned, the terms of points with themselves exact.
+    """Partial sums with output "values" from what :func:`launch_values` returned; the self-interaction is exact.
 
     Parameters
     ----------

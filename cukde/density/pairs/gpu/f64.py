@@ -18,7 +18,7 @@ from cukde.density.pairs.gpu.specialisation import OPERATION, TiledTask
 from cukde.density.sums import Output, PartialSums
 
 # Largest squared distance to the centre, in bandwidths, up to which powers of 2 stay in the range of float64 with no
-# reference: see pairs_f64.cuh. The density is off by 2e-13 there (2 to 64 dimensions,
+# reference: see f64.cuh. The density is off by 2e-13 there (2 to 64 dimensions,
 # emulated), of the 1e-12 that is allowed.
 LIMIT: dict[Output, float] = {"sum": 620.0, "moments": 620.0, "laplace": 620.0, "values": 350.0}
 

@@ -1,4 +1,4 @@
-"""How queries and data rows are spread over the multiprocessors: the cost rule of the density kernels."""
+"""How queries and data rows are divided among the multiprocessors: the cost rule of the density kernels."""
 
 from __future__ import annotations
 

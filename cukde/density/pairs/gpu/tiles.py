@@ -1,4 +1,4 @@
-"""Tile shapes by architecture: the tables in ``tiles/``, one a file, and which of them a device takes.
+"""Tile shapes by architecture: the tables in ``tables/``, one a file, and which of them a device takes.
 
 ``python -m benchmarks.density.tune`` writes them. A table says of each engine what its kernels' tiles are::
 
@@ -37,7 +37,7 @@ class Table:
     engines: Mapping[str, Sequence[Mapping[str, Any]]]
 
     def tiles(self, engine: str, kind: Callable[..., Tile], of: Mapping[str, Any]) -> tuple[Tile, ...]:
-        """Tiles of a kernel of an engine, each made by ``kind``; ``of`` is all that tells the kernel from others."""
+        """Tiles of a kernel of an engine, each made by ``kind``; ``of`` is the kernel's specialisation key."""
         for entry in self.engines.get(engine, ()):
             if unknown := entry["of"].keys() - of.keys():
                 raise ValueError(f"{self.name}: kernels of {engine} have no {', '.join(sorted(unknown))}")

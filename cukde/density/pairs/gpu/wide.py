@@ -104,7 +104,7 @@ def pose(output: Output, terms: int, *, of_themselves: bool = False) -> Task:
     """Pose the task of a pass over points in so many terms.
 
     ``of_themselves`` asks for the mean shift by self-interaction (Y = X) without weights. One term of powers and points
-    will do for that if the term of a point with itself is left out: it would outweigh all others, and its rounding them.
+    will do for that if the term of a point with itself is left out: its rounding would outweigh all others.
     """
     two_terms = output == "values" or (output == "moments" and terms == 2 and not of_themselves)
     return Task(output, terms, 2 if two_terms else 1)

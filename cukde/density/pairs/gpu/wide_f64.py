@@ -29,9 +29,9 @@ LIMIT = f64.LIMIT
 _SHIFT = 940.0
 _SHIFT_OF_VALUES = 0.0
 
-# The rounding of d products that are added up changes a power by up to 1.1e-16 spread sqrt(d) (the largest change of
-# 20,000, in 64 to 4,096 dimensions), and in several parts by as many times less. This keeps it to 8e-13 of the 1e-12
-# that is allowed.
+# The rounding of d products that are added up changes a power by up to 1.1e-16 r sqrt(d), r being the scaled squared
+# radius (the largest change of 20,000, in 64 to 4,096 dimensions), and in several parts by as many times less. This
+# keeps it to 8e-13 of the 1e-12 that is allowed.
 _SPREAD_TIMES_ROOT = 7100.0
 
 _DEPTHS = 8  # columns of the operands, and of the parts of a product, come in whole multiples
