@@ -185,7 +185,7 @@ class _Posed(NamedTuple):
 
 
 class _End(NamedTuple):
-    """Epilogue of the sums, see :mod:`cukde.density.one_dimension.gpu.queries`."""
+    """Epilogue of a pass, see :mod:`cukde.density.one_dimension.gpu.queries`."""
 
     name: str
     out: Any
@@ -196,6 +196,23 @@ class _End(NamedTuple):
     def largest(self) -> float:
         """Logarithm of the largest number that the result holds."""
         return float(np.log(np.finfo(self.out.dtype).max))
+
+    def launch(
+        self, order: int, arrays: tuple[Any, ...], numbers: tuple[float, ...], counts: tuple[int | bool, ...]
+    ) -> None:
+        """Launch the kernel that ends the pass, with its parameters in groups but for those that are here."""
+        from cukde.core.gpu import numba_cuda
+        from cukde.density.one_dimension.gpu import queries as one_dimension_queries
+
+        y, x, *_ = arrays
+        numba_cuda.launch(
+            numba_cuda.Specialisation(
+                one_dimension_queries.evaluate, (order, self.name, x.dtype.name, self.out.dtype.name)
+            ),
+            _grid(y.size),
+            _THREADS,
+            *(*arrays, self.out, *numbers, self.constant, self.largest, *counts, self.logarithm),
+        )
 
 
 def _pose(X: Any, Y: Any | None, h: float, options: Options) -> _Posed:
@@ -249,7 +266,7 @@ def _transform(
 ) -> None:
     """Launch the kernels of the fast Gauss transform; ``at_data`` says that all queries are in boxes of the data."""
     from cukde.core.gpu import numba_cuda
-    from cukde.density.one_dimension.gpu import expansions as one_dimension_expansions, queries as one_dimension_queries
+    from cukde.density.one_dimension.gpu import expansions as one_dimension_expansions
 
     launch = numba_cuda.launch
     n, dtype = points.x.size, points.x.dtype.name
@@ -284,88 +301,35 @@ def _transform(
             numba_cuda.Specialisation(one_dimension_expansions.bounds, (dtype,)),
             _grid(boxes.number + 1),
             _THREADS,
-            x,
-            ids,
-            starts,
-            boxes.number,
-            boxes.first,
-            plan.width,
-            listed,
+            *(x, ids, starts, boxes.number, boxes.first, plan.width, listed),
         )
         launch(
             numba_cuda.Specialisation(one_dimension_expansions.moments, (powers, dtype)),
             (chunks, columns),
             _THREADS,
-            x,
-            log_weights,
-            values,
-            ids,
-            starts,
-            moments,
-            chunk,
-            boxes.number,
-            boxes.first,
-            plan.width,
-            weighted,
-            listed,
+            *(x, log_weights, values, ids, starts, moments),
+            *(chunk, boxes.number, boxes.first, plan.width, weighted, listed),
         )
         launch(
             numba_cuda.Specialisation(one_dimension_expansions.translate, (powers,)),
             (targets, columns),
             _THREADS,
-            moments,
-            ids,
-            starts,
-            target_ids,
-            masses,
-            table,
-            expansions,
-            n,
-            chunk,
-            boxes.number,
-            boxes.first,
-            first_target,
-            plan.reach,
-            plan.tolerance,
-            plan.beyond,
-            weighted,
-            listed,
-            output == "cdf",
+            *(moments, ids, starts, target_ids, masses, table, expansions, n, chunk, boxes.number, boxes.first),
+            *(first_target, plan.reach, plan.tolerance, plan.beyond, weighted, listed, output == "cdf"),
         )
-    launch(
-        numba_cuda.Specialisation(one_dimension_queries.evaluate, (powers, end.name, dtype, end.out.dtype.name)),
-        _grid(y.size),
-        _THREADS,
-        y,
-        x,
-        log_weights,
-        values,
-        target_ids,
-        masses,
-        expansions,
-        end.out,
-        first_target,
-        plan.width,
-        1 / plan.width,
-        plan.bandwidth,
-        plan.tolerance,
-        0.0,
-        end.constant,
-        end.largest,
-        columns,
-        weighted,
-        output == "laplace",
-        listed,
-        end.logarithm,
+    end.launch(
+        powers,
+        (y, x, log_weights, values, target_ids, masses, expansions),
+        (first_target, plan.width, 1 / plan.width, plan.bandwidth, plan.tolerance, 0.0),
+        (columns, weighted, output == "laplace", listed),
     )
 
 
 def _sum_pairs(posed: _Posed, output: Output, values: Any | None, end: _End) -> None:
     """Launch the kernels of the sum over all pairs."""
     from cukde.core.gpu import numba_cuda
-    from cukde.density.one_dimension.gpu import pairs as one_dimension_pairs, queries as one_dimension_queries
+    from cukde.density.one_dimension.gpu import pairs as one_dimension_pairs
 
-    launch = numba_cuda.launch
     n, m = posed.X.shape[0], posed.m
     single = posed.options.precision != "float64" and _SINGLE[0] < posed.h < _SINGLE[1]
     real = "float32" if single else "float64"
@@ -387,43 +351,17 @@ def _sum_pairs(posed: _Posed, output: Output, values: Any | None, end: _End) -> 
     empty = cp.empty(1)
     log_weights = posed.options.log_weights if weighted else empty
     values = X if values is None else values.astype(storage, copy=False)
-    launch(
+    numba_cuda.launch(
         numba_cuda.Specialisation(one_dimension_pairs.pairs, (output, weighted, real, storage.name)),
         (blocks[0], splits, blocks[1]),
         threads,
-        y,
-        x,
-        log_weights,
-        values,
-        sums,
-        rows,
-        math.sqrt(0.5 * math.log2(math.e)) / posed.h,
+        *(y, x, log_weights, values, sums, rows, math.sqrt(0.5 * math.log2(math.e)) / posed.h),
     )
-    launch(
-        numba_cuda.Specialisation(one_dimension_queries.evaluate, (0, end.name, storage.name, end.out.dtype.name)),
-        _grid(m),
-        _THREADS,
-        y,
-        x,
-        log_weights,
-        values,
-        empty,
-        empty,
-        sums,
-        end.out,
-        0.0,
-        1.0,
-        1.0,
-        posed.h,
-        1.0,
-        _LEAST[real],
-        end.constant,
-        end.largest,
-        columns,
-        weighted,
-        output == "laplace",
-        False,
-        end.logarithm,
+    end.launch(
+        0,
+        (y, x, log_weights, values, empty, empty, sums),
+        (0.0, 1.0, 1.0, posed.h, 1.0, _LEAST[real]),
+        (columns, weighted, output == "laplace", False),
     )
 
 

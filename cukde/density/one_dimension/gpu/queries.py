@@ -174,15 +174,22 @@ def _box_of(query, place, width):  # type: ignore[no-untyped-def]
 
 
 @cuda.jit(device=True, inline="always")
-def _target_of(target_ids, box):  # type: ignore[no-untyped-def]
-    """Where a box is among those listed, or -1."""
-    low, high = int64(0), int64(target_ids.size)
+def _number_below(ascending, bound):  # type: ignore[no-untyped-def]
+    """Number of entries below a bound."""
+    low, high = int64(0), int64(ascending.size)
     while low < high:
         middle = (low + high) >> 1
-        if target_ids[middle] < box:
+        if ascending[middle] < bound:
             low = middle + 1
         else:
             high = middle
+    return low
+
+
+@cuda.jit(device=True, inline="always")
+def _target_of(target_ids, box):  # type: ignore[no-untyped-def]
+    """Where a box is among those listed, or -1."""
+    low = _number_below(target_ids, box)
     return low if low < target_ids.size and target_ids[low] == box else int64(-1)
 
 
@@ -198,15 +205,7 @@ def _outward(query, x, log_weights, masses, values, column, mass, h, tolerance, 
     sizes = cuda.shared.array(THREADS, float64)
     thread, threads = cuda.threadIdx.x, cuda.blockDim.x
     n = int64(x.size)
-    left = int64(0)  # what is taken is [left, right)
-    if not unordered:
-        high = n
-        while left < high:
-            middle = (left + high) >> 1
-            if x[middle] < query:
-                left = middle + 1
-            else:
-                high = middle
+    left = int64(0) if unordered else _number_below(x, query)  # what is taken is [left, right)
     right = left
     log_left = math.log(mass) if mass > 0.0 else -math.inf
     log_tolerance = math.log(tolerance)
@@ -320,14 +319,7 @@ def _outward_cdf(query, x, log_weights, masses, values, column, mass, h, toleran
     totals = cuda.shared.array(THREADS, float64)
     thread, threads = cuda.threadIdx.x, cuda.blockDim.x
     n = int64(x.size)
-    edge = query - _WHOLE * h
-    right, high = int64(0), n
-    while right < high:
-        middle = (right + high) >> 1
-        if x[middle] < edge:
-            right = middle + 1
-        else:
-            high = middle
+    right = _number_below(x, query - _WHOLE * h)
     before, whole = float64(right), float64(n)
     if weighted:
         before, whole = masses[right], masses[n]

@@ -26,23 +26,22 @@ from cukde.density.sums import Output, PartialSums
 class Guard(NamedTuple):
     """What an engine leaves to the difference kernel; see ``wanted`` in the kernel's source."""
 
-    spread: Any | None  # (1,) float32, or None: within the limit
-    limit: float
-    fast_total: Any | None  # (splits, m) float32: queries whose totals are all below `least` are done again
-    least: float
+    spread: Any | None = None  # (1,) float32, or None: within the limit
+    limit: float = 0.0
+    fast_total: Any | None = None  # (splits, m) float32: queries whose totals are all below `least` are done again
+    least: float = 0.0
 
 
 class _Members(NamedTuple):
     """What the kernel is told of the members of a stack."""
 
-    scales: Any | None  # (b,)
-    units: Any | None  # (b,)
-    query_stride: int
+    scales: Any | None = None  # (b,)
+    units: Any | None = None  # (b,)
+    query_stride: int = 0
 
 
 _THREADS = 256
-_ALWAYS = Guard(None, 0.0, None, 0.0)
-_NO_MEMBERS = _Members(None, None, 0)
+_ALWAYS, _NO_MEMBERS = Guard(), _Members()
 
 
 @functools.lru_cache(maxsize=1024)

@@ -166,7 +166,7 @@ def run(
         *(n, m, k, splits.rows, limit, 1 + d / 2, unit),
     )
     if spread is not None:
-        guard = difference.Guard(spread, limit, None, 0.0)
+        guard = difference.Guard(spread, limit)
         difference.launch("float64", X, Y, h, output, values, log_weights, out=out, guard=guard, splits=splits)
     return finish.merge(splits, out)
 

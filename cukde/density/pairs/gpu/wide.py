@@ -224,7 +224,7 @@ def run(
     queries = data if alike else prepare(X if Y is None else Y, centre, h, depth, terms=terms, spread=spread)
     out = pairs_finish.empty(m, k)
     if spread is not None:
-        guard = difference.Guard(spread, limit, None, 0.0)
+        guard = difference.Guard(spread, limit)
         difference.launch("float32", X, Y, h, output, values, log_weights, out=out, guard=guard, one_split=True)
     posed = _Pass(task, of, data, queries, n, m, spread, limit)
     if output in ("sum", "laplace"):

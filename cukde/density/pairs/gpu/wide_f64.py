@@ -83,7 +83,7 @@ def run(
 
     out = pairs_finish.empty(m, k)
     if found is not None:
-        guard = difference.Guard(found, limit, None, 0.0)
+        guard = difference.Guard(found, limit)
         difference.launch("float64", X, Y, h, output, values, log_weights, out=out, guard=guard, one_split=True)
     of = _Pass(
         data,
