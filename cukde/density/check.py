@@ -1,4 +1,4 @@
-"""TODO"""
+"""Errors of the arguments of densities that a user can cause, raised before anything is summed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from cukde.core.over_dask import is_dask
 
 PRECISIONS = ("float32", "tf32", "ieee", "float64")
 
-
 _BANDWIDTH_RULES = ("scott", "silverman", "sd", "laplace", "isj")
 
 
@@ -29,11 +28,11 @@ def points(name: str, a: Any, backend: ModuleType) -> Any:
     return out
 
 
-def data(X: Any, backend: ModuleType) -> tuple[Any, tuple[int, ...]]:
+def data(X: Any, backend: ModuleType, name: str = "X") -> tuple[Any, tuple[int, ...]]:
     """Check training points; return them with shape (n, d), and the shape they came in."""
-    out = points("X", X, backend)
+    out = points(name, X, backend)
     if out.shape[0] == 0:
-        raise ValueError(f"X must have at least one row; got shape {out.shape}")
+        raise ValueError(f"{name} must have at least one row; got shape {out.shape}")
     return (out[:, None] if out.ndim == 1 else out), out.shape
 
 
@@ -98,13 +97,18 @@ def real_numbers(name: str, h: Any) -> np.ndarray:
             else f"the rules are {', '.join(f'cukde.bandwidth.{rule}' for rule in _BANDWIDTH_RULES)}"
         )
         raise ValueError(f"{name} must be a number or an array; got {h!r}: {hint}")
-    try:
-        out = np.asarray(h)
-    except ValueError as error:
-        raise ValueError(f"{name} must be a number or a rectangular array: {error}") from None
+    out = rectangular(name, h)
     if out.dtype.kind not in "fiu" or out.dtype.itemsize > 8:
         raise TypeError(f"{name} must be a real number or an array of them; got {h!r}")
     return out.astype(np.float64)
+
+
+def rectangular(name: str, given: Any) -> np.ndarray:
+    """Return a number or nested sequences on the host as an array."""
+    try:
+        return np.asarray(given)
+    except ValueError as error:
+        raise ValueError(f"{name} must be a number or a rectangular array: {error}") from None
 
 
 def _symmetric(covariance: np.ndarray, name: str) -> None:
@@ -129,11 +133,11 @@ def cholesky(covariance: np.ndarray, name: str = "h") -> np.ndarray:
         ) from None
 
 
-def weights(w: Any, n: int, backend: ModuleType, name: str = "weights") -> Any:
-    """Check the form of weights; their values come with the pass over the data, see :func:`weight_range`."""
+def weights(w: Any, n: int, backend: ModuleType, name: str = "weights", rows_of: str = "X") -> Any:
+    """Check the form of weights; their values come with the pre-pass reductions, see :func:`weight_range`."""
     out = array(name, w, backend)
     if out.shape != (n,):
-        raise ValueError(f"{name} must have shape ({n},), one for each row of X; got {out.shape}")
+        raise ValueError(f"{name} must have shape ({n},), one for each row of {rows_of}; got {out.shape}")
     return out
 
 

@@ -157,25 +157,15 @@ def _listed(labels: Sequence[Any] | None, d: int) -> str:
 
 def denominator(Z: Any, d: int, backend: ModuleType) -> Any:
     """Check the data of the denominator; return them with shape (k, d)."""
-    out = density_check.points("Z", Z, backend)
-    if out.shape[0] == 0:
-        raise ValueError(f"Z must have at least one row; got shape {out.shape}")
-    if (out.shape[1] if out.ndim == 2 else 1) != d:
-        raise ValueError(f"Z must have {d} columns like X; got shape {out.shape}")
-    return out[:, None] if out.ndim == 1 else out
-
-
-def denominator_bandwidth(h: Any, own: Any, d: int) -> Any:
-    """Return the bandwidth of the denominator on the host; without one of its own it is that of the numerator."""
-    return h if own is None else bandwidth(own, d, "denominator_bandwidth")
-
-
-def denominator_weights(w: Any, k: int, backend: ModuleType) -> Any:
-    """Check the form of the denominator's weights."""
-    out = core_check.array("denominator_weights", w, backend)
-    if out.shape != (k,):
-        raise ValueError(f"denominator_weights must have shape ({k},), one for each row of Z; got {out.shape}")
+    out, shape = density_check.data(Z, backend, "Z")
+    if out.shape[1] != d:
+        raise ValueError(f"Z must have {d} columns like X; got shape {shape}")
     return out
+
+
+def denominator_bandwidth(h: Any, given: Any, d: int) -> Any:
+    """Return the bandwidth of the denominator on the host, by default that of the numerator."""
+    return h if given is None else bandwidth(given, d, "denominator_bandwidth")
 
 
 METHODS = ("kde", "sd")
@@ -183,10 +173,7 @@ METHODS = ("kde", "sd")
 
 def mass(given: Any) -> np.ndarray:
     """Return probabilities between 0 and 1, float64, of a number or an array of any shape on the host."""
-    try:
-        out = np.asarray(given)
-    except ValueError as error:
-        raise ValueError(f"mass must be a number or a rectangular array: {error}") from None
+    out = density_check.rectangular("mass", given)
     if out.dtype.kind not in "fiu" or out.dtype.itemsize > 8:
         raise TypeError(f"mass must be a number between 0 and 1, or an array of them; got {given!r}")
     out = out.astype(np.float64)

@@ -117,7 +117,9 @@ def density_ratio(
 def _denominator(z: Any, y: Any, h: Any, weights: Any, numerator: Problem) -> Problem:
     """Pose the density of the denominator; what is wrong with its data is said by their own names."""
     backend = dispatch.backend(z)
-    w = None if weights is None else check.denominator_weights(weights, len(z), backend)
+    w = None
+    if weights is not None:
+        w = density_check.weights(weights, len(z), backend, "denominator_weights", rows_of="Z")
     options = numerator.options
     problem, _ = prepare(z, y, h, w, options.precision, options.deterministic, check_finite=False)
     if options.squared_radius is None:  # unchecked

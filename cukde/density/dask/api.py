@@ -56,16 +56,7 @@ def kde(
     """
     if rtol is not None:
         density_check.tolerance(rtol)  # sums over all pairs of blocks satisfy any
-    posed = arguments(
-        X,
-        Y,
-        h,
-        weights=weights,
-        local_factors=local_factors,
-        precision=precision,
-        deterministic=deterministic,
-        check_finite=check_finite,
-    )
+    posed = arguments(X, Y, h, weights, precision, deterministic, check_finite, local_factors=local_factors)
     data, sums = _sums(posed, "sum")
     return _result(posed, _with_total(posed, data, sums, _density, log=core_check.flag("log", log)))
 
@@ -92,9 +83,7 @@ def score(
     >>> cukde.dask.score(X, np.array([0.0]), 1.0).compute().round(4)
     array([0.3775])
     """
-    posed = arguments(
-        X, Y, h, weights=weights, precision=precision, deterministic=deterministic, check_finite=check_finite
-    )
+    posed = arguments(X, Y, h, weights, precision, deterministic, check_finite)
     _, sums = _sums(posed, "moments", ratio=True)
     return _of_queries(posed, each("score", _gradient, sums, **_shape(posed)))
 
@@ -122,9 +111,7 @@ def density_and_score(
     >>> log_p.compute().round(4), s.compute().round(4)
     (array([-1.138]), array([0.3775]))
     """
-    posed = arguments(
-        X, Y, h, weights=weights, precision=precision, deterministic=deterministic, check_finite=check_finite
-    )
+    posed = arguments(X, Y, h, weights, precision, deterministic, check_finite)
     data, sums = _sums(posed, "moments")
     log_density = _with_total(posed, data, sums, _log_density)
     return _result(posed, log_density), _of_queries(posed, each("score", _gradient, sums, **_shape(posed)))
@@ -153,9 +140,7 @@ def debias(
     >>> cukde.dask.debias(X, 1.0).compute().round(4)
     array([-0.8808,  0.8808])
     """
-    posed = arguments(
-        X, X, h, weights=weights, precision=precision, deterministic=deterministic, check_finite=check_finite
-    )
+    posed = arguments(X, X, h, weights, precision, deterministic, check_finite)
     data, sums = _sums_at_data(posed, score_bandwidth)
     return _of_queries(posed, each("debiased", _moved, data, sums, **_shape(posed)))
 
@@ -185,16 +170,7 @@ def sd_kde(
     >>> cukde.dask.sd_kde(X, np.array([0.0]), 1.0).compute().round(4)
     array([0.2707])
     """
-    posed = arguments(
-        X,
-        Y,
-        h,
-        weights=weights,
-        precision=precision,
-        deterministic=deterministic,
-        check_finite=check_finite,
-        debiases=True,
-    )
+    posed = arguments(X, Y, h, weights, precision, deterministic, check_finite, debiases=True)
     data, sums = _sums_at_data(posed, score_bandwidth)
     layout = posed.layout(posed.forms.whitening)
     moved = each("debiased", posed.tasks.debiased, data, sums, layout=layout)
@@ -228,9 +204,7 @@ def laplace_kde(
     array([ 0.5984, -0.0133])
     """
     density_check.negative(negative)
-    posed = arguments(
-        X, Y, h, weights=weights, precision=precision, deterministic=deterministic, check_finite=check_finite
-    )
+    posed = arguments(X, Y, h, weights, precision, deterministic, check_finite)
     data, sums = _sums(posed, "laplace")
     clip = negative == "clip"
     return _result(posed, _with_total(posed, data, sums, _laplace, log=core_check.flag("log", log), clip=clip))
@@ -259,7 +233,7 @@ def kernel_sum(
     array([0.3935])
     """
     core_check.given("V", V)
-    posed = arguments(X, Y, h, V=V, precision=precision, deterministic=deterministic, check_finite=check_finite)
+    posed = arguments(X, Y, h, None, precision, deterministic, check_finite, V=V)
     _, sums = _sums(posed, "values")
     values: Any = posed.forms.v
     k = None if values.ndim == 1 else values.shape[1]

@@ -82,13 +82,13 @@ def arguments(
     X: Any,
     Y: Any,
     h: Any,
-    *,
     weights: Any = None,
-    V: Any = None,
-    local_factors: Any = None,
     precision: Any = None,
     deterministic: bool = False,
     check_finite: bool = True,
+    *,
+    V: Any = None,
+    local_factors: Any = None,
     debiases: bool = False,
 ) -> Arguments:
     """Check all that can be told without computing anything, and bring blocks of rows side by side.
@@ -124,16 +124,9 @@ def arguments(
     streamed = _streamed(x, y)
     rows = dask_chunks.rows_of_block(n, m, numbers, gpu=streamed or dispatch.is_gpu_array(meta(x)))
     x = _in_blocks(x, rows, dask_chunks.rows_of_stream(numbers, queries=debiases) if streamed else rows)
-    return Arguments(
-        X=x,
-        Y=None if y is None else _in_blocks(y, rows, rows),
-        weights=beside("weights", w, x),
-        V=beside("V", v, x),
-        local_factors=beside("local_factors", factors, x),
-        forms=forms,
-        check_finite=check_finite,
-        deterministic=deterministic,
-    )
+    y = None if y is None else _in_blocks(y, rows, rows)
+    w, v, factors = (beside(name, a, x) for name, a in (("weights", w), ("V", v), ("local_factors", factors)))
+    return Arguments(x, y, w, v, factors, forms, check_finite, deterministic)
 
 
 def _collected(name: str, a: Any) -> Any:
