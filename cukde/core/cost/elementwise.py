@@ -35,6 +35,11 @@ def passes(
     return Part(name, traffic, work or {}, cycles=max(cycles(on, numbers), least), launches=launches)
 
 
+def doubles(name: str, on: Peaks, numbers: float, *, launches: int = 1) -> Part:
+    """Passes that read and write so many float64 numbers in all, two of them at a time; a CPU launches nothing."""
+    return passes(name, on, numbers / 2, 8.0 * numbers, launches=launches if on.backend == "gpu" else 0)
+
+
 def cycles(on: Peaks, numbers: float) -> float:
     """Cycles of passes over so many numbers."""
     return CYCLES * numbers / (THREADS * RESIDENT * on.multiprocessors)

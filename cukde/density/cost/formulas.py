@@ -23,18 +23,16 @@ from cukde.density.cost.flash import (
     flash_pass_bytes,
     flash_score_flops,
 )
+from cukde.density.cost.sizes import OF_DATA, OF_QUERIES, OPTIONS, Sizes, sized
 from cukde.density.one_dimension import cost as one_dimension_cost
-from cukde.density.pairs.cost import cpu as cost_cpu, engines, ordinary, tensor, wide
+from cukde.density.pairs.cost import cpu as cost_cpu, cuda_cores, engines, tensor, wide
 from cukde.density.pairs.cost.engines import Pass
+from cukde.density.sums import Output
 
 _SOURCE = (
     "counted from the loops of kernels_cu/ and cukde/density/, an exponential and the products of its exponent a pair; "
     "textbook: Flash-SD-KDE, section 3.1 and appendix A"
 )
-
-# Boxes between the first point and the last of a line, half a bandwidth wide, where nobody says: those of a million
-# points from a normal distribution by Silverman's rule are 300.
-DEFAULT_BOXES = 512
 
 # Launches of CuPy's elementwise kernels: mean, zeros, survey and its copy; weights and their logarithms.
 _SURVEY_LAUNCHES, _WEIGHT_LAUNCHES = 3, 10
@@ -52,197 +50,85 @@ _SCALAR_OF_ROW, _SCALAR_OF_ENTRY = 165, 5
 _SCALAR_OF_MEAN, _SCALAR_OF_LOOK = 5.5, 2.3
 
 
-def kde(
-    on: Peaks,
-    *,
-    n: int,
-    m: int,
-    d: int,
-    dtype: Any = "float32",
-    precision: str | None = None,
-    weighted: bool = False,
-    local: bool = False,
-    at_data: bool = False,
-    deterministic: bool = False,
-    check_finite: bool = True,
-    boxes: int = DEFAULT_BOXES,
-) -> Counted:
-    """Count a density of ``n`` points of ``d`` dimensions at ``m`` queries; ``local`` says that each has a factor.
+@sized(f"n m d dtype precision weighted local at_data {OPTIONS}")
+def kde(on: Peaks, sizes: Sizes, local: bool = False) -> Counted:
+    """Count a density of ``n`` points of ``d`` dimensions at ``m`` queries; ``local``: each point has its own factor.
 
     A call with ``rtol`` is counted as one of all pairs, the most that it takes.
     """
-    of = _pass("sum", n, m, d, dtype, precision, weighted, at_data, deterministic, check_finite)
-    parts = [*_survey(of, on), *(_local(of, on) if local else _passed(of, on, boxes))]
-    return _counted(parts, of.pairs, flash_density_flops(n, m, d), flash_pass_bytes(n, m, d, moments=False), on)
+    each = _pass("sum", sizes)
+    return _estimate(each, on, _local(each, on) if local else _passed(each, on, sizes.boxes))
 
 
-def score(
-    on: Peaks,
-    *,
-    n: int,
-    m: int,
-    d: int,
-    dtype: Any = "float32",
-    precision: str | None = None,
-    weighted: bool = False,
-    at_data: bool = False,
-    deterministic: bool = False,
-    check_finite: bool = True,
-    boxes: int = DEFAULT_BOXES,
-) -> Counted:
+@sized(OF_QUERIES)
+def score(on: Peaks, sizes: Sizes) -> Counted:
     """Count the gradients of the log density."""
-    of = _pass("moments", n, m, d, dtype, precision, weighted, at_data, deterministic, check_finite, ratio=True)
-    after = _passes("scale", on, m, 6 * d, launches=4)
-    parts = [*_survey(of, on), *_passed(of, on, boxes), after]
-    return _counted(parts, of.pairs, flash_score_flops(n, m, d), flash_pass_bytes(n, m, d, moments=True), on)
+    each = _pass("moments", sizes, ratio=True)
+    after = elementwise.doubles("scale", on, 6 * sizes.d * sizes.m, launches=4)
+    return _estimate(each, on, [*_passed(each, on, sizes.boxes), after])
 
 
-def density_and_score(
-    on: Peaks,
-    *,
-    n: int,
-    m: int,
-    d: int,
-    dtype: Any = "float32",
-    precision: str | None = None,
-    weighted: bool = False,
-    at_data: bool = False,
-    deterministic: bool = False,
-    check_finite: bool = True,
-    boxes: int = DEFAULT_BOXES,
-) -> Counted:
+@sized(OF_QUERIES)
+def density_and_score(on: Peaks, sizes: Sizes) -> Counted:
     """Count log densities with their gradients."""
-    of = _pass("moments", n, m, d, dtype, precision, weighted, at_data, deterministic, check_finite)
-    after = _passes("scale", on, m, 6 * d + 8, launches=9)
-    parts = [*_survey(of, on), *_passed(of, on, boxes), after]
-    return _counted(parts, of.pairs, flash_score_flops(n, m, d), flash_pass_bytes(n, m, d, moments=True), on)
+    each = _pass("moments", sizes)
+    after = elementwise.doubles("scale", on, (6 * sizes.d + 8) * sizes.m, launches=9)
+    return _estimate(each, on, [*_passed(each, on, sizes.boxes), after])
 
 
-def laplace_kde(
-    on: Peaks,
-    *,
-    n: int,
-    m: int,
-    d: int,
-    dtype: Any = "float32",
-    precision: str | None = None,
-    weighted: bool = False,
-    at_data: bool = False,
-    deterministic: bool = False,
-    check_finite: bool = True,
-    boxes: int = DEFAULT_BOXES,
-) -> Counted:
+@sized(OF_QUERIES)
+def laplace_kde(on: Peaks, sizes: Sizes) -> Counted:
     """Count a Laplace-corrected density: a factor, by one multiply-add, beside each exponential."""
-    of = _pass("laplace", n, m, d, dtype, precision, weighted, at_data, deterministic, check_finite)
-    parts = [*_survey(of, on), *_passed(of, on, boxes)]
-    if on.backend == "cpu" or d == 1 or _engine(of, on) != "f16":  # whose pass ends in the density
-        parts.append(_passes("density", on, m, 20, launches=9))
-    flops = flash_density_flops(n, m, d) + 2 * of.pairs
-    return _counted(parts, of.pairs, flops, flash_pass_bytes(n, m, d, moments=False), on)
+    each = _pass("laplace", sizes)
+    parts = _passed(each, on, sizes.boxes)
+    if on.backend == "cpu" or sizes.d == 1 or _engine(each, on) != "f16":  # whose pass ends in the density
+        parts.append(elementwise.doubles("density", on, 20 * sizes.m, launches=9))
+    return _estimate(each, on, parts, flops=2 * each.pairs)
 
 
-def kernel_sum(
-    on: Peaks,
-    *,
-    n: int,
-    m: int,
-    d: int,
-    k: int = 1,
-    dtype: Any = "float32",
-    precision: str | None = None,
-    at_data: bool = False,
-    deterministic: bool = False,
-    check_finite: bool = True,
-    boxes: int = DEFAULT_BOXES,
-) -> Counted:
+@sized(f"n m d k dtype precision at_data {OPTIONS}")
+def kernel_sum(on: Peaks, sizes: Sizes, k: int = 1) -> Counted:
     """Count sums of ``k`` values."""
-    of = _pass("values", n, m, d, dtype, precision, False, at_data, deterministic, check_finite, k=k)
-    parts = [*_survey(of, on), *_passed(of, on, boxes), _passes("scale", on, m, 4 * k, launches=3)]
-    flops = flash_density_flops(n, m, d) + 2 * k * of.pairs
-    return _counted(parts, of.pairs, flops, flash_pass_bytes(n, m, d, moments=False) + 4 * k * (n + m), on)
+    each = _pass("values", sizes, k=k)
+    parts = [*_passed(each, on, sizes.boxes), elementwise.doubles("scale", on, 4 * k * sizes.m, launches=3)]
+    return _estimate(each, on, parts, flops=2 * k * each.pairs, traffic=4 * k * (sizes.n + sizes.m))
 
 
-def cdf(
-    on: Peaks,
-    *,
-    n: int,
-    m: int,
-    d: int = 1,
-    dtype: Any = "float32",
-    precision: str | None = None,
-    weighted: bool = False,
-    at_data: bool = False,
-    deterministic: bool = False,
-    check_finite: bool = True,
-    boxes: int = DEFAULT_BOXES,
-) -> Counted:
+@sized(OF_QUERIES, d=1)
+def cdf(on: Peaks, sizes: Sizes) -> Counted:
     """Count a distribution function of one dimension."""
-    of = _pass("cdf", n, m, d, dtype, precision, weighted, at_data, deterministic, check_finite)
-    return _distribution(of, on, _passed(of, on, boxes))
+    each = _pass("cdf", sizes)
+    return _distribution(each, on, _passed(each, on, sizes.boxes))
 
 
-def log_cdf(
-    on: Peaks,
-    *,
-    n: int,
-    m: int,
-    d: int = 1,
-    dtype: Any = "float32",
-    precision: str | None = None,
-    weighted: bool = False,
-    at_data: bool = False,
-    deterministic: bool = False,
-    check_finite: bool = True,
-    boxes: int = DEFAULT_BOXES,
-) -> Counted:
+@sized(OF_QUERIES, d=1)
+def log_cdf(on: Peaks, sizes: Sizes) -> Counted:
     """Count its logarithm: sums of what is below and of what is above."""
-    of = _pass("cdf", n, m, d, dtype, precision, weighted, at_data, deterministic, check_finite)
-    both = [part for side in ("below", "above") for part in _named(side, _passed(of, on, boxes))]
-    return _distribution(of, on, both)
+    each = _pass("cdf", sizes)
+    both = [part for side in ("below", "above") for part in _named(side, _passed(each, on, sizes.boxes))]
+    return _distribution(each, on, both)
 
 
-def debias(
-    on: Peaks,
-    *,
-    n: int,
-    d: int,
-    dtype: Any = "float32",
-    precision: str | None = None,
-    weighted: bool = False,
-    deterministic: bool = False,
-    check_finite: bool = True,
-    boxes: int = DEFAULT_BOXES,
-) -> Counted:
-    """Count moving the data along their score at their own points."""
-    of = _pass("moments", n, n, d, dtype, precision, weighted, True, deterministic, check_finite, ratio=True)
-    parts = [*_survey(of, on), *_named("score", _passed(of, on, boxes)), _shift(on, n, d)]
-    return _counted(parts, of.pairs, flash_score_flops(n, n, d), flash_pass_bytes(n, n, d, moments=True), on)
+@sized(OF_DATA)
+def debias(on: Peaks, sizes: Sizes) -> Counted:
+    """Count a shift of the data along the score at the data."""
+    each = _pass("moments", sizes.at_points(), ratio=True)
+    return _estimate(each, on, [*_named("score", _passed(each, on, sizes.boxes)), _shift(on, sizes.n, sizes.d)])
 
 
-def sd_kde(
-    on: Peaks,
-    *,
-    n: int,
-    m: int,
-    d: int,
-    dtype: Any = "float32",
-    precision: str | None = None,
-    weighted: bool = False,
-    at_data: bool = False,
-    deterministic: bool = False,
-    check_finite: bool = True,
-    boxes: int = DEFAULT_BOXES,
-) -> Counted:
+@sized(OF_QUERIES)
+def sd_kde(on: Peaks, sizes: Sizes) -> Counted:
     """Count score-debiased densities: parts of the score, the shift and the density, by these names."""
-    given = _pass("sum", n, m, d, dtype, precision, weighted, at_data, deterministic, check_finite)
+    n, m, d, boxes = sizes.n, sizes.m, sizes.d, sizes.boxes
+    given = _pass("sum", sizes)
     estimate = dataclasses.replace(given, output="moments", m=n, itself=True, ratio=True)
     moved = dataclasses.replace(given, itemsize=8, itself=False)  # debiased data are float64
-    of_score = _passed(estimate, on, boxes, in_order=not weighted)
-    sorted_by_score = d == 1 and not weighted and not one_dimension_cost.takes_pairs(estimate, on.backend)
+    of_score = _passed(estimate, on, boxes, in_order=not sizes.weighted)
+    sorted_by_score = d == 1 and not sizes.weighted and not one_dimension_cost.takes_pairs(estimate, on.backend)
     of_kde = _passed(moved, on, boxes, ordered=sorted_by_score and on.backend == "gpu")
     shift = _shift(on, n, d, m)
     if d == 1:
-        shift = _passes("shift", on, m, 2)
+        shift = elementwise.doubles("shift", on, 2 * m)
     elif m > 0 and on.backend == "gpu" and _engine(estimate, on) == "f16_symmetric" and _engine(moved, on) == "f16":
         # One launch finishes the score, moves the data and makes the operands of the density.
         of_score = [part for part in of_score if part.name != "finish"]
@@ -272,48 +158,41 @@ def bandwidth(on: Peaks, *, n: int, d: int, dtype: Any = "float64", weighted: bo
     return Counted(tuple(parts), "passes over the data counted in cukde/bandwidth/rules.py")
 
 
-def abramson(
-    on: Peaks, *, n: int, d: int, dtype: Any = "float64", weighted: bool = False, boxes: int = DEFAULT_BOXES
-) -> Counted:
-    """Count factors of the bandwidth, see ``cukde/bandwidth/rules.py``: the pilot density, and what is made of it."""
-    of = _pass("sum", n, n, d, dtype, None, weighted, True, False, True)
-    factors = _passes("factors", on, n, 8 + 6 * weighted, launches=4 + 4 * weighted)
-    parts = [*_survey(of, on), *_named("pilot", _passed(of, on, boxes)), factors]
-    return _counted(parts, of.pairs, flash_density_flops(n, n, d), flash_pass_bytes(n, n, d, moments=False), on)
+@sized("n d dtype weighted boxes", dtype="float64")
+def abramson(on: Peaks, sizes: Sizes) -> Counted:
+    """Count factors of the bandwidth, see ``cukde/bandwidth/rules.py``: the pilot density, then the factors."""
+    each = _pass("sum", sizes.at_points())
+    factors = elementwise.doubles("factors", on, (8 + 6 * sizes.weighted) * sizes.n, launches=4 + 4 * sizes.weighted)
+    return _estimate(each, on, [*_named("pilot", _passed(each, on, sizes.boxes)), factors])
 
 
-def _pass(
-    output: Any,
-    n: int,
-    m: int,
-    d: int,
-    dtype: Any,
-    precision: str | None,
-    weighted: bool,
-    at_data: bool,
-    deterministic: bool,
-    check_finite: bool,
-    *,
-    k: int = 0,
-    ratio: bool = False,
-) -> Pass:
+def _pass(output: Output, sizes: Sizes, *, k: int = 0, ratio: bool = False) -> Pass:
+    """Check the sizes of a pass over all pairs."""
+    n, m, d = sizes.n, sizes.m, sizes.d
     for name, size in (("n", n), ("d", d)):
         if size < 1:
             raise ValueError(f"{name} must be at least 1; got {size}")
     if output == "cdf" and d > 1:
         raise ValueError(f"d must be 1 for a distribution function; got {d}")
-    if at_data and m != n:
+    if sizes.at_data and m != n:
         raise ValueError(f"m must be n = {n} where at_data says that the queries are the data; got {m}")
-    promoted = density_check.result_dtype(np.empty(0, dtype))
-    chosen = density_check.precision(precision, promoted)
+    promoted = density_check.result_dtype(np.empty(0, sizes.dtype))
+    chosen = density_check.precision(sizes.precision, promoted)
     itemsize = 8 if chosen == "float64" else promoted.itemsize
-    return Pass(output, n, m, d, chosen, itemsize, k, at_data, weighted, deterministic, check_finite, ratio)
+    flags = (sizes.at_data, sizes.weighted, sizes.deterministic, sizes.check_finite)
+    return Pass(output, n, m, d, chosen, itemsize, k, *flags, ratio)
+
+
+def _estimate(of: Pass, on: Peaks, parts: Sequence[Part], *, flops: float = 0, traffic: float = 0) -> Counted:
+    """Count a pass with what comes before and after; ``flops`` and ``traffic`` are a textbook's beside its own."""
+    moments = of.output == "moments"
+    flops += (flash_score_flops if moments else flash_density_flops)(of.n, of.m, of.d)
+    traffic += flash_pass_bytes(of.n, of.m, of.d, moments=moments)
+    return _counted([*_survey(of, on), *parts], of.pairs, flops, traffic, on)
 
 
 def _distribution(of: Pass, on: Peaks, passed: list[Part]) -> Counted:
-    parts = [*_survey(of, on), *passed, _passes("finish", on, of.m, 12, launches=8)]
-    traffic = flash_pass_bytes(of.n, of.m, 1, moments=False)
-    return _counted(parts, of.pairs, flash_density_flops(of.n, of.m, 1), traffic, on)
+    return _estimate(of, on, [*passed, elementwise.doubles("finish", on, 12 * of.m, launches=8)])
 
 
 def _engine(of: Pass, on: Peaks) -> engines.Engine:
@@ -333,8 +212,8 @@ def _passed(of: Pass, on: Peaks, boxes: int, *, ordered: bool = False, in_order:
         "f16_symmetric": tensor.symmetric,
         "wide": wide.f16,
         "wide_f64": wide.f64,
-        "f64": ordinary.f64,
-        "difference": ordinary.by_difference,
+        "f64": cuda_cores.f64,
+        "difference": cuda_cores.by_difference,
     }[_engine(of, on)](of, on)
 
 
@@ -343,12 +222,12 @@ def _local(of: Pass, on: Peaks) -> list[Part]:
     if of.m == 0:
         return []
     # Checked, squared, logarithms taken; exponents' offsets and scales written.
-    factors = _passes("factors", on, of.n, 14, launches=12)
+    factors = elementwise.doubles("factors", on, 14 * of.n, launches=12)
     if on.backend == "cpu":
         precision = "ieee" if of.precision == "ieee" else "float64"
         return [factors, *cost_cpu.passed(dataclasses.replace(of, precision=precision))]
     precision = "float64" if of.precision == "float64" else "ieee"
-    return [factors, *ordinary.by_difference(dataclasses.replace(of, precision=precision), on)]
+    return [factors, *cuda_cores.by_difference(dataclasses.replace(of, precision=precision), on)]
 
 
 def _survey(of: Pass, on: Peaks) -> list[Part]:
@@ -372,13 +251,7 @@ def _survey(of: Pass, on: Peaks) -> list[Part]:
 
 def _shift(on: Peaks, n: int, d: int, m: int = 0) -> Part:
     """Data moved by CuPy or NumPy, in float64: moments, their scale, the sum; queries are converted."""
-    return _passes("shift", on, n, 6 * d + 2, queries=m * d, launches=3)
-
-
-def _passes(name: str, on: Peaks, rows: int, numbers: float, *, queries: float = 0.0, launches: int = 1) -> Part:
-    """What reads and writes so many float64 numbers a row: two of them in a pass, and of queries too."""
-    traffic = 8.0 * (rows * numbers + 2 * queries)
-    return elementwise.passes(name, on, rows * numbers / 2 + queries, traffic, launches=launches)
+    return elementwise.doubles("shift", on, n * (6 * d + 2) + 2 * m * d, launches=3)
 
 
 def _named(stage: str, parts: Sequence[Part]) -> list[Part]:

@@ -1,15 +1,15 @@
-"""What a density on a product grid costs: points spread and transformed, or a product of two matrices of Gaussians."""
+"""Cost of a density on a product grid: points spread and transformed, or a product of two matrices of Gaussians."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
 
 from cukde.core.cost import elementwise
 from cukde.core.cost.cost import Counted, Part, Unit
 from cukde.core.cost.peaks import Peaks
-from cukde.density.cost import formulas as cost_formulas
+from cukde.density.cost.formulas import kde
+from cukde.density.cost.sizes import Sizes, sized
 
 _ORDER = 5  # of the splines, where nobody says: that of 1,024 x 1,024 and a tenth of the spread, in float32
 
@@ -21,28 +21,17 @@ _SCALAR_OF_POINT, _SCALAR_OF_CELL = 120, 6
 _TRANSFORMS = 0.25
 
 
+@sized("n m d dtype precision weighted log method check_finite order cells")
 def evaluate_grid(
-    on: Peaks,
-    *,
-    n: int,
-    m: int,
-    d: int,
-    dtype: Any = "float32",
-    precision: str | None = None,
-    weighted: bool = False,
-    log: bool = False,
-    method: str = "auto",
-    check_finite: bool = True,
-    order: int = _ORDER,
-    cells: float | None = None,
+    on: Peaks, sizes: Sizes, log: bool = False, method: str = "auto", order: int = _ORDER, cells: float | None = None
 ) -> Counted:
     """Count a density of ``n`` points on a grid of ``m`` numbers.
 
     ``cells`` are those of the grid that is transformed, by splines of some ``order``; default 1.3 for each number of
     the result. "auto" is a transform for two dimensions and three, and the exact way for others.
     """
-    sizes = {"n": n, "m": m, "d": d, "dtype": dtype, "precision": precision}
-    whole = cost_formulas.kde(on, **sizes, weighted=weighted, check_finite=check_finite)
+    n, m, d = sizes.n, sizes.m, sizes.d
+    whole = kde(on, sizes)
     if log or d == 1:
         return whole
     survey = [part for part in whole.parts if part.name == "survey"]
