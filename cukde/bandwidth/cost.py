@@ -1,6 +1,7 @@
-"""What cross-validation costs: passes over all pairs of rows, each distance once for many bandwidths.
+"""Costs of cross-validation and of the improved Sheather-Jones rule.
 
-Of a grid that does not go on, without the search for one deviation a column.
+Cross-validation passes over all pairs of rows, and takes each distance once for many bandwidths. It is counted for a
+grid that is not extended, without the search for one deviation a column.
 """
 
 from __future__ import annotations
@@ -52,6 +53,17 @@ _POWERS = 0.55
 _OPERATIONS = 3
 
 
+# Rows that are binned at a time by the improved Sheather-Jones rule; launches for them: cells and shares of the rows, two
+# histograms with what CuPy looks at before, two sums.
+_BLOCK, _LAUNCHES = 2**20, 12
+
+# So many operations one at a time take as long as NumPy's two histograms of a row, 8 ns on a core of 3e9 a second.
+_SCALAR_OF_ROW = 24
+
+# Seconds of a transform of 2^17 cells and of some 30 evaluations of six functionals, on one core of the host.
+_ROOT = 4e-3
+
+
 def cross_validation(
     on: Peaks,
     *,
@@ -77,45 +89,30 @@ def cross_validation(
     pairs = float(n) * (n - 1) / 2
     if method == "kde" and d == 1 and n >= LEAST_ROWS_OF_LINE[on.backend]:
         of_line = cost_formulas.kde(on, n=n, m=n, d=1, dtype="float64", weighted=weighted, at_data=True)
-        # Of least squares the integral of the square takes another.
+        # The integral of the square, for least squares, takes another transform.
         times = bandwidths * (2 if least_squares else 1)
         return Counted((look, *(part.times(times) for part in of_line.parts)), _SOURCE, pairs)
     if method != "sd":
-        parts = [_pass("pairs", on, n, d, pairs, bandwidths, directions, single, least_squares=least_squares)]
-        return Counted((look, *parts), _SOURCE, pairs)
-
+        return Counted((look, _pass(on, n, d, bandwidths, directions, single, least_squares)), _SOURCE, pairs)
     of_score = cost_formulas.debias(on, n=n, d=d, dtype="float32" if single else "float64", weighted=weighted)
-    parts = [part.times(bandwidths) for part in of_score.parts]
-    parts += [part.times(bandwidths) for part in _without_each(on, n, d, single)]
+    parts = [part.times(bandwidths) for part in (*of_score.parts, *_without_each(on, n, d, single))]
     if least_squares:
         # Debiased points are others for each bandwidth.
-        parts.append(_pass("pairs", on, n, d, pairs, bandwidths, bandwidths, single, least_squares=True))
+        parts.append(_pass(on, n, d, bandwidths, bandwidths, single, True))
     return Counted((look, *parts), _SOURCE, pairs)
 
 
-def _pass(
-    name: str,
-    on: Peaks,
-    n: int,
-    d: int,
-    pairs: float,
-    bandwidths: int,
-    directions: int,
-    single: bool,
-    *,
-    least_squares: bool,
-) -> Part:
+def _pass(on: Peaks, n: int, d: int, bandwidths: int, directions: int, single: bool, least_squares: bool) -> Part:
     """Sums over unordered pairs, whose distances are taken once a direction."""
     item = 4 if single else 8
     each = _TERM if least_squares else _KERNEL
     gpu = on.backend == "gpu"
     once = _DISTANCE_GPU * d + _PAIR_GPU if gpu else _DISTANCE * d
-    work = _work(single, pairs, float(bandwidths), once * directions + each * bandwidths)
     results = 0.0 if least_squares else 8.0 * n * bandwidths
     return Part(
-        name,
+        "pairs",
         float(item * d) * n * directions + results,
-        work,
+        _work(single, float(n) * (n - 1) / 2, float(bandwidths), once * directions + each * bandwidths),
         _read(n, item * d) * directions + results,
         efficiency=(_GPU_TERMS if least_squares else _GPU_KERNELS)[single] if gpu else _POWERS,
     )
@@ -154,7 +151,7 @@ def of_cross_validation(
     per_dimension: bool = False,
     precision: str | None = None,
 ) -> dict[str, Any]:
-    """Sizes of a call; a default grid has not gone on."""
+    """Sizes of a call; a default grid has not been extended."""
     sizes = cost_calls.of_bandwidth(X, weights=weights)
     count, directions = COUNT, 1
     if bandwidths is not None:
@@ -171,21 +168,7 @@ def of_cross_validation(
 
 def _directions(bandwidths: Any) -> int:
     """How many sets of proportional bandwidths there are."""
-    return sum(1 for _ in proportional(np.asarray(dispatch.to_host(bandwidths), np.float64)))
-
-
-_BLOCK = 2**20  # rows that are binned at a time
-
-
-_LAUNCHES = 12  # of a block: cells and shares of its rows, two histograms with what CuPy looks at before, two sums
-
-
-# So many operations one at a time take as long as NumPy's two histograms of a row, 8 ns on a core of 3e9 a second.
-_SCALAR_OF_ROW = 24
-
-
-# Seconds of a transform of 2^17 cells and of some 30 evaluations of six functionals, on one core of the host.
-_ROOT = 4e-3
+    return len(list(proportional(np.asarray(dispatch.to_host(bandwidths), np.float64))))
 
 
 def isj(on: Peaks, *, n: int, d: int = 1, dtype: Any = "float64", weighted: bool = False) -> Counted:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,9 +13,10 @@ from cukde.conv1d import check, cost_cpu, cost_gpu
 from cukde.conv1d.choice import Pass
 from cukde.conv1d.geometry import Geometry
 from cukde.core import check as core_check
-from cukde.core.cost import elementwise
+from cukde.core.cost import arguments, elementwise
 from cukde.core.cost.cost import Counted, Part, Unit
 from cukde.core.cost.peaks import Peaks
+from cukde.core.cost.sizes import takes
 
 _SOURCE = (
     "multiply-adds and bytes: CUDA Kernel Optimization and Counter-Free Performance Analysis for Depthwise Convolution "
@@ -27,63 +31,49 @@ _CHOSEN, _NARROWED, _ERFCX = 14, 12, 80
 _OF_ACTIVATION = "passes over memory and exponentials, counted in cukde/conv1d/activations.py"
 
 
-def forward(
-    on: Peaks,
-    *,
-    batch: int,
-    channels: int,
-    length: int,
-    taps: int,
-    dtype: Any = "float32",
-    padding: Any = "causal",
-    stride: int = 1,
-    dilation: int = 1,
-    activation: str | None = None,
-    layout: str = "BCL",
-) -> Counted:
-    """Count the convolution of (batch, channels, length), whatever the layout; a state's first outputs are left out."""
+_SHARED = "batch channels length taps dtype padding stride dilation"
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Sizes of a convolution of (batch, channels, length), whatever the layout."""
+
+    batch: int
+    channels: int
+    length: int
+    taps: int
+    dtype: Any = "float32"
+    padding: Any = "causal"
+    stride: int = 1
+    dilation: int = 1
+    layout: str = "BCL"
+
+    def geometry(self) -> Geometry:
+        """Check the sizes."""
+        stride, dilation = check.options(self.padding, self.stride, self.dilation, self.layout)
+        taps = check.kernel_size(self.taps)
+        length = core_check.count("length", self.length)
+        row = (length, int(self.channels)) if self.layout == "BLC" else (int(self.channels), length)
+        return check.geometry((int(self.batch), *row), taps, self.padding, stride, dilation, self.layout, False)
+
+
+@takes(Sizes, f"{_SHARED} activation layout")
+def forward(on: Peaks, sizes: Sizes, activation: str | None = None) -> Counted:
+    """Count the convolution; the first outputs, which come from a state, are left out."""
     check.activation(activation)
-    return _counted(
-        "forward", on, _geometry(batch, channels, length, taps, padding, stride, dilation, layout), dtype, activation
-    )
+    return _counted("forward", on, sizes, activation)
 
 
-def input_grad(
-    on: Peaks,
-    *,
-    batch: int,
-    channels: int,
-    length: int,
-    taps: int,
-    dtype: Any = "float32",
-    padding: Any = "causal",
-    stride: int = 1,
-    dilation: int = 1,
-    layout: str = "BCL",
-) -> Counted:
+@takes(Sizes, f"{_SHARED} layout")
+def input_grad(on: Peaks, sizes: Sizes) -> Counted:
     """Count the gradient by the input, of ``length`` positions."""
-    return _counted(
-        "input_grad", on, _geometry(batch, channels, length, taps, padding, stride, dilation, layout), dtype
-    )
+    return _counted("input_grad", on, sizes)
 
 
-def weight_grad(
-    on: Peaks,
-    *,
-    batch: int,
-    channels: int,
-    length: int,
-    taps: int,
-    dtype: Any = "float32",
-    padding: Any = "causal",
-    stride: int = 1,
-    dilation: int = 1,
-    layout: str = "BCL",
-    bias: bool = False,
-) -> Counted:
+@takes(Sizes, f"{_SHARED} layout bias")
+def weight_grad(on: Peaks, sizes: Sizes, bias: bool = False) -> Counted:
     """Count the gradient by the taps, and by the bias."""
-    g = _geometry(batch, channels, length, taps, padding, stride, dilation, layout)
-    return _counted("weight_grad", on, g, dtype, bias=bias)
+    return _counted("weight_grad", on, sizes, bias=bias)
 
 
 def activation_grad(on: Peaks, *, n: int, name: str | None, dtype: Any = "float32") -> Counted:
@@ -118,52 +108,33 @@ def activation_grad(on: Peaks, *, n: int, name: str | None, dtype: Any = "float3
 
 def forward_sizes(x: Any, w: Any, **options: Any) -> dict[str, Any]:
     """Sizes of a call of ``depthwise_conv1d``."""
-    layout = options.get("layout", "BCL")
-    kept = {name: options[name] for name in ("padding", "stride", "dilation", "activation") if name in options}
-    return _sizes(x, layout) | {"taps": _shape(w)[1], "dtype": _promoted(x, w), "layout": layout} | kept
+    return _sizes(x, w, arguments.shape(w)[1], options, "padding", "stride", "dilation", "activation")
 
 
 def input_grad_sizes(dy: Any, w: Any, *, input_length: int | None = None, **options: Any) -> dict[str, Any]:
     """Sizes of a call of ``depthwise_conv1d_input_grad``."""
-    layout = options.get("layout", "BCL")
-    kept = {name: options[name] for name in ("padding", "stride", "dilation") if name in options}
-    sizes, taps = _sizes(dy, layout), _shape(w)[1]
-    sizes["length"] = check.input_length(
-        input_length,
-        sizes["length"],
-        taps,
-        kept.get("padding", "causal"),
-        kept.get("stride", 1),
-        kept.get("dilation", 1),
-    )
-    return sizes | {"taps": taps, "dtype": _promoted(dy, w), "layout": layout} | kept
+    sizes = _sizes(dy, w, arguments.shape(w)[1], options, "padding", "stride", "dilation")
+    steps = (sizes.get("padding", "causal"), sizes.get("stride", 1), sizes.get("dilation", 1))
+    return sizes | {"length": check.input_length(input_length, sizes["length"], sizes["taps"], *steps)}
 
 
 def weight_grad_sizes(x: Any, dy: Any, kernel_size: int, **options: Any) -> dict[str, Any]:
     """Sizes of a call of ``depthwise_conv1d_weight_grad``."""
-    layout = options.get("layout", "BCL")
-    kept = {name: options[name] for name in ("padding", "stride", "dilation", "bias") if name in options}
-    return _sizes(x, layout) | {"taps": kernel_size, "dtype": _promoted(x, dy), "layout": layout} | kept
+    return _sizes(x, dy, kernel_size, options, "padding", "stride", "dilation", "bias")
 
 
 def activation_grad_sizes(name: str | None, z: Any) -> dict[str, Any]:
     """Sizes of a call of ``activation_grad``."""
-    return {"n": int(np.prod(_shape(z))), "name": name, "dtype": _promoted(z)}
+    return {"n": math.prod(arguments.shape(z)), "name": name, "dtype": arguments.floating(z)}
 
 
-def _shape(a: Any) -> tuple[int, ...]:
-    return tuple(map(int, a.shape if hasattr(a, "shape") else np.shape(a)))
-
-
-def _sizes(a: Any, layout: str) -> dict[str, Any]:
-    names = {"B": "batch", "C": "channels", "L": "length"}
-    return {names[letter]: size for letter, size in zip(layout, _shape(a), strict=True)}
-
-
-def _promoted(*arrays: Any) -> str:
-    """Name of the dtype of a result; integers become float64."""
-    dtypes = (a.dtype if hasattr(a, "dtype") else np.asarray(a).dtype for a in arrays)
-    return _floating(np.result_type(*dtypes)).name
+def _sizes(a: Any, other: Any, taps: int, options: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """Sizes of a call with two arrays, and its options of these names where they are given."""
+    layout = options.get("layout", "BCL")
+    axes = {"B": "batch", "C": "channels", "L": "length"}
+    sizes: dict[str, Any] = {axes[axis]: size for axis, size in zip(layout, arguments.shape(a), strict=True)}
+    sizes |= {"taps": taps, "dtype": arguments.floating(a, other), "layout": layout}
+    return sizes | {name: options[name] for name in names if name in options}
 
 
 # ----------------------------------------------------------------------------------------------- the counting
@@ -174,24 +145,12 @@ def _floating(dtype: Any) -> np.dtype:
     return given if given.kind == "f" else np.dtype(np.float64)
 
 
-def _geometry(
-    batch: int, channels: int, length: int, taps: int, padding: Any, stride: int, dilation: int, layout: str
-) -> Geometry:
-    stride, dilation = check.options(padding, stride, dilation, layout)
-    taps = check.kernel_size(taps)
-    length = core_check.count("length", length)
-    shape = (int(batch), int(channels), length) if layout == "BCL" else (int(batch), length, int(channels))
-    return check.geometry(shape, taps, padding, stride, dilation, layout, False)
-
-
-def _counted(
-    of: Pass, on: Peaks, g: Geometry, dtype: Any, activation: str | None = None, bias: bool = False
-) -> Counted:
-    size = _floating(dtype).itemsize
+def _counted(direction: Pass, on: Peaks, sizes: Sizes, activation: str | None = None, bias: bool = False) -> Counted:
+    g, size = sizes.geometry(), _floating(sizes.dtype).itemsize
     if on.backend == "gpu":
-        parts = cost_gpu.parts(of, g, 8 * size, activation, bias, on)
+        parts = cost_gpu.parts(direction, g, 8 * size, activation, bias, on)
     else:
-        parts = cost_cpu.parts(of, g, 8 * size, activation, bias, on.clock)
+        parts = cost_cpu.parts(direction, g, 8 * size, activation, bias, on.clock)
     outputs = g.batch * g.channels * g.outputs
     least = size * (g.batch * g.channels * g.length + outputs + g.channels * g.taps)
     return Counted(parts, _SOURCE, textbook_flops=2.0 * outputs * g.taps, textbook_bytes=float(least))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from cukde.core.cost import arguments, host
 from cukde.core.cost.cost import Counted, Part, Unit
 from cukde.core.cost.peaks import Peaks
+from cukde.core.cost.sizes import takes
 
 _SOURCE = "counted from kernels_cu/piecewise/piecewise.cu, piecewise_columns.cu and lookup_f16.cu, and cukde/piecewise/cpu/passes.py"
 
@@ -42,40 +44,37 @@ _OPERATIONS_F64 = 10
 _CPU_POINT, _CPU_GUIDE, _CPU_COEFFICIENT, _CPU_REDUCTION, _CPU_CONVERSION = 11, 6, 1, 5, 8
 
 
-def polynomial(
-    on: Peaks,
-    *,
-    n: int,
-    pieces: int,
-    degree: int,
-    dtype: Any = "float32",
-    knots: str = "uniform",
-    extrapolate: Any = True,
-    columns: int = 1,
-) -> Counted:
-    """Count the values of ``pieces`` polynomials of a ``degree`` at ``n`` points, ``columns`` values a point.
+@dataclass(frozen=True)
+class Sizes:
+    """``n`` points and ``pieces`` polynomials of a ``degree``, ``columns`` values a point.
 
-    ``knots`` are "uniform" or "random".
+    ``knots`` are "uniform" or "random". ``reduction`` is that of a function that brings all points into its pieces.
     """
-    return _counted((_evaluation(on, n, pieces, degree, dtype, knots, extrapolate, columns, None),))
+
+    n: int
+    pieces: int
+    degree: int
+    dtype: Any = "float32"
+    knots: str = "uniform"
+    extrapolate: Any = True
+    columns: int = 1
+    reduction: str | None = None
 
 
-def pwpa(
-    on: Peaks,
-    *,
-    n: int,
-    pieces: int,
-    degree: int,
-    dtype: Any = "float32",
-    knots: str = "uniform",
-    extrapolate: Any = "clamp",
-) -> Counted:
-    """Count the same from coefficients in memory, which the host looks at first."""
-    part = _evaluation(on, n, pieces, degree, dtype, knots, extrapolate, 1, None)
+@takes(Sizes, "n pieces degree dtype knots extrapolate columns")
+def polynomial(on: Peaks, sizes: Sizes) -> Counted:
+    """Count the values of polynomials."""
+    return _counted(_evaluation(on, sizes))
+
+
+@takes(Sizes, "n pieces degree dtype knots extrapolate", extrapolate="clamp")
+def pwpa(on: Peaks, sizes: Sizes) -> Counted:
+    """Count the values of polynomials whose coefficients lie in memory, which the host looks at first."""
+    part = _evaluation(on, sizes)
     if on.backend == "cpu":
-        return _counted((part,))
-    table = (pieces * (degree + 2) + 1) * np.dtype(dtype).itemsize
-    return _counted((Part("tables to the host", bytes=table, cycles=2 * host.COPY * on.clock, launches=2), part))
+        return _counted(part)
+    table = (sizes.pieces * (sizes.degree + 2) + 1) * np.dtype(sizes.dtype).itemsize
+    return _counted(Part("tables to the host", bytes=table, cycles=2 * host.COPY * on.clock, launches=2), part)
 
 
 def turned(on: Peaks, *, pieces: int, degree: int, dtype: Any = "float32") -> Counted:
@@ -89,14 +88,15 @@ def turned(on: Peaks, *, pieces: int, degree: int, dtype: Any = "float32") -> Co
     work: dict[Unit, float] = {"scalar": 3 * pieces * (degree + 1)} if on.backend == "cpu" else {}
     again = 1 if on.backend == "cpu" else min(degree + 1, 32 // size)
     blocks = 1.0 if on.backend == "cpu" else math.inf  # NumPy's copy runs on one core
-    return _counted((Part("copy", bytes=2 * table, work=work, requested=table * (1 + again), blocks=blocks),))
+    return _counted(Part("copy", bytes=2 * table, work=work, requested=table * (1 + again), blocks=blocks))
 
 
 def function(pieces: int, degree: int, reduction: str | None, extrapolate: Any) -> Callable[..., Counted]:
     """Make the formula of a function of :mod:`cukde.functions`, by pieces of equal width."""
 
-    def count(on: Peaks, *, n: int, dtype: Any = "float32") -> Counted:
-        return _counted((_evaluation(on, n, pieces, degree, dtype, "uniform", extrapolate, 1, reduction),))
+    @takes(Sizes, "n dtype", pieces=pieces, degree=degree, reduction=reduction, extrapolate=extrapolate)
+    def count(on: Peaks, sizes: Sizes) -> Counted:
+        return _counted(_evaluation(on, sizes))
 
     return count
 
@@ -154,30 +154,21 @@ def _spacing(knots: np.ndarray) -> str:
     return "uniform" if bool((abs(knots - even) <= near).all()) else "random"
 
 
-def _counted(parts: tuple[Part, ...]) -> Counted:
+def _counted(*parts: Part) -> Counted:
     return Counted(parts, _SOURCE)
 
 
-def _evaluation(
-    on: Peaks,
-    n: int,
-    pieces: int,
-    degree: int,
-    dtype: Any,
-    knots: str,
-    extrapolate: Any,
-    columns: int,
-    reduction: str | None,
-) -> Part:
-    given = np.dtype(dtype)
+def _evaluation(on: Peaks, sizes: Sizes) -> Part:
+    n, pieces, degree, knots, reduction = sizes.n, sizes.pieces, sizes.degree, sizes.knots, sizes.reduction
+    given, extrapolate = np.dtype(sizes.dtype), sizes.extrapolate
     if knots not in ("uniform", "random"):
         raise ValueError(f'knots must be "uniform" or "random"; got {knots!r}')
     if on.backend == "cpu":
-        return _on_cpu(n, pieces, degree, given, knots, columns, reduction)
+        return _on_cpu(sizes, given)
     if extrapolate == "periodic":
         given = np.dtype(np.float64)
-    if columns > 1 or extrapolate == "periodic":
-        return _columns(n, pieces, degree, given, knots, columns)
+    if sizes.columns > 1 or extrapolate == "periodic":
+        return _columns(sizes, given)
     k = degree + 1
     search, copies, table = _plan(on, pieces, k, given, knots)
     fast = search == "uniform" and k in OWN_COEFFICIENTS and reduction is None
@@ -280,32 +271,29 @@ def _lookups(on: Peaks, n: int) -> Part:
     )
 
 
-def _columns(n: int, pieces: int, degree: int, dtype: np.dtype, knots: str, columns: int) -> Part:
+def _columns(sizes: Sizes, dtype: np.dtype) -> Part:
     """Values beside each other: a piece a point, then a row of coefficients from the cache for each value."""
+    n, pieces, degree = sizes.n, sizes.pieces, sizes.degree
     size, wide = dtype.itemsize, dtype == np.float64
-    width = 2 if wide else 4
-    rows = -(-(degree + 1) // width)
-    located = _POINT["uniform"] if knots == "uniform" else _POINT["tree"] + _LEVEL * _levels(pieces)
-    table = 16 * rows * pieces * columns
-    values = n * columns
+    rows = -(-(degree + 1) // (2 if wide else 4))
+    located = _POINT["uniform"] if sizes.knots == "uniform" else _POINT["tree"] + _LEVEL * _levels(pieces)
+    values = n * sizes.columns
     work: dict[Unit, float] = {
         "instruction": n * (located + 20) + values * (20 + 4 * rows + degree),
         ("float64" if wide else "fma"): values * 2.0 * degree,
     }
-    bytes_ = n * size * (1 + columns) + table
+    bytes_ = n * size * (1 + sizes.columns) + 16 * rows * pieces * sizes.columns
     return Part("values", bytes=bytes_, work=work, requested=bytes_ + 16.0 * rows * values, resident=2)
 
 
-def _on_cpu(n: int, pieces: int, degree: int, dtype: np.dtype, knots: str, columns: int, reduction: str | None) -> Part:
+def _on_cpu(sizes: Sizes, dtype: np.dtype) -> Part:
     operations = (
         _CPU_POINT
-        + _CPU_GUIDE * (knots == "random")
-        + _CPU_REDUCTION * (reduction is not None)
+        + _CPU_GUIDE * (sizes.knots == "random")
+        + _CPU_REDUCTION * (sizes.reduction is not None)
         + _CPU_CONVERSION * (dtype == np.float16)
-        + columns * _CPU_COEFFICIENT * degree
+        + sizes.columns * _CPU_COEFFICIENT * sizes.degree
     )
-    table = pieces * (degree + 2) * max(dtype.itemsize, 4)
-    blocks = -(-n // 2**16)  # that a thread takes at a time
-    return Part(
-        "values", bytes=n * dtype.itemsize * (1 + columns) + table, work={"scalar": n * operations}, blocks=blocks
-    )
+    bytes_ = sizes.n * dtype.itemsize * (1 + sizes.columns) + sizes.pieces * (sizes.degree + 2) * max(dtype.itemsize, 4)
+    blocks = -(-sizes.n // 2**16)  # that a thread takes at a time
+    return Part("values", bytes=bytes_, work={"scalar": sizes.n * operations}, blocks=blocks)

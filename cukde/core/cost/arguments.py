@@ -1,4 +1,4 @@
-"""Shapes and types of arguments as they are, on any device, without a copy."""
+"""Shapes and dtypes of arguments on any device. Arrays that have these are neither copied nor moved."""
 
 from __future__ import annotations
 
@@ -9,17 +9,26 @@ import numpy as np
 
 def shape(a: Any) -> tuple[int, ...]:
     """The shape of an array or of what can be made one."""
-    found = getattr(a, "shape", None)
-    return tuple(np.shape(a) if found is None else found)
+    if hasattr(a, "shape"):
+        return tuple(a.shape)
+    interface = getattr(a, "__cuda_array_interface__", None)
+    return np.shape(a) if interface is None else tuple(interface["shape"])
 
 
 def dtype(a: Any) -> np.dtype:
-    """The type of the entries."""
-    found = getattr(a, "dtype", None)
-    return np.asarray(a).dtype if found is None else np.dtype(found)
+    """The dtype of the entries."""
+    if hasattr(a, "dtype"):
+        return np.dtype(a.dtype)
+    interface = getattr(a, "__cuda_array_interface__", None)
+    return np.asarray(a).dtype if interface is None else np.dtype(interface["typestr"])
 
 
-def floating(a: Any) -> str:
-    """The name of the type of floating numbers that entries are taken as: integers are float64."""
-    found = dtype(a)
+def promoted(*arrays: Any) -> str:
+    """The name of the dtype that arrays are promoted to."""
+    return str(np.result_type(*map(dtype, arrays)))
+
+
+def floating(*arrays: Any) -> str:
+    """The name of the floating dtype that arrays are taken as together: integers are float64."""
+    found = np.dtype(promoted(*arrays))
     return found.name if found.kind == "f" else "float64"

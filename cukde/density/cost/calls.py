@@ -1,14 +1,11 @@
-"""Sizes of calls of the density family, and the calls that SD-KDE is made of.
-
-Arrays are asked for their shape and dtype, and neither copied nor moved where they have these.
-"""
+"""Sizes of calls of the density family."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-import numpy as np
+from cukde.core.cost import arguments
 
 Sizes = dict[str, Any]
 
@@ -28,8 +25,19 @@ def of_queries(
 
     Images of data over bounds and periods are not counted: how many matter is known when the data are.
     """
-    sizes = _sizes(X, Y, precision=precision, deterministic=deterministic, check_finite=check_finite)
-    return sizes | {"weighted": weights is not None}
+    n, d = _rows(X)
+    at_data = Y is None or Y is X
+    return {
+        "n": n,
+        "m": n if at_data else _rows(Y, "Y")[0],
+        "d": d,
+        "dtype": arguments.promoted(X) if at_data else arguments.promoted(X, Y),
+        "at_data": at_data,
+        "precision": precision,
+        "deterministic": bool(deterministic),
+        "check_finite": bool(check_finite),
+        "weighted": weights is not None,
+    }
 
 
 def of_kde(X: Any, Y: Any, h: Any = None, *, local_factors: Any = None, **options: Any) -> Sizes:
@@ -43,49 +51,31 @@ def of_data(X: Any, h: Any = None, **options: Any) -> Sizes:
     return {name: size for name, size in sizes.items() if name not in ("m", "at_data")}
 
 
-def of_modes(
-    X: Any,
-    h: Any = None,
-    *,
-    weights: Any = None,
-    seeds: Any = None,
-    precision: str | None = None,
-    deterministic: bool = False,
-    check_finite: bool = True,
-    **search: Any,
-) -> Sizes:
+def of_modes(X: Any, h: Any = None, *, seeds: Any = None, **options: Any) -> Sizes:
     """Sizes of a search for modes; how long it takes depends on the data beside them."""
-    sizes = _sizes(X, seeds, precision=precision, deterministic=deterministic, check_finite=check_finite)
-    return sizes | {"weighted": weights is not None}
+    return of_queries(X, seeds, h, **options)
 
 
-def of_values(
-    X: Any,
-    V: Any,
-    Y: Any,
-    h: Any = None,
-    *,
-    precision: str | None = None,
-    deterministic: bool = False,
-    check_finite: bool = True,
-) -> Sizes:
-    """Sizes of a call with values."""
-    shape = _shape(V)
-    sizes = _sizes(X, Y, V, precision=precision, deterministic=deterministic, check_finite=check_finite)
-    return sizes | {"k": shape[1] if len(shape) > 1 else 1}
+def of_values(X: Any, V: Any, Y: Any, h: Any = None, **options: Any) -> Sizes:
+    """Sizes of a call with values, which takes no weights."""
+    shape = arguments.shape(V)
+    sizes = of_queries(X, Y, h, **options)
+    del sizes["weighted"]
+    dtype = arguments.promoted(X, V, *(() if Y is None else (Y,)))
+    return sizes | {"dtype": dtype, "k": shape[1] if len(shape) > 1 else 1}
 
 
 def of_marginal(X: Any, columns: Any, Y: Any, h: Any = None, **options: Any) -> Sizes:
     """Sizes of a call for some of the columns."""
-    shape = _shape(Y)
     sizes = of_queries(X, Y, h, **options)
-    return sizes | {"d": int(shape[1]) if len(shape) > 1 else 1, "m": _rows(Y)[0], "at_data": False}
+    m, d = _rows(Y, "Y")
+    return sizes | {"d": d, "m": m, "at_data": False}
 
 
 def of_conditional(X: Any, given: Any, Y: Any, h: Any = None, **options: Any) -> Sizes:
     """Sizes of a call with values of some of the columns."""
     sizes = of_queries(X, Y, h, **options)
-    each = any(len(_shape(value)) for value in given.values())
+    each = any(len(arguments.shape(value)) for value in given.values())
     del sizes["at_data"]
     return sizes | {"m": _rows(Y)[0], "given": len(given), "each": each}
 
@@ -109,14 +99,14 @@ def of_ratio(
     sizes = of_queries(X, Y, h, **options)
     del sizes["at_data"]
     weighted = sizes["weighted"] or denominator_weights is not None
-    dtype = str(np.result_type(*map(_dtype, (X, Z, Y))))
+    dtype = arguments.promoted(X, Z, Y)
     return sizes | {"k": _rows(Z)[0], "m": _rows(Y)[0], "dtype": dtype, "weighted": weighted}
 
 
 def of_bandwidth(X: Any, *, weights: Any = None) -> Sizes:
     """Sizes of a call of a rule for the bandwidth."""
     n, d = _rows(X)
-    return {"n": n, "d": d, "dtype": str(_dtype(X)), "weighted": weights is not None}
+    return {"n": n, "d": d, "dtype": arguments.promoted(X), "weighted": weights is not None}
 
 
 def of_abramson(X: Any, h: Any = None, *, alpha: float = 0.5, weights: Any = None) -> Sizes:
@@ -138,13 +128,13 @@ def of_grid(
 ) -> Sizes:
     """Sizes of a call on a product grid."""
     n, d = _rows(X)
-    one = len(_shape(axes)) == 1 if hasattr(axes, "shape") else not any(len(_shape(g)) for g in axes)
+    one = len(arguments.shape(axes)) == 1 if hasattr(axes, "shape") else not any(len(arguments.shape(g)) for g in axes)
     parts = [axes] if one else list(axes)
     return {
         "n": n,
-        "m": math.prod(math.prod(_shape(g)) for g in parts),
+        "m": math.prod(math.prod(arguments.shape(g)) for g in parts),
         "d": d,
-        "dtype": str(np.result_type(_dtype(X), *map(_dtype, parts))),
+        "dtype": arguments.promoted(X, *parts),
         "precision": precision,
         "weighted": weights is not None,
         "log": bool(log),
@@ -153,38 +143,10 @@ def of_grid(
     }
 
 
-def _sizes(X: Any, Y: Any, *others: Any, **options: Any) -> Sizes:
-    n, d = _rows(X)
-    at_data = Y is None or Y is X
-    arrays = (X, *(() if at_data else (Y,)), *others)
-    return {
-        "n": n,
-        "m": n if at_data else _rows(Y, "Y")[0],
-        "d": d,
-        "dtype": str(np.result_type(*map(_dtype, arrays))),
-        "at_data": at_data,
-        **{name: bool(value) if name != "precision" else value for name, value in options.items()},
-    }
-
-
 def _rows(a: Any, name: str = "X") -> tuple[int, int]:
-    shape = _shape(a)
+    shape = arguments.shape(a)
     no_model(name, shape)
     return int(shape[0]), int(shape[1]) if len(shape) > 1 else 1
-
-
-def _shape(a: Any) -> tuple[int, ...]:
-    if hasattr(a, "shape"):
-        return tuple(a.shape)
-    interface = getattr(a, "__cuda_array_interface__", None)
-    return np.shape(a) if interface is None else tuple(interface["shape"])
-
-
-def _dtype(a: Any) -> np.dtype:
-    if hasattr(a, "dtype"):
-        return np.dtype(a.dtype)
-    interface = getattr(a, "__cuda_array_interface__", None)
-    return np.asarray(a).dtype if interface is None else np.dtype(interface["typestr"])
 
 
 def no_model(name: str, shape: tuple[int, ...]) -> None:
