@@ -14,8 +14,8 @@ from cukde.density import check as density_check
 from cukde.density.cost.formulas import kde, sd_kde
 from cukde.density.cost.sizes import OPTIONS, Sizes, sized
 
-# Operations one at a time that take as long as NumPy's sort of a number, and its order, for each doubling of their
-# number: 0.26 and 0.75 ns on a core of 4.1e9 a second, 4,096 to 1,048,576 numbers of float64.
+# NumPy's sort, and its order, take as long as so many operations one at a time for each number and each doubling of
+# their count: 0.26 and 0.75 ns on a core of 4.1e9 a second, 4,096 to 1,048,576 numbers of float64.
 _SORT, _ORDER = 1, 3
 
 
@@ -26,7 +26,7 @@ def conditional(on: Peaks, sizes: Sizes, given: int = 1, each: bool = False) -> 
         raise ValueError(f"given must be at least 1 and less than d = {sizes.d}; got {given}")
     if each:
         return _quotient(on, sizes.m, joint=kde(on, sizes), given=kde(on, sizes, d=given))
-    # Differences, in bandwidths, squared, summed; logarithms of weights less their largest, normalised.
+    # Differences in bandwidths, squared and summed; logarithms of weights, less the largest, normalised.
     shares = elementwise.doubles("shares", on, 8.0 * sizes.n * given + 10.0 * sizes.n, launches=12)
     of_rest = kde(on, sizes, d=sizes.d - given, weighted=True)
     return dataclasses.replace(of_rest, parts=(shares, *of_rest.parts))

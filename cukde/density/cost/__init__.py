@@ -1,1 +1,1 @@
-"""What calls of the density family cost."""
+"""Costs of calls of the density family."""

@@ -1,7 +1,7 @@
-"""What the density family costs: passes over all pairs of data and queries, and what comes before and after them.
+"""Costs of the density family: passes over all pairs of data and queries, and what comes before and after them.
 
-Of data whose distances to their mean are small enough for products of tensor cores; and of a bandwidth that is a
-number, as others change the points before anything else.
+They hold for data close enough to their mean for products of tensor cores, and for a bandwidth that is one number:
+others change the points before anything else.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ _SOURCE = (
     "textbook: Flash-SD-KDE, section 3.1 and appendix A"
 )
 
-# Launches of CuPy's elementwise kernels: mean, zeros, survey and its copy; weights and their logarithms.
+# Launches of CuPy's elementwise kernels, for the pre-pass reductions and for the weights with their logarithms.
 _SURVEY_LAUNCHES, _WEIGHT_LAUNCHES = 3, 10
 
-# Entries that a block of the mean adds up, and its cycles: Nsight Compute on an H200, 9 us.
+# Entries that a block adds up for the mean, and its cycles: Nsight Compute on an H200, 9 us.
 _ENTRIES_OF_PART, _MEAN = 2**16, 17_000
 
-# As many operations one at a time as NumPy takes to begin a row, in the five passes that have one number a row or one a
-# column beside the data; and to choose and compare an entry, in two. Measured on a core of 4.1e9 a second: 40 ns a row
-# and 1.2 ns an entry of 2^17 entries in rows of 2 to 64.
+# NumPy takes as long as so many operations one at a time to begin a row, in the five passes with one number for each row
+# or column beside the data; and to choose and compare an entry, in two. Measured on a core of 4.1e9 a second with 2^17
+# entries in rows of 2 to 64: 40 ns a row and 1.2 ns an entry.
 _SCALAR_OF_ROW, _SCALAR_OF_ENTRY = 165, 5
 
-# So many operations one at a time take as long as NumPy's mean, and the largest distance to it, of an entry: 1.3 and
-# 0.56 ns on the same core.
+# NumPy's mean, and the largest distance to it, take as long as so many operations for each entry: 1.3 and 0.56 ns on the
+# same core.
 _SCALAR_OF_MEAN, _SCALAR_OF_LOOK = 5.5, 2.3
 
 
@@ -56,64 +56,64 @@ def kde(on: Peaks, sizes: Sizes, local: bool = False) -> Counted:
 
     A call with ``rtol`` is counted as one of all pairs, the most that it takes.
     """
-    each = _pass("sum", sizes)
-    return _estimate(each, on, _local(each, on) if local else _passed(each, on, sizes.boxes))
+    task = _pass("sum", sizes)
+    return _estimate(task, on, _local(task, on) if local else _passed(task, on, sizes.boxes))
 
 
 @sized(OF_QUERIES)
 def score(on: Peaks, sizes: Sizes) -> Counted:
     """Count the gradients of the log density."""
-    each = _pass("moments", sizes, ratio=True)
+    task = _pass("moments", sizes, ratio=True)
     after = elementwise.doubles("scale", on, 6 * sizes.d * sizes.m, launches=4)
-    return _estimate(each, on, [*_passed(each, on, sizes.boxes), after])
+    return _estimate(task, on, [*_passed(task, on, sizes.boxes), after])
 
 
 @sized(OF_QUERIES)
 def density_and_score(on: Peaks, sizes: Sizes) -> Counted:
     """Count log densities with their gradients."""
-    each = _pass("moments", sizes)
+    task = _pass("moments", sizes)
     after = elementwise.doubles("scale", on, (6 * sizes.d + 8) * sizes.m, launches=9)
-    return _estimate(each, on, [*_passed(each, on, sizes.boxes), after])
+    return _estimate(task, on, [*_passed(task, on, sizes.boxes), after])
 
 
 @sized(OF_QUERIES)
 def laplace_kde(on: Peaks, sizes: Sizes) -> Counted:
     """Count a Laplace-corrected density: a factor, by one multiply-add, beside each exponential."""
-    each = _pass("laplace", sizes)
-    parts = _passed(each, on, sizes.boxes)
-    if on.backend == "cpu" or sizes.d == 1 or _engine(each, on) != "f16":  # whose pass ends in the density
+    task = _pass("laplace", sizes)
+    parts = _passed(task, on, sizes.boxes)
+    if on.backend == "cpu" or sizes.d == 1 or _engine(task, on) != "f16":  # in f16 the pass ends in the density
         parts.append(elementwise.doubles("density", on, 20 * sizes.m, launches=9))
-    return _estimate(each, on, parts, flops=2 * each.pairs)
+    return _estimate(task, on, parts, flops=2 * task.pairs)
 
 
 @sized(f"n m d k dtype precision at_data {OPTIONS}")
 def kernel_sum(on: Peaks, sizes: Sizes, k: int = 1) -> Counted:
     """Count sums of ``k`` values."""
-    each = _pass("values", sizes, k=k)
-    parts = [*_passed(each, on, sizes.boxes), elementwise.doubles("scale", on, 4 * k * sizes.m, launches=3)]
-    return _estimate(each, on, parts, flops=2 * k * each.pairs, traffic=4 * k * (sizes.n + sizes.m))
+    task = _pass("values", sizes, k=k)
+    parts = [*_passed(task, on, sizes.boxes), elementwise.doubles("scale", on, 4 * k * sizes.m, launches=3)]
+    return _estimate(task, on, parts, flops=2 * k * task.pairs, traffic=4 * k * (sizes.n + sizes.m))
 
 
 @sized(OF_QUERIES, d=1)
 def cdf(on: Peaks, sizes: Sizes) -> Counted:
     """Count a distribution function of one dimension."""
-    each = _pass("cdf", sizes)
-    return _distribution(each, on, _passed(each, on, sizes.boxes))
+    task = _pass("cdf", sizes)
+    return _distribution(task, on, _passed(task, on, sizes.boxes))
 
 
 @sized(OF_QUERIES, d=1)
 def log_cdf(on: Peaks, sizes: Sizes) -> Counted:
     """Count its logarithm: sums of what is below and of what is above."""
-    each = _pass("cdf", sizes)
-    both = [part for side in ("below", "above") for part in _named(side, _passed(each, on, sizes.boxes))]
-    return _distribution(each, on, both)
+    task = _pass("cdf", sizes)
+    both = [part for side in ("below", "above") for part in _named(side, _passed(task, on, sizes.boxes))]
+    return _distribution(task, on, both)
 
 
 @sized(OF_DATA)
 def debias(on: Peaks, sizes: Sizes) -> Counted:
     """Count a shift of the data along the score at the data."""
-    each = _pass("moments", sizes.at_points(), ratio=True)
-    return _estimate(each, on, [*_named("score", _passed(each, on, sizes.boxes)), _shift(on, sizes.n, sizes.d)])
+    task = _pass("moments", sizes.at_points(), ratio=True)
+    return _estimate(task, on, [*_named("score", _passed(task, on, sizes.boxes)), _shift(on, sizes.n, sizes.d)])
 
 
 @sized(OF_QUERIES)
@@ -141,11 +141,11 @@ def sd_kde(on: Peaks, sizes: Sizes) -> Counted:
 
 
 def bandwidth(on: Peaks, *, n: int, d: int, dtype: Any = "float64", weighted: bool = False) -> Counted:
-    """Count a reference rule for the bandwidth: passes over (n, d) float64 numbers, see ``cukde/bandwidth/rules.py``."""
+    """Count a reference rule for the bandwidth, see ``cukde/bandwidth/rules.py``: passes over (n, d) float64 numbers."""
     entries, item = float(n) * d, np.dtype(dtype).itemsize
     numbers = 8.0 * entries
     gpu = on.backend == "gpu"
-    # Read and written: converted, checked, offsets taken (2 arrays) where weights are (2), ranges (3), scaled (2),
+    # Arrays read and written: converted, checked, offsets taken (2) where there are weights (2), ranges (3), scaled (2),
     # centred (product with the weights 1, difference 2), squared (2), summed (1).
     parts = [
         Part("look", item * entries + 2 * numbers + 8.0 * n * (4 + 6 * weighted), launches=8 * gpu),
@@ -161,9 +161,9 @@ def bandwidth(on: Peaks, *, n: int, d: int, dtype: Any = "float64", weighted: bo
 @sized("n d dtype weighted boxes", dtype="float64")
 def abramson(on: Peaks, sizes: Sizes) -> Counted:
     """Count factors of the bandwidth, see ``cukde/bandwidth/rules.py``: the pilot density, then the factors."""
-    each = _pass("sum", sizes.at_points())
+    task = _pass("sum", sizes.at_points())
     factors = elementwise.doubles("factors", on, (8 + 6 * sizes.weighted) * sizes.n, launches=4 + 4 * sizes.weighted)
-    return _estimate(each, on, [*_named("pilot", _passed(each, on, sizes.boxes)), factors])
+    return _estimate(task, on, [*_named("pilot", _passed(task, on, sizes.boxes)), factors])
 
 
 def _pass(output: Output, sizes: Sizes, *, k: int = 0, ratio: bool = False) -> Pass:
@@ -183,30 +183,30 @@ def _pass(output: Output, sizes: Sizes, *, k: int = 0, ratio: bool = False) -> P
     return Pass(output, n, m, d, chosen, itemsize, k, *flags, ratio)
 
 
-def _estimate(of: Pass, on: Peaks, parts: Sequence[Part], *, flops: float = 0, traffic: float = 0) -> Counted:
-    """Count a pass with what comes before and after; ``flops`` and ``traffic`` are a textbook's beside its own."""
-    moments = of.output == "moments"
-    flops += (flash_score_flops if moments else flash_density_flops)(of.n, of.m, of.d)
-    traffic += flash_pass_bytes(of.n, of.m, of.d, moments=moments)
-    return _counted([*_survey(of, on), *parts], of.pairs, flops, traffic, on)
+def _estimate(task: Pass, on: Peaks, parts: Sequence[Part], *, flops: float = 0, traffic: float = 0) -> Counted:
+    """Count a pass with the parts after its reductions; ``flops`` and ``traffic`` are added to those of the textbook."""
+    moments = task.output == "moments"
+    flops += (flash_score_flops if moments else flash_density_flops)(task.n, task.m, task.d)
+    traffic += flash_pass_bytes(task.n, task.m, task.d, moments=moments)
+    return _counted([*_survey(task, on), *parts], task.pairs, flops, traffic, on)
 
 
-def _distribution(of: Pass, on: Peaks, passed: list[Part]) -> Counted:
-    return _estimate(of, on, [*passed, elementwise.doubles("finish", on, 12 * of.m, launches=8)])
+def _distribution(task: Pass, on: Peaks, passed: list[Part]) -> Counted:
+    return _estimate(task, on, [*passed, elementwise.doubles("finish", on, 12 * task.m, launches=8)])
 
 
-def _engine(of: Pass, on: Peaks) -> engines.Engine:
-    return engines.engine(of, on.capability)
+def _engine(task: Pass, on: Peaks) -> engines.Engine:
+    return engines.engine(task, on.capability)
 
 
-def _passed(of: Pass, on: Peaks, boxes: int, *, ordered: bool = False, in_order: bool = False) -> list[Part]:
+def _passed(task: Pass, on: Peaks, boxes: int, *, ordered: bool = False, in_order: bool = False) -> list[Part]:
     """Parts of a pass over all pairs."""
-    if of.m == 0:
+    if task.m == 0:
         return []
-    if of.d == 1:
-        return one_dimension_cost.passed(of, on, boxes, ordered=ordered, in_order=in_order)
+    if task.d == 1:
+        return one_dimension_cost.passed(task, on, boxes, ordered=ordered, in_order=in_order)
     if on.backend == "cpu":
-        return cost_cpu.passed(of)
+        return cost_cpu.passed(task)
     return {
         "f16": tensor.ordered,
         "f16_symmetric": tensor.symmetric,
@@ -214,48 +214,50 @@ def _passed(of: Pass, on: Peaks, boxes: int, *, ordered: bool = False, in_order:
         "wide_f64": wide.f64,
         "f64": cuda_cores.f64,
         "difference": cuda_cores.by_difference,
-    }[_engine(of, on)](of, on)
+    }[_engine(task, on)](task, on)
 
 
-def _local(of: Pass, on: Peaks) -> list[Part]:
-    """Parts of a density with a factor for each point: of all pairs, by differences; on a CPU in double, by BLAS."""
-    if of.m == 0:
+def _local(task: Pass, on: Peaks) -> list[Part]:
+    """Parts of a density with a factor for each point: all pairs by differences, or on a CPU by BLAS in double."""
+    if task.m == 0:
         return []
     # Checked, squared, logarithms taken; exponents' offsets and scales written.
-    factors = elementwise.doubles("factors", on, 14 * of.n, launches=12)
+    factors = elementwise.doubles("factors", on, 14 * task.n, launches=12)
     if on.backend == "cpu":
-        precision = "ieee" if of.precision == "ieee" else "float64"
-        return [factors, *cost_cpu.passed(dataclasses.replace(of, precision=precision))]
-    precision = "float64" if of.precision == "float64" else "ieee"
-    return [factors, *cuda_cores.by_difference(dataclasses.replace(of, precision=precision), on)]
+        precision = "ieee" if task.precision == "ieee" else "float64"
+        return [factors, *cost_cpu.passed(dataclasses.replace(task, precision=precision))]
+    precision = "float64" if task.precision == "float64" else "ieee"
+    return [factors, *cuda_cores.by_difference(dataclasses.replace(task, precision=precision), on)]
 
 
-def _survey(of: Pass, on: Peaks) -> list[Part]:
-    """The mean of the data, and with ``check_finite`` a look at all arrays."""
-    data, queries = float(of.itemsize * of.d) * of.n, float(of.itemsize * of.d) * (0 if of.itself else of.m)
-    values = float(of.itemsize) * of.k * of.n
-    weights = 8.0 * of.n * 8 if of.weighted else 0.0
-    launches = 1 + (of.n * of.d > _ENTRIES_OF_PART) + _WEIGHT_LAUNCHES * of.weighted
-    looked = (data + queries + values) if of.known else 0.0
-    if on.backend == "cpu":  # one core's
-        entries = (_SCALAR_OF_MEAN * data + _SCALAR_OF_LOOK * (data + queries)) / of.itemsize
+def _survey(task: Pass, on: Peaks) -> list[Part]:
+    """Pre-pass reductions: the mean of the data, and with ``check_finite`` a look at all arrays."""
+    data = float(task.itemsize * task.d) * task.n
+    values = float(task.itemsize) * task.k * task.n
+    weights = 8.0 * task.n * 8 if task.weighted else 0.0
+    launches = 1 + (task.n * task.d > _ENTRIES_OF_PART) + _WEIGHT_LAUNCHES * task.weighted
+    looked = task.point_bytes + values if task.known else 0.0
+    if on.backend == "cpu":  # on one core
+        entries = (_SCALAR_OF_MEAN * data + _SCALAR_OF_LOOK * task.point_bytes) / task.itemsize
         return [Part("survey", data + looked + weights, {"scalar": entries}, blocks=1.0)]
-    means = _MEAN * (1 + (of.n * of.d > _ENTRIES_OF_PART))
-    others = elementwise.short(_WEIGHT_LAUNCHES * of.weighted + _SURVEY_LAUNCHES * of.known)
-    launches += _SURVEY_LAUNCHES * of.known
+    means = _MEAN * (1 + (task.n * task.d > _ENTRIES_OF_PART))
+    others = elementwise.short(_WEIGHT_LAUNCHES * task.weighted + _SURVEY_LAUNCHES * task.known)
+    launches += _SURVEY_LAUNCHES * task.known
     parts = [Part("survey", data + looked + weights, cycles=means + others, launches=launches)]
-    if of.d == 1 and not one_dimension_cost.takes_pairs(of, "gpu"):  # it waits, so that nothing hides the host
+    if task.d == 1 and not one_dimension_cost.takes_pairs(
+        task, "gpu"
+    ):  # the transform waits, so nothing hides the host
         parts.insert(0, Part("host", cycles=host.DENSITY * on.clock, launches=0))
     return parts
 
 
 def _shift(on: Peaks, n: int, d: int, m: int = 0) -> Part:
-    """Data moved by CuPy or NumPy, in float64: moments, their scale, the sum; queries are converted."""
+    """Move the data by CuPy or NumPy in float64: moments, their scale, the sum; queries are converted."""
     return elementwise.doubles("shift", on, n * (6 * d + 2) + 2 * m * d, launches=3)
 
 
 def _named(stage: str, parts: Sequence[Part]) -> list[Part]:
-    """Parts of a stage of several, by its name: the pass itself has that of the stage."""
+    """Name the parts of one of several stages; the pass itself has the name of the stage."""
     return [dataclasses.replace(p, name=stage if p.name == "pass" else f"{stage}: {p.name}") for p in parts]
 
 

@@ -11,13 +11,15 @@ from cukde.core.cost.peaks import Peaks
 from cukde.density.cost.formulas import kde
 from cukde.density.cost.sizes import Sizes, sized
 
-_ORDER = 5  # of the splines, where nobody says: that of 1,024 x 1,024 and a tenth of the spread, in float32
+_ORDER = (
+    5  # of the splines, where nobody says: for 1,024 x 1,024 cells and a tenth of the standard deviation, in float32
+)
 
-# So many operations one at a time take as long as finding a point's cells and writing where it is, and as adding to a
-# cell: 30 and 1.4 ns on a core of 4.1e9 a second.
+# To find and write the cells of a point, and to add to a cell, takes as long as so many operations one at a time: 30 and
+# 1.4 ns on a core of 4.1e9 a second.
 _SCALAR_OF_POINT, _SCALAR_OF_CELL = 120, 6
 
-# Of what transforms take by their operations, 5 N log2 N, and of their peak: measured on two cores.
+# Transforms reach this part of the peak by their 5 N log2 N operations: measured on two cores.
 _TRANSFORMS = 0.25
 
 
@@ -27,8 +29,8 @@ def evaluate_grid(
 ) -> Counted:
     """Count a density of ``n`` points on a grid of ``m`` numbers.
 
-    ``cells`` are those of the grid that is transformed, by splines of some ``order``; default 1.3 for each number of
-    the result. "auto" is a transform for two dimensions and three, and the exact way for others.
+    ``cells`` is the size of the grid that is transformed, by splines of some ``order``; default 1.3 for each number of
+    the result. "auto" is a transform in two and three dimensions, and the exact method in others.
     """
     n, m, d = sizes.n, sizes.m, sizes.d
     whole = kde(on, sizes)

@@ -1,7 +1,7 @@
-"""What the density family costs in one dimension: a fast Gauss transform, or all pairs where they are few.
+"""Costs of the density family in one dimension: a fast Gauss transform, or all pairs where they are few.
 
-Sources: ``cukde/density/one_dimension/plan.py`` for the method, ``cukde/density/one_dimension/gpu/passes.py`` and ``cukde/density/one_dimension/cpu/passes.py`` for
-the rule and the passes. Instructions of Numba's kernels are counted in what its compiler makes of them for sm_90.
+Sources in ``cukde/density/one_dimension/``: ``plan.py`` for the method, ``gpu/passes.py`` and ``cpu/passes.py`` for the
+rule and the passes. Instructions of Numba's kernels are counted in what its compiler makes of them for sm_90.
 """
 
 from __future__ import annotations
@@ -15,151 +15,151 @@ from cukde.density.one_dimension import plan as one_dimension_plan
 from cukde.density.pairs.cost import cpu as cost_cpu
 from cukde.density.pairs.cost.engines import Pass
 
-# Most pairs that are summed one by one: those of cukde/density/one_dimension/gpu/passes.py and of cukde/density/one_dimension/cpu/passes.py. In double
-# precision a pair counts four times on a GPU.
+# Most pairs that are summed one by one, as in gpu/passes.py and cpu/passes.py. In double precision a pair counts four
+# times on a GPU.
 FEW_PAIRS, FEW_PAIRS_CPU = 2**29, 2**20
 _DOUBLE = 4
-FEW_PAIRS_CDF = 0  # of the distribution function on a GPU, in any precision
-_CDF = 16  # pairs of kernels that one of the distribution function counts as, on a CPU
+FEW_PAIRS_CDF = 0  # for the distribution function on a GPU, in any precision
+_CDF = 16  # on a CPU a pair of the distribution function counts as so many pairs of a density
 
-# Of a pair of the distribution function on a CPU, difference, exponentials and a quotient of polynomials: as long as so
-# many operations one at a time. Measured on a core of 4.1e9 a second: 20 ns.
+# A pair of the distribution function on a CPU (difference, exponentials and a quotient of polynomials) takes as long as
+# so many operations one at a time. Measured on a core of 4.1e9 a second: 20 ns.
 _SCALAR_OF_CDF = 80
-# On a GPU, array operations over tiles: passes over a number a pair, and the bytes that they read and write of it.
+# On a GPU it is array operations over tiles: passes over one number for each pair, and the bytes they read and write.
 _CDF_OPERATIONS, _CDF_BYTES = 20, 320
 _PAIRS_OF_TILE = 2**22
 
-# Powers that the GPU's kernels are made for.
+# Orders of the expansions that the GPU's kernels are compiled for.
 _ORDERS = (12, 18)
 
-# Instructions of a pair beside those of its output: difference, two products, exponential, and for 4 queries of a
-# thread a load and the loop.
+# Instructions for each pair beside those of its output: difference, two products, exponential; and for the 4 queries of
+# a thread a load and the loop.
 _PAIR, _LOOP = 4, 4
 _QUERIES, _QUERIES_OF_VALUES, _COLUMNS = 4, 2, 8
 
-_SECTOR = 32  # bytes of memory that a read from a place of its own takes
+_SECTOR = 32  # bytes of memory that a single read at random takes
 
-# Instructions, and those of the float64 pipe: of a point's moments beside two a power; of a query beside a load with
-# its place and a multiply-add a power, and of what it ends as, a logarithm and an exponential or a quotient.
+# Instructions, and those of the float64 pipe. The moments of a point take these beside two for each power. A query takes
+# a load with its place and a multiply-add for each power, these beside, and an epilogue: a logarithm and an exponential,
+# or a quotient.
 _MOMENTS, _MOMENTS_F64 = 45, 6
 _LOADED, _QUERY, _QUERY_F64, _END, _END_F64 = 10, 140, 12, 110, 40
 
-# Seconds of a transform on the host that its work does not hide: the look where the data end, and three launches.
+# Seconds of a transform on the host that its work does not hide: a look at where the data end, and three launches.
 _TRANSFORM = host.COPY + 3 * host.NUMBA_LAUNCH
 
-# Queries in boxes whose neighbours hold so much more that the bound does not hold are summed outward, one after another
-# by their block. Of data from a normal distribution, by Silverman's rule and to 1e-6, such are at each end 4 of 2^22,
-# 20 of 2^24 and 128 of 2^26, and to 1e-12 none of 2^24; queries that are the data in their order share a block.
+# Where the neighbours of a box hold so much more that the error bound fails, the queries of the box are summed directly
+# in the near field, one after another by their block. For data from a normal distribution, by Silverman's rule and at
+# 1e-6, these are 4 of 2^22 queries at each end, 20 of 2^24 and 128 of 2^26; at 1e-12 none of 2^24. Queries that are the
+# data in their order share a block.
 _OUTLYING = {"float32": 1.2e-6, "tf32": 1.2e-6, "float64": 0.0}
 _THREADS = 64
-# Cycles of one: a search among the data, 24 reads one after the other, 700 each; three times a stretch of data, with
-# three such reads, and sums over 6 levels, two exponentials each, 600 a level.
+# Cycles for each: a search among the data by 24 reads one after the other, 700 cycles each; and three stretches of data,
+# each with three such reads and sums over 6 levels of two exponentials, 600 cycles a level.
 _OUTWARD = 24 * 700 + 3 * (3 * 700 + 6 * 600)
 
-_PLACE_CPU = 40  # operations: counted, scattered, and a coordinate, with a division each time
+_PLACE_CPU = 40  # operations to count a point, to scatter it and to find its coordinate, with a division each time
 
-# On a CPU a point's place in its box waits for the one before it, and fresh memory for its pages. Measured on two cores
-# taken for 3e9 operations a second each: a million points at 100,000 queries, 20.7 ms a density and 29.9 ms a score.
+# On a CPU a point's place in its box waits for the point before it, and fresh memory waits for its pages. Measured on two
+# cores of 3e9 operations a second each, a million points at 100,000 queries: 20.7 ms for a density, 29.9 ms for a score.
 _CPU_EFFICIENCY = 0.42
 
 
-def takes_pairs(of: Pass, backend: str) -> bool:
+def takes_pairs(task: Pass, backend: str) -> bool:
     """Whether a pass sums all pairs."""
-    if of.precision not in one_dimension_plan.TOLERANCE:
+    if task.precision not in one_dimension_plan.TOLERANCE:
         return True
     if backend == "cpu":
-        return of.pairs * (_CDF if of.output == "cdf" else 1) <= FEW_PAIRS_CPU
-    if of.output == "cdf":
-        return of.pairs <= FEW_PAIRS_CDF
-    return of.pairs * (_DOUBLE if of.precision == "float64" else 1) <= FEW_PAIRS
+        return task.pairs * (_CDF if task.output == "cdf" else 1) <= FEW_PAIRS_CPU
+    if task.output == "cdf":
+        return task.pairs <= FEW_PAIRS_CDF
+    return task.pairs * (_DOUBLE if task.precision == "float64" else 1) <= FEW_PAIRS
 
 
-def passed(of: Pass, on: Peaks, boxes: int, *, ordered: bool = False, in_order: bool = False) -> list[Part]:
-    """Parts of a pass; ``boxes`` are those between the first point and the last.
+def passed(task: Pass, on: Peaks, boxes: int, *, ordered: bool = False, in_order: bool = False) -> list[Part]:
+    """Parts of a pass; ``boxes`` lie between the first point and the last.
 
-    ``ordered`` says that data are sorted before, ``in_order`` that the queries are the data as they are sorted.
+    ``ordered``: the data are sorted before. ``in_order``: the queries are the data as they are sorted.
     """
     if on.backend == "cpu":
-        if not takes_pairs(of, "cpu"):
-            return _transform_on_cpu(of, boxes)
-        if of.output == "cdf":
-            return [_pairs_of_cdf_on_cpu(of)]
-        return cost_cpu.passed(of)
-    if of.output == "cdf" and takes_pairs(of, "gpu"):
-        return [_pairs_of_cdf(of, on)]
-    return _pairs(of) if takes_pairs(of, "gpu") else _transform(of, on, boxes, ordered, in_order)
+        if not takes_pairs(task, "cpu"):
+            return _transform_on_cpu(task, boxes)
+        if task.output == "cdf":
+            return [_cdf_pairs_on_cpu(task)]
+        return cost_cpu.passed(task)
+    if task.output == "cdf" and takes_pairs(task, "gpu"):
+        return [_cdf_pairs(task, on)]
+    return _pairs(task) if takes_pairs(task, "gpu") else _transform(task, on, boxes, ordered, in_order)
 
 
-def _pairs(of: Pass) -> list[Part]:
-    double = of.precision == "float64"
-    columns = of.k + 1 if of.output == "values" else 1
-    if of.output == "values":
+def _pairs(task: Pass) -> list[Part]:
+    double = task.precision == "float64"
+    columns = task.k + 1 if task.output == "values" else 1
+    if task.output == "values":
         blocks = -(-columns // _COLUMNS)
         own = _COLUMNS + (_COLUMNS / 2 + _LOOP) / _QUERIES_OF_VALUES
     else:
         blocks = 1
-        own = 1 + (of.output in ("moments", "laplace")) + of.weighted + _LOOP / _QUERIES
-    work: dict[Unit, float] = {"instruction": blocks * of.pairs * (_PAIR + own)}
+        own = 1 + (task.output in ("moments", "laplace")) + task.weighted + _LOOP / _QUERIES
+    work: dict[Unit, float] = {"instruction": blocks * task.pairs * (_PAIR + own)}
     if double:
-        work |= {"float64": 2 * blocks * of.pairs * (3 + own), "exponential_f64": blocks * of.pairs}
+        work |= {"float64": 2 * blocks * task.pairs * (3 + own), "exponential_f64": blocks * task.pairs}
     else:
         # Differences of points in float64 are converted, at the rate of exponentials and on their unit.
-        wide = of.itemsize == 8
-        work["exponential"] = (1 + wide) * blocks * of.pairs
+        wide = task.itemsize == 8
+        work["exponential"] = (1 + wide) * blocks * task.pairs
         if wide:
-            work["float64"] = 2 * blocks * of.pairs
-    points = float(of.itemsize) * (of.n + (0 if of.itself else of.m)) + float(of.itemsize) * of.n * of.k
-    results = 8.0 * of.m * (1 + max(columns, 2))
+            work["float64"] = 2 * blocks * task.pairs
+    points = task.point_bytes + float(task.itemsize) * task.n * task.k
+    results = 8.0 * task.m * (1 + max(columns, 2))
     return [
-        Part("pass", points + results, work, reduction=of.pairs * blocks),
+        Part("pass", points + results, work, reduction=task.pairs * blocks),
         Part("finish", 2 * results),
     ]
 
 
-def _pairs_of_cdf(of: Pass, on: Peaks) -> Part:
-    launches = _CDF_OPERATIONS * max(1, round(of.pairs / _PAIRS_OF_TILE))
-    work: dict[Unit, float] = {"exponential_f64": 3 * of.pairs, "float64": 60 * of.pairs}
-    numbers = _CDF_OPERATIONS * of.pairs
-    return elementwise.passes("pass", on, numbers, _CDF_BYTES * of.pairs, launches=launches, work=work)
+def _cdf_pairs(task: Pass, on: Peaks) -> Part:
+    launches = _CDF_OPERATIONS * max(1, round(task.pairs / _PAIRS_OF_TILE))
+    work: dict[Unit, float] = {"exponential_f64": 3 * task.pairs, "float64": 60 * task.pairs}
+    numbers = _CDF_OPERATIONS * task.pairs
+    return elementwise.passes("pass", on, numbers, _CDF_BYTES * task.pairs, launches=launches, work=work)
 
 
-def _pairs_of_cdf_on_cpu(of: Pass) -> Part:
-    points = float(of.itemsize) * (of.n + (0 if of.itself else of.m))
-    return Part("pass", points + 16.0 * of.m, {"scalar": _SCALAR_OF_CDF * of.pairs})
+def _cdf_pairs_on_cpu(task: Pass) -> Part:
+    return Part("pass", task.point_bytes + 16.0 * task.m, {"scalar": _SCALAR_OF_CDF * task.pairs})
 
 
-def _transform(of: Pass, on: Peaks, boxes: int, ordered: bool, in_order: bool) -> list[Part]:
-    plan = _plan(of)
+def _transform(task: Pass, on: Peaks, boxes: int, ordered: bool, in_order: bool) -> list[Part]:
+    plan = _plan(task)
     order = next(o for o in _ORDERS if o >= plan.order)
-    columns = of.k + 1
-    item = float(of.itemsize)
+    columns = task.k + 1
+    item = float(task.itemsize)
     windows = 2 * plan.reach + 1
-    slope = of.output == "moments"
-    pipe: Unit = "float64"
-    parts = [] if ordered else _sorted(of, on)
-    if of.weighted or of.k:
-        parts.append(_masses(of, on))
-    moments = columns * float(of.n)
-    served = columns * float(of.m)
-    results = 8.0 * (1 + slope + of.k)
+    slope = task.output == "moments"
+    parts = [] if ordered else _sorted(task, on)
+    if task.weighted or task.k:
+        parts.append(_masses(task, on))
+    moments = columns * float(task.n)
+    served = columns * float(task.m)
+    results = 8.0 * (1 + slope + task.k)
     loaded = order * (1 + slope) + _LOADED * order
     return [
         *parts,
         Part("wait for the data's ends", cycles=_TRANSFORM * on.clock, launches=1),
         Part(
             "moments",
-            item * of.n * columns + 8.0 * boxes * order * columns,
+            item * task.n * columns + 8.0 * boxes * order * columns,
             {
-                pipe: 2 * moments * (2 * order + _MOMENTS_F64),
+                "float64": 2 * moments * (2 * order + _MOMENTS_F64),
                 "instruction": moments * (2 * order + _MOMENTS),
-                **({"exponential_f64": moments} if of.weighted else {}),
+                **({"exponential_f64": moments} if task.weighted else {}),
             },
             launches=2,
         ),
         Part(
             "translate",
             16.0 * boxes * order * columns,
-            {pipe: 2.0 * columns * boxes * windows * order**2},
+            {"float64": 2.0 * columns * boxes * windows * order**2},
             8.0 * boxes * windows * order * columns,
             footprint=8.0 * boxes * order * columns,
             blocks=float(boxes * columns),
@@ -167,69 +167,69 @@ def _transform(of: Pass, on: Peaks, boxes: int, ordered: bool, in_order: bool) -
         ),
         Part(
             "evaluate",
-            (item + results) * of.m,
+            (item + results) * task.m,
             {
-                pipe: 2 * served * (order * (1 + slope) + _QUERY_F64 + _END_F64),
+                "float64": 2 * served * (order * (1 + slope) + _QUERY_F64 + _END_F64),
                 "instruction": served * (loaded + _QUERY + _END),
             },
         ),
-        *_outward(of, columns, in_order),
+        *_near_field(task, columns, in_order),
     ]
 
 
-def _sorted(of: Pass, on: Peaks) -> list[Part]:
-    """Data in ascending order, with what belongs to them."""
-    if not (of.weighted or of.k):
-        return [radix_sort.keys("sort", of.n, of.itemsize)]
-    gathers = 1 + of.weighted + of.k
+def _sorted(task: Pass, on: Peaks) -> list[Part]:
+    """Sort the data, with their weights and values."""
+    if not (task.weighted or task.k):
+        return [radix_sort.keys("sort", task.n, task.itemsize)]
+    gathers = 1 + task.weighted + task.k
     return [
-        *radix_sort.positions("sort", on, of.n, of.itemsize),
-        # The data lie in the cache where they fit; otherwise a gather takes a sector of memory a number.
+        *radix_sort.positions("sort", on, task.n, task.itemsize),
+        # The data lie in the cache where they fit; otherwise a gather takes a sector of memory for each number.
         Part(
             "gather",
-            (8.0 + of.itemsize) * gathers * of.n,
-            requested=(8.0 + of.itemsize + _SECTOR) * gathers * of.n,
-            footprint=float(of.itemsize) * of.n,
-            cycles=elementwise.cycles(on, gathers * float(of.n)),
+            (8.0 + task.itemsize) * gathers * task.n,
+            requested=(8.0 + task.itemsize + _SECTOR) * gathers * task.n,
+            footprint=float(task.itemsize) * task.n,
+            cycles=elementwise.cycles(on, gathers * float(task.n)),
             launches=gathers,
         ),
     ]
 
 
-def _masses(of: Pass, on: Peaks) -> Part:
-    """Sums of the weights, and of those times the sizes of values, by passes and a library's product."""
-    made = 8.0 * (2 + of.weighted + (of.k > 0)) + of.k * (3.0 * of.itemsize + 16)
-    work: dict[Unit, float] = {"exponential_f64": float(of.n)} if of.weighted else {}
-    return elementwise.passes("masses", on, (1 + 2.0 * of.k) * of.n, made * of.n, launches=5, work=work)
+def _masses(task: Pass, on: Peaks) -> Part:
+    """Sum the weights, and the weights times the sizes of values, by passes and a library's product."""
+    made = 8.0 * (2 + task.weighted + (task.k > 0)) + task.k * (3.0 * task.itemsize + 16)
+    work: dict[Unit, float] = {"exponential_f64": float(task.n)} if task.weighted else {}
+    return elementwise.passes("masses", on, (1 + 2.0 * task.k) * task.n, made * task.n, launches=5, work=work)
 
 
-def _outward(of: Pass, columns: int, in_order: bool) -> list[Part]:
-    """The longest chain of queries that no box serves, those of a block."""
-    outlying = _OUTLYING[of.precision] * (of.n if of.itself else of.m)
+def _near_field(task: Pass, columns: int, in_order: bool) -> list[Part]:
+    """The longest chain of queries that no box serves: those of a block."""
+    outlying = _OUTLYING[task.precision] * (task.n if task.itself else task.m)
     chain = min(_THREADS if in_order else 1, round(outlying))
     if chain == 0:
         return []
     return [Part("outlying queries", cycles=float(columns * chain * _OUTWARD), launches=0)]
 
 
-def _transform_on_cpu(of: Pass, boxes: int) -> list[Part]:
-    plan = _plan(of)
-    columns = of.k + 1
-    slope = of.output == "moments"
+def _transform_on_cpu(task: Pass, boxes: int) -> list[Part]:
+    plan = _plan(task)
+    columns = task.k + 1
+    slope = task.output == "moments"
     windows = 2 * plan.reach + 1
-    points = float(of.itemsize) * of.n
+    points = float(task.itemsize) * task.n
     parts = (
-        Part("boxes", 3 * points + 16.0 * of.n, {"scalar": float(_PLACE_CPU * of.n)}),
-        Part("moments", 8.0 * of.n * columns, {"float64": 2.0 * columns * plan.order * of.n}),
+        Part("boxes", 3 * points + 16.0 * task.n, {"scalar": float(_PLACE_CPU * task.n)}),
+        Part("moments", 8.0 * task.n * columns, {"float64": 2.0 * columns * plan.order * task.n}),
         Part("translate", 16.0 * boxes * plan.order, {"float64": 2.0 * columns * boxes * windows * plan.order**2}),
         Part(
             "evaluate",
-            (of.itemsize + 8.0 * (1 + slope + of.k)) * of.m,
-            {"scalar": float(columns * of.m) * (2 * plan.order * (1 + slope) + _PLACE_CPU)},
+            (task.itemsize + 8.0 * (1 + slope + task.k)) * task.m,
+            {"scalar": float(columns * task.m) * (2 * plan.order * (1 + slope) + _PLACE_CPU)},
         ),
     )
     return [dataclasses.replace(part, efficiency=_CPU_EFFICIENCY) for part in parts]
 
 
-def _plan(of: Pass) -> one_dimension_plan.Plan:
-    return one_dimension_plan.plan(1.0, of.output, one_dimension_plan.TOLERANCE[of.precision])
+def _plan(task: Pass) -> one_dimension_plan.Plan:
+    return one_dimension_plan.plan(1.0, task.output, one_dimension_plan.TOLERANCE[task.precision])

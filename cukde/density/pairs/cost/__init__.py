@@ -1,1 +1,1 @@
-"""What sums over all pairs cost."""
+"""Costs of sums over all pairs."""

@@ -1,6 +1,7 @@
-"""Work of the density passes of two dimensions and more on a CPU: BLAS tiles, an exponential in place, BLAS again.
+"""Work of the density passes in two or more dimensions on a CPU: BLAS tiles, an exponential in place, BLAS again.
 
-Source: ``cukde/density/pairs/cpu/passes.py`` and ``_tiles.py``, for data near enough for exponents by a product.
+Sources: ``cukde/density/pairs/cpu/passes.py`` and ``cukde/density/pairs/cpu/tiles.py``, for data close enough to their
+mean that a product gives the exponents.
 """
 
 from __future__ import annotations
@@ -8,40 +9,44 @@ from __future__ import annotations
 from cukde.core.cost.cost import Part, Unit
 from cukde.density.pairs.cost.engines import Pass
 
-_SUMS = 2  # of a pair beside products and exponential: the shift, the sum
+_SUMS = 2  # operations for each pair beside the products and the exponential: the shift, the sum
 
-# Of the rate of exponentials in the fastest cache that those of a tile reach, for which the largest exponent is
-# searched and the weights are summed and written. Measured on two cores of 7.7e9 and 2.7e9 a second, float32 and
-# float64: 0.51 and 0.62.
+# Exponentials of a tile reach this part of their rate in the fastest cache: the largest exponent is searched besides,
+# and the weights are summed and written. Measured on two cores of 7.7e9 (float32) and 2.7e9 (float64) a second: 0.51
+# and 0.62.
 _POWERS = 0.55
 
-# Of a product as thin as these, terms of an entry at which half of the rate of large square ones is reached: entries
-# are written, read and written again, operands are packed. Measured on two cores of 2.7e11 and 1.3e11 operations a
-# second, float32 and float64, with 2 to 100 terms: within a factor of 1.45.
+# A thin product whose entries have so many terms reaches half the rate of a large square one: entries are written, read
+# and written again, and operands are packed. Measured on two cores of 2.7e11 (float32) and 1.3e11 (float64) operations a
+# second, with 2 to 100 terms: within a factor of 1.45.
 _TERMS_OF_HALF = 20
 
-# Of a coordinate of the data, turned, and of the queries: difference, division and square on one core of 4.1e9 a
-# second, 3.4 and 1.9 ns.
+# Difference, division and square of a coordinate take as long as so many operations, for the data, which are transposed,
+# and for the queries. Measured on one core of 4.1e9 a second: 3.4 and 1.9 ns.
 _DATA, _QUERY = 14.0, 8.0
 
-# By differences, of a pair and dimension, one at a time: difference, square, its product with the scale, sum. For
-# moments difference, product and a sum that waits for the last one: as long as so many operations. Measured on the same
-# cores 0.46 and 0.84 ns.
+# Operations for each pair and dimension without products of matrices: difference, square, product with the scale, sum.
+# For moments: difference, product and a sum that waits for the last one, which take as long as so many operations.
+# Measured on the same cores: 0.46 and 0.84 ns.
 _DIFFERENCE, _MOMENT = 4, 7
 
-# Rows from which two threads take each exponential of data at their own points once; more threads from more rows.
+# Two threads take each exponential of a self-interaction (Y = X) once from so many rows; more threads need more rows.
 _OWN_ROWS = 4096
 
 
-def passed(of: Pass) -> list[Part]:
-    """Parts of a pass over all pairs: a thread takes each tile through them, one after the other."""
-    single = of.precision in ("float32", "tf32")
-    once = of.itself and not of.weighted and of.output == "moments" and of.precision != "ieee" and of.n >= _OWN_ROWS
-    exponents = 0.5 * of.pairs if once else of.pairs
+def passed(task: Pass) -> list[Part]:
+    """Parts of a pass over all pairs; a thread takes a tile through all of them, one after the other."""
+    single = task.precision in ("float32", "tf32")
+    once = (
+        task.itself
+        and not task.weighted
+        and task.output == "moments"
+        and task.precision != "ieee"
+        and task.n >= _OWN_ROWS
+    )
+    exponents = 0.5 * task.pairs if once else task.pairs
     item = 4 if single else 8
-    points = float(of.itemsize * of.d) * (of.n + (0 if of.itself else of.m))
-    results = 8.0 * of.m * (2 + of.columns)
-    # Tiles are gone through in the cache, which holds one a thread.
+    # The cache holds a tile for each thread.
     product: Unit = "gemm_f32" if single else "gemm_f64"
 
     def multiplied(name: str, bytes_: float, terms: int, pairs: float) -> Part:
@@ -49,27 +54,32 @@ def passed(of: Pass) -> list[Part]:
         return Part(name, bytes_, work, efficiency=terms / (terms + _TERMS_OF_HALF))
 
     def by_difference(name: str, bytes_: float, operations: int) -> Part:
-        return Part(name, bytes_, {"scalar": float(operations * of.d) * of.pairs, "cache": item * of.pairs})
+        return Part(name, bytes_, {"scalar": float(operations * task.d) * task.pairs, "cache": item * task.pairs})
 
-    if of.precision == "ieee":
-        parts = [by_difference("differences", points, _DIFFERENCE)]
+    if task.precision == "ieee":
+        parts = [by_difference("differences", task.point_bytes, _DIFFERENCE)]
     else:
-        # Two further columns of the operands are the norms.
-        width = of.d + 2
-        operands = float(item * width) * (of.n + of.m)
+        # The norms are two more columns of the operands.
+        width = task.d + 2
+        operands = float(item * width) * (task.n + task.m)
         parts = [
-            Part("prepare", points + operands, {"scalar": of.d * (_DATA * of.n + _QUERY * of.m)}, blocks=1.0),
+            Part(
+                "prepare",
+                task.point_bytes + operands,
+                {"scalar": task.d * (_DATA * task.n + _QUERY * task.m)},
+                blocks=1.0,
+            ),
             multiplied("product", operands, width, exponents),
         ]
-    parts.append(_powers(exponents, single, results))
-    if of.output == "moments":
+    parts.append(_powers(exponents, single, task.result_bytes))
+    if task.output == "moments":
         parts.append(
             by_difference("moments", 0.0, _MOMENT)
-            if of.precision == "ieee"
-            else multiplied("moments", 0.0, of.d, of.pairs)
+            if task.precision == "ieee"
+            else multiplied("moments", 0.0, task.d, task.pairs)
         )
-    if of.output == "values":
-        parts.append(multiplied("values", float(of.itemsize) * of.n * of.k, of.k, of.pairs))
+    if task.output == "values":
+        parts.append(multiplied("values", float(task.itemsize) * task.n * task.k, task.k, task.pairs))
     return parts
 
 

@@ -1,6 +1,6 @@
-"""Which engine takes a pass of the density family on a GPU, and the tiles of its kernels, without CuPy.
+"""The engine that takes a pass of the density family on a GPU, and the tiles of its kernels, without CuPy.
 
-The engine rule is that of ``cukde/density/pairs/gpu/engine.py`` for data within the spread that its engines serve.
+The rule is that of ``cukde/density/pairs/gpu/engine.py``, for data whose scaled squared radius its engines serve.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from cukde.density.sums import Output
 
 Engine = Literal["difference", "f16", "f16_symmetric", "wide", "f64", "wide_f64"]
 
-_MOST_DIMENSIONS = 64  # of the engines whose operands lie in registers
+_MOST_DIMENSIONS = 64  # for engines whose operands lie in registers
 _MOST_SYMMETRIC_VALUES = 32
-_TENSOR_CORES = (8, 0)  # compute capability from which the engines can use them
+_TENSOR_CORES = (8, 0)  # lowest compute capability whose tensor cores the engines use
 
 _TILES = Path(__file__).parents[1] / "gpu" / "tables"
 
@@ -34,11 +34,11 @@ class Pass:
     precision: str
     itemsize: int  # bytes of a coordinate as it is stored
     k: int = 0  # columns of the values
-    itself: bool = False  # the queries are the data
+    itself: bool = False  # self-interaction (Y = X)
     weighted: bool = False
     deterministic: bool = False
-    known: bool = True  # the spread, on the host
-    ratio: bool = False  # of moments only moments / total is wanted
+    known: bool = True  # the host knows the scaled squared radius
+    ratio: bool = False  # the caller needs no more of the moments than moments / total
 
     @property
     def pairs(self) -> float:
@@ -52,47 +52,61 @@ class Pass:
 
     @property
     def symmetric(self) -> bool:
-        """Whether a pair is as good as its reverse."""
+        """Whether a pair gives the sums of its reverse."""
         return self.itself and not self.weighted and not self.deterministic
 
+    @property
+    def mean_shift(self) -> bool:
+        """Whether the pass finds where each data row moves to, without weights."""
+        return self.output == "moments" and self.ratio and self.itself and not self.weighted
 
-def engine(of: Pass, capability: tuple[int, int]) -> Engine:
+    @property
+    def point_bytes(self) -> float:
+        """Bytes of the points as they are stored; queries that are the data count once."""
+        return float(self.itemsize * self.d) * (self.n + (0 if self.itself else self.m))
+
+    @property
+    def result_bytes(self) -> float:
+        """Bytes of the sums of all queries."""
+        return 8.0 * self.m * (2 + self.columns)
+
+
+def engine(task: Pass, capability: tuple[int, int]) -> Engine:
     """Choose the engine."""
-    double = of.precision == "float64"
-    if double and of.d > _MOST_DIMENSIONS:
+    double = task.precision == "float64"
+    if double and task.d > _MOST_DIMENSIONS:
         return "wide_f64"
-    if of.precision == "ieee" or capability < _TENSOR_CORES or of.d < 2:
+    if task.precision == "ieee" or capability < _TENSOR_CORES or task.d < 2:
         return "difference"
     if double:
         return "f64"
-    if of.d > _MOST_DIMENSIONS:
+    if task.d > _MOST_DIMENSIONS:
         return "wide"
-    if of.symmetric and of.output == "moments" and (of.ratio or of.known):
+    if task.symmetric and task.output == "moments" and (task.ratio or task.known):
         return "f16_symmetric"
-    few = of.precision == "float32" and of.k <= _MOST_SYMMETRIC_VALUES
-    if of.symmetric and of.output == "values" and few and of.known:
+    few = task.precision == "float32" and task.k <= _MOST_SYMMETRIC_VALUES
+    if task.symmetric and task.output == "values" and few and task.known:
         return "f16_symmetric"
     return "f16"
 
 
-def products(of: Pass) -> int:
-    """Float16 products of an exponent of the ordered engine.
+def products(task: Pass) -> int:
+    """Float16 products of an exponent, in the engine that takes each ordered pair.
 
-    Of two terms a point, data that lie near their mean take three; up to 16 dimensions an unknown spread takes four.
+    Points in two terms take three products where the data lie near their mean. An unknown scaled squared radius takes
+    four, in up to 16 dimensions.
     """
-    if of.precision == "tf32":
+    if task.precision == "tf32":
         return 1
-    own = of.ratio and of.output == "moments" and of.itself and not of.weighted
-    return 4 if of.d <= 16 and not of.known and not own else 3
+    return 4 if task.d <= 16 and not task.known and not task.mean_shift else 3
 
 
-def tile(name: str, capability: tuple[int, int], of: Mapping[str, Any]) -> Mapping[str, Any]:
+def tile(name: str, capability: tuple[int, int], kernel: Mapping[str, Any]) -> Mapping[str, Any]:
     """Tile of a kernel of an engine, for many queries; as ``cukde/density/pairs/gpu/tiles.py`` chooses it."""
     entries = _engines(_table(10 * capability[0] + capability[1]))[name]
-    found: Mapping[str, Any] = next(
-        entry["tiles"][0] for entry in entries if all(of[key] == value for key, value in entry["of"].items())
-    )
-    return found
+    fits = (entry for entry in entries if all(kernel[key] == value for key, value in entry["of"].items()))
+    shape: Mapping[str, Any] = next(fits)["tiles"][0]
+    return shape
 
 
 @functools.cache

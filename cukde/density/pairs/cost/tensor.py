@@ -1,7 +1,8 @@
-"""Work of the density passes in float16 terms on tensor cores: what ``pairs_f16.cuh`` and the symmetric pass count.
+"""Work of the density passes in float16 terms on tensor cores, by ordered and by unordered pairs.
 
-Instructions are those of a warp's step, 16 data rows against 16 rows of each of its row tiles, as the sources have
-them: a row tile's 256 pairs are 8 to a thread. The loops of NVRTC's PTX have as many but for what finds addresses.
+Sources: ``kernels_cu/density/f16.cuh`` and ``kernels_cu/density/f16_symmetric.cu``. Instructions are those
+of one step of a warp: 16 data rows against 16 rows of each of its row tiles. The 256 pairs of a row tile are 8 for each
+thread. The loops of NVRTC's PTX have as many instructions, apart from those that find addresses.
 """
 
 from __future__ import annotations
@@ -16,68 +17,68 @@ from cukde.density.sums import Output
 
 _BLOCK_ROWS = 128  # rows of operands come in whole multiples
 _VALUE_COLUMNS = (16, 32, 64)  # of a block of values
-_LOOP = 6  # instructions of a step for its addresses and its loop
+_LOOP = 6  # instructions in a step for its addresses and its loop
 
-# Of 16 exponentials of one product, how many are polynomials, by depth; and the instructions of one.
+# How many of 16 exponentials of one product are polynomials, by depth; and the instructions of a polynomial.
 _POLYNOMIALS = {16: 4, 32: 2}
 _POLYNOMIAL = 10
 
-# The symmetric pass has at most 12 warps a multiprocessor, whose steps are products, exponentials and products of
-# these, one after the other, with a barrier between steps: it reaches so much of what its units do together. Measured
-# on an H200: 1,048,576 points of 16 dimensions, in two terms 303.3 ms and in one 243.7 ms.
+# The symmetric pass has at most 12 warps on a multiprocessor. Their steps are products, exponentials and products of
+# these, one after the other, with a barrier between steps; so its units reach this part of their rate together. Measured
+# on an H200, 1,048,576 points in 16 dimensions: 303.3 ms in two terms and 243.7 ms in one.
 _SYMMETRIC_EFFICIENCY = 0.8
 
-# Passes for moments and values follow references: a warp votes on whether all its exponents fit before it takes a power
-# of any, so that no step overlaps the next. Measured on an H200: a score of 65,536 points of 16 dimensions at as many
-# queries, 3.44 ms, of which 0.4 are the host's.
+# Passes for moments and values use references: a warp votes on whether all its exponents fit before it takes a power of
+# any, so no step overlaps the next. Measured on an H200: the score of 65,536 points in 16 dimensions at as many queries
+# takes 3.44 ms, of which 0.4 ms are the host's.
 _EFFICIENCY_WITH_REFERENCES = 0.72
 
-# What a block of the symmetric pass takes beside its tiles, in tiles, and the most tiles of a block: those of
+# Overhead of a block of the symmetric pass, in tiles, and the most tiles of a block; as in
 # cukde/density/pairs/gpu/f16_symmetric.py.
 _OVERLAPPED, _PLAIN = 2.0, 0.7
 _MOST_TILES, _MOST_TILES_OF_VALUES = 128, 32
 _TILE = 64
 
-# Cycles of a block before and after a pass: a row's coordinates one after the other in float64, terms, norms; sums,
-# logarithms, results. Nsight Compute on an H200, of 131,072 points of 16 dimensions at 16,384 queries: 14 and 12 us.
+# Cycles of a block before a pass: a row's coordinates one after the other in float64, terms, norms; and after it: sums,
+# logarithms, results. Nsight Compute on an H200, 131,072 points in 16 dimensions at 16,384 queries: 14 and 12 us.
 _PREPARE, _FINISH = 26_000, 22_000
 
 
 def depth_of(d: int) -> int:
-    """Columns of the operands of points of ``d`` dimensions."""
+    """Columns of the operands of points in ``d`` dimensions."""
     return -(-d // 16) * 16
 
 
 def padded(rows: int) -> int:
-    """Rows of the operands of so many."""
+    """Rows of the operands of so many points."""
     return -(-rows // _BLOCK_ROWS) * _BLOCK_ROWS
 
 
 def value_columns(k: int) -> tuple[int, int]:
-    """Blocks of values, and the columns of one."""
+    """Blocks of values, and the columns of a block."""
     columns = next((c for c in _VALUE_COLUMNS if k <= c), _VALUE_COLUMNS[-1])
     return -(-k // columns), columns
 
 
 def operand_bytes(rows: int, d: int, terms: int, norm: int) -> float:
-    """Bytes of an operand: terms of its points, and ``norm`` bytes a row."""
+    """Bytes of an operand: the terms of its points, and ``norm`` bytes for each row."""
     return float(padded(rows) * (2 * depth_of(d) * terms + norm))
 
 
-def ordered(of: Pass, on: Peaks) -> list[Part]:
+def ordered(task: Pass, on: Peaks) -> list[Part]:
     """Parts of the engine that takes each ordered pair."""
-    count = products(of)
-    terms, depth = 1 if count == 1 else 2, depth_of(of.d)
-    own = of.ratio and of.output == "moments" and of.itself and not of.weighted
-    blocks, columns = value_columns(of.k) if of.output == "values" else (1, 0)
-    width = depth if of.output == "moments" else columns
-    seconds = _second_products(of.output, count, own)
+    count = products(task)
+    terms, depth = 1 if count == 1 else 2, depth_of(task.d)
+    own = task.mean_shift
+    blocks, columns = value_columns(task.k) if task.output == "values" else (1, 0)
+    width = depth if task.output == "moments" else columns
+    seconds = _second_products(task.output, count, own)
     reference = width > 0 and not own
     shape = tile(
         "f16",
         on.capability,
         {
-            "output": of.output,
+            "output": task.output,
             "products": count,
             "depth": depth,
             "columns": columns,
@@ -93,52 +94,50 @@ def ordered(of: Pass, on: Peaks) -> list[Part]:
     first = 2 * (1 + count * groups)
     power = 8 * (1 - soft) + 8 * soft * _POLYNOMIAL
     total = 1 if own else 8  # a product with ones, or an addition each
-    check = 8 * reference + 8 * (of.output == "laplace" and of.weighted)
-    fragments = 2 + width // 2 + 4 * own  # of a row tile's sums, moved to those of all tiles once a tile
+    check = 8 * reference + 8 * (task.output == "laplace" and task.weighted)
+    fragments = 2 + width // 2 + 4 * own  # of a row tile's sums, added to those of all tiles once for each tile
     second = (4 + 20 * (seconds > 1)) * (width > 0) + width // 8 * seconds
     moved = 2 * fragments * 16 / shape["tile"]
     instructions = (first + power + total + check + second + moved + (loads + _LOOP) / row_tiles) / 8
 
     queries = 16 * row_tiles * shape["warps"]
     row_bytes = terms * 2 * depth + 16 + 4 * columns
-    data = operand_bytes(of.n, of.d, terms, 16) + 4 * padded(of.n) * columns * blocks
-    asked = operand_bytes(0 if of.itself else of.m, of.d, terms, 16)
-    left = 4.0 * of.m * (1 + reference + width * blocks)
-    parts = [_prepared(of, data - 4 * padded(of.n) * columns * blocks + asked)]
-    if of.output == "values":
-        parts.append(_values_prepared(of, columns * blocks))
+    data = operand_bytes(task.n, task.d, terms, 16) + 4 * padded(task.n) * columns * blocks
+    asked = operand_bytes(0 if task.itself else task.m, task.d, terms, 16)
+    left = 4.0 * task.m * (1 + reference + width * blocks)
+    parts = [_prepared(task, data - 4 * padded(task.n) * columns * blocks + asked)]
+    if task.output == "values":
+        parts.append(_values_prepared(task, columns * blocks))
     parts.append(
         Part(
             "pass",
             data + asked + left,
             {
-                "exponential": blocks * of.pairs * (1 - soft),
-                "tensor_f16": blocks * of.pairs * (16 + 2 * depth * count + 2 * width * seconds + 16 * own),
-                "instruction": blocks * of.pairs * instructions,
+                "exponential": blocks * task.pairs * (1 - soft),
+                "tensor_f16": blocks * task.pairs * (16 + 2 * depth * count + 2 * width * seconds + 16 * own),
+                "instruction": blocks * task.pairs * instructions,
             },
-            data + asked + left + blocks * -(-of.m // queries) * float(padded(of.n)) * row_bytes,
+            data + asked + left + blocks * -(-task.m // queries) * float(padded(task.n)) * row_bytes,
             footprint=float(on.multiprocessors * shape["blocks"] * shape["tile"] * row_bytes),
             resident=shape["blocks"],
-            reduction=blocks * of.pairs * (total + moved) / 8,
+            reduction=blocks * task.pairs * (total + moved) / 8,
             efficiency=_EFFICIENCY_WITH_REFERENCES if reference else 1.0,
         )
     )
-    # A kernel stands in for queries whose sums are too small, or beyond the limit of an unknown spread.
-    stands_in = width == 0 or not of.known
-    results = 8.0 * of.m * (2 + of.columns)
-    parts.append(_finished(left + asked + results, stands_in))
+    # Another kernel serves queries whose sums are too small, or that are beyond the limit of an unknown radius.
+    stands_in = width == 0 or not task.known
+    parts.append(_finished(left + asked + task.result_bytes, stands_in))
     return parts
 
 
-def symmetric(of: Pass, on: Peaks) -> list[Part]:
+def symmetric(task: Pass, on: Peaks) -> list[Part]:
     """Parts of the engine that takes each unordered pair once."""
-    terms, depth = 1 if of.precision == "tf32" else 2, depth_of(of.d)
+    terms, depth = 1 if task.precision == "tf32" else 2, depth_of(task.d)
     count = 1 if terms == 1 else 3
-    columns = value_columns(of.k)[1] if of.output == "values" else 0
+    columns = value_columns(task.k)[1] if task.output == "values" else 0
     width, of_values = columns or depth, columns > 0
-    exact = of_values or not of.ratio
-    known = {"depth": depth, "terms": count, "columns": columns}
-    layout = tile("f16_symmetric", on.capability, known)
+    exact = of_values or not task.ratio
+    layout = tile("f16_symmetric", on.capability, {"depth": depth, "terms": count, "columns": columns})
     row_tiles, shared, overlap = layout["row_tiles"], layout["phi_is_shared"], layout["overlap"]
     rows, at_a_time = 64 * row_tiles, on.multiprocessors * layout["blocks"]
 
@@ -148,7 +147,7 @@ def symmetric(of: Pass, on: Peaks) -> list[Part]:
     exponents = 1 + 8 + 2 * count * groups + 8
     packed = 4 + 20 * of_values
     row_sums = 2 * factors * seconds + (8 if exact else 1)
-    # The columns' sums: phi by way of shared memory, or transposed in registers and handed on.
+    # Sums of the columns: phi goes through shared memory, or is transposed in registers and passed between warps.
     if shared:
         across = 4 * kept + kept + kept * factors
     else:
@@ -158,21 +157,21 @@ def symmetric(of: Pass, on: Peaks) -> list[Part]:
     column_sums = across + 2 * factors * seconds + (8 if exact else 1)
     instructions = (exponents + packed + row_sums + column_sums + per_step / row_tiles) / 8
 
-    size = padded(of.n)
+    size = padded(task.n)
     tiles = -(-size // rows) * (size // _TILE + row_tiles) / 2
-    visited = float(of.n) * (of.n + rows) / 2
+    visited = float(task.n) * (task.n + rows) / 2
     overhead = _OVERLAPPED if overlap else _PLAIN
     most = min(_MOST_TILES_OF_VALUES if of_values else _MOST_TILES, max(1, size // _TILE))
     chunk = max(1, min(round(math.sqrt(2 * overhead * tiles / at_a_time)), most))
-    # The launcher's own rule: blocks begin and end, and on average half of one is left when the others are done.
+    # The rule of the launcher: blocks begin and end, and on average half of a block is left when the others are done.
     waste = overhead / chunk + 0.5 * chunk * at_a_time / tiles
 
-    data = operand_bytes(of.n, of.d, terms, 4) + 4.0 * size * columns
+    data = operand_bytes(task.n, task.d, terms, 4) + 4.0 * size * columns
     sums = 4.0 * size * (width + 1)
     tile_bytes = _TILE * (terms * 2 * depth + 4 + 4 * columns + 4 * (width + 1))
-    parts = [_prepared(of, operand_bytes(of.n, of.d, terms, 4))]
+    parts = [_prepared(task, operand_bytes(task.n, task.d, terms, 4))]
     if of_values:
-        parts.append(_values_prepared(of, columns))
+        parts.append(_values_prepared(task, columns))
     parts.append(
         Part(
             "pass",
@@ -189,25 +188,24 @@ def symmetric(of: Pass, on: Peaks) -> list[Part]:
             efficiency=_SYMMETRIC_EFFICIENCY / (1 + waste),
         )
     )
-    parts.append(_finished(data + sums + 8.0 * of.n * (2 + of.columns), not of.known))
+    parts.append(_finished(data + sums + task.result_bytes, not task.known))
     return parts
 
 
-def _prepared(of: Pass, written: float) -> Part:
-    read = float(of.itemsize * of.d) * (of.n + (0 if of.itself else of.m))
-    return Part("prepare", read + written, cycles=_PREPARE)
+def _prepared(task: Pass, written: float) -> Part:
+    return Part("prepare", task.point_bytes + written, cycles=_PREPARE)
 
 
 def _finished(traffic: float, stands_in: bool) -> Part:
     return Part("finish", traffic, cycles=_FINISH + elementwise.short(int(stands_in)), launches=1 + stands_in)
 
 
-def _values_prepared(of: Pass, columns: int) -> Part:
-    return Part("values", float(of.n) * of.k * of.itemsize + 4.0 * padded(of.n) * columns)
+def _values_prepared(task: Pass, columns: int) -> Part:
+    return Part("values", float(task.n) * task.k * task.itemsize + 4.0 * padded(task.n) * columns)
 
 
 def _second_products(output: Output, count: int, own: bool) -> int:
-    """Products of powers and moments or values, by the terms of both."""
+    """Products of powers with moments or values, by the terms of both."""
     if output == "moments":
         return 1 if own or count == 1 else 3
     return (3 if count == 1 else 4) if output == "values" else 0

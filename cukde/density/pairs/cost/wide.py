@@ -1,7 +1,7 @@
-"""Work of the density passes of more than 64 dimensions: powers through memory, and a library's products.
+"""Work of the density passes in more than 64 dimensions: powers through memory, and a library's products.
 
-Sources: ``cukde/density/pairs/gpu/wide.py`` and ``kernels_cu/density/wide.cu``, ``cukde/density/pairs/gpu/wide_f64.py`` and
-``kernels_cu/density/wide_f64.cu``.
+Sources: ``wide.py`` and ``wide_f64.py`` in ``cukde/density/pairs/gpu/``, ``wide.cu`` and ``wide_f64.cu`` in
+``kernels_cu/density/``.
 """
 
 from __future__ import annotations
@@ -17,26 +17,28 @@ _STAGED_ROWS, _STAGED_ROWS_F64 = 4096, 2048  # their queries
 _TILE = 128  # data rows; rows of operands come in whole tiles
 _WARP = (64, 32)  # queries and data rows of a warp
 
-# Instructions of the float64 pipe a power beside the exponential: two norms, and the sums of rows and columns.
+# Instructions of the float64 pipe for each power beside the exponential: two norms, and the sums of rows and columns.
 _SUMS_F64 = 4
 
 
-def f16(of: Pass, on: Peaks) -> list[Part]:
+def f16(task: Pass, on: Peaks) -> list[Part]:
     """Parts of the engine in float16 terms."""
-    terms = 1 if of.precision == "tf32" else 2
-    alike = of.itself and not of.weighted
-    mean_shift = of.output == "moments" and alike and of.ratio
-    power_terms = 2 if of.output == "values" or (of.output == "moments" and terms == 2 and not mean_shift) else 1
-    staged = of.output in ("moments", "values")
-    known = {"output": of.output, "terms": terms, "power_terms": power_terms}
-    layout = tile("wide", on.capability, known)
-    depth = _up(of.d, layout["step_depth"])
-    data, queries = _up(of.n, _TILE), _up(of.m, _TILE)
-    operand = 2.0 * depth * (terms + (power_terms == 1 and terms == 2 and of.output == "moments")) + 8
+    terms = 1 if task.precision == "tf32" else 2
+    alike = task.itself and not task.weighted
+    power_terms = (
+        2 if task.output == "values" or (task.output == "moments" and terms == 2 and not task.mean_shift) else 1
+    )
+    staged = task.output in ("moments", "values")
+    layout = tile("wide", on.capability, {"output": task.output, "terms": terms, "power_terms": power_terms})
+    depth = _up(task.d, layout["step_depth"])
+    data, queries = _up(task.n, _TILE), _up(task.m, _TILE)
+    operand = 2.0 * depth * (terms + (power_terms == 1 and terms == 2 and task.output == "moments")) + 8
     operands = operand * (data + (0 if alike else queries))
-    prepare = Part("prepare", of.itemsize * of.d * (of.n + (0 if alike else of.m)) + operands, launches=1 + (not alike))
+    prepare = Part(
+        "prepare", task.itemsize * task.d * (task.n + (0 if alike else task.m)) + operands, launches=1 + (not alike)
+    )
 
-    # Blocks that run at a time have the queries of a launch, and each part of the data one tile.
+    # The blocks that run at a time share the queries of a launch; each part of the data is one tile.
     tiles = -(-min(queries, _STAGED_ROWS if staged else queries) // (_WARP[0] * layout["warps_down"]))
     at_a_time = on.multiprocessors * layout["blocks"]
     working = (
@@ -47,7 +49,7 @@ def f16(of: Pass, on: Peaks) -> list[Part]:
     )
 
     def powers(name: str, pairs: float, products: int, written: float, launches: int) -> Part:
-        # Loads of fragments and products of 16 dimensions of a warp's 64 x 32 pairs; then what becomes of exponents.
+        # Loads of fragments and products of 16 dimensions, for a warp's 64 x 32 pairs; then the epilogue of the exponents.
         loads, multiplies = 6 * terms, 16 * products
         pack = 0.5 * (1 + 5 * (power_terms == 2))
         after = 4.0 + (terms == 2) + (pack if staged else 1.0)
@@ -66,31 +68,31 @@ def f16(of: Pass, on: Peaks) -> list[Part]:
         )
 
     products = 1 if terms == 1 else 4
-    results = 8.0 * of.m * (2 + of.columns)
+    results = task.result_bytes
     if not staged:
-        left = 8.0 * of.m
+        left = 8.0 * task.m
         return [
             prepare,
-            powers("pass", of.pairs, products, left, 1),
+            powers("pass", task.pairs, products, left, 1),
             Part("finish", left + results),
         ]
     parts = [prepare]
     if not alike:
-        parts.append(powers("references", of.pairs, products, 8.0 * of.m, 3))
-    if of.output == "values":
-        parts.append(Part("values", 4.0 * of.n * of.k * 2))
+        parts.append(powers("references", task.pairs, products, 8.0 * task.m, 3))
+    if task.output == "values":
+        parts.append(Part("values", 4.0 * task.n * task.k * 2))
     rows = min(queries, _STAGED_ROWS)
-    width = depth if of.output == "moments" else of.k
-    factors = {1: 1, 2: 3}[power_terms] if of.output == "moments" else 4
+    width = depth if task.output == "moments" else task.k
+    factors = {1: 1, 2: 3}[power_terms] if task.output == "moments" else 4
     visited, blocks, adds = _staged(data, queries, rows, _STAGED_BYTES // (2 * power_terms * rows), alike)
-    products = 3 if mean_shift and terms == 2 else products
+    products = 3 if task.mean_shift and terms == 2 else products
     parts.append(powers("pass", visited, products, 2.0 * power_terms * visited, blocks))
-    both = of.pairs / visited  # how often powers are read: off the diagonal of a symmetric pass twice
+    both = task.pairs / visited  # how often powers are read: twice off the diagonal of a symmetric pass
     parts.append(
         Part(
             "products",
             2.0 * factors * visited * both + factors * adds * 8.0 * width,
-            {"gemm_f16": 2.0 * width * factors * of.pairs},
+            {"gemm_f16": 2.0 * width * factors * task.pairs},
             launches=max(1, round(adds * factors / rows)),
         )
     )
@@ -98,17 +100,17 @@ def f16(of: Pass, on: Peaks) -> list[Part]:
     return parts
 
 
-def f64(of: Pass, on: Peaks) -> list[Part]:
+def f64(task: Pass, on: Peaks) -> list[Part]:
     """Parts of the engine in float64."""
-    alike = of.itself and not of.weighted
-    data, queries = _up(of.n, _TILE), _up(of.m, _TILE)
-    depth = _up(of.d, 8)
-    operands = 8.0 * (depth + 1) * (data + (0 if of.itself else queries))
+    alike = task.itself and not task.weighted
+    data, queries = _up(task.n, _TILE), _up(task.m, _TILE)
+    depth = _up(task.d, 8)
+    operands = 8.0 * (depth + 1) * (data + (0 if task.itself else queries))
     rows = min(queries, _STAGED_ROWS_F64)
     visited, blocks, adds = _staged(data, queries, rows, _STAGED_BYTES // (8 * rows), alike)
-    kept = of.columns > 0
+    kept = task.columns > 0
     parts = [
-        Part("prepare", 8.0 * of.d * (of.n + (0 if of.itself else of.m)) + operands, launches=1 + (not of.itself)),
+        Part("prepare", task.point_bytes + operands, launches=1 + (not task.itself)),
         Part("inner products", operands + 8 * visited, {"gemm_f64": 2.0 * depth * visited}, launches=blocks),
         Part(
             "powers",
@@ -123,21 +125,21 @@ def f64(of: Pass, on: Peaks) -> list[Part]:
         ),
     ]
     if kept:
-        width = depth if of.output == "moments" else of.k
+        width = depth if task.output == "moments" else task.k
         parts.append(
             Part(
                 "products",
-                8.0 * of.pairs + 16.0 * adds * width,
-                {"gemm_f64": 2.0 * width * of.pairs},
+                8.0 * task.pairs + 16.0 * adds * width,
+                {"gemm_f64": 2.0 * width * task.pairs},
                 launches=max(1, round(adds / rows)),
             )
         )
-    parts.append(Part("finish", 8.0 * of.m * (2 + 2 * of.columns)))
+    parts.append(Part("finish", 8.0 * task.m * (2 + 2 * task.columns)))
     return parts
 
 
 def _staged(data: int, queries: int, rows: int, columns: int, symmetric: bool) -> tuple[float, int, float]:
-    """Powers that are made, the blocks they are made in, and rows of products that they are added to."""
+    """Powers that are computed, the blocks that compute them, and the rows of products that add them up."""
     columns = max(_TILE, min(data, columns) // _TILE * _TILE)
     if not symmetric:
         across = -(-data // columns)
