@@ -1,5 +1,5 @@
-// Leave-one-out sums of the data at their own points for many bandwidths, the exponential of each unordered pair taken
-// once and added to the sums of both of its rows:
+// Leave-one-out self-interaction sums of the data (Y = X) for many bandwidths. The exponential of each unordered pair is
+// computed once and added to the sums of both of its rows:
 //
 //   S_bj = sum_{i != j} w_i 2^(SHIFT - c_b r_ij^2),   r_ij = unit |x_i - x_j|
 //
@@ -11,19 +11,19 @@
 //   strip      tiles of columns of a block
 //   unit       a power of two that brings the distances that matter to about 1
 //
-// A row block is what 4 warps of 8 SIDE rows hold. It walks tiles of 4 SIDE columns j from its own first row on; of those
-// on the diagonal the pairs j > i count. Row block k and the k-th from the last have the same number of tiles together
-// for every k: one after the other they are the walk blockIdx.x, and a block takes the strip blockIdx.y of it for the
-// bandwidths blockIdx.z. So all blocks have the same work.
+// A row block has the rows of 4 warps, 8 SIDE rows each. It goes through tiles of 4 SIDE columns j from its own first row
+// on; in tiles on the diagonal only pairs j > i count. For every k, row block k and the k-th from the last together have
+// the same number of tiles. One after the other they are the walk blockIdx.x. A block takes the strip blockIdx.y of the
+// walk for the bandwidths blockIdx.z, so all blocks have the same work.
 //
-// In a tile a thread has SIDE x SIDE pairs, whose r^2, by differences, stay in registers for all bandwidths. An
-// exponential costs a multiply-add, ex2 and a multiply-add for each of its rows. Lane 4 p + q has in slot r of its rows
-// the row p SIDE + (r ^ turn of q) of its warp, in slot s of its columns the column q SIDE + (s ^ turn of p). The turns
-// are such that what a lane keeps and what it hands on, when sums over lanes are made, lie in the same slots of every
-// lane: nothing has to be selected, and the sums of a tile take less than half an instruction an exponential.
+// In a tile a thread has SIDE x SIDE pairs. Their r^2, from differences, stay in registers for all bandwidths. An
+// exponential costs a multiply-add, ex2 and a multiply-add for each of its rows. Slot r of the rows of lane 4 p + q holds
+// row p SIDE + (r ^ turn of q) of its warp; slot s of its columns holds column q SIDE + (s ^ turn of p). With these turns
+// the sums that a lane keeps, and those that it passes on when lanes add their sums, lie in the same slots of every lane.
+// So nothing has to be selected, and the sums of a tile take less than half an instruction for each exponential.
 //
-// Sums of a tile are of REAL, and so are those of the rows of a strip; both leave by atomic additions in double, in no
-// fixed order. REAL holds them: they are at most 2^SHIFT times the rows that they are over.
+// Sums of a tile, and of the rows of a strip, are of type REAL. Both are added to memory atomically in double, in no
+// fixed order. REAL holds them: they are at most 2^SHIFT times the number of rows in the sum.
 //
 // Barriers: two for each tile, two more for each chunk of dimensions but the first, one for each row block; all threads
 // of a block pass all of them.
@@ -45,10 +45,10 @@ constexpr int rows_kept = SIDE / column_lanes;  // of a lane, once sums over lan
 constexpr int part_columns = 2;                 // of a thread that one of many chunks is added up for at a time
 constexpr int few_dimensions = 2 * CHUNK;       // that are added up one after the other
 
-// Of shared rows, such that staging meets no bank conflicts; and aligned.
+// Of shared rows: aligned, and without bank conflicts in staging.
 constexpr int row_pitch = block_rows + 12, column_pitch = column_tile + 4;
 
-// What neighbouring rows have of something, read and written at once.
+// Numbers of neighbouring rows, read and written at once.
 struct alignas(rows_kept * sizeof(Real)) Neighbours {
     Real of[rows_kept];
 };
@@ -72,8 +72,8 @@ struct Data {
 __device__ inline float power(float factor, float r2) { return exp2_approx(fmaf(-factor, r2, SHIFT)); }
 
 __device__ inline double power(double factor, double r2) {
-    // The exponent is held above -4097, where the result is zero: exp2_from takes no number of any size. Of numbers that
-    // are not positive the high words, as unsigned, grow with the size.
+    // The exponent is held above -4097, where the result is zero, because exp2_from does not take numbers of any size.
+    // The high words of non-positive numbers, as unsigned, grow with their magnitude.
     const double x = factor * -r2;
     const int high = int(min(unsigned(__double2hiint(x)), 0xc0b00000u));
     return exp2_from(magic + SHIFT, __hiloint2double(high, __double2loint(x)));
@@ -88,7 +88,7 @@ __device__ inline Real beyond_all() {
     else return __hiloint2double(0x7ff00000, 0);
 }
 
-// What a lane's slots are turned by, so that the slots that the lanes of a step exchange hold the same rows or columns.
+// The turn of a lane's slots: it makes the slots that the lanes of a step exchange hold the same rows or columns.
 template <int lanes>
 __device__ inline int turn(int lane) {
     if constexpr (SIDE >= lanes) return lane * (SIDE / lanes);
@@ -118,7 +118,7 @@ __device__ inline void stage(Real (&to)[CHUNK][pitch], const Data& data, long lo
         to[k][row] = data.X[min(first + row, data.n - 1) * data.d + k0 + k] * data.unit;
 }
 
-// Stage weights, 0 past the end: whatever such a row is worth then, it counts for nothing.
+// Stage weights, 0 past the end: such a row counts for nothing, whatever its coordinates.
 template <int count>
 __device__ inline void stage_weights(Real (&to)[count], const Data& data, long long first) {
 #pragma unroll 1
@@ -128,7 +128,7 @@ __device__ inline void stage_weights(Real (&to)[count], const Data& data, long l
     }
 }
 
-// Where the slots of a thread are, in its row block and its tile; worked out where they are used, to save registers.
+// The positions of a thread's slots in its row block and its tile, computed where they are used, to save registers.
 struct Slots {
     int first_row, row_turn, first_column, column_turn;
 
@@ -168,7 +168,7 @@ __device__ inline void add_squares(Real (&sums)[SIDE][count], const Shared& shar
     }
 }
 
-// The same of all pairs, for dimensions [k0, k0 + CHUNK) of d. One of many chunks is added up by itself: rounding grows
+// The same for all pairs, for dimensions [k0, k0 + CHUNK) of d. Each of many chunks is summed by itself: rounding grows
 // with their number, not with that of dimensions.
 __device__ inline void add_chunk(Real (&r2)[SIDE][SIDE], const Shared& shared, const Slots& slots, int k0, int d) {
     const int used = min(d - k0, CHUNK);
@@ -221,8 +221,8 @@ __device__ inline void add_powers(Shared& shared, const Real (&r2)[SIDE][SIDE], 
     }
 }
 
-// Add the sums of a tile's columns to memory, those of all warps. Two points whose coordinates overflow have no distance:
-// then a sum is no number, is not added either, and the total of such a point stays zero.
+// Add the sums of a tile's columns, of all warps, to memory. Two points whose coordinates overflow have no distance: such a
+// sum is NaN and is not added, and the total of such a point stays zero.
 __device__ inline void add_columns(double* total, const Shared& shared, long long first, long long n, int bandwidths) {
     constexpr int at_a_time = threads / column_tile;
     const int column = threadIdx.x % column_tile;

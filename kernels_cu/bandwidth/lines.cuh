@@ -1,12 +1,12 @@
-// Coordinates of data rows in shared memory, from an array in which each coordinate has a line of its own: what is staged
-// lies there as it is read, 16 bytes at a time.
+// Staging of coordinates of data rows in shared memory, from a transposed array: each coordinate has its own line. Numbers
+// lie in shared memory as they are read, 16 bytes at a time.
 //
 //   lines  (count, padded) REAL  line k holds coordinate k of every row, or some other property; aligned to 16 bytes.
-//                                padded is a multiple of 64, and no less than the rows and `wide` - 64 more than fill
-//                                whole tiles of 64
+//                                padded is a multiple of 64, and at least the rows of whole tiles of 64 and
+//                                `wide` - 64 more
 //
 // 16 x 16 threads have 4 x 4 pairs each of a tile of 64 x 64. Up to `chunk` dimensions are staged for several tiles at
-// once, of more as many dimensions as there is room for.
+// once. If there are more, as many dimensions as there is room for are staged for one tile.
 #pragma once
 
 typedef REAL Real;
@@ -56,7 +56,8 @@ __device__ inline void add_dimensions(Real (&of_squares)[side][side], Real (&of_
     }
 }
 
-// The same over any number of dimensions of a tile. In float a chunk is by itself: rounding grows with their number.
+// The same over any number of dimensions of a tile. In float each chunk is summed by itself: rounding grows with the
+// number of chunks.
 template <bool products>
 __device__ inline void add_chunks(Real (&of_squares)[side][side], Real (&of_products)[side][side], const Real* ys,
                                   const Real* xs, const Real* ms, int count) {

@@ -1,23 +1,23 @@
-// Sums over the other data rows at data rows x_i, in powers of 2 about a running reference (log-sum-exp): a row however
-// far from all others has a logarithm, and its own term is left out by its index, never subtracted.
+// Sums at data rows x_i over the other data rows, in powers of 2 about a running reference (log-sum-exp). So a row has a
+// logarithm however far it is from all others. Its own term is left out by its index, never subtracted.
 //
 //   S_i = sum_{j != i} w_j 2^(-e_ij - a_i),  a_i = max_{j != i} log2 w_j - e_ij
 //   e_ij = scale |x_i - x_j|^2                                                      DEBIASED 0
 //   e_ij = scale |x_i - t_ij|^2, t_ij the debiased x_j of the data without x_i      DEBIASED 1
 //
-// With u = x_i - x_j, the mean shift m_j of all data at x_j, their sum T_j there, and the share of it that is x_i's,
+// With u = x_i - x_j, the mean shift m_j and the sum T_j of all data at x_j, and the share of x_i in that sum,
 // s = w_i 2^(-scale |u|^2) / T_j:
 //
 //   x_i - t_ij = (u (1 - s/2) - m_j / 2) / (1 - s) = u / 2 + (u - m_j) / (2 (1 - s))
 //
 //   X           (n, d)       REAL    data
-//   M           (n, d)       double  m_j; of DEBIASED 1 alone, as T is
+//   M           (n, d)       double  m_j; only with DEBIASED 1, as T
 //   T           (n,)         double
 //   weights     (n,)         double  positive; null: `weight` each
-//   lines       (., padded)  REAL    unit x_j in d lines and log2 w_j, or 0 of equal weights, in one; of DEBIASED
-//                                    between them unit m_j in d, |unit m_j|^2 / 4 and -log2 T_j, with log2 of equal
-//                                    weights. Past the end zeros and, of logarithms, `none`; see lines.cuh
-//   rows        (m,)         int64   of the queries in X, or null: 0 to m - 1
+//   lines       (., padded)  REAL    unit x_j in d lines and log2 w_j, or 0 for equal weights, in one; with DEBIASED,
+//                                    between them, unit m_j in d lines, |unit m_j|^2 / 4 and -log2 T_j, with log2 of
+//                                    equal weights. Past the end zeros or, for logarithms, `none`; see lines.cuh
+//   rows        (m,)         int64   rows of the queries in X, or null: 0 to m - 1
 //   scales      (m,)         REAL    scale of each query in units, or null: `scale`
 //   reference   (splits, m)  double  a_i ln 2, or less
 //   total       (splits, m)  double  S_i
@@ -25,12 +25,12 @@
 //   scale       log2(e) / (2 h^2) of distances in a unit, a power of two that keeps r^2 in range
 //   scale_of_X  the same of distances in X
 //
-// One block owns 64 queries and one split of the data rows, which it walks through in tiles of 64: grid x over queries,
-// z over splits. DEBIASED expands the square, which loses little while s is small. Shares of one x_j sum to at most 1, so
-// at most 1 / LARGE pairs of it have s > LARGE: they are taken again in double, by differences, and with T_j (1 - s),
-// which is at least w_j, by its bound. The reference rises only where a sum about it would be large: the largest of a
-// tile is looked for there alone. Nothing is atomic, every run gives the same bits, and the caller merges the splits.
-// Barriers: two each time that anything is staged; all threads of a block pass all of them.
+// One block owns 64 queries and one split of the data rows, which it goes through in tiles of 64: grid x over queries,
+// z over splits. DEBIASED expands the square, which loses little accuracy while s is small. The shares of one x_j sum to at
+// most 1, so at most 1 / LARGE of its pairs have s > LARGE. These are computed again in double, by differences, with
+// T_j (1 - s) bounded below by w_j. The reference rises only if a sum about it would be large; only then the largest
+// exponent of a tile is computed. There are no atomic operations, so every run gives the same bits; the caller merges the
+// splits. Barriers: two each time that anything is staged; all threads of a block pass all of them.
 //
 // Macros: KERNEL the name; DEBIASED 0 or 1; REAL the arithmetic, which is the type of X.
 #include "ptx.cuh"
@@ -82,7 +82,7 @@ KERNEL(const Real* __restrict__ X, const double* __restrict__ M, const double* _
     const long long begin = blockIdx.z * split_rows;
     const long long end = begin + split_rows < n ? begin + split_rows : n;
 
-    // Row of X of a query of the block; past the end -1.
+    // Row of X of a query of the block; -1 past the end.
     const auto row_of = [=](int place) {
         const long long query = first_query + place;
         return query >= m ? -1 : rows ? rows[query] : query;

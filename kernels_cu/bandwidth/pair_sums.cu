@@ -1,27 +1,27 @@
-// Sums over all unordered pairs of data rows, of which cross-validation is made; r2 = |x_i - x_j|^2, i < j:
+// Sums over all unordered pairs of data rows, for cross-validation; r2 = |x_i - x_j|^2, i < j:
 //
-//   LEAST_SQUARES           sum u_i u_j value_b(r2)                                          of each bandwidth b
-//   LEAST_SQUARES_GRADIENT  sum u_i u_j value(r2) (x_ik - x_jk)^2                            of each dimension k
-//   LIKELIHOOD_GRADIENT     sum u_i u_j [2^(c r2 - l_i) + 2^(c r2 - l_j)] (x_ik - x_jk)^2    of each dimension k
+//   LEAST_SQUARES           sum u_i u_j value_b(r2)                                          for each bandwidth b
+//   LEAST_SQUARES_GRADIENT  sum u_i u_j value(r2) (x_ik - x_jk)^2                            for each dimension k
+//   LIKELIHOOD_GRADIENT     sum u_i u_j [2^(c r2 - l_i) + 2^(c r2 - l_j)] (x_ik - x_jk)^2    for each dimension k
 //
 //   value(r2) = f [p0 + p1 a + p2 a^2 + (v_i + v_j) f (r0 + r1 a)],  a = c r2,  f = 2^a,  c < 0
 //
 //   lines    (., padded)       REAL    unit x_j in `dimensions` lines, of which d hold coordinates and others zeros;
-//                                      u_j in one, and in one v_j, of LIKELIHOOD_GRADIENT -l_j. Without weights u_j is
-//                                      1 and v_j a half. Past the end any numbers; see lines.cuh
-//   terms    (count, 8)        REAL    c, p0, p1, p2, r0, r1 and two that count for nothing, of each bandwidth. Without
-//                                      weights r0 and r1 have v_i + v_j in them, which is the same for all pairs
-//   sums     (warps, columns)  double  zero before; a column a bandwidth or a dimension, a multiple of 4 of them
-//   unit     a power of two that keeps r2 in range; c and the gradients have it in them
-//   limit    r2 beyond it is held there, where f is zero for every bandwidth and a^2 finite; of the first two
+//                                      u_j in one, and v_j in one, which is -l_j for LIKELIHOOD_GRADIENT. Without weights
+//                                      u_j is 1 and v_j a half. Past the end any numbers; see lines.cuh
+//   terms    (count, 8)        REAL    c, p0, p1, p2, r0, r1 and two unused numbers, for each bandwidth. Without weights
+//                                      r0 and r1 include v_i + v_j, which is the same for all pairs
+//   sums     (warps, columns)  double  zero before; a column for each bandwidth or dimension, a multiple of 4 of them
+//   unit     a power of two that keeps r2 in range; c and the gradients include it
+//   limit    larger r2 are replaced by it; there f is zero for every bandwidth and a^2 finite; for the first two
 //
-// Tiles of 64 x 64 pairs, those at and above the diagonal, are counted through by columns; each block takes as many of
-// them, one after another: grid x over blocks. 16 x 16 threads have 4 x 4 pairs each, their squared distances once for
-// all bandwidths; a gradient walks over the dimensions twice. The sum of a thread's pairs of a tile is of type REAL. Of
-// one bandwidth threads add them up in double. Of several, and of the dimensions of a gradient, sums over a warp are of
-// REAL, and lanes add them to a row of `sums` that is its own, in double and in the order of its tiles. (Atomic only so
-// that the warp does not wait for what it adds to.) Every run gives the same bits. Barriers: two each time that anything
-// is staged; all threads of a block pass all of them.
+// Tiles of 64 x 64 pairs at and above the diagonal are numbered column by column. Every block takes the same number of
+// tiles, one after another: grid x over blocks. 16 x 16 threads have 4 x 4 pairs each and compute their squared distances
+// once for all bandwidths; a gradient goes over the dimensions twice. The sum of a thread's pairs of a tile is of type
+// REAL. For one bandwidth threads add these sums in double. For several, and for the dimensions of a gradient, sums over
+// a warp are of type REAL, and lanes add them to the warp's own row of `sums`, in double and in the order of its tiles.
+// (These additions are atomic only so that the warp does not wait for their results.) Every run gives the same bits.
+// Barriers: two each time that anything is staged; all threads of a block pass all of them.
 //
 // Macros: KERNEL the name; OPERATION one of the three; REAL the arithmetic.
 #include "ptx.cuh"
@@ -33,7 +33,7 @@
 enum Operation { LEAST_SQUARES, LEAST_SQUARES_GRADIENT, LIKELIHOOD_GRADIENT };
 constexpr Operation operation = OPERATION;
 
-// Of a multiprocessor. In double, squared distances and what rows bring take more than half of its registers.
+// Per multiprocessor. In double, squared distances and the numbers of rows take more than half of its registers.
 #if __CUDA_ARCH__ / 100 == 10  // a few more there than two blocks leave
 constexpr bool crowded = operation != LIKELIHOOD_GRADIENT;
 #else
@@ -46,11 +46,11 @@ struct alignas(16) Term {
     Real c, p0, p1, p2, r0, r1, none[2];
 };
 
-// 2^a of a <= 0 that is no less than what `limit` leaves.
+// 2^a for a <= 0, at least the value at `limit`.
 __device__ inline float power(float a) { return exp2_approx(a); }
 __device__ inline double power(double a) { return exp2_from(magic, a); }
 
-// value(r2) / f, which is left to the sum.
+// value(r2) / f; the sum multiplies by f.
 template <bool weighted>
 __device__ inline Real value_by_power(const Term& of, Real a, Real f, Real factors) {
     const Real p = multiply_add(a, multiply_add(a, of.p2, of.p1), of.p0);
@@ -66,7 +66,7 @@ __device__ inline void add_over_warp(Real (&values)[group], Real* scratch, doubl
     if (lane < group) atomicAdd(to + lane, double(scratch[lane]));
 }
 
-// What the rows or columns of a thread bring to its pairs.
+// The numbers of a thread's rows or columns.
 struct Properties {
     Four weight;  // u_i
     Four factor;  // v_i, or a half; of LIKELIHOOD_GRADIENT -l_i

@@ -1,32 +1,32 @@
-// A depthwise convolution whose channels are neighbours in memory, stride 1:
+// Depthwise convolution with the channels last (neighbours in memory), stride 1:
 //
 //   y[b, i, c] = activation(bias[c] + sum_k v[c, k] x[b, i + k dilation - before, c]),
 //   v[c, k] = w[c, k], or w[c, taps - 1 - k]
 //
-// where x is zero before its first and after its last element. The gradient by x of such a convolution is one too, of dy,
-// with the taps the other way round and before = (taps - 1) dilation - before, which may be negative.
+// where x is zero before its first and after its last element. The gradient by x is such a convolution of dy, with the
+// taps in reverse order and before = (taps - 1) dilation - before, which may be negative.
 //
 //   x        (batch, length, channels)      Stored
 //   w        (channels, taps)               Stored
 //   bias     (channels,)                    Real       or null
 //   y        (batch, outputs, channels)     Stored
 //
-// A thread owns CHANNELS neighbouring channels, which are 16 bytes or, where vectors do not fit the arrays, one; and
-// `own` outputs, `dilation` apart, which neighbouring taps lead from element to element: a window of `own` elements in
-// registers slides over x, one element a tap, and `far` more elements are under way. What neighbouring windows share
-// comes from the caches.
+// A thread owns CHANNELS neighbouring channels (16 bytes or, if vectors do not fit the arrays, one channel) and `own`
+// outputs `dilation` apart. A window of `own` elements in registers slides over x, one element for each tap, and `far`
+// more elements are in flight. The common elements of neighbouring windows come from the caches.
 //
-// A block has blockDim.x threads, at most 32, along the channels and blockDim.y of these windows: the taps of its
-// channels lie in shared memory, staged_taps of them in turns. Barriers: around each of these turns.
+// A block has blockDim.x threads, at most 32, along the channels and blockDim.y of these windows. The taps of its channels
+// are staged in shared memory, staged_taps at a time. Barriers: around each staging.
 //
 // Macros: STORAGE (core/storage.cuh), CHANNELS (1, or those of 16 bytes), OWN, THREADS (all of a block), BLOCKS (of a
 // multiprocessor).
 //
-// The sliding window along the axis that is not contiguous, and the prefetch, are not from the source, which has one layout.
+// The sliding window along the axis that is not contiguous, and the prefetch, are not from the source, which has one
+// memory layout.
 #include "conv1d.cuh"
 
 constexpr int own = OWN;
-constexpr int far = 4;           // elements of a channel on their way
+constexpr int far = 4;           // elements of a channel in flight
 constexpr int staged_taps = 16;  // a multiple of own and of far
 constexpr int turn = own > far ? own : far;
 static_assert(staged_taps % turn == 0 && turn % own == 0 && turn % far == 0, "registers have fixed places");

@@ -1,4 +1,4 @@
-// What the kernels of the depthwise convolution share: its activations, and which weight a tap takes.
+// Shared by the kernels of the depthwise convolution: its activations, and the weight of a tap.
 //
 // Macro: STORAGE (core/storage.cuh).
 #pragma once

@@ -1,4 +1,4 @@
-// A depthwise convolution of few taps along contiguous rows, stride 1, dilation 1:
+// Depthwise convolution with few taps along contiguous rows, stride 1, dilation 1:
 //
 //   y[b, c, i] = activation(bias[c] + sum_k v[c, k] x[b, c, i + k - before]),   v[c, k] = w[c, k], or w[c, taps - 1 - k]
 //
@@ -11,11 +11,11 @@
 //
 // x and y are aligned to 16 bytes; `length` and `outputs` are multiples of `vector`.
 //
-// It is to be bound by memory: about 11 instructions an output (sm_90, float16, 4 taps), and no shared memory. A warp
-// owns `slabs` slabs (neighbours.cuh): one behind the other in one row, or, of rows that are no longer than
-// `along` of them, those of slabs / along items of the batch. Rows shorter than a slab lie beside each other in it,
-// neighbouring channels, 2^lane_bits lanes each. What outputs meet outside of their lane's vector comes from the next
-// lane by shuffles, and beyond a warp's part of a row by one vector more.
+// The kernel is meant to be limited by memory: about 11 instructions an output (sm_90, float16, 4 taps), and no shared
+// memory. A warp owns `slabs` slabs (neighbours.cuh), one after the other in one row or, if rows are no longer than
+// `along` slabs, those of slabs / along items of the batch. Rows shorter than a slab lie side by side in it: neighbouring
+// channels, 2^lane_bits lanes each. Inputs outside of a lane's vector come from the next lane by shuffles, and those beyond
+// the warp's part of a row from one more vector.
 //
 // A block is (32, warps along a row, warps over channels), the grid (along a row, over channels, over the batch).
 //
@@ -70,7 +70,7 @@ __device__ inline void of_warp(const Operands& of) {
     const int item = blockIdx.z * (slabs / along);
     int x_left = of.length - position, y_left = of.outputs - position;
     if (along == 1) {
-        if (channel >= of.channels) channel = x_left = y_left = 0;  // a row without elements: the warp stays whole
+        if (channel >= of.channels) channel = x_left = y_left = 0;  // a row without elements, so that no lane leaves the warp
     } else if (channel >= of.channels) {
         return;
     }

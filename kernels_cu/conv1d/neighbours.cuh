@@ -1,7 +1,7 @@
-// What few taps meet of contiguous rows that lie in the registers of a warp, by shuffles of packed words.
+// The inputs of few taps from contiguous rows in the registers of a warp, by shuffles of packed words.
 //
-// A slab is a vector of 16 bytes of every lane, in memory order; a warp has `slabs` of them. `along` of these, 1, 2 or
-// all, are one behind the other in a row, and a row of fewer than all of them begins and ends there.
+// A slab is a vector of 16 bytes for every lane, in memory order; a warp has `slabs` of them. `along` of these, 1, 2 or
+// all, lie one after the other in a row; if fewer than all, the row begins and ends there.
 //
 // Macro: STORAGE (core/storage.cuh), 16 or 32.
 #pragma once

@@ -1,7 +1,7 @@
-// Which elements of an array of a depthwise convolution a thread owns, whatever its layout.
+// The elements of an array of a depthwise convolution that a thread owns, in any memory layout.
 //
-// blockDim.x threads lie along what is contiguous, the positions of a row, or the channels where these are last;
-// blockDim.y along all that is left; and so do blocks, those along what is contiguous first.
+// blockDim.x threads lie along the contiguous axis, the positions of a row or, if these are last, the channels;
+// blockDim.y threads lie along all other axes. Blocks do so, too, those along the contiguous axis first.
 #pragma once
 
 struct Place {

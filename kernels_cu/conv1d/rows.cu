@@ -1,28 +1,28 @@
-// A depthwise convolution along contiguous rows, stride 1, dilation 1:
+// Depthwise convolution along contiguous rows, stride 1, dilation 1:
 //
 //   y[b, c, i] = activation(bias[c] + sum_k v[c, k] x[b, c, i + k - before]),   v[c, k] = w[c, k], or w[c, taps - 1 - k]
 //
-// where x is zero before its first and after its last element. The gradient by x of such a convolution is one too, of dy,
-// with the taps the other way round and before = taps - 1 - before, which may be negative.
+// where x is zero before its first and after its last element. The gradient by x is such a convolution of dy, with the
+// taps in reverse order and before = taps - 1 - before, which may be negative.
 //
 //   x        (rows, length)      Stored     rows = batch * channels
 //   w        (channels, taps)    Stored
 //   bias     (channels,)         Real       or null
 //   y        (rows, outputs)     Stored
 //
-// It is bound by memory up to some 40 taps (float32, H200: 58 issue slots an output at the speed of a copy). x is read in
-// aligned vectors of 16 bytes, wherever a row begins; y is written in vectors where its rows are aligned.
+// Memory limits the time up to about 40 taps (float32, H200: 58 issue slots an output at the speed of a copy). x is read in
+// aligned vectors of 16 bytes, wherever a row begins; y is written in vectors if its rows are aligned.
 //
 // A block owns `tile` outputs of a row, a thread `own` of them. x lies in shared memory as Real: elements 4 r to 4 r + 3
-// (of double 2 r, 2 r + 1) from an aligned address on are Row r, in plane r % 4. Then neither eight threads that write
-// neighbouring rows nor eight that read every fourth one wait for a bank. A thread goes over the taps with a window in
-// registers (window.cuh). More than most_blocks blocks of taps are staged in turns.
+// (for double 2 r, 2 r + 1) from an aligned address on are Row r, in plane r % 4. There are no bank conflicts, neither for
+// eight threads that write neighbouring rows nor for eight that read every fourth one. A thread goes over the taps with a
+// window in registers (window.cuh). More than most_blocks blocks of taps are staged one part after the other.
 //
-// Barriers: after x and taps are there, before the next are, and around the outputs on their way to vectors.
+// Barriers: after x and taps are staged, before the next are, and around the exchange of outputs into vectors.
 //
 // Macros: STORAGE (core/storage.cuh), THREADS (at least 64), BLOCKS (of a multiprocessor).
 //
-// Staging with a halo: the cache-blocked variant of the source. Planes and the ring are not from there.
+// Staging with a halo: the cache-blocked variant of the source. Planes and the ring are not from the source.
 #include "conv1d.cuh"
 #include "window.cuh"
 
@@ -32,7 +32,7 @@ constexpr int columns = THREADS + 64 / 4;
 constexpr int plane = (columns + 5) / 8 * 8 + 2;  // rows of a plane: 2 modulo 8
 constexpr int own_vectors = own / vector;
 
-// Of rows before the first one, too.
+// Also for rows before the first one.
 __device__ inline int place(int row) { return (row & 3) * plane + (row >> 2); }
 
 // A vector without its first element, and with another one behind its last.

@@ -1,31 +1,31 @@
-// A depthwise convolution along contiguous rows that are short, stride 1, dilation 1:
+// Depthwise convolution along short contiguous rows, stride 1, dilation 1:
 //
 //   y[b, c, i] = activation(bias[c] + sum_k v[c, k] x[b, c, i + k - before]),   v[c, k] = w[c, k], or w[c, taps - 1 - k]
 //
-// where x is zero before its first and after its last element, and k is from first_tap to first_tap + own_taps - 1, others
-// meeting no input. The gradient by x is such a convolution of dy.
+// where x is zero before its first and after its last element, and k goes from first_tap to first_tap + own_taps - 1,
+// because other taps meet no input. The gradient by x is such a convolution of dy.
 //
 //   x        (batch, channels, length)     Stored
 //   w        (channels, taps)              Stored
 //   bias     (channels,)                   Real       or null
 //   y        (batch, channels, outputs)    Stored
 //
-// A block owns blockDim.x rows of one channel, which share its taps, and a thread four Rows of outputs of one of them:
-// blockDim.y threads cover a row. Rows lie in shared memory with their zeros (short_rows.cuh); neighbouring
-// threads have neighbouring rows and the same outputs of them. So all threads of a warp of 32 rows meet the same zeros
-// before and behind a row, and pass over taps that meet nothing else: three eighths of the products of a causal
-// convolution of 64 inputs and as many taps. Rows of a channel are `channels` rows apart in memory, each of them whole
-// sectors or nearly so; blocks of neighbouring channels are launched next to each other. Several channels of an item would
-// be one run of memory, but have taps of their own: a thread would read as many Rows of these, and no warp share its zeros.
+// A block owns blockDim.x rows of one channel, which share its taps; a thread owns four Rows of outputs of one row, and
+// blockDim.y threads cover a row. Rows lie in shared memory with the zeros around them (short_rows.cuh). Neighbouring
+// threads have the same outputs of neighbouring rows. So all threads of a warp of 32 rows meet the same zeros before and
+// after a row, and skip the taps that meet only zeros: three eighths of the products of a causal convolution of 64 inputs
+// and as many taps. Rows of a channel are `channels` rows apart in memory, each of them whole sectors or nearly so; blocks
+// of neighbouring channels are launched next to each other. (Several channels of an item would be contiguous, but each has
+// its own taps: a thread would read as many Rows of taps, and the threads of a warp would not share zeros.)
 //
-// An output takes about 75 instructions of 31 taps and 64 outputs a row (sm_90, float32; 67 in float16), of which some 40
-// are outside of the window: 17 us at an H200's rate of issue for 8.4 million outputs, of which a copy takes 19.
+// With 31 taps and 64 outputs a row, an output takes about 75 instructions (sm_90, float32; 67 in float16), about 40 of
+// them outside of the window. For 8.4 million outputs that is 17 us at an H200's rate of issue; a copy takes 19.
 //
-// Barriers: after x and taps are there, and around the outputs on their way to vectors.
+// Barriers: after x and taps are staged, and around the exchange of outputs into vectors.
 //
 // Macros: STORAGE (core/storage.cuh), THREADS (at most, of a block), BLOCKS (of a multiprocessor).
 //
-// Staging with a halo: the cache-blocked variant of the source. Rows side by side and taps passed over are not from there.
+// Staging with a halo: the cache-blocked variant of the source. Rows side by side and taps passed over are not from the source.
 #include "conv1d.cuh"
 #include "short_rows.cuh"
 #include "window.cuh"

@@ -1,7 +1,7 @@
 // Short rows of one channel, side by side in shared memory, each with the zeros around it.
 //
-// A row has a slot of `pitch` Rows. The pitch is odd: eight threads that read or write the same place of eight slots next
-// to each other meet all banks, as those do that go along a slot.
+// A row has a slot of `pitch` Rows. The pitch is odd: eight threads that read or write the same position of eight
+// neighbouring slots use all banks, and so do eight threads along a slot.
 //
 // Macro: STORAGE (core/storage.cuh).
 #pragma once

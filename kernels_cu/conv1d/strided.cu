@@ -1,4 +1,4 @@
-// A depthwise convolution of any stride and dilation, and in any layout:
+// Depthwise convolution with any stride and dilation, in any memory layout:
 //
 //   y[b, c, i] = activation(bias[c] + sum_k v[c, k] x[b, c, i stride + k dilation - before]),
 //   v[c, k] = w[c, k], or w[c, taps - 1 - k]
@@ -10,13 +10,13 @@
 //   bias     (channels,)                   Real       or null
 //   y        as x, of so many outputs      Stored
 //
-// A thread owns `own` outputs of a channel. Neighbouring threads have neighbours in memory: blockDim.x of them lie along
-// the outputs, or along the channels where these are last; blockDim.y along all that is left. x and w are read through
-// the first cache, which holds what the windows share. No barriers.
+// A thread owns `own` outputs of a channel. Neighbouring threads have neighbours in memory: blockDim.x threads lie along
+// the outputs or, if these are last, along the channels; blockDim.y along all other axes. x and w are read through
+// the L1 cache, which holds the common inputs of windows. No barriers.
 //
 // Macros: STORAGE (core/storage.cuh), THREADS (all of a block).
 //
-// A thread an output, neighbours next to each other: the coalesced variant of the source.
+// One thread for each output, neighbours next to each other: the coalesced variant of the source.
 #include "conv1d.cuh"
 #include "places.cuh"
 

@@ -1,4 +1,4 @@
-// The gradient by x of a depthwise convolution of any stride and dilation, and in any layout:
+// Gradient by x of a depthwise convolution with any stride and dilation, in any memory layout:
 //
 //   dx[b, c, j] = sum of v[c, k] dy[b, c, i] over k and i with i stride + k dilation - before = j,
 //   v[c, k] = w[c, k], or w[c, taps - 1 - k]
@@ -7,15 +7,15 @@
 //   w        (channels, taps)               Stored
 //   dx       as dy, of length positions     Stored
 //
-// Taps that meet an input are `period` apart, with period = stride / gcd(stride, dilation), and from one to the next the
-// output goes back by `back` = dilation / gcd; `inverse` is that of `back` modulo the period. So a thread goes over them
-// alone. An input that no tap meets has gradient 0.
+// Taps that meet an input are period = stride / gcd(stride, dilation) apart, and from one to the next the output goes back
+// by `back` = dilation / gcd; `inverse` is the inverse of `back` modulo the period. A thread goes over these taps only. An
+// input that no tap meets has gradient 0.
 //
 // A thread owns an input. Neighbouring threads have neighbours in memory, see places.cuh. No barriers.
 //
 // Macros: STORAGE (core/storage.cuh), THREADS (all of a block).
 //
-// The gradient is the source's for stride 1; strides are not from there.
+// The gradient is the source's for stride 1; strides are not from the source.
 #include "conv1d.cuh"
 #include "places.cuh"
 

@@ -8,25 +8,25 @@
 //   bias  (channels,)        float             or null
 //   y     (rows, outputs)    the same as x     aligned to 16 bytes
 //
-// Float is split in two float16 terms: with powers of two p and q that bring the largest x and the largest tap between
-// 2^14 and 2^15,
+// Float is split into two float16 terms. The powers of two p and q bring the largest x and the largest tap between 2^14
+// and 2^15:
 //
 //   p x = hi + lo / 2^11,   q v = hi' + lo' / 2^11,   p q x v ~ hi hi' + (hi lo' + lo hi') / 2^11
 //
-// p is of a chunk's window of x, q of a chunk's taps. A number within a factor of 2^27 of the largest is off by 2^-23
-// of itself; smaller ones, which float16 has as denormal numbers, by 2^-36 in units of 1 / p. Where a window or its taps
-// have such numbers, an output is right to 2^-24 of itself if it is at least 2^24 times what they may have added up to,
-// `least`; others are summed anew from the definition, and so are those that are not finite.
+// p belongs to a chunk's window of x, q to a chunk's taps. A number within a factor of 2^27 of the largest has an error of
+// 2^-23 of itself. Smaller numbers, which are denormal in float16, have an error of 2^-36 in units of 1 / p. If a window
+// or its taps have such numbers, an output is accurate to 2^-24 of itself if it is at least `least`, 2^24 times what the
+// errors may add up to. Other outputs, and outputs that are not finite, are summed again from the definition.
 //
-// The tensor cores cut off bits of sums. A chain of products of float has 64 taps, four steps of hi hi' and eight with lo;
-// then it is added to a sum in float32, to nearest. Chains of float16 last a chunk. The sums of chunks are added up in
-// shared memory, so that the error hardly grows with the number of taps.
+// Tensor cores truncate sums. A chain of float products has 64 taps, four steps of hi hi' and eight with lo; it is then
+// added to a sum in float32, rounded to nearest. Chains of float16 last a chunk. The sums of chunks are added in shared
+// memory, so that the error hardly grows with the number of taps.
 //
-// A block owns warps 256 GROUPS outputs of a row, and goes through the taps by chunks of CHUNK blocks of 32. Of a chunk,
-// the taps, as the registers of quarters of the T_b, and the window of x that they meet are in shared memory. A warp
-// multiplies GROUPS groups with two blocks of taps at a time, eight blocks apart: the rows of x that a group meets with
-// one are those that the group before meets with the other. Every access is of 16 bytes a lane without conflicts of banks.
-// x is read once: it stays in registers until its largest number is known.
+// A block owns warps 256 GROUPS outputs of a row, and goes through the taps in chunks of CHUNK blocks of 32. Shared memory
+// has the taps of a chunk, as the registers of quarters of the T_b, and the window of x that they meet. A warp multiplies
+// GROUPS groups with two blocks of taps at a time, eight blocks apart: the rows of x that a group meets with one are those
+// that the group before meets with the other. Every access is 16 bytes for each lane, without bank conflicts. x is read
+// once: it stays in registers until its largest number is known.
 // Barriers: two a chunk.
 //
 // Macros: STORAGE (16 or 32), THREADS (at most, of a block), GROUPS, CHUNK, BLOCKS (of a multiprocessor).
@@ -44,7 +44,7 @@ struct Shared {
     // [i][n] are the registers of a quarter (i, s) whose k is first_tap + 4 (n - quarters_before) - 2 i
     uint4 taps[terms][2][8 * CHUNK + quarters_before];
     unsigned extremes[4][most_warps];
-    float4 parked[GROUPS][2][THREADS];  // sums of the chunks before, of every thread its own
+    float4 parked[GROUPS][2][THREADS];  // sums of the chunks before, each thread's own
 };
 
 // The largest magnitude and the smallest that is not zero, as bits. Denormal numbers count as zeros, and of those that
@@ -268,7 +268,7 @@ __device__ inline bool is_right(float sum, float least) {
     return bool((fabsf(sum) >= least) & (fabsf(sum) <= largest_float));
 }
 
-// Write the outputs of a group whose first row begins with output `begin`, and make those anew that are not right.
+// Write the outputs of a group whose first row begins with output `begin`; sum inaccurate ones again.
 __device__ inline void finish(const Group& sums, const Sequence& of, int begin, float bias, int activation, float least) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     float z[8];
@@ -317,7 +317,7 @@ conv1d_toeplitz(const Stored* __restrict__ x, const Stored* __restrict__ w, cons
         int exponent = 0;  // of 1 / (x_scale w_scale)
         Held window;
         load_window(window, of, start + 32 * chunk, pieces);
-        // A barrier here and all are done with the chunk before.
+        // After the barrier here, no thread needs the chunk before.
         if constexpr (split) {
             Range of_x, of_w;
             look_through(window, of, first_tap, count, of_x, of_w);

@@ -1,4 +1,4 @@
-// A depthwise convolution as products of matrices on the tensor cores. Included by toeplitz*.cu.
+// Depthwise convolution as matrix products on the tensor cores. Included by toeplitz.cu and toeplitz_short.cu.
 //
 //   y[o] = sum_k v[k] x[o + k - before],   v the taps of a channel, x zero outside of its row
 //
@@ -7,19 +7,19 @@
 //
 //   Y[j, r] = sum_b sum_d T_b[j, d] X[d, r + b],   T_b[j, d] = v[32 b + d - j - slip],   0 <= d, j < 32
 //
-// for the blocks of taps b from 0 to (taps + 30 + slip) / 32: the T_b are Toeplitz matrices of which 63 numbers are all.
+// for the blocks of taps b from 0 to (taps + 30 + slip) / 32. The T_b are Toeplitz matrices with 63 different numbers.
 // `first` and `slip` are chosen for every row such that 16 bytes of x and of y are aligned, whatever `before`, the
-// lengths and the address of x are: the taps slip instead of the data.
+// lengths and the address of x: the taps are shifted, not the data.
 //
-// Taps are the left factor, so that neither factor has to be moved between registers before it is multiplied: 16 bytes of
-// x are two right factors of 16 x 8 as they come. With g = lane / 4 and t = lane % 4 a lane brings X[8 t .. 8 t + 7, g]
-// and has Y[4 g .. 4 g + 3, 2 t] and the same of row 2 t + 1. The order of outputs and inputs in the tensor cores'
-// matrices is such that quarter (i, s) of T_b, for i, s = 0, 1, is four registers of two taps each, those with
+// Taps are the left operand. So neither operand has to be moved between registers: 16 bytes of x are two right operands of
+// 16 x 8 as they are loaded. With g = lane / 4 and t = lane % 4 a lane loads X[8 t .. 8 t + 7, g] and gets
+// Y[4 g .. 4 g + 3, 2 t] and the same of row 2 t + 1. The order of outputs and inputs in the tensor cores' matrices is such
+// that quarter (i, s) of T_b, for i, s = 0, 1, is four registers of two taps each, those with
 //
 //   k, k - 1, k + 2 and k + 1 as the first of both,   k = 32 b + 8 t + 4 s - 4 g - 2 i - slip
 //
-// Zeros of the T_b meet inputs that the sum does not have. Where such an input is not finite, so is the product: outputs
-// that this may have made are summed anew from the definition.
+// Zeros of the T_b are multiplied by inputs that the sum does not have. If such an input is not finite, neither is the
+// product: outputs that this may affect are summed again from the definition.
 #pragma once
 #include "conv1d.cuh"
 
@@ -74,7 +74,7 @@ struct Sequence {
         return load_streaming_if(unsigned(at) < unsigned(max(length - (vector - 1), 0)), address);
     }
 
-    // Put right a vector that is_ragged is about.
+    // Correct a vector for which is_ragged is true.
     __device__ void mend(uint4& loaded, int at) const {
         if (at > -vector && at < length && (at < 0 || at + vector > length)) loaded = load_within(x, at, length);
     }

@@ -10,12 +10,12 @@
 //
 // Sums are in float32, at most six products of 16 taps each; they are rounded once, after the activation.
 //
-// A block has a channel and a segment of 256 GROUPS outputs of a row a warp. A warp asks for all of its inputs at once,
-// 16 bytes a lane and group, and meanwhile brings the channel's taps into registers. Of the rows that later blocks of
-// taps meet, all but the last are another lane's: they are shuffled, so that x is read once. Barriers: one, when the
+// A block has a channel, and a segment of 256 GROUPS outputs of a row for each warp. A warp loads all of its inputs at once,
+// 16 bytes for each lane and group, and loads the channel's taps into registers meanwhile. The rows that later blocks of
+// taps meet, except the last, belong to another lane: they are shuffled, so that x is read once. Barriers: one, when the
 // taps are in shared memory.
 //
-// An input that is not finite shows in the warp's inputs; then all of its outputs are summed from the definition.
+// If one of a warp's inputs is not finite, all of its outputs are summed from the definition.
 //
 // Macros: STORAGE (16), THREADS (at most, of a block), GROUPS, TAP_BLOCKS (2 or 3; taps + 30 + slip < 32 TAP_BLOCKS),
 // BLOCKS (of a multiprocessor).

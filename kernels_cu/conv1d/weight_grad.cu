@@ -6,26 +6,25 @@
 //   dy       (batch, channels, outputs)       Stored
 //   partial  (splits, channels, taps + 1)     Real    sums of the tiles of a split, the last column those of db
 //
-// A block owns a channel, TAPS taps and `each` of the channel's tiles: 128 rows of 16 bytes of outputs of a
-// sequence. A warp takes every fourth tile: it loads the next into registers, 16 bytes a load where arrays are
-// aligned, while it computes with the one before, which lies in shared memory in four planes, row r in plane r % 4.
-// There a lane's four rows of outputs, and the rows of x that they meet, are read without conflicts of banks, and
-// each x is used for all of the lane's outputs that meet it. Loads of x begin at a multiple of 16 bytes: the first
-// `shift` elements are before what the first output meets, so that there are `vector` - 1 sums more than taps, and
-// those on either side are dropped.
+// A block owns a channel, TAPS taps and `each` of the channel's tiles. A tile is 128 rows of 16 bytes of outputs of a
+// sequence. A warp takes every fourth tile. It loads the next tile into registers, 16 bytes a load if arrays are aligned,
+// while it computes with the one before. That one lies in shared memory in four planes, row r in plane r % 4, so that a
+// lane's four rows of outputs, and the rows of x that they meet, are read without bank conflicts. Each x is used for all
+// of the lane's outputs that meet it. Loads of x begin at a multiple of 16 bytes: the first `shift` elements lie before
+// the inputs of the first output. So there are `vector` - 1 more sums than taps, and the extra sums are dropped.
 //
-// A lane takes TAPS + vector - 1 FMAs an output, and about 150 instructions a tile beside them (sm_90, float32; 240
-// with the conversions of float16). With TAPS = 4 that is a quarter of the time that memory takes on an H200 in
-// float32, and two thirds of it in float16; with TAPS = 32 two thirds, and more than memory takes in float16 or
-// where taps are in several blocks, which find x and dy in the second cache.
+// A lane takes TAPS + vector - 1 FMAs an output, and about 150 other instructions a tile (sm_90, float32; 240 with the
+// conversions of float16). With TAPS = 4 that is a quarter of the time of memory on an H200 in float32, and two thirds in
+// float16. With TAPS = 32 it is two thirds, and more than the time of memory in float16 or if taps are in several
+// blocks, which find x and dy in the L2 cache.
 //
-// Barriers: one, before the warps' sums are added. A chain of sums in Real is four rows of outputs a tile long and
-// bounded by `each`; what warps and splits add up to is summed in float64. No order depends on timing.
+// Barriers: one, before the warps' sums are added. A chain of sums in Real has four rows of outputs for each tile and is
+// bounded by `each`; sums of warps and splits are added in float64. No order depends on timing.
 //
 // Macros: STORAGE (core/storage.cuh), TAPS.
 //
 // The reduction of the weight gradient in two stages: CUDA Kernel Optimization and Counter-Free Performance Analysis
-// for Depthwise Convolution (2026). Planes, sums of all taps in registers and tiles ahead are not from there.
+// for Depthwise Convolution (2026). Planes, sums of all taps in registers and tiles ahead are not from the source.
 #include "storage.cuh"
 #include "weight_grad_partial.cuh"
 

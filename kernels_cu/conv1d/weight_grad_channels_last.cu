@@ -8,22 +8,22 @@
 //
 // Taps tap_step = stride / gcd(stride, dilation) apart, and outputs output_step = dilation / gcd apart, are a
 // convolution of stride 1 and dilation 1 of the inputs x_step = stride output_step apart. A block owns TAPS such
-// taps, `width` neighbouring channels, a thread a channel, and `each` of the pieces of `chunk` such outputs; a
-// thread keeps in registers the inputs that the next output meets too, so that a thread loads an input of a piece
-// once. Neighbouring threads load neighbouring channels.
+// taps, `width` neighbouring channels, one for each thread, and `each` of the pieces of `chunk` such outputs. A thread
+// keeps inputs in registers for the next output, so that it loads each input of a piece once. Neighbouring threads load
+// neighbouring channels.
 //
-// A thread takes TAPS + 1 FMAs an output and 12 to 20 instructions beside them (sm_90), of which the TAPS - 1 moves
-// of a batch may be some. With TAPS = 4 memory binds: they take a quarter of its time on an H200 in float32, and
-// half in float16; with TAPS = 32 about as long as memory in float32.
+// A thread takes TAPS + 1 FMAs an output and 12 to 20 other instructions (sm_90), including the TAPS - 1 moves of a batch.
+// With TAPS = 4 memory limits the time: instructions take a quarter of it on an H200 in float32, and half in float16. With
+// TAPS = 32 they take about as long as memory in float32.
 //
-// Barriers: one, before threads' sums are added. A chain of sums is each / (threads / width) pieces long; no order
-// depends on timing.
+// Barriers: one, before threads' sums are added. A chain of sums has each / (threads / width) pieces. No order depends on
+// timing.
 //
 // Macros: STORAGE (core/storage.cuh), TAPS.
 #include "storage.cuh"
 
 constexpr int threads = 256, chunk = 128;
-constexpr int batch = TAPS * sizeof(Real) <= 64 ? 8 : 4;  // loads under way, of each array, as registers allow
+constexpr int batch = TAPS * sizeof(Real) <= 64 ? 8 : 4;  // loads in flight, of each array, as registers allow
 constexpr int fill = (TAPS - 1 + batch - 1) / batch * batch;  // inputs of a piece before those that a batch adds
 constexpr int blocks = TAPS <= 4 ? 3 : 2;  // of a multiprocessor
 
@@ -94,7 +94,7 @@ conv1d_weight_grad_channels_last(const Stored* __restrict__ x, const Stored* __r
         }
 #pragma unroll 1
         while (next_dy < dy_end) {
-            Stored loaded_x[batch], loaded_dy[batch];  // converted when all are under way
+            Stored loaded_x[batch], loaded_dy[batch];  // converted when all are in flight
             load(own_x, next_x, x_stride, x_end, loaded_x);
             load(own_dy, next_dy, dy_stride, dy_end, loaded_dy);
             add_to_met(loaded_x);

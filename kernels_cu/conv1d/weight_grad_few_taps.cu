@@ -11,12 +11,12 @@
 //
 // x and dy are aligned to 16 bytes; `length` and `outputs` are multiples of `vector`.
 //
-// A block owns a channel and `each` of its tiles, `slabs` slabs of outputs of a sequence (neighbours.cuh), a
-// warp every fourth of them. It takes 11 instructions an output (sm_90, float16, 4 taps), 26 in weight_grad.cu,
-// which sums more than its taps and has x and dy in shared memory.
+// A block owns a channel and `each` of its tiles, `slabs` slabs of outputs of a sequence (neighbours.cuh); a warp takes
+// every fourth tile. An output takes 11 instructions (sm_90, float16, 4 taps), and 26 in weight_grad.cu, which computes
+// more sums than taps and has x and dy in shared memory.
 //
-// Barriers: one, before the warps' sums are added. A chain of sums in Real is 32 outputs a tile long and bounded by
-// `each`; what warps and splits add up to is summed in float64. No order depends on timing.
+// Barriers: one, before the warps' sums are added. A chain of sums in Real has 32 outputs for each tile and is bounded by
+// `each`; sums of warps and splits are added in float64. No order depends on timing.
 //
 // Macro: STORAGE (core/storage.cuh), 16 or 32.
 //

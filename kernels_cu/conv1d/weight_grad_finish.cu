@@ -1,10 +1,11 @@
-// The gradient of the weights of a depthwise convolution from the partial sums of blocks, in a fixed order in float64:
+// Epilogue of the weight gradients of a depthwise convolution: partial sums of blocks are added in a fixed order in
+// float64:
 //
 //   dw[c, k] = sum_s partial[s, c, k],   db[c] = sum_s partial[s, c, taps]
 //
 //   partial  (splits, channels, taps + 1)  Real
-//   dw       (channels, taps)              Stored    tap k in column taps - 1 - k where the weights are flipped
-//   db       (channels,)                   Stored    null: not wanted
+//   dw       (channels, taps)              Stored    tap k in column taps - 1 - k if the weights are flipped
+//   db       (channels,)                   Stored    null: not needed
 //
 // A block owns 32 neighbouring columns of a split's sums, its warps every sixteenth split. Barriers: one, before the
 // sums of warps are added.

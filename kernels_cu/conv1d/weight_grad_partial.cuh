@@ -1,4 +1,4 @@
-// What a block has summed up of the gradient of a channel's weights, written to the partial sums of its split.
+// Write a block's sums for the gradient of a channel's weights to the partial sums of its split.
 //
 //   partial  (taps + 1,)  Real    of the split and the channel; the last is the sum of dy
 #pragma once

@@ -7,21 +7,21 @@
 //   partial  (splits, channels, taps + 1)     Real    sums of the items of a split, the last column those of db
 //
 // A block owns a channel, TAPS taps and `each` items of the batch. A warp takes `rows` of them at a time, as many as its
-// lanes cover with four Rows of outputs a lane: `chunks` lanes a row. Both arrays lie in shared memory with the zeros that
-// are met beside them (short_rows.cuh), and each x is read once for all outputs of a lane that meet it. What an
-// output meets begins `shift` elements behind the beginning of a Row: there are row_width - 1 sums more than taps, and
-// those on either side are dropped. Several warps of a scheduler hide what one waits for memory.
+// lanes cover with four Rows of outputs for each lane: `chunks` lanes for each row. Both arrays lie in shared memory with
+// the zeros around them (short_rows.cuh), and each x is read once for all outputs of a lane that meet it. The inputs of an
+// output begin `shift` elements after the beginning of a Row. So there are row_width - 1 more sums than taps, and the
+// extra sums are dropped. Several warps of a scheduler hide the latency of memory.
 //
-// A tile of 512 outputs takes a lane about 1,080 instructions with TAPS = 32, of which 560 are FMAs, and 610 with TAPS = 4
-// (sm_90, float32, 64 outputs a row); what comes before and after all tiles about 500 and 300.
+// For a tile of 512 outputs a lane takes about 1,080 instructions with TAPS = 32, 560 of them FMAs, and 610 with TAPS = 4
+// (sm_90, float32, 64 outputs a row). The code before and after all tiles takes about 500 and 300.
 //
-// Barriers: one, before the warps' sums are added. A chain of sums in Real is four Rows of outputs an item long and bounded
-// by `each`; what warps and splits add up to is summed in float64. No order depends on timing.
+// Barriers: one, before the warps' sums are added. A chain of sums in Real has four Rows of outputs for each item and is
+// bounded by `each`; sums of warps and splits are added in float64. No order depends on timing.
 //
 // Macros: STORAGE (core/storage.cuh), TAPS.
 //
 // The reduction of the weight gradient in two stages: CUDA Kernel Optimization and Counter-Free Performance Analysis
-// for Depthwise Convolution (2026). Rows side by side and sums of all taps in registers are not from there.
+// for Depthwise Convolution (2026). Rows side by side and sums of all taps in registers are not from the source.
 #include "short_rows.cuh"
 #include "weight_grad_partial.cuh"
 

@@ -7,21 +7,21 @@
 //   partial  (splits, channels, taps + 1)     Real    sums of a split, the last column those of db
 //
 // A block owns a channel, TAPS taps and `each` of the channel's outputs, one sequence after the other, so that short
-// sequences fill it too. A lane takes an output and loads all that it meets: neighbouring lanes load neighbours,
-// `stride` apart, and what other taps have loaded comes from the first cache.
+// sequences also fill a block. A lane takes an output and loads all of its inputs. Neighbouring lanes load inputs `stride`
+// apart; inputs that other taps have loaded come from the L1 cache.
 //
-// An output takes about 25 instructions and 8 a tap (sm_90), and 32 outputs taps + 1 requests to the first cache,
-// each of as many lines as the stride: about what memory takes on an H200 for four taps in float32, and more for
+// An output takes about 25 instructions and 8 for each tap (sm_90). 32 outputs take taps + 1 requests to the L1 cache, each
+// of as many lines as the stride. With four taps in float32 that is about the time of memory on an H200, with more taps
 // more.
 //
-// Barriers: one, before the warps' sums are added. No order depends on timing; a chain of sums is each / 128 terms.
+// Barriers: one, before the warps' sums are added. No order depends on timing; a chain of sums has each / 128 terms.
 //
 // Macros: STORAGE (core/storage.cuh), TAPS.
 #include "storage.cuh"
 #include "weight_grad_partial.cuh"
 
 constexpr int warps = 4, threads = 32 * warps;
-constexpr int outputs_at_a_time = TAPS <= 4 ? 3 : 1;  // of a lane: few taps leave registers for more loads under way
+constexpr int outputs_at_a_time = TAPS <= 4 ? 3 : 1;  // of a lane: few taps leave registers for more loads in flight
 
 extern "C" __global__ void __launch_bounds__(threads)
 conv1d_weight_grad_strided(const Stored* __restrict__ x, const Stored* __restrict__ dy, Real* __restrict__ partial,

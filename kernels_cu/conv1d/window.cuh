@@ -1,10 +1,10 @@
 // The sliding window of the depthwise convolution of contiguous rows: sums of a thread's outputs over blocks of taps.
 //
-// A thread has `own` neighbouring outputs. What they meet lies in shared memory as Rows, and so do the taps, a block of
-// row_width of them a Row. The Rows under a block of taps are in a ring of registers: one more Row, and a Row of taps, are
-// read for own * row_width multiply-adds. What the outputs meet begins anywhere in a Row: the sums are compiled for each
-// place. The first block lacks taps at its front where they are no multiple: they are passed over, and not zero, which
-// would make NaN of infinite x.
+// A thread has `own` neighbouring outputs. Their inputs lie in shared memory as Rows, and so do the taps: a Row is a block
+// of row_width taps. The Rows under a block of taps are in a ring of registers: for own * row_width multiply-adds, one more
+// Row and one Row of taps are read. The inputs may begin anywhere in a Row; the sums are compiled for each such position.
+// If the taps are no multiple of row_width, the first block lacks some at its front. These are skipped: taps of zero would
+// give NaN for infinite x.
 //
 // Macro: STORAGE (core/storage.cuh).
 #pragma once

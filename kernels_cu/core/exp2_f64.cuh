@@ -1,7 +1,7 @@
-// Powers of 2 in float64 for exponents in bits: 12 instructions of the float64 pipe, no table.
+// 2^x in float64: 12 instructions of the float64 pipe, no table.
 #pragma once
 
-// 1.5 2^52: what is added to it is rounded to the nearest integer, which the low word then holds.
+// 1.5 2^52: a number added to it is rounded to the nearest integer, which the low word then holds.
 constexpr double magic = 6755399441055744.0;
 
 // 2^(x + s) for from = magic + s, s an integer. Relative error 1.4e-14, that of the polynomial, which is the best of
@@ -24,7 +24,7 @@ __device__ inline double exp2_from(double from, double x) {
     return __hiloint2double(counts ? high : 0, counts ? low : 0);
 }
 
-// Of a normal number, up to its sign: it is 2^exponent times 1 to 2. Of zero: -1023.
+// The exponent of a normal number of any sign, which is 2^exponent times 1 to 2; -1023 for zero.
 __device__ inline int exponent_of(double x) { return (__double2hiint(x) >> 20 & 2047) - 1023; }
 
 // Exact; the exponent lies between -1022 and 1023.

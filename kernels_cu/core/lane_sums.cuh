@@ -1,4 +1,4 @@
-// Sums over the lanes of a warp of several values a lane, in an order that is always the same.
+// Sums over the lanes of a warp, of several values for each lane, always in the same order.
 //
 // Half of the values change lanes at each step, so that 32 of them take 31 shuffles and not 160.
 #pragma once
@@ -10,7 +10,7 @@ __device__ inline void sum_over_lanes(Real (&values)[count], Real* sums) {
     constexpr int together = left >= 32 ? 32 : left >= 16 ? 16 : left >= 8 ? 8 : left >= 4 ? 4 : left >= 2 ? 2 : 1;
 #pragma unroll
     for (int step = 16; step > 0; step /= 2) {
-        const int half = together * step / 32;  // of the values that a lane still has, those that it hands on
+        const int half = together * step / 32;  // of the values that a lane still has, the number that it passes on
         if (half == 0) values[begin] += __shfl_xor_sync(~0u, values[begin], step);
 #pragma unroll
         for (int j = 0; j < together / 2; j++) {

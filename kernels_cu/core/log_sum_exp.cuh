@@ -1,14 +1,14 @@
 // Sums of 2^e about a running reference, the largest exponent so far, in float or double.
 //
-// The reference starts at Exponent::least, below every exponent of two finite points, and a data row that
-// must not count has Exponent::none, so far below it again that 2^(none - least) = 0: no infinity appears, and
-// a block whose rows all count for nothing sums to 0.
+// The reference starts at Exponent::least, below every exponent of two finite points. A data row that must not count
+// has Exponent::none, so far below `least` that 2^(none - least) = 0. So no infinity appears, and a block of such rows
+// sums to 0.
 #pragma once
 
 constexpr double log2_e = 1.4426950408889634;
 constexpr double ln_2 = 0.6931471805599453;
 
-// Logarithms of weights below this stand for a weight of zero.
+// Logarithms of weights below this mean a weight of zero.
 constexpr double log_zero = -1e29;
 
 template <typename Real> struct Exponent;
@@ -59,11 +59,11 @@ __device__ inline Real largest_over_lanes(Real value) {
 // Queries of a block, and data rows of a tile.
 constexpr int tile = 64;
 
-// Tiles after which sums move from registers to the result, in double (8,192 data rows): it bounds what rounding,
-// and the truncation of tensor cores, can add up to.
+// After so many tiles (8,192 data rows) sums move from registers to the result, in double. This bounds the accumulated
+// rounding, and the truncation by tensor cores.
 constexpr int tiles_per_accumulator = 128;
 
-// Add to a result in memory that counts from an older reference; the first time there is nothing yet.
+// Add to a result in memory that is relative to an older reference; the first time there is no result yet.
 template <typename Real>
 __device__ inline void accumulate(double& result, double sum, Real rescale, bool first) {
     result = first ? sum : result * rescale + sum;

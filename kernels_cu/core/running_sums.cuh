@@ -1,4 +1,4 @@
-// Sums of 2^e of a thread's queries about a running reference, in double; of a tile of density/squared_distances.cuh.
+// Sums of 2^e for the queries of a thread about a running reference, in double, over a tile of pairs.
 #pragma once
 
 struct RunningSums {
@@ -31,7 +31,7 @@ struct RunningSums {
         total[r] += sum;
     }
 
-    // Leave the sums over the lanes that share a query, and their common reference, in each of them.
+    // Give each lane the sums over the lanes that share its query, and their common reference.
     __device__ void share() {
 #pragma unroll
         for (int r = 0; r < side; r++) {

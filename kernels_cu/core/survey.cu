@@ -1,16 +1,16 @@
-// What is asked of the data before a pass: their mean, how far points lie from it, and whether all are finite.
+// Pre-pass reductions: the mean of the data, the scaled squared radius about a centre, and whether all entries are finite.
 //
 // Macros: STORAGE, what X and Y hold.
 constexpr int threads_of_means = 1024;
 constexpr int threads_of_survey = 128;
 
-// Sums of the columns of each part of the rows, times a factor, in one order whatever the machine:
+// Sums of the columns of each part of the rows, times a factor, in an order that does not depend on the machine:
 //
 //   X      (n, d)      STORAGE
 //   means  (parts, d)  double   factor times the sum of the part's rows; with one part and factor 1/n, their mean
 //
-// Grid: x over parts of `part_rows` rows. A thread takes one column, and every so many-th row; what the threads of
-// a column have is added up through shared memory. Barriers: two for each 1,024 columns, all threads pass them.
+// Grid: x over parts of `part_rows` rows. A thread sums one column over every so many-th row. The sums of the threads
+// of a column are added through shared memory. Barriers: two for each 1,024 columns, all threads pass them.
 extern "C" __global__ void __launch_bounds__(threads_of_means)
 column_means(const STORAGE* __restrict__ X, double* __restrict__ means, long long n, int d, long long part_rows,
              double factor) {
@@ -35,15 +35,15 @@ column_means(const STORAGE* __restrict__ X, double* __restrict__ means, long lon
     }
 }
 
-// A look at all points, `lanes` threads a row, 1 or, for neighbours to read neighbours of long rows, 32; grid: x over
-// blocks of 128 / lanes rows, y = 0 for X, y = 1 for Y:
+// Reductions over all points. `lanes` threads own a row: 1, or 32 for long rows, so that neighbouring threads read
+// neighbouring numbers. Grid: x over blocks of 128 / lanes rows, y = 0 for X, y = 1 for Y:
 //
 //   X, Y      (n, d), (m, d)  STORAGE
-//   centre    (d,)            double, or null: distances are not wanted
+//   centre    (d,)            double, or null: distances are not needed
 //   figures   (2,)            uint64, zero before
-//             [0]  becomes the bits of the largest squared distance to the centre, a double: of numbers that are
-//                  not negative the bits have the order of the numbers, with infinity and NaN on top
-//             [1]  gets bit `bit` where an entry of X is NaN or infinite, bit + 1 for Y
+//             [0]  becomes the bits of the largest squared distance to the centre, a double. The bits of non-negative
+//                  numbers have the order of the numbers, with infinity and NaN on top
+//             [1]  gets bit `bit` if an entry of X is NaN or infinite, bit + 1 for Y
 //
 // No barriers.
 extern "C" __global__ void __launch_bounds__(threads_of_survey)
@@ -71,7 +71,7 @@ survey(const STORAGE* __restrict__ X, const STORAGE* __restrict__ Y, const doubl
     }
     const bool broken = __any_sync(~0u, !finite);
     if (threadIdx.x % 32) return;
-    // Most warps need not add to the queue before this one address.
+    // Most warps skip the atomic operation, so that few wait for this one address.
     if (largest > *static_cast<volatile unsigned long long*>(&figures[0])) atomicMax(&figures[0], largest);
     if (broken) atomicOr(&figures[1], 1ull << (bit + blockIdx.y));
 }

@@ -1,27 +1,28 @@
-// All pairs on the ordinary cores, r^2 = sum_k (y_ik - x_jk)^2 from the differences themselves: nothing
-// cancels, wherever the data lie.
+// Sums over all pairs on the CUDA cores. r^2 = sum_k (y_ik - x_jk)^2 is computed from the differences, so nothing cancels,
+// wherever the data lie.
 //
 //   X            (n, d)  STORAGE   data
 //   Y            (m, d)  STORAGE   queries
 //   V            (n, k)  REAL      values, for output VALUES
 //   log_weights  (n,)    double    or null: all weights 1
-//   spread       (1,)    float     or null: where it is within `limit`, another engine has done the work
-//   fast_total   (fast_splits, m)  float   or null: but for queries whose sums are below `least` in every split
+//   radius2      (1,)    float     scaled squared radius, or null; within `limit` another engine has done the work
+//   fast_total   (fast_splits, m)  float   sums of that engine, or null: queries whose sums are below `least` in every
+//                                          split are summed here
 //   reference, total, moments      see pairs.cu
-//   rows         data rows of a split, a multiple of 64; of a stack, those of a member
+//   rows         data rows of a split, a multiple of 64; for a stack, those of a member
 //   given_unit   a power of two that X and Y are multiplied by, so that r^2 stays in range for large h
 //   given_scale  log2(e) / (2 (unit h)^2)
-//   scales       (b,)    REAL      of a stack of b members, a split each: theirs in place of given_scale; or null
+//   scales       (b,)    REAL      for a stack of b members, a split each, in place of given_scale; or null
 //   units        (b,)    STORAGE   likewise
-//   query_stride from the queries of a member to those of the next, in numbers; 0 where members share them
+//   query_stride from the queries of a member to those of the next, in numbers; 0 if members share them
 //
 // 16 x 16 threads, each with 4 x 4 pairs of the tile of 64 x 64. STORAGE double with REAL float splits each
 // number into hi + lo floats, and a difference is (x_hi - y_hi) + (x_lo - y_lo).
 //
-// Up to 8 columns of moments stay with the thread that owns the pairs (each thread then has references of its
-// own); more of them go through a tile of 2^(e - a) in shared memory, as a second product in which a thread
-// owns 4 queries x COLUMNS / 16 columns. Barriers: two for each chunk of dimensions and each group of staged
-// rows; all threads of a block pass all of them.
+// Up to 8 columns of moments stay with the thread that owns the pairs; each thread then has its own references. More
+// columns go through a tile of 2^(e - a) in shared memory, as a second matrix product in which a thread owns 4 queries x
+// COLUMNS / 16 columns. Barriers: two for each chunk of dimensions and each group of staged rows; all threads of a block
+// pass all of them.
 #pragma once
 
 #include "squared_distances.cuh"
@@ -47,7 +48,7 @@ constexpr int staged_rows = !staged ? 1 : buffer_size / columns >= tile ? tile :
 
 constexpr int rows_at_once = columns_of_thread == 4 || sizeof(Real) == 8 ? 2 : 4;  // of the second product
 
-// What a thread keeps for each of its queries.
+// The sums of a thread, for each of its queries.
 struct Sums {
     Real reference[side];
     Real total[side];
@@ -67,7 +68,7 @@ struct Sums {
         for (int c = 0; c < columns_of_thread; c++) moments[r][c] = 0;
     }
 
-    // Leave the sums over the lanes that share a query, and their common reference, in each of them.
+    // Give each lane the sums over the lanes that share its query, and their common reference.
     __device__ void share() {
 #pragma unroll
         for (int r = 0; r < side; r++) raise(r, largest_over_lanes<lanes>(reference[r]));
@@ -85,7 +86,7 @@ struct Sums {
         }
     }
 
-    // Count from `larger_reference` from now on.
+    // Make sums relative to `larger_reference`.
     __device__ void raise(int r, Real larger_reference) {
         const Real factor = exp2_of(reference[r] - larger_reference);
         reference[r] = larger_reference;
@@ -95,7 +96,7 @@ struct Sums {
     }
 };
 
-// Add the tile's moments, sum_j 2^(e - a) times differences or values: the second product, a group of staged
+// Add the tile's moments, sum_j 2^(e - a) times differences or values: the second matrix product, for a group of staged
 // rows of X or V at a time.
 __device__ inline void add_staged_moments(Sums& sums, const Real* powers, Coordinate* buffer, const Storage* X,
                                           const Storage* Y, const Real* V, long long first_query, long long m,
@@ -149,13 +150,12 @@ __device__ inline void add_staged_moments(Sums& sums, const Real* powers, Coordi
     }
 }
 
-// Whether the float16 engine has left any of the block's queries to this kernel: all of them where the spread is
-// beyond its limit, else those that no split has a large enough sum of, of whichever sign. All threads of a block pass
-// the barriers.
-__device__ inline bool wanted(const float* spread, const float* fast_total, long long first_query, long long m,
+// Whether the float16 engine has left any of the block's queries to this kernel: all of them if radius2 is beyond its
+// limit, else those whose sums, of either sign, are too small in every split. All threads of a block pass the barriers.
+__device__ inline bool wanted(const float* radius2, const float* fast_total, long long first_query, long long m,
                               int fast_splits, float limit, float least) {
-    if (!spread && !fast_total) return true;
-    if (spread && !(*spread <= limit)) return true;
+    if (!radius2 && !fast_total) return true;
+    if (radius2 && !(*radius2 <= limit)) return true;
     if (!fast_total) return false;
     __shared__ int served[tile], any;
     if (threadIdx.x < tile) served[threadIdx.x] = first_query + threadIdx.x >= m;
@@ -174,7 +174,7 @@ __device__ inline bool wanted(const float* spread, const float* fast_total, long
 
 extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
 KERNEL(const Storage* __restrict__ X, const Storage* __restrict__ Y, const Real* __restrict__ V,
-       const double* __restrict__ log_weights, const float* __restrict__ spread, const float* __restrict__ fast_total,
+       const double* __restrict__ log_weights, const float* __restrict__ radius2, const float* __restrict__ fast_total,
        double* __restrict__ reference, double* __restrict__ total, double* __restrict__ moments, long long n, long long m,
        int d, int k, long long rows, int fast_splits, Storage given_unit, Real given_scale, float limit, float least,
        const Real* __restrict__ scales, const Storage* __restrict__ units, long long query_stride) {
@@ -190,12 +190,12 @@ KERNEL(const Storage* __restrict__ X, const Storage* __restrict__ Y, const Real*
 
     const int tx = threadIdx.x % lanes, ty = threadIdx.x / lanes;
     const long long first_query = (long long)blockIdx.x * tile;
-    if (!wanted(spread, fast_total, first_query, m, fast_splits, limit, least)) return;
+    if (!wanted(radius2, fast_total, first_query, m, fast_splits, limit, least)) return;
     const int first_column = blockIdx.y * columns;
     const long long begin = blockIdx.z * rows;
     const long long end = begin + rows < n ? begin + rows : n;
-    // Of a stack a split is a member: rows past its end are another's, and not even read. What is its own is kept in
-    // shared memory, as registers are few; the first barrier below is before its first use.
+    // For a stack a split is a member: rows past its end belong to another member and are not even read. The member's
+    // own numbers are kept in shared memory, as registers are few; the first barrier below comes before their first use.
     __shared__ Real scale;
     __shared__ Storage unit;
     if (threadIdx.x == 0) {

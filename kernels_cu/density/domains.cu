@@ -1,36 +1,36 @@
-// Sums of the kernel of a domain with walls and periods, a product of sums over images a column
+// Sums of the KDE kernel of a domain with bounds and periods. The kernel is a product over columns of sums over images
 // (cukde/density/domains/columns.py):
 //
 //   S_i = sum_j 2^(e_ij - a_i) prod_k s_k,   a_i = max_j e_ij,   e_ij = log2 w_j - sum_k scale_k r_k^2
 //
 //   s_k = sum_z 2^(-scale_k ((u - z)^2 - r^2))      over the cells of a column: u and v of query and point, z the
 //                                                   images of v, r the distance of u to the nearest of them
-//   s_k = 1 + sum_w U_iw V_jw, and no r             of a column in waves
+//   s_k = 1 + sum_w U_iw V_jw, and no r             for a column in waves (a Fourier series)
 //
 //   SUM      total_i = S_i
 //   MOMENTS  the same, and moments_ik = sum_j 2^(e_ij - a_i) prod s  D_k,  D_k = sum_z 2^(..) (z - u) / s_k
-//                                                                              = sum_w G_iw V_jw / s_k  of waves
+//                                                                              = sum_w G_iw V_jw / s_k  for waves
 //   LAPLACE  total_i = sum_j 2^(e_ij - a_i) prod s (1 - sum_k D_k),  D_k = half_k sum_z 2^(..) (z - u)^2 / s_k - 1/2
-//                                                                              = sum_w G_iw V_jw / s_k  of waves
+//                                                                              = sum_w G_iw V_jw / s_k  for waves
 //
 //   X            (n, d)          double  data, from the origin of the domain
 //   Y            (d, m)          double  queries, likewise
 //   columns      (d, 4)          double  scale = log2(e) / (2 h^2), half = 1 / (2 h^2), period or 0, width or 0
-//   cells        (d, 2)          int     how many on either side, or -1 for a single wall; waves
-//   U, G         (waves, m)      double  of queries: for s and for its derivative; all columns' one after the other
-//   V            (n, waves)      double  of data
+//   cells        (d, 2)          int     number on either side, or -1 for a single bound; number of waves
+//   U, G         (waves, m)      double  waves of queries for s and for its derivative, column after column
+//   V            (n, waves)      double  waves of data
 //   log_weights  (n,)            double  or null: all weights 1
 //   reference    (splits, m)     double  a_i ln 2
 //   total        (splits, m)     double
 //   moments      (splits, m, d)  double  of MOMENTS
 //   rows         data rows of a split
 //
-// One thread owns a query, and `group` columns of its moments; a block 64 queries and one split: grid x over queries,
-// y over groups of columns, z over splits. All threads of a block read the same data row, so that its loads are
-// broadcast. Each group goes through all columns for the exponents. Nothing is shared, and no barrier passed; nothing
-// is atomic, and every run gives the same bits. A term with an exponential takes some 35 operations of double
-// precision, which bind: 2.8 ps on an H200. Bytes of a pair, from L1 and L2: 8 d for the point, 8 d for the query, and
-// 8 (or with a derivative 16) beside 8 a wave.
+// One thread owns a query and `group` columns of its moments; a block owns 64 queries and one split. Grid: x over
+// queries, y over groups of columns, z over splits. All threads of a block read the same data row, so its loads are
+// broadcast. Each group goes through all columns for the exponents. No shared memory, no barriers and no atomic
+// operations: every run gives the same bits. A term with an exponential takes about 35 double-precision operations, which
+// limit the time: 2.8 ps on an H200. Bytes of a pair, from L1 and L2: 8 d for the point, 8 d for the query, and for each
+// wave 8 (with a derivative 16) and 8.
 //
 // Macros: KERNEL the name; OUTPUT.
 #include "ptx.cuh"

@@ -1,21 +1,22 @@
-// All pairs of queries and data on the tensor cores, from points in one or two float16 terms (operands.cu):
+// Sums over all pairs of queries and data on the tensor cores, from points in one or two float16 terms (operands.cu):
 //
-//   TERMS 4: z_i . z_j = hi_i . hi_j + lo_i . hi_j + hi_i . lo_j + lo_i . lo_j;  TERMS 3: but for the last;
+//   TERMS 4: z_i . z_j = hi_i . hi_j + lo_i . hi_j + hi_i . lo_j + lo_i . lo_j;  TERMS 3: without the last;
 //   TERMS 1: hi_i . hi_j
 //   e_ij = z_i . z_j - |z_i|^2/2 - |z_j|^2/2 + log2 w_j
 //
-//   X_hi, X_lo   (rows, DEPTH)  float16  data; lo is not there with TERMS 1, here and below
+//   X_hi, X_lo   (rows, DEPTH)  float16  data; with TERMS 1 there is no lo, here and below
 //   X_norms      (rows, 8)      float16  -|z_j|^2/2 + log2 w_j in terms, see norms_f16.cuh; -60000 past the data
-//   X_weights    (rows,)        float    log2 w_j where WEIGHTS_APART is 1: then X_norms is without it
+//   X_weights    (rows,)        float    log2 w_j if WEIGHTS_APART is 1: then X_norms does not include it
 //   Y_hi, Y_lo   (rows, DEPTH)  float16  queries
 //   Y_norms      (rows, 8)      float16  -|z_i|^2/2 likewise
 //   V_hi, V_lo   (blocks, rows, COLUMNS)  bfloat16  blocks of columns of the values, for output VALUES: see values.cu
-//   spread       (1,)           float    largest |z|^2, or null; beyond `limit` the kernel does nothing
+//   radius2      (1,)           float    scaled squared radius, the largest |z|^2, or null; beyond `limit` the kernel
+//                                        does nothing
 //   split_rows                  data rows of a split, a multiple of TILE
-//   shift                       bits that 2^e is scaled up by, of two float16 terms
+//   shift                       2^e is scaled up by so many bits, of two float16 terms
 //   rows                        of V_hi and V_lo
 //
-// For every split of the data, in a row of its own:
+// Results, one row for each split of the data:
 //
 //   reference  (splits, m)           float  a_i; with HAS_REFERENCE, else a_i = 0
 //   total      (splits, m)           float  S_i = sum_j 2^(e_ij - a_i + shift)
@@ -23,34 +24,35 @@
 //   moments    (splits, m, DEPTH)    float  sum_j 2^(e_ij - a_i + shift) z_jk; output MOMENTS, dimensions in order
 //              (blocks, splits, m, COLUMNS)  float  sum_j 2^(e_ij - a_i + shift) V_jk; output VALUES
 //
-// Without HAS_REFERENCE, a_i = 0. So it is for outputs SUM and LAPLACE: that saves looking for the largest exponent, and a shift keeps e
-// from underflow. Sums that come out too small all the same are taken anew by differences (finish.cu tells which).
-// LAPLACE has ln 2 (e - log2 w + shift) for its factor, with shift = (1 + d/2) / ln 2: one multiply-add a pair.
+// Outputs SUM and LAPLACE have no reference, a_i = 0. So no largest exponent is needed, and the shift keeps 2^e from
+// underflow. Sums that come out too small all the same are summed again from differences (finish.cu says which).
+// The factor of LAPLACE is ln 2 (e - log2 w + shift), with shift = (1 + d/2) / ln 2: one multiply-add a pair.
 //
 // Grid: x over queries, y over splits of the data, z over blocks of columns of the values.
 //
-// Outputs MOMENTS and VALUES need a reference, for they round 2^e to 16-bit terms. It follows the largest exponent from
-// above, in whole steps: only an exponent that would not fit makes its warp raise the references of its rows and take
-// the 16 columns again, which is rare. Data without weights at themselves need none: the largest exponent is their own.
+// Outputs MOMENTS and VALUES need a reference, because they round 2^e to 16-bit terms. The reference follows the
+// largest exponent from above, in whole steps. Only if an exponent does not fit, which is rare, a warp raises the
+// references of its rows and computes the 16 columns again. Self-interaction (Y = X) without weights needs no reference:
+// the largest exponent is that of a point with itself.
 //
-// WARPS warps; each has ROW_TILES x 16 queries in registers and takes them through all data rows of a split,
-// which pass through shared memory in tiles of TILE rows, fetched while the tile before is worked on. To an
-// accumulator of z_i . z_j comes norm_i + norm_j - a_i + shift, by a product (norms_f16.cuh), and the large products
-// hi . hi: what is left is as small as the exponent. The tensor cores truncate all that they add to the place of the
-// largest. So products with lo come last; but where hi . hi itself takes several steps, they come first, and truncate
-// nothing. With TERMS 4 hi are such that all sums of hi . hi and norms are exact (operands.cu).
+// WARPS warps; each keeps ROW_TILES x 16 queries in registers and goes through all data rows of a split. The data pass
+// through shared memory in tiles of TILE rows, the next one fetched during the work on this one. The accumulator of
+// z_i . z_j also sums norm_i + norm_j - a_i + shift, by a matrix product (norms_f16.cuh). Together with the large
+// products hi . hi the sum is then as small as the exponent. Tensor cores truncate every term to the last bit of the
+// largest one. So the products with lo come last; but if hi . hi itself takes several steps, they come first and
+// truncate nothing. With TERMS 4 hi is such that all sums of hi . hi and norms are exact (operands.cu).
 //
-// A fragment of 2^e is the left operand of the second product as it stands, of which MOMENT_TERMS says how many terms
-// the operands have:
+// A fragment of 2^e lies in registers as the left operand of the second matrix product. MOMENT_TERMS is the number of
+// terms of its operands:
 //
-//   MOMENTS  in float16, whose right operands are the data in shared memory. With one term the total sums the same
-//            rounded powers, which moments / total are all the better for; the total itself is then good to 2^-12.
-//   VALUES   in bfloat16, which has the range of float. Two terms keep 17 bits of both factors, and with the lowest of
-//            their four products the worst error of a term is 2^-16. TERMS 1 promises less and leaves that one out.
+//   MOMENTS  in float16; the right operands are the data in shared memory. With one term the total sums the same
+//            rounded 2^e, which makes moments / total more accurate; the total itself is then accurate to 2^-12.
+//   VALUES   in bfloat16, which has the range of float. Two terms keep 17 bits of both factors. With the lowest of
+//            their four products the worst error of a term is 2^-16; TERMS 1 needs less and leaves this product out.
 //
-// Tensor cores truncate their sums, so these last for one tile and are then added in float.
+// Tensor cores truncate their sums, so a sum covers one tile and is then added in float.
 //
-// With SOFT_EXP n of 16 exponentials are polynomials on the FMA pipe.
+// With SOFT_EXP n, n of 16 exponentials are polynomials on the FMA pipe of the CUDA cores.
 //
 // Barriers: one a tile; all threads of a block pass all of them.
 #pragma once
@@ -70,20 +72,20 @@ constexpr int column_tiles = columns / 8;
 constexpr bool moments_split = MOMENT_TERMS > 1;
 constexpr bool lowest_product = output == VALUES && split;
 
-// Where moments of rounded powers are divided by the total, that sums the same rounded powers: by a column of ones.
+// If moments of rounded 2^e are divided by the total, the total sums the same rounded numbers, by a column of ones.
 constexpr bool total_by_product = output == MOMENTS && !moments_split;
 constexpr int product_tiles = column_tiles + total_by_product;
 
-// Bytes of a row of so many 16-bit numbers in shared memory: no bank conflicts. In that of hi the row's norm follows.
+// Bytes of a row of so many 16-bit numbers in shared memory: no bank conflicts. In a row of hi the norm follows.
 __device__ constexpr int pitch_of(int width) { return width * 2 + 16; }
 constexpr int pitch = pitch_of(DEPTH);
 constexpr int place_of_norm = DEPTH * 2;
 
-// Exponents (shift included) that make a warp raise references, and how far below that it brings the largest.
+// A warp raises references for a larger exponent (shift included); the largest is then so far below this.
 constexpr float most = output == MOMENTS ? 15 : 0;
 constexpr float margin = 6;
 
-// Below every exponent of two points that the limit of the spread lets pass, whatever their weights.
+// Below every exponent of two points within the limit of the scaled squared radius, whatever their weights.
 constexpr float first_reference = -4096;
 
 constexpr unsigned ones = 0x3c003c00;  // 1, 1
@@ -113,7 +115,7 @@ struct Queries {
     unsigned norms[row_tiles][2];
 };
 
-// Call f(i) for all i < count, each by one thread; the number of calls a thread is known to the compiler.
+// Call f(i) for all i < count, each by one thread; the compiler knows the number of calls of a thread.
 template <int count, class F>
 __device__ inline void for_each_thread(F f) {
 #pragma unroll
@@ -123,7 +125,7 @@ __device__ inline void for_each_thread(F f) {
     }
 }
 
-// What a block reads of the data.
+// The data in memory, as a block reads them.
 struct Data {
     const unsigned short *X_hi, *X_lo;
     const uint4* X_norms;
@@ -297,7 +299,7 @@ __device__ inline void multiply(float (&c)[4], const unsigned (&a)[4], unsigned 
     else mma_f16_m16n8k16(c, a, b0, b1);
 }
 
-// Add powers times the points, or times the values, of 16 data rows.
+// Add 2^e times the points, or times the values, of 16 data rows.
 __device__ inline void add_products(Sums& sums, const float (&powers)[row_tiles][2][4], const Tile& x, int row) {
     const int lane = threadIdx.x % 32;
     // Of the four 8 x 8 matrices: columns 0..7 of data rows 0..7 and 8..15, then columns 8..15.
@@ -341,8 +343,8 @@ __device__ inline void add_products(Sums& sums, const float (&powers)[row_tiles]
     }
 }
 
-// Where an exponent is larger than `most`, bring the references of its warp so far up that `margin` is left, in whole
-// steps, and lower none; say whether any was raised.
+// If an exponent is larger than `most`, raise the references of its warp in whole steps until `margin` is left; lower
+// none. Return whether any was raised.
 __device__ inline bool raise_references(const float (&e)[row_tiles][2][4], Queries& y, float (&reference)[row_tiles][2],
                                         Sums& sums, Sums& of_tile, float shift) {
     const int t = threadIdx.x % 4;
@@ -424,11 +426,11 @@ KERNEL(const unsigned short* __restrict__ X_hi, const unsigned short* __restrict
        const uint4* __restrict__ X_norms, const float* __restrict__ X_weights, const unsigned short* __restrict__ Y_hi,
        const unsigned short* __restrict__ Y_lo, const uint4* __restrict__ Y_norms,
        const unsigned short* __restrict__ V_hi, const unsigned short* __restrict__ V_lo,
-       const float* __restrict__ spread, float* __restrict__ references, float* __restrict__ total,
+       const float* __restrict__ radius2, float* __restrict__ references, float* __restrict__ total,
        float* __restrict__ moments, long long n, long long m, long long rows, long long split_rows, float limit,
        float shift) {
     __shared__ Tile tiles[2];
-    if (spread && !(*spread <= limit)) return;
+    if (radius2 && !(*radius2 <= limit)) return;
 
     const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
     const long long first_query = (long long)blockIdx.x * block_queries + warp * row_tiles * 16;

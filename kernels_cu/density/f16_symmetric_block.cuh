@@ -1,4 +1,4 @@
-// What a block of the symmetric pass keeps: its constants, its rows in registers, tiles of columns in shared memory.
+// The state of a block of the symmetric pass: constants, rows in registers, tiles of columns in shared memory.
 // f16_symmetric.cuh describes the pass.
 #pragma once
 
@@ -13,7 +13,7 @@ constexpr int terms_staged = TERMS == 3 ? 2 : 1;
 constexpr int stages = 2;                            // tiles in shared memory: one to work on, one on its way
 constexpr bool phi_is_shared = SHARE_PHI;
 
-// What phi is multiplied by, its terms one after the other in a row: hi, in float16; or values, in two of bfloat16.
+// The factors of phi, their terms one after the other in a row: hi, in float16; or values, in two bfloat16 terms.
 constexpr bool of_values = COLUMNS > 0;
 constexpr int factor_terms = of_values ? 2 : 1;      // and as many of phi
 constexpr int factor_columns = of_values ? COLUMNS : DEPTH;
@@ -30,28 +30,28 @@ constexpr int blocks_a_multiprocessor = 2;
 enum Sums { PRODUCT, EXACT };
 constexpr bool sum_by_product = SUMS == PRODUCT;
 
-// Where the right operand of the transposed product comes from: the block's factors in shared memory, or transposes of
-// hi that the compiler keeps in registers, the fastest by 3% at DEPTH 16 where exact sums of two terms leave enough.
+// The right operand of the transposed product: the block's factors in shared memory, or transposes of hi that the
+// compiler keeps in registers. The latter is 3% faster at DEPTH 16 if exact sums of two terms leave enough registers.
 constexpr bool factors_in_shared_memory = of_values || phi_is_shared || (TERMS == 3 && !sum_by_product);
 
 constexpr unsigned ones = 0x3c003c00;                // 1, 1
 constexpr float shift = of_values ? 0 : 13;
 constexpr float no_norm = -1e30f;
 
-// Where the operands are: factors are hi, or V_hi and V_lo.
+// The operands in memory; factors are hi, or V_hi and V_lo.
 struct Operands {
     const uint4 *hi, *lo;
     const float* norms;
     const uint4* factors[factor_terms];
 };
 
-// What a block owns: rows from `first_row` on, columns [begin, end), none where begin >= end. It is kept in shared
-// memory: the rows take every register.
+// The part of a block: rows from `first_row` on, columns [begin, end), none if begin >= end. It is kept in shared
+// memory, because the rows take every register.
 struct Part {
     int first_row, begin, end;
 };
 
-// What a warp keeps of its rows.
+// The rows of a warp, in registers.
 struct Rows {
     unsigned hi[row_tiles][groups][4];
     unsigned lo[TERMS == 3 ? row_tiles : 1][groups][4];
@@ -59,7 +59,7 @@ struct Rows {
     float product[row_tiles][2 * factor_groups][4];
 };
 
-// What a block keeps of its rows in shared memory, because registers are scarce.
+// Data of the block's rows in shared memory, because registers are scarce.
 struct OwnRows {
     float2 norms[warps * row_tiles][8];              // of rows g and g + 8 of 16, with the shift
     unsigned char factors[factors_in_shared_memory ? block_rows : 1][factor_pitch];
@@ -81,8 +81,8 @@ struct Tile {
     }
 };
 
-// Of the upper triangle; or of the rectangle of rows below `own_rows` and columns from there on, where that is less
-// than `row_count`.
+// The part of this block in the upper triangle or, if `own_rows` is less than `row_count`, in the rectangle of rows below
+// `own_rows` and columns from there on.
 __device__ inline Part part_of_block(int row_count, int own_rows, int chunk) {
     if (own_rows < row_count) {
         const int begin = own_rows + int(blockIdx.y) * chunk;

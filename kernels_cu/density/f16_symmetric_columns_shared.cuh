@@ -1,20 +1,19 @@
-// The symmetric pass's sums of columns, from phi in shared memory: sums of more than 16 dimensions are more bytes than
-// phi itself. Each warp leaves its phi there, 64 columns wide, where the block's factors are, too; once those of a tile
-// are complete, each warp makes the sums over all rows of the block for its own part of columns and dimensions. With
-// OVERLAP it does so during the steps of the next tile, a quarter of the rows in each.
+// The sums of columns of the symmetric pass, from phi in shared memory. Sums of more than 16 dimensions have more bytes
+// than phi itself. Each warp writes its phi there, 64 columns wide, beside the factors of the block. When phi of a tile
+// is complete, each warp sums over all rows of the block, for its own part of columns and dimensions. With OVERLAP it
+// does so during the steps of the next tile, a quarter of the rows in each.
 #pragma once
 #include "f16_symmetric_pairs.cuh"
 
-// OVERLAP keeps phi of two tiles, and gives the tensor cores products to do while a step waits for its exponentials.
-// From sm_100 on the compiler has too few registers for that where rows take most.
+// OVERLAP keeps phi of two tiles, so that the tensor cores have products while a step waits for its exponentials. From
+// sm_100 on the compiler has too few registers for that if the rows take most of them.
 #if __CUDA_ARCH__ < 1000
 constexpr bool overlap = OVERLAP;
 #else
 constexpr bool overlap = OVERLAP && (DEPTH < 64 || TERMS == 1);
 #endif
 
-// A warp makes the sums of 16 columns for all columns of factors or of 32 for half of them, whatever reads the fewest
-// bytes.
+// A warp sums 16 columns for all columns of the factors, or 32 columns for half of them, whichever reads fewer bytes.
 constexpr int factor_parts = factor_columns == 64 ? 2 : 1;
 constexpr int own_column_tiles = factor_parts;           // of 16 columns, a warp
 constexpr int own_groups = factor_groups / factor_parts; // of 16 columns of factors, a warp
@@ -27,7 +26,7 @@ struct OwnColumns {
     float sum[own_column_tiles][4];
 };
 
-// What a tile leaves for its columns' sums.
+// Results of a tile for the sums of its columns.
 struct Phi {
     unsigned char phi[block_rows][phi_pitch];        // rows of 64 columns, a term after the other
     float sum[warps][tile];                          // EXACT: of the warp's rows
@@ -40,7 +39,7 @@ struct Shared {
     Part part;
 };
 
-// One step of a tile: 16 columns against the warp's rows, phi left for the columns' sums. `meanwhile`
+// One step of a tile: 16 columns against the warp's rows; phi is written for the sums of the columns. `meanwhile`
 // is as for add_pairs.
 template <bool on_diagonal, class Meanwhile>
 __device__ __forceinline__ void step_to_phi(Rows& rows, Phi& left, const OwnRows& own, const Tile& tile_of_columns,
@@ -71,7 +70,7 @@ __device__ __forceinline__ void step_to_phi(Rows& rows, Phi& left, const OwnRows
     }
 }
 
-// Add what the s-th quarter of the block's rows contributes to the warp's columns.
+// Add the contribution of the s-th quarter of the block's rows to the warp's columns.
 __device__ __forceinline__ void add_to_columns(OwnColumns& columns, const Phi& left, const OwnRows& own, int s) {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const int first_column = warp / factor_parts * own_column_tiles * 16;

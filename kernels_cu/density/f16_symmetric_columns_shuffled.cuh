@@ -1,6 +1,6 @@
-// The symmetric pass's sums of columns, handed from warp to warp: in step s warp w takes group (w + s) % 4, adds what
-// its rows contribute to the sums of those columns (movmatrix makes of phi the left operand of the transposed product),
-// and hands these sums on through shared memory; the warp of the last step adds them to S and T.
+// The sums of columns of the symmetric pass, passed between warps. In step s warp w takes group (w + s) % 4 and adds the
+// contribution of its rows to the sums of those columns (movmatrix makes phi the left operand of the transposed
+// product). It passes the sums to the next warp through shared memory; the warp of the last step adds them to S and T.
 #pragma once
 #include "f16_symmetric_pairs.cuh"
 
@@ -10,15 +10,15 @@ struct Columns {
     float sum[4];
 };
 
-// Where they are kept on their way from warp to warp.
-struct Handed {
+// The sums in shared memory, between two warps.
+struct PassedSums {
     float4 product[2 * factor_groups][32];
     float4 sum[32];
 };
 
 struct Shared {
     Tile tiles[stages];
-    Handed handed[warps];
+    PassedSums passed[warps];
     OwnRows own;
     Part part;
 };
@@ -32,17 +32,18 @@ __device__ __forceinline__ void to_array(float (&a)[4], float4 v) {
     a[3] = v.w;
 }
 
-// One step of a tile: take the columns' sums from the warp before, add, hand on, or to S and T after the last step.
+// One step of a tile: take the sums from the warp before, add to them, and pass them on or, after the last step, add
+// them to S and T.
 template <bool on_diagonal>
-__device__ __forceinline__ void step(Rows& rows, Handed& handed, const OwnRows& own,
+__device__ __forceinline__ void step(Rows& rows, PassedSums& passed, const OwnRows& own,
                                      const Tile& tile_of_columns, float* S, float* T, int group, int s,
                                      int first_column, int above) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     Columns columns = {};
     if (s > 0) {
 #pragma unroll
-        for (int k = 0; k < 2 * factor_groups; k++) to_array(columns.product[k], handed.product[k][lane]);
-        to_array(columns.sum, handed.sum[lane]);
+        for (int k = 0; k < 2 * factor_groups; k++) to_array(columns.product[k], passed.product[k][lane]);
+        to_array(columns.sum, passed.sum[lane]);
     }
     // The transpose of phi, times factors and 1.
     const auto add_columns = [&](int m, const unsigned (&phi)[factor_terms][4]) {
@@ -67,8 +68,8 @@ __device__ __forceinline__ void step(Rows& rows, Handed& handed, const OwnRows& 
     add_pairs<on_diagonal>(rows, columns.sum, own, tile_of_columns, group * 16, above, [] {}, add_columns);
     if (s < warps - 1) {
 #pragma unroll
-        for (int k = 0; k < 2 * factor_groups; k++) handed.product[k][lane] = to_float4(columns.product[k]);
-        handed.sum[lane] = to_float4(columns.sum);
+        for (int k = 0; k < 2 * factor_groups; k++) passed.product[k][lane] = to_float4(columns.product[k]);
+        passed.sum[lane] = to_float4(columns.sum);
         __syncthreads();
         return;
     }
@@ -101,13 +102,13 @@ __device__ __forceinline__ void walk(Rows& rows, Shared& shared, const Operands&
 #pragma unroll 1
             for (int s = 0; s < warps; s++) {
                 const int group = (warp + s) % warps;
-                step<true>(rows, shared.handed[group], shared.own, tile_of_columns, S, T, group, s, first, above);
+                step<true>(rows, shared.passed[group], shared.own, tile_of_columns, S, T, group, s, first, above);
             }
         } else {
 #pragma unroll 1
             for (int s = 0; s < warps; s++) {
                 const int group = (warp + s) % warps;
-                step<false>(rows, shared.handed[group], shared.own, tile_of_columns, S, T, group, s, first, above);
+                step<false>(rows, shared.passed[group], shared.own, tile_of_columns, S, T, group, s, first, above);
             }
         }
     });

@@ -1,14 +1,14 @@
-// From the sums of f16_symmetric.cuh to partial sums at the points that they belong to:
+// Epilogue of f16_symmetric.cuh: partial sums at each point, from the sums S and T of the pass:
 //
 //   reference  (n,)    double   0
 //   total      (n,)    double   own + 2^-13 S_i
 //   moments    (n, d)  double   2^-13 (T_ik - S_i z_ik) unit, in the units of the data
 //
-// The point's own term, `own` in the total and 0 in the moments about the point, is exact: 1, or 0 where the data are
-// other points. z_ik is hi + lo (TERMS 3) or hi (TERMS 1): of the points that the exponents were taken from. `unit` is
-// h / sqrt(log2 e). `spread`, `limit` as there: nothing is written where the pass did nothing.
+// The point's own term is exact: `own` in the total, 1 or, if the data are other points, 0; and 0 in the moments about
+// the point. z_ik is hi + lo (TERMS 3) or hi (TERMS 1), as for the exponents. `unit` is h / sqrt(log2 e). `radius2` and
+// `limit` are those of the pass: if the pass did nothing, nothing is written.
 //
-// One thread an element of T. No barriers.
+// One thread for each element of T. No barriers.
 #pragma once
 #include "column_order.cuh"
 
@@ -16,10 +16,10 @@ constexpr int threads = 256;
 
 extern "C" __global__ void __launch_bounds__(threads)
 KERNEL(const uint4* __restrict__ hi, const uint4* __restrict__ lo, const float* __restrict__ S,
-       const float* __restrict__ T, const float* __restrict__ spread, double* __restrict__ reference,
+       const float* __restrict__ T, const float* __restrict__ radius2, double* __restrict__ reference,
        double* __restrict__ total, double* __restrict__ moments, long long n, int d, double unit, double own,
        float limit) {
-    if (spread && !(*spread <= limit)) return;
+    if (radius2 && !(*radius2 <= limit)) return;
     const long long element = (long long)blockIdx.x * threads + threadIdx.x;
     const long long i = element / DEPTH;
     const int k = element % DEPTH;

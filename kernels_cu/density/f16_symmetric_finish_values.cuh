@@ -1,4 +1,4 @@
-// From the sums of f16_symmetric.cuh with values to partial sums of the data at their own points:
+// Epilogue of f16_symmetric.cuh with values: partial self-interaction sums of the data (Y = X):
 //
 //   V          (n, k)                   STORAGE
 //   S, T       (rows,), (rows, COLUMNS)  float
@@ -6,18 +6,18 @@
 //   total      (n,)                     double   1 + S_i
 //   moments    (n, k)                   double   V_ik + T_ik
 //
-// The point's own term is exact. `spread`, `limit` as there: nothing is written where the pass did nothing.
+// The point's own term is exact. `radius2` and `limit` are those of the pass: if the pass did nothing, nothing is written.
 //
-// One thread an element of T. No barriers.
+// One thread for each element of T. No barriers.
 #pragma once
 
 constexpr int threads = 256;
 
 extern "C" __global__ void __launch_bounds__(threads)
 KERNEL(const STORAGE* __restrict__ V, const float* __restrict__ S, const float* __restrict__ T,
-       const float* __restrict__ spread, double* __restrict__ reference, double* __restrict__ total,
+       const float* __restrict__ radius2, double* __restrict__ reference, double* __restrict__ total,
        double* __restrict__ moments, long long n, int k, float limit) {
-    if (spread && !(*spread <= limit)) return;
+    if (radius2 && !(*radius2 <= limit)) return;
     const long long element = (long long)blockIdx.x * threads + threadIdx.x;
     const long long i = element / COLUMNS;
     const int column = element % COLUMNS;

@@ -3,8 +3,8 @@
 #pragma once
 #include "f16_symmetric_block.cuh"
 
-// Row tiles whose exponents are in registers together: of large DEPTH more than one, so that each fragment of the
-// columns is used as it comes, and the tensor cores have independent products.
+// Row tiles whose exponents are in registers together. For large DEPTH it is more than one, so that each fragment of the
+// columns is used when it is loaded, and the tensor cores have independent products.
 constexpr int row_tiles_at_once = !phi_is_shared ? 1 : row_tiles % 2 ? row_tiles : 2;
 
 // Register p of a fragment of phi: two neighbours, in as many terms as the factors have.
@@ -19,8 +19,8 @@ __device__ __forceinline__ void pack_phi(unsigned (&phi)[factor_terms][4], int p
     }
 }
 
-// Where the lane's rows of the 8 x 8 matrices begin in 16 rows of factors (matrices: rows 0..7 and 8..15 with columns
-// 0..7, then with columns 8..15).
+// Offset of the lane's row of the 8 x 8 matrices in 16 rows of factors (matrices: rows 0..7 and 8..15 with columns 0..7,
+// then with columns 8..15).
 __device__ __forceinline__ int factors_of_lane() {
     const int lane = threadIdx.x % 32;
     return lane % 16 * factor_pitch + lane / 16 * 16;
@@ -48,10 +48,9 @@ __device__ __forceinline__ void add_product(float (*to)[4], const unsigned (&phi
         }
 }
 
-// All rows of the warp against 16 columns of the tile, from `column` on, but for these columns' products: what
-// `use(m, phi)` does with the fragment of phi of each row tile m. `above` is the place of the tile's first column
-// among the block's rows; it counts only in tiles `on_diagonal`, where pairs with j <= i are left out. `meanwhile()`
-// depends on none of this.
+// All rows of the warp against 16 columns of the tile, from `column` on. `use(m, phi)` gets the fragment of phi of each
+// row tile m, for the sums of the columns. `above` is the position of the tile's first column among the block's rows; it
+// counts only in tiles `on_diagonal`, where pairs with j <= i are left out. `meanwhile()` is independent work.
 template <bool on_diagonal, class Meanwhile, class Use>
 __device__ __forceinline__ void add_pairs(Rows& rows, float (&column_sums)[4], const OwnRows& own,
                                           const Tile& tile_of_columns, int column, int above,

@@ -1,34 +1,35 @@
-// All pairs of queries and data on the tensor cores in float64, from points centred and scaled (f64_operands.cu):
+// Sums over all pairs of queries and data on the tensor cores in float64, from centred and scaled points (f64_operands.cu):
 //
 //   u_ij = z_i . z_j - |z_j|^2/2 + log2 w_j = e_ij + |z_i|^2/2
 //
 //   X            (rows, DEPTH)  double   z of the data
 //   X_norms      (rows,)        double   -|z_j|^2/2 + log2 w_j; past the data `nothing` of f64_operands.cu
-//   X_weights    (rows,)        double   log2 w_j, for output LAPLACE: then X_norms is without it
+//   X_weights    (rows,)        double   log2 w_j, for output LAPLACE: then X_norms does not include it
 //   Y            (rows, DEPTH)  double   z of the queries
 //   V            (n, k)         double   values, for output VALUES
-//   spread       (1,)           float    largest |z|^2, or null; beyond `limit` the kernel does nothing
+//   radius2      (1,)           float    scaled squared radius, the largest |z|^2, or null; beyond `limit` the kernel
+//                                        does nothing
 //   reference, total, moments            see pairs.cu
 //   rows         data rows of a split, a multiple of 64
 //   at_zero      1 + d/2, for output LAPLACE
-//   unit         of z, in the units of the data: output MOMENTS
+//   unit         unit of z in the units of the data, for output MOMENTS
 //
-// No reference is looked for: a double holds 2^(e + shift) of any two points. With |z|^2 <= B, e is in [-2B, 0] before
-// weights, and of weights that sum to 1 the largest is at least 1/n, so that a query's largest term is at least
-// 2^(shift - 2B) / n. With shift = 940 and B = 620 log2(e) that is 2^-850 / n, and terms that come out as zero, below
-// 2^-1021, are beneath the last bit of the sum of 2^50 of them; sums stay below 2^941 n, times 2^12 for moments and the
-// factor of LAPLACE. Values have a range of their own and no weights, so VALUES has no shift, and B = 350 log2(e).
+// No reference is needed: a double holds 2^(e + shift) for any two points. With |z|^2 <= B, e is in [-2B, 0] before
+// weights. If weights sum to 1, the largest is at least 1/n, so the largest term of a query is at least
+// 2^(shift - 2B) / n. With shift = 940 and B = 620 log2(e) that is 2^-850 / n. Terms that come out as zero are below
+// 2^-1021, and 2^50 of them are below the last bit of the sum. Sums stay below 2^941 n, times 2^12 for moments and the
+// factor of LAPLACE. Values have their own range and no weights, so VALUES has no shift, and B = 350 log2(e).
 //
-// The exponential adds the integer nearest to -|z_i|^2/2, with the shift, to its exponents; the fraction goes to the
-// reference, and so does, at the end, the exponent of the total, which comes out in [1, 2).
+// The exponential adds the integer nearest to -|z_i|^2/2, and the shift, to its exponents. The fraction goes to the
+// reference; so does, at the end, the exponent of the total, which is then in [1, 2).
 //
-// WARPS warps; each has ROW_TILES x 16 queries in registers and takes them through all data rows of a split, which pass
-// through shared memory in tiles of TILE rows, fetched while the tile before is worked on. A fragment of 2^u is the
-// left operand of the second product as it stands: its columns 2t and 2t + 1 take the places t and t + 4 of the inner
-// index, and so do the rows of the right operand, the points themselves for MOMENTS. In the first product dimensions 2t
-// and 2t + 1 take those places, so that a lane reads them at once. Data row row_of(g) is column g of the fragment: then
-// no lanes that read at a time meet in a bank, neither 16 bytes of rows row_of(2q) and row_of(2q + 1) in the first
-// product nor 8 bytes of rows row_of(2t), or of rows row_of(2t + 1), in the second.
+// WARPS warps; each keeps ROW_TILES x 16 queries in registers and goes through all data rows of a split. The data pass
+// through shared memory in tiles of TILE rows, the next one fetched during the work on this one. A fragment of 2^u lies
+// in registers as the left operand of the second matrix product: its columns 2t and 2t + 1 become t and t + 4 of the
+// inner index, and so do the rows of the right operand, the points themselves for MOMENTS. In the first product
+// dimensions 2t and 2t + 1 become these indices, so that a lane reads them at once. Data row row_of(g) is column g of
+// the fragment. Then there are no bank conflicts: lanes read 16 bytes of rows row_of(2q) and row_of(2q + 1) in the first
+// product, and 8 bytes of rows row_of(2t), or of rows row_of(2t + 1), in the second.
 //
 // Barriers: one a tile; all threads of a block pass all of them.
 #pragma once
@@ -43,7 +44,7 @@ constexpr bool has_moments = output == MOMENTS || output == VALUES;
 constexpr int columns = output == MOMENTS ? DEPTH : output == VALUES ? COLUMNS : 8;
 constexpr int column_tiles = columns / 8;
 
-// Of 8 data rows, at a time: two, whose exponentials hide each other's latency, where registers are left.
+// Groups of 8 data rows at a time: two, whose exponentials hide each other's latency, if registers are left.
 constexpr int groups = row_tiles == 1 && DEPTH + (has_moments ? columns : 0) <= 48 ? 2 : 1;
 
 constexpr int pitch = DEPTH + 4;  // doubles of a row in shared memory: see above
@@ -58,7 +59,7 @@ struct Tile {
     alignas(16) double values[output == VALUES ? TILE : 1][value_pitch];
 };
 
-// Of a warp; for each thread rows g and g + 8 of each row tile.
+// The queries of a warp; each thread has rows g and g + 8 of each row tile.
 struct Queries {
     double points[row_tiles][steps][4];
     double norm[row_tiles][2];  // -|z_i|^2/2
@@ -210,7 +211,7 @@ __device__ inline void write(const Sums& sums, const Queries& y, const double* Y
                     const int column = first_column + c / 2 * 8 + 2 * t + c % 2;
                     double moment = sums.product[i][c / 2][2 * r + c % 2];
                     if (column >= k) continue;
-                    // About the query, and not the centre.
+                    // Relative to the query, not to the centre.
                     if constexpr (output == MOMENTS) moment = fma(-whole, Y[query * DEPTH + column], moment);
                     moments[row * k + column] = moment * factor * unit;
                 }
@@ -220,11 +221,11 @@ __device__ inline void write(const Sums& sums, const Queries& y, const double* Y
 
 extern "C" __global__ void __launch_bounds__(threads, BLOCKS)
 KERNEL(const double* __restrict__ X, const double* __restrict__ X_norms, const double* __restrict__ X_weights,
-       const double* __restrict__ Y, const double* __restrict__ V, const float* __restrict__ spread,
+       const double* __restrict__ Y, const double* __restrict__ V, const float* __restrict__ radius2,
        double* __restrict__ reference, double* __restrict__ total, double* __restrict__ moments, long long n,
        long long m, int k, long long rows, float limit, double at_zero, double unit) {
     __shared__ Tile tiles[2];
-    if (spread && !(*spread <= limit)) return;
+    if (radius2 && !(*radius2 <= limit)) return;
 
     const long long first_query = (long long)blockIdx.x * block_queries + threadIdx.x / 32 * row_tiles * 16;
     const int first_column = blockIdx.y * columns;

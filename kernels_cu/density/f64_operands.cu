@@ -1,4 +1,4 @@
-// Operands of the float64 engine: points centred and scaled, and their norms.
+// Operands of the float64 engine: centred and scaled points, and their norms.
 //
 //   z      = (point - centre) scale, with scale = sqrt(log2 e) / h, so that |z_i - z_j|^2 / 2 is an exponent in bits
 //   norms  = -|z|^2 / 2 + log2 w
@@ -8,17 +8,17 @@
 //   X, Y               (n, d), (m, d)  double
 //   centre             (d,)            double
 //   log_weights        (n,)            double   natural logarithms, or null: all weights 1
-//   X_points           (rows, depth)   double   z; rows: n rounded up to a multiple of 128, as tiles want it
+//   X_points           (rows, depth)   double   z; rows: n rounded up to a multiple of 128, for whole tiles
 //   Y_points           (m, depth)      double
 //   X_norms            (rows,)         double
 //   X_weights          (rows,)         double   log2 w apart from the norms, or null: in the norms
-//   spread             (1,)            float    becomes max(spread, |z|^2); or null
+//   radius2            (1,)            float    scaled squared radius: becomes max(radius2, |z|^2); or null
 //   depth                                       d rounded up to a multiple of 8
 //
-// Rows and columns past the end are zero; such rows, and those of zero weight, weigh 2^nothing.
+// Rows and columns past the end are zero. Such rows, and rows of zero weight, have the weight 2^nothing.
 //
-// Eight neighbouring lanes a row, 16 rows a block. Grid: x over blocks of rows, y = 0 the data, y = 1 the queries.
-// Nothing is shared, and no barrier passed.
+// Eight neighbouring lanes for each row, 16 rows a block. Grid: x over blocks of rows, y = 0 the data, y = 1 the queries.
+// No shared memory, no barriers.
 #include "ptx.cuh"
 #include "log_sum_exp.cuh"
 
@@ -26,13 +26,13 @@ constexpr int threads = 128;
 constexpr int lanes = 8;  // of a row
 constexpr int block_rows = 128;
 
-// log2 of a weight of zero: no double is as small as that power of 2, and yet an int holds it.
+// log2 of a weight of zero: 2^nothing is zero in double, and an int holds `nothing`.
 constexpr double nothing = -1048576;
 
 extern "C" __global__ void __launch_bounds__(threads)
 prepare_f64(const double* __restrict__ X, const double* __restrict__ Y, const double* __restrict__ centre,
             const double* __restrict__ log_weights, double* __restrict__ X_points, double* __restrict__ X_norms,
-            double* __restrict__ X_weights, double* __restrict__ Y_points, float* __restrict__ spread, long long n,
+            double* __restrict__ X_weights, double* __restrict__ Y_points, float* __restrict__ radius2, long long n,
             long long m, int d, int depth, double scale) {
     const bool of_data = blockIdx.y == 0;
     const double* const points = of_data ? X : Y;
@@ -57,13 +57,13 @@ prepare_f64(const double* __restrict__ X, const double* __restrict__ Y, const do
         X_norms[row] = -0.5 * square + (X_weights ? 0.0 : weight);
         if (X_weights) X_weights[row] = weight;
     }
-    if (spread) {
-        // Of floats that are not negative the bits have the order of the numbers, with infinity and NaN on top.
+    if (radius2) {
+        // The bits of non-negative floats have the order of the numbers, with infinity and NaN on top.
         unsigned largest = __float_as_uint(fabsf(float(square)));
 #pragma unroll
         for (int step = 16; step >= lanes; step /= 2) largest = max(largest, __shfl_xor_sync(~0u, largest, step));
-        // Most warps need not queue at this one address.
-        unsigned* const bits = reinterpret_cast<unsigned*>(spread);
+        // Most warps skip the atomic operation, so that few wait for this one address.
+        unsigned* const bits = reinterpret_cast<unsigned*>(radius2);
         if (threadIdx.x % 32 == 0 && largest > *static_cast<volatile unsigned*>(bits)) atomicMax(bits, largest);
     }
 }

@@ -1,4 +1,4 @@
-// From what the splits of the float16 engine left to the sums of each query, in double:
+// Epilogue of the float16 engine: the sums of each query from those of the splits of the data, in double:
 //
 //   a_i = max_s a_si,  S_i = sum_s 2^(a_si - a_i) S_si,  M_i likewise
 //
@@ -7,26 +7,26 @@
 //   fast_moments    (blocks, splits, m, COLUMNS)   float   for outputs MOMENTS and VALUES, see f16.cuh; of
 //                                                  MOMENTS there is one block
 //   Y_hi, Y_lo      (rows, COLUMNS)        float16 queries in the order of column_order.cuh, for MOMENTS; lo may be null
-//   spread          (1,)                   float   largest |z|^2, or null: within `limit`
-//   exact_reference, exact_total           (exact_splits, m)     double  sums by differences, of the queries that the
+//   radius2         (1,)                   float   scaled squared radius, the largest |z|^2, or null: within `limit`
+//   exact_reference, exact_total           (exact_splits, m)     double  sums by differences, for the queries that the
 //   exact_moments                          (exact_splits, m, k)  double  engine could not serve; see below
-//
 //
 //   reference, total  (m,)                 double  natural logarithm of the reference, and the total about it
 //   moments           (m, k)               double  about the query, in the units of the data; k: dimensions or values
-//   density           (m,)                 DENSITY, where that is a type: exp(log_constant + reference) total, or with
-//                                                  log_wanted its logarithm, in place of reference and total; of
+//   density           (m,)                 DENSITY, if that is a type: exp(log_constant + reference) total or, with
+//                                                  log_wanted, its logarithm, in place of reference and total; for
 //                                                  LAPLACE it has the sign of the total
 //
-// The engine leaves all queries undone where the spread exceeds `limit`, and outputs SUM and LAPLACE leave those whose
-// sums are below `least` in every split, for they may have underflowed. The difference kernel, which comes between,
-// tells them by the same rule. With one split it has written them to the results already (exact_splits = 1).
+// The engine serves no query if radius2 exceeds `limit`. Outputs SUM and LAPLACE do not serve queries whose sums are below
+// `least` in every split, because these may have underflowed. The difference kernel runs between the engine and this
+// epilogue and finds these queries by the same rule. With one split (exact_splits = 1) it has already written the results.
 //
-// `of_themselves` says that the queries are the data, without weights, and that moments were summed over their hi alone.
-// A query's own term, 2^shift of it, may be nearly all of the sum; its lo is put back here, so that it adds exactly 0 to
-// the moments about the query. Of the others' lo, which differ in sign, a mean is left, as in the symmetric pass.
+// `self_interaction` (Y = X) says that the queries are the data, without weights, and that moments were summed from hi
+// alone. A query's own term, 2^shift times the query, may be nearly all of the sum. Its lo is added here, so that the
+// term adds exactly 0 to the moments about the query. The lo of the other points differ in sign, and only their mean
+// remains as an error, as in the symmetric pass.
 //
-// One warp a query, 4 warps a block; no barriers.
+// One warp for each query, 4 warps a block; no barriers.
 //
 // Macros: OUTPUT; COLUMNS of the moments of a query: DEPTH of the operands for MOMENTS, 0 for SUM and LAPLACE; for
 // outputs SUM and LAPLACE perhaps DENSITY, float or double.
@@ -46,7 +46,7 @@ constexpr int columns = COLUMNS > 0 ? COLUMNS : 1;  // of a block
 constexpr float nothing = -1e30f;
 
 #ifdef DENSITY
-// The result from a query's sum and its logarithmic constants. A negative one has no logarithm, and none is -0.
+// The result from a query's sum and its logarithmic constants. A negative result has no logarithm, and no result is -0.
 __device__ inline DENSITY density_of(double log_factor, double total, bool log_wanted) {
     if (output != LAPLACE || log_wanted) {
         const double log_density = log_factor + log(total);
@@ -63,7 +63,7 @@ __device__ inline float float16_at(const unsigned short* place) {
     return value;
 }
 
-// Merge the splits of the difference kernel for query i; with one split they are in the results already.
+// Merge the splits of the difference kernel for query i; with one split the results are already there.
 __device__ inline void merge_exact(const double* exact_reference, const double* exact_total, const double* exact_moments,
                                    double* reference, double* total, double* moments, long long m, int k, int splits,
                                    long long i) {
@@ -90,20 +90,20 @@ __device__ inline void merge_exact(const double* exact_reference, const double* 
 extern "C" __global__ void __launch_bounds__(threads, blocks_at_least)
 finish_f16(const float* __restrict__ references, const float* __restrict__ fast_total,
            const float* __restrict__ fast_moments, const unsigned short* __restrict__ Y_hi,
-           const unsigned short* __restrict__ Y_lo, const float* __restrict__ spread,
+           const unsigned short* __restrict__ Y_lo, const float* __restrict__ radius2,
            const double* __restrict__ exact_reference, const double* __restrict__ exact_total,
            const double* __restrict__ exact_moments, double* __restrict__ reference, double* __restrict__ total,
            double* __restrict__ moments,
 #ifdef DENSITY
            DENSITY* __restrict__ density, double log_constant, int log_wanted,
 #endif
-           long long m, int k, int splits, int exact_splits, int of_themselves, float limit, float least, float shift,
+           long long m, int k, int splits, int exact_splits, int self_interaction, float limit, float least, float shift,
            double unit) {
     const int lane = threadIdx.x % 32;
     const long long i = (long long)blockIdx.x * (threads / 32) + threadIdx.x / 32;
     if (i >= m) return;
 
-    bool served = !spread || *spread <= limit;
+    bool served = !radius2 || *radius2 <= limit;
     if (served && !has_moments) {
         bool enough = false;
         for (int s = lane; s < splits; s += 32) enough |= fabsf(fast_total[s * m + i]) >= least;
@@ -136,12 +136,12 @@ finish_f16(const float* __restrict__ references, const float* __restrict__ fast_
     return;
 #endif
     if (lane == 0) {
-        // The reference of a query that nothing counted for lies below any other.
+        // If nothing counted for a query, its reference lies below any other.
         reference[i] = (has_moments && sum == 0 ? double(nothing) : double(top) - shift) * ln_2;
         total[i] = sum;
     }
     if constexpr (has_moments) {
-        const double own = of_themselves ? exp2_approx(shift) : 0.0f;
+        const double own = self_interaction ? exp2_approx(shift) : 0.0f;
         for (int column = lane; column < k; column += 32) {
             double moment = 0;
             for (int s = 0; s < splits; s++) {
@@ -159,7 +159,7 @@ finish_f16(const float* __restrict__ references, const float* __restrict__ fast_
     }
 }
 
-// The splits of the difference kernel alone, see above; grid and block as for finish_f16.
+// The splits of the difference kernel alone, see above; grid and block are those of finish_f16.
 extern "C" __global__ void __launch_bounds__(threads, blocks_at_least)
 merge_splits(const double* __restrict__ exact_reference, const double* __restrict__ exact_total,
              const double* __restrict__ exact_moments, double* __restrict__ reference, double* __restrict__ total,

@@ -1,19 +1,19 @@
-// Norms of the float16 engine: a product of their own, the first that an accumulator meets, so that no addition has to
-// bring them there.
+// Norms of the float16 engine. A matrix product, the first into an accumulator, adds the norms there, so that no
+// separate addition is needed.
 //
-// A norm is kept as 8 halves, which as a right operand are those of a data row j; a left operand, of a query i, has
-// the two halves of the 8 exchanged, and a constant where both have a 1:
+// A norm is kept as 8 float16 numbers. These are the right operand of a data row j. The left operand of a query i has
+// the first and the last four exchanged, and a constant where both have a 1:
 //
-//   right   n1 n2 n3 1    1  1  1  1     norm = n1 + n2 + n3, each the float16 of what is left
+//   right   n1 n2 n3 1    1  1  1  1     norm = n1 + n2 + n3, each the float16 of the remainder
 //   left    1  1  1  c1   n1 n2 n3 c2    constant = c1 + c2
 //
 // Their product is norm_i + norm_j + constant. Multiples of 2^-14 below 1024 add up without error.
 #pragma once
 
-// The norm of a row that does not exist, and what is less: 2^ of it is zero, and it is a float16.
+// The norm of a row that does not exist, and of lower norms: 2^no_norm is zero, and no_norm is a float16 number.
 constexpr float no_norm = -60000;
 
-// The 8 halves of a norm, which is at least no_norm.
+// The 8 float16 numbers of a norm, which is at least no_norm.
 __device__ inline uint4 norm_terms(double norm) {
     float term[3], nothing;
 #pragma unroll
@@ -25,7 +25,7 @@ __device__ inline uint4 norm_terms(double norm) {
     return make_uint4(pack_f16(term[0], term[1]), pack_f16(term[2], 1), ones, ones);
 }
 
-// Put part 1 or 2 of a constant into a pair (n3, 1) or (1, 1) of the halves.
+// Put part 1 or 2 of a constant into a pair (n3, 1) or (1, 1) of these numbers.
 __device__ inline unsigned with_constant(unsigned pair, float constant, int part) {
     float c1, nothing;
     unpack_f16(pack_f16(constant, 0), c1, nothing);

@@ -1,8 +1,8 @@
-// Operands of the float16 engine: points centred, scaled and split in two float16 terms, and their norms.
+// Operands of the float16 engine: centred and scaled points, split into two float16 terms, and their norms.
 //
 //   z      = (point - centre) scale, with scale = sqrt(log2 e) / h, so that |z_i - z_j|^2 / 2 is an exponent in bits
 //   hi     = float16(z),  lo = float16(z - hi)
-//   z'     = hi + lo, or hi alone where there is no lo
+//   z'     = hi + lo, or hi alone if there is no lo
 //   norms  = -|z'|^2 / 2 + log2 w
 //
 // For data and, in the same launch, for queries:
@@ -11,35 +11,35 @@
 //   centre             (d,)                      double
 //   log_weights        (n,)                      double   natural logarithms, or null: all weights 1
 //   X_hi, X_lo, ...    (rows, DEPTH)             float16  rows: n, m rounded up to whole blocks; lo may be null
-//   X_norms            (rows,)                   float    or null: not wanted
+//   X_norms            (rows,)                   float    or null: not needed
 //   X_terms, Y_terms   (rows, 8)                 float16  the norm in terms, see norms_f16.cuh; or null
 //   X_weights          (rows,)                   float    log2 w apart from the norms, or null: in the norms
-//   spread             (1,)                      float    becomes max(spread, |z|^2); or null
-//   sums               (rows (DEPTH + 1),)       float    becomes zero, for a symmetric pass to add to; or null
+//   radius2            (1,)                      float    scaled squared radius: becomes max(radius2, |z|^2); or null
+//   sums               (rows (DEPTH + 1),)       float    set to zero, for a symmetric pass to add to; or null
 //
-// With MOVED the data are first moved by `step` times the mean shift that a symmetric pass over them has found, their
-// operands standing where the new ones are to go:
+// With MOVED the data are first moved by `step` times the mean shift from a symmetric pass over them. Their operands
+// are replaced by the new ones:
 //
 //   S, T               (rows,), (rows, DEPTH)    float    sums of that pass, see f16_symmetric.cuh
-//   score_spread       (1,)                      float    its largest |z|^2, or null: within `limit`
-//   exact_total        (n,)                      double   sums by differences, which count beyond `limit`; or null
+//   score_radius2      (1,)                      float    radius2 of that pass, or null: within `limit`
+//   exact_total        (n,)                      double   sums by differences, which replace S and T beyond `limit`; or null
 //   exact_moments      (n, d)                    double   likewise, about the point and in the units of the data
-//   unit                                         double   of its z, in the units of the data
+//   unit                                         double   unit of the z of that pass, in the units of the data
 //   X_moved, Y_wide    (n, d), (m, d)            double   the data moved, and the queries beside them in the same dtype
 //
-// Exponents z_i . z_j + norm_i + norm_j cancel, and the rounding of the norms is what they are left with. So, with
-// two terms and where a column is free (d < DEPTH), norms are multiples of 2^-14, of which two add up exactly as far
-// as 1024, and what that rounds off becomes the point's last coordinate: 1 + rest, whose products with those
-// of other points are 1 + rest_i + rest_j, the 1 being allowed for in the norms. Other norms are rounded to 23 bits,
-// one less than a float has: two of a size add up exactly, where the tensor core would truncate the sum.
+// The terms of an exponent z_i . z_j + norm_i + norm_j cancel, and the rounding of the norms remains as its error. So,
+// with two terms and a free column (d < DEPTH), norms are multiples of 2^-14, two of which add up exactly up to 1024. The
+// rest of the norm becomes the last coordinate of the point, 1 + rest. The product of two such coordinates is
+// 1 + rest_i + rest_j, and the norms allow for the 1. Other norms are rounded to 23 bits, one less than a float has: two
+// of similar size then add up exactly, where the tensor core would truncate the sum.
 //
-// With `exact_hi` hi are multiples of 2^-7: then products hi . hi and those norms, too, add up exactly as far as 1024.
+// With `exact_hi` hi are multiples of 2^-7: then the products hi . hi, too, add up exactly with these norms up to 1024.
 //
-// Rows past the end are zero, with a norm so low that 2^ of it is zero, -60000; rows of zero weight have that norm too.
-// Other columns past d are zero. The order of dimensions in a row is that of column_order.cuh.
+// Rows past the end are zero, and their norm is -60000, so low that 2^norm is zero; rows of zero weight have that norm,
+// too. Other columns past d are zero. The order of dimensions in a row is that of column_order.cuh.
 //
-// One thread a row. Grid: x over blocks of 128 rows, y = 0 the data, y = 1 the queries. Nothing is shared, and no
-// barrier passed.
+// One thread for each row. Grid: x over blocks of 128 rows, y = 0 the data, y = 1 the queries. No shared memory, no
+// barriers.
 //
 // Macros: STORAGE; DEPTH, a multiple of 16 and at least d; MOVED 0 or 1.
 #include "ptx.cuh"
@@ -52,11 +52,11 @@ constexpr double log2_e = 1.4426950408889634;
 
 constexpr double step_of_exact_hi = 1.0 / 128;
 
-// Norms are multiples of this where the rest has a place.
+// Norms are multiples of this if the rest has a column.
 constexpr double step_beside_rest = 1.0 / 16384;
 
 #if MOVED
-// What the sums of a symmetric pass are multiplied by, see f16_symmetric.cuh.
+// Factor for the sums of a symmetric pass, see f16_symmetric.cuh.
 constexpr double shift = 1.0 / 8192;
 
 // Word w of the 8 of a group.
@@ -66,7 +66,7 @@ __device__ inline unsigned word_of(const uint4* group, int w) {
 }
 #endif
 
-// Whose multiples have 23 bits if they are as large as x; 2^-22 where x is smaller than 1.
+// The unit whose multiples have 23 bits if they are as large as x; 2^-22 for x below 1.
 __device__ inline double step_of_23_bits(double x) {
     const unsigned exponent = __float_as_uint(fmaxf(fabsf(float(x)), 1)) >> 23;
     return __uint_as_float((exponent - 22) << 23);
@@ -78,9 +78,9 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_least)
 prepare_f16(const STORAGE* __restrict__ X, const STORAGE* __restrict__ Y, const double* __restrict__ centre,
             const double* __restrict__ log_weights, uint4* __restrict__ X_hi, uint4* __restrict__ X_lo,
             float* __restrict__ X_norms, uint4* __restrict__ X_terms, float* __restrict__ X_weights,
-            uint4* __restrict__ Y_hi, uint4* __restrict__ Y_lo, uint4* __restrict__ Y_terms, float* __restrict__ spread,
+            uint4* __restrict__ Y_hi, uint4* __restrict__ Y_lo, uint4* __restrict__ Y_terms, float* __restrict__ radius2,
 #if MOVED
-            const float* __restrict__ S, const float* __restrict__ T, const float* __restrict__ score_spread,
+            const float* __restrict__ S, const float* __restrict__ T, const float* __restrict__ score_radius2,
             const double* __restrict__ exact_total, const double* __restrict__ exact_moments,
             double* __restrict__ X_moved, double* __restrict__ Y_wide, double unit, double step, float limit,
 #else
@@ -99,9 +99,9 @@ prepare_f16(const STORAGE* __restrict__ X, const STORAGE* __restrict__ Y, const 
     const bool split = of_data ? X_lo != nullptr : Y_lo != nullptr;
 
 #if MOVED
-    const bool by_engine = !score_spread || *score_spread <= limit;
+    const bool by_engine = !score_radius2 || *score_radius2 <= limit;
     const double others = by_engine && exists && of_data ? S[row] * shift : 0.0;  // beside the point's own 1
-    // Where dimension k of this row goes, which lies in half e of word w of its group.
+    // The position of dimension k of this row, which lies in half e of word w of its group.
     const auto coordinate = [&](int k, int w, int e) {
         const double given = points[row * d + k];
         if (!of_data) return Y_wide[row * d + k] = given;
@@ -188,12 +188,12 @@ prepare_f16(const STORAGE* __restrict__ X, const STORAGE* __restrict__ Y, const 
     if (terms) terms[row] = norm_terms(norm);
     if (of_data && X_norms) X_norms[row] = norm;
 
-    if (spread) {
-        // Of floats that are not negative the bits have the order of the numbers, with infinity and NaN on top.
+    if (radius2) {
+        // The bits of non-negative floats have the order of the numbers, with infinity and NaN on top.
         unsigned largest = __float_as_uint(float(square));
 #pragma unroll
         for (int step = 16; step > 0; step /= 2)
             largest = larger_bits(largest, __shfl_xor_sync(~0u, largest, step));
-        if (threadIdx.x % 32 == 0) atomicMax(reinterpret_cast<unsigned*>(spread), largest);
+        if (threadIdx.x % 32 == 0) atomicMax(reinterpret_cast<unsigned*>(radius2), largest);
     }
 }

@@ -1,17 +1,18 @@
-// Gaussian kernel sums over all pairs of a query y_i and a data row x_j: density, score, Laplace correction,
-// sums of values. One compilation makes one kernel, chosen by macros (cukde/density/pairs/gpu/engine.py lists them all).
+// Gaussian kernel sums over all pairs of a query y_i and a data row x_j: density, score, Laplace correction, sums of
+// values. One compilation makes one kernel. Macros, its specialisation key, choose it
+// (cukde/density/pairs/gpu/engine.py lists all of them).
 //
 //   e_ij  = log2 w_j - log2(e) |y_i - x_j|^2 / (2 h^2)       the exponent, in bits
-//   a_i   = max_j e_ij                                       found on the way (log-sum-exp, one pass)
+//   a_i   = max_j e_ij                                       found in the same pass (log-sum-exp)
 //   S_i   = sum_j 2^(e_ij - a_i)                             total, outputs SUM, MOMENTS, VALUES
 //   S_i   = sum_j 2^(e_ij - a_i) (1 + d/2 - r_ij^2/(2 h^2))  total, output LAPLACE
 //   M_ik  = sum_j 2^(e_ij - a_i) (x_jk - y_ik)               moments, output MOMENTS
 //   M_ik  = sum_j 2^(e_ij - a_i) V_jk                        moments, output VALUES
 //
-// One block owns 64 queries (in float64 products WARPS ROW_TILES 16), at most COLUMNS columns of the moments and one
-// split of the data rows, which it walks through in tiles. Grid: x over queries, y over columns, z over splits. Each
-// split writes rows of its own, so nothing is atomic, every run gives the same bits, and the caller merges the splits
-// (by differences a split may also be a member of a stack, with queries and a bandwidth of its own):
+// One block owns 64 queries (in the float64 engine WARPS ROW_TILES 16), at most COLUMNS columns of the moments and one
+// split of the data rows, which it goes through in tiles. Grid: x over queries, y over columns, z over splits. Each
+// split writes its own rows: there are no atomic operations, and every run gives the same bits. The caller merges the
+// splits. (By differences a split may also be a member of a stack, with its own queries and bandwidth.)
 //
 //   reference  (splits, m)     double   a_i ln 2
 //   total      (splits, m)     double   S_i

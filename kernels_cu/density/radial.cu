@@ -1,4 +1,4 @@
-// Sums over the data of a kernel K that is not the density's usual Gaussian, q_ij = |y_i - x_j|^2 / h^2, for each query:
+// Sums for each query over the data, for KDE kernels K other than the usual Gaussian, q_ij = |y_i - x_j|^2 / h^2:
 //
 //   S_i = sum_j w_j K(q_ij)                                  a_i = 0
 //
@@ -18,16 +18,16 @@
 //   unit         a power of two that X and Y are multiplied by, so that r^2 stays in range for large h
 //   scale        1 / (unit h)^2; of EXPONENTIAL log2(e) / (unit h); of GAUSSIAN unused
 //   squared_h    h^2
-//   edge_from, edge_to           pairs with q between them are taken again in double and by a division: there rounding
-//                                would decide whether a pair counts, and is not small beside 1 - q
+//   edge_from, edge_to           pairs with q between them are computed again in double and by a division: there rounding
+//                                would decide whether a pair counts, and it is not small relative to 1 - q
 //
-// One block owns 64 queries and one split of the data rows, which it walks through in tiles of 64: grid x over queries,
-// z over splits. 16 x 16 threads have 4 x 4 pairs each (squared_distances.cuh) and keep their sums in double. Nothing is
-// atomic, every run gives the same bits, and the caller merges the splits. Barriers: two for each chunk of dimensions;
-// all threads of a block pass all of them.
+// One block owns 64 queries and one split of the data rows, which it goes through in tiles of 64: grid x over queries,
+// z over splits. 16 x 16 threads have 4 x 4 pairs each (squared_distances.cuh) and keep their sums in double. There are
+// no atomic operations, so every run gives the same bits; the caller merges the splits. Barriers: two for each chunk of
+// dimensions; all threads of a block pass all of them.
 //
-// Macros: KERNEL the name; KIND one of the six; REAL the arithmetic, STORAGE what X and Y hold: the same, or of GAUSSIAN
-// double beside a REAL float; CHUNK the dimensions staged at a time.
+// Macros: KERNEL the name; KIND one of the six; REAL the arithmetic; STORAGE the type of X and Y, which is REAL or, for
+// GAUSSIAN with REAL float, may be double; CHUNK the dimensions staged at a time.
 #include "ptx.cuh"
 #include "log_sum_exp.cuh"
 #include "squared_distances.cuh"
@@ -42,8 +42,8 @@ constexpr int blocks_at_least = 2;  // of a multiprocessor
 __device__ inline float root(float x) { return sqrtf(x); }
 __device__ inline double root(double x) { return sqrt(x); }
 
-// cos(pi sqrt(q) / 2) / (1 - q), a power series in q (COSINE_SERIES of cukde/density/kernels.py): the zero at q = 1 is divided
-// out, so that values near it keep all their digits. What is left out is below an eps for q <= 1.
+// cos(pi sqrt(q) / 2) / (1 - q), a power series in q (COSINE_SERIES of cukde/density/kernels.py). The zero at q = 1 is
+// divided out, so that values near it keep all their digits. The truncation error is below an eps for q <= 1.
 __device__ inline Real cosine_factor(Real q) {
     constexpr double series[] = {1.0,
                                  -0.2337005501361698,
@@ -62,7 +62,7 @@ __device__ inline Real cosine_factor(Real q) {
     return sum;
 }
 
-// A kernel of bounded support, where q < 1.
+// A KDE kernel of bounded support, for q < 1.
 __device__ inline Real value_within(Real q) {
     if constexpr (kind == TOPHAT) return 1;
     else if constexpr (kind == LINEAR) return 1 - root(q);
@@ -72,7 +72,7 @@ __device__ inline Real value_within(Real q) {
 
 __device__ inline Real value_of(Real q) { return q < 1 ? value_within(q) : Real(0); }
 
-// The same in double, of a pair near the edge, where it is all in 1 - q.
+// The same in double, for a pair near the edge, where 1 - q decides.
 __device__ inline double value_in_double(double q) {
     if (!(q < 1)) return 0;
     if constexpr (kind == TOPHAT) return 1;
@@ -91,7 +91,7 @@ __device__ inline double squared_distance(const Storage* x, const Storage* y, in
     return sum;
 }
 
-// Sums of a thread's queries; of bounded kernels their reference is 0.
+// Sums of a thread's queries; for KDE kernels of bounded support the reference is 0.
 struct Sums : RunningSums {
     // Add 2^e of a tile's data rows, whose scales are one or, of GAUSSIAN, `scales`.
     __device__ void add_exponentials(const Real (&r2)[side][side], const Real* exponents_of_weights, Real scale,
@@ -108,8 +108,8 @@ struct Sums : RunningSums {
         }
     }
 
-    // Add kernels of bounded support, of the data rows that `counts` has 1 for and not 0, times their weights unless
-    // all are 1. Returns a bit for each pair at the edge, which is left to the caller.
+    // Add KDE kernels of bounded support for the data rows whose `counts` is 1 and not 0, times their weights unless
+    // all are 1. Return a bit for each pair at the edge, which is left to the caller.
     __device__ unsigned add_values(const Real (&r2)[side][side], const Real* counts, const double* weights, Real scale,
                                    Real edge_from, Real edge_to) {
         unsigned at_edge = 0;

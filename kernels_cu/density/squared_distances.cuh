@@ -1,4 +1,4 @@
-// Squared distances of a tile of 64 x 64 pairs by differences, r^2 = sum_k (y_ik - x_jk)^2: nothing cancels, wherever
+// Squared distances of a tile of 64 x 64 pairs from differences, r^2 = sum_k (y_ik - x_jk)^2: nothing cancels, wherever
 // the points lie.
 //
 // 16 x 16 threads, each with 4 x 4 pairs. CHUNK dimensions at a time are staged in shared memory, as [CHUNK][pitch];
@@ -56,7 +56,7 @@ __device__ inline void stage_chunk(Coordinate* to, const Storage* A, long long f
 // Add the chunk's squared differences to r^2 of the thread's pairs.
 __device__ inline void add_squares(Real (&r2)[side][side], const Coordinate* ys, const Coordinate* xs, int used,
                                    int tx, int ty) {
-    // Long sums in float are summed by chunks: rounding grows with the number of chunks, not of dimensions.
+    // Long sums in float are added chunk by chunk: rounding grows with the number of chunks, not of dimensions.
     constexpr bool by_chunks = CHUNK > 4 && sizeof(Real) == 4;
     Real part[side][side] = {};
 #pragma unroll 1

@@ -1,4 +1,4 @@
-// All pairs on the tensor cores in TF32, from products of centred and scaled points:
+// Sums over all pairs on the tensor cores in TF32, from inner products of centred and scaled points:
 //
 //   z = (point - centre) sqrt(log2 e) / h, rounded to TF32
 //   e_ij = min(z_i . z_j - |z_i|^2/2 - |z_j|^2/2, 0) + log2 w_j
@@ -14,10 +14,10 @@
 //   rows         data rows of a split, a multiple of 64
 //   at_zero      1 + d/2, for output LAPLACE
 //
-// 4 warps, each with 16 queries and all 64 data rows of a tile, as eight 16 x 8 fragments. A fragment of
-// 2^(e - a) is the left operand of the second product as it stands: its columns 2t and 2t + 1 take the places
-// t and t + 4 of the inner index, and so do the rows of V. Four neighbouring lanes share a query. Barriers:
-// two for each chunk of dimensions; all threads of a block pass all of them.
+// 4 warps, each with 16 queries and all 64 data rows of a tile, as eight 16 x 8 fragments. A fragment of 2^(e - a) lies
+// in registers as the left operand of the second matrix product: its columns 2t and 2t + 1 become t and t + 4 of the
+// inner index, and so do the rows of V. Four neighbouring lanes share a query. Barriers: two for each chunk of
+// dimensions; all threads of a block pass all of them.
 #pragma once
 
 constexpr int threads = 128;
@@ -136,7 +136,7 @@ KERNEL(const float* __restrict__ X, const float* __restrict__ Y, const float* __
                 if (output == LAPLACE) {
                     sum[q / 2] = fmaf(power, fmaf(float(ln_2), pairs[j8][q], at_zero), sum[q / 2]);
                 } else {
-                    // Where moments are divided by the total, both must sum the same numbers.
+                    // If moments are divided by the total, both must sum the same numbers.
                     pairs[j8][q] = has_moments ? __uint_as_float(to_tf32(power)) : power;
                     sum[q / 2] += pairs[j8][q];
                 }

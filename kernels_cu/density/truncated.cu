@@ -1,5 +1,6 @@
-// The fast Gauss transform of the plane but for its translations, which are products of matrices; see
-// cukde/density/truncated/plan.py for the formulas and the bound. Powers P, window W, width of a cell 2 rho h.
+// The fast Gauss transform in two dimensions: P2M (moments of cells of data), the choice of cells, and L2P (polynomials at
+// queries). The translations M2L are matrix products elsewhere. cukde/density/truncated/plan.py has the formulas and the
+// bound: order P, window W, width of a cell 2 rho h.
 //
 //   X, Y           (n, 2), (m, 2)  double     points, in the data's units
 //   order, starts  (n,), (cells + 1,)  int64  rows of the points cell by cell, and where each cell begins
@@ -12,24 +13,24 @@ constexpr int threads = 256;
 constexpr int most_powers = 24;
 constexpr int strip = 32;
 
-// Coordinate of a point about the centre of a cell, whose number is exact in double, and so is its centre.
+// Coordinate of a point relative to the centre of a cell. The number of the cell, and so its centre, is exact in double.
 __device__ inline double coordinate(double x, double cell, double width) {
     return (x - (cell + 0.5) * width) / (0.5 * width);
 }
 
-// Moments of the cells of data, and their masses:
+// P2M: moments of the cells of data, and their masses:
 //
 //   M     (rows, columns, P, P)  double  M[k, l] = sum_j w_j alpha_j^k beta_j^l
 //   mass  (rows, columns)        double
 //
-// A block takes a cell. It stages powers of `strip` points in shared memory, and a thread sums some of the P^2 products.
-// Barriers: two a strip, and all threads of a block have the same strips. Per point 2 P shared numbers are written, and
-// 2 P^2 are read for P^2 multiply-adds.
+// A block owns a cell. It stages the powers of `strip` points in shared memory, and a thread sums some of the P^2 moments.
+// Barriers: two a strip, and all threads of a block have the same strips. For each point 2 P shared numbers are written,
+// and 2 P^2 are read for P^2 multiply-adds.
 extern "C" __global__ void __launch_bounds__(threads, 4)
 cell_moments(const double* __restrict__ X, const long long* __restrict__ order, const long long* __restrict__ starts,
              const double* __restrict__ weights, double* __restrict__ M, double* __restrict__ mass, int columns,
              int powers, double low_x, double low_y, double width) {
-    // A row is one number longer than it needs to be, or neighbours of a warp would all read the same bank.
+    // A row is one number longer than needed, or neighbours of a warp would all read the same bank.
     __shared__ double of_x[most_powers][strip + 1], of_y[most_powers][strip + 1];
     constexpr int sums_of_thread = (most_powers * most_powers + threads - 1) / threads;
     double sum[sums_of_thread];
@@ -76,7 +77,7 @@ cell_moments(const double* __restrict__ X, const long long* __restrict__ order, 
     if (threadIdx.x == 0) mass[cell] = sum[0];
 }
 
-// Which cells of queries are accepted:
+// Which cells of queries pass the bound:
 //
 //   mass                (rows, columns)                  double
 //   whole               (1,)                             double  sum of all masses
@@ -109,15 +110,15 @@ accept_cells(const double* __restrict__ mass, const double* __restrict__ whole, 
     accepted[cell] = near > 1e-280 && off <= rtol * near;
 }
 
-// Sums at the queries of accepted cells, and which queries are left:
+// L2P: sums at the queries of accepted cells, and which queries are left to the sum over all pairs:
 //
 //   B         (query cells, P, P)  double         B[l, k], of beta^l alpha^k
 //   accepted  (query cells,)       unsigned char
-//   cell      (m,)                 int64          of each query of `order`; that of the last cell and 1 is nowhere
-//   total     (m,)                 double         1 where a query is left
+//   cell      (m,)                 int64          of each query of `order`; one past the last cell means no cell
+//   total     (m,)                 double         1 if a query is left
 //   left      (m,)                 unsigned char
 //
-// One thread a query, in the order of cells, so that a warp mostly reads one polynomial: P^2 multiply-adds and numbers.
+// One thread for each query, in the order of cells, so that a warp mostly reads one polynomial: P^2 multiply-adds.
 // No barriers.
 extern "C" __global__ void __launch_bounds__(threads, 4)
 cell_values(const double* __restrict__ Y, const long long* __restrict__ order, const long long* __restrict__ cells,

@@ -6,11 +6,11 @@
 //   V_hi, V_lo  (blocks, rows, COLUMNS) bfloat16  block b holds columns b COLUMNS .. of V in the order of
 //                                                 column_order.cuh; rows: n rounded up to whole blocks of operands.cu
 //
-// Rows past n and columns past k are zero. hi is always finite: of values beyond the range of bfloat16, infinity and NaN
-// too, lo has the rest. Of values below 2^-117 lo may lose bits, for it is below 2^-126.
+// Rows past n and columns past k are zero. hi is always finite: for values beyond the range of bfloat16, and for
+// infinity and NaN, lo has the rest. For values below 2^-117 lo may lose bits, because it is below 2^-126.
 //
-// One thread eight positions of a row, 16 bytes. Grid: x over blocks of `threads` of these, y over column blocks.
-// Nothing is shared, and no barrier passed.
+// One thread for each eight positions of a row, 16 bytes. Grid: x over blocks of `threads` of these, y over column blocks.
+// No shared memory, no barriers.
 //
 // Macros: STORAGE; COLUMNS, a multiple of 16.
 #include "ptx.cuh"

@@ -1,48 +1,50 @@
-// All pairs of queries and data of many dimensions on the tensor cores, from points in one or two float16 terms
-// (wide_operands.cu):
+// Sums over all pairs of queries and data of many dimensions on the tensor cores, from points in one or two float16
+// terms (wide_operands.cu):
 //
-//   TERMS 2: z_i . z_j = hi_i . hi_j + lo_i . hi_j + hi_i . lo_j + lo_i . lo_j, the last but for mean shifts
+//   TERMS 2: z_i . z_j = hi_i . hi_j + lo_i . hi_j + hi_i . lo_j + lo_i . lo_j, the last not for mean shifts
 //   TERMS 1: z_i . z_j = hi_i . hi_j
 //   e_ij = z_i . z_j + norm_i + norm_j
 //
-//   Y_hi, Y_lo   (rows, depth)  float16  queries; lo is not there with TERMS 1
+//   Y_hi, Y_lo   (rows, depth)  float16  queries; with TERMS 1 there is no lo
 //   Y_norms      (rows,)        float    -|z_i|^2/2
-//   Y_rests      (rows,)        float    what that leaves of it; not there with TERMS 1
-//   X_hi, ...    (rows, ...)             data, likewise; with log2 w_j in the norms, but for LAPLACE; -1e30 past them
+//   Y_rests      (rows,)        float    the rounding of that norm; not there with TERMS 1
+//   X_hi, ...    (rows, ...)             data, likewise; with log2 w_j in the norms, except for LAPLACE; -1e30 past them
 //   X_weights    (rows,)        float    log2 w_j for LAPLACE, or null: all weights 1
-//   spread       (1,)           float    largest |z|^2, or null; beyond `limit` the kernel does nothing
+//   radius2      (1,)           float    scaled squared radius, the largest |z|^2, or null; beyond `limit` the kernel
+//                                        does nothing
 //
-// rows are multiples of 128, depth is one of STEP_DEPTH. A launch takes the m queries from `top` on, rows of the results
-// being those of the queries, and data rows [left, right) in parts of `part_rows`, a multiple of 128 as `left` is.
+// rows are multiples of 128, depth is a multiple of STEP_DEPTH. A launch takes the m queries from `top` on (rows of the
+// results are those of the queries) and data rows [left, right) in parts of `part_rows`; `part_rows` and `left` are
+// multiples of 128.
 //
-// Outputs SUM and LAPLACE keep their sums in registers, and for every part of the data leave
+// Outputs SUM and LAPLACE keep their sums in registers, and write for every part of the data
 //
 //   references (parts, pitch)   float  a_i, the largest exponent
 //   totals     (parts, pitch)   float  sum_j 2^(e_ij - a_i);  LAPLACE: sum_j 2^(e_ij + log2 w_j - a_i) (shift + e_ij)
 //
-// Outputs MOMENTS and VALUES stage powers in memory, for products by a library with as many columns as there are:
+// Outputs MOMENTS and VALUES write 2^e to memory, for matrix products by a library with any number of columns:
 //
-//   references (rows,)          float  a_i, whole numbers from a pass before; null: all zero
+//   references (rows,)          float  a_i, whole numbers from an earlier pass; null: all zero
 //   P_hi, P_lo (m, P_pitch)     16 bit 2^(e_ij - a_i + shift), from `top` and `left` on, in POWER_TERMS terms: float16
 //                                      for MOMENTS; for VALUES bfloat16, which has the range of float
 //   totals     (parts, pitch)   float  += sum_j 2^(e_ij - a_i + shift), a row for each part of the data; with
 //                                      COLUMN_TOTALS also += sum_i 2^(e_ij + shift) for rows j, over the queries i of a
 //                                      block, a row for each
-//   skip_own                    leave out j = i: queries are the data, and the caller adds these terms
+//   skip_own                    leave out j = i: self-interaction (Y = X), the caller adds these terms
 //
-// Tensor cores truncate what they add to the place of the largest part, and products of 11 bits are soon longer than
-// what is left then. So hi are multiples of 2^-7 and norms of 2^-14: as far as |z|^2 < 1024 all sums of hi . hi are
-// exact. All that is small, products with lo and rests, has accumulators of its own. The error of an exponent so depends
-// little on the spread and the dimension.
+// Tensor cores truncate every term of a sum to the last bit of the largest one, and products of 11-bit numbers soon need
+// more bits than that. So hi are multiples of 2^-7 and norms of 2^-14: while |z|^2 < 1024 all sums of hi . hi are exact.
+// The small terms, products with lo and rests, have their own accumulators. The error of an exponent therefore depends
+// little on the scaled squared radius and on the dimension.
 //
-// 4 x WARPS_DOWN warps own a tile of 64 WARPS_DOWN queries x 128 data rows, 64 x 32 a warp, and walk through all tiles
-// of their part. Of both sides STEP_DEPTH dimensions at a time pass through shared memory, STAGES such steps under way,
-// over the ends of tiles. A warp's data rows 8t + 2j + e take the place of column 2t + e in the j-th of its four
-// fragments: so a lane has eight neighbouring powers of a query.
+// 4 x WARPS_DOWN warps own a tile of 64 WARPS_DOWN queries x 128 data rows, 64 x 32 for each warp, and go through all
+// tiles of their part. STEP_DEPTH dimensions of both sides at a time pass through shared memory, with STAGES such steps
+// in flight, also across the ends of tiles. Data row 8t + 2j + e of a warp is column 2t + e of the j-th of its four
+// fragments, so a lane has eight neighbouring 2^e of a query.
 //
-// Grid: x over tiles of queries, y over parts of the data. What is added to in memory no other block of the launch adds
-// to: each run gives the same bits.
-// Barriers: one a step, one a tile with COLUMN_TOTALS, two in the end; all threads of a block pass all of them.
+// Grid: x over tiles of queries, y over parts of the data. No two blocks of a launch add to the same memory, so every
+// run gives the same bits.
+// Barriers: one a step, one a tile with COLUMN_TOTALS, two at the end; all threads of a block pass all of them.
 //
 // Macros: KERNEL the name; OUTPUT one of the four; TERMS; POWER_TERMS 1 or 2; COLUMN_TOTALS 0 or 1; WARPS_DOWN;
 // STEP_DEPTH 32 or 64; STAGES; BLOCKS that a multiprocessor runs at a time.
@@ -54,8 +56,8 @@ constexpr Output output = OUTPUT;
 constexpr bool staged = output == MOMENTS || output == VALUES;
 
 constexpr int terms = TERMS;
-// Powers of one term of 11 bits, for a mean shift: lo . lo is less than they round off, but between points so close
-// together that they hardly move each other.
+// With 2^e in one term of 11 bits, for a mean shift, lo . lo is less than the rounding of 2^e, except between points so
+// close together that they hardly move each other.
 constexpr bool mean_shift = output == MOMENTS && POWER_TERMS == 1;
 constexpr int row_tiles = 4;     // of 16 queries, a warp
 constexpr int row_pairs = row_tiles / 2;
@@ -67,11 +69,11 @@ constexpr int tile_data = 8 * column_tiles * warps_across;
 constexpr int pitch = 2 * STEP_DEPTH;  // bytes of a row in shared memory
 constexpr int pieces = pitch / 16;
 
-// Below every exponent within the limit of the spread; above that of a row that does not count.
+// Below every exponent within the limit of radius2; above that of a row that does not count.
 constexpr float first_reference = -4096;
 constexpr float no_exponent = -1e30f;
 
-// Pieces of 16 bytes change places in their row so that the eight rows of a matrix lie in different banks: eight
+// Pieces of 16 bytes are permuted in their row so that the eight rows of a matrix lie in different banks: eight
 // neighbouring queries, and pairs of data rows 8 apart.
 __device__ inline int place_of_query(int row, int piece) { return piece ^ (pieces == 8 ? row % 8 : row / 2 % 4); }
 __device__ inline int place_of_datum(int row, int piece) {
@@ -88,7 +90,7 @@ struct Shared {
     float norms[2][terms][tile_data];  // and rests, of the data rows of a tile and the next
 };
 
-// What is left at the end, where the stages were.
+// Sums at the end, in the memory of the stages.
 struct Merge {
     float reference[warps_across][tile_queries];
     float total[warps_across][tile_queries];
@@ -117,7 +119,7 @@ struct Data {
     }
 };
 
-// Sums of a warp's pairs: exponents, and what is small in them.
+// Sums of a warp's pairs: the exponents, and their small terms apart.
 struct Sums {
     float large[row_tiles][column_tiles][4];
     float small[terms == 2 ? row_tiles : 1][column_tiles][4];
@@ -162,7 +164,7 @@ struct Sums {
         }
     }
 
-    // Make nothing of the powers of points with themselves, `below` rows below the lane's first exponent.
+    // Set 2^e of a point with itself to zero, `below` rows below the lane's first exponent.
     __device__ void clear_own(int below) {
 #pragma unroll
         for (int i = 0; i < row_tiles; i++)
@@ -184,12 +186,12 @@ struct Sums {
     }
 };
 
-// Where 16 dimensions further are. The bits of a place that this changes no exchange of places carries over.
+// The address 16 dimensions further. No permutation of pieces changes the bits of an address that this changes.
 __device__ inline const unsigned char* further(const unsigned char* at, int groups) {
     return reinterpret_cast<const unsigned char*>(reinterpret_cast<size_t>(at) ^ size_t(32 * groups));
 }
 
-// Add the products of a step; `fetch()` is called once the first fragments are on their way.
+// Add the products of a step; `fetch()` is called when the first fragments are in flight.
 template <class Fetch>
 __device__ inline void add_step(Sums& sums, const unsigned char* queries, const unsigned char* data, const Fetch& fetch) {
     constexpr int phases = STEP_DEPTH / 16 * row_pairs;
@@ -209,7 +211,7 @@ __device__ inline void add_step(Sums& sums, const unsigned char* queries, const 
     }
 }
 
-// The sum of column g of a lane's eight over the eight lanes that share them: they halve what they hold, three times.
+// The sum of column g of a lane's eight over the eight lanes that share them, in three halving steps.
 __device__ inline float column_total(const float (&of_column)[column_tiles][2]) {
     const int g = threadIdx.x % 32 / 4;
     float held[8];
@@ -244,14 +246,14 @@ extern "C" __global__ void __launch_bounds__(threads, BLOCKS)
 KERNEL(const unsigned short* __restrict__ Y_hi, const unsigned short* __restrict__ Y_lo,
        const float* __restrict__ Y_norms, const float* __restrict__ Y_rests, const unsigned short* __restrict__ X_hi,
        const unsigned short* __restrict__ X_lo, const float* __restrict__ X_norms, const float* __restrict__ X_rests,
-       const float* __restrict__ X_weights, const float* __restrict__ spread, float* __restrict__ references,
+       const float* __restrict__ X_weights, const float* __restrict__ radius2, float* __restrict__ references,
        float* __restrict__ totals, unsigned short* __restrict__ P_hi, unsigned short* __restrict__ P_lo, long long top,
        long long m, long long left, long long right, long long part_rows, long long pitch_of_totals, long long P_pitch,
        int depth, int skip_own, float limit, float shift) {
     extern __shared__ uint4 dynamic_shared[];
     static_assert(sizeof(Merge) <= sizeof(Shared::under_way));
     auto& shared = *reinterpret_cast<Shared*>(dynamic_shared);
-    if (spread && !(*spread <= limit)) return;
+    if (radius2 && !(*radius2 <= limit)) return;
 
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
     const int warp_row = warp / warps_across * 16 * row_tiles, warp_column = warp % warps_across * 8 * column_tiles;
@@ -369,7 +371,7 @@ KERNEL(const unsigned short* __restrict__ Y_hi, const unsigned short* __restrict
                         }
                 }
         } else {
-            // How far the lane's first row is below the diagonal, in the few tiles that it passes through.
+            // Distance of the lane's first row below the diagonal, in the few tiles on the diagonal.
             const long long below = first_query + warp_row + g - (first_column + own_column);
             if (skip_own && below > -tile_queries && below < tile_data) sums.clear_own(int(below));
             float of_column[column_tiles][2] = {};

@@ -1,4 +1,4 @@
-// Powers of 2 in float64 of a block of exponents whose inner products a library has made, and their sums:
+// 2^e in float64 for a block of exponents, from inner products of a library, and their sums:
 //
 //   e_ij = z_i . z_j + norm_i + norm_j,   p_ij = 2^(e_ij + log2 w_j + shift)
 //
@@ -6,20 +6,21 @@
 //                                       p_ij takes its place
 //   Y_norms    (queries,)       double  -|z_i|^2/2
 //   X_norms    (data,)          double  -|z_j|^2/2, perhaps with log2 w_j, and past the data with `nothing` of
-//                                       f64_operands.cu, so that powers are zero there
-//   X_weights  (data,)          double  log2 w_j, or null: in the norms, or 1 as they all are with COLUMN_TOTALS
-//   spread     (1,)             float   largest |z|^2, or null; beyond `limit` the kernel does nothing
+//                                       f64_operands.cu, so that p_ij is zero there
+//   X_weights  (data,)          double  log2 w_j, or null: in the norms, or all weights 1, as with COLUMN_TOTALS
+//   radius2    (1,)             float   scaled squared radius, the largest |z|^2, or null; beyond `limit` the kernel
+//                                       does nothing
 //   totals     (parts, pitch)   double  += sum_j p_ij, and with LAPLACE sum_j p_ij (at_zero + e_ij ln 2), of query i in
 //                                       a row for each part of the data; with COLUMN_TOTALS also the same over i, of
-//                                       data row j, in a row for each block of queries: where queries are the data,
-//                                       a block off the diagonal serves both of its sides
+//                                       data row j, in a row for each block of queries: for Y = X a block off the
+//                                       diagonal serves both of its sides
 //   shift      an integer that keeps p_ij in the range of double: see f64.cuh
 //
-// 8 warps own 128 queries, 16 a warp, and go through a part of the data, a multiple of 128 as all rows, `left` and
-// `right` are. A lane has four data rows of 128: 2 lane, 2 lane + 1, and 64 more than these.
+// 8 warps own 128 queries, 16 for each warp, and go through a part of the data. A part, the numbers of rows, `left` and
+// `right` are multiples of 128. A lane has four data rows of 128: 2 lane, 2 lane + 1, and those 64 further.
 //
-// Grid: x over blocks of 128 queries, y over parts of the data. What is added to no other block of the launch adds to:
-// each run gives the same bits. Barriers: with COLUMN_TOTALS one every 128 data rows; all threads of a block pass all.
+// Grid: x over blocks of 128 queries, y over parts of the data. No two blocks of a launch add to the same memory, so every
+// run gives the same bits. Barriers: with COLUMN_TOTALS one every 128 data rows; all threads of a block pass all of them.
 //
 // Macros: KEPT, LAPLACE and COLUMN_TOTALS, each 0 or 1.
 #include "ptx.cuh"
@@ -31,7 +32,7 @@ constexpr int threads = 32 * warps;
 constexpr int warp_rows = 16;
 constexpr int block_rows = warps * warp_rows;
 constexpr int tile_columns = 128;
-constexpr int rows_at_once = 2;    // whose loads are under way together
+constexpr int rows_at_once = 2;    // whose loads are in flight together
 constexpr int blocks_at_once = 4;  // of a multiprocessor, with 64 registers a thread
 
 // A lane's numbers of a row of 128.
@@ -54,10 +55,10 @@ __device__ inline void store(double* row, const double (&from)[4]) {
 
 extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
 powers_f64(double* __restrict__ P, const double* __restrict__ Y_norms, const double* __restrict__ X_norms,
-           const double* __restrict__ X_weights, const float* __restrict__ spread, double* __restrict__ totals,
+           const double* __restrict__ X_weights, const float* __restrict__ radius2, double* __restrict__ totals,
            long long top, long long left, long long right, long long part_columns, long long P_pitch, long long pitch,
            float limit, double shift, double at_zero) {
-    if (spread && !(*spread <= limit)) return;
+    if (radius2 && !(*radius2 <= limit)) return;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const long long first_row = (long long)blockIdx.x * block_rows + warp * warp_rows;
     const long long begin = left + blockIdx.y * part_columns;

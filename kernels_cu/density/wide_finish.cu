@@ -1,4 +1,4 @@
-// From what wide.cu and products with its powers have left to the sums of each query, in double.
+// Epilogue of wide.cu: the sums of each query in double, from its totals and the matrix products with its 2^e.
 //
 // Outputs SUM and LAPLACE:
 //
@@ -11,14 +11,14 @@
 //   products    (blocks, rows, width)  float  2^shift sum_j 2^(e_ij - a_i) times z_jk, in one block; or times V_jk, whose
 //                                             columns lie in the order of column_order.cuh
 //   hi, lo      (rows, width)          float16 queries, for MOMENTS; lo may be null
-//   own                                1: the query's own term, 1 in the total and nothing in the moments, is to be added
+//   own                                1: add the query's own term, 1 in the total and 0 in the moments
 //
-// Results, none of them written where the largest |z|^2, `spread`, is beyond `limit`; spread may be null:
+// Results; none is written if the scaled squared radius `radius2`, the largest |z|^2, is beyond `limit` (or null: always):
 //
 //   reference, total  (m,)             double natural logarithm of the reference, and the total about it
 //   moments           (m, k)           double about the query, in the units of the data; or sums of values
 //
-// One warp a query, 4 a block. No barriers.
+// One warp for each query, 4 a block. No barriers.
 //
 // Macros: OUTPUT one of the four.
 #include "ptx.cuh"
@@ -32,12 +32,12 @@ constexpr int threads = 128;
 extern "C" __global__ void __launch_bounds__(threads)
 finish_wide(const float* __restrict__ references, const float* __restrict__ totals, const float* __restrict__ products,
             const unsigned short* __restrict__ hi, const unsigned short* __restrict__ lo,
-            const float* __restrict__ spread, double* __restrict__ reference, double* __restrict__ total,
+            const float* __restrict__ radius2, double* __restrict__ reference, double* __restrict__ total,
             double* __restrict__ moments, long long m, long long pitch, long long rows, int k, int width, int parts,
             int own, float limit, float shift, double unit) {
     const int lane = threadIdx.x % 32;
     const long long i = (long long)blockIdx.x * (threads / 32) + threadIdx.x / 32;
-    if (i >= m || (spread && !(*spread <= limit))) return;
+    if (i >= m || (radius2 && !(*radius2 <= limit))) return;
 
     if constexpr (output == SUM || output == LAPLACE) {
         float top = Exponent<float>::least;

@@ -1,11 +1,11 @@
-// Operands of wide.cu: points centred, scaled and split in two float16 terms, with their norms.
+// Operands of wide.cu: centred and scaled points, split into two float16 terms, with their norms.
 //
 //   z      = (point - centre) scale, with scale = sqrt(log2 e) / h, so that |z_i - z_j|^2 / 2 is an exponent in bits
 //   hi     = float16(z),  lo = float16(z - hi)
-//   norms  = -|z'|^2 / 2 + log2 w, of the z' that is kept: hi + lo, or hi alone where there is no lo
+//   norms  = -|z'|^2 / 2 + log2 w, of the z' that is kept: hi + lo, or hi alone if there is no lo
 //
-// With `rests` products of hi are to add up exactly: hi is a multiple of 2^-7, norms of 2^-14, as far as |z|^2 < 1024,
-// and `rests` have what that leaves of the norms.
+// With `rests`, products of hi add up exactly while |z|^2 < 1024: hi is a multiple of 2^-7, and norms are multiples of
+// 2^-14. `rests` have the remainders of the norms.
 //
 //   X            (n, d)         STORAGE  points
 //   centre       (d,)           double
@@ -15,12 +15,12 @@
 //   norms        (rows,)        float
 //   rests        (rows,)        float    or null
 //   weights      (rows,)        float    log2 w apart from the norms, or null: in the norms
-//   spread       (1,)           float    becomes max(spread, |z|^2); or null
+//   radius2      (1,)           float    scaled squared radius: becomes max(radius2, |z|^2); or null
 //
-// rows and depth are n and d rounded up; what is past the data is zero, with a norm of -1e30, so that 2^ of it is zero.
+// rows and depth are n and d rounded up. Rows past the data are zero, with a norm of -1e30, so that 2^norm is zero.
 // Rows of zero weight have that norm, or weight, too.
 //
-// One warp a row, 4 a block. Nothing is shared, and no barrier passed.
+// One warp for each row, 4 a block. No shared memory, no barriers.
 //
 // Macros: STORAGE float or double.
 #include "ptx.cuh"
@@ -33,7 +33,7 @@ constexpr double hi_step = 1.0 / 128, norm_step = hi_step * hi_step;
 extern "C" __global__ void __launch_bounds__(threads)
 prepare_wide(const STORAGE* __restrict__ X, const double* __restrict__ centre, const double* __restrict__ log_weights,
              unsigned short* __restrict__ hi, unsigned short* __restrict__ lo, unsigned short* __restrict__ rounded,
-             float* __restrict__ norms,             float* __restrict__ rests, float* __restrict__ weights, float* __restrict__ spread, long long n, int d, int depth, double scale) {
+             float* __restrict__ norms,             float* __restrict__ rests, float* __restrict__ weights, float* __restrict__ radius2, long long n, int d, int depth, double scale) {
     const int lane = threadIdx.x % 32;
     const long long row = (long long)blockIdx.x * (threads / 32) + threadIdx.x / 32;
     const bool exists = row < n;
@@ -72,6 +72,6 @@ prepare_wide(const STORAGE* __restrict__ X, const double* __restrict__ centre, c
     norms[row] = fmaxf(kept, no_norm);
     if (rests) rests[row] = kept > no_norm ? norm - kept : 0.0;
     if (weights) weights[row] = weight;
-    // Of floats that are not negative the bits have the order of the numbers, with infinity and NaN on top.
-    if (spread && exists) atomicMax(reinterpret_cast<unsigned*>(spread), __float_as_uint(float(square)));
+    // The bits of non-negative floats have the order of the numbers, with infinity and NaN on top.
+    if (radius2 && exists) atomicMax(reinterpret_cast<unsigned*>(radius2), __float_as_uint(float(square)));
 }

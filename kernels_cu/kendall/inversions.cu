@@ -1,11 +1,11 @@
 // Concordant and discordant pairs of samples of pairs of variables from their ranks, in O(n log n): Knight, A computer
 // method for calculating Kendall's tau with ungrouped data, JASA 61 (1966).
 //
-// pair_keys    key of a sample: its rank in x in the high word and that in y in the low one; all ones for a sample that
-//              is missing in either, which so comes last
+// pair_keys    the key of a sample: its rank in x in the high word, its rank in y in the low word; all ones for a sample
+//              that is missing in either variable, so that it comes last
 // (sort)       merge_sort.cu
-// pair_runs    runs of x and of the pairs; the low words, y in the order of x and then of y
-// (inversions) merge_sort.cu, which sorts y: the inversions are the discordant pairs
+// pair_runs    runs of x and of the pairs; the low words are y in the order of x and then of y
+// (inversions) merge_sort.cu sorts y: the inversions are the discordant pairs
 // value_runs   runs of y
 // pair_counts  C = N - T_x - T_y + T_xy - D
 //
@@ -21,8 +21,9 @@
 //   integers        (7, b)          int64   samples, concordant, discordant; tied pairs and classes of x and of y
 //   reals           (4, b)          double  sums of t (t - 1) (t - 2) and t (t - 1) (2 t + 5) of x and of y
 //
-// A block of pair_keys, pair_runs and value_runs owns 2,048 positions of a pair, a warp of the latter two 32 of them at
-// a time; grid: x over these parts of all pairs. pair_counts: a thread a pair. Barriers: those of add_sums.
+// A block of pair_keys, pair_runs and value_runs owns 2,048 positions of a pair of variables; a warp of the latter two
+// takes 32 at a time. Grid: x over these parts of all pairs. pair_counts: one thread for each pair. Barriers: those of
+// add_sums.
 #include "runs.cuh"
 
 constexpr int threads = 256;

@@ -1,16 +1,16 @@
-// Sort of segments, stable, by merges; with COUNT the number of inversions of each, pairs i < j with keys[i] > keys[j]:
+// Stable merge sort of segments. With COUNT also the number of inversions of each, pairs i < j with keys[i] > keys[j]:
 //
 //   keys        (segments, n)  KEY                 unsigned
-//   order       (segments, n)  uint32              with ORDER: position in its segment that a key came from; else null
-//   inversions  (segments,)    unsigned long long  with COUNT: what is counted is added; else null
+//   order       (segments, n)  uint32              with ORDER: original position of a key in its segment; else null
+//   inversions  (segments,)    unsigned long long  with COUNT: the counts are added; else null
 //
-// sort_tiles sorts each tile of a segment in place; merge_runs merges each two neighbouring runs of `run` tiles, from
-// one array to another: of t tiles log2(t) launches, rounded up. A block owns one tile of what it writes, 16 keys a
-// thread; grid: x over tiles of all segments. A key of the right run goes before all that is left of the left run: each
-// is an inversion. Barriers: around each use of the tile in shared memory; all threads pass them.
+// sort_tiles sorts each tile of a segment in place. merge_runs merges each two neighbouring runs of `run` tiles, from one
+// array to another; t tiles take log2(t) launches, rounded up. A block owns one tile of its output, 16 keys for each
+// thread; grid: x over tiles of all segments. A key of the right run goes before all remaining keys of the left run: each
+// of these is an inversion. Barriers: around each use of the tile in shared memory; all threads pass them.
 //
-// Past the end of a segment a tile is filled up with the largest key. Runs are merged stably, so what fills stays last,
-// behind equal keys that count.
+// Past the end of a segment a tile is filled up with the largest key. Merges are stable, so the filling stays last, behind
+// equal keys that count.
 //
 // Threads divide a merge by merge path: Green, McColl and Bader, GPU merge path, ICS 2012.
 //
@@ -27,12 +27,12 @@ constexpr int blocks_at_least = (ORDER ? 768 : 1024) / THREADS;
 
 constexpr Key largest = ~Key(0);
 
-// Where key i lies in shared memory: threads 16 keys apart meet in no bank.
+// Position of key i in shared memory: threads 16 keys apart have no bank conflicts.
 __host__ __device__ constexpr unsigned place(unsigned i) { return i + i / unsigned(128 / sizeof(Key)); }
 
 constexpr int places = place(tile) + 1;  // a merge reads one key too far
 
-// Of the first d keys of the merge of two runs, how many are from the left one.
+// Number of keys from the left run among the first d keys of the merge of two runs.
 __device__ inline int split(const Key* keys, int left, int left_size, int right, int right_size, int d) {
     int low = d > right_size ? d - right_size : 0, high = d < left_size ? d : left_size;
     while (low < high) {
@@ -56,8 +56,8 @@ __device__ inline long long split(const Key* left, long long left_size, const Ke
     return low;
 }
 
-// The thread's 16 keys of a merge, from the d-th on; taken(k, i) hears that the k-th was key i. Returns the inversions
-// that they undo: `left_remaining` keys, some perhaps not here, are in the left run from `left` on.
+// The thread's 16 keys of a merge, from the d-th on; taken(k, i) is called if the k-th was key i. Return the inversions
+// that they undo. The left run has `left_remaining` keys from `left` on, perhaps not all in this tile.
 template <typename Taken>
 __device__ inline unsigned long long merge(const Key* keys, int left, int left_size, int right, int right_size, int d,
                                            long long left_remaining, Key (&merged)[items], const Taken& taken) {
@@ -79,11 +79,11 @@ __device__ inline unsigned long long merge(const Key* keys, int left, int left_s
         a = from_left ? next : a;
         b = from_left ? b : next;
     }
-    // Each key of the right run goes before all of the left one but those that have passed.
+    // Each key of the right run goes before all keys of the left run except those already merged.
     return COUNT ? (j - right_begin) * left_remaining - passed : 0;
 }
 
-// A tile of keys to shared memory, key i from key_at(i), with eight loads of a thread under way at once.
+// Load a tile of keys to shared memory, key i from key_at(i), with eight loads of a thread in flight.
 template <typename KeyAt>
 __device__ inline void load(Key* shared, int size, const KeyAt& key_at) {
 #pragma unroll
@@ -125,7 +125,7 @@ sort_tiles(Key* keys, unsigned* order, unsigned long long* inversions, long long
         came_from[k] = own + k;
     }
 
-    // Sixteen keys by exchanges of neighbours, each of which undoes one inversion.
+    // Sort sixteen keys by exchanges of neighbours; each exchange undoes one inversion.
     unsigned long long counted = 0;
 #pragma unroll
     for (int round = 0; round < items; round++) {
@@ -185,7 +185,7 @@ merge_runs(const Key* __restrict__ keys, const unsigned* __restrict__ order, Key
     const Key* const left = keys + segment * n + begin;
     const Key* const right = left + left_size;
 
-    // What the tile takes of each run.
+    // The part of each run in this tile.
     const long long d = (long long)(own_tile - left_tile) * tile;
     const int size = left_size + right_size - d < tile ? int(left_size + right_size - d) : tile;
     if (threadIdx.x < 64) {
@@ -214,7 +214,7 @@ merge_runs(const Key* __restrict__ keys, const unsigned* __restrict__ order, Key
     const long long first = segment * n + begin + d;
     for (int i = threadIdx.x; i < size; i += THREADS) merged[first + i] = shared[place(i)];
 #if ORDER
-    // The runs' order is read where neighbours of the result come from two streams of neighbours.
+    // The order of the runs is read here, where neighbouring results come from two sequences of neighbours.
     order += segment * n + begin;
     __syncthreads();
 #pragma unroll

@@ -1,11 +1,11 @@
 // Minimum ranks of the values of columns, and the sums over their ties, from their sorted keys (order_keys.cu):
 //
 //   keys     (columns, n)        unsigned long long  in order, a column a row
-//   order    (columns, n)        uint32   position that each came from; null: it is the low word, the key the high one
+//   order    (columns, n)        uint32   original position of each; null: the key's low word is the position
 //   ranks    (columns, n)        uint32   number of smaller values in the column; all ones for NaN
-//   figures  (columns, FIGURES)  unsigned long long  zero before: TieSums of the values but NaN, and their number
+//   figures  (columns, FIGURES)  unsigned long long  zero before: TieSums of the values without NaN, and their number
 //
-// `nan_key`: what a NaN has for a key where the values are floating point (`floating`).
+// `nan_key`: the key of NaN, if the values are floating point (`floating`).
 //
 // rank_runs: a block owns 2,048 positions of a column, a warp 32 of them at a time; grid: x over these parts of all
 // columns. The ranks of a run are the position of its first key. Barriers: those of add_sums.
@@ -41,7 +41,7 @@ rank_runs(const unsigned long long* __restrict__ keys, const unsigned* __restric
     add_sums<threads>(sums, figures, TieSums::WORDS);
 }
 
-// From the figures to what is asked for, a thread a column:
+// The results from the figures, one thread for each column:
 //
 //   integers  (3, columns)  int64   values that are no NaN, tied pairs, distinct values
 //   reals     (2, columns)  double  sums of t (t - 1) (t - 2) and of t (t - 1) (2 t + 5) over runs of t values

@@ -1,7 +1,7 @@
 // Runs of equal values in a sorted segment of n values, and sums over them.
 //
-// A warp looks at 32 positions, from `base` on, a position a lane; `value(i)` is the value at position i. What of a run
-// lies outside of them is found by steps that double and a bisection, so that no run, however long, is walked along.
+// A warp reads 32 positions from `base` on, one for each lane; `value(i)` is the value at position i. The ends of a run
+// outside of these positions are found by doubling steps and a bisection, so that long runs are not read through.
 #pragma once
 
 #include "block_sum.cuh"

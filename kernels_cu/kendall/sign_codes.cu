@@ -7,10 +7,10 @@
 //
 //   x       (p, stride)        uint32   ranks; a row's first n are looked at
 //   y       (q, stride)        uint32   or null
-//   source  (rows,)            int32    row r of the codes is row source[r] of x, from p on of y; of none where -1
-//   codes   (blocks, rows, 32) uint16   samples 32 b .. of row r; 0 past n and where there is no row
+//   source  (rows,)            int32    row r of the codes is row source[r] of x or, from p on, of y; -1: no row
+//   codes   (blocks, rows, 32) uint16   samples 32 b .. of row r; 0 past n and for no row
 //
-// One warp a row and block of samples; grid: x over blocks of 8 rows, y over blocks of samples. No barriers.
+// One warp for each row and block of samples; grid: x over blocks of 8 rows, y over blocks of samples. No barriers.
 constexpr int threads = 256;
 constexpr int middle = 31743;  // bits of the largest finite float16 number
 

@@ -11,14 +11,14 @@
 //   difference  (.., width)      int64    added to
 //   untied      (.., width)      int64    added to, with TIED; else null
 //
-// Columns of the result are the rows of signs from first_column on. Blocks take one tile after the other, all of them
-// the same slabs at the same time, which so come from memory once; what is left when there are fewer tiles than blocks,
-// all slabs of one tile after all of another, is cut into equal parts, one a block. Grid: x over blocks, as many as the
+// Columns of the result are the rows of signs from first_column on. Blocks take one tile after the other. All blocks read
+// the same slabs at the same time, so that these come from memory once. When fewer tiles than blocks remain, their slabs,
+// all of one tile after all of another, are cut into equal parts, one for each block. Grid: x over blocks, as many as the
 // device holds. int32 sums do not overflow: a launch has less than 2^30 pairs of samples.
 //
-// Rows come to shared memory by asynchronous copies, `stages` stages of half a slab, 64 bytes a row; those of a tile on
-// the diagonal come once. Piece c of 16 bytes of row r lies at c ^ (r / 2 % 4), so that the eight rows of a matrix lie
-// in different banks. Barriers: one a stage, behind which all have left the stage that is filled next, and one a tile.
+// Rows are copied to shared memory asynchronously, in `stages` stages of half a slab, 64 bytes for each row; the rows of a
+// tile on the diagonal are copied once. Piece c of 16 bytes of row r lies at c ^ (r / 2 % 4), so that the eight rows of a
+// matrix lie in different banks. Barriers: one a stage, after which the stage to be filled next is free, and one a tile.
 //
 // Source: the PTX manual, "Matrix fragments for mma.m16n8k256" and "m16n8k32": bits and bytes have the same layout.
 //
@@ -42,16 +42,16 @@ using Sums = int[row_tiles][column_tiles][4];
 using Left = unsigned[row_tiles][4];
 using Right = unsigned[column_tiles][2];
 
-// What a block works on: a tile, from a slab to before another, in half slabs.
+// The work of a block: a tile, and a range of slabs, in half slabs.
 struct Part {
     int top, left, begin, end;
     bool diagonal;  // its columns are its rows
 };
 
-// Rows 8 apart have their pieces in the same order: multiples of 8 are added to the place of a row.
+// Rows 8 apart have their pieces in the same order: multiples of 8 rows are added to an offset.
 __device__ __forceinline__ int place(int row, int piece) { return row * row_pieces + (piece ^ row / 2 % row_pieces); }
 
-// Begin to copy one stage, the rows of the tile and then those of its columns; nothing where the part has ended.
+// Begin to copy one stage, the rows of the tile and then those of its columns; nothing after the end of the part.
 __device__ __forceinline__ void fetch(uint4* staged, const uint4* signs, const Part& part, int step, int rows,
                                       int planes, int first_column) {
     if (step < part.end) {
@@ -86,12 +86,12 @@ __device__ __forceinline__ void multiply(Sums& sums, const Left& a, const Right&
         }
 }
 
-// What the second result is made from: u from the two planes, |s| from s.
+// The operand of the second result: u from the two planes, |s| from s.
 __device__ __forceinline__ unsigned magnitude(unsigned first, unsigned second) {
     return BITS ? first | second : first & 0x01010101u;
 }
 
-// Add the products of one stage; left and right are the places of the first rows that the lane brings the addresses of.
+// Add the products of one stage; left and right are the offsets of the first rows whose addresses the lane provides.
 __device__ __forceinline__ void add_stage(Sums (&sums)[results], const uint4* stage, int left, int right) {
 #pragma unroll
     for (int half = 0; half < 2; half++) {
@@ -173,12 +173,12 @@ sign_products(const uint4* __restrict__ signs, const int2* __restrict__ tiles,
         Sums sums[results] = {};
         const int of_left = place(warp_row + lane % 16, lane / 16);
         const int of_right = place((part.diagonal ? 0 : tile) + warp_column + lane % 8 + lane / 16 * 8, lane / 8 % 2);
-        __syncthreads();  // all have left the stages of the tile before
+        __syncthreads();  // the stages of the tile before are free
 #pragma unroll
         for (int ahead = 0; ahead < stages - 1; ahead++)
             fetch(staged, signs, part, part.begin + ahead, rows, planes, first_column);
         int step = part.begin;
-        do {  // a loop that could be passed by would have the compiler widen all sums at once behind it, and spill
+        do {  // with a loop that may be skipped, the compiler would widen all sums at once after it, and spill
             copy_async_wait<stages - 2>();
             __syncthreads();
             fetch(staged, signs, part, step + stages - 1, rows, planes, first_column);

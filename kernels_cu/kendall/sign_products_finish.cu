@@ -1,6 +1,6 @@
-// Concordant and discordant pairs from the sums of sign_products.cu, in the order of the caller's rows.
+// Epilogue of sign_products.cu: concordant and discordant pairs from its sums, in the order of the caller's rows.
 //
-// With a and b the rows of the products where rows i of x and k of y lie, N = n (n - 1) / 2:
+// a and b are the rows of the products for row i of x and row k of y, N = n (n - 1) / 2:
 //
 //   a, b untied   C - D = sum_ab (+ N - 2 |g_a| - 2 |g_b| of signs in bits), C + D = N
 //   else          C - D = sum_ab, C + D = magnitudes_ab
@@ -12,8 +12,8 @@
 //   place_x, place_y    (p,), (q,)   int32   a of i, b of k
 //   concordant, discordant  (p, q)   int64
 //
-// Untied are rows a < untied_rows and columns b < untied_columns; b is row first_column + b of the signs. Where y is x,
-// only sums on or above the diagonal, a <= b, are there. One thread an element, no barriers.
+// Rows a < untied_rows and columns b < untied_columns are untied; b is row first_column + b of the signs. If y is x, only
+// sums on or above the diagonal, a <= b, exist. One thread for each element, no barriers.
 constexpr int threads = 256;
 
 extern "C" __global__ void __launch_bounds__(threads)

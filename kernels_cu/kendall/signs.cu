@@ -1,17 +1,17 @@
-// Signs of the differences of all pairs of samples i < j of each row, once, for sign_products.cu to multiply.
+// Signs of the differences of all pairs of samples i < j of each row, for sign_products.cu to multiply.
 //
 // Pairs are cut into items of 32 x 32 samples, blocks (I, J) with I <= J; item J (J + 1) / 2 + I. An item fills SLABS
-// slabs, 128 bytes a row and plane each. With r the row's codes, what a pair has is zero unless i < j < n:
+// slabs, 128 bytes for each row and plane. With r the row's codes, the bits or byte of a pair are zero unless i < j < n:
 //
 //   BITS 1   1 slab    plane 0: g = [r_j > r_i]; with PLANES 2 plane 1: l = [r_j < r_i], one bit a pair
 //   BITS 0   8 slabs   sign(r_j - r_i), one byte a pair; slab k has the i of the item from 4 k to 4 k + 3
 //
 //   codes    (blocks, rows, 32)               uint16   of sign_codes.cu; rows: a multiple of 32
 //   signs    (slabs, PLANES, rows, 128 bytes)          of the items from first_item on
-//   ascents  (rows,)                          uint64   gains the number of pairs with g; null: not wanted
+//   ascents  (rows,)                          uint64   the number of pairs with g is added; null: not needed
 //
-// Whichever pair a bit or byte stands for, it does in all rows. A thread makes 16 bytes of a row: with BITS four i and
-// all 32 j of an item, 0.5 subtractions, 0.25 permutations and 0.25 logical instructions a sign; else one i and 16 j.
+// A bit or byte stands for the same pair in all rows. A thread computes 16 bytes of a row: with BITS four i and all 32 j of
+// an item, 0.5 subtractions, 0.25 permutations and 0.25 logical instructions for each sign; else one i and 16 j.
 // A block has 32 rows of `block_slabs` slabs. Grid: x over blocks of slabs, y over blocks of rows. No barriers.
 //
 // Macros: BITS; PLANES.

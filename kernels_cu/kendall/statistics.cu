@@ -13,7 +13,7 @@
 //   pairs, classes                int64          ties of x and of y, entry (i, j) at strides.x, strides.y
 //   triples, variance             float64        likewise
 //   table                         float64        cukde/kendall/null.py: table()
-//   tau, p_value                  float64        (entries,); p_value null: not wanted
+//   tau, p_value                  float64        (entries,); p_value null: not needed
 //
 // A thread owns an entry. Grid: x over entries. No barriers.
 //

@@ -1,10 +1,10 @@
-// Peaks: how many operations of one kind a second the multiprocessors do, nothing but chains of them in registers.
+// Peak rate of one kind of operation of the multiprocessors, from chains of such operations in registers.
 //
 //   x = a x + b, or x = 2^-x, `repeats` times 16 for each of CHAINS numbers x a thread, (thread of the block + chain) / 512
 //   at first: chains are independent and hide each other's latency; 2^-x nears the same number from everywhere.
 //
 //   factors  (2,)          REAL  a and b, unknown to the compiler
-//   sums     (grid * 256,) REAL  of the x of each thread, so that they are wanted
+//   sums     (grid * 256,) REAL  of the x of each thread, so that the compiler keeps them
 //
 // A block is 8 warps that share nothing. No barriers.
 //

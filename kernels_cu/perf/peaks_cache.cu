@@ -1,11 +1,11 @@
-// Peaks: how many bytes a second come out of the last cache before memory.
+// Peak bandwidth of the last cache before memory (L2).
 //
 //   data  (words,)       uint4     fits that cache; words is a power of two and at least 2048
 //   sums  (grid * 256,)  unsigned  of all that each thread has read, which wraps around
 //
-// Every block reads all of the data `repeats` times, past the caches of the multiprocessors, 16 bytes a thread and 8
-// loads in flight, 4 KiB at a time in an order of its own: loads of several multiprocessors that want the same line at
-// the same time may be served as one, and would count for several. No barriers.
+// Every block reads all of the data `repeats` times, past the caches of the multiprocessors: 16 bytes for each thread and 8
+// loads in flight, 4 KiB at a time. Each block has its own order, because loads of the same line by several multiprocessors
+// at the same time may be served as one and would count several times. No barriers.
 #include "ptx.cuh"
 
 constexpr int threads = 256;

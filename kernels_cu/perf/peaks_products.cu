@@ -1,4 +1,4 @@
-// Peaks: how many products a second tensor cores do, nothing but mma.sync from registers.
+// Peak rate of matrix products of the tensor cores, from mma.sync on registers alone.
 //
 //   C += A B, `repeats` times for each of 4 x 4 accumulators a warp: 4 fragments of A, 16 rows each, by 4 of B, 8
 //   columns each, as a block of a matrix product has them; 16 chains of dependent products hide each other's latency.
@@ -7,7 +7,7 @@
 //   only one, the next four the other of two.
 //
 //   operands  (6,)          unsigned  four words for A, two for B, unknown to the compiler
-//   sums      (grid * 256,) Sum       of the elements of each thread's accumulators, so that they are wanted; those of
+//   sums      (grid * 256,) Sum       of the elements of each thread's accumulators, so that the compiler keeps them; those of
 //                                     integers wrap around
 //
 // A block is 8 warps that share nothing. No barriers. Floating-point sums are exact while below 2^24: 2^14 repeats.

@@ -1,6 +1,6 @@
-// Keep the device at work for a while, so that what is launched meanwhile begins together.
+// Keep the device at work for a while, so that kernels launched meanwhile start together.
 //
-//   waited       (1,)  long long  nanoseconds it took, at least as many as were asked for
+//   waited       (1,)  long long  nanoseconds it took, at least `nanoseconds`
 //   nanoseconds        long long
 //
 // One block of one thread. No barriers.

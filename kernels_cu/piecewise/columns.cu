@@ -1,16 +1,16 @@
-// A piecewise polynomial with several values at a point, or periodic:
+// Piecewise polynomial with several values at a point, or periodic:
 //
-//   y[., q] = sum_j c[j, i, q] t^(k - 1 - j),   t = x - knots[i], or x where the origin is global
+//   y[., q] = sum_j c[j, i, q] t^(k - 1 - j),   t = x - knots[i], or x if the origin is global
 //
-// and PERIODIC x stands for first + (x - first) mod (last - first), as in SciPy.
+// With PERIODIC, x is replaced by first + (x - first) mod (last - first), as in SciPy.
 //
 //   x        (n,)                           STORAGE bits
 //   rows     (rows, pieces, columns)        Row     coefficients, rows = ceil(k / row_width), see pieces.cuh
 //   search   as in pieces.cuh               Row     tree; not read for uniform knots
 //   y        (n, columns)                   STORAGE bits
 //
-// A block owns tiles of THREADS points, in the stride of the grid: a thread finds the piece of one of them, then
-// neighbouring threads compute and write neighbouring values. Barriers: before and after the values of a tile.
+// A block owns tiles of THREADS points, in a grid-stride loop. A thread finds the piece of one point; then neighbouring
+// threads compute and write neighbouring values. Barriers: before and after the values of a tile.
 //
 // Macros: STORAGE (core/storage.cuh), SEARCH (pieces.cuh), THREADS.
 #include "pieces.cuh"

@@ -1,5 +1,5 @@
-// Where knots lie by the arithmetic of pieces.cuh, for tables that are exact: the cell of a knot among equal cells, and
-// the knot that uniform_knot makes of its number.
+// Positions of knots by the arithmetic of pieces.cuh, so that tables are exact: the cell of a knot among equal cells, and
+// the knot that uniform_knot computes from its number.
 //
 //   knots    (n,)   Real
 //   cell_of  (n,)   int32
@@ -7,7 +7,7 @@
 //
 // A thread owns a knot. Grid: x over knots. No barriers.
 //
-// Macros: STORAGE (core/storage.cuh), SEARCH (pieces.cuh), of which the latter makes no difference; THREADS.
+// Macros: STORAGE (core/storage.cuh); SEARCH (pieces.cuh), which makes no difference; THREADS.
 #include "pieces.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS)

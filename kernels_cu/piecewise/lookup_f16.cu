@@ -2,14 +2,14 @@
 //
 //   y[i] = table[bits of x[i]]
 //
-//   x, y     (n,)      float16, by their bits; vectors where both are aligned to 16 bytes
+//   x, y     (n,)      float16, by their bits; vectors if both are aligned to 16 bytes
 //   table    (65536,)  float16
 //
-// A block has the table in shared memory, 128 KiB, and so a multiprocessor to itself. Bound by memory and by banks of
-// shared memory: of 32 numbers at random, three or four meet in a bank.
+// A block has the table in shared memory, 128 KiB, so only one block runs on a multiprocessor. Memory and the banks of
+// shared memory limit the time: of 32 random numbers, three or four share a bank.
 //
-// A block owns tiles of IN_FLIGHT vectors a thread, in the stride of the grid; what a thread reads next is under way
-// while it looks up. Barriers: one, after the table is there.
+// A block owns tiles of IN_FLIGHT vectors for each thread, in a grid-stride loop. A thread's next loads are in flight
+// while it looks up. Barriers: one, after the table is loaded.
 //
 // Macros: THREADS, IN_FLIGHT.
 #include "ptx.cuh"

@@ -1,18 +1,18 @@
-// Which piece an x belongs to, and the polynomial there. Included by the kernels of piecewise polynomials.
+// The search for the piece of an x, and Horner's rule there. Included by the kernels of piecewise polynomials.
 //
-// Piece i is for knots[i] <= x < knots[i + 1], of which the first and the last go on. Three searches find it; each
-// compares x with the knots themselves, so that an x next to a knot is never on the wrong side of it.
+// Piece i holds for knots[i] <= x < knots[i + 1]; the first and the last piece continue outwards. Three searches find it.
+// Each compares x with the knots themselves, so that an x next to a knot is never on the wrong side of it.
 //
-//   UNIFORM  knots[i] is first + i step in Real, rounded once, and x is in its own cell or the next
-//            one where the range is cut into cells of equal width, a cell a piece
-//   GUIDE    the range in cells of equal width; a cell has the first two knots A <= B in it (NaN: fewer), the last knot
-//            before it and that knot's piece, whose highest bit says that there are more; they are sought one by one
-//            among all knots, which follow the cells
+//   UNIFORM  knots[i] is first + i step in Real, rounded once. The range is cut into cells of equal width, one for each
+//            piece, and x belongs to the piece of its own cell or of the next one
+//   GUIDE    the range is cut into cells of equal width. A cell has the first two knots A <= B in it (NaN: fewer), the
+//            last knot before it and that knot's piece, whose highest bit says that there are more knots. These are
+//            searched one by one among all knots, which follow the cells
 //   TREE     knots[1] to knots[pieces - 1] as a complete binary search tree, node i above 2 i and 2 i + 1, from node 1
-//            on; NaN where there is no knot, which no x is beyond
+//            on; NaN if there is no knot, because no x is beyond NaN
 //
-// The coefficients of a piece are rows of 16 bytes, leading coefficient first; zeros, which are not used, fill the front
-// of the first row.
+// The coefficients of a piece are rows of 16 bytes, leading coefficient first; unused zeros fill the front of the first
+// row.
 //
 // Macros: STORAGE (core/storage.cuh), of x and y; SEARCH.
 #pragma once
@@ -52,7 +52,7 @@ __device__ inline Real cell(Real x, const Knots& knots) {
 
 __device__ inline Real uniform_knot(Real i, const Knots& knots) { return fma(i, knots.step, knots.first); }
 
-// What stands for x where it lies beyond the knots. NaN stays NaN.
+// The replacement of an x beyond the knots. NaN stays NaN.
 __device__ inline Real brought_within(Real x, int beyond, const Knots& knots) {
     if (beyond == MISSING) return at_least(x, knots.first) && at_least(knots.last, x) ? x : __uint_as_float(0x7fffffffu);
     if (beyond == CLAMP) {
@@ -62,7 +62,7 @@ __device__ inline Real brought_within(Real x, int beyond, const Knots& knots) {
     return x;
 }
 
-// What locate adds to the number of a piece.
+// locate adds this to the number of a piece.
 constexpr unsigned piece_excess = SEARCH == UNIFORM ? magic_bits : 0u;
 
 // Pieces of several x, by their numbers plus piece_excess, and the knots that they begin with; of NaN any piece there
@@ -123,8 +123,8 @@ __device__ inline void locate(const Real (&x)[n], const Row* search, unsigned st
 #endif
 }
 
-// Horner's rule over the first row of coefficients, of which the last `terms` are there. A coefficient that is not there
-// is left out, for zero times infinity is NaN.
+// Horner's rule over the first row of coefficients, of which the last `terms` exist. Other coefficients are left out,
+// because zero times infinity is NaN.
 __device__ inline float begin_horner(float4 c, float t, int terms) {
     float y = terms == 4 ? c.x : terms == 3 ? c.y : terms == 2 ? c.z : c.w;
     if (terms >= 4) y = fma(y, t, c.y);
@@ -146,8 +146,8 @@ __device__ inline double go_on_horner(double y, double2 c, double t) { return fm
 
 __device__ inline bool is_infinite(Real t) { return (t < 0 ? -t : t) == Real(__uint_as_float(0x7f800000u)); }
 
-// What Horner's rule, which may find zero times infinity, stands for at an infinite t: the limit, by the first coefficient
-// that is not zero. `row_of` gives the rows of the piece.
+// The limit at an infinite t, by the first coefficient that is not zero; Horner's rule may compute zero times infinity.
+// `row_of` gives the rows of the piece.
 template <class RowOf>
 __device__ inline Real limit(const RowOf& row_of, int rows, Real t) {
     Real value = 0;

@@ -1,29 +1,30 @@
-// A piecewise polynomial of k coefficients a piece at many points:
+// Piecewise polynomial with k coefficients a piece at many points:
 //
-//   y = sum_j c[j, i] t^(k - 1 - j),   t = x - knots[i], or x where the origin is global,   knots[i] <= x < knots[i + 1]
+//   y = sum_j c[j, i] t^(k - 1 - j),   t = x - knots[i], or x if the origin is global,   knots[i] <= x < knots[i + 1]
 //
 // or exp or log of x by one, see reduction.cuh.
 //
-//   x, y     (n,)                  STORAGE bits; vectors where both are aligned to 16 bytes
+//   x, y     (n,)                  STORAGE bits; vectors if both are aligned to 16 bytes
 //   rows     (rows, pieces)        Row     coefficients, rows = ceil(k / row_width), see pieces.cuh
 //   search   (search_rows,)        Row     guide or tree, see pieces.cuh; not read for uniform knots
 //
-// It is bound by memory: 16 bytes a load and a store past the caches, IN_FLIGHT of them a thread, and nothing else from
-// memory. With SHARED a block has the tables in shared memory, rows and guide 2^copies times side by side: the eight
-// threads of a load of 128 bytes read a copy each, and with eight copies none waits for a bank. Without it the tables,
-// which are too large, come through the read-only cache.
+// Memory limits the time: 16 bytes for each load and store past the caches, IN_FLIGHT of them for each thread, and nothing
+// else from memory. With SHARED a block has the tables in shared memory, rows and guide 2^copies times side by side. The
+// eight threads of a load of 128 bytes read different copies, and with eight copies there are no bank conflicts. Without
+// SHARED the tables are too large for that and come through the read-only cache.
 //
-// A block owns tiles of IN_FLIGHT vectors a thread, in the stride of the grid. Barriers: one, after the tables are there.
+// A block owns tiles of IN_FLIGHT vectors for each thread, in a grid-stride loop. Barriers: one, after the tables are
+// loaded.
 //
 // Macros: STORAGE (core/storage.cuh), SEARCH (pieces.cuh), REDUCTION (reduction.cuh), COEFFICIENTS (k, or 0: any number), SHARED,
 // THREADS, IN_FLIGHT, BLOCKS (of a multiprocessor).
 //
 // The piece by comparisons, and coefficients in shared memory: Piecewise polynomial activations, the source of cukde's
-// pwpa. Copies against bank conflicts, the exact index in constant time, and vectors are not from there.
+// pwpa. Copies against bank conflicts, the exact index in constant time, and vectors are not from the source.
 #include "pieces.cuh"
 #include "reduction.cuh"
 
-// Elements that a thread computes at a time: of float16 by a guide registers suffice for two.
+// Elements that a thread computes at a time: for float16 with a guide, registers suffice for two.
 constexpr int together = vector < 4 ? vector : STORAGE == 16 && SEARCH == GUIDE ? 2 : 4;
 constexpr int rows_at_a_time = COEFFICIENTS ? 4 : 1;  // of rows whose number is not known, more take registers
 constexpr int tile = THREADS * IN_FLIGHT * vector;
@@ -39,7 +40,7 @@ piecewise(const Stored* __restrict__ x, const Row* __restrict__ rows, const Row*
     const int rows_of_piece = (k + row_width - 1) / row_width;
     const int first_terms = k - (rows_of_piece - 1) * row_width;
 
-    // What a thread reads next is under way while it computes, the first of it while the tables are filled.
+    // A thread's next loads are in flight while it computes, the first ones while the tables are filled.
     constexpr bool runs_ahead = STORAGE == 64 || (COEFFICIENTS && (STORAGE == 32 || (SEARCH != GUIDE && !REDUCTION)));  // by registers
     const auto is_whole = [&](long long begin) { return aligned && begin + tile <= n; };
     uint4 ahead[IN_FLIGHT];

@@ -1,4 +1,4 @@
-// exp and log by a polynomial of an argument in a short range, in which the functions repeat themselves:
+// exp and log by a polynomial of a reduced argument:
 //
 //   EXP  exp(x) = 2^n p(r),        x = r + n log 2,  |r| <= log(2) / 2
 //   LOG  log(x) = p(m) + n log 2,  x = 2^n m,  3/4 <= m < 3/2
@@ -12,7 +12,7 @@
 
 #if REDUCTION == EXP
 
-// Beyond these the exponential is 0 or infinite, and n less than a number's exponent can be twice.
+// Beyond these the exponential is 0 or infinite, and within them |n| is less than twice the largest exponent.
 constexpr Real lowest = sizeof(Real) == 4 ? -105 : -747, highest = sizeof(Real) == 4 ? 90 : 711;
 constexpr Real per_log_2 = Real(1.4426950408889634074);
 constexpr Real log_2_high = Real(355.0 / 512);  // nine bits, so that its products with n are exact
@@ -41,7 +41,8 @@ __device__ inline Real restored(Real p, int n, Real) {
 
 constexpr Real log_2 = Real(0.69314718055994530942);
 
-// m and n of x; of what has no logarithm, some m that is in range. By integers, which denormal numbers are not zero for.
+// m and n of x; if x has no logarithm, some m in range. By integer operations, which do not flush denormal numbers to
+// zero.
 __device__ inline float reduced(float x, int& n) {
     unsigned bits = __float_as_uint(x);
     const bool denormal = bits < 1u << 23;

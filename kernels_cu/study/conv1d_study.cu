@@ -1,21 +1,21 @@
-// Study, not for use: depthwise convolution of sequences and its two gradients, in the four stages of the source, written
-// anew. They are what cukde.depthwise_conv1d and its gradients are measured against; no public function reaches them.
+// Study, not for use: depthwise convolution of sequences and its two gradients, in the four stages of the source,
+// rewritten. cukde.depthwise_conv1d and its gradients are measured against them; no public function reaches them.
 //
 //   conv1d_forward      y_i  = sum_k w_k x_(i + k - (K - 1))
 //   conv1d_input_grad   dx_j = sum_k w_k dy_(j - k + (K - 1))
 //   conv1d_weight_grad  dw_k = sum_b sum_i dy_i x_(i + k - (K - 1))
 //
-// for each channel, of b = 0, ..., B - 1 sequences; what lies beyond a sequence is zero. So the convolution is causal, as
-// that of a state space model is.
+// for each channel and the sequences b = 0, ..., B - 1; beyond its ends a sequence is zero. So the convolution is causal,
+// like that of a state space model.
 //
 //   x, y, dx, dy  (B, C, L)  float
 //   w, dw         (C, K)     float
 //
 // Macro VARIANT; blocks have 256 threads.
-//   NAIVE       A thread owns an output, and a thread's neighbour one of the next channel: what a warp loads at once
-//               lies in 32 sequences. Grids (C / 32, L / 8, B), and (C / 32, K / 8) of the weights.
-//   COALESCED   A thread's neighbour owns the next output of the sequence: what a warp loads at once lies together. Grid
-//               (L / 32, C / 8, B). Of the weights, block (k, c) owns dw_k of a channel: its threads share the sum.
+//   NAIVE       A thread owns an output, and the next thread one of the next channel: a warp loads from 32 sequences at
+//               once. Grids (C / 32, L / 8, B), and (C / 32, K / 8) for the weights.
+//   COALESCED   The next thread owns the next output of the sequence: a warp loads contiguous numbers. Grid
+//               (L / 32, C / 8, B). For the weights, block (k, c) owns dw_k of a channel: its threads share the sum.
 //   BLOCKED     A block owns as many outputs of a sequence as it has threads and stages the inputs that they meet, and the
 //               taps, in shared memory. Grid (L / threads, C, B). Of the weights, block (g, c) owns `taps` of a channel.
 //   WARP_TILED  A warp owns 128 outputs of a sequence and stages what they meet for itself, without a block's barrier; a

@@ -1,5 +1,5 @@
-// Study, not for use: sums of kernels, and of the points weighted by them, on the tensor cores as one writes them first,
-// with nvcuda::wmma in TF32. It is what the kernels of density/pairs.cu are measured against; no public function reaches it.
+// Study, not for use: Gaussian sums, and sums of the points weighted by them, in the straightforward way on the tensor
+// cores, by nvcuda::wmma in TF32. The kernels of density/pairs.cu are measured against it; no public function reaches it.
 //
 //   z    = (point - centre) sqrt(log2 e) / h
 //   e_ij = z_i . z_j - |z_i|^2/2 - |z_j|^2/2,  z rounded to TF32 in the product and in the norms
@@ -12,18 +12,17 @@
 //   total    (m,)                    float  S_i
 //   moments  (m, DEPTH)              float  M_ik, not yet about the query; null for output SUM
 //
-// One block owns 64 queries, 16 a warp, and walks through all data in tiles of 64. A warp makes four 16 x 16
-// accumulators a tile, from fragments of 16 x 16 x 8, and stores them to shared memory: which lane holds which
-// element of a fragment is not wmma's to say, so norms and exponentials wait until the elements have places. There
-// a lane takes two columns of each of the 16 rows, and adds up in registers, in float. For the moments it puts the
-// powers back in their places, where fragments of the second product, P X, are loaded from; its right operand is the
-// tile that the first product read, by rows.
+// One block owns 64 queries, 16 for each warp, and goes through all data in tiles of 64. For each tile a warp computes four
+// 16 x 16 accumulators from fragments of 16 x 16 x 8, and stores them to shared memory. wmma does not define which lane
+// holds which element of a fragment, so norms and exponentials are applied there: a lane takes two columns of each of the
+// 16 rows, and sums in registers, in float. For the moments it writes p back, and fragments of the second matrix product,
+// P X, are loaded from there; its right operand is the tile that the first product read, by rows.
 //
-// There is no reference exponent: what lies below 2^-126 is lost, and a query far from all data has no score. Barriers:
+// There is no reference exponent: numbers below 2^-126 are lost, and a query far from all data has no score. Barriers:
 // two a tile and two before the first; all threads of a block pass all of them.
 //
-// Source: Flash-SD-KDE, section 3 (both products) and 4.1 (tiles of 16 x 16, streaming accumulation); there several
-// blocks add up atomically what one walks through here.
+// Source: Flash-SD-KDE, section 3 (both products) and 4.1 (tiles of 16 x 16, streaming accumulation). There several blocks
+// add atomically what one block sums here.
 //
 // Macros: KERNEL the name; OUTPUT one of SUM, MOMENTS; DEPTH the dimensions rounded up to a multiple of 8, at most 64.
 #include <mma.h>
@@ -49,7 +48,7 @@ constexpr int columns = has_moments ? column_groups * rows : DEPTH;
 constexpr int pitch = columns + 4;
 constexpr int pair_pitch = tile + 4;
 
-// The norm of a row that does not exist: 2^ of it is zero.
+// The norm of a row that does not exist: 2^norm is zero.
 constexpr float none = -1e30f;
 
 template <typename Use, typename Layout>
@@ -125,14 +124,14 @@ KERNEL(const float* __restrict__ X, const float* __restrict__ Y, const float* __
             for (int half = 0; half < 2; half++) {
                 const int j = lane + 32 * half;
                 powers[half] = exp2_approx(pairs[warp][row][j] + of_query + data_norms[j]);
-                // Moments are divided by the total: both must sum the same numbers.
+                // Moments are divided by the total, so both must sum the same numbers.
                 if constexpr (has_moments) pairs[warp][row][j] = powers[half] = wmma::__float_to_tf32(powers[half]);
             }
             sum[row] += powers[0] + powers[1];
         }
         if constexpr (has_moments) {
             __syncwarp();
-            // Tensor cores truncate what they add up, always towards zero: their sums are those of one tile.
+            // Tensor cores truncate sums towards zero, so their sums cover only one tile.
             Accumulator of_tile[column_groups];
 #pragma unroll
             for (Accumulator& of_columns : of_tile) wmma::fill_fragment(of_columns, 0.0f);

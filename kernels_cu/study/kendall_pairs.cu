@@ -1,6 +1,6 @@
 // Study, not for use: agreement of every column of a with every column of b by float compares of all pairs of samples,
-// the kernel gpuKendall of the source written anew. It is what cukde.kendall_matrix is measured against; no public
-// function reaches it.
+// the kernel gpuKendall of the source, rewritten. cukde.kendall_matrix is measured against it; no public function reaches
+// it.
 //
 //   C   = #{ i < j : a_i < a_j and b_i < b_j, or a_i > a_j and b_i > b_j }     concordant
 //   Txy = #{ i < j : a_i = a_j and b_i = b_j }                                tied in both

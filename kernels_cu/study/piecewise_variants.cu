@@ -1,6 +1,6 @@
 // Study, not for use: a piecewise polynomial by a linear scan for the piece and Horner's rule, in the variants of the
-// PwPA kernels of the source, written anew. They are what cukde.PiecewisePolynomial is measured against; no public
-// function reaches them.
+// PwPA kernels of the source, rewritten. cukde.PiecewisePolynomial is measured against them; no public function reaches
+// them.
 //
 //   y_i = sum_j c(s, j) x_i^(D - j),  s the first piece with x_i < knots[s + 1], else the last;  NaN gives NaN
 //
@@ -26,7 +26,7 @@
 // the pairs 2t and 2t + 1, 2t + 512 and 2t + 513, ... Barriers: in SHARED two for each CHUNK coefficients; all threads
 // of a block pass all of them, those beyond n too.
 //
-// Defects of the source that are mended here, each marked below:
+// Defects of the source that are corrected here, each marked below:
 //   (1) BASE, UNROLLED, REGISTERS, SHARED: the index starts at 0 and stays there for x at or beyond the last knot and
 //       for NaN: they get piece 0, silently. Here: the last piece.
 //   (2) BRANCH_FREE: the index starts at -1 and stays there for such x: coefficients before the array. Here: the last.
