@@ -15,7 +15,7 @@ from cukde.core.cost.registry import declare
 
 @declare(cost.activation_grad, cost.activation_grad_sizes)
 def activation_grad(name: str | None, z: Any) -> Any:
-    r"""Derivative of an activation of :func:`depthwise_conv1d` at values before it.
+    r"""Derivative of an activation of :func:`depthwise_conv1d` at its arguments.
 
     With the logistic function :math:`\sigma`, and the density :math:`\phi` and distribution function :math:`\Phi` of
     the standard normal distribution,
@@ -27,14 +27,14 @@ def activation_grad(name: str | None, z: Any) -> Any:
     Parameters
     ----------
     name : {"silu", "gelu", None}
-        Which activation; None is the identity, whose derivative is 1.
+        The activation; None is the identity, whose derivative is 1.
     z : array_like
-        Points, of any shape. A GPU array is taken on the GPU.
+        Arguments, of any shape. If ``z`` is a GPU array, the call computes on the GPU.
 
     Returns
     -------
     ndarray
-        Of the shape and dtype of z (integers become float64). NaN gives NaN, and infinities the limits 0 and 1.
+        Of the shape and dtype of z (integers become float64). NaN gives NaN; infinities give the limits 0 and 1.
 
     Raises
     ------
@@ -49,9 +49,9 @@ def activation_grad(name: str | None, z: Any) -> Any:
 
     Notes
     -----
-    Computed in the dtype of z, float16 in float32 and rounded once. The error is at most 8 eps of the sum of the two
-    terms' sizes, in the tails too, where they vanish like exp(-\|z\|) and exp(-z^2/2), down to the smallest normal
-    number. It takes some ten to twenty passes over memory.
+    The arithmetic is in the dtype of z; float16 is computed in float32 and rounded once. The error is at most 8 eps of
+    the sum of the sizes of the two terms. This holds in the tails too, where they vanish like exp(-\|z\|) and
+    exp(-z^2/2), down to the smallest normal number. The cost is some ten to twenty passes over memory.
 
     Examples
     --------
@@ -75,16 +75,16 @@ def activation_grad(name: str | None, z: Any) -> Any:
 
 
 def _silu(z: Any, backend: Any) -> Any:
-    """Derivative at z, which is not positive."""
+    """Return the derivative at z <= 0."""
     e = backend.xp.exp(z)
     above = 1 + e
     return e / above * (1 + z / above)
 
 
 def _gelu(z: Any, backend: Any) -> Any:
-    """Derivative at z, not positive: exp(-z^2 / 2) times a scaled distribution function plus z."""
+    """Return the derivative at z <= 0: exp(-z^2 / 2) times the sum of a scaled distribution function and z."""
     xp, number = backend.xp, z.dtype.type
-    # The square of the leading half of the bits is exact. Beyond 1e4 the exponential is 0 whatever they are.
+    # The square of the leading half of the bits is exact. Below -1e4 the exponential is 0.
     near = xp.maximum(z, number(-1e4))
     lead = near.astype(np.float16 if z.dtype.itemsize == 4 else np.float32).astype(z.dtype)
     exponential = xp.exp(lead * number(-0.5) * lead) * xp.exp((lead - near) * (lead + near) / 2)
@@ -92,5 +92,5 @@ def _gelu(z: Any, backend: Any) -> Any:
     return exponential * (distribution + z * number(1 / math.sqrt(2 * math.pi)))
 
 
-# Both derivatives at z are 1 less those at -z.
+# Both derivatives at z are 1 minus those at -z.
 _AT_NEGATIVE: dict[str, Callable[[Any, Any], Any]] = {"silu": _silu, "gelu": _gelu}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from types import ModuleType
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -14,6 +13,8 @@ from cukde.core import dispatch, dtypes
 from cukde.core.check import flag
 from cukde.core.cost.registry import declare
 from cukde.core.over_dask import over_dask
+
+_passes = partial(dispatch.passes, "cukde.conv1d")
 
 
 @declare(cost.forward, cost.forward_sizes)
@@ -32,57 +33,58 @@ def depthwise_conv1d(
     state: Any = None,
     return_state: bool = False,
 ) -> Any:
-    r"""Convolve every channel with taps of its own.
+    r"""Convolve every channel with its own taps.
 
-    With zeros for the inputs outside of x, p of them before it,
+    With inputs outside of x being 0, and p of them before it,
 
     .. math:: y_{b,c,i} = f\Bigl(bias_c + \sum_{k=0}^{K-1} w_{c,k} \, x_{b,\,c,\,i\,stride + k\,dilation - p}\Bigr)
 
     Parameters
     ----------
     x : array_like (B, C, L), or (B, L, C)
-        Signals: a batch, channels, positions. A GPU array is convolved on the GPU. A Dask array, here or for any other
-        array, makes the call lazy.
+        Signals by batch, channel and position. If ``x`` is a GPU array, the call computes on the GPU. If any array is a
+        Dask array, the call is lazy.
     w : array_like (C, K)
         Taps.
     bias : array_like (C,), optional
-        What is added.
+        Added to each channel.
     padding : {"causal", "same", "valid"} or int
-        Zeros beside x. "causal" has (K - 1) dilation before it, so that no output meets a later input; "same" as many
-        in all, (K - 1) // 2 dilation of them before it; "valid" none; a number, so many on either side.
+        Zeros beside x. "causal" puts (K - 1) dilation zeros before x, so that no output depends on later inputs; "same"
+        distributes that number over both sides, with (K - 1) // 2 dilation before x; "valid" adds none; an integer is
+        the number on either side.
     stride : int
-        Inputs from one output to the next.
+        Distance of adjacent outputs, in inputs.
     dilation : int
-        Inputs from one tap to the next.
+        Distance of adjacent taps, in inputs.
     activation : {"silu", "gelu"}, optional
         The function f: x / (1 + exp(-x)), or x times the distribution function of the standard normal distribution.
     layout : {"BCL", "BLC"}
-        Whether channels or positions come last, of x, of the result and of states.
+        The order of the axes of x, of the result and of states.
     flip : bool
-        Whether taps are taken from the last to the first: the convolution of signal processing and of S4. False is
-        the cross-correlation that deep learning calls by that name.
+        Whether to reverse the taps: True is the convolution of signal processing and of S4, False the cross-correlation
+        that deep learning calls convolution.
     state : array_like (B, C, (K - 1) dilation), or (B, (K - 1) dilation, C), optional
-        The inputs before x where it continues a sequence, as the call before returned them; zeros by default. Only
-        for ``padding="causal"``.
+        The inputs before x in the sequence, as the previous call returned them; zeros by default. Only for
+        ``padding="causal"``.
     return_state : bool
-        Whether to return the state for what follows x.
+        Whether to return the state for the next call.
 
     Returns
     -------
     y : ndarray (B, C, M), or (B, M, C)
-        M = (padded L - (K - 1) dilation - 1) // stride + 1. Of the promoted dtype of x and w; integers become float64.
-        Dask in, Dask out, of the state too.
+        M = (padded L - (K - 1) dilation - 1) // stride + 1, of the promoted dtype of x and w; integers become float64.
+        Dask in, Dask out, for the state too.
     state : ndarray
-        With ``return_state``: of the shape above and the dtype of y.
+        With ``return_state``: of the shape of ``state`` above and the dtype of y.
 
     Raises
     ------
     ValueError
-        For shapes that do not fit, taps that reach beyond the padded input, unknown options, a stride or dilation
-        below 1, a state without causal padding, and a returned state where L is no multiple of the stride.
+        For incompatible shapes, taps that reach beyond the padded input, unknown options, a stride or dilation below 1,
+        a state without causal padding, and ``return_state`` if L is not a multiple of the stride.
     TypeError
-        For arrays that do not hold real numbers of at most 64 bits, sizes that are no integers, and other arrays on the
-        GPU beside x on the CPU.
+        For arrays that do not hold real numbers of at most 64 bits, sizes that are not integers, and other arrays on
+        the GPU beside x on the CPU.
 
     See Also
     --------
@@ -90,19 +92,19 @@ def depthwise_conv1d(
 
     Notes
     -----
-    Sums are of float32 for float16 and float32, and of float64, rounded once to the dtype of y. Relative to the sum of
-    absolute terms of an output the error is at most 1e-6 in float32 and 2e-15 in float64 for up to 512 taps of either
-    sign (measured: 2e-7 and 9e-16), and in float16 that and half a unit of the result. NaN and infinities reach the
-    outputs that meet them, and no others.
+    Sums are taken in float64 for float64, else in float32, and rounded once to the dtype of y. Relative to the sum of
+    the absolute terms of an output, the error is at most 1e-6 in float32 and 2e-15 in float64 for up to 512 taps of
+    either sign (measured: 2e-7 and 9e-16); float16 adds half a unit in the last place. NaN and infinities affect the
+    outputs that depend on them, and no others.
 
-    The cost is 2 B C M K operations, and at least the bytes of x and y. Long taps, some hundreds, are convolved by FFT
-    where that is faster; on the CPU in float64. Errors are then relative to the largest of those sums near the output,
-    which for float32 makes a difference only beside outputs 1e8 times as large.
+    The cost is 2 B C M K operations, and at least one pass over x and y. FFTs convolve some hundreds of taps where that
+    is faster; on the CPU in float64. Errors are then relative to the largest sum of absolute terms near the output,
+    which for float32 matters only beside outputs 1e8 times as large.
 
-    A sequence in chunks, each with the state that the one before returned, has the outputs of the whole.
+    A sequence in chunks, each with the state that the previous call returned, has the outputs of the whole sequence.
 
-    Of Dask arrays each block of the batch and of channels is convolved by itself, with its sequences in one block
-    (``docs/dask.md``): results have the same bits where taps are summed directly.
+    For Dask arrays, blocks of the batch and of channels are convolved by themselves, each with whole sequences
+    (``docs/dask.md``). Results have the same bits where taps are summed directly.
 
     References
     ----------
@@ -166,26 +168,26 @@ def depthwise_conv1d_input_grad(
 ) -> Any:
     r"""Gradient of a loss with respect to the input of :func:`depthwise_conv1d`.
 
-    The adjoint of the convolution, without its bias and activation:
+    It is the adjoint of the convolution without bias and activation:
 
     .. math:: dx_{b,c,j} = \sum_{i\,stride + k\,dilation - p = j} w_{c,k} \, dy_{b,c,i}
 
     Parameters
     ----------
     dy : array_like (B, C, M), or (B, M, C)
-        Gradient with respect to the sums before the activation: that with respect to the result, times
-        :func:`activation_grad` of the sums. A GPU array is taken on the GPU.
+        Gradient with respect to the sums before the activation: the gradient with respect to the result times
+        :func:`activation_grad` of the sums. If ``dy`` is a GPU array, the call computes on the GPU.
     w : array_like (C, K)
         Taps.
     input_length : int, optional
-        L, the length of the input. Needed where a stride above 1 leaves it open.
+        L, the length of the input; required for a stride above 1, where M does not determine it.
     padding, stride, dilation, layout, flip
         Those of the convolution.
 
     Returns
     -------
     ndarray (B, C, L), or (B, L, C)
-        Of the promoted dtype of dy and w; integers become float64. 0 for inputs that no output meets.
+        Of the promoted dtype of dy and w; integers become float64. 0 for inputs that no output depends on.
 
     Raises
     ------
@@ -214,10 +216,10 @@ def depthwise_conv1d_input_grad(
     with backend.device_of(dy):
         gradient = check.signal("dy", dy, layout, backend)
         taps = check.weights(w, gradient.shape[layout.index("C")], "dy", backend)
-        outputs, many = gradient.shape[layout.index("L")], taps.shape[1]
-        length = check.input_length(input_length, outputs, many, padding, stride, dilation)
+        outputs, count = gradient.shape[layout.index("L")], taps.shape[1]
+        length = check.input_length(input_length, outputs, count, padding, stride, dilation)
         shape = tuple(length if letter == "L" else size for letter, size in zip(layout, gradient.shape, strict=True))
-        g = check.geometry(shape, many, padding, stride, dilation, layout, flip)
+        g = check.geometry(shape, count, padding, stride, dilation, layout, flip)
         dtype = check.result_dtype(gradient, taps)
         return _passes(backend).input_grad(_contiguous(backend, gradient, dtype), _contiguous(backend, taps, dtype), g)
 
@@ -235,7 +237,7 @@ def depthwise_conv1d_weight_grad(
     flip: bool = False,
     bias: bool = False,
 ) -> Any:
-    r"""Gradient of a loss with respect to the taps of :func:`depthwise_conv1d`, and to its bias.
+    r"""Gradient of a loss with respect to the taps and the bias of :func:`depthwise_conv1d`.
 
     .. math:: dw_{c,k} = \sum_{b,i} dy_{b,c,i} \, x_{b,\,c,\,i\,stride + k\,dilation - p}, \qquad
               dbias_c = \sum_{b,i} dy_{b,c,i}
@@ -243,9 +245,9 @@ def depthwise_conv1d_weight_grad(
     Parameters
     ----------
     x : array_like (B, C, L), or (B, L, C)
-        The input. A GPU array is taken on the GPU.
+        The input. If ``x`` is a GPU array, the call computes on the GPU.
     dy : array_like (B, C, M), or (B, M, C)
-        Gradient with respect to the sums before the activation: that with respect to the result, times
+        Gradient with respect to the sums before the activation: the gradient with respect to the result times
         :func:`activation_grad` of the sums.
     kernel_size : int
         K, the number of taps.
@@ -264,7 +266,7 @@ def depthwise_conv1d_weight_grad(
     Raises
     ------
     ValueError
-        As :func:`depthwise_conv1d`, and for a dy that does not have the shape of the convolution.
+        As :func:`depthwise_conv1d`, and for a dy of another shape than the convolution.
     TypeError
         As :func:`depthwise_conv1d`.
 
@@ -274,7 +276,7 @@ def depthwise_conv1d_weight_grad(
 
     Notes
     -----
-    The same bits on every run: the order of the sums is given by the sizes. Arithmetic and cost are those of
+    Every run gives the same bits: the sizes alone determine the order of the sums. Arithmetic and cost are those of
     :func:`depthwise_conv1d`; blocks of outputs are summed in float32 or float64, and their sums in float64.
 
     Examples
@@ -285,12 +287,12 @@ def depthwise_conv1d_weight_grad(
     """
     stride, dilation = check.options(padding, stride, dilation, layout)
     flip, bias = flag("flip", flip), flag("bias", bias)
-    many = check.kernel_size(kernel_size)
+    count = check.kernel_size(kernel_size)
     backend = dispatch.backend(x, "x", dy=dy)
     with backend.device_of(x):
         signal = check.signal("x", x, layout, backend)
         gradient = check.signal("dy", dy, layout, backend)
-        g = check.geometry(signal.shape, many, padding, stride, dilation, layout, flip)
+        g = check.geometry(signal.shape, count, padding, stride, dilation, layout, flip)
         check.gradient(gradient, g)
         dtype = check.result_dtype(signal, gradient)
         dw, dbias = _passes(backend).weight_grad(
@@ -302,17 +304,5 @@ def depthwise_conv1d_weight_grad(
 def _contiguous(backend: Any, a: Any, dtype: np.dtype) -> Any:
     if a.dtype == dtype and a.flags.c_contiguous:
         return a
-    with np.errstate(over="ignore"):  # numbers beyond the dtype are infinite, as on the GPU
+    with np.errstate(over="ignore"):  # overflow gives infinity, as on the GPU
         return backend.xp.ascontiguousarray(a, dtype)
-
-
-@functools.cache
-def _passes(backend: ModuleType) -> ModuleType:
-    """Convolutions and their gradients."""
-    if backend.name == "gpu":
-        from cukde.conv1d.gpu import passes as on_gpu
-
-        return on_gpu
-    from cukde.conv1d.cpu import passes as on_cpu
-
-    return on_cpu

@@ -1,4 +1,4 @@
-"""The errors a user of depthwise convolution can cause, raised before anything is computed."""
+"""Argument checks of depthwise convolution, made before anything is computed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cukde.core import check as core_check, dtypes
 ACTIVATIONS = ("silu", "gelu")
 LAYOUTS = ("BCL", "BLC")
 _LARGEST = 2**31 - 1
-"""Taps, positions and steps: what a kernel indexes a row by."""
+"""Of taps, positions and steps, with which CUDA kernels index a row."""
 
 PADDINGS = ("causal", "same", "valid")
 
@@ -25,7 +25,7 @@ def activation(name: Any) -> None:
 
 
 def signal(name: str, a: Any, layout: str, backend: ModuleType) -> Any:
-    """Check an array of batch, channels and positions; return it as it is."""
+    """Return an array of batch, channels and positions."""
     out = core_check.array(name, a, backend)
     if out.ndim != 3:
         raise ValueError(f'{name} must have shape ({_axes(layout)}) for layout="{layout}"; got {out.shape}')
@@ -40,18 +40,18 @@ def _axes(layout: str) -> str:
     return ", ".join({"B": "batch", "C": "channels", "L": "length"}[letter] for letter in layout)
 
 
-def weights(w: Any, channels: int, of: str, backend: ModuleType) -> Any:
-    """Check taps against the channels of the array named ``of``; return them as they are."""
+def weights(w: Any, channels: int, signals: str, backend: ModuleType) -> Any:
+    """Return taps for the channels of the array named ``signals``."""
     out = core_check.array("w", w, backend)
     if out.ndim != 2 or out.shape[1] == 0:
         raise ValueError(f"w must have shape (channels, taps) with at least one tap; got {out.shape}")
     if out.shape[0] != channels:
-        raise ValueError(f"w must have {channels} rows like {of} has channels; got shape {out.shape}")
+        raise ValueError(f"w must have {channels} rows like {signals} has channels; got shape {out.shape}")
     return out
 
 
 def bias(b: Any, channels: int, backend: ModuleType) -> Any:
-    """Check a bias; return it as it is."""
+    """Return a bias."""
     out = core_check.array("bias", b, backend)
     if out.shape != (channels,):
         raise ValueError(f"bias must have shape ({channels},), one for each channel; got {out.shape}")
@@ -59,7 +59,7 @@ def bias(b: Any, channels: int, backend: ModuleType) -> Any:
 
 
 def state(a: Any, shape: tuple[int, int, int], backend: ModuleType) -> Any:
-    """Check a state against the shape it must have; return it as it is."""
+    """Return a state of the shape it must have."""
     out = core_check.array("state", a, backend)
     if out.shape != shape:
         raise ValueError(f"state must have shape {shape}, the last (taps - 1) * dilation inputs; got {out.shape}")
@@ -67,7 +67,7 @@ def state(a: Any, shape: tuple[int, int, int], backend: ModuleType) -> Any:
 
 
 def streams(padding: Any, length: int, stride: int, *, returned: bool) -> None:
-    """Check that a sequence can come in chunks."""
+    """Check that the options allow a sequence in chunks."""
     if not isinstance(padding, str) or padding != "causal":
         raise ValueError(f'state and return_state need padding="causal"; got {padding!r}')
     if returned and length % stride:
@@ -78,7 +78,7 @@ def streams(padding: Any, length: int, stride: int, *, returned: bool) -> None:
 
 
 class Operands(NamedTuple):
-    """Arrays of a convolution as they came, its sizes, and the dtype of the result."""
+    """Checked arrays of a convolution, its sizes, and the dtype of the result."""
 
     signal: Any
     taps: Any
@@ -102,7 +102,7 @@ def operands(
     flip: bool,
     return_state: bool,
 ) -> Operands:
-    """Check the forms of inputs, taps, bias and state by options that :func:`options` has checked."""
+    """Check the shapes of inputs, taps, bias and state; :func:`options` has checked the options."""
     x = signal("x", x, layout, backend)
     w = weights(w, x.shape[layout.index("C")], "x", backend)
     g = geometry(x.shape, w.shape[1], padding, stride, dilation, layout, flip)
@@ -116,15 +116,9 @@ def operands(
 
 
 def geometry(
-    shape: tuple[int, ...],
-    taps: int,
-    padding: Any,
-    stride: int,
-    dilation: int,
-    layout: str,
-    flip: bool,
+    shape: tuple[int, ...], taps: int, padding: Any, stride: int, dilation: int, layout: str, flip: bool
 ) -> Geometry:
-    """Sizes of a convolution of an input of this shape by options that :func:`options` has checked."""
+    """Return the sizes of a convolution of an input of this shape; :func:`options` has checked the options."""
     batch, channels, length = shape if layout == "BCL" else (shape[0], shape[2], shape[1])
     reach = (taps - 1) * dilation
     before, after = sides(padding, taps, dilation)
@@ -138,7 +132,7 @@ def geometry(
 
 
 def sides(padding: Any, taps: int, dilation: int) -> tuple[int, int]:
-    """Zeros before and after the input."""
+    """Return the numbers of zeros before and after the input."""
     reach = (taps - 1) * dilation
     if padding == "causal":
         return reach, 0
@@ -149,7 +143,7 @@ def sides(padding: Any, taps: int, dilation: int) -> tuple[int, int]:
 
 
 def options(padding: Any, stride: Any, dilation: Any, layout: Any) -> tuple[int, int]:
-    """Check what does not depend on arrays; return the stride and the dilation."""
+    """Check options that do not depend on arrays; return the stride and the dilation."""
     core_check.option("layout", layout, LAYOUTS)
     steps = _size("stride", stride), _size("dilation", dilation)
     if isinstance(padding, str | bool) or not isinstance(padding, int | np.integer):
@@ -176,12 +170,12 @@ def _size(name: str, value: Any) -> int:
     return out
 
 
-def input_length(given: Any, outputs: int, taps: int, padding: Any, stride: int, dilation: int) -> int:
-    """Length of the input of a convolution of so many outputs."""
+def input_length(value: Any, outputs: int, taps: int, padding: Any, stride: int, dilation: int) -> int:
+    """Return the length of the input of a convolution with so many outputs; ``value`` may be None for stride 1."""
     reach = (taps - 1) * dilation
     before, after = sides(padding, taps, dilation)
     least = max(1, (outputs - 1) * stride + reach + 1 - before - after)
-    if given is None:
+    if value is None:
         if stride > 1:
             raise ValueError(
                 f"input_length must be given with stride {stride}: inputs of several lengths have {outputs} outputs"
@@ -191,7 +185,7 @@ def input_length(given: Any, outputs: int, taps: int, padding: Any, stride: int,
                 f"dy must have more than {before + after - reach} positions for padding={padding!r}; got {outputs}"
             )
         return outputs + reach - before - after
-    length = _size("input_length", given)
+    length = _size("input_length", value)
     if length + before + after < reach + 1 or (length + before + after - reach - 1) // stride + 1 != outputs:
         most = outputs * stride + reach - before - after
         raise ValueError(f"input_length must be {_range(least, most)} for the {outputs} positions of dy; got {length}")
@@ -202,14 +196,14 @@ def _range(least: int, most: int) -> str:
     return str(least) if least >= most else f"from {least} to {most}"
 
 
-def gradient(dy: Any, of: Geometry) -> None:
+def gradient(dy: Any, g: Geometry) -> None:
     """Check the shape of a gradient against a convolution."""
-    expected = of.shape(of.outputs)
+    expected = g.shape(g.outputs)
     if dy.shape != expected:
         raise ValueError(f"dy must have shape {expected} like the convolution of x; got {dy.shape}")
 
 
 def result_dtype(*arrays: Any) -> np.dtype:
-    """NumPy's promoted dtype; integers become float64."""
+    """Return NumPy's promoted dtype; integers become float64."""
     dtype = dtypes.promoted(*(a.dtype for a in arrays))
     return dtype if dtype.kind == "f" else np.dtype(np.float64)

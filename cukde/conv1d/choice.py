@@ -1,6 +1,6 @@
-"""Which way of a depthwise convolution is the fastest one on a GPU: the rule, and the times that it was made from.
+"""The choice of the fastest engine of a depthwise convolution on a GPU, and the times behind it.
 
-Microseconds on an H200, outputs (rows, length) and taps, by ``python -m benchmarks.conv1d.crossover``::
+Microseconds on an H200 by outputs (rows, length) and taps, from ``python -m benchmarks.conv1d.crossover``::
 
                             (16384, 2048)                 (2048, 4096)           (128, 65536)
                             4      31     128    2048     31     512    4096     512    16384
@@ -16,13 +16,16 @@ Microseconds on an H200, outputs (rows, length) and taps, by ``python -m benchma
       float32               65     73     256                    246
       float64               127    206    696
 
-The rule takes the least of three costs. Of a sum of products, directly or on tensor cores: a time for each output, the
-longest of some lines in the number of taps, the first of which is memory's. On tensor cores a short row takes as long
-as one of several groups of outputs: rows (131072, 64) of float16 and 31 taps take 84 us, the time of 600 outputs a row.
-Of Fourier transforms, in float64 for float32: a time for each place of a padded row, and one for the calls. A whole
-row's transform is less accurate than sums are, see ``gpu/_conv1d_fft.py``: it is not taken for a small gain.
+The choice is the engine of least estimated cost.
 
-It needs no GPU, and no CuPy: the performance model asks it too.
+Sums of products, direct or on tensor cores: each output takes the maximum of several linear functions of the number of
+taps, the first of which is the time of memory. On tensor cores a short row takes as long as several groups of outputs:
+rows (131072, 64) of float16 and 31 taps take 84 us, the time of 600 outputs in each row.
+
+Fourier transforms, in float64 for float32: a time for each place of a padded row, and one for the calls. The transform
+of a whole row is less accurate than sums, see ``conv1d/gpu/fft.py``, and must be faster by a margin.
+
+This module needs neither a GPU nor CuPy, since the performance model uses it too.
 """
 
 from __future__ import annotations
@@ -39,7 +42,7 @@ Engine = Literal["direct", "toeplitz", "fft"]
 
 
 class _Line(NamedTuple):
-    """Picoseconds of an output."""
+    """Picoseconds for each output, linear in the number of taps."""
 
     start: float
     tap: float = 0
@@ -48,7 +51,7 @@ class _Line(NamedTuple):
         return self.start + self.tap * taps
 
 
-# By bits.
+# By the bits of the dtype.
 _DIRECT = {
     16: (_Line(1.05), _Line(0.85, 0.038)),
     32: (_Line(2.0), _Line(0.5, 0.0395)),
@@ -59,43 +62,44 @@ _WEIGHTS = {
     32: (_Line(1.95), _Line(0.4, 0.0565)),
     64: (_Line(3.8), _Line(1.6, 0.147)),
 }
-# In taps with the zeros that fill blocks of them.
+# By taps including the zeros that fill their blocks.
 _TOEPLITZ = {
     16: (_Line(1.3, 0.0047),),
     32: (_Line(3.3, 0.0103), _Line(0.2, 0.0159)),
 }
-# float16 has kernels of its own for few taps: of products, and on tensor cores.
+# float16 has CUDA kernels of its own for few taps, direct and on tensor cores.
 _FEW_TAPS, _MORE_TAPS = 4, _Line(1.35)
 _SHORT_TOEPLITZ = _Line(1.15)
-# Of float16 rows that are no whole vectors.
+# For float16 rows whose length is not a multiple of the vector length.
 _RAGGED, _RAGGED_TOEPLITZ = _Line(3.4), _Line(2.2)
-_LEAST_OUTPUTS = 600  # of a row, whose time on the tensor cores a shorter one takes too
-_FOURIER = {16: 40.0, 32: 64.0, 64: 58.0}  # of a place, with what comes before and after
-_FOURIER_CALLS = 1.5e8  # a dozen launches from Python
+_LEAST_OUTPUTS = 600  # in a row on tensor cores; shorter rows take as long
+_FOURIER = {16: 40.0, 32: 64.0, 64: 58.0}  # picoseconds for each place, padding and copies included
+_FOURIER_CALLS = 1.5e8  # a dozen launches from Python, in picoseconds
 _LEAST_GAIN = 1.5
 
-# Devices whose float64 is half as fast as float32; of others it is a sixty-fourth, of transforms memory hides the most.
+# Devices whose float64 is half as fast as float32. On others it is a sixty-fourth, most of which memory hides in
+# transforms.
 _FAST_DOUBLES = ((6, 0), (7, 0), (8, 0), (9, 0), (10, 0))
 _SLOWER_SUMS, _SLOWER_TRANSFORMS = 32, 4
 
 
-# Of the kernels on tensor cores, conv1d_toeplitz.cuh: outputs that a block of taps meets together, those of a matrix
-# product, how far taps slip for alignment, and how many the kernel for few taps has in its three blocks at most.
+# The CUDA kernels on tensor cores, toeplitz.cuh: outputs that share a block of taps, outputs of a matrix product, most
+# places by which taps slip for alignment, and most taps of the kernel for few taps, in its three blocks.
 ROW = 32
 GROUP = 8 * ROW
 MOST_SLIP = 7
 MOST_SHORT_TAPS = 3 * ROW - 1 - 30 - MOST_SLIP
 _MOST_BLOCKS = 2**31 - 1  # of a grid
-_MOST_REACHED = 2**30  # places in a row that these kernels count in int32
+_MOST_REACHED = 2**30  # places in a row, which these kernels count in int32
 
 
-@functools.lru_cache(maxsize=1024)  # as long as a small kernel takes, once for each size
-def engine(of: Pass, dtype: Any, geometry: Geometry, capability: tuple[int, int]) -> Engine:
-    """Choose how a pass is computed.
+@functools.lru_cache(maxsize=1024)  # a choice takes as long as a small CUDA kernel
+def engine(direction: Pass, dtype: Any, geometry: Geometry, capability: tuple[int, int]) -> Engine:
+    """Choose the engine of a pass.
 
     Parameters
     ----------
-    of : {"forward", "input_grad", "weight_grad"}
+    direction : {"forward", "input_grad", "weight_grad"}
     dtype : dtype
         float16, float32 or float64.
     capability : tuple of int
@@ -103,51 +107,53 @@ def engine(of: Pass, dtype: Any, geometry: Geometry, capability: tuple[int, int]
     """
     bits = 8 * np.dtype(dtype).itemsize
     taps, rows = geometry.taps, geometry.batch * geometry.channels
-    of_row = geometry.length if of == "input_grad" and geometry.stride == 1 else geometry.outputs
-    results = rows * of_row
+    row = geometry.length if direction == "input_grad" and geometry.stride == 1 else geometry.outputs
+    results = rows * row
     slow = bits > 16 and capability not in _FAST_DOUBLES
 
     sums: Engine = "direct"
     ragged = bits == 16 and not geometry.channels_last and (geometry.length % 8 > 0 or geometry.outputs % 8 > 0)
-    cost = results * _of_products("weights" if of == "weight_grad" else "direct", bits, taps, ragged)
+    cost = results * _output_time("weights" if direction == "weight_grad" else "direct", bits, taps, ragged)
     if slow and bits == 64:
         cost *= _SLOWER_SUMS
-    if of != "weight_grad" and tensor_cores_serve(dtype, geometry, capability):
-        products = rows * max(of_row, _LEAST_OUTPUTS) * _of_products("toeplitz", bits, taps, ragged)
-        if products < cost:
-            sums, cost = "toeplitz", products
-    transforms = _FOURIER_CALLS + _FOURIER[bits] * rows * _places(of, geometry) * (_SLOWER_TRANSFORMS if slow else 1)
+    if direction != "weight_grad" and tensor_cores_serve(dtype, geometry, capability):
+        toeplitz = rows * max(row, _LEAST_OUTPUTS) * _output_time("toeplitz", bits, taps, ragged)
+        if toeplitz < cost:
+            sums, cost = "toeplitz", toeplitz
+    transforms = _FOURIER_CALLS + _FOURIER[bits] * rows * _places(direction, geometry) * (
+        _SLOWER_TRANSFORMS if slow else 1
+    )
     return "fft" if _LEAST_GAIN * transforms < cost else sums
 
 
-def _of_products(way: Literal["direct", "weights", "toeplitz"], bits: int, taps: int, ragged: bool) -> float:
-    """Picoseconds of an output."""
-    if way == "toeplitz":
+def _output_time(sums: Literal["direct", "weights", "toeplitz"], bits: int, taps: int, ragged: bool) -> float:
+    """Picoseconds for each output."""
+    if sums == "toeplitz":
         short = bits == 16 and taps <= MOST_SHORT_TAPS
         lines: tuple[_Line, ...] = (_SHORT_TOEPLITZ,) if short else _TOEPLITZ[bits]
         lines += (_RAGGED_TOEPLITZ,) * ragged
         taps = _in_blocks(taps)
     else:
-        lines = (_WEIGHTS if way == "weights" else _DIRECT)[bits]
+        lines = (_WEIGHTS if sums == "weights" else _DIRECT)[bits]
         lines += (_MORE_TAPS,) * (bits == 16 and taps > _FEW_TAPS) + (_RAGGED,) * ragged
     return max(line(taps) for line in lines)
 
 
 def _in_blocks(taps: int) -> int:
-    """Taps that the products have, with the zeros beside: on average half a block more."""
+    """Taps including the zeros that fill their blocks: on average half a block more."""
     return 32 * ((taps + 30) // 32 + 1)
 
 
-def _places(of: Pass, geometry: Geometry) -> int:
-    """Of a row as it is transformed."""
+def _places(direction: Pass, geometry: Geometry) -> int:
+    """Length of the transform of a row."""
     spread = (geometry.outputs - 1) * geometry.stride + 1
-    if of == "forward":
+    if direction == "forward":
         return fast_length(geometry.length + geometry.reach)
-    return fast_length(spread + (geometry.reach if of == "input_grad" else geometry.length))
+    return fast_length(spread + (geometry.reach if direction == "input_grad" else geometry.length))
 
 
 def tensor_cores_serve(dtype: Any, geometry: Geometry, capability: tuple[int, int]) -> bool:
-    """Whether there is a kernel for these sizes, both for the outputs and for the gradient of the inputs."""
+    """Whether tensor cores can compute these sizes, both the outputs and the gradient of the inputs."""
     rows, longest = geometry.batch * geometry.channels, max(geometry.length, geometry.outputs)
     return (
         np.dtype(dtype) in (np.float16, np.float32)
@@ -160,7 +166,7 @@ def tensor_cores_serve(dtype: Any, geometry: Geometry, capability: tuple[int, in
 
 
 def fast_length(n: int) -> int:
-    """The least length of at least ``n`` that has no factor but 2, 3 and 5: transforms of such are fast."""
+    """Return the least length of at least ``n`` without prime factors above 5, whose transforms are fast."""
     best = 1 << (n - 1).bit_length() if n > 1 else 1
     fives = 1
     while fives < best:

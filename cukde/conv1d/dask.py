@@ -1,4 +1,4 @@
-"""Depthwise convolution of Dask arrays: blocks of the batch and of channels, each with its whole sequences."""
+"""Depthwise convolution of Dask arrays: blocks of the batch and of channels, each with whole sequences."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def depthwise_conv1d(
 ) -> Any:
     """See :func:`cukde.depthwise_conv1d`.
 
-    Sums that are taken directly have the bits of the same call on plain arrays, others its accuracy; it costs what that
-    does, block by block of the batch and the channels.
+    Direct sums have the bits of the same call on plain arrays, transforms its accuracy. Each block of the batch and of
+    channels costs one such call.
 
     Examples
     --------
@@ -49,8 +49,8 @@ def depthwise_conv1d(
     stride, dilation = check.options(padding, stride, dilation, layout)
     check.activation(activation)
     flip, return_state = flag("flip", flip), flag("return_state", return_state)
-    given = {"x": x, "w": w} | {name: a for name, a in (("bias", bias), ("state", state)) if a is not None}
-    arrays = {name: collected(name, a) for name, a in given.items()}
+    arguments = {"x": x, "w": w, "bias": bias, "state": state}
+    arrays = {name: collected(name, a) for name, a in arguments.items() if a is not None}
     x, w = arrays["x"], arrays["w"]
     dispatch.backend(meta(x), "x", **{name: meta(a) for name, a in arrays.items() if name != "x"})
 
@@ -64,7 +64,7 @@ def depthwise_conv1d(
         "layout": layout,
         "flip": flip,
     }
-    forms = check.operands(
+    checked = check.operands(
         stand_in(x, unknown),
         stand_in(w),
         stand_in(arrays.get("bias")),
@@ -73,15 +73,15 @@ def depthwise_conv1d(
         return_state=return_state,
         **options,
     )
-    g, dtype = forms.geometry, forms.dtype
+    g, dtype = checked.geometry, checked.dtype
     options["activation"] = activation
 
     kinds = {"x": layout.lower(), "w": "ck", "bias": "c", "state": layout.lower().replace("l", "s")}
     signals = _signals(x, layout)
-    of_x = dict(zip(kinds["x"], signals.chunks, strict=True))
+    chunks = dict(zip(kinds["x"], signals.chunks, strict=True))
     operands: list[Any] = [signals, kinds["x"]]
     for name, a in list(arrays.items())[1:]:
-        operands += [_beside(name, a, kinds[name], of_x, unknown), kinds[name]]
+        operands += [_aligned(name, a, kinds[name], chunks, unknown), kinds[name]]
     common = {"dtype": dtype, "meta": empty_like(x, 3, dtype), "concatenate": True, "align_arrays": False}
     y = da.blockwise(
         partial(_convolved, names=tuple(arrays)[2:], options=options),
@@ -106,31 +106,30 @@ def depthwise_conv1d(
 
 
 def _signals(x: Any, layout: str) -> da.Array:
-    """Sequences in one block each, and no block without a channel."""
+    """Return signals with each sequence in one block, and no block without channels."""
     if not is_dask(x):
         return da.from_array(x, chunks=-1)
     channels = tuple(size for size in x.chunks[layout.index("C")] if size)
-    wanted = {layout.index("L"): (x.shape[layout.index("L")],), layout.index("C"): channels}
-    return _rechunked(x, wanted)
+    return _rechunked(x, {layout.index("L"): (x.shape[layout.index("L")],), layout.index("C"): channels})
 
 
-def _beside(name: str, a: Any, kind: str, of_x: dict[str, tuple[int, ...]], unknown: bool) -> da.Array:
-    """An array in the blocks of the batch and the channels of x, and whole otherwise."""
-    lies = is_dask(a)
-    keeps = kind[0] == "b" and unknown
-    if keeps:
-        dask_check.alignable(name, False, a.numblocks[0] if lies else None, len(of_x["b"]), of="x")
-    if not lies:
+def _aligned(name: str, a: Any, axes: str, chunks: dict[str, tuple[int, ...]], unknown: bool) -> da.Array:
+    """Return an array with x's blocks of the batch and of channels, and one block along other axes."""
+    keeps_batch = axes[0] == "b" and unknown
+    if keeps_batch:
+        dask_check.alignable(name, False, a.numblocks[0] if is_dask(a) else None, len(chunks["b"]), of="x")
+    if not is_dask(a):
         a = da.from_array(a, chunks=-1)
-    wanted = {axis: of_x[letter] if letter in "bc" else (a.shape[axis],) for axis, letter in enumerate(kind)}
-    if keeps:
-        del wanted[0]
-    return _rechunked(a, wanted)
+    sizes = {axis: chunks[letter] if letter in "bc" else (a.shape[axis],) for axis, letter in enumerate(axes)}
+    if keeps_batch:
+        del sizes[0]
+    return _rechunked(a, sizes)
 
 
-def _rechunked(a: da.Array, wanted: dict[int, tuple[int, ...]]) -> da.Array:
-    wanted = {axis: sizes for axis, sizes in wanted.items() if a.chunks[axis] != sizes}
-    return a.rechunk(wanted) if wanted else a
+def _rechunked(a: da.Array, sizes: dict[int, tuple[int, ...]]) -> da.Array:
+    """Rechunk the axes whose blocks differ from ``sizes``."""
+    changed = {axis: blocks for axis, blocks in sizes.items() if a.chunks[axis] != blocks}
+    return a.rechunk(changed) if changed else a
 
 
 def _convolved(x: Any, w: Any, *others: Any, names: tuple[str, ...], options: dict[str, Any]) -> Any:
@@ -139,7 +138,7 @@ def _convolved(x: Any, w: Any, *others: Any, names: tuple[str, ...], options: di
 
 
 def _following(x: Any, state: Any = None, *, geometry: Geometry, dtype: np.dtype) -> Any:
-    """The last inputs of a block, for the next call."""
+    """Return the state after a block."""
     with computing(x) as backend, np.errstate(over="ignore"):
         xp = backend.xp
         g = geometry._replace(batch=x.shape[0], channels=x.shape[1 if not geometry.channels_last else 2])

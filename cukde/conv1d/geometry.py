@@ -1,4 +1,4 @@
-"""The sizes of a depthwise convolution as the public functions hand them to a backend."""
+"""The sizes of a depthwise convolution, as public functions pass them to a backend."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 
 class Geometry(NamedTuple):
-    """Where the taps of each output lie: tap k of output i meets input i * stride + k * dilation - before.
+    """Sizes of a convolution: tap k of output i multiplies input i * stride + k * dilation - before.
 
     Inputs before the first and after the last are zero.
     """
@@ -20,11 +20,11 @@ class Geometry(NamedTuple):
     before: int  # zeros before the input
     after: int  # zeros after it
     channels_last: bool  # arrays are (batch, length, channels), else (batch, channels, length)
-    flip: bool  # tap k takes the weight taps - 1 - k
+    flip: bool  # tap k has the weight taps - 1 - k
 
     @property
     def reach(self) -> int:
-        """From the first tap to the last."""
+        """Distance from the first tap to the last."""
         return (self.taps - 1) * self.dilation
 
     @property
@@ -33,11 +33,9 @@ class Geometry(NamedTuple):
         return (self.length + self.before + self.after - self.reach - 1) // self.stride + 1
 
     def shape(self, length: int) -> tuple[int, int, int]:
-        """Shape of an array of this layout."""
+        """Shape of an array of ``length`` positions."""
         return (self.batch, length, self.channels) if self.channels_last else (self.batch, self.channels, length)
 
 
 Padding = Literal["causal", "same", "valid"] | int
-
-
 Layout = Literal["BCL", "BLC"]

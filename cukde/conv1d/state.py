@@ -1,4 +1,4 @@
-"""Causal convolution of a sequence that comes in chunks."""
+"""Causal convolution of a sequence in chunks."""
 
 from __future__ import annotations
 
@@ -11,34 +11,35 @@ from cukde.conv1d.geometry import Geometry
 def forward(
     passes: ModuleType, xp: Any, x: Any, w: Any, bias: Any, state: Any, geometry: Geometry, activation: str | None
 ) -> Any:
-    """Convolve a chunk causally, ``geometry``'s, with the ``geometry.reach`` inputs of ``state`` before it.
+    """Convolve a chunk causally, preceded by the ``geometry.reach`` inputs of ``state``.
 
-    Only the outputs that meet the state are computed from a copy, of the state and as many inputs; x is not copied.
+    Only the outputs that depend on the state are computed from a copy, of the state and the first inputs.
     """
     g = geometry
     axis = 1 if g.channels_last else 2
-    meeting = -(-g.reach // g.stride)  # outputs
-    if meeting == 0:
+    dependent = -(-g.reach // g.stride)  # outputs that depend on the state
+    if dependent == 0:
         return passes.forward(x, w, bias, g, activation)
-    head = min(g.length, meeting * g.stride)
-    joined = xp.concatenate([state, _of(x, axis, slice(0, head))], axis)
-    alone = g._replace(length=g.reach + head, before=0)
-    first = passes.forward(xp.ascontiguousarray(joined), w, bias, alone, activation)
-    if g.outputs <= meeting:
+    head = min(g.length, dependent * g.stride)
+    joined = xp.concatenate([state, _slice(x, axis, 0, head)], axis)
+    first = passes.forward(
+        xp.ascontiguousarray(joined), w, bias, g._replace(length=g.reach + head, before=0), activation
+    )
+    if g.outputs <= dependent:
         return first
     y = passes.forward(x, w, bias, g, activation)
-    _of(y, axis, slice(0, meeting))[...] = first
+    _slice(y, axis, 0, dependent)[...] = first
     return y
 
 
 def following(xp: Any, x: Any, state: Any, geometry: Geometry) -> Any:
-    """Return the last ``geometry.reach`` inputs of the state and the chunk after it, in new memory."""
+    """Return the last ``geometry.reach`` inputs of the state followed by the chunk, in new memory."""
     g = geometry
     axis = 1 if g.channels_last else 2
     kept = max(0, g.reach - g.length)
-    old = _of(state, axis, slice(g.reach - kept, g.reach))
-    return xp.concatenate([old, _of(x, axis, slice(g.length - (g.reach - kept), g.length))], axis)
+    old, new = _slice(state, axis, g.reach - kept, g.reach), _slice(x, axis, g.length - (g.reach - kept), g.length)
+    return xp.concatenate([old, new], axis)
 
 
-def _of(a: Any, axis: int, part: slice) -> Any:
-    return a[:, part] if axis == 1 else a[:, :, part]
+def _slice(a: Any, axis: int, start: int, stop: int) -> Any:
+    return a[:, start:stop] if axis == 1 else a[:, :, start:stop]

@@ -95,7 +95,8 @@ def fit_piecewise(
     error of evaluations on the CPU, at random points of all pieces. Rounding errors are at least half a unit in the
     last place of the largest value, 2.4e-7 for values from 4 to 8 in float32.
 
-    Minimax pieces agree with the best approximations to 1e-6 of the error, down to the rounding of float64. Cost: 256 pieces of degree 3 take some 0.05 s and evaluate ``func`` 120,000 times.
+    Minimax pieces agree with the best approximations to 1e-6 of the error, down to the rounding of float64. Cost: 256
+    pieces of degree 3 take some 0.05 s and evaluate ``func`` 120,000 times.
 
     References
     ----------

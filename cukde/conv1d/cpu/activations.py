@@ -1,7 +1,7 @@
-"""Activations of sums, in place: exponentials by NumPy, which has them in vector registers, the rest in Numba.
+"""Activations of sums, in place: exponentials by NumPy, which vectorises them, the rest in Numba.
 
-gelu is y Phi(y), and Phi(-s) = exp(-s^2 / 2) erfcx(s / sqrt(2)) / 2. With t = 1 / (1 + s / 2), erfcx over t is smooth
-on all of 0 <= t <= 1: a polynomial, fitted at first use.
+gelu is y Phi(y), and Phi(-s) = exp(-s^2 / 2) erfcx(s / sqrt(2)) / 2. With t = 1 / (1 + s / 2), erfcx divided by t is
+smooth on 0 <= t <= 1 and so approximated by a polynomial, fitted at first use.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from cukde.core.cpu.jit import njit
 __all__ = ["apply"]
 
 _JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}, "cache": True}
-# Exponents of what would be subnormal, or become it with a few factors more: it takes processors a hundred times as
-# long, and is 0 beside the argument.
+# Lowest exponents. Lower ones would make subnormal numbers, perhaps after further factors: these take processors a
+# hundred times as long, and are negligible beside the argument.
 _LOWEST = {"float32": -79.0, "float64": -700.0}
 _NODES = 64
-_DEGREE = {"float32": 12, "float64": 27}  # further coefficients are below the rounding of the first
+_DEGREE = {"float32": 12, "float64": 27}  # further coefficients are below the rounding error of the first
 
 
 def apply(y: np.ndarray, activation: str | None) -> None:
-    """Replace each of y, contiguous, by its activation; the limit at minus infinity is 0."""
+    """Replace each entry of y, contiguous, by its activation; the limit at minus infinity is 0."""
     if activation is None:
         return
     flat = y.reshape(-1)
-    with np.errstate(over="ignore", under="ignore"):  # to infinity where silu is 0, and to 0
+    with np.errstate(over="ignore", under="ignore"):  # overflow where silu is 0
         if activation == "silu":
             exponential = np.exp(-flat)
             _silu(exponential, np.finfo(y.dtype).min, flat)
@@ -42,12 +42,12 @@ def apply(y: np.ndarray, activation: str | None) -> None:
 
 @functools.cache
 def _coefficients(dtype: str) -> np.ndarray:
-    """Of erfcx(s / sqrt(2)) / (2 t) in powers of 2 t - 1, the leading one first."""
+    """Coefficients of erfcx(s / sqrt(2)) / (2 t) in powers of 2 t - 1, the leading one first."""
     from numpy.polynomial import chebyshev
     from scipy import fft
     from scipy.special import erfcx
 
-    # Chebyshev's coefficients are a cosine transform of values at 2 t - 1 = cos(angle); exact angles keep all digits.
+    # A cosine transform of values at 2 t - 1 = cos(angle) gives Chebyshev coefficients; exact angles keep all digits.
     angle = (np.arange(_NODES) + 0.5) * (math.pi / _NODES)
     t = np.cos(angle / 2) ** 2
     values = erfcx(2 * np.tan(angle / 2) ** 2 * math.sqrt(0.5)) / (2 * t)

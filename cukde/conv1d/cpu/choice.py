@@ -1,4 +1,4 @@
-"""When the CPU convolves by FFT, and how long the transforms are."""
+"""Whether the CPU convolves by FFT, and the length of the transforms."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from cukde.conv1d.geometry import Geometry
 
-# A transform there and back takes as long as so many taps an output, for each element and each bit of its length.
+# For each element and each bit of its length, a transform and its inverse take as long as so many taps of an output.
 # Milliseconds, direct and by FFT, of two virtual cores of a Xeon with AVX-512, (B, C, L) = (4, 32, 16384):
 #   K          128     256     512     1024
 #   float32  16, 20  31, 24  56, 25  111, 31
@@ -19,13 +19,13 @@ from cukde.conv1d.geometry import Geometry
 TAPS_OF_TRANSFORM = {"float32": 20, "float64": 14}
 _FEWEST_TAPS = 64
 
-# Times as long as the taps a transform is where they are short, and its elements beyond which it is but twice as long:
-# of 2, 4 and 8 times the fastest, for 512, 1,024 and 4,096 taps of either dtype.
+# Length of a transform relative to the taps, and the length above which it is only twice as long as the taps: the
+# fastest of 2, 4 and 8 times, for 512, 1,024 and 4,096 taps of either dtype.
 _SPANS, _LONG = 8, 2**12
 
 
 def fft_length(g: Geometry, number: np.dtype) -> int | None:
-    """Length of the transforms of a convolution in the dtype ``number``, or None where it is to be direct."""
+    """Return the length of the transforms of a convolution in the dtype ``number``, or None for direct sums."""
     if g.stride > 1 or g.taps < _FEWEST_TAPS:
         return None
     span = g.reach + 1

@@ -1,4 +1,4 @@
-"""Depthwise convolution of rows by FFT in double precision: a chunk is a cyclic convolution whose wrap is dropped."""
+"""Depthwise convolution of rows by FFT in float64: cyclic convolutions of chunks, without their wrapped outputs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["correlate", "spectra", "tap_products"]
 
 
 def spectra(taps: np.ndarray, dilation: int, length: int) -> np.ndarray:
-    """Return the conjugate transforms of taps (C, K), (C, length // 2 + 1)."""
+    """Return the conjugate transforms (C, length // 2 + 1) of taps (C, K)."""
     from scipy import fft
 
     spaced = np.zeros((len(taps), (taps.shape[1] - 1) * dilation + 1))
@@ -18,10 +18,10 @@ def spectra(taps: np.ndarray, dilation: int, length: int) -> np.ndarray:
 
 
 def correlate(x: np.ndarray, spectra: np.ndarray, bias: np.ndarray, before: int, y: np.ndarray) -> bool:
-    """Write the convolution of stride 1 of each row as ``_conv1d_rows.correlate`` does; False where it did not.
+    """Write the convolution of stride 1 of each row, like ``rows.correlate``, and return whether it succeeded.
 
-    x (R, n), spectra (C, length // 2 + 1), bias (C,), y (R, m) with R a multiple of C and m + reach <= length. A number
-    that is not finite, or terms beyond the range of float64, would spoil a whole row: then nothing holds.
+    x (R, n), spectra (C, length // 2 + 1), bias (C,), y (R, m) with R a multiple of C and m + reach <= length. It fails
+    on numbers that are not finite and on overflow, which would spoil a whole row.
     """
     from scipy import fft
 
@@ -40,7 +40,7 @@ def correlate(x: np.ndarray, spectra: np.ndarray, bias: np.ndarray, before: int,
 def tap_products(
     x: np.ndarray, dy: np.ndarray, channels: int, before: int, dilation: int, length: int, dw: np.ndarray
 ) -> bool:
-    """Add to dw (channels, K) as ``_conv1d_rows.tap_products`` does; False where it did not.
+    """Add to dw (channels, K), like ``rows.tap_products``, and return whether it succeeded.
 
     x (R, n), dy (R, m) with m + reach <= length.
     """
@@ -50,7 +50,7 @@ def tap_products(
         transforms = _transforms(dy, 0, length)
         np.conjugate(transforms, out=transforms)
         transforms *= _transforms(x, before, length)
-        # Rows of a channel are added up before there is but one to transform back.
+        # The rows of a channel are summed first, so that only the sum is transformed back.
         total = transforms.reshape(-1, channels, transforms.shape[1]).sum(axis=0)
         lags = fft.irfft(total, length)[:, : dw.shape[1] * dilation : dilation]
         if not np.isfinite(lags).all():
@@ -60,7 +60,7 @@ def tap_products(
 
 
 def _transforms(rows: np.ndarray, before: int, length: int) -> np.ndarray:
-    """Transforms of rows with zeros before them and after."""
+    """Return the transforms of rows padded with zeros."""
     from scipy import fft
 
     padded = np.zeros((len(rows), length))

@@ -1,7 +1,7 @@
-"""Depthwise 1-D convolution on the CPU: chunks of rows over threads, direct in Numba, or by FFT for long taps.
+"""Depthwise convolution on the CPU: chunks of rows over threads, with direct sums in Numba or FFTs for many taps.
 
-A chunk is a range of the batch, of the channels and of positions. Its part of each array is brought into rows of the
-dtype of the arithmetic, which for float32 and float64 arrays with the channels before the positions takes no copy.
+A chunk is a range of the batch, of the channels and of the positions. Its part of each array becomes rows in the dtype
+of the arithmetic; float32 and float64 arrays of layout "BCL" need no copy.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from cukde.core.cpu import float16, threads, transpose
 
 __all__ = ["forward", "input_grad", "weight_grad"]
 
-_ELEMENTS = 2**16  # of a chunk: its arrays stay in the second-level cache
-_LINE = 32  # channels of a chunk where they come last, so that whole cache lines are copied
-_MOST = 2**20  # elements of a chunk by FFT of long taps, unless one row has more
-_TASKS = 8  # that the weight gradient is cut into, whatever the number of threads, for the same bits on every run
+_ELEMENTS = 2**16  # in a chunk: its arrays stay in the second-level cache
+_LINE = 32  # channels of a chunk of layout "BLC", so that whole cache lines are copied
+_MOST = 2**20  # elements of a chunk by FFT, unless one row has more
+_TASKS = 8  # of the weight gradient, for any number of threads, so that every run has the same bits
 
 
 class _Chunk(NamedTuple):
@@ -45,9 +45,9 @@ def forward(
     bias : ndarray (C,), optional
         Of the dtype of the arithmetic.
     geometry : Geometry
-        Where taps lie.
+        The sizes.
     activation : {None, "silu", "gelu"}
-        What is done to a sum.
+        Applied to each sum.
 
     Returns
     -------
@@ -68,14 +68,14 @@ def input_grad(dy: np.ndarray, w: np.ndarray, geometry: Geometry) -> np.ndarray:
     number = dtypes.arithmetic(dy.dtype)
     dx = np.empty(g.shape(g.length), dy.dtype)
     taps = _taps(w, number, g.flip)
-    if g.stride == 1:  # a convolution with the taps reversed, and what was before it now after it
-        turned = g._replace(length=g.outputs, before=g.reach - g.before, after=g.reach - g.after)
-        _correlate(dy, _taps(taps, number, True), np.zeros(g.channels, number), turned, dx, None)
+    if g.stride == 1:  # the adjoint is a convolution with reversed taps
+        adjoint = g._replace(length=g.outputs, before=g.reach - g.before, after=g.reach - g.after)
+        _correlate(dy, _taps(taps, number, True), np.zeros(g.channels, number), adjoint, dx, None)
         return dx
 
     def gradient(chunk: _Chunk) -> None:
         start, stop = chunk.positions.start, chunk.positions.stop
-        # Output i meets the inputs from i stride - before to i stride - before + reach.
+        # Output i depends on the inputs from i stride - before to i stride - before + reach.
         first = max(0, -((g.reach - g.before - start) // g.stride))
         last = min(g.outputs, (stop - 1 + g.before) // g.stride + 1)
         rows = _rows(dy, g, chunk, slice(first, max(first, last)), number)
@@ -90,9 +90,9 @@ def input_grad(dy: np.ndarray, w: np.ndarray, geometry: Geometry) -> np.ndarray:
 
 
 def weight_grad(x: np.ndarray, dy: np.ndarray, geometry: Geometry, bias: bool) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return the gradients with respect to w and, if asked for, the bias, of the dtype of x.
+    """Return the gradients with respect to w and, with ``bias``, the bias, of the dtype of x.
 
-    The order of the sums is given by the sizes alone: the same bits on every run, with any number of threads.
+    The sizes alone determine the order of the sums: every run has the same bits, with any number of threads.
     """
     g = geometry
     number = dtypes.arithmetic(x.dtype)
@@ -107,13 +107,13 @@ def weight_grad(x: np.ndarray, dy: np.ndarray, geometry: Geometry, bias: bool) -
             start, stop = chunk.positions.start, chunk.positions.stop
             inputs, before = _window(g, start, stop)
             rows = _rows(x, g, chunk, inputs, number)
-            given = _rows(dy, g, chunk, chunk.positions, number)
-            many, out = _count(chunk.channels), dw[part, chunk.channels]
-            if not length or not fft.tap_products(rows, given, many, before, g.dilation, length, out):
-                conv1d_rows.tap_products(rows, given, many, before, g.stride, g.dilation, out)
+            gradient = _rows(dy, g, chunk, chunk.positions, number)
+            count, out = _count(chunk.channels), dw[part, chunk.channels]
+            if not length or not fft.tap_products(rows, gradient, count, before, g.dilation, length, out):
+                conv1d_rows.tap_products(rows, gradient, count, before, g.stride, g.dilation, out)
             if bias:
                 with np.errstate(invalid="ignore"):  # infinities of both signs
-                    db[part, chunk.channels] += given.sum(axis=1, dtype=np.float64).reshape(-1, many).sum(axis=0)
+                    db[part, chunk.channels] += gradient.sum(axis=1, dtype=np.float64).reshape(-1, count).sum(axis=0)
 
     threads.run(products, tasks, blas=False)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -127,7 +127,7 @@ def weight_grad(x: np.ndarray, dy: np.ndarray, geometry: Geometry, bias: bool) -
 def _correlate(
     x: np.ndarray, taps: np.ndarray, bias: np.ndarray, g: Geometry, y: np.ndarray, activation: str | None
 ) -> None:
-    """Write act(bias + convolution) with taps (C, K), in the order that they meet x, of the dtype of the arithmetic."""
+    """Write activation(bias + convolution) with taps (C, K), in the order of x, of the dtype of the arithmetic."""
     number = taps.dtype
     length = choice.fft_length(g, number)
     spectra = fft.spectra(taps, g.dilation, length) if length else None
@@ -139,8 +139,8 @@ def _correlate(
         target = _part(y, g, chunk, chunk.positions)
         out = _into(target, number)
         if spectra is None or not fft.correlate(rows, spectra[chunk.channels], bias[chunk.channels], before, out):
-            first, many = chunk.channels.start, _count(chunk.channels)
-            conv1d_rows.correlate(rows, taps, bias, first, many, before, g.stride, g.dilation, out)
+            first, count = chunk.channels.start, _count(chunk.channels)
+            conv1d_rows.correlate(rows, taps, bias, first, count, before, g.stride, g.dilation, out)
         activations.apply(out, activation)
         _keep(out, target, g)
 
@@ -156,7 +156,7 @@ def _count(part: slice) -> int:
 
 
 def _window(g: Geometry, start: int, stop: int) -> tuple[slice, int]:
-    """Return the inputs that the outputs from ``start`` on meet, and the zeros before these inputs."""
+    """Return the inputs of the outputs ``start`` to ``stop - 1``, and the number of zeros before these inputs."""
     first = start * g.stride - g.before
     low = min(max(0, first), g.length)
     high = min(g.length, (stop - 1) * g.stride + g.reach + 1 - g.before)
@@ -164,12 +164,12 @@ def _window(g: Geometry, start: int, stop: int) -> tuple[slice, int]:
 
 
 def _part(a: np.ndarray, g: Geometry, chunk: _Chunk, positions: slice) -> np.ndarray:
-    """View of a chunk, (batch, channels, positions)."""
+    """Return a view of a chunk, (batch, channels, positions)."""
     return (a.transpose(0, 2, 1) if g.channels_last else a)[chunk.batch, chunk.channels, positions]
 
 
 def _rows(a: np.ndarray, g: Geometry, chunk: _Chunk, positions: slice, number: np.dtype) -> np.ndarray:
-    """Part of an array as contiguous rows, a copy only where it must be."""
+    """Return a chunk as contiguous rows in the dtype of the arithmetic, copied only if necessary."""
     part = _part(a, g, chunk, positions)
     if g.channels_last:
         rows = np.empty(part.shape, a.dtype)
@@ -182,14 +182,14 @@ def _rows(a: np.ndarray, g: Geometry, chunk: _Chunk, positions: slice, number: n
 
 
 def _into(target: np.ndarray, number: np.dtype) -> np.ndarray:
-    """Contiguous rows to write: those of the target where it has them."""
+    """Return contiguous rows to write to: those of the target if it has such."""
     if target.flags.c_contiguous and target.dtype == number:
         return target.reshape(-1, target.shape[2])
     return np.empty((target.shape[0] * target.shape[1], target.shape[2]), number)
 
 
 def _keep(rows: np.ndarray, target: np.ndarray, g: Geometry) -> None:
-    """Write rows to their target where they are not it."""
+    """Copy rows to their target, unless they are the target."""
     if np.may_share_memory(rows, target):
         return
     shaped = rows.reshape(target.shape)
@@ -205,7 +205,7 @@ def _keep(rows: np.ndarray, target: np.ndarray, g: Geometry) -> None:
 
 
 def _bits(a: np.ndarray) -> np.ndarray:
-    """The same memory in a dtype that Numba can copy on a CPU."""
+    """View float16 as integers, which Numba can copy on a CPU."""
     return a.view(np.uint16) if a.dtype == np.float16 else a
 
 
@@ -215,14 +215,14 @@ def _cut(whole: slice, size: int) -> Iterator[slice]:
 
 
 def _within(g: Geometry, batch: slice, channels: slice, positions: slice, longest: int = 0) -> Iterator[_Chunk]:
-    """Cut ranges into chunks: positions of a few channels, channels of one of the batch, or several of the batch."""
+    """Cut ranges into chunks: positions of few channels, channels of one signal, or several signals of the batch."""
     fewest = min(_LINE, max(1, _MOST // (longest or 1))) if g.channels_last else 1
-    # What a chunk reads beside its own is the reach, so that chunks are several times as long as it.
+    # Each chunk reads the reach besides its own inputs, so it should be several times as long.
     length = min(_count(positions), longest or max(_ELEMENTS // fewest, 4 * g.reach))
-    many = min(_count(channels), max(fewest, _ELEMENTS // length))
-    whole = many == _count(channels) and length == _count(positions)
-    few = max(1, _ELEMENTS // (many * length)) if whole else 1
-    for b, c, p in itertools.product(_cut(batch, few), _cut(channels, many), _cut(positions, length)):
+    count = min(_count(channels), max(fewest, _ELEMENTS // length))
+    whole = count == _count(channels) and length == _count(positions)
+    signals = max(1, _ELEMENTS // (count * length)) if whole else 1
+    for b, c, p in itertools.product(_cut(batch, signals), _cut(channels, count), _cut(positions, length)):
         yield _Chunk(b, c, p)
 
 
@@ -231,7 +231,7 @@ def _chunks(g: Geometry, positions: int, longest: int = 0) -> Iterator[_Chunk]:
 
 
 def _fixed_tasks(g: Geometry) -> tuple[list[tuple[int, slice, slice, slice]], int]:
-    """Tasks of the weight gradient, a part of the sums and ranges of channels, batch and outputs; how many parts."""
+    """Return tasks of the weight gradient, each a part of the sums and its ranges, and the number of parts."""
     groups = list(_cut(slice(0, g.channels), -(-g.channels // _TASKS)))
     parts = -(-_TASKS // len(groups))
     batch, outputs = slice(0, g.batch), slice(0, g.outputs)

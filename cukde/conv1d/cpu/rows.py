@@ -1,9 +1,9 @@
-"""Depthwise convolution of rows in Numba: every stride is a sum of convolutions of stride 1.
+"""Depthwise convolution of rows in Numba: any stride is a sum of convolutions of stride 1.
 
-Tap k of output i meets input i s + k d - before. Inputs p, p + s, p + 2 s, ... are phase p. A tap meets inputs of one
-phase, and the taps of a phase are s / gcd(s, d) apart; among those inputs they lie d / gcd(s, d) apart, and the outputs
-follow each other. So a phase, copied together, is a convolution of stride 1 and runs in vector registers, and the same
-holds for the input gradient, which writes phases, and for the weight gradient, whose taps each belong to one.
+Tap k of output i multiplies input i s + k d - before. Inputs p, p + s, p + 2 s, ... are phase p. Each tap reads one
+phase. The taps of a phase are s / gcd(s, d) apart, and the inputs that they read are d / gcd(s, d) apart within the
+phase, while outputs are adjacent. So a contiguous copy of a phase has a convolution of stride 1, which vectorises. The
+input gradient likewise writes phases, and each tap of the weight gradient belongs to one phase.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from cukde.core.cpu.jit import njit
 
 __all__ = ["correlate", "spread", "tap_products"]
 
-# Sums of products may be fused, which is all the freedom that NaN and infinities leave; inner products may also be
-# summed in lanes, in an order that depends on nothing but their length.
+# Multiplications and additions may be fused; NaN and infinities forbid other fast mathematics. Inner products may also
+# be summed in vector lanes, in an order that depends only on their length.
 _JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}, "cache": True}
 _LANES = _JIT | {"fastmath": {"contract", "reassoc"}}
 
-_BLOCK = 1024  # outputs that stay in the first-level cache while all taps are added
+_BLOCK = 1024  # outputs that stay in the first-level cache for all taps
 
 
 @njit(**_JIT)
 def correlate(
     x: Any, w: Any, bias: Any, channel: int, channels: int, before: int, stride: int, dilation: int, y: Any
 ) -> None:
-    """Write the convolution of each row: bias and the sum over k of w[c, k] x[r, i stride + k dilation - before].
+    """Write the convolution of each row: the bias plus the sum over k of w[c, k] x[r, i stride + k dilation - before].
 
     x (R, n), w (C, K), bias (C,), y (R, m), all contiguous and of one dtype. Row r has the channel
     ``channel + r % channels``. Inputs before the first and after the last are zero.
@@ -63,18 +63,18 @@ def spread(dy: Any, w: Any, channel: int, channels: int, before: int, stride: in
             phase = np.zeros((dx.shape[1] - p + stride - 1) // stride, dx.dtype)
             first, step = _taps_of_phase(before + p, stride, dilation, w.shape[1])
             if first < w.shape[1]:
-                # Input p + t stride takes outputs t + offset, t + offset - apart, ...: a correlation, taps reversed.
+                # Input p + t stride reads outputs t + offset, t + offset - spacing, ...: reversed taps.
                 taps = w[c, first::step][::-1].copy()
-                apart = dilation * step // stride
+                spacing = dilation * step // stride
                 offset = (before + p - first * dilation) // stride
-                _add_row(dy[r], taps, (taps.size - 1) * apart - offset, apart, phase)
+                _add_row(dy[r], taps, (taps.size - 1) * spacing - offset, spacing, phase)
             for t in range(phase.size):
                 dx[r, p + t * stride] = phase[t]
 
 
 @njit(**_JIT)
 def tap_products(x: Any, dy: Any, channels: int, before: int, stride: int, dilation: int, dw: Any) -> None:
-    """Add to dw[r % channels, k] the inner product of dy[r] with the inputs that tap k meets.
+    """Add to dw[r % channels, k] the inner product of dy[r] and the inputs of tap k.
 
     x (R, n), dy (R, m) of one dtype; dw (channels, K) float64. Blocks are summed in the dtype of x, and their sums in
     float64.
@@ -94,7 +94,7 @@ def tap_products(x: Any, dy: Any, channels: int, before: int, stride: int, dilat
 
 @njit(**_JIT)
 def _taps_of_phase(place: int, stride: int, dilation: int, taps: int) -> tuple[int, int]:
-    """Return the first tap with k dilation = place modulo stride, or ``taps``, and how far apart such taps are."""
+    """Return the first k with k dilation = place modulo stride, or ``taps``, and the distance of such taps."""
     step = stride // math.gcd(stride, dilation)
     for k in range(min(step, taps)):
         if (k * dilation - place) % stride == 0:
@@ -109,63 +109,54 @@ def _add_row(x: Any, w: Any, before: int, dilation: int, y: Any) -> None:
         size = min(_BLOCK, y.size - start)
         k = 0
         while k < w.size:
-            at = start + k * dilation - before
-            many = _group(w.size - k)
-            low, high = _inside(x.size, at, at + (many - 1) * dilation, size)
-            if low > 0 or high < size:  # at the ends of x, a tap by itself
-                for j in range(many):
-                    _add_ends(x, w[k + j], at + j * dilation, y[start : start + size], low, high)
+            place = start + k * dilation - before
+            left = w.size - k
+            group = 8 if left >= 8 else 4 if left >= 4 else 2 if left >= 2 else 1
+            low, high = _inside(x.size, place, place + (group - 1) * dilation, size)
+            if low > 0 or high < size:  # at the ends of x, tap by tap
+                for j in range(group):
+                    _add_ends(x, w[k + j], place + j * dilation, y[start : start + size], low, high)
             if low < high:
-                _add_taps(x, w, k, many, at + low, dilation, start + low, high - low, y)
-            k += many
-
-
-@njit(**_JIT)
-def _group(taps: int) -> int:
-    """How many of so many taps are taken at once."""
-    if taps >= 8:
-        return 8
-    if taps >= 4:
-        return 4
-    return 2 if taps >= 2 else 1
+                _add_taps(x, w, k, group, place + low, dilation, start + low, high - low, y)
+            k += group
 
 
 @njit(**_JIT)
 def _inside(n: int, first: int, last: int, m: int) -> tuple[int, int]:
-    """Range of 0 <= i < m for which first + i and last + i both lie in 0 .. n - 1; first <= last."""
+    """Return the range of 0 <= i < m for which first + i and last + i lie in 0 .. n - 1; first <= last."""
     low = min(max(0, -first), m)
     return low, max(low, min(m, n - last))
 
 
 @njit(**_JIT)
-def _add_ends(x: Any, w: Any, at: int, y: Any, low: int, high: int) -> None:
-    """Add w x[at + i] to y[i] for i < low and i >= high, where there is such an x."""
-    for i in range(max(0, -at), min(low, x.size - at)):
-        y[i] += w * x[at + i]
-    for i in range(max(high, -at), min(y.size, x.size - at)):
-        y[i] += w * x[at + i]
+def _add_ends(x: Any, w: Any, place: int, y: Any, low: int, high: int) -> None:
+    """Add w x[place + i] to y[i] for i < low and i >= high, as far as x reaches."""
+    for i in range(max(0, -place), min(low, x.size - place)):
+        y[i] += w * x[place + i]
+    for i in range(max(high, -place), min(y.size, x.size - place)):
+        y[i] += w * x[place + i]
 
 
 @njit(**_JIT)
-def _add_taps(x: Any, w: Any, k: int, many: int, at: int, dilation: int, to: int, n: int, y: Any) -> None:
-    """Add to y[to + i], i < n, the sum of w[k + j] x[at + i + j dilation] over j < many, one of 1, 2, 4 and 8."""
-    # Unsigned, so that no index is looked at for a negative one; slices would be counted references.
+def _add_taps(x: Any, w: Any, k: int, group: int, place: int, dilation: int, to: int, n: int, y: Any) -> None:
+    """Add to y[to + i], i < n, the sum of w[k + j] x[place + i + j dilation] over j < group, which is 1, 2, 4 or 8."""
+    # Unsigned, so that Numba does not test indices for negative ones; slices would count references.
     count, o, d = uint64(n), uint64(to), uint64(dilation)
-    a = uint64(at)
+    a = uint64(place)
     b = a + d
     w0 = w[k]
-    if many == 1:
+    if group == 1:
         for i in range(count):
             y[o + i] += w0 * x[a + i]
         return
     w1 = w[k + 1]
-    if many == 2:
+    if group == 2:
         for i in range(count):
             y[o + i] += w0 * x[a + i] + w1 * x[b + i]
         return
     c, e = b + d, b + d + d
     w2, w3 = w[k + 2], w[k + 3]
-    if many == 4:
+    if group == 4:
         for i in range(count):
             y[o + i] += w0 * x[a + i] + w1 * x[b + i] + w2 * x[c + i] + w3 * x[e + i]
         return
@@ -185,45 +176,45 @@ def _add_products(x: Any, dy: Any, before: int, dilation: int, dw: Any, first: i
         size = min(_BLOCK, dy.size - start)
         t = 0
         while t < taps:
-            at = start + t * dilation - before
-            many = 8 if taps - t >= 8 else 4 if taps - t >= 4 else 1
-            low, high = _inside(x.size, at, at + (many - 1) * dilation, size)
+            place = start + t * dilation - before
+            group = 8 if taps - t >= 8 else 4 if taps - t >= 4 else 1
+            low, high = _inside(x.size, place, place + (group - 1) * dilation, size)
             if low > 0 or high < size:
-                for j in range(many):
-                    ends = _end_products(x, at + j * dilation, dy[start : start + size], low, high)
+                for j in range(group):
+                    ends = _end_products(x, place + j * dilation, dy[start : start + size], low, high)
                     dw[first + (t + j) * step] += ends
             if low < high:
-                _add_inner(x, at + low, dilation, dy, start + low, high - low, many, dw, first + t * step, step)
-            t += many
+                _add_inner(x, place + low, dilation, dy, start + low, high - low, group, dw, first + t * step, step)
+            t += group
 
 
 @njit(**_JIT)
-def _end_products(x: Any, at: int, y: Any, low: int, high: int) -> Any:
-    """Sum of x[at + i] y[i] over i < low and i >= high, where there is such an x."""
+def _end_products(x: Any, place: int, y: Any, low: int, high: int) -> Any:
+    """Return the sum of x[place + i] y[i] over i < low and i >= high, as far as x reaches."""
     total = y.dtype.type(0)
-    for i in range(max(0, -at), min(low, x.size - at)):
-        total += x[at + i] * y[i]
-    for i in range(max(high, -at), min(y.size, x.size - at)):
-        total += x[at + i] * y[i]
+    for i in range(max(0, -place), min(low, x.size - place)):
+        total += x[place + i] * y[i]
+    for i in range(max(high, -place), min(y.size, x.size - place)):
+        total += x[place + i] * y[i]
     return total
 
 
 @njit(**_LANES)
 def _add_inner(
-    x: Any, at: int, dilation: int, y: Any, to: int, n: int, many: int, dw: Any, first: int, step: int
+    x: Any, place: int, dilation: int, y: Any, to: int, n: int, group: int, dw: Any, first: int, step: int
 ) -> None:
-    """Add to dw[first + j step] the sum of x[at + i + j dilation] y[to + i] over i < n; j < many, one of 1, 4 and 8."""
+    """Add to dw[first + j step] the sum over i < n of x[place + i + j dilation] y[to + i]; j < group: 1, 4 or 8."""
     count, o, d = uint64(n), uint64(to), uint64(dilation)
-    a = uint64(at)
+    a = uint64(place)
     zero = y.dtype.type(0)
     s0, s1, s2, s3, s4, s5, s6, s7 = zero, zero, zero, zero, zero, zero, zero, zero
-    if many == 1:
+    if group == 1:
         for i in range(count):
             s0 += x[a + i] * y[o + i]
         dw[first] += s0
         return
     b, c, e = a + d, a + d + d, a + d + d + d
-    if many == 4:
+    if group == 4:
         for i in range(count):
             v = y[o + i]
             s0 += x[a + i] * v
