@@ -1,1 +1,1 @@
-"""What every family shares; it knows none of them."""
+"""Code that all families share, and that knows none of them."""

@@ -1,4 +1,4 @@
-"""Every error a user can cause is raised here, before anything is computed."""
+"""Argument checks that several families share, made before anything is computed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def array(name: str, a: Any, backend: ModuleType) -> Any:
 
 
 def floating(name: str, a: Any, backend: ModuleType) -> Any:
-    """Return ``a`` as an array of the backend, of a floating dtype in native byte order; integers become float64."""
+    """Return ``a`` as an array of the backend, floating-point in native byte order; integers become float64."""
     out = array(name, a, backend)
     if out.dtype.kind == "f" and out.dtype.isnative:
         return out
@@ -40,19 +40,19 @@ def floating(name: str, a: Any, backend: ModuleType) -> Any:
 
 
 def given(name: str, a: Any) -> None:
-    """Raise for None where there must be an array."""
+    """Raise for None in place of an array."""
     if a is None:
         raise TypeError(f"{name} must be an array; got None")
 
 
 def option(name: str, value: Any, options: Sequence[str], otherwise: str = "") -> None:
-    """Check one of a few words; ``otherwise`` names what else is taken."""
-    if not isinstance(value, str) or value not in options:  # an array would compare itself entry by entry
+    """Check that a value is one of ``options``; ``otherwise`` names other accepted values."""
+    if not isinstance(value, str) or value not in options:  # an array would be compared entry by entry
         raise ValueError(f"{name} must be one of {', '.join(map(repr, options))}{otherwise}; got {value!r}")
 
 
 def flag(name: str, value: Any) -> bool:
-    """Return what says yes or no: a boolean, or 0 or 1. An array does not, whatever its own library makes of it."""
+    """Return a boolean, also given as 0 or 1; arrays are refused, even those that convert to a boolean."""
     if value is True or value is False:  # the usual case
         return value
     if isinstance(value, bool | np.bool_ | int) and value in (0, 1):
@@ -61,7 +61,7 @@ def flag(name: str, value: Any) -> bool:
 
 
 def count(name: str, value: Any) -> int:
-    """Return a number of things, such as rows, of which there is at least one."""
+    """Return an integer of at least 1, such as a number of rows."""
     try:
         out = operator.index(value)
     except TypeError:
@@ -74,7 +74,7 @@ def count(name: str, value: Any) -> int:
 
 
 def number(name: str, value: Any, least: float = 0, *, above: bool = False) -> float:
-    """Return a finite real number that is at least, or with ``above`` more than, another."""
+    """Return a finite real number of at least ``least``, or with ``above`` greater than it."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number; got {value!r}")
     try:
@@ -93,14 +93,14 @@ def number(name: str, value: Any, least: float = 0, *, above: bool = False) -> f
 
 
 def path(name: str, value: Any) -> Path:
-    """Return the path of a file; a number would be an open file, such as standard output."""
+    """Return the path of a file; an integer, which ``open`` takes for an open file, is refused."""
     if not isinstance(value, str | os.PathLike) or not isinstance(os.fspath(value), str):
         raise TypeError(f"{name} must be the path of a file, text or os.PathLike; got {value!r}")
     return Path(value)
 
 
 def finite(flags: Mapping[str, bool]) -> None:
-    """Raise for the first array that holds NaN or infinity."""
+    """Raise for the first array whose flag says that it is not finite."""
     for name, flag in flags.items():
         if not flag:
             raise ValueError(f"{name} must be finite; it holds NaN or infinity: drop or fill those rows")

@@ -1,4 +1,4 @@
-"""Which backend an array belongs to. CuPy is imported only when a caller already holds a GPU array."""
+"""The backend of an array. CuPy is imported only when a caller already holds a GPU array or names the GPU."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ON_HOST = (np.ndarray, np.generic, list, tuple, int, float, str)
 
 
 def is_gpu_array(a: Any) -> bool:
-    """Whether ``a`` lives in CUDA memory. NumPy arrays and plain Python objects answer without an import."""
+    """Whether ``a`` is in CUDA memory. Nothing is imported to tell."""
     if a is None or isinstance(a, _ON_HOST):
         return False
     kind = type(a)
@@ -38,12 +38,10 @@ def is_gpu_array(a: Any) -> bool:
 
 
 def backend(X: Any, /, first: str = "X", **others: Any) -> ModuleType:
-    """Return the arrays that ``X``, the argument named ``first``, is one of, of :mod:`cukde.core.gpu` or ``core.cpu``.
+    """Return the backend of ``X``, the argument named ``first``: the module ``arrays`` of ``core.gpu`` or ``core.cpu``.
 
-    A family has modules of its own for each; ``name`` of what is returned, "cpu" or "gpu", tells which.
-
-    ``others`` are the remaining array arguments by name: beside a GPU ``X`` they are moved there; beside
-    a CPU ``X`` a GPU array is an error, since the answer would land on a device nobody asked for.
+    Its attribute ``name`` is "gpu" or "cpu". ``others`` are the remaining array arguments by name. A GPU backend moves
+    them to the GPU. Beside an ``X`` on the CPU a GPU array is an error, since the result would be on another device.
     """
     if is_gpu_array(X):
         return _gpu()
@@ -63,9 +61,9 @@ def passes(family: str, backend: ModuleType) -> ModuleType:
 
 
 def named(name: str | None, argument: str = "backend") -> ModuleType:
-    """Return the backend "gpu" or "cpu" where no array says which; None is the GPU where one works.
+    """Return the backend "gpu" or "cpu" by its name; None is the GPU if one works, else the CPU.
 
-    ``argument`` is what the caller's argument is called.
+    ``argument`` is the name of the caller's argument.
     """
     if name is not None and (not isinstance(name, str) or name not in ("gpu", "cpu")):
         raise ValueError(f'{argument} must be "gpu", "cpu" or None; got {name!r}')
@@ -85,18 +83,18 @@ def _gpu() -> ModuleType:
 
 
 def why_no_gpu() -> str | None:
-    """The reason why no GPU works here, or None; CuPy may import where none does."""
+    """Return why no GPU works here, or None if one does."""
     try:
         kernel_cache.ensure()
         import cupy
 
         return None if cupy.cuda.is_available() else "CuPy finds none"
-    except Exception as error:  # a missing package, library or driver: whatever it is, it is the reason
+    except Exception as error:  # a missing package, library or driver
         return f"CuPy does not load: {error}"
 
 
 def to_host(a: Any) -> Any:
-    """Copy a GPU array to a NumPy array; return anything else as it is."""
+    """Copy a GPU array to a NumPy array; return anything else unchanged."""
     if not is_gpu_array(a):
         return a
     gpu = _gpu()

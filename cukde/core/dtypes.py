@@ -1,4 +1,4 @@
-"""TODO"""
+"""Dtypes of results and of the arithmetic."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 
 @functools.lru_cache(maxsize=1024)
 def promoted(*dtypes: np.dtype) -> np.dtype:
-    """NumPy's promoted dtype, kept: a small call on a GPU would wait for it."""
+    """Return NumPy's promoted dtype, cached: it takes a good part of a small GPU call."""
     return np.result_type(*dtypes)
 
 
 def arithmetic(dtype: np.dtype) -> np.dtype:
-    """The dtype that values at x of ``dtype`` are computed in: float16 in float32, the others in their own."""
+    """Return the dtype of the arithmetic on ``dtype``: float32 for float16, otherwise ``dtype`` itself."""
     return np.dtype(np.float32) if dtype.itemsize == 2 else dtype

@@ -1,4 +1,4 @@
-"""Files that other processes may read or write at the same time."""
+"""Atomic replacement of files that other processes may read or write at the same time."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 
 
 def replace(file: Path, content: bytes) -> None:
-    """Write a file such that others, at any time, see the old one or the new one, and make its folder.
+    """Write a file atomically, so that others see the old or the new content, and make its folder.
 
-    Of several that write at once the last is kept. Raises OSError where that cannot be done; nothing is left then.
+    If several write at once, the last one wins. On failure it raises OSError and leaves no file behind.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
     new = file.with_name(f"{file.name}.{uuid.uuid4().hex[:16]}.part")

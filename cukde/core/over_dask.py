@@ -1,4 +1,4 @@
-"""Functions that take Dask collections as well: such calls go to the function of that name in the family's Dask module."""
+"""Forwarding of calls with Dask collections to the function of the same name in the family's Dask module."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _PACKAGES = ("dask.", "dask_expr.", "dask_cudf.")
 
 
 def is_dask(a: Any) -> bool:
-    """Whether ``a`` is a collection of Dask's; its type's module tells, and nothing is imported."""
+    """Whether ``a`` is a Dask collection, by the module of its type; nothing is imported."""
     return type(a).__module__.startswith(_PACKAGES)
 
 
 def meta(a: Any) -> Any:
-    """What the blocks of a collection of Dask's are like, None where it does not say; anything else is itself."""
+    """Return a sample of the blocks of a Dask collection, or None if it has none; return anything else unchanged."""
     return getattr(a, "_meta", None) if is_dask(a) else a
 
 
@@ -29,10 +29,10 @@ _plain: dict[str, Callable[..., Any]] = {}
 def over_dask(
     module: str, before: Callable[[dict[str, Any]], None] | None = None
 ) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Let a public function take Dask collections, at three microseconds for a call that has none.
+    """Make a public function accept Dask collections; other calls take three microseconds longer.
 
-    Such calls go to the function of the same name in ``module``, the family's own, after ``before`` has seen their
-    keyword arguments.
+    Calls with a collection go to the function of the same name in ``module``, the family's Dask module, after
+    ``before`` has checked their keyword arguments.
     """
 
     def decorated(function: Callable[P, T]) -> Callable[P, T]:
@@ -54,5 +54,5 @@ def over_dask(
 
 
 def plain(name: str) -> Callable[..., Any]:
-    """Return a public function as it is called on the blocks of a collection."""
+    """Return the undecorated function of this name, for the blocks of a collection."""
     return _plain[name]

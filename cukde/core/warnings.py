@@ -1,4 +1,4 @@
-"""The warnings a caller may want to filter by category."""
+"""Warnings with categories by which callers can filter them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 class NegativeDensityWarning(UserWarning):
     """A Laplace-corrected density was negative somewhere and was clipped to zero there.
 
-    What was clipped is 0 exactly, so that the result no longer integrates to 1; the message has the share of it.
+    Clipped values are exactly 0, so that the result no longer integrates to 1; the message tells the share of them.
 
     Examples
     --------
@@ -30,7 +30,7 @@ class NegativeDensityWarning(UserWarning):
 class MemoryWarning(UserWarning):
     """Memory ran out at a block of a Dask array, which was then computed in smaller parts, with the same result.
 
-    The parts cost the time of the block and what was tried in vain; they merge to the accuracy of whole blocks.
+    The parts cost the time of the block and of the failed attempt; their merged result is as accurate as a whole block.
 
     Examples
     --------
@@ -44,9 +44,9 @@ class MemoryWarning(UserWarning):
 
 
 class BandwidthRangeWarning(UserWarning):
-    """The best bandwidth by cross-validation is at an end of those that were tried.
+    """The best bandwidth by cross-validation is the smallest or the largest that was tried.
 
-    Scores of the bandwidths that were tried are as exact as ever; a better one may lie beyond.
+    The scores are as accurate as without the warning; a better bandwidth may lie beyond the range.
 
     Examples
     --------
@@ -64,7 +64,7 @@ class BandwidthRangeWarning(UserWarning):
 class ConvergenceWarning(RuntimeWarning):
     """An iteration ended before all of its points had converged.
 
-    Points that had converged are as accurate as ever; of the others the message has the number.
+    Converged points are as accurate as without the warning; the message tells the number of the others.
 
     Examples
     --------
@@ -80,7 +80,7 @@ class ConvergenceWarning(RuntimeWarning):
 
 
 def from_task(message: str, category: type[Warning]) -> None:
-    """Warn where a task of Dask's runs, and on a cluster in the caller's process too."""
+    """Warn in a Dask task; on a cluster the warning also reaches the caller's process."""
     distributed = sys.modules.get("distributed")
     (warnings if distributed is None else distributed).warn(message, category)
 
@@ -96,15 +96,15 @@ _TOO_SMALL = {
         "elements of returned arrays will be NaN."
     ),
 }
-"""SciPy's words, by whether there is one result, and whether NaN was left out."""
+"""SciPy's messages, by whether there is one result, and whether NaN was left out."""
 
 
 def small_samples(samples: Any, nan: np.ndarray | None, n: int, shape: tuple[int, ...], nan_policy: str) -> None:
-    """Warn the caller's caller, in SciPy's words, of results of fewer than two samples.
+    """Warn the caller's caller, in SciPy's words, of results from fewer than two samples.
 
-    Of a single result always, of an array of ``shape`` where there are no samples at all or where NaN was left out.
-    ``samples`` are those left of ``n`` for each result, and ``nan`` says which of them had NaN, where not all that lack
-    samples did; on a device nothing is asked about them.
+    A single result always warns; an array of ``shape`` warns if there are no samples at all or NaN was left out.
+    ``samples`` is the number of samples left of ``n`` for each result. ``nan`` tells which results had NaN; None means
+    those with fewer than n samples. Arrays on a GPU are not read.
     """
     on_host = isinstance(samples, np.ndarray)
     has_nan = on_host and bool((samples < n if nan is None else nan).any())

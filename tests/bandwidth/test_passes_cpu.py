@@ -11,7 +11,7 @@ import pytest
 
 from cukde.bandwidth.cpu import passes as bandwidth_passes, tiles
 from cukde.core.cpu import threads as core_threads
-from cukde.core.cpu.workers import Crew
+from cukde.core.cpu.workers import WorkerPool
 from cukde.density.pairs.cpu import pair_blocks
 from tests.tolerances import DENSITY, check, log_error
 
@@ -214,13 +214,13 @@ class TestBlocks:
         monkeypatch.setattr(pair_blocks, "_LEAST_ROWS", 40)
         monkeypatch.setattr(core_threads, "count", lambda: 1)
         alone = list(passes(X, 0.5, w))
-        crew = Crew(lambda: 3)
-        monkeypatch.setattr(core_threads, "_workers", crew)
+        pool = WorkerPool(lambda: 3)
+        monkeypatch.setattr(core_threads, "_workers", pool)
         for threads in (2, 3, 3):
             monkeypatch.setattr(core_threads, "count", lambda threads=threads: threads)
             for got, want in zip(passes(X, 0.5, w), alone, strict=True):
                 np.testing.assert_array_equal(got, want)
-        crew.close()
+        pool.close()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

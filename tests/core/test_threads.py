@@ -20,7 +20,7 @@ from threadpoolctl import ThreadpoolController
 
 import cukde
 from cukde.core.cpu import blas, threads
-from cukde.core.cpu.workers import Crew
+from cukde.core.cpu.workers import WorkerPool
 from cukde.density.pairs.cpu import gram, passes as pairs_passes, radial_tiles
 from tests import processes
 from tests.reference import kde as exact_kde
@@ -38,13 +38,13 @@ def interrupts() -> Iterator[None]:
 
 
 @pytest.fixture
-def workers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Crew]:
+def workers(monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkerPool]:
     """Threads, as many on any machine."""
-    crew = Crew(lambda: _THREADS)
+    pool = WorkerPool(lambda: _THREADS)
     monkeypatch.setattr(threads, "count", lambda: _THREADS)
-    monkeypatch.setattr(threads, "_workers", crew)
-    yield crew
-    crew.close()
+    monkeypatch.setattr(threads, "_workers", pool)
+    yield pool
+    pool.close()
 
 
 class Tasks:
@@ -234,11 +234,11 @@ def test_interrupts_at_any_time_leave_threads_and_blas_as_they_were() -> None:
 
 
 def test_threads_that_are_closed_have_called_all_and_may_be_used_again() -> None:
-    crew, called = Crew(lambda: 2), []
+    pool, called = WorkerPool(lambda: 2), []
     for rounds in (1, 2):
         for _ in range(5):
-            crew.put(lambda: (time.sleep(0.01), called.append(True)))
-        crew.close()
+            pool.put(lambda: (time.sleep(0.01), called.append(True)))
+        pool.close()
         assert len(called) == 5 * rounds
 
 
@@ -246,11 +246,11 @@ def test_where_no_more_threads_are_to_be_had_calls_are_made(monkeypatch: pytest.
     def refuse(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    crew, called = Crew(lambda: 2), threading.Event()
+    pool, called = WorkerPool(lambda: 2), threading.Event()
     monkeypatch.setattr(threading.Thread, "start", refuse)
-    crew.put(called.set)
+    pool.put(called.set)
     assert called.wait(_MOST)
-    crew.close()
+    pool.close()
 
 
 _AT_EXIT = """
@@ -319,7 +319,7 @@ def test_a_block_ends_at_its_next_tile(
         if number == 3:
             _press_ctrl_c()
         end = time.monotonic() + _MOST
-        while number >= 3 and not threads._this_thread.task.calls.given_up and time.monotonic() < end:
+        while number >= 3 and not threads._this_thread.task.calls.cancelled and time.monotonic() < end:
             time.sleep(0.001)
 
     monkeypatch.setattr(module, step, interrupting)

@@ -23,7 +23,7 @@ from dask.diagnostics import ProgressBar
 
 import cukde
 from cukde.core.cpu import arrays as core_arrays, threads
-from cukde.core.cpu.workers import Crew
+from cukde.core.cpu.workers import WorkerPool
 from cukde.core.dask import chunks as dask_chunks, graph as dask_graph
 from cukde.density import sums as density_sums
 from cukde.density.dask import blocks as dask_blocks
@@ -722,12 +722,12 @@ def test_threads_of_dask_share_those_of_the_engine(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(threads, "count", lambda: 2)
     monkeypatch.setattr(pairs_passes._Sums, "_block", watched)
-    crew = Crew(lambda: 2)
-    monkeypatch.setattr(threads, "_workers", crew)
+    pool = WorkerPool(lambda: 2)
+    monkeypatch.setattr(threads, "_workers", pool)
     x = np.random.default_rng(0).standard_normal((2000, 3))
     lazy = cukde.kde(da.from_array(x, chunks=(500, -1)), da.from_array(x, chunks=(500, -1)), 0.5)
     same(computed(lazy, scheduler="threads", num_workers=4), cukde.kde(x, x, 0.5))
-    crew.close()
+    pool.close()
     assert most == 2
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from cukde.core.cpu import threads as core_threads
-from cukde.core.cpu.workers import Crew
+from cukde.core.cpu.workers import WorkerPool
 from cukde.density import sums as density_sums
 from cukde.density.options import Options
 from cukde.density.pairs.cpu import gram, pair_blocks, passes as pairs_passes
@@ -159,14 +159,14 @@ def test_memory_is_that_of_results() -> None:
 
 class TestThreads:
     @pytest.fixture
-    def workers(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[Crew]:
-        workers = Crew(lambda: 3)
+    def workers(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkerPool]:
+        workers = WorkerPool(lambda: 3)
         monkeypatch.setattr(core_threads, "_workers", workers)
         yield workers
         workers.close()
 
     @pytest.mark.parametrize("dtype", ["float32", "float64"])
-    def test_same_bits_on_every_run(self, monkeypatch: pytest.MonkeyPatch, workers: Crew, dtype: str) -> None:
+    def test_same_bits_on_every_run(self, monkeypatch: pytest.MonkeyPatch, workers: WorkerPool, dtype: str) -> None:
         A, B = sample(600, 800, 5, dtype)
         monkeypatch.setattr(core_threads, "count", lambda: 3)
         first = mutual(A, B, 0.8, dtype)
@@ -181,7 +181,7 @@ class TestThreads:
         ("n", "m"), [(0, 5), (5, 0), (1, 1), (1, 2000), (2000, 1), (700, 2000), (2000, 700), (999, 999)]
     )
     def test_all_pairs_meet_once_and_no_block_twice_at_a_time(
-        self, monkeypatch: pytest.MonkeyPatch, workers: Crew, n: int, m: int, threads: int
+        self, monkeypatch: pytest.MonkeyPatch, workers: WorkerPool, n: int, m: int, threads: int
     ) -> None:
         monkeypatch.setattr(core_threads, "count", lambda: threads)
         met = np.zeros((n, m), np.int64)

@@ -1,1 +1,1 @@
-"""Arrays in host memory, compiled loops, threads."""
+"""The CPU backend's shared parts: arrays in host memory, compiled loops and threads."""

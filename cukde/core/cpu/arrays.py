@@ -1,4 +1,4 @@
-"""Arrays in host memory, by the names that ``cukde.core.gpu.arrays`` has for those on a device. It loads no Numba."""
+"""Operations on arrays in host memory, the CPU twin of ``cukde.core.gpu.arrays``. It does not load Numba."""
 
 from __future__ import annotations
 
@@ -13,44 +13,44 @@ xp = np
 
 
 def asarray(a: Any) -> np.ndarray:
-    """Take anything array-like (lists, pandas, polars, DLPack in host memory) as a NumPy array."""
+    """Return anything array-like (lists, pandas, polars, DLPack in host memory) as a NumPy array."""
     if not hasattr(a, "__array__") and hasattr(a, "__dlpack__"):
         return np.from_dlpack(a)
     return np.asarray(a)
 
 
 def asnumpy(a: Any) -> np.ndarray:
-    """Return the array itself: it is on the host."""
+    """Return the array itself, which is on the host."""
     return np.asarray(a)
 
 
 def device_of(a: Any) -> contextlib.AbstractContextManager[Any]:
-    """Nothing to choose: there is one CPU."""
+    """Do nothing: there is one CPU."""
     return contextlib.nullcontext()
 
 
 def device_key() -> Hashable:
-    """Key of what was made for the current device: there is one CPU."""
+    """Return a key of the current device for caches."""
     return "cpu"
 
 
 def synchronize() -> None:
-    """Nothing to wait for: a call returns when its work is done."""
+    """Do nothing: calls return when their work is done."""
 
 
 def erfcx(a: Any) -> Any:
-    """Scaled complementary error function, exp(a^2) erfc(a)."""
+    """Return the scaled complementary error function, exp(a^2) erfc(a)."""
     from scipy import special
 
     return special.erfcx(a)
 
 
 def release_memory() -> None:
-    """Nothing to give back: NumPy keeps no memory for later."""
+    """Do nothing: NumPy keeps no pool of memory."""
 
 
 def mean(A: np.ndarray) -> np.ndarray:
-    """Mean of the rows, float64."""
+    """Return the mean of the rows, float64."""
     out: np.ndarray = A.mean(axis=0, dtype=np.float64)
     return out
 
@@ -58,9 +58,9 @@ def mean(A: np.ndarray) -> np.ndarray:
 def look(
     X: np.ndarray, Y: np.ndarray | None, centre: np.ndarray | None, others: Sequence[np.ndarray] = ()
 ) -> tuple[float, list[bool]]:
-    """Largest squared distance of the points to ``centre``, and of each array whether all entries are finite.
+    """Compute pre-pass reductions: the largest squared distance to ``centre``, and whether each array is finite.
 
-    Without a centre the distance is 0. The flags are those of X, of Y where there is one, and of the others.
+    Without a centre the distance is 0. The flags are those of X, of Y if there is one, and of the others.
     """
     from cukde.core.cpu import survey  # which loads Numba
 

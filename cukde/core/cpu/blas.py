@@ -1,4 +1,4 @@
-"""BLAS held to one thread while blocks are computed on several, so that the two do not multiply."""
+"""A limit of one BLAS thread while several threads compute blocks, so that the two do not multiply."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from threadpoolctl import ThreadpoolController
 
 
 class SingleThreadedBlas:
-    """Holds BLAS to one thread while any call is inside, which also makes its sums the same on every run.
+    """Limits BLAS to one thread while any call is inside, which also makes its sums the same on every run.
 
-    The limit belongs to the process: of calls that overlap in several Python threads the first to enter sets it and the
-    last to leave takes it back. threadpoolctl lets a limit be taken back only by the thread that set it: one thread
-    calls both methods.
+    The limit belongs to the process. If calls overlap, the first to enter sets it and the last to leave removes it.
+    threadpoolctl lets only the thread that set a limit remove it, so one thread must call both methods.
     """
 
     def __init__(self) -> None:
@@ -22,7 +21,7 @@ class SingleThreadedBlas:
         self._limit: Any = None
 
     def enter(self) -> None:
-        """Hold BLAS, until as many calls have left as entered."""
+        """Limit BLAS until as many calls have left as entered."""
         if self._inside == 0:
             limit = controller().limit(limits=1, user_api="blas")
             limit.__enter__()
@@ -30,23 +29,24 @@ class SingleThreadedBlas:
         self._inside += 1
 
     def leave(self) -> None:
-        """Let BLAS have its threads again, if no other call is inside."""
+        """Remove the limit if no other call is inside."""
         self._inside -= 1
         if self._inside == 0:
             limit, self._limit = self._limit, None
             limit.__exit__(None, None, None)
 
     def restore(self) -> None:
-        """Let BLAS have its threads again, in a forked child, where the thread that held it is gone."""
+        """Remove the limit in a forked child, where the thread that set it is gone."""
         if self._limit is not None:
             self._limit.restore_original_limits()
 
 
 @functools.cache
 def controller() -> ThreadpoolController:
-    """Return the libraries of the process that have threads: to look through them takes long, and once is enough.
+    """Return the controller of the process's threaded libraries, cached because the search for them takes long.
 
-    Products in compiled loops call SciPy's BLAS, which is loaded for it: Numba would load it at the first of them.
+    Matrix products in compiled loops call SciPy's BLAS, which Numba would load at the first product; it is loaded here
+    so that the search finds it.
     """
     importlib.import_module("scipy.linalg.cython_blas")
     return ThreadpoolController()

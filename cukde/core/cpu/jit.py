@@ -1,9 +1,11 @@
-"""Numba's ``njit`` with a cache on disk that damaged files, other processes and folders without writing do not upset.
+"""Numba's ``njit`` with a disk cache that survives damaged files, concurrent processes and read-only folders.
 
-Numba's own keeps an index of each function in one file and unpickles what it finds. Two processes that compile a
-function for different types at once may leave an index that gives the one the code of the other; a damaged file is an
-error in the caller's call, and a folder that cannot be written to one at import. Here every specialisation is a file of
-its own, named by what it is made of, and begins with a digest of the rest: what does not fit is compiled anew.
+Numba's own cache keeps an index of each function in one file and unpickles its contents. Two processes that compile a
+function for different types at once may leave an index with the wrong code. A damaged file raises in the caller's call,
+and a read-only folder at import.
+
+Here each specialisation has its own file. The name is a digest of everything that the code depends on, and the file
+begins with a digest of its contents. Files that do not match are compiled anew.
 """
 
 from __future__ import annotations
@@ -34,11 +36,11 @@ OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "cache": True}
 
 _DIGEST = 32  # bytes of SHA-256
 
-_dispatchers: list[Any] = []  # one for each function of the library that :func:`njit` has compiled or will
+_dispatchers: list[Any] = []  # one for each function passed to :func:`njit`
 
 
 def njit(*, cache: bool = False, **options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Return ``numba.njit(**options)``, with ``cache`` such that compiled code is kept where Numba keeps its own."""
+    """Return ``numba.njit(**options)``; with ``cache`` compiled code is kept in Numba's cache folder."""
 
     def compiled(function: Callable[..., Any]) -> Any:
         dispatcher = numba.njit(**options)(function)
@@ -46,7 +48,7 @@ def njit(*, cache: bool = False, **options: Any) -> Callable[[Callable[..., Any]
         if cache and not numba.config.DISABLE_JIT:
             try:
                 dispatcher._cache = _Cache(function)
-            except (RuntimeError, OSError):  # the former of Numba, where no folder can be written to
+            except (RuntimeError, OSError):  # Numba raises RuntimeError without a writable folder
                 _warn_once("no folder for them can be written to")
         return dispatcher
 
@@ -54,28 +56,28 @@ def njit(*, cache: bool = False, **options: Any) -> Callable[[Callable[..., Any]
 
 
 def compiled() -> list[str]:
-    """Names of the functions that have been compiled, once for each specialisation."""
+    """Return the names of the compiled functions, once for each specialisation."""
     return [f.__name__ for f in _dispatchers for _ in getattr(f, "signatures", ())]
 
 
 class _Cache(caching.FunctionCache):
-    """Numba's cache of a function, over other files."""
+    """Numba's cache of a function, in files of our own."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
-        # At import, when the sources are those that are run; an edit later on is for the next process.
+        # The digest is taken at import, when the source files are those that run.
         prefix = f"{self._impl.filename_base}.{_made_of(function.__module__)}."
         self._cache_file = _Entries(Path(self._cache_path), self._impl.filename_base, prefix)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return the code that was kept for a signature, or None."""
+        """Return the cached code of a signature, or None."""
         try:
             return super().load_overload(sig, target_context)
-        except Exception:  # whole as the file is, this Numba does not take what it holds: compile
+        except Exception:  # an intact file whose contents this Numba refuses: compile
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep code, but for generators: what another process has compiled cannot be compiled into more."""
+        """Cache code, except of generators: cached ones cannot be inlined into other functions."""
         if isinstance(data.signature.return_type, numba.types.Generator):
             return
         try:
@@ -85,24 +87,24 @@ class _Cache(caching.FunctionCache):
 
 
 class _Entries:
-    """Files of one function, one for each specialisation; stands in for Numba's pair of index and data."""
+    """The files of one function, one for each specialisation, in place of Numba's index and data files."""
 
     def __init__(self, folder: Path, base: str, prefix: str) -> None:
         self._folder, self._base, self._prefix = folder, base, prefix
 
     def load(self, key: Any) -> Any:
-        """Return what was kept under a key, or None where nothing whole is."""
+        """Return the data of a key, or None if there is no intact file."""
         try:
             content = self._path(key).read_bytes()
         except OSError:
             return None
         if hashlib.sha256(content[_DIGEST:]).digest() != content[:_DIGEST]:
             return None
-        kept, data = pickle.loads(content[_DIGEST:])
-        return data if kept == key else None
+        saved_key, data = pickle.loads(content[_DIGEST:])
+        return data if saved_key == key else None
 
     def save(self, key: Any, data: Any) -> None:
-        """Keep data under a key, and remove what older sources were compiled to."""
+        """Save the data of a key, and remove code compiled from older sources."""
         content = caching.dumps((key, data))
         core_files.replace(self._path(key), hashlib.sha256(content).digest() + content)
         for other in self._folder.glob(f"{self._base}.*.nbc"):
@@ -111,7 +113,7 @@ class _Entries:
                     other.unlink()
 
     def flush(self) -> None:
-        """Forget everything, as Numba does before it compiles anew."""
+        """Remove all files, as Numba does before it compiles anew."""
         for file in self._folder.glob(f"{self._prefix}*.nbc"):
             file.unlink(missing_ok=True)
 
@@ -119,36 +121,36 @@ class _Entries:
         return self._folder / f"{self._prefix}{hashlib.sha256(repr(key).encode()).hexdigest()[:24]}.nbc"
 
 
-# At the start of a line: what is imported within functions is not compiled into others.
+# At the start of a line: imports within functions do not enter compiled code.
 _IMPORT = re.compile(r"^from (cukde[\w.]*) import (\([^)]*\)|.*)$", re.MULTILINE)
 
 
 @functools.cache
 def _made_of(module: str) -> str:
-    """Digest of the versions at work, and of the sources of a module and of those of cukde that it imports.
+    """Return a digest of the versions in use and of the sources of a module and of its imports from cukde.
 
-    Numba looks at the source of the function alone, and would go on with what it once inlined from another.
+    Numba checks only the source of the function itself, not of functions that it has inlined.
     """
     digest = hashlib.sha256(f"{__version__} {numba.__version__} {llvmlite.__version__}".encode())
-    left, seen = [module], {"cukde"}
-    while left:
-        name = left.pop()
+    pending, seen = [module], {"cukde"}
+    while pending:
+        name = pending.pop()
         if name not in seen and name in sys.modules:
             seen.add(name)
             text, imported = _source(name)
             digest.update(text)
-            left += imported
+            pending += imported
     return digest.hexdigest()[:16]
 
 
 @functools.cache
 def _source(module: str) -> tuple[bytes, list[str]]:
-    """Source of a module, and names of the modules of cukde that it imports."""
+    """Return the source of a module, and the names of the modules of cukde that it imports."""
     text = inspect.getsource(sys.modules[module])
     imported = []
     for package, names in _IMPORT.findall(text):
         modules = [f"{package}.{name}" for name in re.findall(r"(\w+)(?: as \w+)?", names)]
-        imported += [each if each in sys.modules else package for each in modules]
+        imported += [name if name in sys.modules else package for name in modules]
     return text.encode(), imported
 
 
@@ -156,7 +158,7 @@ _warned = False
 
 
 def _warn_once(reason: str) -> None:
-    """Say why code is not kept; the reasons of the functions after the first are mostly the same."""
+    """Warn why code is not cached, once: further functions mostly have the same reason."""
     global _warned
     if _warned:
         return
@@ -169,7 +171,7 @@ def _warn_once(reason: str) -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    # A child forked while another thread compiles would wait for that thread's lock for good.
+    # A child forked while another thread compiles would wait forever for that thread's lock.
     os.register_at_fork(
         before=global_compiler_lock.acquire,
         after_in_parent=global_compiler_lock.release,

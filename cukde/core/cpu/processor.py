@@ -1,4 +1,4 @@
-"""What the operating system says about the processor: its name, its cores and its caches."""
+"""Name, cores and caches of the processor, from the operating system."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 _CPUINFO = Path("/proc/cpuinfo")
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 
-_UNKNOWN_CACHE = 2**26  # bytes: more than most have
+_UNKNOWN_CACHE = 2**26  # bytes: more than most processors have
 _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30}
 
 
 def name() -> str:
-    """What the processor is called; of a system that does not say, its architecture."""
+    """Return the name of the processor, or its architecture if the system does not tell the name."""
     try:
         lines = _CPUINFO.read_text().splitlines()
     except OSError:
@@ -24,7 +24,7 @@ def name() -> str:
 
 
 def cores() -> int:
-    """Cores that this process may run on."""
+    """Return the number of cores on which this process may run."""
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not on every system
@@ -32,7 +32,7 @@ def cores() -> int:
 
 
 def cache_bytes() -> int:
-    """Size of the largest cache of a core, shared or not; a usual one if the system does not say."""
+    """Return the size of the largest cache of a core, shared or not; a default if the system does not tell."""
     try:
         sizes = [path.read_text().strip() for path in _CACHES.glob("index*/size")]
         return max(int(size.rstrip("KMG")) * _UNITS.get(size[-1], 1) for size in sizes)

@@ -1,4 +1,4 @@
-"""A Numba kernel over points: their largest distance to a centre, and whether all entries are finite."""
+"""A compiled loop over points: their largest distance to a centre, and whether all entries are finite."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cukde.core.cpu.jit import OPTIONS as _JIT, njit
 
 @njit(**_JIT)
 def look(A: Any, centre: Any) -> Any:
-    """Largest squared distance of a row to ``centre``, 0 without rows, and whether all entries are finite."""
+    """Return the largest squared distance of a row to ``centre``, 0 without rows, and whether all are finite."""
     largest = 0.0
     finite = True
     for i in range(A.shape[0]):
@@ -19,7 +19,7 @@ def look(A: Any, centre: Any) -> Any:
         for k in range(A.shape[1]):
             step = A[i, k] - centre[k]
             square += step * step
-        # Of finite entries too the square may leave the range: then they are looked at one by one.
+        # The square of finite entries may overflow: then the entries themselves are tested.
         if not np.isfinite(square):
             for k in range(A.shape[1]):
                 finite = finite and np.isfinite(A[i, k])

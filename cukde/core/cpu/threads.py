@@ -1,4 +1,4 @@
-"""Threads over blocks of work, with BLAS held to one thread each so that the two do not multiply."""
+"""Tasks over blocks of work on several threads, with BLAS limited to one thread each."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from numba import config
 
 from cukde.core.cpu import processor
 from cukde.core.cpu.blas import SingleThreadedBlas
-from cukde.core.cpu.workers import Crew
+from cukde.core.cpu.workers import WorkerPool
 
 T = TypeVar("T")
 
-_LOOK = 0.1  # seconds after which a waiting caller sees an interrupt that the system gave to another thread
+_POLL = 0.1  # seconds after which a waiting caller notices an interrupt that the system gave to another thread
 
 
 def count() -> int:
-    """Threads to use: the cores this process may run on, or fewer by ``NUMBA_NUM_THREADS``."""
+    """Return the number of threads: the cores of this process, or fewer by ``NUMBA_NUM_THREADS``."""
     return max(1, min(processor.cores(), int(config.NUMBA_NUM_THREADS)))
 
 
 def run(task: Callable[[Any], T], arguments: Iterable[Any], *, blas: bool = True) -> list[T]:
     """Call ``task`` on each argument over :func:`count` threads; return the results in order.
 
-    To hold BLAS takes 0.3 ms, which tasks without it need not wait for. Where a task fails, or the caller is
-    interrupted, tasks that wait are not begun, those that run are given up at their next :func:`checkpoint`, and the
-    error comes when all have ended: no thread works on after it. Of several errors that of the first argument comes.
+    Limiting BLAS takes 0.3 ms, which ``blas=False`` avoids for tasks that do not use it. If a task fails or the caller
+    is interrupted, waiting tasks do not begin and running tasks end at their next :func:`checkpoint`. The error is
+    raised after all have ended, so that no thread works on; of several errors, that of the first argument.
     """
     arguments = list(arguments)
     if not arguments or (not blas and min(count(), len(arguments)) == 1):
@@ -42,21 +42,21 @@ def run(task: Callable[[Any], T], arguments: Iterable[Any], *, blas: bool = True
         calls.begin()
         calls.wait()
     except BaseException:
-        calls.given_up = True  # at once: another interrupt may come before the next call
-        calls.give_up()
+        calls.cancelled = True  # first of all: another interrupt may come before the next call
+        calls.cancel()
         raise
     return calls.results()
 
 
 def checkpoint() -> None:
-    """End this task if its run has been given up. Tasks of more than about a second call it between their parts."""
+    """End this task if its run was cancelled. Tasks of more than about a second call it between their parts."""
     task = getattr(_this_thread, "task", None)
     if task is not None and task.calls.ended_before(task.number):
-        raise _GivenUp
+        raise _Cancelled
 
 
-class _GivenUp(Exception):
-    """Ends a task that nobody waits for."""
+class _Cancelled(Exception):
+    """Ends a task whose result is not needed any more."""
 
 
 class _Task(NamedTuple):
@@ -68,10 +68,10 @@ _this_thread = threading.local()
 
 
 class _Calls:
-    """Calls of a task, and what became of them.
+    """The calls of a task and their results.
 
-    Threads of ours, which no signal interrupts, hold BLAS and let go of it, and see to the end: the caller may be
-    interrupted at any point of :func:`run`.
+    The caller may be interrupted at any point of :func:`run`. So worker threads, which no signal interrupts, set and
+    remove the limit of BLAS and finish the run.
     """
 
     def __init__(self, task: Callable[[Any], Any], arguments: list[Any], blas: bool) -> None:
@@ -81,32 +81,32 @@ class _Calls:
         self._error: BaseException | None = None
         self._lock = threading.Lock()
         self._begun = self._running = 0
-        self._end = len(arguments)  # of the first call that failed
-        self.given_up = self._holds_blas = self._over = self._at_rest = False
-        self._said: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._end = len(arguments)  # index of the first call that failed
+        self.cancelled = self._limits_blas = self._over = self._finished = False
+        self._signal: queue.SimpleQueue[None] = queue.SimpleQueue()
 
     def begin(self) -> None:
-        """Have the threads at it."""
+        """Start the threads."""
         if self._blas:
-            _controlling_thread.put(self._hold_blas)
+            _controlling_thread.put(self._limit_blas)
         else:
             self._share()
 
     def wait(self) -> None:
-        """Return when all have ended."""
-        while not self._at_rest:  # what was said may have been heard by a wait that was interrupted
+        """Return when all calls have ended."""
+        while not self._finished:  # an interrupted wait may have consumed the signal
             with contextlib.suppress(queue.Empty):
-                self._said.get(timeout=_LOOK)
+                self._signal.get(timeout=_POLL)
 
-    def give_up(self) -> None:
-        """Wait for the calls that go on; ``given_up`` has been set, and no more are begun."""
-        _controlling_thread.put(self._look)  # perhaps no thread has heard of them, and none would look
+    def cancel(self) -> None:
+        """Wait for the running calls; ``cancelled`` is set, and no more begin."""
+        _controlling_thread.put(self._finish_if_over)  # perhaps no worker has started and none would finish the run
         self.wait()
         self._error = None
 
     def ended_before(self, index: int) -> bool:
-        """Say whether nobody waits for a call."""
-        return self.given_up or index >= self._end
+        """Whether the result of a call is not needed any more."""
+        return self.cancelled or index >= self._end
 
     def results(self) -> list[Any]:
         """Return the results in order, or raise the first error."""
@@ -116,16 +116,16 @@ class _Calls:
                 raise error
             return self._results
         finally:
-            del error  # or it would hold itself, and the arrays of this call, by its traceback
+            del error  # or its traceback would keep it and the arrays of this call alive
 
-    def _hold_blas(self) -> None:
+    def _limit_blas(self) -> None:
         try:
             _single_threaded_blas.enter()
-            self._holds_blas = True
+            self._limits_blas = True
             self._share()
         except BaseException as error:
             self._fail(0, error)
-            self._look()
+            self._finish_if_over()
 
     def _share(self) -> None:
         for _ in range(min(count(), len(self._arguments))):
@@ -140,10 +140,10 @@ class _Calls:
             except BaseException as error:
                 self._fail(index, error)
             finally:
-                _this_thread.task = None  # or the thread would hold the arrays of the task until its next one
+                _this_thread.task = None  # or the thread would keep the arrays of the task alive until its next one
             with self._lock:
                 self._running -= 1
-        self._look()
+        self._finish_if_over()
 
     def _next(self) -> int | None:
         with self._lock:
@@ -158,33 +158,33 @@ class _Calls:
             if index < self._end:
                 self._error, self._end = error, index
 
-    def _look(self) -> None:
-        """See to what comes after the last call, where that has ended."""
+    def _finish_if_over(self) -> None:
+        """Finish the run if the last call has ended."""
         with self._lock:
             if self._over or self._running > 0 or not self.ended_before(self._begun):
                 return
             self._over = True
-        if self._holds_blas:
+        if self._limits_blas:
             _controlling_thread.put(self._release_blas)
         else:
-            self._rest()
+            self._finish()
 
     def _release_blas(self) -> None:
         try:
             _single_threaded_blas.leave()
         finally:
-            self._rest()
+            self._finish()
 
-    def _rest(self) -> None:
-        self._at_rest = True
-        self._said.put(None)
+    def _finish(self) -> None:
+        self._finished = True
+        self._signal.put(None)
 
 
 def _fresh() -> None:
-    """Make what a process has one of; a forked child has none of its parent's threads, and is in no call of theirs."""
+    """Create the objects of this process; a forked child has no threads of its parent and is in none of its calls."""
     global _workers, _controlling_thread, _single_threaded_blas
-    # Threads that stay: to start them, and to touch fresh memory in each, costs a small call a third of its time.
-    _workers, _controlling_thread = Crew(count), Crew(lambda: 1, "cukde-blas")
+    # Permanent threads: starting them, and touching fresh memory in each, would take a third of a small call's time.
+    _workers, _controlling_thread = WorkerPool(count), WorkerPool(lambda: 1, "cukde-blas")
     _single_threaded_blas = SingleThreadedBlas()
 
 
@@ -196,13 +196,13 @@ def _after_fork() -> None:
 
 
 def _at_exit() -> None:
-    """Let tasks end that an interrupted caller or a daemon thread left: Python is taken down next."""
+    """Wait for tasks that an interrupted caller or a daemon thread left, before Python shuts down."""
     _workers.close()
     _controlling_thread.close()
 
 
-_workers: Crew
-_controlling_thread: Crew
+_workers: WorkerPool
+_controlling_thread: WorkerPool
 _single_threaded_blas: SingleThreadedBlas
 _fresh()
 atexit.register(_at_exit)

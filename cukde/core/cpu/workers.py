@@ -1,8 +1,8 @@
-"""Threads that call what is put before them, which an interrupt of the caller cannot leave half-way.
+"""A worker pool that an interrupt of the caller cannot leave in an inconsistent state.
 
-An interrupt, KeyboardInterrupt, comes to the main thread between any two steps of Python. The locks of executors,
-futures and conditions are taken in Python: interrupted just then they stay taken, and threads wait for them for good.
-What stands here is one step each to the main thread, by C: to start a thread, put into a queue, take a plain lock.
+KeyboardInterrupt may come to the main thread between any two steps of Python. Executors, futures and conditions take
+their locks in Python: an interrupt at that moment leaves a lock taken, and threads wait for it forever. Here each step
+of the main thread is a single call in C: starting a thread, putting into a queue, or taking a plain lock.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from collections.abc import Callable
 Call = Callable[[], object]
 
 
-class Crew:
-    """So many threads, which are started when there is something to call. Calls must see to their own errors."""
+class WorkerPool:
+    """Threads that run calls from a queue, started at the first call. Calls must handle their own errors."""
 
     def __init__(self, size: Callable[[], int], name: str = "cukde") -> None:
         self._size, self._name = size, name
@@ -26,13 +26,13 @@ class Crew:
         self._closed: queue.SimpleQueue[None] = queue.SimpleQueue()
 
     def put(self, call: Call) -> None:
-        """Have one of the threads call this, after what was put before."""
+        """Queue a call."""
         if not self._complete:
             self._start()
         self._calls.put(call)
 
     def close(self) -> None:
-        """Wait until all that was put has been called, and end the threads. What is put later starts others."""
+        """Wait for all queued calls, and end the threads. Later calls start new ones."""
         with self._lock:
             ending, self._started, self._complete = self._started, 0, False
         for _ in range(ending):
@@ -48,14 +48,14 @@ class Crew:
             self._complete = True
 
     def _start_one(self) -> None:
-        # In a thread of its own, which ends at once: this waits for the new thread, by a lock as those above.
+        # In a thread of its own, which soon ends: start() waits for the new thread by a lock that is taken in Python.
         try:
             threading.Thread(target=self._serve, name=self._name, daemon=True).start()
-        except RuntimeError:  # no more threads are to be had
+        except RuntimeError:  # no more threads are available
             self._serve()
 
     def _serve(self) -> None:
         while (call := self._calls.get()) is not None:
             call()
-            del call  # or what it holds would be held until the next one
+            del call  # or its data would stay alive until the next call
         self._closed.put(None)

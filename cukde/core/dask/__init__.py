@@ -1,1 +1,1 @@
-"""Dask collections: their forms, blocks and graphs."""
+"""Dask collections: their checks, blocks and graphs."""

@@ -1,4 +1,4 @@
-"""Dask arrays of what callers hold, and stand-ins of them, by which forms are checked before anything is computed."""
+"""Conversion of arguments to Dask arrays, and stand-ins by which shapes are checked before anything is computed."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from cukde.core.over_dask import is_dask, meta
 
 
 def collected(name: str, a: Any) -> Any:
-    """A Dask array, of a data frame too; or a plain array of NumPy or CuPy."""
+    """Return a Dask array, also for a Dask data frame, or a plain array of NumPy or CuPy."""
     if not is_dask(a):
         return core_check.array(name, a, dispatch.backend(a, name))
-    if hasattr(type(a), "to_dask_array"):  # of a data frame
+    if hasattr(type(a), "to_dask_array"):  # a data frame
         a = a.to_dask_array()
     check.collection(name, a, isinstance(a, da.Array))
     return a
 
 
 def empty_like(a: Any, ndim: int, dtype: np.dtype) -> Any:
-    """What blocks of a result are like that lies where ``a`` does."""
+    """Return an empty array on the device of ``a``, as the sample of a result's blocks."""
     kind = type(meta(a)) if dispatch.is_gpu_array(meta(a)) else np.ndarray
     return kind((0,) * ndim, dtype=dtype)
 
 
 def stand_in(a: Any, unknown: bool = False) -> Any:
-    """An array of the same shape and dtype that takes no memory; sizes that are not known are one.
+    """Return an array of the same shape and dtype that takes no memory; unknown sizes become 1.
 
-    With ``unknown`` the rows are not, whatever is known of this array: those of another beside it are not.
+    With ``unknown`` the number of rows counts as unknown too, as that of an array beside it is.
     """
     if a is None:
         return None
@@ -43,5 +43,5 @@ def stand_in(a: Any, unknown: bool = False) -> Any:
 
 
 def unknown_rows(*arrays: Any) -> bool:
-    """Whether the rows of any are not known."""
+    """Whether any array has an unknown number of rows."""
     return any(a is not None and a.ndim and math.isnan(a.shape[0]) for a in arrays)

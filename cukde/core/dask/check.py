@@ -1,4 +1,4 @@
-"""Errors of calls on Dask collections: of forms when the graph is made, of what a block holds when it is computed."""
+"""Checks of Dask collections: of shapes when the graph is built, and of the values of a block when it is computed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _ROWS_NAMED = 5
 
 
 def collection(name: str, a: Any, is_array: bool) -> None:
-    """Raise for a collection of Dask's that is neither an array nor a data frame."""
+    """Raise for a Dask collection that is neither an array nor a data frame."""
     if not is_array:
         raise TypeError(
             f"{name} must be a Dask array, a Dask data frame or a plain array; got {type(a).__name__}: "
@@ -19,13 +19,13 @@ def collection(name: str, a: Any, is_array: bool) -> None:
 
 
 def plain(name: str, is_collection: bool) -> None:
-    """Raise for a Dask collection where a plain number or array is wanted."""
+    """Raise for a Dask collection in place of a plain number or array."""
     if is_collection:
         raise TypeError(f"{name} must be a number or a plain array; got a Dask collection: write {name}.compute()")
 
 
 def dimensions(name: str, a: Any) -> None:
-    """Raise for a Dask array of unknown columns, or of no or too many dimensions."""
+    """Raise for a Dask array with an unknown number of columns, or with no or too many dimensions."""
     if a.ndim not in (1, 2):
         raise ValueError(f"{name} must have shape (rows, columns), or (rows,) for one dimension; got {a.shape}")
     if a.ndim == 2 and a.shape[1] != a.shape[1]:  # NaN
@@ -33,19 +33,19 @@ def dimensions(name: str, a: Any) -> None:
 
 
 def sizes(name: str, shape: tuple[float, ...], *, first: bool) -> None:
-    """Raise for sizes that are not known; ``first`` says that the first axis need not be."""
+    """Raise for unknown sizes, except with ``first`` of the first axis."""
     if any(size != size for size in shape[1 if first else 0 :]):  # NaN
         raise ValueError(f"{name} must have known sizes; got shape {shape}: write {name}.compute_chunk_sizes()")
 
 
 def no_output(out: Any) -> None:
-    """Raise for an array to write to: nothing is computed yet."""
+    """Raise for an output array, since nothing is computed yet."""
     if out is not None:
         raise TypeError("out must be None beside Dask arrays, which are computed later; write dask.array.store(y, out)")
 
 
 def alignable(name: str, sizes_known: bool, blocks: int | None, blocks_of_data: int, *, of: str = "X") -> None:
-    """Raise where rows cannot be brought beside those of X: their sizes are not known, and the blocks differ."""
+    """Raise if rows cannot be aligned with those of X: block sizes are unknown and the numbers of blocks differ."""
     if not sizes_known and blocks != blocks_of_data:
         got = "a plain array" if blocks is None else f"{blocks} blocks"
         raise ValueError(
@@ -56,7 +56,7 @@ def alignable(name: str, sizes_known: bool, blocks: int | None, blocks_of_data: 
 
 @contextmanager
 def of_block(name: str, number: int) -> Iterator[None]:
-    """Say in what a block raises which block it is."""
+    """Add the number of the block to errors about its values."""
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -64,7 +64,7 @@ def of_block(name: str, number: int) -> Iterator[None]:
 
 
 def finite(name: str, number: int, rows: list[int], start: int | None) -> None:
-    """Raise for rows of a block that hold NaN or infinity; ``start`` is the block's first row, where that is known."""
+    """Raise for rows of a block with NaN or infinity; ``start`` is the block's first row in the array, if known."""
     first = rows[:_ROWS_NAMED]
     of_array = "" if start is None else f" (rows {', '.join(str(start + row) for row in first)} of the array)"
     raise ValueError(
@@ -74,13 +74,13 @@ def finite(name: str, number: int, rows: list[int], start: int | None) -> None:
 
 
 def some_data(rows: float) -> None:
-    """Raise where all blocks turn out to be empty."""
+    """Raise if all blocks turn out to be empty."""
     if rows == 0:
         raise ValueError("X must have at least one row; all of its blocks are empty")
 
 
 def divisible(rows: int, least: int, reason: str) -> None:
-    """Raise where memory ran out, for that ``reason``, at a pair of blocks too small to be computed in parts."""
+    """Raise if memory ran out, with that ``reason``, at a pair of blocks too small to split."""
     if rows <= least:
         raise MemoryError(
             f"memory ran out at parts of {rows} rows, which are not cut further: free memory that others hold, let "

@@ -1,42 +1,42 @@
-"""How many rows a block has: the rule for plain arrays, and for Dask arrays whose blocks are too large or too many."""
+"""The number of rows of a block, for plain arrays and for Dask arrays with too large or too many blocks."""
 
 from __future__ import annotations
 
 import math
 
-# Rows for which a pair of blocks takes a good part of a second on two CPU cores, and some 20 ms on a GPU: long beside
-# what Dask takes for a task, short beside what is lost with a worker. In one dimension the fast transform takes time
-# with the rows, not with their pairs: there blocks are as large as memory likes.
+# Rows for which a pair of blocks takes a good part of a second on two CPU cores, and some 20 ms on a GPU: much longer
+# than Dask's overhead for a task, and short enough to lose with a worker. In one dimension the time of the fast
+# transform grows with the rows, not with their pairs, so memory limits the blocks.
 _ROWS = 2**15
 _ROWS_OF_GPU = 2**18
 _ROWS_OF_LINE = 2**22
 
-# Blocks of data times blocks of queries that a graph may have before blocks get larger than that.
+# Most pairs of a block of data and a block of queries in a graph; for more, blocks are larger.
 _MOST_PAIRS = 64 * 64
 
-# Blocks beyond which small neighbours are joined.
+# Number of blocks above which small neighbours are joined.
 _MANY = 64
 
-# A block's coordinates, or the moments at its queries, in double precision: 128 MiB.
+# Most numbers of a block's coordinates, or of the moments at its queries: 128 MiB in float64.
 _MOST_NUMBERS = 2**24
 
-# Of data that go from the host through a GPU in pieces: a block is read, not copied. In double precision 1 GiB.
+# The same for data on the host that stream through a GPU in pieces, of which no copy is made: 1 GiB in float64.
 _MOST_NUMBERS_OF_STREAM = 2**27
 
 AT_ONCE = 8
-"""Partial results that a task merges, and blocks that one takes, at most: they are in memory together."""
+"""Most partial results that a task merges, and most blocks of a task: they are in memory together."""
 
-# Tasks from which on one takes several blocks: enough for the workers, and few for the scheduler.
+# Number of tasks above which a task takes several blocks: enough for the workers, and few for the scheduler.
 _MANY_TASKS = 512
 
 
 def blocks_of_task(pairs: int) -> int:
-    """Blocks of data that a task takes one after the other, of a graph of so many pairs of blocks."""
+    """Return the number of blocks of data of a task, in a graph of so many pairs of blocks."""
     return min(AT_ONCE, max(1, pairs // _MANY_TASKS))
 
 
 def rows_of_block(n: float, m: float, d: int, *, gpu: bool) -> int:
-    """Rows of a block of ``n`` data rows and ``m`` queries with ``d`` numbers each; NaN stands for rows not known."""
+    """Return the rows of a block, for ``n`` data rows and ``m`` queries of ``d`` numbers each, NaN if unknown."""
     rows = _ROWS_OF_LINE if d == 1 else _ROWS_OF_GPU if gpu else _ROWS
     n, m = (0 if math.isnan(size) else size for size in (n, m))
     while math.ceil(n / rows) * math.ceil(m / rows) > _MOST_PAIRS:
@@ -45,17 +45,17 @@ def rows_of_block(n: float, m: float, d: int, *, gpu: bool) -> int:
 
 
 def rows_of_stream(d: int, *, queries: bool) -> int:
-    """Rows of a block of data with ``d`` numbers each that stays on the host; or goes to the GPU as ``queries`` too.
+    """Return the rows of a block of ``d`` numbers each that streams through a GPU as data, or also as ``queries``.
 
-    Such queries are large, as they go there and their sums come back for each pair of blocks.
+    Query blocks are large, since for each pair of blocks they are copied to the GPU and their sums back.
     """
     return max(1, (_MOST_NUMBERS if queries else _MOST_NUMBERS_OF_STREAM) // (d + 2))
 
 
 def regular(chunks: tuple[int, ...], rows: int, most: int | None = None) -> tuple[int, ...]:
-    """Chunks as they are, but for those of more than twice ``most`` rows, which are cut, and many small ones, joined.
+    """Return chunks with those of more than twice ``most`` rows cut, and with many small ones joined up to ``rows``.
 
-    Those are joined up to ``rows``, which is also what ``most`` is by default.
+    ``most`` is ``rows`` by default.
     """
     most = most or rows
     cut: list[int] = []

@@ -1,4 +1,4 @@
-"""Blocks of Dask arrays on GPUs: where they lie, and when what tasks compute there is complete."""
+"""Blocks of Dask arrays on GPUs: their devices, and synchronisation of the tasks that compute there."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from cukde.core.over_dask import is_dask
 
 
 def to_gpu(a: Any) -> da.Array:
-    """Move the blocks of a Dask array to the GPUs that a process sees, one block of rows after the other to each.
+    """Move the blocks of a Dask array to the GPUs that a process sees, with blocks of rows distributed in turn.
 
-    On a cluster with a GPU a worker that is the worker's own. In one process with several GPUs, under Dask's threads,
-    the functions of :mod:`cukde` compute where blocks of data lie: with some blocks on each GPU all of them work, and
-    what goes from one to another goes directly.
+    On a cluster with one GPU for each worker, that is the worker's GPU. In one process with several GPUs, under Dask's
+    threads, the functions of :mod:`cukde` compute on the device of each block of data, so that all GPUs work, and
+    arrays are copied directly between GPUs.
 
     Parameters
     ----------
     a : dask.array.Array, or a Dask data frame
-        Blocks of NumPy arrays, or of CuPy arrays on any GPU.
+        With blocks of NumPy arrays, or of CuPy arrays on any GPU.
 
     Returns
     -------
@@ -34,13 +34,13 @@ def to_gpu(a: Any) -> da.Array:
     Raises
     ------
     TypeError
-        If ``a`` is no collection of Dask's.
+        If ``a`` is not a Dask collection.
     RuntimeError
         If no GPU works here.
 
     Notes
     -----
-    Values are kept exactly. It costs one copy of each block, from the host or from another GPU, when it is computed.
+    Copies are exact. The cost is one copy of each block, from the host or from another GPU, when it is computed.
 
     Examples
     --------
@@ -63,10 +63,10 @@ def to_gpu(a: Any) -> da.Array:
 
 @contextlib.contextmanager
 def computing(a: Any) -> Iterator[ModuleType]:
-    """The backend of an array, on its device, where all is computed when the context ends.
+    """Yield the backend of an array, on its device, and wait for the device at the end.
 
-    A GPU is given tasks faster than it does them: copies of a result would wait behind all tasks given after it, and
-    another GPU, or another thread with a stream of its own, might read what is not there yet.
+    Launches on a GPU run ahead of its work. Without the wait, copies of a result would queue behind all later launches,
+    and another GPU, or another thread with a stream of its own, might read an unfinished result.
     """
     backend = dispatch.backend(a)
     with backend.device_of(a):
