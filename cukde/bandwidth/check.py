@@ -16,7 +16,7 @@ _RATIO = 1e12
 
 
 def options(method: Any, objective: Any, per_dimension: Any) -> None:
-    """Check what is asked for."""
+    """Check method, objective and how bandwidths are searched."""
     core_check.option("method", method, METHODS)
     core_check.option("objective", objective, OBJECTIVES)
     core_check.flag("per_dimension", per_dimension)
@@ -112,7 +112,7 @@ def plug_in(h: float | None) -> float:
 
 
 def ranges(widths: np.ndarray) -> None:
-    """Raise for columns without spread, and for a spread that float64 cannot hold."""
+    """Raise for constant columns, and for a range that float64 cannot hold."""
     constant = np.flatnonzero(widths == 0)
     if constant.size:
         raise ValueError(

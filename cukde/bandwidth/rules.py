@@ -230,17 +230,18 @@ def isj(X: Any, *, weights: Any = None) -> Any:
 
     Notes
     -----
-    ``h`` is the fixed point described in ``cukde/bandwidth/improved_sheather_jones.py``: of several the smallest that iteration
-    leads to from below. It does not change when the data are shifted, and scales with them. Rows may share values: data
-    that are rounded to less than about their bandwidth serve as well as those that are not, for
-    :math:`n_\mathrm{eff} = 1 / \sum w_j^2` counts rows. The authors' program and KDEpy count distinct values, which is
-    the same without ties, and with ties is ``isj(values, weights=counts)`` but for the uneven weights' smaller number.
-    They also mirror the data at the ends of their grid; here the line is open, as for :func:`cukde.kde`.
+    ``h`` is the fixed point described in ``cukde/bandwidth/improved_sheather_jones.py``: of several the smallest that
+    iteration leads to from below. It does not change when the data are shifted, and scales with them.
+
+    Rows may share values: data that are rounded to less than about their bandwidth serve as well as those that are not,
+    for :math:`n_\mathrm{eff} = 1 / \sum w_j^2` counts rows. The authors' program and KDEpy count distinct values, which
+    is the same without ties, and with ties is ``isj(values, weights=counts)`` but for the uneven weights' smaller
+    number. They also mirror the data at the ends of their grid; here the line is open, as for :func:`cukde.kde`.
 
     Accuracy: the functionals come from one Fourier transform of linearly binned data, on a grid of 16 or more steps a
-    bandwidth; against sums over all pairs of 500 rows ``h`` is right to 1e-5 (normal, skewed, bimodal and heavy-tailed
-    samples, distant clusters and outliers), and to 2e-4 where only a dozen rows are within reach of each other
-    (``tests/bandwidth/test_improved_sheather_jones.py``).
+    bandwidth. Against sums over all pairs of 500 rows ``h`` is accurate to 1e-5 (normal, skewed, bimodal and
+    heavy-tailed samples, distant clusters and outliers), and to 2e-4 where only a dozen rows are within reach of each
+    other (``tests/bandwidth/test_improved_sheather_jones.py``).
 
     Cost: a few passes over the data, and 5 ms on the host for transform and root. Data that span more than some 500
     bandwidths (heavy tails, outliers, far clusters) cost a pass and a transform for each factor of 4, and a sort: on
@@ -378,16 +379,17 @@ def cross_validate(
     proportion to :math:`w_i e^{-q_{ij}}`. That of the least squares is its sum with each pair times :math:`t_{ijk}`,
     :math:`P/2 - P'` for P and :math:`R - R'` for R, minus itself. For sd they are central differences.
 
-    Accuracy: mean logarithms, and least squares relative to the mean density, are right to 1e-12 (sd: 3e-11) in float64
-    and to 3e-5 (sd: 3e-4) in float32 (``tests/bandwidth/test_search.py``, against fits without each row), and the
-    logarithm for a row further than 12 bandwidths from all others to 8 eps of its exponent. For sd, a weight that is r
-    times the sum of all others costs a factor of r. Data with one bandwidth for all columns are taken as they are;
-    otherwise they are centred, divided in double, and rounded to the precision.
+    Accuracy: mean logarithms, and least squares relative to the mean density, are accurate to 1e-12 (sd: 3e-11) in
+    float64 and to 3e-5 (sd: 3e-4) in float32 (``tests/bandwidth/test_search.py``, against fits without each row). The
+    logarithm for a row further than 12 bandwidths from all others is accurate to 8 eps of its exponent. For sd, a
+    weight that is r times the sum of all others costs a factor of r. Data with one bandwidth for all columns are taken
+    as they are; otherwise they are centred, divided in double, and rounded to the precision.
 
     Cost: n (n - 1) / 2 distances for all bandwidths that are multiples of each other, as those of the default grid are,
     and an exponential for each of these and pair: 64 bandwidths for 100,000 rows of 4 columns take 0.1 s in float32 on
     an H200. kde of many rows of one column takes a fast Gauss transform for each bandwidth instead, in O(n). sd costs
     for each bandwidth a score pass (n^2 exponentials) and 2 n^2 exponentials, by least squares another n^2 / 2.
+
     ``per_dimension`` takes 5 to 15 steps for up to 8 columns, of two passes each for kde and laplace (two or three
     exponentials a pair) and of 2 d + 1 scores for sd. Memory O(n d), and for the sums at most 256 MiB or one row of n
     numbers.
@@ -443,7 +445,7 @@ def abramson(X: Any, h: Any, *, alpha: float = 0.5, weights: Any = None) -> Any:
 
     .. math:: \lambda_j = (\hat p(x_j) / g)^{-\alpha}, \qquad \log g = \sum_j w_j \log \hat p(x_j)
 
-    The pilot density is that of the data at their own points, with bandwidth ``h``. Then
+    The pilot density is that of the data at the data (Y = X), with bandwidth ``h``. Then
     ``cukde.kde(X, Y, h, weights=weights, local_factors=factors)`` is narrow where data are dense, and wide in tails.
 
     Parameters
@@ -476,8 +478,8 @@ def abramson(X: Any, h: Any, *, alpha: float = 0.5, weights: Any = None) -> Any:
     ``h`` comparable with that of a fixed bandwidth. The estimate depends little on the pilot, whose bandwidth may be
     the final one or that of a reference rule (Silverman).
 
-    Cost: one density of the data at their own points, n^2 exponentials (in one dimension O(n)). All is done on log
-    densities, so that nothing under- or overflows. A factor is right to ``alpha`` times the error of that density,
+    Cost: one density of self-interaction (Y = X), n^2 exponentials (in one dimension O(n)). All is done on log
+    densities, so that nothing under- or overflows. A factor is accurate to ``alpha`` times the error of that density,
     1e-12 for float64 data, for float32 1e-5 on the CPU and 3e-5 on the GPU, and that of ``g``
     (``tests/density/test_local_factors.py``).
 

@@ -1,4 +1,4 @@
-"""The density family: a docstring and a few lines each, over the backends' ``partial_sums``."""
+"""The public functions of the density family: checks, a problem, and the backend's pass over it."""
 
 from __future__ import annotations
 
@@ -71,16 +71,16 @@ def kde(
         ``"float32"``. ``"ieee"`` sums squared differences. With ``local_factors`` the GPU always does, in float32
         for ``"tf32"`` too, and the CPU takes pairs in double.
     deterministic : bool
-        Give the same bits on every run on the same machine. It costs time only where the GPU takes data of 2 to 64
-        dimensions at their own points: 1.4 times for :func:`sd_kde` of 1,048,576 points at 131,072 queries.
+        Give the same bits on every run on the same machine. It costs time only for self-interaction (Y = X) of data of
+        2 to 64 dimensions on the GPU: 1.4 times for :func:`sd_kde` of 1,048,576 points at 131,072 queries.
     check_finite : bool
-        Refuse NaN and infinity. False skips the look at the data; nothing then waits for the GPU, and a CUDA graph
-        can capture the call, but for products by cuBLAS (of more than 64 dimensions), which CuPy does not let it.
+        Refuse NaN and infinity. With False the data are unchecked: nothing waits for the GPU, and a CUDA graph can
+        capture the call, except for products by cuBLAS (of more than 64 dimensions), which CuPy does not allow.
     bounds : sequence of length d, optional
         For each column None or its (low, high), with None or an infinity for an open end: the density is then one on
         that domain, by reflection, 0 outside and without loss of mass at the ends. ``h`` must not correlate such a
-        column with another. Data have to lie within; with ``check_finite=False`` nobody looks, and those outside are
-        taken at the nearest end. Not for Dask arrays.
+        column with another. Data have to lie within; with ``check_finite=False`` they are unchecked, and those outside
+        are taken at the nearest end. Not for Dask arrays.
     periods : sequence of length d, optional
         For each column None or its period, such as 360: the density repeats, and integrates to 1 over a period. Points
         may lie anywhere on the line. A column has bounds or a period, not both. Not for Dask arrays.
@@ -103,63 +103,73 @@ def kde(
 
     Notes
     -----
-    Cost: n m exponentials and about 2 d n m flops; memory O((n + m) d) beside bounded tiles. Worst relative
-    error where the nearest point is within 12 bandwidths: 1e-5 in float32 on the CPU, 3e-5 on the GPU,
-    1e-12 in float64 (``tests/density/test_api.py`` measures it); further out the log density is right to
+    *Cost.* n m exponentials and about 2 d n m flops; memory O((n + m) d) beside bounded tiles.
+
+    *Error.* Where the nearest point is within 12 bandwidths the worst relative error is 1e-5 in float32 on the CPU,
+    3e-5 on the GPU and 1e-12 in float64 (``tests/density/test_api.py``). Further out the log density is accurate to
     8 eps times its exponent. In float32 a density above 3e38 overflows: take ``log=True``.
 
-    In one dimension a fast Gauss transform takes O(n + m) operations, in double precision, where that is faster than
-    all pairs: the functions of this family are then right to 1e-6 in float32 and 1e-12 in float64, by a bound that is
-    checked box by box (``tests/density/test_one_dimension.py``). Queries between or beyond the data, where the bound does not
-    hold, are summed over the points that matter. "ieee" takes every pair. On a GPU such a call waits for the range of
-    the data, even with ``check_finite=False``; while a CUDA graph is captured every pair is taken instead.
+    *One dimension.* A fast Gauss transform takes O(n + m) operations, in double precision, where that is faster than
+    all pairs. The functions of this family are then accurate to 1e-6 in float32 and 1e-12 in float64, by a bound that
+    is checked box by box (``tests/density/test_one_dimension.py``). Queries between or beyond the data, where the bound
+    does not hold, are summed over the points that matter. "ieee" takes every pair. On a GPU such a call waits for the
+    range of the data, even with ``check_finite=False``; while a CUDA graph is captured every pair is taken instead.
 
-    With ``local_factors`` (an adaptive or sample-point estimate) it is
+    *Local factors* make an adaptive, or sample-point, estimate:
 
-    .. math:: \hat p(y) = \sum_j w_j (2\pi \lambda_j^2 h^2)^{-d/2} \exp(-|y - x_j|^2 / (2 \lambda_j^2 h^2)),
+    .. math:: \hat p(y) = \sum_j w_j (2\pi \lambda_j^2 h^2)^{-d/2} \exp(-|y - x_j|^2 / (2 \lambda_j^2 h^2))
 
-    of all pairs in one dimension too, on the GPU with 3 d n m flops; deterministic on any device. The errors are those
-    above, measured by the exponents :math:`|y - x_j|^2 / (2 \lambda_j^2 h^2) + d |\log \lambda_j|` of the points that
-    make the density (``tests/density/test_local_factors.py``).
+    It takes all pairs in one dimension too, on the GPU with 3 d n m flops, and is deterministic on any device. The
+    errors are those above, measured by the exponents
+    :math:`|y - x_j|^2 / (2 \lambda_j^2 h^2) + d |\log \lambda_j|` of the points that make the density
+    (``tests/density/test_local_factors.py``).
 
-    With ``rtol`` the density of two or three dimensions leaves out what does not matter: beside the rounding above
-    it is within ``rtol`` of all pairs, relative to itself, wherever a query lies and however weights differ, and
-    its logarithm is where that underflows. In two dimensions cells about a bandwidth wide are summed by a fast
-    Gauss transform in double precision, O(n + m) operations, where a bound on its error holds for that very cell.
-    Other queries, and those of three dimensions, walk on the CPU a tree of boxes that leaves out no more mass than
-    a tally allows. Measured of normal data at Silverman's bandwidth, n = m = 131,072, float32, ``rtol=1e-5``,
-    against all pairs on two cores: 220 times as fast in two dimensions, 4 times in three; worst error 1e-7
-    (``tests/density/test_truncated.py``, ``benchmarks/density/bench_truncated.py``). A GPU does the same transform in two
-    dimensions over a grid of cells around the data, of more than 2^32 pairs (2^31 in double precision): it waits
-    for the data three times, takes up to 600 MiB, and all pairs of queries for which the bound does not hold. On an
-    H200 n = m = 1,048,576 take 5 to 8 ms, with a thousand queries far from the data, in place of 882 ms in float32
-    and 2.9 s in float64; error 1.1e-6 and 8e-11 (``benchmarks/results/truncated_h200.json``). Where the grid would
-    be larger, and while a CUDA graph is captured, it takes all pairs of all. Elsewhere, of three dimensions on a
-    GPU, over Dask arrays, with ``local_factors``, of other dimensions and of few pairs, sums are those without
-    ``rtol``, which satisfy it.
+    *Tolerance.* With ``rtol`` the density of two or three dimensions leaves out pairs that do not matter. Beside the
+    rounding above it is within ``rtol`` of the sum over all pairs, relative to itself, wherever a query lies and
+    however weights differ; so is its logarithm where the density underflows. Elsewhere the sums are those without
+    ``rtol``, which satisfy it: in three dimensions on a GPU, over Dask arrays, with ``local_factors``, in other
+    dimensions, and of few pairs.
 
-    With Dask arrays the functions of this family do the same by blocks, data by queries, and merge the sums: results
-    are equal to 1e-12 in float64 whatever the blocks (``tests/density/test_dask.py``). Forms and options are checked at once,
-    what blocks hold when they are computed. There data on the host may go with queries on a GPU, and a block at which
+    In two dimensions a fast Gauss transform sums cells about a bandwidth wide in double precision, in O(n + m)
+    operations, wherever a bound on its error holds for that very cell. Other queries, and those of three dimensions,
+    walk a tree of boxes on the CPU, which leaves out no more mass than a tally allows. Two cores take 1/220 of the time
+    of all pairs in two dimensions and 1/4 in three, for normal data at Silverman's bandwidth, n = m = 131,072, float32,
+    ``rtol=1e-5``; the worst error is 1e-7 (``tests/density/test_truncated.py``,
+    ``benchmarks/density/bench_truncated.py``).
+
+    A GPU does the same transform in two dimensions, of more than 2^32 pairs (2^31 in double precision), over a grid of
+    cells around the data. It waits for the data three times, takes up to 600 MiB, and sums all pairs of queries for
+    which the bound does not hold. Where the grid would be larger, and while a CUDA graph is captured, it takes all
+    pairs. On an H200 n = m = 1,048,576, with a thousand queries far from the data, take 5 to 8 ms in place of 882 ms in
+    float32 and 2.9 s in float64; the errors are 1.1e-6 and 8e-11 (``benchmarks/results/truncated_h200.json``).
+
+    *Dask arrays.* The functions of this family do the same by blocks, data by queries, and merge the sums. Results are
+    equal to 1e-12 in float64 whatever the blocks (``tests/density/test_dask.py``). Forms and options are checked at
+    once, the values in blocks when they are computed. Data on the host may go with queries on a GPU. A block at which
     memory runs out is computed in parts, with a :class:`MemoryWarning`. ``docs/dask.md`` has the rule for blocks, data
     larger than memory, clusters and several GPUs.
 
-    With ``bounds`` or ``periods`` the kernel is summed over all images of a point, mirrored or moved by periods. Those
-    that matter to float64 are more data for the same engines, those near the ends where h is small; where they are
-    many, a product over the columns takes their place, a few exponentials a column, in float64. Errors are those above
-    (``tests/density/test_domains.py``). On a GPU such a call waits for the queries' range and their least density.
-    ``docs/domains.md`` has formulas, limits and cost.
-    With ``X`` of shape (b, n, d) it takes b densities of one size at once, as do :func:`score`,
+    *Domains.* With ``bounds`` or ``periods`` the kernel is summed over all images of a point, mirrored or moved by
+    periods. Images that matter to float64 are more data for the same engines: those near the ends, where h is small.
+    Where they are many, a product over the columns takes their place, a few exponentials a column, in float64. Errors
+    are those above (``tests/density/test_domains.py``). On a GPU such a call waits for the range of the queries and for
+    their least density. ``docs/domains.md`` has formulas, limits and cost.
+
+    *Stacks.* ``X`` of shape (b, n, d) is b densities of one size at once, here and in :func:`score`,
     :func:`density_and_score`, :func:`debias`, :func:`sd_kde` and :func:`laplace_kde`. Results begin with the axis of
     the members, (b, m) or (b, m, d), and are those of a call for each member, to the errors above
-    (``tests/density/test_stacks.py``). ``Y`` is (b, m, d), or (m, d) for all members; ``weights`` (b, n), or (n,) for all; ``h``
-    and ``score_bandwidth`` are a number for all, or (b,) numbers, (b, d) deviations or (b, d, d) covariances: a vector
-    is a number for each member, and not for each dimension, whatever d is. Errors name the member. ``local_factors``
-    and Dask arrays are for single densities. Small members, n m (4 + d) up to 1.7e7 on the CPU and to 1.1e9 on a GPU
-    (a quarter of it in double precision; of at most 64 dimensions and 16,384 b / (4 + d) rows), are summed by one pass
-    over all of them, of squared differences; larger ones one after the other within the call. On two cores 512
-    densities of n = 1,000, m = 256 and d = 4 are 3.3 (float64) to 4.2 times (float32) as fast as a loop of calls, of
-    n = 100 and m = 10 67 to 98 times; on an H200 97 to 119 and 112 to 126 times (``benchmarks/density/bench_stacks.py``).
+    (``tests/density/test_stacks.py``). Errors name the member.
+
+    ``Y`` of a stack is (b, m, d), or (m, d) for all members; ``weights`` are (b, n), or (n,) for all. ``h`` and
+    ``score_bandwidth`` are a number for all, or (b,) numbers, (b, d) deviations or (b, d, d) covariances: a vector is a
+    number for each member, and not for each dimension, whatever d is. ``local_factors`` and Dask arrays are for single
+    densities.
+
+    Small members are summed by one pass over all of them, of squared differences; larger ones one after the other
+    within the call. Small are n m (4 + d) up to 1.7e7 on the CPU and up to 1.1e9 on a GPU, a quarter of it in double
+    precision, of at most 64 dimensions and 16,384 b / (4 + d) rows. On two cores 512 densities of n = 1,000, m = 256
+    and d = 4 are 3.3 (float64) to 4.2 times (float32) as fast as a loop of calls, of n = 100 and m = 10 67 to 98 times;
+    on an H200 97 to 119 and 112 to 126 times (``benchmarks/density/bench_stacks.py``).
 
     References
     ----------
@@ -256,9 +266,9 @@ def density_and_score(
     bounds: Any = None,
     periods: Any = None,
 ) -> tuple[Any, Any]:
-    """Log density and its gradient, in the one pass that :func:`score` costs, with the errors of :func:`kde` and of it.
+    """Log density and its gradient, in the one pass that :func:`score` costs.
 
-    Parameters are those of :func:`kde`.
+    Parameters are those of :func:`kde`, and errors those of :func:`kde` and :func:`score`.
 
     Returns
     -------
@@ -299,8 +309,8 @@ def debias(
 
     .. math:: x_i + \frac{h^2}{2} s(x_i)
 
-    with the score :math:`s` of the data at their own points, own point included; for a covariance H the
-    step is H/2.
+    The score :math:`s` is that of the data at the data (Y = X), each point included in the sum at itself; for a
+    covariance H the step is H/2.
 
     Parameters
     ----------
@@ -320,11 +330,13 @@ def debias(
 
     Notes
     -----
-    Cost: one score pass of the data against themselves, n^2 exponentials. The result is rounded to its
-    dtype; :func:`sd_kde` keeps the moved points in float64, so that an offset costs no accuracy there.
+    Cost: one score pass of self-interaction (Y = X), n^2 exponentials. The result is rounded to its dtype;
+    :func:`sd_kde` keeps the moved points in float64, so that an offset costs no accuracy there.
+
     Error of a point, in bandwidths, beside that rounding: 1e-5 in float32, 1e-12 in float64, times the mean distance of
-    the data that count; on a GPU in float32 without weights half of 2^-12 times the distance of the farthest point from
-    the mean, in bandwidths of the score (measured, half of that), as its tensor cores take coordinates of 11 bits.
+    the data that count. On a GPU in float32 without weights tensor cores take coordinates of 11 bits: there it is half
+    of 2^-12 times the distance of the farthest point from the mean, in bandwidths of the score (measured, half of
+    that).
 
     References
     ----------
@@ -360,29 +372,29 @@ def _stages_of_sd_kde(
     bounds: Any = None,
     periods: Any = None,
 ) -> Mapping[str, Callable[[], Any]]:
-    """The calls that SD-KDE is made of, each of them ready to be timed: score, shift and density.
+    """The stages of SD-KDE, each a call ready to be timed: score, shift and density.
 
     The score is computed once for the shift, and the shift for the density.
     """
     options = {"weights": weights, "precision": precision, "deterministic": deterministic}
     options |= {"check_finite": check_finite, "bounds": bounds, "periods": periods}
-    of_score = h if score_bandwidth is None else score_bandwidth
+    score_h = h if score_bandwidth is None else score_bandwidth
 
     def gradient() -> Any:
-        return score(X, X, of_score, **options)
+        return score(X, X, score_h, **options)
 
-    found = gradient()
+    scores = gradient()
     backend = dispatch.backend(X)
     points = backend.asarray(X)
     width = np.asarray(dispatch.to_host(h), np.float64)
-    # Half of the bandwidth's square, or of the covariance that it is.
+    # Half of the squared deviations, or of the covariance.
     step = 0.5 * (width if width.ndim == 2 else width * width)
-    if step.ndim == 2 and found.ndim == 1:
+    if step.ndim == 2 and scores.ndim == 1:
         step = step[0]
     along = float(step) if step.ndim == 0 else backend.asarray(step)
 
     def shift() -> Any:
-        return points + (found @ along if step.ndim == 2 else found * along)
+        return points + (scores @ along if step.ndim == 2 else scores * along)
 
     # Beyond the ends of a domain points are folded back.
     plain = bounds is None and periods is None
@@ -428,9 +440,10 @@ def sd_kde(
 
     Notes
     -----
-    Cost: n^2 + n m exponentials. In float32 at d = 16 the density is right to 3e-4. With ``bounds`` or ``periods`` both
-    the score and the density are those of the domain. At an end every reflected estimate is flat, and the score 0
-    across it: where the density itself is not flat there, a bias of order h remains.
+    Cost: n^2 + n m exponentials. In float32 at d = 16 the density is accurate to 3e-4.
+
+    With ``bounds`` or ``periods`` both the score and the density are those of the domain. At an end every reflected
+    estimate is flat, and the score 0 across it: where the density itself is not flat there, a bias of order h remains.
 
     References
     ----------

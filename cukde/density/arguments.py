@@ -98,7 +98,7 @@ def prepare(
         x = xp.ascontiguousarray(x, dtype=storage)
         y = x if itself else xp.ascontiguousarray(y, dtype=storage)
         v = None if v is None else xp.ascontiguousarray(v, dtype=storage)
-        with np.errstate(over="ignore", invalid="ignore"):  # the survey says what is wrong with such data
+        with np.errstate(over="ignore", invalid="ignore"):  # such data are refused below
             centre = backend.mean(x)
         radius = None
         if check_finite:

@@ -51,9 +51,9 @@ def kernel_density(
     for the former; memory O((n + m) d).
 
     Worst relative error 1e-5 in float32, where the nearest point is within 80 bandwidths, and 1e-12 in float64
-    (``tests/density/test_kernel_density.py``). Pairs near the edge of a kernel are taken in double, so that the edge falls
-    where it does for those very numbers: a point at a distance of exactly ``h`` does not count. With a bandwidth that
-    is not a scalar, all pairs are taken in double.
+    (``tests/density/test_kernel_density.py``). Pairs near the edge of a kernel are taken in double, so that the edge
+    falls where it does for those very numbers: a point at a distance of exactly ``h`` does not count. With a bandwidth
+    that is not a scalar, all pairs are taken in double.
 
     References
     ----------

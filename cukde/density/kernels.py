@@ -18,7 +18,7 @@ def _cosine_series() -> tuple[float, ...]:
     """Coefficients g_k, lowest first, of cos(pi t / 2) / (1 - t^2) in powers of t^2.
 
     They are what partial sums of the cosine's own series leave of its value 0 at t = 1: g_k = -sum_{i > k} a_i. Eleven
-    of them are right to 1e-19 of the value for t <= 1.
+    of them are accurate to 1e-19 of the value for t <= 1.
     """
     terms = [(-1) ** i * (math.pi / 2) ** (2 * i) / math.factorial(2 * i) for i in range(20)]
     return tuple(-math.fsum(terms[k + 1 :]) for k in range(11))
@@ -56,7 +56,7 @@ def _log_mean(kernel: Kernel, d: int) -> float:
 
 
 def edge(kernel: Kernel, d: int, single: bool) -> tuple[float, float]:
-    """From and to which squared distance in bandwidths a pair is looked at again: in double, and by a division.
+    """The squared distances in bandwidths between which a pair is taken again: in double, and by a division.
 
     It must not fall on the wrong side of 1, where a tophat jumps and a logarithm ends: that is what rounding can do.
     Summed in float32 the kernels that fall to 0 need more on the inside: near the edge rounding is not small beside

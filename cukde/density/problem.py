@@ -201,7 +201,7 @@ def score_whitening(score_bandwidth: Any, d: int) -> Whitening:
 
 
 def score_problem(problem: Problem, score_bandwidth: Any) -> Problem:
-    """Pose the score of the data at their own points; ``score_bandwidth`` None is the problem's own."""
+    """Pose the score of the data at the data (Y = X); ``score_bandwidth`` None is the problem's own."""
     problem = problem._replace(Y=None, outside=None)
     if score_bandwidth is None:
         return problem

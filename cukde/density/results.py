@@ -1,4 +1,4 @@
-"""What the density family makes of merged sums: log densities, their gradients, corrected densities, sums of values.
+"""Epilogues of merged sums: log densities, their gradients, corrected densities, sums of values.
 
 Results have the dtype that is asked for; beyond its range they are infinite, without a warning, as on the GPU.
 """
@@ -30,7 +30,7 @@ def gradient(sums: PartialSums, whitening: Whitening, xp: Any) -> Any:
 def laplace(
     sums: PartialSums, log_constant: float, log: bool, dtype: np.dtype, xp: Any, *, clip: bool = False
 ) -> tuple[Any, str | None]:
-    """Laplace-corrected density, (m,), or its logarithm; and what there is to say of values that were clipped."""
+    """Laplace-corrected density, (m,), or its logarithm; and a report of values that were clipped."""
     report = None
     with np.errstate(divide="ignore", invalid="ignore"):
         log_size = sums.reference + xp.log(abs(sums.total)) + log_constant

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 Output = Literal["sum", "moments", "laplace", "values", "cdf"]
-"""What a pass over all pairs accumulates beside nothing else; see :class:`PartialSums`. "cdf" is of one dimension."""
+"""What a pass over all pairs accumulates; see :class:`PartialSums`. "cdf" is of one dimension."""
 
 
 class PartialSums(NamedTuple):

@@ -85,11 +85,13 @@ def warmup(
     Notes
     -----
     Results of the calls are not changed by it, to the bit. A kernel costs NVRTC about half a second, and a workload
-    some ten to twenty of them; CuPy keeps them on disk, from where each takes milliseconds, so it pays to warm up on a
-    machine once for good and in every process that must answer at once. On a GPU it allocates what one call of that
-    size does, which stays in CuPy's memory pool. Covered are calls with ``check_finite`` and without, ``log`` and not,
-    ``negative`` of either kind, and ``score_bandwidth`` and ``local_factors`` by default. Calls with ``rtol`` are not:
-    on the CPU the first waits seconds for the compiler.
+    some ten to twenty of them. CuPy keeps them on disk, from where each takes milliseconds, so it pays to warm up on a
+    machine once for good and in every process that must answer at once. On a GPU it allocates as much as one call of
+    that size, which stays in CuPy's memory pool.
+
+    Covered are calls with ``check_finite`` and without, ``log`` and not, ``negative`` of either kind, and
+    ``score_bandwidth`` and ``local_factors`` by default. Calls with ``rtol`` are not: on the CPU the first waits
+    seconds for the compiler.
 
     Examples
     --------

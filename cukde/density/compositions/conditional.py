@@ -67,7 +67,8 @@ def marginal(
 
     Notes
     -----
-    Cost and accuracy are those of :func:`cukde.kde` of k columns (``tests/density/test_conditional.py``), and a copy of them.
+    Cost and accuracy are those of :func:`cukde.kde` of k columns (``tests/density/test_conditional.py``), and
+    a copy of them.
 
     References
     ----------
@@ -127,7 +128,7 @@ def conditional(
         Bandwidth of all ``d`` columns of ``X``, in any form that :func:`cukde.kde` takes; a covariance may correlate
         given columns with others.
     weights, log, precision, deterministic, check_finite
-        As in :func:`cukde.kde`. Given numbers are looked at whatever ``check_finite`` says.
+        As in :func:`cukde.kde`. Given numbers are checked whatever ``check_finite`` says.
 
     Returns
     -------
@@ -145,11 +146,12 @@ def conditional(
     -----
     *One value for all queries.* About a point :math:`x_j` the kernel is the product of its marginal at g and a Gaussian
     of the other columns, whose covariance is the Schur complement :math:`H_{rr} - H_{rg} H_{gg}^{-1} H_{gr}` and whose
-    mean is :math:`x_{j,r} + H_{rg} H_{gg}^{-1} (g - x_{j,g})`. So if all of ``given`` are numbers this is one
-    :func:`cukde.kde` of d - k columns, of data moved so (not at all where the bandwidth does not correlate them), with
-    weights proportional to the marginal kernel at g. Cost: n m exponentials in d - k dimensions, and O(n k). Errors are
-    those of :func:`cukde.kde`, and of the weights, in double precision, 16 eps times the exponent of the rows nearest
-    to g.
+    mean is :math:`x_{j,r} + H_{rg} H_{gg}^{-1} (g - x_{j,g})`.
+
+    So if all of ``given`` are numbers this is one :func:`cukde.kde` of d - k columns, of data moved so (not at all
+    where the bandwidth does not correlate them), with weights proportional to the marginal kernel at g. Cost: n m
+    exponentials in d - k dimensions, and O(n k). Errors are those of :func:`cukde.kde`, and of the weights, in double
+    precision, 16 eps times the exponent of the rows nearest to g.
 
     *A value for each query.* With an array among ``given`` the joint density and the marginal are two passes at all
     queries, of d and of k columns, subtracted as logarithms in double precision: 2 n m exponentials. The error of the

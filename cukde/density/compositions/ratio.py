@@ -115,7 +115,7 @@ def density_ratio(
 
 
 def _denominator(z: Any, y: Any, h: Any, weights: Any, numerator: Problem) -> Problem:
-    """Pose the density of the denominator; what is wrong with its data is said by their own names."""
+    """Pose the density of the denominator; errors call its data Z."""
     backend = dispatch.backend(z)
     w = None
     if weights is not None:

@@ -67,20 +67,24 @@ def hdr_threshold(
 
     Notes
     -----
-    *Quantile.* The level is the (1 - ``mass``) quantile of the density at the data, own points included, as the inverse
-    of its distribution function taken from above (of n rows without weights, the :math:`\lceil n\, \mathrm{mass}
-    \rceil`-th largest density), without interpolation; a row counts by its weight, and one of weight 0 not at all.
+    *Quantile.* The level is the (1 - ``mass``) quantile of the density at the data (Y = X), each point included in the
+    sum at itself. It is the inverse of the distribution function taken from above, without interpolation: of n rows
+    without weights, the :math:`\lceil n\, \mathrm{mass} \rceil`-th largest density. A row counts by its weight, and one
+    of weight 0 not at all.
 
     *Error.* The share of n rows in a region is off by :math:`\sqrt{\mathrm{mass} (1 - \mathrm{mass}) / n}` of its
     probability, one standard deviation: an error of order :math:`n^{-1/2}`, with
-    :math:`n_\mathrm{eff} = 1 / \sum w_j^2` for n where there are weights. Two effects are beside it. The rows made the
-    estimate: each has :math:`w_i (2\pi)^{-d/2} |H|^{-1/2}` from itself, which a new point has not. Where that is most
-    of the density at the data, as with many columns and few rows, new data fall outside more often. And ``"kde"`` is
-    smoother than the data: of new data the region holds ``mass``, but under the estimate *itself* less, by
-    :math:`-\frac{h^2}{2} \int_R \Delta p`, 0.8% for 1,000 rows of a normal distribution by Silverman's rule, as much as
-    the standard deviation (``tests/density/test_regions.py``); ``"sd"`` has no such term of order :math:`h^2`.
+    :math:`n_\mathrm{eff} = 1 / \sum w_j^2` for n where there are weights. Two effects are beside it.
 
-    Cost: one density of the data at their own points, n^2 exponentials (in one dimension O(n)); for "sd" a score pass
+    The rows made the estimate: each has :math:`w_i (2\pi)^{-d/2} |H|^{-1/2}` from itself, which a new point has not.
+    Where that is most of the density at the data, as with many columns and few rows, new data fall outside more often.
+
+    And ``"kde"`` is smoother than the data: of new data the region holds ``mass``, but under the estimate *itself*
+    less, by :math:`-\frac{h^2}{2} \int_R \Delta p`. That is 0.8% for 1,000 rows of a normal distribution by
+    Silverman's rule, as much as the standard deviation (``tests/density/test_regions.py``). ``"sd"`` has no such term
+    of order :math:`h^2`.
+
+    Cost: one density of self-interaction (Y = X), n^2 exponentials (in one dimension O(n)); for "sd" a score pass
     besides; and a sort. In many dimensions densities under- or overflow: take ``log=True``.
 
     References

@@ -280,7 +280,7 @@ def _sums(posed: Arguments, output: Output, **options: Any) -> tuple[Blocks, Blo
 
 
 def _sums_at_data(posed: Arguments, score_bandwidth: Any) -> tuple[Blocks, Blocks]:
-    """Blocks of data, and their mean shift at their own points; all of it is computed once."""
+    """Blocks of data, and their mean shift by self-interaction (Y = X); all of it is computed once."""
     dask_check.plain("score_bandwidth", is_dask(score_bandwidth))
     whitening = posed.forms.whitening
     if score_bandwidth is not None:
@@ -329,7 +329,7 @@ def _pass(posed: Arguments, queries: Blocks, data: Blocks, output: Output, **opt
 
 
 def _quiet() -> Any:
-    """Where nobody has looked at the data, NumPy says no more than CuPy of what comes of NaN and infinities."""
+    """Of unchecked data NumPy warns no more than CuPy does of what comes of NaN and infinities."""
     return np.errstate(divide="ignore", invalid="ignore")
 
 

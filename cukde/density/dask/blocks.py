@@ -31,7 +31,7 @@ class Block(NamedTuple):
     number: int
     points: Any  # (n, d)
     whitening: Whitening
-    centre: np.ndarray | None  # (d,), on the host; None: nobody looked at the points
+    centre: np.ndarray | None  # (d,), on the host; None: the points are unchecked
     radius: float  # largest distance to the centre, in bandwidths
     log_mass: float  # logarithm of the sum of the weights; of the number of rows where there are none
     log_weights: Any = None  # (n,), of weights divided by their sum
@@ -59,7 +59,7 @@ class Block(NamedTuple):
 
 
 class HostBlock(NamedTuple):
-    """Rows of data as they came, in host memory. Nobody has looked at the points, values and factors."""
+    """Rows of data as they came, in host memory; points, values and factors are unchecked."""
 
     number: int
     points: np.ndarray  # (n, d)
@@ -151,7 +151,7 @@ def completed(block: Block, others: dict[str, Any], layout: Layout, name: str) -
 
 
 def placed(block: Block, layout: Layout, name: str, start: int | None, others: dict[str, Any]) -> Block:
-    """Look at the points of a block, and at arrays beside it: all must be finite; return it with centre and radius."""
+    """Return a block with centre and radius; its points, and the arrays beside it, must be finite."""
     block, flags = located(block, layout, others)
     for of, a, flag in zip((name, *others), (block.points, *others.values()), flags, strict=True):
         if not flag:
@@ -242,9 +242,9 @@ def between(
 ) -> tuple[list[PartialSums], list[PartialSums]]:
     """Moments over all the others at the points of each block, and over all blocks at those of the others.
 
-    They are on the way to a merge with the sums of points over their own block. Of passes in single precision they are
-    in single precision too, to travel light: of points that were looked at, and have passed the check of the spread, a
-    moment is below 1e31 times the rows.
+    They are going to be merged with the sums of points over their own block. Of passes in single precision they are in
+    single precision too, to travel light: a moment of checked points, within the limit of the scaled squared radius, is
+    below 1e31 times the rows.
     """
     smaller = _mutual_within_memory(dispatch.backend(blocks[0].points))
     compute = partial(mutual, precision=precision, ratio=ratio)
@@ -253,8 +253,8 @@ def between(
         for done, place, new in zip(sums, (i, j), smaller(compute, x, y), strict=True):
             done[place] = merged([done[place], new]) if place in done else new
     smaller.report(blocks[0].number)
-    looked_at = all(of.centre is not None or not len(of.points) for of in (*blocks, *others))
-    light = precision in ("float32", "tf32") and looked_at
+    checked = all(block.centre is not None or not len(block.points) for block in (*blocks, *others))
+    light = precision in ("float32", "tf32") and checked
     at_blocks, at_others = ([whole(_light(of) if light else of) for of in done.values()] for done in sums)
     return at_blocks, at_others
 
@@ -277,7 +277,7 @@ def mutual(x: Block, y: Block, *, precision: str, ratio: bool) -> tuple[PartialS
             k = x.points.shape[1]
             return density_sums.nothing(len(x.points), k, xp), density_sums.nothing(len(y.points), k, xp)
         middle = _middle(x, y)
-        if middle is None:  # passes find out how far points spread
+        if middle is None:  # unchecked: passes find the radius
             at_x, at_y = (
                 pair(*ordered, output="moments", precision=precision, deterministic=False, itself=False, ratio=ratio)
                 for ordered in ((x, y), (y, x))
@@ -286,7 +286,7 @@ def mutual(x: Block, y: Block, *, precision: str, ratio: bool) -> tuple[PartialS
         centre, radius = middle
         density_check.squared_radius(radius, single=precision != "float64")
         centre = backend.asarray(centre)
-        of_x, of_y = (x.whitening.apply(backend.asarray(of.points), centre, xp) for of in (x, y))
+        of_x, of_y = (x.whitening.apply(backend.asarray(block.points), centre, xp) for block in (x, y))
         options = Options(precision, centre=x.whitening.image(centre, xp), squared_radius=radius)
         return backends.pairs(backend).mutual_sums(of_x, of_y, x.whitening.h, options, ratio=ratio)
 
@@ -378,7 +378,7 @@ def merge(blocks: list[PartialSums]) -> PartialSums:
 
 def merged(blocks: list[PartialSums]) -> PartialSums:
     backend = dispatch.backend(blocks[0].total)
-    with backend.device_of(blocks[0].total), np.errstate(invalid="ignore"):  # of data that nobody looked at
+    with backend.device_of(blocks[0].total), np.errstate(invalid="ignore"):  # of unchecked data
         return density_sums.merge([_here(sums, backend) for sums in blocks], backend.xp)
 
 
@@ -393,7 +393,7 @@ def shift(block: Block | HostBlock, sums: PartialSums, *, whitening: Whitening) 
     with backend.device_of(block.points):
         if not len(block.points):
             return block.points.astype(np.float64)
-        with np.errstate(divide="ignore", invalid="ignore"):  # of data that nobody looked at
+        with np.errstate(divide="ignore", invalid="ignore"):  # of unchecked data
             return moved(block.points, _here(sums, backend), whitening, block.whitening, backend.xp)
 
 

@@ -1,6 +1,6 @@
 """What tasks do where the data stay on the host: they go through the GPU of the queries piece by piece.
 
-The functions have the names and arguments of those of ``_dask_blocks.py`` whose place they take.
+The functions have the names and arguments of those of :mod:`cukde.density.dask.blocks` whose place they take.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def prepare(
     x, others = dask_blocks.formed(points, weights, values, local_factors, name, number, host)
     log_mass = dask_blocks.log_rows(len(x))
     if "weights" in others and len(x):
-        with np.errstate(divide="ignore", invalid="ignore"):  # of weights that nobody has looked at
+        with np.errstate(divide="ignore", invalid="ignore"):  # of unchecked weights
             log_mass = _log_sum(others["weights"], number, start, check=layout.check_finite)
     return HostBlock(number, x, others, log_mass, start, layout)
 
@@ -93,7 +93,7 @@ def _sums(
 
 
 def _piece(x: HostBlock, rows: slice, arrays: list[Any]) -> Block:
-    """Rows of a block that have come to the device, looked at there."""
+    """Rows of a block that have come to the device, checked there."""
     points, *others = arrays
     layout = x.layout
     piece = Block(x.number, points, layout.whitening, None, 0.0, dask_blocks.log_rows(len(points)))

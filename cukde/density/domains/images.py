@@ -60,7 +60,7 @@ _SHARE = 1 / 8  # of an exponent, which pays for the number of images
 _ROWS = 2**18
 # Points by which images are counted before a pass.
 _SAMPLE = 512
-# Cells of a column beyond which images are not looked at one by one where there is another way.
+# Cells of a column beyond which images are not taken one by one where there is another way.
 _MANY_CELLS = 64
 
 # Stands for the logarithm of a total that is 0 by rounding: the least that it can be is a subnormal number.
@@ -128,7 +128,7 @@ class _Reach(NamedTuple):
 
     @property
     def combinations(self) -> float:
-        """Images of a point, itself among them, that have to be looked at."""
+        """Images of a point, itself among them, that have to be judged."""
         return math.prod(1.0 + column.number for column in self.columns)
 
     def images(self, X: Any, rows: int, xp: Any) -> Iterator[tuple[Any, Any]]:

@@ -21,14 +21,14 @@ from cukde.density.problem import Problem
 _ERROR = {"float32": 1e-6, "float64": 1e-10}
 """Largest error of a transform, relative to the largest density of the grid."""
 
-_GOAL = 0.8  # of that error, for the bound of a plan: what is left out, and rounding, come on top
+_GOAL = 0.8  # of that error, for the bound of a plan: omitted points and rounding come on top
 _FINEST = 1e-12  # error beyond which no transform is tried: rounding is a hundredth of it
 _QUERIES = 2**20  # of a pass over all pairs, which bounds memory
 _PLAIN = (1e-100, 1e100)  # deviations whose squares and reciprocals are numbers
 
 
 class _Times(NamedTuple):
-    """Nanoseconds that what is chosen from takes."""
+    """Nanoseconds of the operations of each method."""
 
     transform: Costs
     factor: float  # an exponential of the exact product
@@ -85,7 +85,7 @@ def evaluate_grid(
     deterministic : bool
         Give the same bits on every run on the same machine, which transforms and exact products always do.
     check_finite : bool
-        Refuse NaN and infinity. False skips the look at the data; a transform then leaves out rows that hold them.
+        Refuse NaN and infinity. With False the data are unchecked, and a transform leaves out rows that hold them.
 
     Returns
     -------
@@ -103,22 +103,25 @@ def evaluate_grid(
 
     Notes
     -----
-    Error of "fft": at most 1e-6 (float32) or 1e-10 (float64) of the largest density on the grid or within 6 bandwidths
-    of it, by a bound (``cukde/density/grids/plan.py``); measured, half of that for a single point and 2e-13 of the latter
-    for a million (``tests/density/test_grids.py``, ``docs/grids.md``). Negative numbers are set to 0. Far tails are not accurate
-    relative to themselves. "auto" looks at what came out, and promises the same relative to the largest density *of the
-    result*: a grid of a tail alone is transformed again, more accurately, or summed exactly. On a GPU that waits for
-    the result.
-    Error of "exact": 1e-12 relative where the nearest point is within 12 bandwidths, for d > 1 and a bandwidth without
-    covariances; that of :func:`kde` for the others.
+    *Error of "fft".* At most 1e-6 (float32) or 1e-10 (float64) of the largest density on the grid or within 6
+    bandwidths of it, by a bound (``cukde/density/grids/plan.py``); measured, half of that for a single point and 2e-13
+    of the latter for a million (``tests/density/test_grids.py``, ``docs/grids.md``). Negative numbers are set to 0. Far
+    tails are not accurate relative to themselves.
 
-    Cost of "fft": 4 to 8 cells a point and axis, and transforms of a grid of 3 to 14 steps a bandwidth over the axes'
+    "auto" checks the result, and promises the same relative to the largest density *of the result*: a grid of a tail
+    alone is transformed again, more accurately, or summed exactly. On a GPU that waits for the result.
+
+    *Error of "exact".* 1e-12 relative where the nearest point is within 12 bandwidths, for d > 1 and a bandwidth
+    without covariances; that of :func:`kde` for the others.
+
+    *Cost of "fft".* 4 to 8 cells a point and axis, and transforms of a grid of 3 to 14 steps a bandwidth over the axes'
     span and 6 to 8 bandwidths at each end: 1,000,000 points on 1,024 x 1,024 take 0.09 s of processor time in float32,
-    0.13 s in float64. Memory of about 24 bytes a cell, of at most 2^25 cells or 16 for each number of the result, and
+    0.13 s in float64. Memory is about 24 bytes a cell, of at most 2^25 cells or 16 for each number of the result, and
     8 (d + 1) bytes a point.
-    Cost of "exact": for scalar bandwidths or one a dimension, d > 1, two matrices of n times the square root of
-    the grid's size exponentials, about, and their product, 2 n m flops for m numbers, by BLAS; otherwise :func:`kde`
-    of the grid's points, in one dimension O(n + m).
+
+    *Cost of "exact".* For scalar bandwidths or one a dimension, d > 1: two matrices of about n times the square root of
+    the grid's size exponentials, and their product, 2 n m flops for m numbers, by BLAS. Otherwise :func:`kde` of the
+    grid's points, in one dimension O(n + m).
 
     References
     ----------
@@ -143,9 +146,9 @@ def evaluate_grid(
         grid = check.axes(axes, d)
         check.method(method, d, log=log)
         problem, _ = prepare(x, _corners(grid), h, weights, precision, deterministic, check_finite)
-        of = _Grid(problem, [g.astype(np.float64) for g in grid])
+        density = _Grid(problem, [g.astype(np.float64) for g in grid])
         with problem.device:
-            return results.cast(of.log_density() if log else of.density(method), problem.dtype)
+            return results.cast(density.log_density() if log else density.density(method), problem.dtype)
 
 
 def _corners(grid: Sequence[np.ndarray]) -> np.ndarray:
@@ -184,7 +187,7 @@ class _Grid:
             found = self._plan(_GOAL * self._error)
             check.planned(found)
             return self._transformed(found[0], judged=False)[0]  # type: ignore[index]  # checked
-        # In one dimension the fast transform of the exact way is about as quick, and right relative to each number.
+        # In one dimension the fast transform of the exact way is about as quick, and accurate relative to each number.
         out = self._quick() if method == "auto" and 1 < self._d <= check.MOST_COLUMNS else None
         if out is not None:
             return out

@@ -75,7 +75,7 @@ class Costs(NamedTuple):
 def plan(
     axes: Sequence[np.ndarray], covariance: np.ndarray, n: int, error: float, costs: Costs
 ) -> tuple[Plan, float] | None:
-    """Return the quickest plan that is right to ``error`` and its nanoseconds; None where grids would be too large.
+    """Return the quickest plan that is accurate to ``error`` and its nanoseconds; None where grids would be too large.
 
     ``axes`` are the coordinates, float64, none empty.
     """

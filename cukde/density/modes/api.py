@@ -107,20 +107,23 @@ def modes(
 
     Notes
     -----
-    *Method.* A step of mean shift never lowers the density (``tests/density/test_modes.py``). It converges linearly, slowly
-    where a mode is flat, so that points are let go early. One that comes within 1/64 of a bandwidth to where another
-    has been, one that is higher by now, goes on as that. A few go ahead to maxima by Newton's method, and points are
-    done that are on the hill of one of those: within a bandwidth of it, with a Newton step by the curvature of the
-    maximum that ends within a quarter of the distance. What settles elsewhere is taken to its maximum by Newton's
-    method. That is in float64, with steps only where the density does not fall and second derivatives by differences of
-    the gradient; a point is a mode if no curvature is upward there by more than 1e-4/h^2. A seed on a saddle (of a
+    *Method.* A step of mean shift never lowers the density (``tests/density/test_modes.py``). It converges linearly,
+    slowly where a mode is flat, so points are released early. A point that comes within 1/64 of a bandwidth to where
+    another has been, which is higher by now, goes on as that one.
+
+    A few points go ahead to maxima by Newton's method. Points are done that are on the hill of one of those maxima:
+    within a bandwidth of it, with a Newton step by the curvature of the maximum that ends within a quarter of the
+    distance. Points that settle elsewhere are taken to their maximum by Newton's method.
+
+    Newton's method is in float64, with steps only where the density does not fall and second derivatives by differences
+    of the gradient. A point is a mode if no curvature is upward there by more than 1e-4/h^2. A seed on a saddle (of a
     symmetric sample, say) is moved by 0.05 bandwidths along the steepest way up, to the side where the largest
     coordinate of that direction is positive.
 
-    *Accuracy.* Labels are those of plain mean shift in float64, a step at a time, but for points at the border between
-    two clusters: of 8,000 rows of six overlapping groups, with 16 modes in 2 columns and 18 in 3, none differs, in
-    float32 or float64 on the CPU, and of 2,000 none in 1 to 4 columns (``benchmarks/density/bench_modes.py`` holds 2,000
-    against it before it measures). In float64 modes are within 1e-7 bandwidths of where the gradient vanishes
+    *Accuracy.* Labels are those of plain mean shift in float64, a step at a time, except for points at the border
+    between two clusters: of 8,000 rows of six overlapping groups, with 16 modes in 2 columns and 18 in 3, none differs,
+    in float32 or float64 on the CPU, and of 2,000 none in 1 to 4 columns (``benchmarks/density/bench_modes.py`` holds
+    2,000 against it before it measures). In float64 modes are within 1e-7 bandwidths of where the gradient vanishes
     (``tests/density/test_modes.py`` holds them to 1e-6), in float32 rounded to that.
 
     Points far from all others are modes of their own, as the kernel says: there are as many modes as there are bumps,
@@ -133,13 +136,15 @@ def modes(
     changes, and it merges what is closer than b, so that it finds fewer modes. Of well separated groups both make the
     same clusters (``tests/density/test_modes.py``).
 
-    *Cost.* Passes of the points that still climb over the data, n exponentials a point; the first, of all rows at their
-    own points, takes each pair once on the GPU where :func:`cukde.debias` does. Together they come to 6 passes of all
-    rows for 10,000 rows of six groups in two columns at Silverman's bandwidth, 4 in four columns, and 17 to 19 at half
-    of that bandwidth, where plain mean shift takes a hundred to several hundred. Newton's method takes d + 1 points in
-    float64 a step for each of the few that it moves. Every four passes the host looks at what has settled and waits for
-    the device four times, once a pass on average; Newton's method waits once a step. In one column a pass is a fast
-    transform. Modes are merged on the host. Memory O((n + m) d), and 16 bytes a pass for each point that still climbs.
+    *Cost.* Passes of the points that still climb over the data, n exponentials a point; the first, of self-interaction
+    (Y = X), takes each pair once on the GPU where :func:`cukde.debias` does. Together they come to 6 passes of all rows
+    for 10,000 rows of six groups in two columns at Silverman's bandwidth, 4 in four columns, and 17 to 19 at half of
+    that bandwidth, where plain mean shift takes a hundred to several hundred. In one column a pass is a fast transform.
+
+    Newton's method takes d + 1 points in float64 a step for each of the few that it moves. Every four passes the host
+    checks which points have settled and waits for the device four times, once a pass on average; Newton's method waits
+    once a step. Modes are merged on the host. Memory is O((n + m) d), and 16 bytes a pass for each point that still
+    climbs.
 
     References
     ----------

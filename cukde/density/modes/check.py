@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from cukde.core import check as core_check
 from cukde.density import check as density_check
 
-# Bandwidths: the least that steps in float64 can be held to, and what modes are merged within where nobody says. Of two
+# Bandwidths: the least that steps in float64 can be held to, and the default within which modes are merged. Of two
 # equal points little more than two bandwidths apart the saddle lies D^4 / 192 below the modes, D bandwidths apart.
 LEAST_TOLERANCE = 1e-9
 MERGE_DISTANCE = 0.1
@@ -29,7 +29,7 @@ def in_memory(name: str, is_collection: bool) -> None:
 
 
 def search(tolerance: Any, max_iterations: Any, merge_distance: Any) -> Search:
-    """Check what is asked for."""
+    """Check the options of the search."""
     tolerance = core_check.number("tolerance", tolerance, LEAST_TOLERANCE)
     most = core_check.count("max_iterations", max_iterations)
     distance = MERGE_DISTANCE

@@ -79,7 +79,7 @@ class Field(NamedTuple):
         asnumpy = self.problem.backend.asnumpy
         return asnumpy(shift), asnumpy(log_density)
 
-    def spread_of_kernel(self, z: np.ndarray) -> np.ndarray:
+    def kernel_variance(self, z: np.ndarray) -> np.ndarray:
         """Variance of the data in bandwidths squared, weighted by the kernel of each of the points, columns summed."""
         xp, d = self.problem.xp, z.shape[1]
         at = self._exactly_at(z)

@@ -35,7 +35,7 @@ class Ascent(Protocol):
 
     def exact_shift(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]: ...
 
-    def spread_of_kernel(self, z: np.ndarray) -> np.ndarray: ...
+    def kernel_variance(self, z: np.ndarray) -> np.ndarray: ...
 
 
 class Maxima(NamedTuple):
@@ -156,7 +156,7 @@ def _keep(out: Maxima, rows: np.ndarray, z: np.ndarray, here: _Bowls, *, reached
 
 def _quickly(field: Ascent, out: Maxima, left: np.ndarray, tolerance: float, most: int) -> tuple[np.ndarray, int]:
     """Take the points to their maxima where mean shift is fast; return the others, and the steps it took."""
-    fast = field.spread_of_kernel(out.points[left]) < _QUICK
+    fast = field.kernel_variance(out.points[left]) < _QUICK
     rest, left = left[~fast], left[fast]
     steps = 0
     while len(left) and steps < min(most, _MOST_QUICK):

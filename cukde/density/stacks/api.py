@@ -1,6 +1,6 @@
-"""The density family over stacks, many densities of one size: the functions of :mod:`cukde.density.api` by the same names.
+"""The density family over stacks, many densities of one size, by the names of :mod:`cukde.density.api`.
 
-Members that are small are summed at once, in one pass of the backend's ``stacks``; large ones by the passes of single
+Small members are summed at once, in one pass of the backend's ``stacks``; large ones by the passes of single
 densities, one after the other.
 """
 
@@ -133,7 +133,7 @@ class Stack(NamedTuple):
         return results.cast(a, self.dtype).reshape(self.query_shape)
 
     def of_score(self, score_bandwidth: Any) -> Stack:
-        """Pose the scores of the data at their own points; ``score_bandwidth`` None is the stack's own."""
+        """Pose the scores of the data at the data (Y = X); ``score_bandwidth`` None is the stack's own."""
         if score_bandwidth is None:
             return self._replace(Y=None)
         b, _, d = self.X.shape
@@ -213,7 +213,7 @@ def prepare(
         storage = xp.float64 if chosen == "float64" else dtype
         x = xp.ascontiguousarray(x, dtype=storage)
         y = None if itself else xp.ascontiguousarray(y, dtype=storage)
-        with np.errstate(over="ignore", invalid="ignore"):  # what is wrong with such data is said below
+        with np.errstate(over="ignore", invalid="ignore"):  # such data are refused below
             centres = _passes(backend).means(x)
         options = Options(chosen, centre=centres, deterministic=deterministic)
         stack = Stack(backend, x, y, query_shape, dtype, options, whitening)

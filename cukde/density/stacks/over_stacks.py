@@ -1,4 +1,4 @@
-"""Functions that take stacks as well, X of three dimensions: such calls go to :mod:`cukde.density.stacks.api`, by the same name."""
+"""Functions that take stacks as well, X of three dimensions: such calls go to :mod:`cukde.density.stacks.api`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def over_stacks(function: T) -> T:
     def call(*args: Any, **kwargs: Any) -> Any:
         if not is_stack(args[0] if args else kwargs.get("X")):
             return function(*args, **kwargs)
-        given = inspect.signature(function).bind(*args, **kwargs).arguments  # or a TypeError that says what is wrong
+        given = inspect.signature(function).bind(*args, **kwargs).arguments  # or a TypeError
         check.no_dask({name: is_dask(a) for name, a in given.items()})
         return getattr(importlib.import_module("cukde.density.stacks.api"), function.__name__)(**given)
 

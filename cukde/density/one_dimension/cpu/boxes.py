@@ -23,7 +23,7 @@ class Boxes(NamedTuple):
     ids: np.ndarray  # (boxes,) int64, ascending: those that hold points
     starts: np.ndarray  # (boxes + 1,) int64: the points of box b are x[starts[b]:starts[b + 1]]
     x: np.ndarray  # (n,) float64
-    order: np.ndarray | None  # (n,): where they stood before; None if nobody asked
+    order: np.ndarray | None  # (n,): the rows they come from; None if not asked for
 
 
 class Places(NamedTuple):
@@ -51,7 +51,7 @@ def edges(x: np.ndarray, plan: Plan) -> tuple[int, int] | None:
 
 
 def bucket(x: np.ndarray, plan: Plan, first: int, last: int, *, ordered: bool) -> Boxes:
-    """Bring the points of a line together by box; ``ordered`` asks where they came from."""
+    """Bring the points of a line together by box; ``ordered`` asks for the rows they come from."""
     n, size = len(x), last - first + 3  # floor of a product may be off by one at an edge
     if size > one_dimension_plan.few_boxes(n):  # boxes that hold none would cost time: not where points are sorted
         return _sort(x, plan, ordered)

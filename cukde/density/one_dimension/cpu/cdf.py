@@ -2,7 +2,7 @@ r"""Sums of the normal distribution function for single queries of a line, Numba
 
 With u = (y - x)/h, Phi(u) = exp(-u^2/2) q(-u) where u < 0, and 1 - exp(-u^2/2) q(u) elsewhere; q(a), half of
 erfcx(a/sqrt(2)), is Mills' ratio over sqrt(2 pi). Terms keep their exponents apart: log w - u^2/2 of points right of
-the query, log w of those left of it. So a sum is right, relative to itself, however far to the left of the data the
+the query, log w of those left of it. So a sum is accurate, relative to itself, however far to the left of the data the
 query lies.
 
 Boxes come from the left: of those that are further than the window the mass, added up before, is one term; then boxes
@@ -11,8 +11,8 @@ point by point. Of one with many the query lies lambda bandwidths to the right o
 at most, either way:
 
 - where lambda > -3, Taylor's series of Phi(lambda - a) in a, by the moments that the box has;
-- elsewhere, by the tilted moments of :mod:`cukde.density.one_dimension.cpu.outward`, about a tilt lambda_0 with |tau| = |lambda - lambda_0|
-  at most 2,
+- elsewhere, by the tilted moments of :mod:`cukde.density.one_dimension.cpu.outward`, about a tilt lambda_0 with
+  |tau| = |lambda - lambda_0| at most 2,
 
       sum_j v_j Phi(lambda - a_j) = exp(-lambda^2/2) sum_j v_j exp(lambda_0 a_j - a_j^2/2) b(a_j),
 
@@ -130,7 +130,7 @@ def every_pair(y: Any, x: Any, log_weights: Any, h: Any, reference: Any, total: 
 
 @njit(**_JIT)
 def accumulate(mass: Any, before: Any, after: Any) -> None:
-    """Write the masses (K + 1,) before each box, and of it and all after it, compensated: right to some eps."""
+    """Write the masses (K + 1,) before each box, and of it and all after it, compensated: accurate to some eps."""
     for backward in range(2):
         out = after if backward else before
         total, lost = 0.0, 0.0

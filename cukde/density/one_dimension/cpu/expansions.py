@@ -1,4 +1,4 @@
-"""Numba kernels of the one-dimensional fast Gauss transform; see :mod:`cukde.density.one_dimension.plan` for what they compute.
+"""Numba kernels of the one-dimensional fast Gauss transform; see :mod:`cukde.density.one_dimension.plan`.
 
 Shapes: K boxes of data, T boxes of queries, C columns (the weight first, then each of the values), P powers.
 """

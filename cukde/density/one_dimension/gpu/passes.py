@@ -1,9 +1,9 @@
 """The density family in one dimension on the GPU: a fast Gauss transform, O(n + m) beside a sort, by Numba kernels.
 
-See :mod:`cukde.density.one_dimension.plan` for the method and its bound: a pass finds the bounds of the boxes, sums
+See :mod:`cukde.density.one_dimension.plan` for the method and its bound. A pass finds the bounds of the boxes, sums
 their moments, translates them to the boxes of the queries and evaluates. Sums run in double precision for every dtype,
-and in one order on every run. Where the transform does not pay, or would have to wait and must not, all pairs are
-summed.
+and in one order on every run. All pairs are summed where the transform does not pay, or would have to wait and must
+not.
 
 Numba is imported by the first call.
 """

@@ -1,4 +1,4 @@
-"""Passes that take each exponential once for the sums at both points: of two arrays, or of one at its own points."""
+"""Passes that take each exponential once for the sums at both points: of two arrays, or of self-interaction (Y = X)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Rectangle(Protocol):
     shape: tuple[int, int]
     d: int
 
-    stretch: int  # columns between two looks whether anybody still waits
+    stretch: int  # columns between two checks for an interrupt
 
     def add_mutual(
         self,
@@ -59,7 +59,7 @@ def run(pairs: Rectangle) -> tuple[PartialSums, PartialSums]:
 
 
 def run_own(pairs: Rectangle) -> PartialSums:
-    """Output "moments" of an array at its own points, all of one weight; references are 0, the largest exponents.
+    """Output "moments" of self-interaction (Y = X), all weights equal; references are 0, the largest exponents.
 
     Bits and memory are as of :func:`run`.
     """
@@ -78,7 +78,7 @@ def run_own(pairs: Rectangle) -> PartialSums:
 
 
 def _stretches(rows: slice, columns: slice, stretch: int) -> Iterator[tuple[slice, slice]]:
-    """Cut a pair of blocks into the queries of a tile and stretches of data; ends where nobody waits any more."""
+    """Cut a pair of blocks into the queries of a tile and stretches of data; checks for an interrupt at each."""
     for i in range(rows.start, rows.stop, query_blocks.TILE_QUERIES):
         for j in range(columns.start, columns.stop, stretch):
             threads.checkpoint()

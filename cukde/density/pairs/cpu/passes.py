@@ -26,21 +26,21 @@ _LOG2_E = math.log2(math.e)
 _GROUPS = {np.float32: ((480.0, 8), (math.inf, 4)), np.float64: ((math.inf, 4),)}
 _ONE_GROUP = {np.float32: 300.0, np.float64: 4000.0}
 
-# Largest scaled squared radius at which exponents may come from a product,
-# whose terms cancel; beyond it they come from double precision or from differences. In single precision
-# the running sum of many dimensions rounds too, hence the second limit, divided by sqrt(d). Worst density
-# errors measured at the limits (python -m benchmarks.density.gram_error): 9e-6 single, 6e-13 double.
+# Largest scaled squared radius at which exponents may come from a product, whose terms cancel; beyond it they come from
+# double precision or from differences. In single precision the running sum of many dimensions rounds too, hence the
+# second limit, divided by sqrt(d). Worst density errors measured at the limits
+# (python -m benchmarks.density.gram_error): 9e-6 single, 6e-13 double.
 _SINGLE_GRAM_RADIUS = 150.0
 _SINGLE_GRAM_RADIUS_ROOT_D = 600.0
 _DOUBLE_GRAM_RADIUS = 4000.0
 # The same for double precision products where the result is wanted in single precision only.
 _DOUBLE_GRAM_RADIUS_SINGLE = 1e8
 
-# Some hundredths of a second of work of a thread, between which it looks whether anybody waits for it.
+# Some hundredths of a second of work of a thread, between which it checks for an interrupt.
 _TILES_OF_STRETCH = 32
 
-# Rows for each thread from which data at their own points take each exponential once: a quarter less time, where blocks
-# are large enough for rounds in which no two threads add to the same sums.
+# Rows for each thread from which self-interaction (Y = X) takes each exponential once: a quarter less time, where
+# blocks are large enough for rounds in which no two threads add to the same sums.
 _OWN_ROWS = 2048
 
 # Logarithms of weights below this stand for a weight of zero.
@@ -68,7 +68,7 @@ class _Pairs(Protocol):
 
     dtype: np.dtype
     m: int
-    stretch: int  # data rows between two looks whether anybody still waits
+    stretch: int  # data rows between two checks for an interrupt
 
     def add_sums(self, rows: slice, data: slice, to: _Running) -> None:
         """Add sums of weights."""
@@ -171,8 +171,8 @@ class _Gram:
 
     def about_both(self, sums: tuple[PartialSums, PartialSums]) -> tuple[PartialSums, PartialSums]:
         at_queries, at_data = (
-            of._replace(moments=self._about(points, of.total, of.moments))
-            for points, of in zip((self._points, self._X), sums, strict=True)
+            part._replace(moments=self._about(points, part.total, part.moments))
+            for points, part in zip((self._points, self._X), sums, strict=True)
         )
         return at_queries, at_data
 
@@ -182,7 +182,7 @@ class _Gram:
 
 
 class _Differences:
-    """Exponents by squared differences in double precision: right however far the data spread.
+    """Exponents by squared differences in double precision: accurate however far the data reach.
 
     The points stay as they were given: a difference of two of them is then rounded once.
     """
@@ -282,8 +282,8 @@ def mutual_sums(
 ) -> tuple[PartialSums, PartialSums]:
     """Sum kernels of the data ``B`` (m, d) at the points ``A`` (n, d), and of ``A`` at ``B``: output "moments" of both.
 
-    Each exponential is taken once where exponents come from a product. Where points spread too far for that, these are
-    two passes of :func:`partial_sums`.
+    Each exponential is taken once where exponents come from a product. Where points lie too far apart for that, these
+    are two passes of :func:`partial_sums`.
 
     References are 0 in the first case, as no exponent without weights is more. A total may underflow, to 0 or to few
     bits. That is accurate beside the sums over a block of data that has the point itself: their total is at least 1,
@@ -316,7 +316,7 @@ def debias(
 
 
 def squared_radii(precision: str, d: int) -> tuple[float, ...]:
-    """Scaled squared radii that stand for all others: of products in single and double precision, and of differences."""
+    """Scaled squared radii that stand for all others: of single and double precision products, and of differences."""
     return 0.0, 2 * _SINGLE_GRAM_RADIUS, 2 * _DOUBLE_GRAM_RADIUS_SINGLE
 
 
@@ -371,7 +371,7 @@ class _Sums:
         self._pairs = pairs
         self._output = output
         self._n, self._d = shape
-        # Contiguous and writable: what is neither is taken one number after the other.
+        # Contiguous and writable, or the loops would take one number after the other.
         self._log2_weights = np.full(self._n, log2_weights, pairs.dtype)
         self._k = self._d if output == "moments" else 0
         if output == "values":

@@ -35,7 +35,7 @@ _D0, _D1, _D2, _D3, _D4, _D5, _D6, _D7, _D8, _D9, _D10, _D11 = _exp2_coefficient
 
 
 def _exp2(x: Any) -> Any:
-    """2**x for x <= 0, and 0 where that is below the normal numbers; right to 2e-7 single, 2e-15 double.
+    """2**x for x <= 0, and 0 where that is below the normal numbers; accurate to 2e-7 single, 2e-15 double.
 
     Numba's own exp is a scalar library call unless SVML is installed, fifty times slower than this, which
     the compiler vectorises. Rounding is by rint: adding and subtracting a magic number would be folded away

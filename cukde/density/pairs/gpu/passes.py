@@ -97,7 +97,7 @@ def mutual_sums(A: Any, B: Any, h: float, options: Options, *, ratio: bool) -> t
 
     Notes
     -----
-    Where a pass of self-interaction (Y = X) would take each exponential once, one pass does for both sums: with
+    Where the pass of self-interaction (Y = X) would take each exponential once, one pass does for both sums: with
     "float32" and "tf32" of 2 to 64 dimensions, up to the scaled squared radius which that pass is good for. References
     are then 0 however far the blocks lie apart, and a total is 0 where no exponent is above about -96 (with ``ratio``
     -26). That is accurate for sums that are merged with those of the block itself, where each point adds 1. Sums are
@@ -110,7 +110,7 @@ def mutual_sums(A: Any, B: Any, h: float, options: Options, *, ratio: bool) -> t
     exponents and 4 d' for moments, d' being d rounded up to a multiple of 16. Memory beside the result: 8 d' + 8 bytes
     a row, or 6 d' + 8 with one term.
 
-    Errors are those of self-interaction: of the total 3e-5 of the merged one (2.4e-4 with
+    Errors are those of the pass of self-interaction (Y = X): of the total 3e-5 of the merged one (2.4e-4 with
     ``ratio``), of the merged mean shift 1.5e-4 bandwidths times the root of the scaled squared radius; of "tf32" 2e-3
     and 4e-4 up to a scaled squared radius of 110 (``tests/density/test_mutual_sums_gpu.py``).
     """
@@ -292,7 +292,7 @@ def _local_sums(X: Any, Y: Any | None, h: float, options: Options) -> PartialSum
 
 
 class _MemoryOfScore(NamedTuple):
-    """Memory for the mean shift by self-interaction (Y = X), and for moving the data along it, in one chunk."""
+    """Memory of the mean shift of self-interaction (Y = X), and of moving the data along it, in one chunk."""
 
     operands: list[Any]
     sums: Any
@@ -323,14 +323,14 @@ def _layout_of_score(n: int, d: int, m: int | None, split: bool, spread_known: b
 
 
 class _SymmetricScore(NamedTuple):
-    """Mean shift by self-interaction (Y = X), each exponential taken once; not yet finished."""
+    """Mean shift of self-interaction (Y = X), each exponential taken once; not yet finished."""
 
     posed: _Posed
     operand: pairs_operands.Operand
     S: Any
     T: Any
     spread: Any | None  # (1,) float32, where the host does not know it
-    exact: PartialSums | None  # what differences leave where the spread is beyond the limit
+    exact: PartialSums | None  # sums by differences, where the radius is beyond the limit
 
     @classmethod
     def launch(cls, posed: _Posed, *, exact_sums: bool, memory: _MemoryOfScore) -> _SymmetricScore:
@@ -401,7 +401,7 @@ def _mutual_score(A: Any, B: Any, h: float, options: Options, *, exact_sums: boo
 def _by_difference(
     X: Any, Y: Any | None, h: float, spread: Any, limit: float, memory: list[Any] | None = None
 ) -> PartialSums:
-    """Output "moments" where the device finds the radius beyond the limit; otherwise what another engine is to fill.
+    """Output "moments" where the device finds the radius beyond the limit; otherwise arrays for another engine to fill.
 
     ``memory`` is for the sums, default new arrays.
     """
@@ -412,7 +412,7 @@ def _by_difference(
 
 
 def _symmetric_values(posed: _Posed, values: Any) -> PartialSums:
-    """Sums of values by self-interaction (Y = X), each exponential taken once."""
+    """Sums of values of self-interaction (Y = X), each exponential taken once."""
     V = pairs_values.contiguous(values)
     operand, _ = pairs_operands.prepare(posed.X, None, posed.options.centre, posed.h, split=True, symmetric=True)
     S, T = f16_symmetric.launch_values(operand, pairs_values.prepare(V))

@@ -1,4 +1,4 @@
-"""Numba kernels over members of a stack: what is asked of their points first, and their sums over all pairs."""
+"""Numba kernels over members of a stack: the pre-pass reductions of their points, and their sums over all pairs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cukde.core.cpu.jit import njit
 from cukde.density.pairs.cpu import tiles
 from cukde.density.pairs.cpu.tiles import _JIT
 
-# Without the fast mathematics of the tiles: NaN and infinity are what is looked for.
+# Without the fast mathematics of the tiles, which knows no NaN and infinity.
 _EXACT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "cache": True}
 
 SUM, MOMENTS, LAPLACE = range(3)
@@ -59,7 +59,7 @@ def look(A: Any, centres: Any, radii: Any, finite: Any) -> None:
 def sums(
     X: Any, Y: Any, log2_weights: Any, h: Any, output: int, begin: int, reference: Any, total: Any, moments: Any
 ) -> None:
-    """Write the sums of members at their queries from ``begin`` on: see :func:`cukde.density.stacks.cpu.passes.partial_sums`.
+    """Write the sums of members at their queries from ``begin`` on, for ``partial_sums`` of the passes.
 
     X (b, n, d); Y (b or 1, m, d); log2_weights (b or 1, n), or (0, n) for equal ones; h (b,); reference, total (b, q);
     moments (b, q, d), or of no columns.
@@ -73,7 +73,7 @@ def sums(
         unit = 2.0 ** -max(0, math.frexp(h[i])[1] - 1)
         scale = _HALF_LOG2_E / (h[i] * unit) ** 2
         rows = _lay_out(X[i], log2_weights, i, unit, data, weights, exact_weights)
-        if rows == 0:  # weights that nobody has looked at
+        if rows == 0:  # unchecked weights
             reference[i] = _NOTHING
             total[i] = 0
             moments[i] = 0
@@ -98,9 +98,10 @@ def sums(
 
 @njit(**_JIT)
 def _lay_out(A: Any, log2_weights: Any, member: int, unit: float, data: Any, weights: Any, exact_weights: Any) -> int:
-    """Write the rows of a member that have weight, times a unit and turned, to the front of ``data``; return how many.
+    """Write the rows of a member that have weight, times a unit and transposed, to the front of ``data``.
 
-    Their weights' logarithms go to ``weights`` and, in double, to ``exact_weights``.
+    The logarithms of their weights go to ``weights`` and, in double, to ``exact_weights``. The number of these rows is
+    returned.
     """
     rows = A.shape[0]
     if log2_weights.shape[0] > 0:

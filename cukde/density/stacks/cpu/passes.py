@@ -1,7 +1,7 @@
 """Sums of Gaussian kernels of many small densities at once on the CPU: one pass over members and queries.
 
-Threads take members, and of few members blocks of their queries; pairs are squared differences, so that members need
-neither a centre nor a rule for how far they spread.
+Threads take members, and of few members blocks of their queries. Pairs are squared differences, so that members need
+neither a centre nor a scaled squared radius.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PAIRS = 2**16
 # Entries of a task that looks at points.
 _ENTRIES = 2**18
 
-_FEWEST_QUERIES = 64  # of a task of one member, which turns the data of the member
+_FEWEST_QUERIES = 64  # of a task of one member, which transposes the data of the member
 
 # Members up to here are faster at once: measured on two cores from d = 4 (0.17 ms against 0.74, of 1,000 rows at 256
 # queries) to 64 (as long). Single precision could not add up more rows than that in one go.

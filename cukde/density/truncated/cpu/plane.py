@@ -1,7 +1,7 @@
 """Numba kernels of the two-dimensional fast Gauss transform, a block of cells of queries at a time.
 
-See :mod:`cukde.density.truncated.plan` for what they compute and its bound. Cells are known by their codes on the curve of
-:mod:`cukde.density.truncated.cpu.morton`, so that those of a block are one stretch of the list of them.
+See :mod:`cukde.density.truncated.plan` for what they compute and its bound. Cells are known by their codes on the curve
+of :mod:`cukde.density.truncated.cpu.morton`, so that those of a block are one stretch of the list of them.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ where
 
 with S the sum so far, ``left`` the mass that is neither summed nor left out, and ``charged`` the sum of the bounds
 m exp(-r^2 / 2 h^2) of nodes left out before. What is charged then never exceeds rtol S, whatever comes in whatever
-order, and the sum is right to rtol; all stands beside the largest exponent seen, so that this holds at any distance.
+order, and the sum is accurate to rtol; all stands beside the largest exponent seen, so that this holds at any distance.
 """
 
 from __future__ import annotations
