@@ -14,7 +14,7 @@ import pytest
 from scipy import integrate
 
 from cukde.core import dispatch
-from cukde.density import kernels
+from cukde.density import backends, kernels
 from cukde.density.kernel_density import kernel_density
 from cukde.density.kernels import KERNELS
 from tests import reference
@@ -285,4 +285,5 @@ def test_other_arguments_are_checked(backend: Backend) -> None:
 def test_the_backend_of_the_data_computes(backend: Backend) -> None:
     X = backend.asarray(np.zeros((3, 2)))
     assert type(kernel_density(X, X, 1.0, kernel="tophat")) is type(X)
-    assert dispatch.backend(X).kernels.__name__ == f"cukde.{backend.device}.kernels"
+    passes = backends.radial(dispatch.backend(X))
+    assert passes.__name__ == f"cukde.density.pairs.{backend.device}.radial"

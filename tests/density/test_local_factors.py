@@ -17,6 +17,7 @@ import cukde
 from cukde import bandwidth
 from cukde.core import dispatch
 from cukde.density.options import Options
+from cukde.density import backends
 from cukde.density.sums import PartialSums, merge
 from tests import reference, tolerances
 from tests.conftest import Backend
@@ -148,7 +149,7 @@ def test_sums_of_blocks_merge(backend: Backend, precision: str) -> None:
     X, Y, factors = sample(3, 200, 50, precision)
     X[100:] += 20  # a block may be far from a query
     log_weights = -3 * np.log(factors)
-    passes = dispatch.backend(backend.asarray(X)).density
+    passes = backends.pairs(dispatch.backend(backend.asarray(X)))
 
     def sums(rows: slice) -> PartialSums:
         x, log_w, f = (backend.asarray(a[rows]) for a in (X, log_weights, factors))
