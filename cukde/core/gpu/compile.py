@@ -120,7 +120,7 @@ def kernel(stem: str, name: str, defines: Defines, shared_bytes: int = 0, *, hea
     block gets ``shared_bytes`` of dynamic shared memory: 99 KiB are there on every device since sm_80, for more ask the
     device. ``headers`` is a folder of CUDA's own headers.
     """
-    wanted = Kernel(stem, name, defines, shared_bytes, headers)
+    wanted = Kernel._make((stem, name, defines, shared_bytes, headers))
     rehearsal = _rehearsal.get()
     return load(wanted) if rehearsal is None else rehearsal.kernel(wanted)
 

@@ -38,7 +38,7 @@ class _Thread(threading.local):
     """What a thread has done."""
 
     def __init__(self) -> None:
-        self.devices: set[int] = set()  # that it has launched on by CuPy, which makes their contexts current
+        self.devices: set[int | None] = set()  # that it has launched on by CuPy, which makes their contexts current
 
 
 _thread = _Thread()
@@ -67,11 +67,11 @@ class Signature:
         A pointer is given as an array, a piece of scratch memory, or None, which is a null pointer. Any number will do
         as a scalar; a float that is beyond float32 is infinite there.
         """
-        function = _function(kernel)
-        if function is None or function.device not in _thread.devices:
+        handle, shared_bytes, device = _function(kernel)
+        if device not in _thread.devices:
             kernel(grid, block, self._typed(args))
-            if function is not None:
-                _thread.devices.add(function.device)
+            if device is not None:
+                _thread.devices.add(device)
             return
         values = [0 if a is None else a.data.ptr for a in args[: self._leading]]
         values += args[self._leading :]
@@ -80,16 +80,17 @@ class Signature:
         # A buffer of its own for every launch, as other threads may launch the same kernel; the driver copies it.
         buffer = self._buffer()
         start = ctypes.addressof(buffer)
-        head = _BUFFER_POINTER, start + _PARAMETERS_AT, _BUFFER_SIZE, start + _SIZE_AT, _END, self.size
+        parameters, size = start + _PARAMETERS_AT, start + _SIZE_AT
         try:
-            self._pack(buffer, 0, *head, *values)
+            self._pack(buffer, 0, _BUFFER_POINTER, parameters, _BUFFER_SIZE, size, _END, self.size, *values)
         except OverflowError:  # struct refuses floats that float32 does not hold
-            singles = (_single(a) if letter == "f" else a for letter, a in zip(self.types, values, strict=True))
-            self._pack(buffer, 0, *head, *singles)
+            values = [_single(a) if letter == "f" else a for letter, a in zip(self.types, values, strict=True)]
+            self._pack(buffer, 0, _BUFFER_POINTER, parameters, _BUFFER_SIZE, size, _END, self.size, *values)
         x, y, z = (*grid, 1, 1)[:3]
         i, j, k = (*block, 1, 1)[:3]
-        stream = cp.cuda.get_current_stream().ptr
-        cp.cuda.driver.launchKernel(function.handle, x, y, z, i, j, k, function.shared_bytes, stream, 0, start)
+        cuda = cp.cuda
+        stream = cuda.get_current_stream().ptr
+        cuda.driver.launchKernel(handle, x, y, z, i, j, k, shared_bytes, stream, 0, start)
 
     def _typed(self, args: Sequence[Any]) -> tuple[Any, ...]:
         """Arguments for a kernel that is called."""
@@ -112,26 +113,18 @@ def _single(a: Any) -> np.float32:
         return np.float32(a)
 
 
-class _Function(NamedTuple):
-    """A kernel as the driver knows it."""
-
-    handle: int
-    shared_bytes: int  # of dynamic shared memory, a block
-    device: int
-
-
 @functools.lru_cache(maxsize=4096)
-def _function(kernel: Any) -> _Function | None:
-    """The function of a kernel of CuPy's, which is one for the current device; None of anything else.
+def _function(kernel: Any) -> tuple[int, int, int | None]:
+    """Handle of a kernel of CuPy's, bytes of dynamic shared memory of its blocks, and the current device, its own.
 
-    What stands in for a kernel, in a rehearsal or on the host, is called like any function.
+    What stands in for a kernel, in a rehearsal or on the host, has no device and is called like any function.
     """
     shared_bytes = 0
     if isinstance(kernel, functools.partial):
         shared_bytes = kernel.keywords["shared_mem"]
         kernel = kernel.func
     function = getattr(kernel, "kernel", None)
-    return None if function is None else _Function(int(function.ptr), shared_bytes, core_device.current())
+    return (0, 0, None) if function is None else (int(function.ptr), shared_bytes, core_device.current())
 
 
 _signature = functools.cache(Signature)
