@@ -107,6 +107,15 @@ def test_names_tell_specialisations_apart() -> None:
         assert name in core_compile.source(stem) or "KERNEL" in dict(defines)
 
 
+def test_every_source_is_listed() -> None:
+    """By some launcher; sources of the study are launched from benchmarks alone."""
+    catalogue = pytest.importorskip("cukde.catalogue", exc_type=ImportError)
+    root = core_compile.folder()
+    sources = {str(path.relative_to(root).with_suffix("")) for path in root.rglob("*.cu")}
+    listed = {stem for stem, _, _ in catalogue.kernels()}
+    assert listed == {stem for stem in sources if not stem.startswith("study/")}
+
+
 def test_includes_are_in_the_source_once() -> None:
     text = core_compile.source("density/pairs")
     assert "#include" not in text
