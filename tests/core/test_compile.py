@@ -125,8 +125,8 @@ def test_includes_are_in_the_source_once() -> None:
 def test_an_include_in_a_branch_not_taken_does_not_hide_a_later_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "include").mkdir()
-    (tmp_path / "include" / "a.cuh").write_text("#pragma once\n__device__ int a() { return 1; }\n")
+    (tmp_path / "core").mkdir()
+    (tmp_path / "core" / "a.cuh").write_text("#pragma once\n__device__ int a() { return 1; }\n")
     (tmp_path / "two.cu").write_text(
         '#ifdef NEVER\n#include "a.cuh"\n#endif\n#include "a.cuh"\n#include "a.cuh"\n'
         'extern "C" __global__ void k(int* x) { *x = a(); }\n'
