@@ -34,6 +34,12 @@ PUBLIC = {
 }
 OBJECTS = {name: found for name, found in PUBLIC.items() if found is not cukde.perf.Unit}  # a type, without a docstring
 
+TEXTS = [*PAGES, *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"))]
+FOLDERS = "benchmarks|cukde|docs|examples|kernels_cu|tests"
+PATH = re.compile(rf"(?<![\w/.~-])(?:(?:{FOLDERS})/[\w./-]*[\w/]|[\w/-]+\.(?:py|cuh?))(?![\w*])")
+MODULE = re.compile(rf"python3? -m ((?:{FOLDERS})(?:\.\w+)*)")
+ELSEWHERE = {"cukde/peaks.json"}  # in the user's cache folder
+
 SAYS_HOW_GOOD = re.compile(r"\b(accura\w+|errors?|right to|exact\w*|digits|rounded|costs?)\b", re.IGNORECASE)
 
 
@@ -86,6 +92,38 @@ def test_records_that_pages_name_are_there() -> None:
     kept = {path.name for path in (ROOT / "benchmarks" / "results").rglob("*.json")}
     assert named - not_records
     assert sorted(named - not_records - kept) == []
+
+
+def missing(text: str) -> list[str]:
+    """Paths and modules that a text names and that are not in the tree; NAME and FAMILY stand for any name."""
+    paths = {path for path in PATH.findall(text) if not re.search("NAME|FAMILY", path)} - ELSEWHERE
+    gone = [path for path in paths if not (ROOT / path).exists()]
+    for module in set(MODULE.findall(text)):
+        path = ROOT / module.replace(".", "/")
+        if not (path.with_suffix(".py").is_file() or (path / "__main__.py").is_file()):
+            gone.append(module)
+    return sorted(gone)
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_paths_that_a_text_names_are_there(path: Path) -> None:
+    assert missing(path.read_text(encoding="utf-8")) == []
+
+
+def test_paths_that_kernels_name_are_there() -> None:
+    """A comment names a neighbour by its file's name, another source from kernels_cu/, and others from the top."""
+    gone = []
+    for path in sorted((ROOT / "kernels_cu").rglob("*.cu*")):
+        comments = " ".join(re.findall(r"//(.*)", path.read_text(encoding="utf-8")))
+        for name in re.findall(r"[\w/]+\.(?:cuh?|py)\b", comments):
+            if not any((folder / name).is_file() for folder in (path.parent, ROOT / "kernels_cu", ROOT)):
+                gone.append(f"{path.relative_to(ROOT)}: {name}")
+    assert gone == []
+
+
+def test_a_missing_path_is_found() -> None:
+    text = "`cukde/gone.py`, `_gone.py`, `docs/`, `cukde/NAME.py`; python -m benchmarks.gone, benchmarks.readme"
+    assert missing(text) == ["_gone.py", "benchmarks.gone", "cukde/gone.py"]
 
 
 def test_every_public_name_has_an_entry() -> None:
