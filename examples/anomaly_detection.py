@@ -2,12 +2,12 @@
 
 python -m examples.anomaly_detection
 
-scikit-learn's breast-cancer set has 30 measurements of each tumour. Here are all 357 benign ones and the first 21 that
-are malignant, one row in eighteen, as in the outlier benchmarks made of this set. In 30 dimensions 378 rows are all far
-from each other, so densities are those of three principal components, which hold 70% of the variance. They are
-estimated from all rows together; the labels are looked at when all is done, to say how often a malignant row has a
-lower density than a benign one: the area under the receiver operating characteristic (AUROC), 1/2 for guesses and 1 for
-a perfect order.
+scikit-learn's breast-cancer set has 30 measurements of each tumour. The example takes all 357 benign tumours and the
+first 21 malignant ones, one row in eighteen, as outlier benchmarks of this set do. In 30 dimensions 378 rows are all far
+from each other. The densities are therefore those of three principal components, which hold 70% of the variance. They
+are estimated from all rows, without labels. The labels are used only at the end, for the share of pairs in which a
+malignant row has a lower density than a benign one: the area under the receiver operating characteristic (AUROC), 1/2
+for guesses and 1 for a perfect order.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ import cukde
 
 MALIGNANT = 21
 COMPONENTS = 3
-EXPECTED = 0.05  # of the rows, to be flagged
+EXPECTED = 0.05  # share of the rows to flag
 
 
 class Found(NamedTuple):
-    """What the densities say of the labels."""
+    """How well low densities match the labels."""
 
     auroc: float  # of sd_kde
     auroc_of_sklearn: float  # of sklearn.neighbors.KernelDensity
-    flagged: int  # rows below the level that holds the others
-    malignant: int  # of these
+    flagged: int  # rows whose density is below the level
+    malignant: int  # rows of the flagged ones
 
 
 def tumours() -> tuple[np.ndarray, np.ndarray]:
-    """Principal components (378, 3) of the measurements, each of deviation 1; and which rows are malignant."""
+    """Principal components (378, 3) of the measurements, with standard deviation 1, and which rows are malignant."""
     from sklearn.datasets import load_breast_cancer
 
     X, benign = load_breast_cancer(return_X_y=True)
@@ -46,15 +46,15 @@ def tumours() -> tuple[np.ndarray, np.ndarray]:
 
 
 def auroc(scores: np.ndarray, positive: np.ndarray) -> float:
-    """How often a positive row has the higher score of a pair with another; half of it where they are the same."""
+    """Share of pairs of a positive and another row in which the positive has the higher score; ties count half."""
     from scipy.stats import rankdata
 
     ranks, others = rankdata(scores)[positive], len(scores) - positive.sum()
-    return float((ranks.mean() - (len(ranks) + 1) / 2) / others)  # among themselves they have the ranks 1, 2, ...
+    return float((ranks.mean() - (len(ranks) + 1) / 2) / others)  # their ranks among themselves are 1, 2, ...
 
 
 def detect(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Log densities (n,), low where a row is unlike the others; and which rows are outside the region of the others."""
+    """Log densities (n,), low for rows unlike the others, and which rows lie outside the region of highest density."""
     h = cukde.bandwidth.sd(X)
     log_p = cukde.sd_kde(X, X, h, log=True)
     level = cukde.hdr_threshold(X, h, 1 - EXPECTED, method="sd", log=True)

@@ -3,9 +3,9 @@
 python -m examples.density_ratio
 
 Both samples are drawn from mixtures of the same two clusters; the second has moved a quarter of its rows from one
-cluster to the other. The ratio is 1 where nothing has changed, and says by how much where something has. As the
-densities are known here, so is the ratio, and the error of the estimate is printed beside it. Its other use: weights
-that make means of the second sample those of the first (importance sampling).
+cluster to the other. The ratio is 1 where nothing has changed, and elsewhere it shows the change. The true densities
+are known here, so the error of the estimated ratio is printed, too. The ratio also gives weights that turn means of the
+second sample into those of the first (importance sampling).
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import numpy as np
 
 import cukde
 
-CENTRES = np.array([[-1.5, 0.0], [1.5, 0.5]])  # of clusters of deviation 1
-BEFORE, AFTER = np.array([0.5, 0.5]), np.array([0.25, 0.75])  # parts of the rows in each cluster
+CENTRES = np.array([[-1.5, 0.0], [1.5, 0.5]])  # of clusters with standard deviation 1
+BEFORE, AFTER = np.array([0.5, 0.5]), np.array([0.25, 0.75])  # share of the rows in each cluster
 
 
 class Found(NamedTuple):
-    """What the ratio says."""
+    """Results of the ratio."""
 
     log_ratios: np.ndarray  # of before over after, at the centres
     true_log_ratios: np.ndarray
@@ -45,7 +45,7 @@ def true_log_density(Y: np.ndarray, parts: np.ndarray) -> np.ndarray:
 def main(n: int = 20_000) -> Found:
     rng = np.random.default_rng(0)
     before, after = draw(n, BEFORE, rng), draw(n, AFTER, rng)
-    # One bandwidth for both: what smoothing does to the densities cancels in their ratio where they have one shape.
+    # One bandwidth for both: the biases by smoothing cancel in the ratio where both densities have the same shape.
     h = cukde.bandwidth.silverman(np.concatenate([before, after]))
 
     def log_ratio(Y: np.ndarray) -> np.ndarray:

@@ -8,8 +8,8 @@ density has depends on the bandwidth; a bump that stays over a wide range of ban
 than in the sample (Minnotte and Scott, 1993, draw this as the mode tree). In one dimension a Gaussian kernel never
 makes a mode as the bandwidth grows (Silverman, 1981).
 
-The second sample is two rings of groups. Mean shift says how many there are, and which group each point is of; points
-of small clusters are called noise. The arrays are NumPy's or CuPy's, whichever come in.
+The second sample has two rings of groups. Mean shift finds the number of groups and the group of each point; points of
+small clusters count as noise. Arrays are NumPy or CuPy arrays.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ import numpy as np
 
 import cukde
 
-LEAST = 10  # points of a cluster
+LEAST = 10  # points of a cluster, at least
 
 
 class Bumps(NamedTuple):
-    """Modes of one bandwidth, from left to right, and the part of the sample that climbs to each."""
+    """Modes for one bandwidth, from left to right, and the share of the sample that climbs to each."""
 
     h: float
     places: np.ndarray
@@ -40,7 +40,7 @@ def galaxies(seed: int = 0) -> np.ndarray:
 
 
 def rings(seed: int = 0, size: int = 100) -> tuple[np.ndarray, np.ndarray]:
-    """Points (n, 2) of nine groups about two circles, and the group that each was drawn from; some are noise, -1."""
+    """Points (n, 2) of nine groups around two circles, and the group of each point; -1 is noise."""
     rng = np.random.default_rng(seed)
     centres = [(radius * np.cos(t), radius * np.sin(t)) for radius, k in ((4, 3), (10, 6)) for t in _angles(k)]
     groups = np.repeat(np.arange(len(centres)), size)
@@ -66,7 +66,7 @@ def bumps(x: Any, bandwidths: Any) -> list[Bumps]:
 
 
 def clusters(points: Any, h: float, least: int = LEAST) -> tuple[np.ndarray, np.ndarray]:
-    """Modes that at least so many points climb to, highest first, and the number of each point's mode, -1 for noise."""
+    """Modes with at least so many points, highest first, and the number of each point's mode, -1 for noise."""
     found = cukde.modes(points, h)
     modes, labels = (_on_host(a) for a in (found.points, found.labels))
     large = np.bincount(labels) >= least

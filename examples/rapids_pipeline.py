@@ -2,9 +2,9 @@
 
 python -m examples.rapids_pipeline
 
-Of a table of journeys some rows are unlike the others: a density of two of its columns says which, and that of the
-time given the distance says it better, as long ways take long. The frame goes to the functions as it is. Names choose
-its columns, arrays stay on the GPU, and the density, an array of CuPy's, becomes a column. It needs cuDF and a GPU.
+In a table of journeys some rows are unlike the others. The density of two columns finds them; the density of the time
+given the distance finds them better, because long journeys take long. The functions take the frame as it is: names
+choose its columns, arrays stay on the GPU, and the density, a CuPy array, becomes a column. It needs cuDF and a GPU.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ COLUMNS = ["minutes", "kilometres"]
 
 
 class Found(NamedTuple):
-    """The frame with its new columns, and how many rows it calls unusual."""
+    """The frame with its new columns, and the number of unusual rows."""
 
-    frame: Any  # of cuDF, or of pandas if that is what came in
+    frame: Any  # of cuDF or pandas, like the argument
     unusual: int
 
 
 def journeys(n: int = 20_000, seed: int = 0) -> dict[str, np.ndarray]:
-    """Columns of a table: one row in a thousand takes ten times as long as its way would."""
+    """Columns of a table: one trip in a thousand takes ten times as long as its distance suggests."""
     rng = np.random.default_rng(seed)
     kilometres = rng.gamma(2.0, 3.0, n)
     minutes = kilometres * rng.normal(2.5, 0.3, n) + rng.exponential(3.0, n)

@@ -3,15 +3,15 @@
 python -m examples.s4_like_classifier [--gpu]
 
 scikit-learn's digits are read as sequences of 64 pixels, row after row, and the model says which digit each was. There
-is no automatic differentiation: every layer's gradient stands below its forward pass. The arrays are NumPy's or CuPy's,
-whichever come in.
+is no automatic differentiation: the gradient of every layer stands below its forward pass. Arrays are NumPy or CuPy
+arrays.
 
     h_0 = E u + e                                pointwise: one channel becomes C
     z   = conv(h, w) + D h + b                   a long causal filter a channel, and S4's direct path
     h'  = h + W silu(z) + a                      pointwise, and the residual path; twice
     p   = softmax(R mean_t(h) + r)               labels
 
-The filters begin as those of a diagonal state space model do: damped oscillations of many rates and frequencies (Gu,
+The filters start as those of a diagonal state space model: damped oscillations of many rates and frequencies (Gu,
 Goel, Gupta, Re, "On the parameterization and initialization of diagonal state space models", 2022). Training is by Adam
 (Kingma and Ba, 2015) on the cross entropy.
 """
@@ -53,7 +53,7 @@ Parameters = dict[str, Any]
 def parameters(
     channels: int = CHANNELS, taps: int = TAPS, blocks: int = BLOCKS, dtype: Any = np.float32, seed: int = 0
 ) -> Parameters:
-    """At the start of training, as NumPy arrays."""
+    """Parameters at the start of training, as NumPy arrays."""
     rng = np.random.default_rng(seed)
     found = {"E": rng.standard_normal((channels, 1)), "e": 0.1 * rng.standard_normal((channels, 1))}
     for block in range(blocks):
@@ -86,7 +86,7 @@ def logits(p: Parameters, sequences: Any, convolution: Convolution) -> Any:
 
 
 def _forward(p: Parameters, sequences: Any, convolution: Convolution) -> tuple[Any, list[tuple[Any, Any]]]:
-    """The logits; and of each block what enters it, then what leaves the last, each with what enters the silu."""
+    """The logits, and the activations: the input of each block and of its silu, and the output of the last block."""
     xp = _module_of(sequences)
     h = p["E"] * sequences[:, None, :] + p["e"]
     kept = []
@@ -163,7 +163,7 @@ class Adam:
         self._means, self._squares = ({name: 0 * of for name, of in p.items()} for _ in range(2))
 
     def step(self, gradients: dict[str, Any], rate: float) -> None:
-        """Go a step down."""
+        """Take one step of descent."""
         self._step += 1
         unbiased = rate * math.sqrt(1 - _DECAYS[1] ** self._step) / (1 - _DECAYS[0] ** self._step)
         for name, p in self._p.items():
@@ -190,12 +190,12 @@ def train(
 
 
 def accuracy(p: Parameters, sequences: Any, labels: Any, convolution: Convolution) -> float:
-    """Part of the labels that are found."""
+    """Share of the labels that are predicted correctly."""
     return float((logits(p, sequences, convolution).argmax(axis=1) == labels).mean())
 
 
 def digits() -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
-    """Sequences (n, 64) of mean 0 and deviation 1, float32, and labels (n,): to learn from, and a quarter held back."""
+    """Sequences (n, 64) of mean 0 and standard deviation 1, and labels (n,), for training and, a quarter, held out."""
     from sklearn.datasets import load_digits
 
     images, labels = load_digits(return_X_y=True)

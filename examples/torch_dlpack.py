@@ -2,10 +2,10 @@
 
 python -m examples.torch_dlpack
 
-The functions of cukde take any array that speaks DLPack, and tensors do. What comes back is an array of NumPy, or of
-CuPy where the tensors are on a GPU; ``torch.from_dlpack`` makes a tensor of it, in the same memory. PyTorch records no
-gradient through such a call. It need not: the score is the gradient of the log density, and tensors that follow it, as
-here, go uphill.
+The functions of cukde take any array with DLPack, including tensors. They return a NumPy array, or a CuPy array if the
+tensors are on a GPU; ``torch.from_dlpack`` makes it a tensor in the same memory. PyTorch records no gradient through
+such a call, and none is needed: the score is the gradient of the log density, and tensors that follow it, as here, go
+uphill.
 """
 
 from __future__ import annotations
