@@ -3,7 +3,7 @@
 python -m examples.anomaly_detection
 
 scikit-learn's breast-cancer set has 30 measurements of each tumour. The example takes all 357 benign tumours and the
-first 21 malignant ones, one row in eighteen, as outlier benchmarks of this set do. In 30 dimensions 378 rows are all far
+first 21 malignant ones, one row in 18, as outlier benchmarks of this set do. In 30 dimensions 378 rows are all far
 from each other. The densities are therefore those of three principal components, which hold 70% of the variance. They
 are estimated from all rows, without labels. The labels are used only at the end, for the share of pairs in which a
 malignant row has a lower density than a benign one: the area under the receiver operating characteristic (AUROC), 1/2
