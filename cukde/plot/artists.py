@@ -13,23 +13,23 @@ from matplotlib.ticker import MaxNLocator
 
 from cukde.plot.numbers import Curve, Regions
 
-# Okabe and Ito's, which the colour-blind tell apart; dashes besides, for print without colours.
+# Okabe and Ito's colours, which the colour-blind can distinguish; dashes serve prints without colours.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _DASHES = ("-", "--", "-.", ":")
 _INK = "#333333"
-_LEGEND = 0.065  # of the height of axes, what a line of a legend takes
-_CURVE = "cukde density"  # the group of a curve, by which the next one on the same axes is told
+_LEGEND = 0.065  # height of a line of a legend, relative to the axes
+_CURVE = "cukde density"  # the group id of curves, by which those on the same axes are counted
 
 
 def new_axes() -> Axes:
-    """Axes of a new figure, shown where pyplot shows figures."""
+    """Return the axes of a new figure of pyplot."""
     from matplotlib import pyplot
 
     return pyplot.subplots(figsize=(6.4, 4.4), layout="constrained")[1]
 
 
 def new_grid(d: int) -> np.ndarray:
-    """Axes of a pair plot, (d, d), in a new figure."""
+    """Return the axes of a pair plot, (d, d), in a new figure."""
     from matplotlib import pyplot
 
     side = max(4.0, min(2.1 * d, 16.0))
@@ -37,18 +37,18 @@ def new_grid(d: int) -> np.ndarray:
     return grid
 
 
-def draw_curve(axes: Axes, of: Curve, label: str, level: float | None) -> None:
-    """Draw a density, over its band; each curve of the same axes in a colour of its own."""
+def draw_curve(axes: Axes, curve: Curve, label: str, level: float | None) -> None:
+    """Draw a density over its band; curves on the same axes have different colours."""
     number = sum(line.get_gid() == _CURVE for line in axes.lines)
     colour = COLOURS[number % len(COLOURS)]
     dashes = _DASHES[number % len(_DASHES)]
-    (line,) = axes.plot(of.x, of.density, color=colour, linestyle=dashes, linewidth=1.8, label=label, gid=_CURVE)
+    (line,) = axes.plot(curve.x, curve.density, color=colour, linestyle=dashes, linewidth=1.8, label=label, gid=_CURVE)
     line.sticky_edges.y.append(0.0)
-    if of.band is not None and level is not None:
+    if curve.band is not None and level is not None:
         explained = f"{100 * level:g}% bootstrap band (variability, not bias)"
-        if explained in axes.get_legend_handles_labels()[1]:  # of another curve
+        if explained in axes.get_legend_handles_labels()[1]:  # by another curve
             explained = "_nolegend_"
-        axes.fill_between(of.x, *of.band, color=colour, alpha=0.25, linewidth=0, label=explained)
+        axes.fill_between(curve.x, *curve.band, color=colour, alpha=0.25, linewidth=0, label=explained)
 
 
 def draw_rug(axes: Axes, x: np.ndarray, label: str) -> None:
@@ -62,90 +62,96 @@ def draw_rug(axes: Axes, x: np.ndarray, label: str) -> None:
 
 
 def finish_curve(axes: Axes, name: str) -> None:
-    """Name the axes where nobody has, and explain what is drawn."""
+    """Name unnamed axes, and add a legend."""
     name = axes.get_xlabel() or name
     _name(axes, name, f"density (per unit of {name})")
     low, high = axes.get_ylim()
     lines = min(3, len(axes.get_legend_handles_labels()[1]))
-    axes.set_ylim(
-        low, low + (high - low) / (1 - _LEGEND * lines), auto=None
-    )  # room for the legend, until the next curve
+    # Room for the legend, until the next curve.
+    axes.set_ylim(low, low + (high - low) / (1 - _LEGEND * lines), auto=None)
     axes.spines[["top", "right"]].set_visible(False)
     legend = axes.legend(frameon=True, framealpha=0.85, edgecolor="none", fontsize="small")
-    for handle in legend.legend_handles:  # a thin rug is seen in the legend
+    for handle in legend.legend_handles:  # opaque, so that it is visible in the legend
         if getattr(handle, "get_marker", lambda: "")() == "|":
             handle.set_alpha(1.0)  # type: ignore[union-attr]
 
 
-def draw_regions(axes: Axes, of: Regions, *, outside: bool = False) -> None:
-    """Fill the regions, the smaller the darker, and dot rows outside of them."""
-    levels, kept = np.unique(of.levels, return_index=True)
-    shades = region_shades(len(of.levels))
-    top = max(float(of.density.max()), float(levels[-1]) + abs(float(levels[-1])) * 1e-6)
+def draw_regions(axes: Axes, regions: Regions, *, outside: bool = False) -> None:
+    """Fill the regions, smaller ones darker, and dot rows outside of them."""
+    levels, kept = np.unique(regions.levels, return_index=True)
+    shades = region_shades(len(regions.levels))
+    top = max(float(regions.density.max()), float(levels[-1]) + abs(float(levels[-1])) * 1e-6)
     if outside:
-        size = 5 if len(of.outside) <= 100 else 2.5  # few must be seen, many told apart
-        axes.plot(*of.outside.T, ".", color=_INK, alpha=0.6, markersize=size, markeredgewidth=0, zorder=1)
-    # Ties of levels leave the darkest shade of them.
-    last = np.append(kept[1:], len(of.levels)) - 1
-    axes.contourf(of.x, of.y, of.density, levels=[*levels, top], colors=[shades[k] for k in last])
-    met = levels[(levels > of.density.min()) & (levels < of.density.max())]
-    if len(met):  # a coarse grid may miss a peak
-        axes.contour(of.x, of.y, of.density, levels=met, colors=[_INK], linewidths=0.6, linestyles="solid")
+        size = 5 if len(regions.outside) <= 100 else 2.5  # few must be visible, many distinct
+        axes.plot(*regions.outside.T, ".", color=_INK, alpha=0.6, markersize=size, markeredgewidth=0, zorder=1)
+    # Of equal levels the darkest shade stays.
+    last = np.append(kept[1:], len(regions.levels)) - 1
+    axes.contourf(regions.x, regions.y, regions.density, levels=[*levels, top], colors=[shades[k] for k in last])
+    lines = levels[(levels > regions.density.min()) & (levels < regions.density.max())]
+    if len(lines):  # a coarse grid may miss a peak
+        axes.contour(
+            regions.x, regions.y, regions.density, levels=lines, colors=[_INK], linewidths=0.6, linestyles="solid"
+        )
     axes.autoscale_view(tight=False)
 
 
 def region_shades(count: int) -> list[tuple[float, ...]]:
-    """Mixtures of a colour with white, from light to dark."""
+    """Return mixtures of a colour with white, from light to dark."""
     lack = 1 - np.array(to_rgb(COLOURS[0]))
     return [tuple(1 - lack * share) for share in np.linspace(0.25 if count > 1 else 0.6, 0.95, count)]
 
 
 def region_handles(masses: Sequence[float]) -> list[Patch]:
-    """What a legend of regions shows."""
+    """Return the entries of a legend of regions."""
     return [
         Patch(facecolor=shade, edgecolor=_INK, linewidth=0.6, label=f"{100 * mass:g}% of the rows")
         for mass, shade in zip(masses, region_shades(len(masses)), strict=True)
     ]
 
 
-def finish_regions(axes: Axes, of: Regions, names: Sequence[str], masses: Sequence[float], outside: str | None) -> None:
-    """Name the axes where nobody has, and explain what is drawn."""
+def finish_regions(
+    axes: Axes, regions: Regions, names: Sequence[str], masses: Sequence[float], outside: str | None
+) -> None:
+    """Name unnamed axes, and add a legend."""
     _name(axes, *names)
     axes.spines[["top", "right"]].set_visible(False)
     handles: list[Any] = region_handles(masses)
     if outside is not None:
         handles += axes.plot([], [], ".", color=_INK, markersize=5, label=outside)
-    corner = _emptiest_corner(axes, of)
+    corner = _emptiest_corner(axes, regions)
     axes.legend(handles=handles, loc=corner, frameon=True, framealpha=0.85, edgecolor="none", fontsize="small")
 
 
-def _emptiest_corner(axes: Axes, of: Regions) -> str:
-    """Where a legend hides the least of the regions, and then of the dots: Matplotlib itself looks at lines alone."""
-    row, column = np.nonzero(of.density >= of.levels[0])
-    points = np.concatenate([np.stack([of.x[column], of.y[row]], axis=1), of.outside])
-    dots = len(of.outside)
-    count = np.concatenate([np.ones(len(row)), np.full(dots, 1 / (dots + 1))])  # less than a point of the grid in all
-    at = axes.transAxes.inverted().transform(axes.transData.transform(points))
-    found = {
+def _emptiest_corner(axes: Axes, regions: Regions) -> str:
+    """Return the corner where a legend hides the least of the regions, and then of the dots.
+
+    Matplotlib's own choice considers lines only.
+    """
+    row, column = np.nonzero(regions.density >= regions.levels[0])
+    points = np.concatenate([np.stack([regions.x[column], regions.y[row]], axis=1), regions.outside])
+    dots = len(regions.outside)
+    count = np.concatenate([np.ones(len(row)), np.full(dots, 1 / (dots + 1))])  # together less than a grid point
+    places = axes.transAxes.inverted().transform(axes.transData.transform(points))
+    hidden = {
         f"{upper} {right}": count[
-            ((at[:, 1] > 0.7) if upper == "upper" else (at[:, 1] < 0.3))
-            & ((at[:, 0] > 0.55) if right == "right" else (at[:, 0] < 0.45))
+            ((places[:, 1] > 0.7) if upper == "upper" else (places[:, 1] < 0.3))
+            & ((places[:, 0] > 0.55) if right == "right" else (places[:, 0] < 0.45))
         ].sum()
         for upper in ("upper", "lower")
         for right in ("right", "left")
     }
-    return min(found, key=lambda corner: found[corner])
+    return min(hidden, key=lambda corner: hidden[corner])
 
 
-def draw_diagonal(axes: Axes, of: Curve) -> None:
-    """Draw a column's own density in a pair plot."""
-    axes.fill_between(of.x, of.density, color=COLOURS[0], alpha=0.25, linewidth=0)
-    (line,) = axes.plot(of.x, of.density, color=COLOURS[0], linewidth=1.3, gid=_CURVE)
+def draw_diagonal(axes: Axes, curve: Curve) -> None:
+    """Draw the density of a column in a pair plot."""
+    axes.fill_between(curve.x, curve.density, color=COLOURS[0], alpha=0.25, linewidth=0)
+    (line,) = axes.plot(curve.x, curve.density, color=COLOURS[0], linewidth=1.3, gid=_CURVE)
     line.sticky_edges.y.append(0.0)
 
 
 def write_tau(axes: Axes, tau: float) -> None:
-    """Write a correlation in the middle of a panel, the larger it is the darker and the larger."""
+    """Write a correlation in the middle of a panel, strong ones darker and larger."""
     strength = 0.0 if np.isnan(tau) else abs(tau)
     axes.text(
         0.5, 0.5, f"$\\tau = {tau:.2f}$", transform=axes.transAxes, ha="center", va="center",
@@ -154,7 +160,7 @@ def write_tau(axes: Axes, tau: float) -> None:
 
 
 def finish_pairs(grid: np.ndarray, names: Sequence[str], ends: Sequence[tuple[float, float]]) -> None:
-    """Name the outer axes, and let panels of a column share its range; densities have no numbers of their own."""
+    """Name the outer axes, and give panels of a column its range; densities have no tick labels."""
     d = len(names)
     for (row, column), axes in np.ndenumerate(grid):
         axes.spines[["top", "right"]].set_visible(False)
@@ -177,21 +183,21 @@ def finish_pairs(grid: np.ndarray, names: Sequence[str], ends: Sequence[tuple[fl
 
 
 def legend_of_pairs(grid: np.ndarray, masses: Sequence[float]) -> None:
-    """Explain the regions above the panels of a new figure."""
+    """Add a legend of the regions above the panels of a new figure."""
     grid[0, 0].figure.legend(
         handles=region_handles(masses), loc="outside upper center", ncols=len(masses), frameon=False, fontsize=9
     )
 
 
 def draw_histogram(axes: Axes, counts: np.ndarray, edges: np.ndarray, label: str, number: int) -> None:
-    """Draw a histogram of one kind of rows: filled, with an outline that is seen over others."""
+    """Draw a histogram of one kind of rows, filled and with an outline that is visible over others."""
     colour, dashes = COLOURS[number % len(COLOURS)], _DASHES[number % len(_DASHES)]
     axes.stairs(counts, edges, fill=True, color=colour, alpha=0.3, linewidth=0)
     axes.stairs(counts, edges, color=colour, linewidth=1.4, linestyle=dashes, label=label)
 
 
 def finish_histogram(axes: Axes, threshold: float, label: str, *, log: bool) -> None:
-    """Mark the threshold, name the axes where nobody has, and explain what is drawn."""
+    """Mark the threshold, name unnamed axes, and add a legend."""
     _name(axes, "log density", "rows in a bin")
     most = max(1.0, axes.dataLim.y1)
     room = 1 / (1 - _LEGEND * (len(axes.get_legend_handles_labels()[1]) + 1))

@@ -1,4 +1,4 @@
-"""The errors a user of :mod:`cukde.plot` can cause, raised before anything is computed or drawn."""
+"""Argument checks of :mod:`cukde.plot`, made before anything is computed or drawn."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from cukde.core import check as core_check
 
 METHODS = ("kde", "sd", "laplace")
 
-# Of what a picture can show: two densities of such columns multiply within float64.
+# Limits of sizes: the product of two densities of such columns is within float64.
 _LARGEST, _SMALLEST = 1e100, 1e-100
 _MOST_PANELS = 16  # columns of a pair plot
 _MOST_MASSES = 8
 
 
 def in_memory(name: str, is_collection: bool) -> None:
-    """Raise for a Dask collection: a picture needs its numbers now."""
+    """Raise for a Dask collection."""
     if is_collection:
         raise TypeError(
             f"{name} must be a plain array; got a Dask collection: write {name}.compute(), or draw a sample of its rows"
         )
 
 
-def columns(d: int, wanted: int, function: str) -> None:
-    """Raise for data of another number of columns than a picture shows."""
-    if d != wanted:
-        others = {1: "contours(X) for two columns", 2: "density(X) for one column"}[wanted]
+def columns(d: int, expected: int, function: str) -> None:
+    """Raise for data with another number of columns than a picture shows."""
+    if d != expected:
+        others = {1: "contours(X) for two columns", 2: "density(X) for one column"}[expected]
         raise ValueError(
-            f"X must have {wanted} column{'s' * (wanted > 1)} for cukde.plot.{function}; got {d}: choose columns, or "
-            f"write cukde.plot.{others}, cukde.plot.pairs(X) for more"
+            f"X must have {expected} column{'s' * (expected > 1)} for cukde.plot.{function}; got {d}: choose columns, "
+            f"or write cukde.plot.{others}, cukde.plot.pairs(X) for more"
         )
 
 
 def panels(d: int) -> None:
-    """Raise for so few or so many columns that there is no pair plot of them."""
+    """Raise for too few or too many columns for a pair plot."""
     if not 2 <= d <= _MOST_PANELS:
         raise ValueError(f"X must have 2 to {_MOST_PANELS} columns for cukde.plot.pairs; got {d}: write columns=[...]")
 
@@ -51,7 +51,7 @@ def rows(n: int, weighted: bool) -> None:
 
 
 def extent(low: np.ndarray, high: np.ndarray, widths: np.ndarray) -> None:
-    """Raise for columns that no axis can show: too large, or too far from 0 beside their bandwidth."""
+    """Raise for columns that no axis can show: too large, or too far from 0 for their bandwidth."""
     size = np.maximum(abs(low), abs(high))
     if (size > _LARGEST).any() or (widths > _LARGEST).any() or (widths < _SMALLEST).any():
         raise ValueError(
@@ -62,17 +62,17 @@ def extent(low: np.ndarray, high: np.ndarray, widths: np.ndarray) -> None:
         raise ValueError("X must lie nearer to 0 for its bandwidth to be told on an axis; subtract an offset from it")
 
 
-def limits(given: Any) -> tuple[float, float] | None:
+def limits(value: Any) -> tuple[float, float] | None:
     """Return the ends of an axis, or None."""
-    if given is None:
+    if value is None:
         return None
-    if not isinstance(given, Sequence | np.ndarray) or isinstance(given, str) or len(given) != 2:
-        raise ValueError(f"limits must be a pair of numbers, or None for those of the data; got {given!r}")
-    low, high = (_real("limits", each) for each in given)
+    if not isinstance(value, Sequence | np.ndarray) or isinstance(value, str) or len(value) != 2:
+        raise ValueError(f"limits must be a pair of numbers, or None for those of the data; got {value!r}")
+    low, high = (_real("limits", each) for each in value)
     if not low < high:
-        raise ValueError(f"limits must be a lower and then a higher number; got {given!r}")
+        raise ValueError(f"limits must be a lower and then a higher number; got {value!r}")
     if high - low < 1e-13 * max(abs(low), abs(high)) or max(abs(low), abs(high)) > _LARGEST:
-        raise ValueError(f"limits must be further apart, and at most {_LARGEST:g} in size; got {given!r}")
+        raise ValueError(f"limits must be further apart, and at most {_LARGEST:g} in size; got {value!r}")
     return low, high
 
 
@@ -90,20 +90,20 @@ def between(name: str, value: Any, least: int, most: int) -> int:
 
 
 def seed(value: Any) -> int:
-    """Return the seed of what is drawn at random."""
+    """Return the seed of random numbers."""
     return between("seed", value, 0, 2**64 - 1)
 
 
 def share(name: str, value: Any) -> float:
-    """Return a number between 0 and 1, neither of them."""
+    """Return a number strictly between 0 and 1."""
     if not 0 < (out := _real(name, value)) < 1:
         raise ValueError(f"{name} must lie between 0 and 1, as 0.95; got {value!r}")
     return out
 
 
-def masses(given: Any) -> list[float]:
+def masses(value: Any) -> list[float]:
     """Return the shares of the rows that regions hold, the largest first."""
-    several = given if isinstance(given, Sequence | np.ndarray) and np.ndim(given) else [given]
+    several = value if isinstance(value, Sequence | np.ndarray) and np.ndim(value) else [value]
     out = sorted({share("mass", each) for each in several}, reverse=True)
     if not 1 <= len(out) <= _MOST_MASSES:
         raise ValueError(f"mass must be 1 to {_MOST_MASSES} numbers between 0 and 1; got {len(out)}")
@@ -111,26 +111,26 @@ def masses(given: Any) -> list[float]:
 
 
 def text(name: str, value: Any) -> str | None:
-    """Return words to be written beside a curve, or None."""
+    """Return text, or None."""
     if value is not None and not isinstance(value, str):
         raise TypeError(f"{name} must be text or None; got {value!r}")
     return value
 
 
-def axes(name: str, given: Any, kind: type) -> None:
-    """Raise for what is not a plain pair of axes."""
-    if not isinstance(given, kind):
+def axes(name: str, value: Any, kind: type) -> None:
+    """Raise for anything but plain two-dimensional Axes."""
+    if not isinstance(value, kind):
         raise TypeError(
             f"{name} must be a Matplotlib Axes, such as figure, ax = matplotlib.pyplot.subplots() makes, or None to "
-            f"make one; got {type(given).__name__}"
+            f"make one; got {type(value).__name__}"
         )
-    if (projection := getattr(given, "name", None)) != "rectilinear":
+    if (projection := getattr(value, "name", None)) != "rectilinear":
         raise ValueError(f"{name} must be plain two-dimensional Axes; got those of projection {projection!r}")
 
 
-def grid_of_axes(given: Any, d: int, kind: type) -> np.ndarray:
+def grid_of_axes(value: Any, d: int, kind: type) -> np.ndarray:
     """Return the Axes of a pair plot, (d, d)."""
-    out = np.asarray(given, dtype=object)
+    out = np.asarray(value, dtype=object)
     if out.shape != (d, d):
         raise ValueError(
             f"axes must have shape ({d}, {d}), a row and a column of Axes for each column of X; got {out.shape}: write "
@@ -141,41 +141,41 @@ def grid_of_axes(given: Any, d: int, kind: type) -> np.ndarray:
     return out
 
 
-def column_labels(given: Any, d: int) -> list[str]:
+def column_labels(value: Any, d: int) -> list[str]:
     """Return names for the columns of a pair plot."""
-    if not isinstance(given, Sequence) or isinstance(given, str) or not all(isinstance(each, str) for each in given):
-        raise TypeError(f"labels must be a list of text, a name for each column, or None; got {given!r}")
-    if len(given) != d:
-        raise ValueError(f"labels must be {d}, a name for each column that is drawn; got {len(given)}")
-    return list(given)
+    if not isinstance(value, Sequence) or isinstance(value, str) or not all(isinstance(each, str) for each in value):
+        raise TypeError(f"labels must be a list of text, a name for each column, or None; got {value!r}")
+    if len(value) != d:
+        raise ValueError(f"labels must be {d}, a name for each column that is drawn; got {len(value)}")
+    return list(value)
 
 
-def chosen(given: Any, names: list[Any] | None, d: int) -> list[int]:
-    """Return the positions of columns that were given by name, where there are names, or by position."""
-    if not isinstance(given, Sequence | np.ndarray) or isinstance(given, str) or np.ndim(given) != 1:
-        raise TypeError(f"columns must be a list of names or positions, or None for all; got {given!r}")
-    out = [_position(each, names, d) for each in given]
+def chosen(value: Any, names: list[Any] | None, d: int) -> list[int]:
+    """Return the positions of columns given by name, if there are names, or by position."""
+    if not isinstance(value, Sequence | np.ndarray) or isinstance(value, str) or np.ndim(value) != 1:
+        raise TypeError(f"columns must be a list of names or positions, or None for all; got {value!r}")
+    out = [_position(each, names, d) for each in value]
     if len(set(out)) < len(out):
-        raise ValueError(f"columns must not name one twice; got {list(given)!r}")
+        raise ValueError(f"columns must not name one twice; got {list(value)!r}")
     return out
 
 
-def _position(one: Any, names: list[Any] | None, d: int) -> int:
-    if names is not None and isinstance(one, str | int | np.integer) and one in names:
-        if names.count(one) > 1:
-            raise ValueError(f"columns must each be one of X; {one!r} is the name of several")
-        return names.index(one)
-    if isinstance(one, int | np.integer) and not isinstance(one, bool):
-        if not -d <= one < d:
-            raise ValueError(f"columns must be positions from 0 to {d - 1}; got {one}")
-        return int(one) % d
+def _position(column: Any, names: list[Any] | None, d: int) -> int:
+    if names is not None and isinstance(column, str | int | np.integer) and column in names:
+        if names.count(column) > 1:
+            raise ValueError(f"columns must each be one of X; {column!r} is the name of several")
+        return names.index(column)
+    if isinstance(column, int | np.integer) and not isinstance(column, bool):
+        if not -d <= column < d:
+            raise ValueError(f"columns must be positions from 0 to {d - 1}; got {column}")
+        return int(column) % d
     known = f"one of {', '.join(map(repr, names))}, or " if names is not None else ""
-    raise ValueError(f"columns must each be {known}a position from 0 to {d - 1}; got {one!r}")
+    raise ValueError(f"columns must each be {known}a position from 0 to {d - 1}; got {column!r}")
 
 
-def log_densities(given: Any, backend: ModuleType) -> Any:
-    """Return log densities as float64 of shape (n,); -inf is one, NaN and inf are not."""
-    out = core_check.array("log_density", given, backend)
+def log_densities(value: Any, backend: ModuleType) -> Any:
+    """Return log densities as float64 of shape (n,); -inf is allowed, NaN and inf are not."""
+    out = core_check.array("log_density", value, backend)
     if out.ndim != 1 or out.shape[0] == 0:
         raise ValueError(f"log_density must have shape (n,) with at least one row; got {out.shape}")
     out = out.astype(np.float64)
@@ -189,7 +189,7 @@ def log_densities(given: Any, backend: ModuleType) -> Any:
 
 
 def drawable(lowest: float, highest: float) -> None:
-    """Raise where log densities leave nothing to draw: none is finite, or they are beyond what an axis shows."""
+    """Raise if no log density is finite, or if they are too large for an axis."""
     if not lowest <= highest:
         raise ValueError("log_density must be finite at one row at least; all are -inf")
     if max(abs(lowest), abs(highest)) > _LARGEST:
@@ -197,7 +197,7 @@ def drawable(lowest: float, highest: float) -> None:
 
 
 def threshold(value: Any, quantile: Any) -> tuple[float | None, float | None]:
-    """Return where the threshold is, or which quantile it is; both cannot be asked for."""
+    """Return the threshold, or the quantile that determines it; only one may be given."""
     if value is not None and quantile is not None:
         raise ValueError("threshold and quantile must not both be given: a threshold is a value, a quantile gives one")
     if value is None:
@@ -207,10 +207,10 @@ def threshold(value: Any, quantile: Any) -> tuple[float | None, float | None]:
     return number, None
 
 
-def row_labels(given: Any, n: int, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct labels of rows, and which of them each row has."""
+def row_labels(value: Any, n: int, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distinct labels of rows, and the index of each row's label."""
     try:
-        out = np.asarray(given)
+        out = np.asarray(value)
         if out.shape != (n,):
             raise ValueError(f"labels must have shape ({n},), one for each log density; got {out.shape}")
         kinds, which = np.unique(out, return_inverse=True)

@@ -1,4 +1,4 @@
-"""The numbers of pictures: curves, bands, grids and levels, computed where the data are; what comes back is small."""
+"""The numbers of pictures: curves, bands, grids and levels, computed where the data are and returned to the host."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cukde.bandwidth import data, rules
+from cukde.bandwidth import data as bandwidth_data, rules
 from cukde.core import check as core_check, dispatch
 from cukde.core.over_dask import is_dask
 from cukde.density import check as density_check
@@ -18,30 +18,30 @@ from cukde.density.grids.api import evaluate_grid
 from cukde.plot import check
 
 RULES = {"kde": rules.silverman, "sd": rules.sd, "laplace": rules.laplace}
-"""Reference rule of each method."""
+"""Reference rule for the bandwidth of each method."""
 
 _FUNCTIONS: dict[str, Any] = {"kde": kde, "sd": sd_kde, "laplace": laplace_kde}
 
 MOST_MARKS = 1_000
-"""Rows that are marked one by one; of more, so many are drawn at random."""
+"""Most rows that are marked one by one; of more, a random sample of this size is marked."""
 
-_REACH = 3  # bandwidths that a curve goes beyond the data
-_CELLS = 16  # a bandwidth, of the resampled data
-_ENTRIES = 2**23  # numbers of a block of resamples: 64 MiB
+_REACH = 3  # bandwidths by which a curve extends beyond the data
+_CELLS = 16  # for each bandwidth, of the resampled data
+_ENTRIES = 2**23  # numbers in a block of resamples: 64 MiB
 
-# What is drawn at random has a stream of its own, so that leaving one out changes none of the others.
+# Each use of random numbers has its own stream, so that leaving one out does not change the others.
 _RESAMPLES, _MARKS, _LEVELS = range(3)
 
 
-class Sample(NamedTuple):
-    """Checked data, their estimate, and on which backend they are; rows of no weight are left out."""
+class Estimate(NamedTuple):
+    """A density estimate: checked data on their backend, without rows of weight 0, bandwidth and method."""
 
     backend: ModuleType
     X: Any  # (n, d) float64
     weights: Any | None  # (n,) float64, all positive
     h: np.ndarray  # (), (d,) or (d, d)
     method: str
-    low: np.ndarray  # (d,) the smallest of each column
+    low: np.ndarray  # (d,) minima of the columns
     high: np.ndarray
 
     @property
@@ -54,7 +54,7 @@ class Sample(NamedTuple):
 
     @property
     def effective(self) -> float:
-        """Number of rows, or of those that weights leave."""
+        """Effective number of rows."""
         if self.weights is None:
             return float(len(self.X))
         w = self.weights / self.weights.max()
@@ -62,7 +62,7 @@ class Sample(NamedTuple):
 
 
 def checked(X: Any, weights: Any, method: Any) -> tuple[ModuleType, Any, Any]:
-    """Return the backend, data (n, d) float64 and weights, after a look at all of them."""
+    """Check data and weights; return their backend, data (n, d) float64 and weights."""
     core_check.option("method", method, check.METHODS)
     for name, a in (("X", X), ("weights", weights)):
         check.in_memory(name, is_dask(a))
@@ -80,36 +80,36 @@ def checked(X: Any, weights: Any, method: Any) -> tuple[ModuleType, Any, Any]:
         return backend, x, w
 
 
-def sample(backend: ModuleType, x: Any, w: Any, h: Any, method: str) -> Sample:
-    """Pose an estimate of checked data; ``h`` None is the method's rule."""
+def estimate(backend: ModuleType, x: Any, w: Any, h: Any, method: str) -> Estimate:
+    """Return an estimate of checked data; ``h`` None is the method's rule."""
     if h is None:
         h = RULES[method](x, weights=w)
-    given = density_check.bandwidth(dispatch.to_host(h), x.shape[1])
-    if given.ndim == 2:
-        density_check.cholesky(given)
-    low, high = -data.largest(-x, backend.xp), data.largest(x, backend.xp)
-    out = Sample(backend, x, w, given, method, backend.asnumpy(low), backend.asnumpy(high))
+    h = density_check.bandwidth(dispatch.to_host(h), x.shape[1])
+    if h.ndim == 2:
+        density_check.cholesky(h)
+    low, high = -bandwidth_data.largest(-x, backend.xp), bandwidth_data.largest(x, backend.xp)
+    out = Estimate(backend, x, w, h, method, backend.asnumpy(low), backend.asnumpy(high))
     check.extent(out.low, out.high, out.widths)
     return out
 
 
-def marginal(of: Sample, columns: list[int], own_rule: bool) -> Sample:
-    """Return the same of some columns, which ``own_rule`` gives a bandwidth of their own."""
-    x = of.backend.xp.ascontiguousarray(of.X[:, columns])
+def marginal(data: Estimate, columns: list[int], own_rule: bool) -> Estimate:
+    """Return the estimate of some columns; with ``own_rule`` the bandwidth is the rule's for these columns."""
+    x = data.backend.xp.ascontiguousarray(data.X[:, columns])
     if own_rule:
-        return sample(of.backend, x, of.weights, None, of.method)
-    h = compositions_columns.marginal_bandwidth(of.h, columns)
-    return of._replace(X=x, h=h, low=of.low[columns], high=of.high[columns])
+        return estimate(data.backend, x, data.weights, None, data.method)
+    h = compositions_columns.marginal_bandwidth(data.h, columns)
+    return data._replace(X=x, h=h, low=data.low[columns], high=data.high[columns])
 
 
-def some(of: Sample, most: int, seed: int, stream: int = _MARKS) -> tuple[Any, Any | None]:
-    """Return rows and their weights, at most so many: of more they are drawn at random, each as likely."""
-    n = len(of.X)
+def some(data: Estimate, most: int, seed: int, stream: int = _MARKS) -> tuple[Any, Any | None]:
+    """Return the rows and their weights, or of more than ``most`` a uniform random sample of this size."""
+    n = len(data.X)
     if n <= most:
-        return of.X, of.weights
+        return data.X, data.weights
     taken = np.random.default_rng([seed, stream]).choice(n, most, replace=False, shuffle=False)
-    at = of.backend.asarray(np.sort(taken))
-    return of.X[at], None if of.weights is None else of.weights[at]
+    rows = data.backend.asarray(np.sort(taken))
+    return data.X[rows], None if data.weights is None else data.weights[rows]
 
 
 # --- one dimension ------------------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ class Curve(NamedTuple):
 
 
 def curve(
-    of: Sample,
+    data: Estimate,
     points: int,
     limits: tuple[float, float] | None = None,
     level: float | None = None,
@@ -132,53 +132,55 @@ def curve(
     seed: int = 0,
 ) -> Curve:
     """Return the density of one column, and with ``level`` a pointwise bootstrap band."""
-    h = float(of.widths[0])
-    low, high = limits or (float(of.low[0]) - _REACH * h, float(of.high[0]) + _REACH * h)
+    h = float(data.widths[0])
+    low, high = limits or (float(data.low[0]) - _REACH * h, float(data.high[0]) + _REACH * h)
     x = np.linspace(low, high, points)
-    function = _FUNCTIONS[of.method]
-    with of.backend.device_of(of.X):
-        at = of.backend.asarray(x)
-        density = of.backend.asnumpy(function(of.X[:, 0], at, h, weights=of.weights, deterministic=True))
-        ends = None if level is None else _band(of, at, h, level, resamples, seed)
+    function = _FUNCTIONS[data.method]
+    with data.backend.device_of(data.X):
+        queries = data.backend.asarray(x)
+        density = data.backend.asnumpy(function(data.X[:, 0], queries, h, weights=data.weights, deterministic=True))
+        ends = None if level is None else _band(data, queries, h, level, resamples, seed)
     return Curve(x, density, ends)
 
 
-def _band(of: Sample, at: Any, h: float, level: float, resamples: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Percentiles of densities whose rows are drawn anew, at each point of the axis.
+def _band(
+    data: Estimate, queries: Any, h: float, level: float, resamples: int, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return percentiles of the densities of bootstrap resamples at each point of the axis.
 
-    Instead of rows their weights are drawn: how often a cell's rows are taken is multinomial, and data in cells of a
-    sixteenth of a bandwidth, each at the mean of its rows, have the density of the rows to 5e-4 of its largest value.
+    Instead of rows, multinomial counts of cells are drawn. Cells of a sixteenth of a bandwidth, each at the mean of its
+    rows, reproduce the density of the rows to 5e-4 of its largest value.
     """
-    centres, shares = cells(of, h / _CELLS)
-    rows = max(1, round(of.effective))
+    centres, shares = cells(data, h / _CELLS)
+    rows = max(1, round(data.effective))
     rng = np.random.default_rng([seed, _RESAMPLES])
     step = max(1, _ENTRIES // len(shares))
     curves = []
     for start in range(0, resamples, step):
         counts = rng.multinomial(rows, shares, size=min(step, resamples - start))
-        curves.append(of.backend.asnumpy(_densities(of, centres, counts / rows, at, h)))
+        curves.append(data.backend.asnumpy(_densities(data, centres, counts / rows, queries, h)))
     ends = np.percentile(np.concatenate(curves, axis=1), [50 * (1 - level), 50 * (1 + level)], axis=1)
     return ends[0], ends[1]
 
 
-def _densities(of: Sample, centres: Any, weights: np.ndarray, at: Any, h: float) -> Any:
-    """Densities of the same points by several sets of weights, a column each."""
-    if of.method == "kde":
-        return kernel_sum(centres, weights.T, at, h, deterministic=True) / (h * math.sqrt(2 * math.pi))
-    each = [_FUNCTIONS[of.method](centres, at, h, weights=w, deterministic=True) for w in weights]
-    return of.backend.xp.stack(each, axis=1)
+def _densities(data: Estimate, centres: Any, weights: np.ndarray, queries: Any, h: float) -> Any:
+    """Return the densities of the same points with several sets of weights, one in each column."""
+    if data.method == "kde":
+        return kernel_sum(centres, weights.T, queries, h, deterministic=True) / (h * math.sqrt(2 * math.pi))
+    each = [_FUNCTIONS[data.method](centres, queries, h, weights=w, deterministic=True) for w in weights]
+    return data.backend.xp.stack(each, axis=1)
 
 
-def cells(of: Sample, width: float) -> tuple[Any, np.ndarray]:
-    """Return the mean of the rows of each cell that has any, where the data are, and its share of them, on the host."""
-    xp = of.backend.xp
-    low = float(of.low[0])
-    distance = of.X[:, 0] - low
+def cells(data: Estimate, width: float) -> tuple[Any, np.ndarray]:
+    """Return the mean of the rows of each non-empty cell, on the data's device, and the cell's share, on the host."""
+    xp = data.backend.xp
+    low = float(data.low[0])
+    distance = data.X[:, 0] - low
     _, cell = xp.unique(xp.floor(distance / width), return_inverse=True)
-    total = xp.bincount(cell, weights=of.weights).astype(xp.float64)
-    moved = distance if of.weights is None else distance * of.weights
+    total = xp.bincount(cell, weights=data.weights).astype(xp.float64)
+    moved = distance if data.weights is None else distance * data.weights
     centres = xp.bincount(cell, weights=moved) / total + low
-    shares = of.backend.asnumpy(total)
+    shares = data.backend.asnumpy(total)
     return centres, shares / shares.sum()
 
 
@@ -186,58 +188,58 @@ def cells(of: Sample, width: float) -> tuple[Any, np.ndarray]:
 
 
 class Regions(NamedTuple):
-    """A density on a grid, and the regions of highest density that hold given shares of the rows; on the host."""
+    """A density on a grid, and the regions of highest density that hold given shares of the rows, on the host."""
 
     x: np.ndarray
     y: np.ndarray
     density: np.ndarray  # (len(y), len(x))
-    levels: np.ndarray  # a density each, of the largest share first: ascending
-    outside: np.ndarray  # rows that no region holds, of those looked at; of many, some at random
-    left_out: int  # that many there are
-    rows: int  # that many were looked at
+    levels: np.ndarray  # the lowest density of each region, ascending: the largest share first
+    outside: np.ndarray  # rows outside of all regions, or a random sample of them
+    left_out: int  # the number of rows outside
+    rows: int  # the number of rows that were evaluated
 
 
-def regions(of: Sample, masses: list[float], points: int, most: int, seed: int) -> Regions:
-    """Return the density of two columns on a grid about the largest region, and the levels of all."""
-    with of.backend.device_of(of.X):
-        rows, w = some(of, most, seed, _LEVELS)
-        if of.method == "sd":  # moved once for both passes
-            moved = debias(of.X, of.h, weights=of.weights, precision="float32", deterministic=True)
-            of = of._replace(X=moved, method="kde")
-        at_rows = _at(of, rows)
-        levels = of.backend.asnumpy(compositions_regions.levels(at_rows, np.asarray(masses), w, of.backend))
-        at_rows, rows = of.backend.asnumpy(at_rows), of.backend.asnumpy(rows)
+def regions(data: Estimate, masses: list[float], points: int, most: int, seed: int) -> Regions:
+    """Return the density of two columns on a grid around the largest region, and the levels of all regions."""
+    with data.backend.device_of(data.X):
+        rows, w = some(data, most, seed, _LEVELS)
+        if data.method == "sd":  # debias once for both passes
+            debiased = debias(data.X, data.h, weights=data.weights, precision="float32", deterministic=True)
+            data = data._replace(X=debiased, method="kde")
+        at_rows = _at(data, rows)
+        levels = data.backend.asnumpy(compositions_regions.levels(at_rows, np.asarray(masses), w, data.backend))
+        at_rows, rows = data.backend.asnumpy(at_rows), data.backend.asnumpy(rows)
         inside = at_rows >= levels[0]
         low, high = rows[inside].min(axis=0), rows[inside].max(axis=0)
-        margin = 4 * of.widths + 0.1 * (high - low)
+        margin = 4 * data.widths + 0.1 * (high - low)
         x, y = (np.linspace(low[k] - margin[k], high[k] + margin[k], points) for k in range(2))
-        density = of.backend.asnumpy(_on_grid(of, x, y))
+        density = data.backend.asnumpy(_on_grid(data, x, y))
     outside = rows[~inside]
     if len(outside) > MOST_MARKS:
         outside = outside[np.random.default_rng([seed, _MARKS]).choice(len(outside), MOST_MARKS, replace=False)]
     return Regions(x, y, density, levels, outside, int((~inside).sum()), len(rows))
 
 
-def _at(of: Sample, Y: Any) -> Any:
-    """Density at queries, to five digits."""
-    options: dict[str, Any] = {"weights": of.weights, "precision": "float32", "deterministic": True}
-    if of.method == "laplace":
-        return laplace_kde(of.X, Y, of.h, **options)
-    return kde(of.X, Y, of.h, rtol=1e-5, **options)
+def _at(data: Estimate, Y: Any) -> Any:
+    """Return the density at queries, to five digits."""
+    options: dict[str, Any] = {"weights": data.weights, "precision": "float32", "deterministic": True}
+    if data.method == "laplace":
+        return laplace_kde(data.X, Y, data.h, **options)
+    return kde(data.X, Y, data.h, rtol=1e-5, **options)
 
 
-def _on_grid(of: Sample, x: np.ndarray, y: np.ndarray) -> Any:
-    """Density, a row for each of ``y``."""
-    if of.method == "laplace":
+def _on_grid(data: Estimate, x: np.ndarray, y: np.ndarray) -> Any:
+    """Return the density on a grid, with a row for each of ``y``."""
+    if data.method == "laplace":
         grid = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
-        return _at(of, of.backend.asarray(grid)).reshape(len(y), len(x))
-    return evaluate_grid(of.X, (x, y), of.h, weights=of.weights, precision="float32").T
+        return _at(data, data.backend.asarray(grid)).reshape(len(y), len(x))
+    return evaluate_grid(data.X, (x, y), data.h, weights=data.weights, precision="float32").T
 
 
-def view(of: Sample, found: list[tuple[float, float]]) -> tuple[float, float]:
-    """Ends of an axis of a pair plot: of the regions on it, and of the middle 99% of the rows."""
-    low, high = of.backend.xp.percentile(of.X[:, 0], of.backend.asarray(np.array([0.5, 99.5])))
-    ends = [(float(low), float(high)), *found]
+def view(data: Estimate, regions: list[tuple[float, float]]) -> tuple[float, float]:
+    """Return the ends of an axis of a pair plot, which holds its regions and the middle 99% of the rows."""
+    low, high = data.backend.xp.percentile(data.X[:, 0], data.backend.asarray(np.array([0.5, 99.5])))
+    ends = [(float(low), float(high)), *regions]
     return min(end[0] for end in ends), max(end[1] for end in ends)
 
 
@@ -245,7 +247,7 @@ def view(of: Sample, found: list[tuple[float, float]]) -> tuple[float, float]:
 
 
 def bin_edges(finite: Any, backend: ModuleType, low: float, high: float) -> np.ndarray:
-    """Bins by Freedman and Diaconis, from 10 to 200."""
+    """Return the edges of bins by Freedman and Diaconis' rule, from 10 to 200."""
     first, third = (float(q) for q in backend.xp.percentile(finite, backend.asarray(np.array([25.0, 75.0]))))
     width = 2 * (third - first) / len(finite) ** (1 / 3)
     count = 10 if not width > 0 else math.ceil(min(200.0, max(10.0, (high - low) / width)))
@@ -253,7 +255,7 @@ def bin_edges(finite: Any, backend: ModuleType, low: float, high: float) -> np.n
 
 
 def edges(low: float, high: float, count: int) -> np.ndarray:
-    """Ends of bins; a single value stands in the middle of them."""
+    """Return the edges of bins; a single value is in the middle of them."""
     if high - low < 1e-9 * max(abs(low), abs(high), 1e-9):
         room = 0.5 * max(1.0, 1e-6 * abs(low))
         low, high = low - room, high + room

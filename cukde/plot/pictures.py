@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 _NAMES = {"kde": "KDE", "sd": "SD-KDE", "laplace": "Laplace-corrected KDE"}
-_KINDS = 7  # of labelled rows: as many as there are colours
-_ON_DIAGONAL = 256  # points of a curve of a pair plot
+_KINDS = 7  # of labelled rows: the number of colours
+_ON_DIAGONAL = 256  # points of a curve in a pair plot
 
 
 def density(
@@ -44,28 +44,29 @@ def density(
     Parameters
     ----------
     X : array_like, shape (n,) or (n, 1)
-        Data, at least two rows; a column of a data frame names the axis. A GPU array computes on the GPU.
+        Data of at least two rows; a data frame's column names the axis. If ``X`` is a GPU array, the call computes on
+        the GPU.
     h : float or array_like, optional
         Bandwidth, as in :func:`cukde.kde`. Default the method's rule: :func:`cukde.bandwidth.silverman`, ``sd`` or
         ``laplace``.
     ax : matplotlib.axes.Axes, optional
-        Where to draw; default a new figure. Several densities on the same axes have colours and dashes of their own.
+        Where to draw; default a new figure. Several densities on the same axes differ in colours and dashes.
     method : {"kde", "sd", "laplace"}
-        :func:`cukde.kde`, :func:`cukde.sd_kde` or :func:`cukde.laplace_kde`, whose negative values are drawn as such.
+        :func:`cukde.kde`, :func:`cukde.sd_kde` or :func:`cukde.laplace_kde`, whose negative values are drawn too.
     rug : bool
-        Mark the rows below the curve: all up to 1,000, of more 1,000 drawn at random, as the legend then says.
+        Whether to mark the rows below the curve: all of up to 1,000, otherwise 1,000 at random, as the legend says.
     band : float or None
-        Share of the resampled densities that the band holds at each point; None draws no band.
+        Share of the resampled densities within the band at each point; None draws no band.
     resamples : int
-        That the band is made of, 2 to 100,000.
+        Number of resamples for the band, 2 to 100,000.
     points : int
-        Of the curve, evenly spaced, 2 to 1,000,000.
+        Number of evenly spaced points of the curve, 2 to 1,000,000.
     limits : (float, float), optional
-        Ends of the curve. Default 3 bandwidths beyond the data.
+        Ends of the curve. Default: 3 bandwidths beyond the data.
     label : str, optional
-        Of the curve in the legend. Default the method and its bandwidth.
+        Label of the curve in the legend. Default: the method and its bandwidth.
     seed : int
-        Of the band and the rug: the same seed draws the same picture.
+        Seed of the band and the rug: the same seed draws the same picture.
     weights : array_like, shape (n,), optional
         As in :func:`cukde.kde`. Rows of weight 0 are left out.
 
@@ -79,22 +80,23 @@ def density(
     ImportError
         Without Matplotlib.
     TypeError, ValueError
-        For more columns than one, fewer than two rows, what :func:`cukde.kde` and the rule refuse, an ``ax`` that is
-        no plain Axes, options out of their range, and Dask collections.
+        For more columns than one, fewer than two rows, arguments that :func:`cukde.kde` and the rule refuse, an ``ax``
+        that is not plain Axes, options out of their range, and Dask collections.
 
     Notes
     -----
-    The band is pointwise: at each point, the middle 95% of the densities of ``resamples`` samples of n rows drawn from
-    the rows with replacement, with the same bandwidth. It shows how much the estimate varies from sample to sample and
-    nothing of its bias, which smooths peaks and fills valleys alike in all of them. With weights, n rows are the
-    effective ones, :math:`1 / \sum w^2`, drawn in proportion to the weights.
+    The band is pointwise: at each point it holds the middle 95% of the densities of ``resamples`` samples of n rows,
+    drawn from the rows with replacement, with the same bandwidth. It shows how much the estimate varies from sample to
+    sample, but not its bias, which smooths peaks and fills valleys in all samples alike. With weights, n is the
+    effective number of rows, :math:`1 / \sum w^2`, drawn in proportion to the weights.
 
-    Weights are resampled instead of rows: the rows are brought to cells of a sixteenth of a bandwidth, each at the mean
-    of its rows, where they have the density of the rows to 5e-4 of its largest value (``tests/plot/test_plot.py``), and
-    multinomial counts of the cells are columns of one :func:`cukde.kernel_sum`; "sd" and "laplace" take a call each.
+    Weights are resampled instead of rows. The rows are collected in cells of a sixteenth of a bandwidth, each at the
+    mean of its rows, which reproduces the density of the rows to 5e-4 of its largest value
+    (``tests/plot/test_plot.py``). Multinomial counts of the cells are columns of one :func:`cukde.kernel_sum`; "sd" and
+    "laplace" take one call for each resample.
 
-    Cost: the curve's, O(n + points) in one dimension; a sort for the cells, of which data without far outliers have
-    some hundreds to thousands, and ``resamples`` densities of so many points.
+    Cost: that of the curve, O(n + points) in one dimension; a sort for the cells, of which data without far outliers
+    have some hundreds to thousands; and ``resamples`` densities of so many points.
 
     References
     ----------
@@ -109,9 +111,7 @@ def density(
     >>> ax.get_ylabel()
     'density (per unit of x)'
     """
-    artists = _artists()
-    if ax is not None:
-        check.axes("ax", ax, artists.Axes)
+    artists = _artists(ax)
     rug = core_check.flag("rug", rug)
     level = None if band is None else check.share("band", band)
     resamples = check.between("resamples", resamples, 2, 100_000)
@@ -120,13 +120,13 @@ def density(
     backend, x, w = numbers.checked(X, weights, method)
     check.columns(x.shape[1], 1, "density")
     with backend.device_of(x):
-        of = numbers.sample(backend, x, w, h, method)
-        curve = numbers.curve(of, points, ends, level, resamples, seed)
-        marked = backend.asnumpy(numbers.some(of, numbers.MOST_MARKS, seed)[0][:, 0]) if rug else None
+        estimate = numbers.estimate(backend, x, w, h, method)
+        curve = numbers.curve(estimate, points, ends, level, resamples, seed)
+        marked = backend.asnumpy(numbers.some(estimate, numbers.MOST_MARKS, seed)[0][:, 0]) if rug else None
     (name,) = _names(X, 1)
 
     ax = ax if ax is not None else artists.new_axes()
-    artists.draw_curve(ax, curve, label or f"{_NAMES[method]}, h = {of.widths[0]:.3g}", level)
+    artists.draw_curve(ax, curve, label or f"{_NAMES[method]}, h = {estimate.widths[0]:.3g}", level)
     if marked is not None:
         artists.draw_rug(ax, marked, _of_all("rows", len(marked), len(x)))
     artists.finish_curve(ax, name)
@@ -146,7 +146,7 @@ def contours(
     seed: int = 0,
     weights: Any = None,
 ) -> Axes:
-    """Draw the density of two columns as regions of highest density, each of which holds a share of the rows.
+    """Draw the density of two columns as regions of highest density, each holding a share of the rows.
 
     Parameters
     ----------
@@ -155,11 +155,11 @@ def contours(
     mass : float or sequence of float
         Shares of the rows that the regions hold, up to 8.
     outside : bool
-        Dot rows that no region holds, at most 1,000 of those looked at.
+        Whether to dot rows outside of all regions, at most 1,000 of those evaluated.
     points : int
-        Of the grid along each axis, 2 to 2,000.
+        Points of the grid along each axis, 2 to 2,000.
     subsample : int
-        Of so many rows the density is taken to find the levels; of more rows, so many are drawn at random.
+        Most rows at which the density is evaluated to find the levels; of more rows, a random sample.
     h, ax, method, seed, weights
         As in :func:`density`; ``h`` may be two deviations or a covariance.
 
@@ -174,14 +174,14 @@ def contours(
 
     Notes
     -----
-    The region of a share is where the density is at least as high as at so much of the rows, by weight: the smallest
-    region that holds them (Hyndman). The share held by a region of m rows looked at is off by a standard error of
-    sqrt(mass (1 - mass) / m): 0.3% of the rows for 95% and 5,000. The grid lies about the largest region, and reaches 4
-    bandwidths and a tenth of its size beyond the rows in it, so that outliers do not coarsen it.
+    A region is where the density is at least a level, chosen such that it holds its share of the rows, by weight: the
+    smallest such region (Hyndman). With m rows evaluated, the share has a standard error of sqrt(mass (1 - mass) / m):
+    0.3% of the rows for 95% and 5,000 rows. The grid covers the largest region and extends 4 bandwidths and a tenth of
+    its size beyond the rows in it, so that outliers do not coarsen it.
 
     Cost: the density at ``subsample`` rows, by :func:`cukde.kde` to a tolerance of 1e-5, and on the grid, by
-    :func:`cukde.evaluate_grid`; "laplace" takes n (points^2 + subsample) pairs instead, and "sd" n^2 besides. On a GPU
-    all of it is in single precision. 100,000 rows take 0.15 s on two CPU cores.
+    :func:`cukde.evaluate_grid`; "laplace" takes n (points^2 + subsample) pairs instead, and "sd" n^2 more. On a GPU all
+    of it is in single precision. 100,000 rows take 0.15 s on two CPU cores.
 
     References
     ----------
@@ -196,9 +196,7 @@ def contours(
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['90% of the rows', '30 rows outside']
     """
-    artists = _artists()
-    if ax is not None:
-        check.axes("ax", ax, artists.Axes)
+    artists = _artists(ax)
     masses = check.masses(mass)
     outside = core_check.flag("outside", outside)
     points = check.between("points", points, 2, 2000)
@@ -207,18 +205,18 @@ def contours(
     backend, x, w = numbers.checked(X, weights, method)
     check.columns(x.shape[1], 2, "contours")
     with backend.device_of(x):
-        of = numbers.sample(backend, x, w, h, method)
-        found = numbers.regions(of, masses, points, subsample, seed)
+        estimate = numbers.estimate(backend, x, w, h, method)
+        regions = numbers.regions(estimate, masses, points, subsample, seed)
     names = _names(X, 2)
 
     ax = ax if ax is not None else artists.new_axes()
-    outside = outside and found.left_out > 0
-    artists.draw_regions(ax, found, outside=outside)
+    outside = outside and regions.left_out > 0
+    artists.draw_regions(ax, regions, outside=outside)
     legend = None
     if outside:
-        legend = _of_all("rows outside", len(found.outside), found.left_out)
-        legend += "" if found.rows == len(x) else f", of {found.rows:,} drawn from {len(x):,}"
-    artists.finish_regions(ax, found, names, masses, legend)
+        legend = _of_all("rows outside", len(regions.outside), regions.left_out)
+        legend += "" if regions.rows == len(x) else f", of {regions.rows:,} drawn from {len(x):,}"
+    artists.finish_regions(ax, regions, names, masses, legend)
     return ax
 
 
@@ -237,28 +235,28 @@ def pairs(
     seed: int = 0,
     weights: Any = None,
 ) -> np.ndarray:
-    """Draw columns by pairs: each one's density on the diagonal, regions of highest density below, tau above.
+    """Draw columns in pairs: densities on the diagonal, regions of highest density below it, Kendall's tau above.
 
-    An axis reaches as far as the regions on it and the middle 99% of its column: outliers are left out of the picture.
+    An axis covers the regions on it and the middle 99% of its column; outliers are not in the picture.
 
     Parameters
     ----------
     X : array_like, shape (n, d)
-        Data of 2 to 16 columns that are drawn; the names of a data frame are those of the axes.
+        Data, of which 2 to 16 columns are drawn; a data frame's columns name the axes.
     h : float or array_like, optional
-        Bandwidth of the d columns drawn. The panels then are marginals of one estimate. Default the method's rule for
-        each panel: for one column on the diagonal, for two below.
+        Bandwidth of the d drawn columns, of which all panels are marginals. Default: the method's rule for each panel,
+        with one column on the diagonal and two below it.
     columns : sequence, optional
-        Which to draw and in which order, by name (of data frames) or by position. Default all.
+        The columns to draw, in this order, by name (of data frames) or by position. Default: all.
     labels : sequence of str, optional
-        Names for the columns drawn, in the place of the data frame's or x0, x1, ...
+        Names of the drawn columns, in place of the data frame's or x0, x1, ...
     axes : array_like of matplotlib.axes.Axes, shape (d, d), optional
         Where to draw; default a new figure, whose legend explains the regions.
     tau : bool
-        Write Kendall's tau-b of all rows above the diagonal (:func:`cukde.kendall_matrix`); never with weights, which
-        it does not take.
+        Whether to write Kendall's tau-b of all rows above the diagonal (:func:`cukde.kendall_matrix`); not with
+        weights, which it does not take.
     points, subsample
-        As in :func:`contours`; along the diagonal there are 256 points.
+        As in :func:`contours`; curves on the diagonal have 256 points.
     method, mass, seed, weights
         As in :func:`contours`.
 
@@ -269,7 +267,7 @@ def pairs(
     Raises
     ------
     ImportError, TypeError, ValueError
-        As :func:`density`, and for columns that are not there.
+        As :func:`density`, and for unknown columns.
 
     Notes
     -----
@@ -297,26 +295,26 @@ def pairs(
     names = names if labels is None else check.column_labels(labels, d)
     grid = None if axes is None else check.grid_of_axes(axes, d, artists.Axes)
     with backend.device_of(x):
-        of = numbers.sample(backend, x, w, h, method)
-        single = [numbers.marginal(of, [k], h is None) for k in range(d)]
-        found = {
-            (i, j): numbers.regions(numbers.marginal(of, [j, i], h is None), masses, points, subsample, seed)
+        estimate = numbers.estimate(backend, x, w, h, method)
+        marginals = [numbers.marginal(estimate, [k], h is None) for k in range(d)]
+        panels = {
+            (i, j): numbers.regions(numbers.marginal(estimate, [j, i], h is None), masses, points, subsample, seed)
             for i in range(d)
             for j in range(i)
         }
         ends = [
-            numbers.view(each, [_ends(*pair, k, region) for pair, region in found.items() if k in pair])
-            for k, each in enumerate(single)
+            numbers.view(marginal, [_ends(*pair, k, regions) for pair, regions in panels.items() if k in pair])
+            for k, marginal in enumerate(marginals)
         ]
-        curves = [numbers.curve(each, _ON_DIAGONAL, end) for each, end in zip(single, ends, strict=True)]
+        curves = [numbers.curve(marginal, _ON_DIAGONAL, end) for marginal, end in zip(marginals, ends, strict=True)]
         taus = backend.asnumpy(kendall_matrix(x)) if tau and w is None else None
 
     new = grid is None
     grid = artists.new_grid(d) if grid is None else grid
     for k, curve in enumerate(curves):
         artists.draw_diagonal(grid[k, k], curve)
-    for (i, j), region in found.items():
-        artists.draw_regions(grid[i, j], region)
+    for (i, j), regions in panels.items():
+        artists.draw_regions(grid[i, j], regions)
         if taus is not None:
             artists.write_tau(grid[j, i], float(taus[j, i]))
     artists.finish_pairs(grid, names, ends)
@@ -340,20 +338,20 @@ def anomalies(
     Parameters
     ----------
     log_density : array_like, shape (n,)
-        As ``cukde.kde(X, Y, h, log=True)`` or ``KernelDensity.score_samples`` gives them, at least one finite. A GPU
-        array is counted on the GPU. Rows at -inf are below any threshold; the legend says how many.
+        Results of ``cukde.kde(X, Y, h, log=True)`` or ``KernelDensity.score_samples``, at least one of them finite. A
+        GPU array is counted on the GPU. Rows at -inf are below any threshold; the legend tells their number.
     ax : matplotlib.axes.Axes, optional
         Where to draw; default a new figure.
     threshold : float, optional
         The log density below which a row is an anomaly.
     quantile : float, optional
-        The threshold as a quantile of the log densities, between 0 and 1. Default 0.05 where no threshold is given.
+        The threshold as a quantile of the log densities, between 0 and 1. Default: 0.05 without a threshold.
     labels : array_like, shape (n,), optional
-        What rows are known to be, as booleans, numbers or text, up to 7 kinds: a histogram for each.
+        Known kinds of the rows, as booleans, numbers or text, at most 7: each kind has its own histogram.
     bins : int, optional
-        Number of bins, 1 to 10,000. Default Freedman and Diaconis' rule, 10 to 200.
+        Number of bins, 1 to 10,000. Default: Freedman and Diaconis' rule, 10 to 200.
     log : bool
-        Count on a logarithmic axis, on which few rows are seen beside many.
+        Whether the axis of counts is logarithmic, which shows few rows beside many.
 
     Returns
     -------
@@ -380,12 +378,10 @@ def anomalies(
     >>> ax.get_legend().get_texts()[-1].get_text()
     'threshold -3.731: 20 of 1,000 rows below'
     """
-    artists = _artists()
-    if ax is not None:
-        check.axes("ax", ax, artists.Axes)
+    artists = _artists(ax)
     log = core_check.flag("log", log)
     count = None if bins is None else check.between("bins", bins, 1, 10_000)
-    at, q = check.threshold(threshold, quantile)
+    cut, q = check.threshold(threshold, quantile)
     for name, a in (("log_density", log_density), ("labels", labels)):
         check.in_memory(name, is_dask(a))
     backend = dispatch.backend(log_density, first="log_density")
@@ -396,9 +392,9 @@ def anomalies(
         finite = values[values > -np.inf]
         low, high = (float(finite.min()), float(finite.max())) if len(finite) else (np.inf, -np.inf)
         check.drawable(low, high)
-        if at is None:
-            at = _lower_quantile(values, 0.05 if q is None else q, xp)
-            at = low if at == -np.inf else at
+        if cut is None:
+            cut = _lower_quantile(values, 0.05 if q is None else q, xp)
+            cut = low if cut == -np.inf else cut
         ends = numbers.bin_edges(finite, backend, low, high) if count is None else numbers.edges(low, high, count)
         edges = backend.asarray(ends)
         kinds = {_of_all("rows", len(finite), n): finite}
@@ -407,34 +403,37 @@ def anomalies(
             each = [values[backend.asarray(which == k)] for k in range(len(known))]
             kinds = {f"{kind}: {len(v):,} rows": v[v > -np.inf] for kind, v in zip(known, each, strict=True)}
         counts = [backend.asnumpy(xp.histogram(v, edges)[0]) for v in kinds.values()]
-        below = int((values < at).sum())
+        below = int((values < cut).sum())
 
     ax = ax if ax is not None else artists.new_axes()
     for number, (label, heights) in enumerate(zip(kinds, counts, strict=True)):
         artists.draw_histogram(ax, heights, ends, label, number)
     lost = f", {n - len(finite):,} of them at -inf" if len(finite) < n else ""
-    artists.finish_histogram(ax, at, f"threshold {at:.4g}: {below:,} of {n:,} rows below{lost}", log=log)
+    artists.finish_histogram(ax, cut, f"threshold {cut:.4g}: {below:,} of {n:,} rows below{lost}", log=log)
     return ax
 
 
-def _ends(row: int, column: int, k: int, of: numbers.Regions) -> tuple[float, float]:
-    """How far the largest region of a panel reaches along the axis of column ``k``, and a little beyond."""
-    inside = of.density >= of.levels[0]
-    axis, met = (of.x, inside.any(axis=0)) if k == column else (of.y, inside.any(axis=1))
-    reached = axis[met] if met.any() else axis  # a coarse grid may miss it
-    room = axis[1] - axis[0] + 0.05 * (reached[-1] - reached[0])
-    return float(reached[0] - room), float(reached[-1] + room)
+def _ends(row: int, column: int, k: int, regions: numbers.Regions) -> tuple[float, float]:
+    """Return the extent of the largest region of a panel along the axis of column ``k``, with a margin."""
+    inside = regions.density >= regions.levels[0]
+    axis, reached = (regions.x, inside.any(axis=0)) if k == column else (regions.y, inside.any(axis=1))
+    extent = axis[reached] if reached.any() else axis  # a coarse grid may miss the region
+    margin = axis[1] - axis[0] + 0.05 * (extent[-1] - extent[0])
+    return float(extent[0] - margin), float(extent[-1] + margin)
 
 
-def _artists() -> ModuleType:
-    """The module that draws, which loads Matplotlib."""
+def _artists(ax: Any = None) -> ModuleType:
+    """Return the module that draws, which loads Matplotlib, after a check of the user's axes."""
     if importlib.util.find_spec("matplotlib") is None:
         raise ImportError('cukde.plot needs Matplotlib: pip install "cukde[plot]"')
-    return importlib.import_module("cukde.plot.artists")
+    artists = importlib.import_module("cukde.plot.artists")
+    if ax is not None:
+        check.axes("ax", ax, artists.Axes)
+    return artists
 
 
 def _lower_quantile(values: Any, q: float, xp: Any) -> float:
-    """The least value that a share ``q`` of the rows lie below, to a row; -inf among them is a value like others."""
+    """Return the lower quantile, to a row; -inf is an ordinary value."""
     ordered = xp.sort(values)
     return float(ordered[min(int(round(q * len(ordered), 9)), len(ordered) - 1)])
 
@@ -444,10 +443,10 @@ def _of_all(what: str, some: int, n: int) -> str:
 
 
 def _names(X: Any, d: int) -> list[str]:
-    """Names of columns: those of a data frame or its column, or else x, and x0, x1, ... of several."""
-    given = getattr(X, "columns", None)
-    if given is not None and len(given) == d:
-        return [str(name) for name in given]
+    """Return names of columns: those of a data frame or its column, or else x, and x0, x1, ... for several."""
+    columns = getattr(X, "columns", None)
+    if columns is not None and len(columns) == d:
+        return [str(name) for name in columns]
     name = getattr(X, "name", None)
     if d == 1:
         return [name if isinstance(name, str) and name else "x"]

@@ -164,9 +164,9 @@ def test_cells_have_the_density_of_their_rows(n: int, log_h: float, offset: floa
     assert len(centres) <= n
 
 
-def _sample(X: np.ndarray, w: Any, h: float) -> numbers.Sample:
+def _sample(X: np.ndarray, w: Any, h: float) -> numbers.Estimate:
     backend, x, weights = numbers.checked(X, w, "kde")
-    return numbers.sample(backend, x, weights, h, "kde")
+    return numbers.estimate(backend, x, weights, h, "kde")
 
 
 def test_blocks_of_resamples_are_one_stream(monkeypatch: pytest.MonkeyPatch) -> None:
