@@ -16,8 +16,8 @@ from scipy import integrate, stats
 import cukde
 from cukde import bandwidth
 from cukde.core import dispatch
-from cukde.density.options import Options
 from cukde.density import backends
+from cukde.density.options import Options
 from cukde.density.sums import PartialSums, merge
 from tests import reference, tolerances
 from tests.conftest import Backend
