@@ -1,4 +1,4 @@
-"""TODO"""
+"""Parts of a report: its facts, and its sections as they are drawn."""
 
 from __future__ import annotations
 

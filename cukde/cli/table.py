@@ -1,4 +1,4 @@
-"""TODO"""
+"""A table of numbers with named columns, as a file held it."""
 
 from __future__ import annotations
 
