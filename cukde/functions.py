@@ -1,12 +1,12 @@
 r"""Elementary functions as piecewise polynomials: cubic pieces of equal width, on NumPy and CuPy arrays.
 
-Every function takes an array of any shape, float16, float32 or float64 (integers become float64; what does not hold
-real numbers of at most 64 bits is a TypeError), and returns the same shape and dtype on the same device; float16 is
-evaluated in float32 and rounded once. NaN gives NaN, and infinities give the limits. The pieces meet at their knots,
-where they take the function's own values.
+Every function takes an array of any shape in float16, float32 or float64, and returns the same shape and dtype on the
+same device. Integers become float64; an array of anything but real numbers of at most 64 bits is a TypeError. float16
+is evaluated in float32 and rounded once. NaN gives NaN, and infinities give the limits. The pieces meet at their knots,
+where they take the values of the function.
 
-The error of a value, \|computed - f(x)\|, is for every finite x at most the figure below times max(1, \|f(x)\|), and
-times f(x) itself for ``exp`` (down to the smallest normal number). Rounding to float16 adds 4.9e-4.
+For every finite x the error \|computed - f(x)\| is at most the figure below times max(1, \|f(x)\|). For ``exp`` it is
+at most the figure times f(x), down to the smallest normal number. Rounding to float16 adds 4.9e-4.
 
 ========  ==================  ======  =======  =======
 function  pieces on           number  float64  float32
@@ -21,12 +21,13 @@ exp       [-3/8, 3/8]         24      5e-10      2e-7
 log       [3/4, 3/2]          24      8e-9       2e-7
 ========  ==================  ======  =======  =======
 
-Beyond its pieces a function is what it tends to: 0, 1, -1 or x exactly. ``exp`` and ``log`` are right for all x: exp(x)
-is 2^n p(x - n log 2), which overflows to infinity and underflows to 0, and log(m 2^n) is p(m) + n log 2, minus infinity
-for 0 and NaN below it.
+Beyond its pieces a function has its limit as value: exactly 0, 1, -1 or x. ``exp`` and ``log`` hold these errors for
+all x. exp(x) is 2^n p(x - n log 2), which overflows to infinity and underflows to 0. log(m 2^n) is p(m) + n log 2; it
+is minus infinity for 0 and NaN for negative x.
 
-Each is one evaluation of a polynomial, which reads and writes memory once; ``exp`` and ``log`` reduce their range
-within it. On a CPU NumPy's ``exp``, ``log`` and, in float32, ``tanh`` are faster, its and SciPy's others slower.
+Each function is one evaluation of a polynomial, which reads and writes memory once; ``exp`` and ``log`` reduce their
+range within it. On a CPU NumPy's ``exp`` and ``log`` are faster, and in float32 its ``tanh``; the other functions of
+NumPy and SciPy are slower.
 
 Polynomials are fitted at first use, in some milliseconds; :func:`polynomial` returns them.
 

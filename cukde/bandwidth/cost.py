@@ -20,41 +20,41 @@ from cukde.core.cost.peaks import Peaks
 from cukde.density import check as density_check
 from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
 
-# Rows of one column from which a fast transform is taken for each bandwidth of kde: those of the backends'
-# cross_validation.py.
+# Rows of one column from which kde takes a fast transform for each bandwidth, as in {cpu,gpu}/passes.py.
 LEAST_ROWS_OF_LINE = {"cpu": 4_096, "gpu": 65_536}
 
 _SOURCE = "pairs, exponentials and sums of the formulas of cukde.bandwidth.cross_validate"
 
-_TILE = 64  # rows and columns of pairs whose points are read together
+_TILE = 64  # rows and columns of the pairs whose points are read together
 
-# Operations of a pair: of its distance in a dimension a difference and a multiply-add; of the kernel of a bandwidth the
-# exponent, weights and sums for both rows; of a least-squares term two polynomials and the products beside. Without a
-# row, of the pair shares, their rest and its square.
+# Operations of a pair: the distance takes a difference and a multiply-add in each dimension; the kernel of a bandwidth
+# takes the exponent, weights and sums for both rows; a least-squares term takes two polynomials and their products. A
+# pair without a row takes its shares, their rest and its square.
 _DISTANCE, _KERNEL, _TERM = 3, 6, 14
 _SHARE = 16
 
-# The same of the GPU's instructions, two operations each, loads and steps of loops among them; beside them what a pair
-# takes once whatever the bandwidths. In double a share takes a power and a division in full. Measured on an H200,
-# 100,000 rows of 4 and of 16 columns.
+# The same in instructions of a GPU, two operations each, with loads and steps of loops; and what a pair takes once for
+# all bandwidths. In double a share takes a full power and division. Measured on an H200, 100,000 rows of 4 and of 16
+# columns.
 _DISTANCE_GPU, _PAIR_GPU = 10, 20
 _WITHOUT_GPU, _SHARE_GPU, _SHARE_GPU_F64 = 14, 54, 270
 
-# Of the rates, as measured there with 64 bandwidths, kernels and least squares in single and double precision: sums
-# over lanes take turns with exponentials, and in double an exponential has more beside it than those that measure it.
+# Parts of the rates that kernels and least squares reach in single and double precision, measured there with 64
+# bandwidths. Sums over lanes take turns with exponentials; in double more work stands beside an exponential than in the
+# loop that measures its rate.
 _GPU_KERNELS, _GPU_TERMS = {True: 0.9, False: 0.58}, {True: 0.82, False: 0.55}
 
-# Of the rate of exponentials in the fastest cache, on a CPU: beside them distances are loaded and sums are added.
+# Part of the rate of exponentials in the fastest cache that a CPU reaches: it loads distances and adds sums besides.
 # Measured on two cores of 5.0e9 a second in single and 1.5e9 in double precision, 32 bandwidths: 0.53 to 0.63.
 _POWERS = 0.55
 
-# Without a row the CPU takes all in double, and a dimension of a pair, two differences and their squares, as long as so
-# many operations one at a time: 0.66 ns on the same cores.
+# Without a row the CPU works in double. Two differences and their squares, for each dimension of a pair, take as long
+# as so many operations one at a time: 0.66 ns on the same cores.
 _OPERATIONS = 3
 
 
-# Rows that are binned at a time by the improved Sheather-Jones rule; launches for them: cells and shares of the rows, two
-# histograms with what CuPy looks at before, two sums.
+# Rows that are binned at a time by the improved Sheather-Jones rule; launches for them: cells and shares of the rows,
+# two histograms with what CuPy looks at before, two sums.
 _BLOCK, _LAUNCHES = 2**20, 12
 
 # So many operations one at a time take as long as NumPy's two histograms of a row, 8 ns on a core of 3e9 a second.
@@ -77,7 +77,7 @@ def cross_validation(
     precision: str | None = None,
     weighted: bool = False,
 ) -> Counted:
-    """Count the scores of ``bandwidths``, of which those of one of ``directions`` are multiples of each other."""
+    """Count the scores of ``bandwidths``; those of each of the ``directions`` are multiples of each other."""
     if bandwidths < 1 or not 1 <= directions <= bandwidths:
         raise ValueError(
             f"bandwidths must be 1 or more, and directions no more of them; got {bandwidths} and {directions}"
@@ -103,7 +103,7 @@ def cross_validation(
 
 
 def _pass(on: Peaks, n: int, d: int, bandwidths: int, directions: int, single: bool, least_squares: bool) -> Part:
-    """Sums over unordered pairs, whose distances are taken once a direction."""
+    """Sums over unordered pairs, whose distances are computed once for each direction."""
     item = 4 if single else 8
     each = _TERM if least_squares else _KERNEL
     gpu = on.backend == "gpu"
@@ -119,7 +119,7 @@ def _pass(on: Peaks, n: int, d: int, bandwidths: int, directions: int, single: b
 
 
 def _without_each(on: Peaks, n: int, d: int, single: bool) -> list[Part]:
-    """Parts of the pass in which each row is left out of the debiased points of all others."""
+    """Parts of the pass that leaves each row out of the debiased points of all others."""
     pairs, gpu = float(n) * n, on.backend == "gpu"
     row = (4 if single else 8) * d + 8 * d + 16  # a point, its mean shift, its sum and its weight
     traffic, read = float(row) * n + 8.0 * n, _read(n, row)
@@ -137,7 +137,7 @@ def _work(single: bool, pairs: float, exponentials: float, operations: float) ->
 
 
 def _read(n: int, row: int) -> float:
-    """Bytes that tiles ask for, of rows of so many."""
+    """Bytes that tiles ask for; ``row`` is the bytes of a row."""
     return float(n) * row * -(-n // _TILE)
 
 
@@ -167,7 +167,7 @@ def of_cross_validation(
 
 
 def _directions(bandwidths: Any) -> int:
-    """How many sets of proportional bandwidths there are."""
+    """The number of sets of proportional bandwidths."""
     return len(list(proportional(np.asarray(dispatch.to_host(bandwidths), np.float64))))
 
 
@@ -177,10 +177,10 @@ def isj(on: Peaks, *, n: int, d: int = 1, dtype: Any = "float64", weighted: bool
         raise ValueError(f"d must be 1 for the improved Sheather-Jones rule; got {d}")
     rows = float(n)
     look = cost_formulas.bandwidth(on, n=n, d=1, dtype=dtype, weighted=weighted).parts[0]
-    # Offsets taken (2 arrays) where weights are (2), ranges (3), scaled (2).
+    # Offsets taken (2 arrays) where there are weights (2), ranges (3), scaled (2).
     size = elementwise.passes("size", on, 5 * rows, 9 * 8.0 * rows, launches=6, work={"float64": 3 * rows})
-    # Read and written: least and largest (2), moved to 0 (2), in steps (2), cells (2), shares (3), histograms (3); with
-    # weights those (2), normalised (2), and the shares times them (3).
+    # Arrays read and written: least and largest (2), moved to 0 (2), in steps (2), cells (2), shares (3), histograms
+    # (3); with weights those (2), normalised (2), and the shares times them (3).
     passes = 14 + 7 * weighted
     blocks = -(-n // _BLOCK)
     work: dict[Unit, float] = {"float64": (4 + 2 * weighted) * rows}

@@ -1,4 +1,4 @@
-"""What depthwise convolution and its gradients cost, on a GPU by the kernel that the library takes, and on a CPU."""
+"""Costs of depthwise convolution and its gradients, on a GPU by the kernel that the library takes, and on a CPU."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from cukde.core.cost.sizes import takes
 
 _SOURCE = (
     "multiply-adds and bytes: CUDA Kernel Optimization and Counter-Free Performance Analysis for Depthwise Convolution "
-    "(arXiv 2604.25422); instructions: counted in kernels_cu/conv1d*.cu"
+    "(arXiv 2604.25422); instructions: counted in kernels_cu/conv1d/"
 )
 
-# Of a number, as many operations one at a time as these steps of NumPy and SciPy take as long as: a choice by a
-# condition at random, narrowed to half the bits and back, and a scaled complementary error function. Measured in the
-# fastest cache of a core of 4.1e9 a second: 3.5, 2.8 and 19.8 ns.
+# Steps of NumPy and SciPy take as long as so many operations one at a time for each number: a choice by a random
+# condition, a conversion to half the bits and back, and a scaled complementary error function. Measured in the fastest
+# cache of a core of 4.1e9 a second: 3.5, 2.8 and 19.8 ns.
 _CHOSEN, _NARROWED, _ERFCX = 14, 12, 80
 
 _OF_ACTIVATION = "passes over memory and exponentials, counted in cukde/conv1d/activations.py"
@@ -77,14 +77,14 @@ def weight_grad(on: Peaks, sizes: Sizes, bias: bool = False) -> Counted:
 
 
 def activation_grad(on: Peaks, *, n: int, name: str | None, dtype: Any = "float32") -> Counted:
-    """Count the derivative of an activation at n points: passes over memory, one for each step of the formula."""
+    """Count the derivative of an activation at ``n`` points: passes over memory, one for each step of the formula."""
     check.activation(name)
     size = _floating(dtype).itemsize
     wide = max(size, 4)
     if name is None:
         return Counted((elementwise.passes("ones", on, n, float(n * size)),), _OF_ACTIVATION)
-    # Numbers read and written, by the size of the arithmetic: conversions, the point below zero, which is bounded, and
-    # the choice at the end, a comparison's one byte twice; then those of silu or gelu of one array, of two.
+    # Bytes read and written for each number: conversions, the bound on points below zero, and the choice at the end,
+    # with one byte of a comparison twice; then operations of silu or gelu on one array and on two.
     conversions = 2 * (size < wide)
     ends = (size + wide) * conversions + (wide + wide) * 2 + (size + 1) + 2 * wide + (1 + 3 * wide)
     of_one, of_two, exponentials = {"silu": (3, 3, 1), "gelu": (9, 7, 3)}[name]

@@ -11,82 +11,84 @@ from cukde.conv1d.choice import Pass
 from cukde.conv1d.geometry import Geometry
 from cukde.core.cost.cost import Part, Unit
 
-# Of a number: steps one at a time of a copy between layouts, which goes by squares of a cache's lines; and operations
-# in vector registers of a conversion from float16 or to it, which NumPy has none of.
+# For each number: steps one at a time of a copy between layouts, which goes by squares of cache lines; and operations
+# in vector registers of a conversion from or to float16, which NumPy has not vectorised.
 _MOVED, _CONVERTED = 2.0, 20.0
 
-# Operations of an activation in vector registers beside the exponential: silu's are a product, a sum and a division,
-# gelu's a polynomial, of degree 12 in float32 and 27 in float64, a division and what goes into both.
+# Operations of an activation in vector registers beside the exponential. silu: a product, a sum and a division. gelu: a
+# polynomial of degree 12 in float32 and 27 in float64, a division, and their operands.
 _ACTIVATION = {("silu", 32): 4.0, ("silu", 64): 4.0, ("gelu", 32): 45.0, ("gelu", 64): 90.0}
 
 
-# Of the rate of matrix products that sums reach: every multiply-add takes a load of its own, which mostly lies across
-# two lines of the cache, two cycles, and vectors are of 32 bytes where BLAS may have ones of 64. Measured on two cores
-# of 2.7e11 operations a second of float32 and 1.3e11 of float64: 0.31 of a convolution, 0.39 and 0.45 of the gradient
+# Sums reach this part of the rate of matrix products. Every multiply-add takes its own load, which mostly lies across
+# two cache lines and takes two cycles; and vectors have 32 bytes where those of BLAS may have 64. Measured on two cores
+# of 2.7e11 (float32) and 1.3e11 (float64) operations a second: 0.31 for a convolution, 0.39 and 0.45 for the gradient
 # by the taps.
 _LOADED = 0.33
 
-# Seconds of a chunk that belong to Python, of which one thread runs at a time: what calls of 4 taps, a fourth of whose
-# time is the sums, take more than these, over their 16 chunks, is 4e-5 to 7e-5 on the same cores.
+# Seconds of Python for each chunk; one thread runs Python at a time. Calls with 4 taps spend a quarter of their time on
+# sums; the rest, over their 16 chunks, is 4e-5 to 7e-5 on the same cores.
 _CHUNK, _CHUNK_SECONDS = 2**16, 5e-5
 
 
-def parts(of: Pass, g: Geometry, bits: int, activation: str | None, bias: bool, clock: float) -> tuple[Part, ...]:
-    """Parts of a pass: loops one after the other over a chunk that stays in a core's cache; memory sees one of them."""
+def parts(
+    direction: Pass, g: Geometry, bits: int, activation: str | None, bias: bool, clock: float
+) -> tuple[Part, ...]:
+    """Parts of a pass: loops over a chunk that stays in a core's cache; only one of them reads and writes memory."""
     if g.batch == 0 or g.channels == 0:
         return ()
     wide = 64 if bits == 64 else 32
     inputs, outputs = g.batch * g.channels * g.length, g.batch * g.channels * g.outputs
     number: Unit = "float64" if wide == 64 else "fma"
     chunks = math.ceil((inputs + outputs) / 2 / _CHUNK)
-    blocks = max(8, chunks)  # over threads; a gradient by the taps has no fewer
-    found = []
+    blocks = max(8, chunks)  # shared by threads; a gradient by the taps has no fewer
+    stages: list[Part] = []
 
     def add(name: str, unit: Unit, count: float, launches: int = 0, **more: Any) -> None:
-        found.append(Part(name, work={unit: float(count)}, blocks=blocks, launches=launches, **more))
+        stages.append(Part(name, work={unit: float(count)}, blocks=blocks, launches=launches, **more))
 
     moved = (inputs + outputs) * g.channels_last
-    if g.stride > 1:  # phases of a row, copied together
-        moved += outputs if of == "weight_grad" else inputs
+    if g.stride > 1:  # the phases of a row are copied together
+        moved += outputs if direction == "weight_grad" else inputs
     if moved:
         add("layout", "scalar", _MOVED * moved)
     if bits == 16:
         add("conversion", "fma", _CONVERTED * (inputs + outputs))
     least = bits / 8 * (inputs + outputs + g.channels * g.taps)
-    length = _fft_length(of, g, wide)
+    length = _fft_length(direction, g, wide)
     if length is None:
         add("sums", number, 2 * outputs * g.taps, 1, bytes=least, efficiency=_LOADED)
     else:
-        # In taps that take as long, with their loads.
-        add("transforms", "float64", _transforms(of, g, length), 1, bytes=least, efficiency=_LOADED)
-    found.append(Part("chunks", cycles=chunks * _CHUNK_SECONDS * clock, launches=0))
-    if bias and of == "weight_grad":
+        # As many operations as taps, with their loads, that take as long.
+        add("transforms", "float64", _transforms(direction, g, length), 1, bytes=least, efficiency=_LOADED)
+    stages.append(Part("chunks", cycles=chunks * _CHUNK_SECONDS * clock, launches=0))
+    if bias and direction == "weight_grad":
         add("bias", "float64", outputs)
     if activation is not None:
         add("exponentials", "exponential_f64" if wide == 64 else "exponential", outputs)
         add("activation", number, _ACTIVATION[activation, wide] * outputs)
-    return tuple(found)
+    return tuple(stages)
 
 
-def _fft_length(of: Pass, g: Geometry, wide: int) -> int | None:
+def _fft_length(direction: Pass, g: Geometry, wide: int) -> int | None:
     if g.taps < 2:
         return None
     from cukde.conv1d.cpu import choice as conv1d_choice  # with Numba, which takes time to load
 
-    if of == "input_grad":
+    if direction == "input_grad":
         if g.stride > 1:
             return None
         g = g._replace(length=g.outputs, before=g.reach - g.before, after=g.reach - g.after)
     return conv1d_choice.fft_length(g, np.dtype(f"f{wide // 8}"))
 
 
-def _transforms(of: Pass, g: Geometry, length: int) -> float:
-    """Operations of float64: what transforms take beside multiply-adds, by the rule that chooses between both."""
+def _transforms(direction: Pass, g: Geometry, length: int) -> float:
+    """Operations of float64 that take as long as the transforms, by the rule that chooses between them and sums."""
     from cukde.conv1d.cpu import choice as conv1d_choice
 
-    of_row = g.length if of == "input_grad" else g.outputs
+    of_row = g.length if direction == "input_grad" else g.outputs
     pieces = math.ceil(of_row / (length - g.reach))
     taps = conv1d_choice.TAPS_OF_TRANSFORM["float64"]
     there_and_back = 2.0 * taps * length * math.log2(length)
-    # x and dy are transformed, and one row of sums back; or x there and y back, and the taps once for all rows.
+    # x and dy are transformed, and one row of sums back; or x forth and y back, and the taps once for all rows.
     return g.batch * g.channels * pieces * there_and_back + g.channels * there_and_back / 2

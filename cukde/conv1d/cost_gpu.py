@@ -1,9 +1,9 @@
 """Work of a depthwise convolution's kernels on a GPU: which of them runs, and what it issues, moves and waits for.
 
-Instructions are counted in builds for sm_90 of the sources in ``kernels_cu/conv1d*.cu``, loops from their machine code,
-and what comes before and after from the sources' own comments; they are an output's, beside those of its taps, unless
-they say otherwise. Kernels for any stride, and short
-rows, were not among the rows of ``benchmarks/results/conv1d_h200.json`` that the model was held against.
+Instructions are counted in builds for sm_90 of the sources in ``kernels_cu/conv1d/``: loops from their machine code,
+the rest from comments of the sources. Unless a comment says otherwise they are those of an output, beside those of its
+taps. The model was compared with the rows of ``benchmarks/results/conv1d_h200.json``, which have no kernels for any
+stride and none for short rows.
 """
 
 from __future__ import annotations
@@ -19,55 +19,65 @@ from cukde.core.cost import elementwise
 from cukde.core.cost.cost import Part, Unit
 from cukde.core.cost.peaks import Peaks
 
-# Cycles of a load from memory and from the cache before it where many wait. Without load they are 480 and 260 of Hopper
-# (arXiv 2402.13499); under load that of memory is what a tile of the study's blocked weight gradient shows, which waits
-# for three loads in a row and takes 2,530 cycles (conv1d_h200.json).
+# Cycles of a load from memory, and from the cache before it, where many loads wait. A single load of Hopper takes 480
+# and 260 (arXiv 2402.13499). Under load a tile of the study's blocked weight gradient shows the figure for memory: it
+# waits for three loads in a row and takes 2,530 cycles (conv1d_h200.json).
 MEMORY_LATENCY, CACHE_LATENCY = 800, 300
 
-# Part of the rate of instructions that channels_last.cu reaches with its 16 warps a multiprocessor, fitted to
-# the record's rows of layout BLC; what they wait for was not found out.
+# Part of the rate of instructions that kernels_cu/conv1d/channels_last.cu reaches with its 16 warps on a
+# multiprocessor, fitted to the record's rows of layout BLC. What the warps wait for is unchecked.
 _CHANNELS_LAST = 0.4
 
-# The same of its weight gradient, half of whose instructions compute places: integers, which compute capability 9.0
-# takes at half the rate of float32 (CUDA C++ Programming Guide).
+# The same for its weight gradient. Half of its instructions compute places with integers, at half the rate of float32
+# on compute capability 9.0 (CUDA C++ Programming Guide).
 _WEIGHTS_CHANNELS_LAST = 0.7
 
 # Part of the rate of tensor cores that a chain of two or four dependent products reaches with ten warps.
 _PRODUCTS = 0.7
 
-_TILE = {16: 2048, 32: 1024, 64: 512}  # outputs of a block of rows.cu
+_TILE = {16: 2048, 32: 1024, 64: 512}  # outputs of a block of kernels_cu/conv1d/rows.cu
 _WARPS_OF_TILE = {16: 4, 32: 2, 64: 2}
 
 
-def engine(of: Pass, g: Geometry, bits: int, on: Peaks) -> choice.Engine:
-    """Which way a pass goes: the library's own rule."""
-    return choice.engine(of, f"f{bits // 8}", g, on.capability)
+def engine(direction: Pass, g: Geometry, bits: int, on: Peaks) -> choice.Engine:
+    """The engine that takes a pass, by the library's own rule."""
+    return choice.engine(direction, f"f{bits // 8}", g, on.capability)
 
 
-def parts(of: Pass, g: Geometry, bits: int, activation: str | None, bias: bool, on: Peaks) -> tuple[Part, ...]:
-    """Kernels of a pass, in their order; none where there is nothing to do."""
+def parts(direction: Pass, g: Geometry, bits: int, activation: str | None, bias: bool, on: Peaks) -> tuple[Part, ...]:
+    """Kernels of a pass, in their order; none for an empty result."""
     if g.batch == 0 or g.channels == 0:
         return ()
-    chosen = engine(of, g, bits, on)
+    chosen = engine(direction, g, bits, on)
     if chosen == "fft":
-        return _by_transforms(of, g, bits, activation, on)
-    if of == "weight_grad":
+        return _by_transforms(direction, g, bits, activation, on)
+    if direction == "weight_grad":
         return _of_weights(g, bits, bias)
-    if of == "input_grad" and g.stride > 1:
+    if direction == "input_grad" and g.stride > 1:
         return (_gathered(g, bits),)
-    if of == "input_grad":  # a convolution of dy
+    if direction == "input_grad":  # a convolution of dy
         g = g._replace(length=g.outputs, before=g.reach - g.before, after=g.reach - g.after)
     part = _on_tensor_cores(g, bits, on) if chosen == "toeplitz" else _directly(g, bits)
     return (_activated(part, g, activation),)
+
+
+def _least(g: Geometry, bits: int) -> int:
+    """Bytes of inputs, outputs and taps."""
+    return bits // 8 * (g.batch * g.channels * (g.length + g.outputs) + g.channels * g.taps)
+
+
+def _real(bits: int) -> Unit:
+    """The unit that multiplies and adds; float16 is taken as float32."""
+    return "float64" if bits == 64 else "fma"
 
 
 # ------------------------------------------------------------------------------------------------ direct sums
 
 
 def direct_kernel(g: Geometry, bits: int) -> str:
-    """Which kernel sums directly, as ``cukde.conv1d.gpu.direct.engine`` says of arrays aligned to 16 bytes.
+    """The kernel that sums directly, as ``cukde.conv1d.gpu.direct.engine`` chooses it for arrays aligned to 16 bytes.
 
-    Beyond 65,535 items or channels that may take another one, for a grid's limits.
+    Beyond 65,535 items or channels the limits of a grid may ask for another one.
     """
     positions = g.length + abs(g.before) + abs(g.after) + g.reach
     if g.stride > 1 or positions > 2**29:
@@ -89,15 +99,14 @@ def direct_kernel(g: Geometry, bits: int) -> str:
 def _directly(g: Geometry, bits: int) -> Part:
     kernel = direct_kernel(g, bits)
     outputs = g.batch * g.channels * g.outputs
-    size, sums = bits // 8, "float64" if bits == 64 else "fma"
-    least = size * (g.batch * g.channels * (g.length + g.outputs) + g.channels * g.taps)
-    work: dict[Unit, float] = {sums: 2.0 * outputs * g.taps}  # type: ignore[dict-item]
+    size, least = bits // 8, _least(g, bits)
+    work = {_real(bits): 2.0 * outputs * g.taps}
     if kernel == "few_taps":
-        # 11 of 4 taps in all, by shuffles of packed words; no shared memory.
+        # 11 for 4 taps in all, by shuffles of packed words, without shared memory.
         work["instruction"] = outputs * (g.taps + (7 if bits == 16 else 10))
         return Part("few taps", least, work, blocks=math.ceil(outputs / (8 * 512 * 32 // bits)), resident=4)
     if kernel == "rows":
-        # Of a block of taps, 4 or in float64 2 of them, a thread loads a row of inputs and, as all do, one of taps, and
+        # For a block of 4 taps (2 in float64) a thread loads a row of inputs and, like all threads, a row of taps, and
         # asks whether it was the last: 8 instructions beside 64 multiply-adds, or 7 beside 16.
         row = 2 if bits == 64 else 4
         own = 4 * row
@@ -109,22 +118,22 @@ def _directly(g: Geometry, bits: int) -> Part:
         cycles = MEMORY_LATENCY + CACHE_LATENCY + 4 * g.taps * own / 4
         return Part("rows", least, work, blocks=blocks, resident=32 // _WARPS_OF_TILE[bits], cycles=cycles)
     if kernel == "short_rows":
-        # 75 of 31 taps, 67 in float16; taps that meet only zeros are passed over.
+        # 75 for 31 taps, 67 in float16; taps that meet only zeros are passed over.
         met = _met(g)
         work = {"fma": 2.0 * g.batch * g.channels * met}
         work["instruction"] = outputs * (32 if bits == 16 else 40) + 1.1 * g.batch * g.channels * met
         return Part("short rows", least, work, blocks=math.ceil(outputs / 2048), resident=7)
     if kernel == "channels_last":
         return _channels_last(g, bits, outputs, least, work)
-    # 4 outputs a thread, and a load of x and two comparisons for every product.
+    # A thread has 4 outputs; each product takes a load of x and two comparisons.
     work["instruction"] = outputs * (30 + 7.5 * g.taps)
-    work["shared"] = outputs * g.taps * size * min(g.stride, 32)  # a line of the first cache for every so many
+    work["shared"] = outputs * g.taps * size * min(g.stride, 32)  # one line of the first cache for so many taps
     requested = least * max(1.0, min(g.taps * g.dilation, 4 * g.stride) / (4 * g.stride))
     return Part("any stride", least, work, requested, math.ceil(outputs / 1024), 4, footprint=0)
 
 
 def _met(g: Geometry) -> float:
-    """Products of a row whose input is there."""
+    """Products of a row whose input is inside the row."""
     total = 0
     for k in range(g.taps):
         first, last = max(0, g.before - k), min(g.outputs, g.length + g.before - k)
@@ -136,7 +145,7 @@ def _channels_last(g: Geometry, bits: int, outputs: int, least: float, work: dic
     """A window of ``own`` outputs of neighbouring channels slides over x in registers."""
     vectors = g.channels % (128 // bits) == 0
     own, wide = {16: 4, 32: 8, 64: 4}[bits] if vectors else (4 if bits == 64 else 8), 128 // bits if vectors else 1
-    # Of a tap beside its products: taps and an input are loaded, moved, converted from float16, and places compared.
+    # A tap beside its products: loads of taps and of an input, moves, conversions from float16, comparisons of places.
     beside = {16: 26, 32: 34, 64: 18}[bits] if vectors else 23
     of_thread = 150 + 6 * (own + 4) + 3 * own * wide
     work["instruction"] = outputs / (own * wide) * (of_thread + g.taps * (own * wide + beside))
@@ -151,22 +160,21 @@ def _channels_last(g: Geometry, bits: int, outputs: int, least: float, work: dic
 
 
 def _gathered(g: Geometry, bits: int) -> Part:
-    """Gradient by the inputs of a convolution of any stride: a thread an input, over the taps that meet it."""
+    """Gradient by the inputs for any stride: a thread takes an input, and goes over the taps that meet it."""
     inputs = g.batch * g.channels * g.length
     met = g.taps / g.stride  # of an input, on average
-    sums: Unit = "float64" if bits == 64 else "fma"
-    least = bits // 8 * (g.batch * g.channels * (g.length + g.outputs) + g.channels * g.taps)
-    # Places in 64 bits: some 150 with the divisions, and 25 a tap.
-    work: dict[Unit, float] = {sums: 2.0 * inputs * met, "instruction": inputs * (150 + 25 * met)}
+    least = _least(g, bits)
+    # Places in 64 bits: some 150 instructions with the divisions, and 25 for each tap.
+    work: dict[Unit, float] = {_real(bits): 2.0 * inputs * met, "instruction": inputs * (150 + 25 * met)}
     return Part("any stride", least, work, blocks=math.ceil(inputs / 256), resident=6)
 
 
 def _activated(part: Part, g: Geometry, activation: str | None) -> Part:
-    """With an activation of every output."""
+    """Add an activation of every output."""
     if activation is None:
         return part
     outputs = g.batch * g.channels * g.outputs
-    # e^-z and a quotient without a branch; or erfcf, of which an exponential and a polynomial are most.
+    # silu: e^-z and a quotient without a branch. gelu: erfcf, mostly an exponential and a polynomial.
     instructions = {"silu": 10, "gelu": 45}[activation]
     more: dict[Unit, float] = {
         "instruction": part.work["instruction"] + instructions * outputs,
@@ -179,10 +187,10 @@ def _activated(part: Part, g: Geometry, activation: str | None) -> Part:
 
 
 class _Toeplitz(NamedTuple):
-    """How kernels on tensor cores cut a row: see ``cukde.conv1d.gpu.toeplitz``."""
+    """The way kernels on tensor cores divide a row: see ``cukde.conv1d.gpu.toeplitz``."""
 
     short: bool
-    tap_blocks: int  # of 32 taps, with the zeros beside
+    tap_blocks: int  # of 32 taps, zeros included
     groups: int  # of 256 outputs, of a warp
     warps: int  # of a block
     blocks: int
@@ -190,7 +198,7 @@ class _Toeplitz(NamedTuple):
 
 
 def toeplitz_cut(g: Geometry, bits: int, capability: tuple[int, int]) -> _Toeplitz:
-    """Cut of an aligned array."""
+    """Divide the rows of an aligned array."""
     vector = 128 // bits
     reached = g.outputs if g.outputs % vector == 0 else g.outputs + vector - 1
     aligned = g.length % vector == g.outputs % vector == 0
@@ -204,31 +212,32 @@ def toeplitz_cut(g: Geometry, bits: int, capability: tuple[int, int]) -> _Toepli
     groups = 2 if bits == 32 and capability < (9, 0) else 4
     warps = min(4, math.ceil(reached / (groups * choice.GROUP)))
     segments = math.ceil(reached / (warps * groups * choice.GROUP))
-    # Shared memory of 44 KiB, or 30 in float16, leaves so many blocks of a multiprocessor's 227.
+    # A block takes 44 KiB of shared memory, or 30 in float16, of the 227 KiB of a multiprocessor.
     return _Toeplitz(False, tap_blocks, groups, warps, g.batch * g.channels * segments, 5 if bits == 32 else 7)
 
 
 def _on_tensor_cores(g: Geometry, bits: int, on: Peaks) -> Part:
-    """Products of Toeplitz matrices of the taps and inputs, float32 in two float16 terms: three products."""
+    """Products of Toeplitz matrices of the taps and inputs; float32, in two float16 terms, takes three."""
     cut = toeplitz_cut(g, bits, on.capability)
     products = 3 if bits == 32 else 1
-    outputs = cut.blocks * cut.warps * cut.groups * choice.GROUP  # with those beyond the ends of rows
-    least = bits // 8 * (g.batch * g.channels * (g.length + g.outputs) + g.channels * g.taps)
+    outputs = cut.blocks * cut.warps * cut.groups * choice.GROUP  # including those beyond the ends of rows
+    least = _least(g, bits)
     per_group = 4 * products * cut.tap_blocks  # tensor instructions, of a warp and 256 outputs
     work: dict[Unit, float] = {"tensor_f16": 2.0 * outputs * 32 * cut.tap_blocks * products}
     if cut.short:
-        # Shuffles of inputs that later blocks of taps meet, traces of what is not finite, outputs stored as they are.
+        # Shuffles of inputs that later blocks of taps meet, traces of values that are not finite, and stores of
+        # outputs.
         work["instruction"] = outputs * 32 / 256 * (per_group + 8 * (cut.tap_blocks - 1) + 45)
         return Part("tensor cores, few taps", least, work, blocks=cut.blocks, resident=cut.resident)
-    # Two blocks of taps at a time: 13 loads of 16 bytes a lane for four groups, for each term; sums of float32 are
-    # added to nearest. Beside: in float32 scales of numbers and their terms, and tests of every output.
+    # Two blocks of taps at a time: 13 loads of 16 bytes a lane for four groups and each term. Sums of float32 are
+    # rounded to nearest. float32 also takes scales of numbers and their terms, and tests of every output.
     terms = 2 if bits == 32 else 1
     loads = terms * (2 * 4 + cut.groups + 1) / (2 * cut.groups)  # of a group and a block of taps
     additions = 8 if bits == 32 else 0
     beside = 45 if bits == 32 else 20
     work["instruction"] = outputs * (beside + 32 / 256 * (per_group + cut.tap_blocks * (loads + additions + 1)))
     work["shared"] = outputs / 256 * 512 * (cut.tap_blocks * loads + 2 * terms)
-    # A block waits for x, for the largest numbers of all in float32, for its taps, and for its products one by one.
+    # A block waits for x, in float32 for the largest numbers, for its taps, and for its products one by one.
     cycles = MEMORY_LATENCY + (600 if bits == 32 else 0) + CACHE_LATENCY + 33 * per_group / 2 * cut.groups / 2
     return Part(
         "tensor cores",
@@ -245,7 +254,7 @@ def _on_tensor_cores(g: Geometry, bits: int, on: Peaks) -> Part:
 
 
 class _Cut(NamedTuple):
-    """How the sums of a weight gradient are cut over blocks: see ``cukde.conv1d.gpu.weight_grad``."""
+    """The way blocks share the sums of a weight gradient: see ``cukde.conv1d.gpu.weight_grad``."""
 
     kernel: str
     groups: int  # of taps, each of which reads x and dy
@@ -255,7 +264,7 @@ class _Cut(NamedTuple):
 
 
 def weights_cut(g: Geometry, bits: int) -> _Cut:
-    """Which kernel sums, and how many parts there are; of arrays aligned to 16 bytes."""
+    """The kernel that sums, and the number of parts, for arrays aligned to 16 bytes."""
     if g.channels_last:
         common = math.gcd(g.stride, g.dilation)
         tap_step, output_step = g.stride // common, g.dilation // common
@@ -308,10 +317,11 @@ def _of_weights(g: Geometry, bits: int, bias: bool) -> tuple[Part, ...]:
     outputs, size, real = g.batch * g.channels * g.outputs, bits // 8, max(bits // 8, 4)
     columns = g.channels * (g.taps + 1)
     vector = 128 // bits
-    # Products a block has, with the sums that are dropped where loads are of whole vectors, and that of dy.
+    # Products of a block, with the sum of dy, and with sums that are dropped where loads are of whole vectors.
     products = cut.block_taps + 1
-    # Beside them: 150 or, with conversions, 240 a tile of 16 outputs a lane; where channels are last 32 an output of a
-    # batch of 8, 47 of one of 4, and those of a piece of 128; for any stride 25, and 7 a tap.
+    # Other instructions: 150, or 240 with conversions, for each tile of 16 outputs of a lane. Where channels are last:
+    # 32 for an output of a batch of 8 and 47 of a batch of 4, and those of a piece of 128. For any stride: 25, and 7 a
+    # tap.
     if cut.kernel == "tiles":
         products += vector - 1
         beside = {16: 240 / 16, 32: 150 / 16, 64: 150 / 8}[bits]
@@ -324,18 +334,17 @@ def _of_weights(g: Geometry, bits: int, bias: bool) -> tuple[Part, ...]:
         beside = 32.0 + 2 if cut.block_taps <= 4 else 47.0 + 9 if cut.block_taps == 32 or bits == 64 else 32.0 + 5
     else:
         beside = 25 + 7.0 * cut.block_taps
-    sums: Unit = "float64" if bits == 64 else "fma"
     threads = 256 if cut.kernel == "channels_last" else 128
-    # 31 shuffles and additions for 32 sums of a warp, two selections each; then those of warps, in float64.
+    # 31 shuffles and additions for 32 sums of a warp, with two selections each; then sums over warps, in float64.
     reduction = cut.blocks * threads * 4.0 * products + columns * cut.splits * 8.0
     read = size * g.batch * g.channels * (g.length + g.outputs)
     partial = real * columns * cut.splits
     work: dict[Unit, float] = {
-        sums: 2.0 * outputs * cut.groups * products,
+        _real(bits): 2.0 * outputs * cut.groups * products,
         "instruction": outputs * cut.groups * (products + beside) + reduction,
     }
     if cut.kernel in ("tiles", "short_rows"):
-        # Of a lane's outputs: x and dy into shared memory, and what they meet out of it.
+        # A lane writes x and dy to shared memory, and reads what its outputs meet.
         own = 8 if bits == 64 else 16
         met = real * (own + products)
         work["shared"] = outputs / own * cut.groups * (2 * real * own + met + real * own)
@@ -369,28 +378,28 @@ def _of_weights(g: Geometry, bits: int, bias: bool) -> tuple[Part, ...]:
 # --------------------------------------------------------------------------------------- Fourier transforms
 
 
-def _by_transforms(of: Pass, g: Geometry, bits: int, activation: str | None, on: Peaks) -> tuple[Part, ...]:
-    """Passes over memory of whole rows: CuPy's element by element, and of cuFFT's transforms three for a long row.
+def _by_transforms(direction: Pass, g: Geometry, bits: int, activation: str | None, on: Peaks) -> tuple[Part, ...]:
+    """Passes over memory by whole rows: CuPy's elementwise kernels, and cuFFT's transforms, three for a long row.
 
-    Bytes are of a place of a padded row; a spectrum has one number of twice the size for two places.
+    Bytes are counted for each place of a padded row. A spectrum has one number of twice the size for two places.
     """
     size, wide = bits // 8, min(8, bits // 4)
     spread = (g.outputs - 1) * g.stride + 1
     n = choice.fast_length(
-        g.length + g.reach if of == "forward" else spread + (g.reach if of == "input_grad" else g.length)
+        g.length + g.reach if direction == "forward" else spread + (g.reach if direction == "input_grad" else g.length)
     )
     rows, taps_rows = g.batch * g.channels, g.channels
-    steps = 3 if n > 2**13 else 2  # of a transform: numbers of 8,192 places fit in shared memory
+    steps = 3 if n > 2**13 else 2  # passes of a transform: 8,192 numbers fit in shared memory
     there = wide * (3 + 2 * steps)  # zeros, a copy into them, and the transform
-    back = wide * (4 + 2 * steps)  # a copy, as cuFFT overwrites what it takes, the transform, and the division by n
+    back = wide * (4 + 2 * steps)  # a copy, as cuFFT overwrites its input, the transform, and the division by n
     widened = size + wide if size < wide else 0
     blocks = math.ceil(rows * n * wide * 5 / 2**28)  # of rows whose arrays are there at a time
     work = 2.5 * n * math.log2(n)  # operations of a real transform (FFTW's count)
-    number: Unit = "float64" if wide == 8 else "fma"
+    number = _real(8 * wide)
     wider = float(size < wide)  # whether numbers are converted
-    # Bytes, numbers that CuPy's kernels pass through, operations, launches for a block of rows.
+    # Bytes, numbers that CuPy's kernels go through, operations, and launches for a block of rows.
     stages: list[tuple[str, float, float, float, int]]
-    if of == "weight_grad":
+    if direction == "weight_grad":
         given = rows * (g.length + g.outputs)
         stages = [
             ("to spectra", rows * 2 * n * there + widened * given, (1 + wider) * given, 2 * rows * work, 8),
@@ -398,7 +407,7 @@ def _by_transforms(of: Pass, g: Geometry, bits: int, activation: str | None, on:
             ("to weights", taps_rows * n * back, taps_rows * (n + 2 * g.taps), taps_rows * work, 8),
         ]
     else:
-        given, many = (g.length, g.outputs) if of == "forward" else (g.outputs, g.length)
+        given, many = (g.length, g.outputs) if direction == "forward" else (g.outputs, g.length)
         to_spectra = (rows + taps_rows) * n * there + taps_rows * n * 2 * wide
         copied = (1 + wider) * (rows * given + taps_rows * g.taps) + taps_rows * n / 2
         ends = rows * (widened * given + many * (3 * wide + size))

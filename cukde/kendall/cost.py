@@ -1,7 +1,7 @@
-"""What Kendall's tau costs: ranks of each variable, then products of signs or sorting of each pair of variables.
+"""Costs of Kendall's tau: ranks of each variable, then products of signs or sorting of each pair of variables.
 
-Instructions of the GPU's kernels are counted from what NVRTC makes of ``kernels_cu/`` for sm_90; those that compare,
-select or add integers count twice, for a multiprocessor has half as many lanes for them as it issues instructions for.
+Instructions of the GPU's kernels are counted in what NVRTC makes of ``kernels_cu/kendall/`` for sm_90. Those that
+compare, select or add integers count twice: a multiprocessor has half as many lanes for them.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ _SOURCE = (
 _TEXTBOOK_FLOPS, _TEXTBOOK_BYTES = 10, 16
 
 _THREADS, _PART = 256, 2048  # of the kernels before and after a sort, samples of a block
-_SECTOR = 32  # bytes of memory that a write to a place of its own takes
+_SECTOR = 32  # bytes of memory that a single write at random takes
 
-# Instructions a sample, weighed as above.
+# Instructions for each sample, weighed as above.
 _KEYS, _RANKS, _PAIR_KEYS, _PAIR_RUNS, _VALUE_RUNS = 16, 60, 16, 80, 50
 
-# Instructions a sign, by bits, one or both planes, and by bytes, weighed: of what is not on the diagonal.
+# Instructions for each sign off the diagonal, weighed: by bits, in one or both planes, and by bytes.
 _SIGNS = {(True, 1): 1.7, (True, 2): 2.8, (False, 1): 5.0}
 
-_SUMS = 7  # arrays of whole numbers that the counts of ties take, each of two others
+_SUMS = 7  # arrays of integers that the counts of ties take, each made of two others
 
-# Of a sample on the CPU, comparisons and sums, loads and addresses apart: its key; a count of a digit, and its place in
-# each pass of a radix sort, which wait for the one before where that had the same digit; its rank, written at random,
-# and ties. Measured on two cores of 8.2e9 a second, 10,000 to 100,000 samples: 16 ns of float32, 20 of float64. A
-# million, beyond the second cache, take twice that.
+# Comparisons and sums for each sample on the CPU, without loads and addresses: its key; the count of a digit, and its
+# place in each pass of a radix sort, which waits for the sample before where both have the same digit; its rank,
+# written at random, and ties. Measured on two cores of 8.2e9 a second, 10,000 to 100,000 samples: 16 ns in float32, 20
+# ns in float64. A million samples, beyond the second cache, take twice that.
 _CPU_KEY, _CPU_DIGIT, _CPU_PASS, _CPU_NUMBER = 4, 3, 4, 22
-_CPU_WALK, _CPU_LEVEL = 8, 11  # bits of a sample and its place; each level of the tree of counters above
+_CPU_WALK, _CPU_LEVEL = 8, 11  # bits of a sample and its place; each level of the tree of counters
 _CPU_TIES = 4  # ties broken by position
 _CPU_GROUP = 2**20  # ranks that share a tree
-_CPU_STATISTIC = 250  # of an entry of a matrix, by passes of NumPy on one core of half that rate: 60 ns
-# Of 64 pairs of samples, four words at once by AVX2: xor, population and sum; as many for which pairs are untied.
+_CPU_STATISTIC = 250  # for each entry of a matrix, by passes of NumPy on one core of half that rate: 60 ns
+# For 64 pairs of samples, four words at once by AVX2: xor, population count and sum; with ties as many again.
 _CPU_WORD = 3 / 4
 _CPU_COLUMN = 16  # pairs of columns that take as long as the bits of one: cukde/kendall/cpu/sign_products.py
 
@@ -61,9 +61,9 @@ def kendalltau(on: Peaks, *, n: int, batch: int = 1, dtype: Any = "float64", tie
 def kendall_matrix(
     on: Peaks, *, n: int, p: int, q: int | None = None, dtype: Any = "float64", ties: bool = False
 ) -> Counted:
-    """Count Kendall's tau of all pairs of ``p`` columns of ``n`` samples with ``q``, by default with themselves.
+    """Count Kendall's tau of all pairs of ``p`` columns of ``n`` samples with ``q``; by default among the ``p``.
 
-    The textbook's program visits p q pairs of columns, with themselves p^2; ours p (p + 1) / 2 of these.
+    The textbook's program visits p q pairs of columns, or p^2 among the p columns; ours visits p (p + 1) / 2 of these.
     """
     size, symmetric = np.dtype(dtype).itemsize, q is None
     across = p if q is None else q
@@ -73,24 +73,24 @@ def kendall_matrix(
         statistics = Part("statistics", 24 * p * across, {"scalar": _CPU_STATISTIC * p * across}, blocks=1)
         parts = (*_cpu_ranks(columns, n, size), _cpu_matrix(n, columns, pairs, p, ties), statistics)
     else:
-        turned = elementwise.passes(
+        transposed = elementwise.passes(
             "columns as rows", on, columns * n, 2 * columns * n * size, launches=1 if symmetric else 2
         )
         multiplied = choice.by_products(p, across, n, symmetric=symmetric, tied=ties, capability=on.capability)
-        found = (
+        pairwise = (
             _by_products(on, n, p, across, symmetric, ties)
             if multiplied
             else _pairs_by_sorting(pairs, n, 4 * n * columns)
         )
         wait = Part("wait for the ranks", cycles=host.TIES * on.clock, launches=1)
-        parts = (turned, *_ranks(columns, n, size), wait, *found, _statistics(p * across))
+        parts = (transposed, *_ranks(columns, n, size), wait, *pairwise, _statistics(p * across))
     return _counted(parts, p * across * n * (n - 1) / 2)
 
 
 def concordance(
     on: Peaks, *, n: int, p: int, q: int | None = None, dtype: Any = "float64", ties: bool = False
 ) -> Counted:
-    """Count the counts of all pairs of columns: a look for NaN, and sums of whole numbers in place of the statistic."""
+    """Count the counts of all pairs of columns: a look for NaN, and integer sums in place of the statistic."""
     of_matrix = kendall_matrix(on, n=n, p=p, q=q, dtype=dtype, ties=ties)
     across = p if q is None else q
     samples = n * (p + (0 if q is None else q))
@@ -102,7 +102,7 @@ def concordance(
 
 
 def of_samples(x: Any, y: Any, *, axis: Any = None, **options: Any) -> dict[str, Any]:
-    """Sizes of a call of :func:`cukde.kendalltau`; whole numbers are taken for ones with ties."""
+    """Sizes of a call of :func:`cukde.kendalltau`; integers are taken to have ties."""
     dtype = arguments.dtype(x)
     shape = np.broadcast_shapes(arguments.shape(x), arguments.shape(y)) if axis is not None else arguments.shape(x)
     axes = range(len(shape)) if axis is None else np.atleast_1d(axis).tolist()
@@ -118,7 +118,7 @@ def of_columns(A: Any, B: Any = None, **options: Any) -> dict[str, Any]:
 
 
 def _of_values(dtype: np.dtype) -> dict[str, Any]:
-    """What the type says: whole numbers are taken for ones with ties, others for ones without."""
+    """What the dtype says: integers are taken to have ties, other numbers to have none."""
     return {"dtype": dtype.name if dtype.itemsize <= 8 else "float64", "ties": dtype.kind in "iub"}
 
 
@@ -151,7 +151,7 @@ def _ranks(rows: int, n: int, size: int) -> tuple[Part, ...]:
 def _pairs_by_sorting(pairs: int, n: int, ranks: float) -> tuple[Part, ...]:
     """Sort the pairs of ranks of ``pairs`` pairs of variables, count inversions, and add up ties.
 
-    ``ranks`` is the bytes of all ranks: pairs of the same variables find them in the cache, if it holds them.
+    ``ranks`` is the bytes of all ranks: pairs of the same variables find them in the cache, where it holds them.
     """
     samples = pairs * n
     blocks = pairs * -(-n // _PART)
@@ -177,14 +177,14 @@ def _pairs_by_sorting(pairs: int, n: int, ranks: float) -> tuple[Part, ...]:
 
 
 def _by_products(on: Peaks, n: int, p: int, q: int, symmetric: bool, tied: bool) -> tuple[Part, ...]:
-    """Make the signs of all pairs of samples, and multiply those of all pairs of variables."""
+    """Compute the signs of all pairs of samples, and multiply the signs of all pairs of variables."""
     bits = sign_tiles.in_bits(on.capability)
     edge = sign_tiles.edge(p, q, symmetric=symmetric)
     rows, entries = sign_tiles.padded(p, q, symmetric=symmetric)
     tiles = sign_tiles.tile_count(p, q, edge, symmetric=symmetric)
     cut = sign_tiles.shape(bits, tied, edge)
     chunks = list(sign_tiles.chunks(n, rows, bits))
-    pairs = sum(count for _, count in chunks) * sign_tiles.ITEM**2  # of samples, those that fill items among them
+    pairs = sum(count for _, count in chunks) * sign_tiles.ITEM**2  # of samples, including those that pad items
     of_sign = 1 / 8 if bits else 1.0  # bytes
     signs = rows * pairs * of_sign * cut.planes
     if signs / len(chunks) <= on.cache_bytes:  # the products find them there, and the next chunk overwrites them
@@ -192,13 +192,13 @@ def _by_products(on: Peaks, n: int, p: int, q: int, symmetric: bool, tied: bool)
     products = (3 if bits else 2) if tied else 1
     unit: Unit = "tensor_b1" if bits else "tensor_s8"
 
-    # A tile asks for its rows and its columns, which on the diagonal are the same. Blocks are at the same signs at the
-    # same time: what they ask for again comes from the cache, however large all signs are.
+    # A tile asks for its rows and its columns, which are the same on the diagonal. Blocks read the same signs at the
+    # same time, so the cache serves what they ask for again, however large all signs are.
     diagonal = -(-p // edge) if symmetric else 0
     asked = pairs * (2 * tiles - diagonal) * edge * of_sign * cut.planes
     blocks = cut.blocks * on.multiprocessors
     added = 2 * 8 * (2 if tied else 1) * edge**2 * len(chunks) * (tiles + blocks)
-    # Of an entry and a pair of samples: fragments that a warp reads, rows that a block writes before.
+    # For each entry and pair of samples: fragments that a warp reads, and rows that a block writes before.
     fragments = (cut.warp_rows + cut.warp_columns) / (cut.warp_rows * cut.warp_columns)
     shared = entries * pairs * of_sign * cut.planes * (fragments + 2 / edge)
 
@@ -226,7 +226,7 @@ def _by_products(on: Peaks, n: int, p: int, q: int, symmetric: bool, tied: bool)
 
 
 def _statistics(entries: int) -> Part:
-    """From counts to the statistic."""
+    """Compute the statistic from the counts."""
     return Part("statistics", bytes=24 * entries)
 
 
@@ -234,7 +234,7 @@ def _statistics(entries: int) -> Part:
 
 
 def _cpu_ranks(rows: int, n: int, size: int) -> tuple[Part, ...]:
-    """Rank rows by a radix sort, a pass a byte of the values; a block of rows is a thread's."""
+    """Rank rows by a radix sort, with a pass for each byte of the values; a thread takes a block of rows."""
     samples = rows * n
     operations = _CPU_KEY + 8 * _CPU_DIGIT + size * _CPU_PASS + _CPU_NUMBER
     # A pass moves keys of 8 bytes and positions of 4.
@@ -247,7 +247,7 @@ def _cpu_ranks(rows: int, n: int, size: int) -> tuple[Part, ...]:
 def _cpu_trees(pairs: int, n: int, ties: bool, tasks: int) -> Part:
     """Count inversions of pairs of variables, each in the tree of counters of one thread."""
     levels = max(0, math.ceil(math.log(max(min(n, _CPU_GROUP), 1) / 64, 4)))
-    parts = max(0, math.ceil(math.log2(max(n, 1) / _CPU_GROUP)))  # by bits above a tree's
+    parts = max(0, math.ceil(math.log2(max(n, 1) / _CPU_GROUP)))  # passes by the bits above those of a tree
     operations = _CPU_WALK + levels * _CPU_LEVEL + parts * _CPU_PASS + ties * _CPU_TIES
     samples = pairs * n
     return Part("inversions", bytes=16 * samples, work={"scalar": samples * operations}, blocks=tasks, launches=1)

@@ -1,8 +1,8 @@
-"""What sorting rows costs on a GPU: tiles in shared memory, then merges of runs from one array to another.
+"""Cost of sorting rows on a GPU: tiles in shared memory, then merges of runs from one array to another.
 
-Instructions and words of shared memory are counted a key from what NVRTC makes of ``kernels_cu/kendall/merge_sort.cu`` for
-sm_90. Most of these instructions compare, select or add integers, for which a multiprocessor has half as many lanes as
-it issues instructions for: they count twice.
+Instructions and words of shared memory for each key are counted in what NVRTC makes of
+``kernels_cu/kendall/merge_sort.cu`` for sm_90. Most of these instructions compare, select or add integers and count
+twice: a multiprocessor has half as many lanes for them.
 """
 
 from __future__ import annotations
@@ -15,19 +15,20 @@ from cukde.kendall import merge_tiles
 
 
 class _Kernel(NamedTuple):
-    """Of a key: slots of instructions and bytes of shared memory."""
+    """Slots of instructions and bytes of shared memory for each key."""
 
-    network: float  # slots, sixteen keys of a thread by exchanges, and what comes before
-    round: float  # slots, of a merge within a tile
-    round_shared: float  # bytes: written, read where the data say so, in order and sources
-    step: float  # slots, of a bisection that divides a merge among threads
+    network: float  # slots: exchanges of sixteen keys of a thread, and what comes before
+    round: float  # slots of a merge within a tile
+    round_shared: float  # bytes: written, read in the order of the data, and the sources
+    step: float  # slots of a bisection that divides a merge among threads
     step_shared: float
-    merge: float  # slots, of a merge of runs but for its bisection
+    merge: float  # slots of a merge of runs, without its bisection
     merge_shared: float
 
 
-# By the bytes of a key, and whether its position goes along. 32 lanes that read words of 8 bytes at random meet in
-# banks: they take 6 cycles, of 4 bytes 3.5 cycles, the mean of the fullest of 16 and of 32 bins; a cycle is 128 bytes.
+# By the bytes of a key, and whether its position goes along. 32 lanes that read at random meet in banks: words of 8
+# bytes take 6 cycles and words of 4 bytes 3.5 cycles, the mean of the fullest of 16 and of 32 bins; a cycle is 128
+# bytes.
 _RANDOM_8, _RANDOM_4 = 6.2 * 128 / 32, 3.5 * 128 / 32
 _KERNELS = {
     (8, False): _Kernel(130, 31.5, 8 + _RANDOM_8, 24 / 16, 2 * _RANDOM_8 / 16, 68, 2 * 8 + 8 + _RANDOM_8),
@@ -35,23 +36,23 @@ _KERNELS = {
     (4, False): _Kernel(84, 27, 4 + _RANDOM_4, 22 / 16, 2 * _RANDOM_4 / 16, 55, 2 * 4 + 4 + _RANDOM_4),
 }
 
-# Cycles that a block of a merge takes by itself: the bisection in memory by a warp, four probes of two reads each, 700
-# a read; both halves of its keys, 800 each; the bisection in shared memory, 50 a step; 16 steps, 60 each; results 800.
+# Cycles of a block of a merge by itself: the bisection in memory by a warp, with four probes of two reads, 700 cycles a
+# read; both halves of its keys, 800 each; the bisection in shared memory, 50 a step; 16 steps, 60 each; results, 800.
 _MERGE_CYCLES = 4 * 700 + 2 * 800 + 12 * 50 + 16 * 60 + 800
-_ORDER_CYCLES = 1200  # of the order, read after the keys are merged, and written
+_ORDER_CYCLES = 1200  # to read the order after the keys are merged, and to write it
 
 
 def sort(name: str, rows: int, n: int, key_bytes: int, *, order: bool = False) -> tuple[Part, ...]:
-    """Sort ``rows`` rows of ``n`` keys of 4 or 8 bytes, with the positions that they came from or without."""
+    """Sort ``rows`` rows of ``n`` keys of 4 or 8 bytes, with or without their positions."""
     kernel = _KERNELS[key_bytes, order]
     keys, threads = rows * n, merge_tiles.threads(n, key_bytes)
     tile = threads * merge_tiles.ITEMS
     tiles, launches = -(-n // tile), -(-rows // _rows_at_a_time(n))
     rounds = round(math.log2(threads))
     first = round(math.log2(merge_tiles.ITEMS)) + 1
-    steps = sum(range(first, first + rounds))  # of all bisections, of 16 keys and of twice as many each time
+    steps = sum(range(first, first + rounds))  # of all bisections: of 16 keys, then of twice as many each time
     width = key_bytes + 4 * order
-    padded = rows * tiles * tile  # a tile that is not full is sorted as one that is
+    padded = rows * tiles * tile  # a tile that is not full takes as long as a full one
     parts = [
         Part(
             f"{name}: tiles",
@@ -91,5 +92,5 @@ def _rows_at_a_time(n: int) -> int:
 
 
 def _resident(threads: int, order: bool) -> int:
-    """Blocks of a multiprocessor, as many as the kernels are compiled for."""
+    """Blocks on a multiprocessor, as the kernels are compiled."""
     return (768 if order else 1024) // threads

@@ -1,6 +1,6 @@
-"""What piecewise polynomials cost: a read and a write a point, the search for its piece, and Horner's rule.
+"""Costs of piecewise polynomials: for each point a read and a write, the search for its piece, and Horner's rule.
 
-Instructions are counted from what NVRTC makes of ``kernels_cu/piecewise/piecewise.cu`` for sm_90.
+Instructions are counted in what NVRTC makes of ``kernels_cu/piecewise/piecewise.cu`` for sm_90.
 """
 
 from __future__ import annotations
@@ -17,30 +17,34 @@ from cukde.core.cost.cost import Counted, Part, Unit
 from cukde.core.cost.peaks import Peaks
 from cukde.core.cost.sizes import takes
 
-_SOURCE = "counted from kernels_cu/piecewise/piecewise.cu, piecewise_columns.cu and lookup_f16.cu, and cukde/piecewise/cpu/passes.py"
+_SOURCE = (
+    "counted from piecewise.cu, columns.cu and lookup_f16.cu in kernels_cu/piecewise/, and "
+    "cukde/piecewise/cpu/passes.py"
+)
 
-# As in cukde/piecewise/gpu/passes.py and _lookup_f16.py, which a test holds them equal to.
-BLOCKS = 2  # of a multiprocessor
-OWN_COEFFICIENTS = (2, 3, 4)  # with a kernel of their own
+# As in passes.py and lookup_f16.py of cukde/piecewise/gpu/, which a test holds them equal to.
+BLOCKS = 2  # on a multiprocessor
+OWN_COEFFICIENTS = (2, 3, 4)  # numbers of coefficients that have their own kernel
 MOST_COPIES, FEWEST_COPIES_OF_GUIDE, PIECES_OF_LONG_SEARCH = 8, 4, 1024
 FEWEST_LOOKUPS, TABLE_BYTES = 2**22, 2**17
 
-# Of knots at random: cells of the guide for each piece. With one, 8 % of the cells have more than two knots.
+# Cells of the guide for each piece. With one cell, 8 % of the cells have more than two of random knots.
 _CELLS_A_PIECE = 2
 
-# Instructions: of 16 bytes of points, their addresses, moves and branches; of a point, its search and the rest but for
-# Horner's rule, by the search; of a level of the tree; of a float16 number, its conversions; of a reduction.
+# Instructions: for 16 bytes of points their addresses, moves and branches; for a point, by the kind of search, all but
+# Horner's rule; for a level of the tree; for the conversions of a float16 number; for a reduction and for a clamp.
 _VECTOR = 62
 _POINT = {"uniform": 13.5, "guide": 22.0, "tree": 8.0}
-_POINT_F64 = 12.0  # more, of float64: limits by compare and select, two words a number
+_POINT_F64 = 12.0  # more in float64: limits by compare and select, two words for each number
 _LEVEL, _CONVERSIONS, _REDUCTION, _CLAMP = 8.0, 1.5, 14.0, 4.0
 _LOOKUP, _LOOKUP_VECTOR = 2.5, 30
 _FMA_OF_SEARCH = 4  # float32 operations of the search, multiplied and added: the cell, its knot and the difference
-# float64 operations of a point but for Horner's rule: the cell, its knot, the difference; of a level of the tree one.
+# float64 operations of a point without Horner's rule: the cell, its knot, the difference. A level of the tree is one.
 _OPERATIONS_F64 = 10
 
-# Of a point on the CPU, comparisons, sums and products, loads apart: copied or held, located, less its knot, looked at
-# for NaN; by a guide, and compared once more; a coefficient; a reduction; conversions of float16.
+# Comparisons, sums and products on the CPU, without loads: for a point, which is copied or clamped, located, reduced by
+# its knot, and looked at for NaN; for a guide, with one more comparison; for a coefficient; for a reduction; for
+# conversions of float16.
 _CPU_POINT, _CPU_GUIDE, _CPU_COEFFICIENT, _CPU_REDUCTION, _CPU_CONVERSION = 11, 6, 1, 5, 8
 
 
@@ -78,10 +82,10 @@ def pwpa(on: Peaks, sizes: Sizes) -> Counted:
 
 
 def turned(on: Peaks, *, pieces: int, degree: int, dtype: Any = "float32") -> Counted:
-    """Count coefficients turned from one layout to the other.
+    """Count the transposition of coefficients from one layout to the other.
 
     Neighbouring threads of CuPy's copy are neighbours in one of the two arrays alone. In the other each sector of 32
-    bytes is asked for once for each coefficient that it holds, or as often as there are numbers in it.
+    bytes is asked for once for each coefficient that it holds.
     """
     size = np.dtype(dtype).itemsize
     table = pieces * (degree + 1) * size
@@ -122,7 +126,7 @@ def of_polynomial(p: Any, x: Any, nu: int = 0, extrapolate: Any = None) -> dict[
 def of_raw(
     x: Any, coefficients: Any, knots: Any, *, layout: str = "aos", extrapolate: Any = "clamp", **options: Any
 ) -> dict[str, Any]:
-    """Sizes of a call of :func:`cukde.pwpa`; knots on a GPU are taken for uniform ones, for nothing is copied here."""
+    """Sizes of a call of :func:`cukde.pwpa`; knots on a GPU are taken to be uniform, as nothing is copied here."""
     shape = arguments.shape(coefficients)
     pieces, k = shape if layout == "aos" else shape[::-1]
     on_host = isinstance(knots, np.ndarray | list | tuple)
@@ -136,19 +140,19 @@ def of_raw(
 
 
 def of_rows(coefficients: Any) -> dict[str, Any]:
-    """Sizes of coefficients, a row a piece."""
+    """Sizes of coefficients with a row for each piece."""
     pieces, k = arguments.shape(coefficients)
     return {"pieces": pieces, "degree": k - 1, "dtype": arguments.dtype(coefficients).name}
 
 
 def of_columns(coefficients: Any) -> dict[str, Any]:
-    """Sizes of coefficients, a column a piece."""
+    """Sizes of coefficients with a column for each piece."""
     k, pieces = arguments.shape(coefficients)
     return {"pieces": pieces, "degree": k - 1, "dtype": arguments.dtype(coefficients).name}
 
 
 def _spacing(knots: np.ndarray) -> str:
-    """Whether knots are uniform, to the rounding of float32."""
+    """Whether knots are uniform, up to the rounding of float32."""
     even = np.linspace(knots[0], knots[-1], len(knots))
     near = 1e-6 * max(abs(knots[0]), abs(knots[-1]))
     return "uniform" if bool((abs(knots - even) <= near).all()) else "random"
@@ -201,7 +205,7 @@ def _levels(pieces: int) -> int:
 
 
 def _plan(on: Peaks, pieces: int, k: int, dtype: np.dtype, knots: str) -> tuple[str, int, int]:
-    """The search, copies of tables in shared memory (0: they are not there), and bytes of tables."""
+    """The search, copies of the tables in shared memory (0: none is there), and bytes of the tables."""
     width = 2 if dtype == np.float64 else 4
     rows = 16 * pieces * -(-k // width)
     guide = 16 * _CELLS_A_PIECE * pieces
@@ -223,9 +227,9 @@ def _plan(on: Peaks, pieces: int, k: int, dtype: np.dtype, knots: str) -> tuple[
 
 
 def _shared(pieces: int, k: int, wide: bool, search: str, copies: int) -> float:
-    """Bytes of shared memory a point, random points: rows of coefficients and of the guide, and levels of the tree."""
+    """Bytes of shared memory for a random point: rows of coefficients and of the guide, and levels of the tree."""
     rows = -(-k // (2 if wide else 4)) + (search == "guide")
-    if copies == 0:  # they come through the first cache, a row a thread
+    if copies == 0:  # each thread reads a row through the first cache
         return 16.0 * rows
     width = 8 if wide else 4
     levels = sum(_bytes_of_level(2**level, width) for level in range(_levels(pieces) if search == "tree" else 0))
@@ -233,9 +237,9 @@ def _shared(pieces: int, k: int, wide: bool, search: str, copies: int) -> float:
 
 
 def _wait_for_copy(copies: int) -> float:
-    """Cycles of eight threads that read 16 bytes each at random, for one where none waits.
+    """Cycles of eight threads that read 16 bytes each at random, over the cycles where none waits.
 
-    8 / copies of them share a copy, which has as many places in the banks: they wait like balls in bins.
+    8 / copies threads share a copy, which has as many places in the banks: they wait like balls in bins.
     """
     sharing = MOST_COPIES // copies
     return {1: 1.0, 2: 1.94, 4: 2.6, 8: 2.9}[sharing]
@@ -244,8 +248,8 @@ def _wait_for_copy(copies: int) -> float:
 def _bytes_of_level(nodes: int, width: int) -> float:
     """Bytes for each of 32 threads that read a node at random: one cycle where all nodes are in 128 bytes.
 
-    Beyond, each 16 threads of 8 bytes, or 32 of 4, wait for the fullest bank: for as many as have nodes in it, and no
-    more than 3.1 or 3.5, the mean of the fullest of as many bins as threads.
+    With more nodes, groups of 16 threads (8 bytes a node) or 32 threads (4 bytes) wait for the fullest bank. They wait
+    for as many nodes as it has, but no more than 3.1 or 3.5, the mean of the fullest of as many bins as threads.
     """
     if nodes * width <= 128:
         return 128 / 32
@@ -253,7 +257,7 @@ def _bytes_of_level(nodes: int, width: int) -> float:
 
 
 def _shared_bytes_of_block(on: Peaks) -> int:
-    """Of a block, by the compute capability (CUDA C++ Programming Guide, "Technical Specifications")."""
+    """Limit for a block by compute capability (CUDA C++ Programming Guide, "Technical Specifications")."""
     if on.capability in ((8, 6), (8, 9)) or on.capability >= (12, 0):
         return 99 * 1024
     if on.capability >= (9, 0):
@@ -262,7 +266,7 @@ def _shared_bytes_of_block(on: Peaks) -> int:
 
 
 def _lookups(on: Peaks, n: int) -> Part:
-    """Look float16 numbers up, of which 3.5 of 32 at random meet in a bank, in a table that each block reads."""
+    """Look float16 numbers up in a table that each block reads; of 32 random ones 3.5 meet in a bank."""
     return Part(
         "lookups",
         bytes=4 * n + TABLE_BYTES,
@@ -272,7 +276,7 @@ def _lookups(on: Peaks, n: int) -> Part:
 
 
 def _columns(sizes: Sizes, dtype: np.dtype) -> Part:
-    """Values beside each other: a piece a point, then a row of coefficients from the cache for each value."""
+    """Several values for each point: one piece, then a row of coefficients from the cache for each value."""
     n, pieces, degree = sizes.n, sizes.pieces, sizes.degree
     size, wide = dtype.itemsize, dtype == np.float64
     rows = -(-(degree + 1) // (2 if wide else 4))
@@ -295,5 +299,5 @@ def _on_cpu(sizes: Sizes, dtype: np.dtype) -> Part:
         + sizes.columns * _CPU_COEFFICIENT * sizes.degree
     )
     bytes_ = sizes.n * dtype.itemsize * (1 + sizes.columns) + sizes.pieces * (sizes.degree + 2) * max(dtype.itemsize, 4)
-    blocks = -(-sizes.n // 2**16)  # that a thread takes at a time
+    blocks = -(-sizes.n // 2**16)  # each of them a thread's
     return Part("values", bytes=bytes_, work={"scalar": sizes.n * operations}, blocks=blocks)

@@ -1,4 +1,4 @@
-"""What an operation costs: the work that it asks of each unit of a processor, stage by stage."""
+"""The cost of an operation: the work that it asks of each unit of a processor, stage by stage."""
 
 from __future__ import annotations
 
@@ -26,19 +26,22 @@ Unit = Literal[
     "gemm_f32",
     "gemm_f64",
 ]
-"""What work is counted in.
+"""Units that work is counted in.
 
 ``memory``, ``cache``: bytes of device memory and of the last cache before it, read and written. ``shared``: bytes of a
-GPU's shared memory and first cache, with what waits for a bank counted as moved. ``fma``: float32 operations, two a
-multiply-add. ``instruction``: instructions of single threads, of every kind, multiply-adds too. ``scalar``: operations
-of a CPU on one number at a time. ``exponential``: of float32, in hardware on a GPU; ``exponential_f64``: of float64.
-``float64``: float64 operations outside tensor cores. ``tensor_*``: operations, two a multiply-add, of a warp's own
-products on tensor cores, by operands; ``gemm_*``: those of a library's matrix products.
+GPU's shared memory and first cache; a wait for a bank counts as bytes.
+
+``fma``: float32 operations, two for each multiply-add. ``instruction``: instructions of single threads, of every kind,
+multiply-adds too. ``scalar``: operations of a CPU on one number at a time. ``exponential``: of float32, in hardware on
+a GPU; ``exponential_f64``: of float64. ``float64``: float64 operations outside tensor cores.
+
+``tensor_*``: operations, two for each multiply-add, of a warp's own products on tensor cores, by operands; ``gemm_*``:
+those of a library's matrix products.
 """
 
 UNITS: tuple[Unit, ...] = get_args(Unit)
 
-# Whose operations are floating-point ones, of one number each: what an intensity counts.
+# Units whose operations are floating-point operations on one number each: an intensity counts these.
 _FLOATING = ("fma", "float64", *(unit for unit in UNITS if unit.startswith(("tensor_f", "tensor_tf", "gemm_"))))
 
 
@@ -46,17 +49,21 @@ _FLOATING = ("fma", "float64", *(unit for unit in UNITS if unit.startswith(("ten
 class Part:
     """One stage of an operation: a kernel, or several whose work is alike.
 
-    ``bytes`` is the least that device memory must move: every input read once, every output written once, what one
-    stage leaves for the next included. ``work`` is the operations of each unit but memory. ``requested`` is the bytes
-    that all blocks together ask of the cache, ``bytes`` or more; what is asked for again is found there as far as what
-    is touched in between, ``footprint`` bytes, fits. Where none is given it is found if all of ``bytes`` fit.
-    ``blocks`` share the work evenly; ``cycles`` is how long the longest chain of dependent steps takes a block of those
-    that a multiprocessor runs ``resident`` at a time. ``reduction`` says how many of the work's instructions only bring
-    partial sums together. ``efficiency`` is the part of all rates but those of memory and cache that the program
-    reaches at most, for what no count shows, such as steps that wait for each other: measured, and 1 unless its formula
-    says why.
+    ``bytes`` is the least that device memory must move: every input read once and every output written once, with what
+    one stage leaves for the next. ``work`` is the operations of each unit but memory.
 
-    Counts are as exact as their formula; how far times made of them are off is in ``docs/performance.md``.
+    ``requested`` is the bytes that all blocks together ask of the cache, ``bytes`` or more. ``footprint`` bytes are
+    touched before a byte is asked for again: the cache serves it as far as these fit. Without a footprint the cache
+    serves it where all of ``bytes`` fit.
+
+    ``blocks`` share the work evenly, and a multiprocessor runs ``resident`` of them at a time. ``cycles`` is the time
+    of the longest chain of dependent steps of a block. ``reduction`` is the number of instructions of the work that
+    only bring partial sums together.
+
+    ``efficiency`` is the part of all rates but those of memory and cache that the program reaches at most. It stands
+    for what no count shows, such as steps that wait for each other. It is measured, and 1 unless its formula says why.
+
+    Counts are as exact as their formula; ``docs/performance.md`` has the errors of times that are made of them.
 
     Examples
     --------
@@ -84,11 +91,11 @@ class Part:
 
     @property
     def asked(self) -> float:
-        """Bytes that are asked of the cache: those that ``work`` names, or else ``requested``, no fewer than moved."""
+        """Bytes that are asked of the cache: those of ``work``, or else ``requested``, but at least ``bytes``."""
         return self.work.get("cache", max(self.requested, self.bytes))
 
     def times(self, runs: float) -> Part:
-        """So many runs of the stage, one after the other; a mean number of runs need not be whole."""
+        """So many runs of the stage, one after the other; the number may be a mean."""
         return replace(
             self,
             bytes=self.bytes * runs,
@@ -108,7 +115,7 @@ class Cost:
     ----------
     op : str
     shapes : dict
-        What the formula was given.
+        Arguments of the formula.
     parts : tuple of Part
         Stages, one after the other.
     source : str
@@ -116,11 +123,11 @@ class Cost:
     pairs : float
         Pairs that a textbook's program visits; 0 where it visits none.
     textbook_flops, textbook_bytes : float
-        Operations and bytes as the source counts them: what the report's rule takes.
+        Operations and bytes as the source counts them; the report's rule takes these.
 
     Notes
     -----
-    How exactly work is counted is said at :func:`cukde.perf.cost`.
+    :func:`cukde.perf.cost` says how exactly work is counted.
 
     Examples
     --------
@@ -155,7 +162,7 @@ class Cost:
 
     @property
     def tensor_flops(self) -> float:
-        """Operations on tensor cores, by kernels of our own and by a library's products."""
+        """Operations on tensor cores, by the library's own kernels and by products of other libraries."""
         return sum(self.work(unit) for unit in UNITS if unit.startswith(("tensor_", "gemm_")))
 
     @property
@@ -180,10 +187,10 @@ class Cost:
 
 @dataclass(frozen=True)
 class Counted:
-    """What a formula returns: the fields of :class:`Cost` but for the name and the shapes.
+    """The result of a formula: the fields of :class:`Cost`, without the name and the shapes.
 
-    A source that counts nothing of its own leaves ``textbook_flops`` and ``textbook_bytes`` out: then the parts' count.
-    Sums over parts are exact; the parts are what their formula counts.
+    Without ``textbook_flops`` or ``textbook_bytes`` the sum over the parts stands for it. Sums over parts are exact;
+    the parts are as exact as their formula.
 
     Examples
     --------

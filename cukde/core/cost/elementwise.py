@@ -1,18 +1,18 @@
-"""What CuPy's elementwise kernels cost, which numbers pass through one by one, and what any short kernel takes."""
+"""Costs of CuPy's elementwise kernels, which take numbers one by one, and of any short kernel."""
 
 from __future__ import annotations
 
 from cukde.core.cost.cost import Part, Unit
 from cukde.core.cost.peaks import Peaks
 
-# A thread of such a kernel takes one number, so that a pass is bound by the rate at which blocks come and go, whatever
-# it reads and writes: 4.8 ps a number on an H200 at 1.96 GHz, from 2^24 to 2^26 numbers of 2 to 8 bytes. CYCLES is that
+# A thread of such a kernel takes one number, so the rate at which blocks come and go binds a pass, whatever it reads
+# and writes: 4.8 ps for each number on an H200 at 1.96 GHz, from 2^24 to 2^26 numbers of 2 to 8 bytes. CYCLES is that
 # time for as many blocks as its multiprocessors hold.
 THREADS, RESIDENT = 128, 16
 CYCLES = 2550
 
-# What a kernel takes that has next to nothing to do, 4 us on an H200: it begins, waits for memory and ends.
-# Nsight Compute, of CuPy's copy of 64,000 numbers.
+# Cycles of a kernel with hardly any work, which begins, waits for memory and ends: 4 us on an H200. Nsight Compute, for
+# CuPy's copy of 64,000 numbers.
 SHORT = 7900
 
 
@@ -25,9 +25,9 @@ def passes(
     launches: int = 1,
     work: dict[Unit, float] | None = None,
 ) -> Part:
-    """Passes that ``launches`` kernels make one after the other over ``numbers`` in all, and ``traffic`` bytes.
+    """Passes of ``launches`` kernels, one after the other, over ``numbers`` in all with ``traffic`` bytes.
 
-    On a CPU passes take what their bytes and their work take.
+    On a CPU passes take as long as their bytes and their work.
     """
     if on.backend == "cpu":
         return Part(name, traffic, work or {}, launches=launches)
@@ -46,5 +46,5 @@ def cycles(on: Peaks, numbers: float) -> float:
 
 
 def short(launches: int = 1) -> float:
-    """Cycles of so many kernels with little to do."""
+    """Cycles of so many kernels with hardly any work."""
     return float(launches * SHORT)

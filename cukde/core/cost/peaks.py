@@ -1,4 +1,4 @@
-"""What a processor can do at most: rates of its units, as published or as measured."""
+"""Peaks of a processor: the highest rates of its units, as published or as measured."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cukde.core.cost.cost import Unit
 
 @dataclass(frozen=True)
 class Peaks:
-    """Most that a processor does in a second.
+    """The highest rates of a processor.
 
     Attributes
     ----------
@@ -21,23 +21,23 @@ class Peaks:
     rates : dict
         Operations or bytes a second by :data:`~cukde.perf.Unit`. ``memory`` counts bytes read and bytes written.
     launch : float
-        Seconds from one launch of a kernel to the next, of many in a row, from Python.
+        Seconds from one launch of a kernel to the next, for many in a row, from Python.
     multiprocessors : int
-        Of a CPU its cores.
+        The cores of a CPU.
     clock : float
         Cycles a second.
     cache_bytes : float
         Size of the last cache before memory.
     capability : tuple of int
-        Compute capability; (0, 0) of a CPU.
+        Compute capability; (0, 0) for a CPU.
     source : str
-        Address of the published figures, or when and by what they were measured.
+        Address of the published figures, or date and software of the measurement.
     quartiles : dict
-        Lower and upper quartile of the rates that were measured; "launch" in seconds.
+        Lower and upper quartile of measured rates; "launch" in seconds.
 
     Notes
     -----
-    Published rates are exact as published; of measured ones the quartiles say how exactly they are known.
+    Published rates are exact as published; the quartiles of measured rates say how exactly they are known.
 
     Examples
     --------
@@ -58,16 +58,15 @@ class Peaks:
     quartiles: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     def rate(self, unit: Unit) -> float:
-        """Operations or bytes a second of a unit; one that is not there has the rate of what stands in for it.
+        """Operations or bytes a second of a unit.
 
-        A thread's instruction takes the place of a multiply-add; an exponential of float64 that of 12 on a GPU, which
-        has no unit for it; a library's product is one of tensor cores; a cache that was not measured is left out of
-        account, as if it were endless; shared memory gives a word of each of its banks a cycle; of bits eight are
-        multiplied for a byte.
+        A unit without a rate of its own has that of its substitute. An instruction takes the place of a multiply-add.
+        An exponential of float64 takes that of 12 multiply-adds on a GPU, which has no unit for it. A library's product
+        runs on tensor cores; eight products of bits stand for one of bytes. Shared memory gives a word of each bank in
+        a cycle. A cache that was not measured counts as infinitely fast.
         """
-        found = self.rates.get(unit)
-        if found is not None:
-            return found
+        if unit in self.rates:
+            return self.rates[unit]
         if unit == "instruction":
             return self.rate("fma") / 2
         if unit == "cache":
@@ -86,12 +85,12 @@ class Peaks:
         )
 
 
-# 12 instructions of the float64 pipe, each in a multiply-add's place: kernels_cu/core/exp2_f64.cuh.
+# 12 instructions of the float64 pipe, each in the place of a multiply-add: kernels_cu/core/exp2_f64.cuh.
 _FLOPS_OF_EXPONENTIAL_F64 = 24
-# A cycle and multiprocessor: 32 banks of 4 bytes (CUDA C++ Programming Guide, "Shared Memory").
+# Bytes in a cycle on a multiprocessor: 32 banks of 4 bytes (CUDA C++ Programming Guide, "Shared Memory").
 _SHARED_BYTES = 128
 
-# Single bits that are multiplied while one byte is: of an A100 as published, of an H200 as measured, 1.02e16 / 1.27e15.
+# Bits that are multiplied in the time of a byte: as published for an A100, as measured on an H200 (1.02e16 / 1.27e15).
 _BITS_OF_BYTE = 8
 
 _IN_PLACE: dict[Unit, Unit] = {
@@ -103,9 +102,9 @@ _IN_PLACE: dict[Unit, Unit] = {
 
 
 class Load(NamedTuple):
-    """A call that keeps one unit busy and does nothing else: what a peak is measured by."""
+    """A call that keeps one unit busy and does nothing else; it measures a peak."""
 
     unit: Unit | Literal["launch"]
-    amount: float  # operations or bytes, or launches, of a call
+    amount: float  # operations, bytes or launches of a call
     call: Callable[[], Any]
-    on_host: bool = False  # it waits until it is done, and is timed by the host's clock
+    on_host: bool = False  # the call returns when it is done, and the host's clock times it

@@ -1,4 +1,4 @@
-"""Every operation whose cost is known: each is declared where it is defined, beside what computes it."""
+"""Every operation whose cost is known; each is declared where it is defined."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from cukde.core import check as core_check
-from cukde.core.cost.cost import Cost, Counted
+from cukde.core.cost.cost import Cost
 from cukde.core.cost.peaks import Peaks
+from cukde.core.cost.sizes import Formula
 
-Formula = Callable[..., Counted]
 Stages = Callable[..., Mapping[str, Callable[[], Any]]]
 T = TypeVar("T", bound=Callable[..., Any])
 
@@ -29,7 +29,7 @@ class Operation(NamedTuple):
 
 
 _NUMBERS = ("int", "float", int, float)
-"""What a formula's sizes are annotated with, the first as text where annotations are postponed."""
+"""Annotations of sizes that are numbers; as text where annotations are postponed."""
 
 _BY_NAME: dict[str, Operation] = {}
 _BY_TARGET: dict[Any, Operation] = {}
@@ -41,7 +41,7 @@ def declare(
     name: str | None = None,
     stages: Stages | None = None,
 ) -> Callable[[T], T]:
-    """Declare what a function, or calls of a class's objects, cost; the decorated object is returned as it is.
+    """Declare the cost of a function, or of calls of a class's objects; the decorated object is returned as it is.
 
     Parameters
     ----------
@@ -49,16 +49,16 @@ def declare(
         ``formula(on, *, ...)`` returns the :class:`Counted` work on a processor of the given :class:`Peaks`, for sizes
         that are keyword arguments.
     shapes : callable
-        Makes of the arguments of a call the keyword arguments of the formula. Of an object that is called it gets the
-        object first.
+        Takes the arguments of a call, and returns the keyword arguments of the formula. For an object that is called
+        the object is the first argument.
     name : str, optional
         Default: that of the function.
     stages : callable, optional
-        Of a call that is several others in a row: makes of its arguments those calls, by name, in their order.
+        For a call that is several others in a row: takes its arguments, and returns those calls by name, in order.
 
     Notes
     -----
-    Calls take no longer, and predictions are as accurate as the formula counts.
+    Calls take no longer. Predictions are as accurate as the formula.
 
     Examples
     --------
@@ -94,13 +94,13 @@ def operations() -> tuple[str, ...]:
 
 def by_name(op: str) -> Operation:
     """Look an operation up."""
-    found = _BY_NAME.get(op) if isinstance(op, str) else None
-    if found is None:
+    operation = _BY_NAME.get(op) if isinstance(op, str) else None
+    if operation is None:
         raise ValueError(
             f"op must be one of {', '.join(operations())}; got {op!r}: declare the cost of another operation by "
             "@cukde.perf.declare(formula, shapes)"
         )
-    return found
+    return operation
 
 
 class Call(NamedTuple):
@@ -117,29 +117,29 @@ class Call(NamedTuple):
 
     @property
     def stages(self) -> dict[str, Callable[[], Any]]:
-        """The calls that it is made of, in their order; none of one that is whole."""
-        made = self.operation.stages
-        return {} if made is None else dict(made(*self.args, **self.kwargs))
+        """The calls that it consists of, in order; none where it has no stages."""
+        stages = self.operation.stages
+        return {} if stages is None else dict(stages(*self.args, **self.kwargs))
 
 
 def found(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Call | None:
-    """Which operation a call is, if its cost is known."""
+    """The operation that a call is, if its cost is known."""
     if isinstance(fn, functools.partial):
         return found(fn.func, (*fn.args, *args), {**fn.keywords, **kwargs})
-    if isinstance(fn, type):  # to make an object is not to call it
+    if isinstance(fn, type):  # a call of a class makes an object, and is no operation
         return None
-    for target, of in ((fn, args), (type(fn), (fn, *args))):
+    for target, arguments in ((fn, args), (type(fn), (fn, *args))):
         try:
             operation = _BY_TARGET.get(target)
         except TypeError:  # not hashable
             continue
         if operation is not None:
-            return Call(operation, of, dict(kwargs))
+            return Call(operation, arguments, dict(kwargs))
     return None
 
 
 def call_of(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Call:
-    """Which operation a call is; an error where its cost is not known."""
+    """The operation that a call is; an error where its cost is not known."""
     call = found(fn, args, kwargs)
     if call is None:
         raise ValueError(
@@ -152,13 +152,13 @@ def call_of(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, 
 def called(
     fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> tuple[Operation, dict[str, Any]]:
-    """Which operation a call is, and its sizes."""
+    """The operation that a call is, and its sizes."""
     call = call_of(fn, args, kwargs)
     return call.operation, call.shapes
 
 
 def told(op: str, shapes: Mapping[str, Any]) -> dict[str, Any]:
-    """Sizes that say something: not those that the formula takes anyway, but for the dtype."""
+    """Sizes that differ from the defaults of the formula, and the dtype."""
     operation = _BY_NAME.get(op)
     defaults = {} if operation is None else inspect.signature(operation.formula).parameters
     return {
@@ -171,16 +171,16 @@ def told(op: str, shapes: Mapping[str, Any]) -> dict[str, Any]:
 def counted(operation: Operation, on: Peaks, shapes: Mapping[str, Any]) -> Cost:
     """Apply a formula."""
     parameters = inspect.signature(operation.formula).parameters
-    names = [name for name in parameters if name != next(iter(parameters))]
-    wanted = {name for name in names if parameters[name].default is inspect.Parameter.empty}
-    if not wanted <= set(shapes) <= set(names):
-        optional = [name for name in names if name not in wanted]
+    names = list(parameters)[1:]
+    required = {name for name in names if parameters[name].default is inspect.Parameter.empty}
+    if not required <= set(shapes) <= set(names):
+        optional = [name for name in names if name not in required]
         raise ValueError(
-            f"{operation.name} takes the sizes {', '.join(sorted(wanted))}"
+            f"{operation.name} takes the sizes {', '.join(sorted(required))}"
             + (f" (and {', '.join(optional)})" if optional else "")
             + f"; got {', '.join(shapes) or 'none'}"
         )
-    # NumPy's own integers would overflow in a formula.
+    # NumPy's integers would overflow in a formula.
     shapes = {name: value.item() if isinstance(value, np.generic) else value for name, value in shapes.items()}
     for name, value in shapes.items():
         if isinstance(value, int | float) and not isinstance(value, bool) and not value >= 0:

@@ -40,13 +40,13 @@ _SURVEY_LAUNCHES, _WEIGHT_LAUNCHES = 3, 10
 # Entries that a block adds up for the mean, and its cycles: Nsight Compute on an H200, 9 us.
 _ENTRIES_OF_PART, _MEAN = 2**16, 17_000
 
-# NumPy takes as long as so many operations one at a time to begin a row, in the five passes with one number for each row
-# or column beside the data; and to choose and compare an entry, in two. Measured on a core of 4.1e9 a second with 2^17
-# entries in rows of 2 to 64: 40 ns a row and 1.2 ns an entry.
+# NumPy takes as long as so many operations one at a time to begin a row, in the five passes with one number for each
+# row or column beside the data; and to choose and compare an entry, in two. Measured on a core of 4.1e9 a second with
+# 2^17 entries in rows of 2 to 64: 40 ns a row and 1.2 ns an entry.
 _SCALAR_OF_ROW, _SCALAR_OF_ENTRY = 165, 5
 
-# NumPy's mean, and the largest distance to it, take as long as so many operations for each entry: 1.3 and 0.56 ns on the
-# same core.
+# NumPy's mean, and the largest distance to it, take as long as so many operations for each entry: 1.3 and 0.56 ns on
+# the same core.
 _SCALAR_OF_MEAN, _SCALAR_OF_LOOK = 5.5, 2.3
 
 
@@ -141,12 +141,12 @@ def sd_kde(on: Peaks, sizes: Sizes) -> Counted:
 
 
 def bandwidth(on: Peaks, *, n: int, d: int, dtype: Any = "float64", weighted: bool = False) -> Counted:
-    """Count a reference rule for the bandwidth, see ``cukde/bandwidth/rules.py``: passes over (n, d) float64 numbers."""
+    """Count a reference rule for the bandwidth: passes over (n, d) float64 numbers in ``cukde/bandwidth/rules.py``."""
     entries, item = float(n) * d, np.dtype(dtype).itemsize
     numbers = 8.0 * entries
     gpu = on.backend == "gpu"
-    # Arrays read and written: converted, checked, offsets taken (2) where there are weights (2), ranges (3), scaled (2),
-    # centred (product with the weights 1, difference 2), squared (2), summed (1).
+    # Arrays read and written: converted, checked, offsets taken (2) where there are weights (2), ranges (3), scaled
+    # (2), centred (product with the weights 1, difference 2), squared (2), summed (1).
     parts = [
         Part("look", item * entries + 2 * numbers + 8.0 * n * (4 + 6 * weighted), launches=8 * gpu),
         Part("centre", 12 * numbers, {"float64": 5 * entries}, launches=8 * gpu),
@@ -184,7 +184,7 @@ def _pass(output: Output, sizes: Sizes, *, k: int = 0, ratio: bool = False) -> P
 
 
 def _estimate(task: Pass, on: Peaks, parts: Sequence[Part], *, flops: float = 0, traffic: float = 0) -> Counted:
-    """Count a pass with the parts after its reductions; ``flops`` and ``traffic`` are added to those of the textbook."""
+    """Count a pass, with the parts after its reductions; the textbook's ``flops`` and ``traffic`` grow by these."""
     moments = task.output == "moments"
     flops += (flash_score_flops if moments else flash_density_flops)(task.n, task.m, task.d)
     traffic += flash_pass_bytes(task.n, task.m, task.d, moments=moments)

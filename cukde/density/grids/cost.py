@@ -15,8 +15,8 @@ _ORDER = (
     5  # of the splines, where nobody says: for 1,024 x 1,024 cells and a tenth of the standard deviation, in float32
 )
 
-# To find and write the cells of a point, and to add to a cell, takes as long as so many operations one at a time: 30 and
-# 1.4 ns on a core of 4.1e9 a second.
+# To find and write the cells of a point, and to add to a cell, takes as long as so many operations one at a time: 30
+# and 1.4 ns on a core of 4.1e9 a second.
 _SCALAR_OF_POINT, _SCALAR_OF_CELL = 120, 6
 
 # Transforms reach this part of the peak by their 5 N log2 N operations: measured on two cores.

@@ -39,9 +39,9 @@ _QUERIES, _QUERIES_OF_VALUES, _COLUMNS = 4, 2, 8
 
 _SECTOR = 32  # bytes of memory that a single read at random takes
 
-# Instructions, and those of the float64 pipe. The moments of a point take these beside two for each power. A query takes
-# a load with its place and a multiply-add for each power, these beside, and an epilogue: a logarithm and an exponential,
-# or a quotient.
+# Instructions, and those of the float64 pipe. The moments of a point take these beside two for each power. A query
+# takes a load with its place and a multiply-add for each power, these beside, and an epilogue: a logarithm and an
+# exponential, or a quotient.
 _MOMENTS, _MOMENTS_F64 = 45, 6
 _LOADED, _QUERY, _QUERY_F64, _END, _END_F64 = 10, 140, 12, 110, 40
 
@@ -54,14 +54,15 @@ _TRANSFORM = host.COPY + 3 * host.NUMBA_LAUNCH
 # data in their order share a block.
 _OUTLYING = {"float32": 1.2e-6, "tf32": 1.2e-6, "float64": 0.0}
 _THREADS = 64
-# Cycles for each: a search among the data by 24 reads one after the other, 700 cycles each; and three stretches of data,
-# each with three such reads and sums over 6 levels of two exponentials, 600 cycles a level.
+# Cycles for each: a search among the data by 24 reads one after the other, 700 cycles each; and three stretches of
+# data, each with three such reads and sums over 6 levels of two exponentials, 600 cycles a level.
 _OUTWARD = 24 * 700 + 3 * (3 * 700 + 6 * 600)
 
 _PLACE_CPU = 40  # operations to count a point, to scatter it and to find its coordinate, with a division each time
 
-# On a CPU a point's place in its box waits for the point before it, and fresh memory waits for its pages. Measured on two
-# cores of 3e9 operations a second each, a million points at 100,000 queries: 20.7 ms for a density, 29.9 ms for a score.
+# On a CPU a point's place in its box waits for the point before it, and fresh memory waits for its pages. Measured on
+# two cores of 3e9 operations a second each, a million points at 100,000 queries: 20.7 ms for a density, 29.9 ms for a
+# score.
 _CPU_EFFICIENCY = 0.42
 
 

@@ -17,12 +17,12 @@ _SUMS = 2  # operations for each pair beside the products and the exponential: t
 _POWERS = 0.55
 
 # A thin product whose entries have so many terms reaches half the rate of a large square one: entries are written, read
-# and written again, and operands are packed. Measured on two cores of 2.7e11 (float32) and 1.3e11 (float64) operations a
-# second, with 2 to 100 terms: within a factor of 1.45.
+# and written again, and operands are packed. Measured on two cores of 2.7e11 (float32) and 1.3e11 (float64) operations
+# a second, with 2 to 100 terms: within a factor of 1.45.
 _TERMS_OF_HALF = 20
 
-# Difference, division and square of a coordinate take as long as so many operations, for the data, which are transposed,
-# and for the queries. Measured on one core of 4.1e9 a second: 3.4 and 1.9 ns.
+# Difference, division and square of a coordinate take as long as so many operations, for the data, which are
+# transposed, and for the queries. Measured on one core of 4.1e9 a second: 3.4 and 1.9 ns.
 _DATA, _QUERY = 14.0, 8.0
 
 # Operations for each pair and dimension without products of matrices: difference, square, product with the scale, sum.

@@ -22,14 +22,14 @@ _STAGING = 30
 _POWER = 8
 _SECOND_LOOP = 18
 
-# Not all loops over dimensions are unrolled, plain loads stage the tiles between two barriers, and two blocks of 8 warps
-# hide little of that. Measured on an H200, 65,536 points in 16 dimensions at 8,192 queries: 1.78 ms for a density and
-# 27.4 ms for SD-KDE.
+# Not all loops over dimensions are unrolled, plain loads stage the tiles between two barriers, and two blocks of 8
+# warps hide little of that. Measured on an H200, 65,536 points in 16 dimensions at 8,192 queries: 1.78 ms for a density
+# and 27.4 ms for SD-KDE.
 _DIFFERENCE_EFFICIENCY = 0.64
 
-# Products and exponentials wait for each other and share the float64 pipes of a multiprocessor. Its warps fill the gaps:
-# 12 or more reach this efficiency, fewer reach their share of it. Measured on an H200, 32,768 points in 16 dimensions:
-# 3.03 ms for SD-KDE at 4,096 queries; 0.94 ms for a sum of 8 values at 8,192 queries, by 8 warps.
+# Products and exponentials wait for each other and share the float64 pipes of a multiprocessor. Its warps fill the
+# gaps: 12 or more reach this efficiency, fewer reach their share of it. Measured on an H200, 32,768 points in 16
+# dimensions: 3.03 ms for SD-KDE at 4,096 queries; 0.94 ms for a sum of 8 values at 8,192 queries, by 8 warps.
 _F64_EFFICIENCY, _F64_WARPS = 0.6, 12
 
 
@@ -104,8 +104,8 @@ def f64(task: Pass, on: Peaks) -> list[Part]:
     results = task.result_bytes
     pairs = task.pairs * column_blocks
     laplace = task.output == "laplace"
-    # 8 data rows and a row tile are 128 pairs, 4 for each thread: products of 8 dimensions, and loads of their operands.
-    # Each pair takes 12 instructions of the float64 pipe and 4 others for a power, and its sum.
+    # 8 data rows and a row tile are 128 pairs, 4 for each thread: products of 8 dimensions, and loads of their
+    # operands. Each pair takes 12 instructions of the float64 pipe and 4 others for a power, and its sum.
     tensor = depth / 8 + width / 8
     loads = (depth / 8 + 2 + width / 4) / shape["row_tiles"]
     instructions = (tensor + loads + 4) / 4 + 17 + 2 * laplace

@@ -24,8 +24,8 @@ _POLYNOMIALS = {16: 4, 32: 2}
 _POLYNOMIAL = 10
 
 # The symmetric pass has at most 12 warps on a multiprocessor. Their steps are products, exponentials and products of
-# these, one after the other, with a barrier between steps; so its units reach this part of their rate together. Measured
-# on an H200, 1,048,576 points in 16 dimensions: 303.3 ms in two terms and 243.7 ms in one.
+# these, one after the other, with a barrier between steps; so its units reach this part of their rate together.
+# Measured on an H200, 1,048,576 points in 16 dimensions: 303.3 ms in two terms and 243.7 ms in one.
 _SYMMETRIC_EFFICIENCY = 0.8
 
 # Passes for moments and values use references: a warp votes on whether all its exponents fit before it takes a power of

@@ -49,7 +49,8 @@ def f16(task: Pass, on: Peaks) -> list[Part]:
     )
 
     def powers(name: str, pairs: float, products: int, written: float, launches: int) -> Part:
-        # Loads of fragments and products of 16 dimensions, for a warp's 64 x 32 pairs; then the epilogue of the exponents.
+        # Loads of fragments and products of 16 dimensions, for a warp's 64 x 32 pairs; then the epilogue of the
+        # exponents.
         loads, multiplies = 6 * terms, 16 * products
         pack = 0.5 * (1 + 5 * (power_terms == 2))
         after = 4.0 + (terms == 2) + (pack if staged else 1.0)
