@@ -1,4 +1,4 @@
-"""The scikit-learn estimator of densities, on the CPU and the GPU: the functions of this library, fitted once."""
+"""The density estimator with scikit-learn's interface, on the CPU and the GPU."""
 
 from cukde.estimators.kernel_density import KernelDensity
 

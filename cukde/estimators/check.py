@@ -1,4 +1,4 @@
-"""The errors a user of the estimator can cause, raised before anything is computed."""
+"""Argument checks of the estimator, made before anything is computed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SAMPLED = ("gaussian", "tophat")
 
 
 def parameters(given: Mapping[str, Any]) -> Any | None:
-    """Check the constructor's arguments; return scikit-learn's distance, or None for the euclidean one."""
+    """Check the constructor's arguments; return scikit-learn's distance metric, or None for the euclidean one."""
     core_check.option("algorithm", given["algorithm"], _ALGORITHMS)
     core_check.option("kernel", given["kernel"], KERNELS)
     core_check.option("method", given["method"], METHODS)
@@ -64,14 +64,14 @@ def _metric(metric: Any, options: Any, algorithm: str) -> Any | None:
     if options is not None and not isinstance(options, dict):
         raise ValueError(f"metric_params must be a dictionary or None; got {options!r}")
     try:
-        found = DistanceMetric.get_metric(metric, **(options or {}))
+        distance = DistanceMetric.get_metric(metric, **(options or {}))
     except (TypeError, ValueError) as error:
         raise ValueError(f"metric_params must fit metric={metric!r}; got {options!r}: {error}") from None
-    return None if type(found).__name__.startswith("EuclideanDistance") else found  # Minkowski's of p = 2, too
+    return None if type(distance).__name__.startswith("EuclideanDistance") else distance  # "minkowski" of p = 2, too
 
 
 def _bandwidth_rule(name: str) -> None:
-    """Raise for a word that is no rule of scikit-learn's."""
+    """Raise for a name that is not a rule of scikit-learn's."""
     hint = f": write bandwidth=cukde.bandwidth.{name}(X)" if name in ("sd", "laplace", "isj") else ""
     raise ValueError(
         f"bandwidth must be a positive number, an array of deviations, a covariance, or one of "
@@ -79,14 +79,14 @@ def _bandwidth_rule(name: str) -> None:
     )
 
 
-def bandwidth(given: Any, n: float, d: int, metric: Any | None) -> Any:
+def bandwidth(value: Any, n: float, d: int, metric: Any | None) -> Any:
     """Check a bandwidth against data of ``n`` rows; return a float, or an array of deviations or of covariances."""
-    if isinstance(given, str):
+    if isinstance(value, str):
         if n < 2:
-            raise ValueError(f"X must have at least 2 rows for bandwidth={given!r}; got n_samples={n}: give a number")
-        factor = n if given == "scott" else n * (d + 2) / 4
+            raise ValueError(f"X must have at least 2 rows for bandwidth={value!r}; got n_samples={n}: give a number")
+        factor = n if value == "scott" else n * (d + 2) / 4
         return float(factor ** (-1 / (d + 4)))
-    h = density_check.bandwidth(dispatch.to_host(given), d, "bandwidth")
+    h = density_check.bandwidth(dispatch.to_host(value), d, "bandwidth")
     if h.ndim == 2:
         density_check.cholesky(h, "bandwidth")
     if h.ndim and metric is not None:
@@ -95,7 +95,7 @@ def bandwidth(given: Any, n: float, d: int, metric: Any | None) -> Any:
 
 
 def fit(given: Mapping[str, Any], metric: Any | None, row: Any, n: float) -> Any:
-    """Check the constructor's arguments against ``n`` rows like ``row``, NaN for unknown; return the bandwidth."""
+    """Check the constructor's arguments against ``n`` rows like ``row``, NaN if unknown; return the bandwidth."""
     if metric is not None:
         distance(metric, row, given["metric"])
     if given["method"] == "sd":
@@ -104,13 +104,13 @@ def fit(given: Mapping[str, Any], metric: Any | None, row: Any, n: float) -> Any
 
 
 def rows_to_debias(n: float) -> None:
-    """Raise for data that have no score but at their own place."""
+    """Raise for a single row, which cannot be debiased."""
     if n < 2:
         raise ValueError(f'X must have at least 2 rows for method="sd"; got n_samples={n}: write method="kde"')
 
 
 def distance(metric: Any, X: np.ndarray, name: str) -> None:
-    """Raise where a metric does not take points of that many dimensions."""
+    """Raise if a metric does not accept points of this dimension."""
     try:
         metric.pairwise(X[:1].astype(np.float64))
     except ValueError as error:
@@ -118,7 +118,7 @@ def distance(metric: Any, X: np.ndarray, name: str) -> None:
 
 
 def metric_device(metric: Any | None, name: str, backend: ModuleType) -> None:
-    """Raise for a metric that only the CPU has."""
+    """Raise on the GPU for a metric that only the CPU has."""
     if metric is not None and backend.name == "gpu":
         raise ValueError(
             f'metric must be "euclidean" on the GPU; got {name!r}: write device="cpu", which copies data to the host'
@@ -126,7 +126,7 @@ def metric_device(metric: Any | None, name: str, backend: ModuleType) -> None:
 
 
 def weights(w: Any, n: int, backend: ModuleType) -> Any:
-    """Check weights of rows; return them as float64."""
+    """Return weights of rows as float64."""
     name = "sample_weight"
     out = density_check.weights(w, n, backend, name).astype(np.float64)
     core_check.finite({name: bool(backend.xp.isfinite(out).all())})
@@ -135,14 +135,14 @@ def weights(w: Any, n: int, backend: ModuleType) -> Any:
 
 
 def points(X: Any, backend: ModuleType) -> Any:
-    """Check points on the GPU, where scikit-learn does not look; return them as an array."""
+    """Return points as an array of the GPU, whose values scikit-learn does not check."""
     out = rows_and_columns(X, backend)
     core_check.finite({"X": bool(backend.xp.isfinite(out).all())})
     return out
 
 
 def rows_and_columns(X: Any, backend: ModuleType) -> Any:
-    """Check the form of points; return them as an array."""
+    """Return points as an array of shape (rows, columns)."""
     out = core_check.array("X", X, backend)
     if out.ndim != 2:
         raise ValueError(
@@ -155,7 +155,7 @@ def rows_and_columns(X: Any, backend: ModuleType) -> Any:
 
 
 def fitted_side(X: Any) -> None:
-    """Raise for queries on the GPU where the estimator is on the CPU."""
+    """Raise for queries on the GPU if the estimator is on the CPU."""
     if dispatch.is_gpu_array(X):
         raise TypeError(
             "X is on the GPU but the estimator was fitted on the CPU; fit it on GPU arrays or with "
@@ -164,7 +164,7 @@ def fitted_side(X: Any) -> None:
 
 
 def in_memory(lazy: bool) -> None:
-    """Raise for a fit on Dask collections where a file is to be written."""
+    """Raise when a fit on Dask collections is saved to a file."""
     if lazy:
         raise TypeError(
             "save needs a fit on plain arrays; this one is on Dask collections: write "
@@ -173,13 +173,13 @@ def in_memory(lazy: bool) -> None:
 
 
 def same_method(fitted: str, method: Any) -> None:
-    """Raise where the method was changed after the fit, which had done what its own method needs."""
+    """Raise if the method was changed after the fit, whose work depends on the method."""
     if method != fitted:
         raise ValueError(f"method was {fitted!r} in fit and is {method!r} now: fit again")
 
 
 def gradient(kernel: str, metric: Any | None, name: str, method: str) -> None:
-    """Raise where there is no gradient of the log density."""
+    """Raise if the log density has no gradient here."""
     if method == "laplace":
         raise NotImplementedError(
             'grad_log_density needs method="kde" or "sd"; got "laplace", whose density may be negative'
@@ -191,7 +191,7 @@ def gradient(kernel: str, metric: Any | None, name: str, method: str) -> None:
 
 
 def sampled(kernel: str, method: str) -> None:
-    """Raise where no sample can be drawn."""
+    """Raise if no samples can be drawn."""
     if method == "laplace":
         raise NotImplementedError(
             'sample needs method="kde" or "sd"; got "laplace", whose density may be negative and so has no samples'
@@ -201,7 +201,7 @@ def sampled(kernel: str, method: str) -> None:
 
 
 def positive(count: int, rows: int) -> None:
-    """Raise where Laplace-corrected densities have no logarithm."""
+    """Raise if Laplace-corrected densities have no logarithm."""
     if count:
         raise ValueError(
             f"the Laplace-corrected density is not positive at {count} of {rows} rows, which have no log-likelihood: "

@@ -1,4 +1,4 @@
-"""A fitted estimator as one NPZ file: arrays, and text that says what they are. Nothing in it is ever executed."""
+"""A fitted estimator as an NPZ file of arrays and text that describes them. Nothing in it is ever executed."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from cukde.core import dispatch
 
 FORMAT = "cukde.KernelDensity 1"
 _ABOUT = "about"
-_KINDS = "fiubU"  # of arrays
+_KINDS = "fiubU"  # of dtypes
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 _PLAIN = (bool, int, float, str, type(None))
 
 
 def write(path: str | PathLike[str], values: dict[str, Any]) -> None:
-    """Write numbers, words, arrays, and dictionaries of them."""
+    """Write numbers, text, arrays, and dictionaries of them."""
     arrays: dict[str, np.ndarray] = {}
     about = json.dumps({"format": FORMAT, "values": _encoded(values, "value", arrays)})
     with open(path, "wb") as file:
@@ -30,10 +30,10 @@ def write(path: str | PathLike[str], values: dict[str, Any]) -> None:
 
 
 def read(path: str | PathLike[str]) -> dict[str, Any]:
-    """Read what :func:`write` wrote; ValueError for any other file.
+    """Read a file of :func:`write`; raise ValueError for any other file.
 
-    What is read takes no more memory than the file is long: arrays are stored as they are, each is there once, and none
-    is longer than its member.
+    The contents take no more memory than the file is long: arrays are not compressed, are read once, and are as long as
+    their members.
     """
     with open(path, "rb") as file:
         try:
@@ -44,15 +44,15 @@ def read(path: str | PathLike[str]) -> dict[str, Any]:
                 about = json.loads(str(_array(archive, arrays.pop(_ABOUT))))
                 if about["format"] != FORMAT:
                     raise ValueError(f"its format is {about['format']!r}, not {FORMAT!r}")
-                # Popped: text that names one array many times would make as many.
+                # Popped, so that text that names an array several times does not multiply it.
                 values: dict[str, Any] = _decoded(about["values"], lambda name: _array(archive, arrays.pop(name)))
                 return values
-        except Exception as error:  # a damaged file makes anything of the readers of NumPy, ZIP and JSON
+        except Exception as error:  # of damaged files the readers of NumPy, ZIP and JSON raise anything
             raise unreadable(path, error) from None
 
 
 def _check_sizes(members: list[zipfile.ZipInfo], length: int) -> None:
-    """Refuse members that are compressed, or that lie over each other: a short file would become a long one."""
+    """Refuse compressed or overlapping members, whose contents could be longer than the file."""
     if any(
         member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size for member in members
     ):
@@ -62,7 +62,7 @@ def _check_sizes(members: list[zipfile.ZipInfo], length: int) -> None:
 
 
 def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
-    """Read an array, once its header has said no more than is there; nothing is unpickled."""
+    """Read an array if its header agrees with its length; nothing is unpickled."""
     with archive.open(member) as stream:
         version = np.lib.format.read_magic(stream)
         if version not in _HEADERS:
@@ -78,7 +78,7 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
 
 
 def unreadable(path: Any, error: Exception) -> ValueError:
-    """Return the error of a file that holds no estimator."""
+    """Return the error for a file that holds no estimator."""
     return ValueError(
         f"{path} must be an undamaged file written by KernelDensity.save of this version; "
         f"{type(error).__name__}: {error}"
@@ -91,7 +91,7 @@ def _encoded(value: Any, name: str, arrays: dict[str, np.ndarray]) -> Any:
     if isinstance(value, _PLAIN):
         return value
     if isinstance(value, dict):
-        return {"dictionary": {key: _encoded(each, f"{name}.{key}", arrays) for key, each in value.items()}}
+        return {"dictionary": {key: _encoded(item, f"{name}.{key}", arrays) for key, item in value.items()}}
     array = np.asarray(dispatch.to_host(value))
     if array.dtype.kind not in _KINDS:
         raise TypeError(f"save takes numbers, words and arrays of them; {name} is {value!r}: pickle the estimator")
@@ -103,5 +103,5 @@ def _decoded(value: Any, array: Callable[[str], np.ndarray]) -> Any:
     if isinstance(value, _PLAIN):
         return value
     if "dictionary" in value:
-        return {key: _decoded(each, array) for key, each in value["dictionary"].items()}
+        return {key: _decoded(item, array) for key, item in value["dictionary"].items()}
     return array(value["array"])

@@ -1,4 +1,4 @@
-"""The scikit-learn estimator of densities, on the CPU and the GPU: the functions of this library, fitted once."""
+"""The density estimator with scikit-learn's interface, on the CPU and the GPU."""
 
 from __future__ import annotations
 
@@ -22,74 +22,73 @@ from cukde.density.metric_density import log_sums
 from cukde.density.problem import score_problem
 from cukde.estimators import check, file, sampling
 
-_DTYPES = [np.float64, np.float32, np.float16]  # kept as they are; all others become the first
+_DTYPES = [np.float64, np.float32, np.float16]  # others are converted to the first
 _ARRAYS = ("points_", "sample_weight_")
-_FLAGS = ("_on_gpu", "_from_gpu")  # the arrays are there; the user's were, and so are the results
+_FLAGS = ("_on_gpu", "_from_gpu")  # where the fitted arrays are, and where the user's were and results go
 _FITTED = (*_ARRAYS, *_FLAGS, "bandwidth_", "n_features_in_", "feature_names_in_", "_dtype", "_method")
 
 
 class KernelDensity(BaseEstimator):
     """Kernel density estimation with the interface of ``sklearn.neighbors.KernelDensity``.
 
-    It takes that class's place in pipelines and searches, gives the same numbers where that one is accurate,
-    and has the bias-reduced methods of this library besides.
+    It replaces that class in pipelines and searches, gives the same numbers where that class is accurate, and adds the
+    bias-reduced methods of this library.
 
     Parameters
     ----------
     bandwidth : float, {"scott", "silverman"} or array_like
-        Standard deviation of the Gaussian kernel, or radius or scale of the others, in the units of the data. The words
-        are scikit-learn's rules, which leave out the spread of the data: n^(-1/(d+4)) and (n (d+2)/4)^(-1/(d+4)). The
-        functions of :mod:`cukde.bandwidth` have the scaled ones; what they return, shape (d,), is taken here, as is a
-        (d, d) covariance.
+        Standard deviation of the Gaussian kernel, or radius or scale of the others, in units of the data. The names are
+        scikit-learn's rules, n^(-1/(d+4)) and (n (d+2)/4)^(-1/(d+4)), which ignore the spread of the data. Arrays are
+        standard deviations, shape (d,), such as the functions of :mod:`cukde.bandwidth` return, or a (d, d) covariance.
     algorithm : {"auto", "kd_tree", "ball_tree"}
-        As in scikit-learn it decides which metrics are accepted. No tree is built.
+        As in scikit-learn it determines which metrics are accepted. No tree is built.
     kernel : {"gaussian", "tophat", "epanechnikov", "exponential", "linear", "cosine"}
-        Its normalising constant is right in every dimension (scikit-learn's of ``"cosine"`` is not at even d).
+        The kernel. Its normalising constant is exact in every dimension (scikit-learn's of ``"cosine"`` is wrong for
+        even d).
     metric : str
         A distance of scikit-learn's KDTree or BallTree. Only ``"euclidean"`` (``"l2"``, ``"minkowski"`` with p = 2)
-        runs on the GPU. For the others the constant is that of the euclidean distance, as in scikit-learn: the result
-        is then proportional to a density at best.
+        runs on the GPU. Others have the normalising constant of the euclidean distance, as in scikit-learn, so that the
+        result is at best proportional to a density.
     atol, rtol, breadth_first, leaf_size : float, float, bool, int
-        Checked as in scikit-learn and not needed: every sum is taken whole.
+        Checked as in scikit-learn, without effect: sums are never truncated.
     metric_params : dict, optional
         Further arguments of the metric.
     method : {"kde", "sd", "laplace"}
-        :func:`cukde.kde`, :func:`cukde.sd_kde` or :func:`cukde.laplace_kde`; the latter two have only the
-        Gaussian kernel and the euclidean metric.
+        :func:`cukde.kde`, :func:`cukde.sd_kde` or :func:`cukde.laplace_kde`; the latter two require the Gaussian kernel
+        and the euclidean metric.
     precision : {"float32", "tf32", "ieee", "float64"}, optional
-        As in :func:`cukde.kde`; of the Gaussian kernel alone.
+        As in :func:`cukde.kde`; for the Gaussian kernel only.
     device : {"auto", "cpu", "gpu"}
-        Where to compute. ``"auto"`` is where the data given to :meth:`fit` are. ``"gpu"`` copies data there, and
-        results of NumPy data back; ``"cpu"`` copies GPU arrays to the host and returns NumPy arrays.
+        Where to compute. ``"auto"`` is the device of the data given to :meth:`fit`. ``"gpu"`` copies data to the GPU,
+        and results for NumPy data back; ``"cpu"`` copies GPU arrays to the host and returns NumPy arrays.
 
     Attributes
     ----------
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (d,)
-        Where ``X`` had names of columns, all of them text.
+        Names of the columns of ``X``, if all of them are text.
     bandwidth_ : float or ndarray
     points_ : array, shape (n, d)
-        Centres of the kernels: a copy of the data; of method "sd", the debiased data, float64. Of a fit to Dask
-        collections a Dask array, which ``points_.persist()`` in its place keeps computed.
+        Centres of the kernels: a copy of the data, or for method "sd" the debiased data in float64. After a fit to Dask
+        collections it is a Dask array; assign ``points_.persist()`` to keep it computed.
     sample_weight_ : array, shape (n,), or None
 
     Notes
     -----
-    Results are of dtype ``result_type`` of data and queries: float32 data are summed in float32, at the accuracy of
-    :func:`cukde.kde`, where scikit-learn converts them to float64. Convert them, or give ``precision="float64"``, for
-    its digits. Queries on the GPU give results there, as do data given to :meth:`fit` on the GPU.
+    Results have the dtype ``result_type`` of data and queries. float32 data are summed in float32, with the accuracy of
+    :func:`cukde.kde`; scikit-learn converts them to float64, as ``precision="float64"`` does here. Queries on the GPU
+    give results there, as do data given to :meth:`fit` on the GPU.
 
-    Dask arrays and data frames may stand for any of the arrays, also for some of them. :meth:`fit` keeps them and
-    computes nothing, but for the number of rows where a rule for ``bandwidth`` needs it and it is not known. Densities
-    and gradients at Dask queries are Dask arrays; at plain ones, and from :meth:`score` and :meth:`sample`, they are
-    computed. What blocks hold is checked then, with errors that call data X, queries Y and weights ``weights``.
-    ``docs/dask.md`` has more.
+    Any of the arrays may be Dask arrays or data frames. :meth:`fit` keeps them and computes nothing, except an unknown
+    number of rows that a rule for ``bandwidth`` needs. Densities and gradients at Dask queries are Dask arrays; at
+    plain queries, and from :meth:`score` and :meth:`sample`, they are computed. The values of blocks are checked then,
+    with errors that call data X, queries Y and weights ``weights``. See ``docs/dask.md``.
 
-    A fitted estimator that was pickled or saved on a machine with a GPU loads where there is none, and computes there
-    on the CPU.
+    A fitted estimator that was pickled or saved on a machine with a GPU also loads on a machine without one, and
+    computes on the CPU there.
 
-    Cost: that of the functions. :meth:`fit` copies the data, and debiases them once for method "sd": n^2 exponentials.
-    A metric other than the euclidean takes n m distances of scikit-learn's in one thread.
+    Cost: that of the functions. :meth:`fit` copies the data, and for method "sd" debiases them once, by n^2
+    exponentials. A metric other than the euclidean takes n m distances of scikit-learn's in one thread.
 
     References
     ----------
@@ -138,7 +137,7 @@ class KernelDensity(BaseEstimator):
         self.device = device
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelDensity:
-        """Take the data; for method "sd" debias them.
+        """Fit the estimator: copy the data, and for method "sd" debias them.
 
         Parameters
         ----------
@@ -160,21 +159,21 @@ class KernelDensity(BaseEstimator):
             For data that are not real numbers, for weights on the GPU beside data on the CPU, and for a bandwidth that
             is a Dask collection.
         ValueError
-            For an unknown kernel, metric, method, device, precision or rule, a method with a kernel or metric that
-            it does not have, data that are not two-dimensional, empty or not finite, weights that are negative, not
-            finite, all zero or of another number, a bandwidth that is not positive (definite), and a single row with
-            method "sd" or a rule. A metric other than the euclidean on the GPU.
+            For an unknown kernel, metric, method, device, precision or rule; a kernel or metric that the method does
+            not support, or a metric other than the euclidean on the GPU; data that are not two-dimensional, empty or
+            not finite; weights that are negative, not finite, all zero or of another length; a bandwidth that is not
+            positive (definite); and a single row with method "sd" or a rule.
         RuntimeError
-            For ``device="gpu"`` where no GPU works.
+            For ``device="gpu"`` if no GPU works.
         """
         metric = check.parameters(self.get_params(deep=False))
-        backend = self._chosen(meta(X), meta(sample_weight))
+        backend = self._backend_of_fit(meta(X), meta(sample_weight))
         check.metric_device(metric, self.metric, backend)
         if is_dask(X) or is_dask(sample_weight):
-            taken = _lazily().taken(self, self._array(X, backend, reset=True), sample_weight, metric, backend)
+            fitted = _lazily().taken(self, self._array(X, backend, reset=True), sample_weight, metric, backend)
         else:
-            taken = self._taken(X, sample_weight, metric, backend)
-        self.points_, self.bandwidth_, self.sample_weight_, dtype = taken
+            fitted = self._taken(X, sample_weight, metric, backend)
+        self.points_, self.bandwidth_, self.sample_weight_, dtype = fitted
         self._dtype = dtype.name
         self._method = self.method
         self._on_gpu = backend.name == "gpu"
@@ -182,7 +181,7 @@ class KernelDensity(BaseEstimator):
         return self
 
     def score_samples(self, X: Any) -> Any:
-        """Log density at the rows of ``X``.
+        """Return the log density at the rows of ``X``.
 
         Parameters
         ----------
@@ -192,18 +191,18 @@ class KernelDensity(BaseEstimator):
         Returns
         -------
         array, shape (m,)
-            In units of log(1/volume). Finite for the Gaussian and the exponential kernel however far a query is; -inf
-            where no point is within reach of the other kernels. Of method "laplace" NaN where the density is negative.
-            A Dask array where ``X`` is a Dask collection.
+            In units of log(1/volume). With the Gaussian and the exponential kernel it is finite at any distance, with
+            other kernels -inf out of reach of all points. Method "laplace" has NaN where the density is negative. A
+            Dask array for Dask queries.
 
         Raises
         ------
         sklearn.exceptions.NotFittedError
             Before :meth:`fit`.
         TypeError
-            For queries on the GPU where the estimator is on the CPU.
+            For queries on the GPU if the estimator is on the CPU.
         ValueError
-            For another number of columns than in :meth:`fit`, other names of them, NaN and infinity.
+            For another number of columns than in :meth:`fit`, other names of columns, NaN and infinity.
 
         Notes
         -----
@@ -214,15 +213,15 @@ class KernelDensity(BaseEstimator):
             return self._returned(self._log_density(self._array(X, backend, reset=False), backend), X, backend)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Log-likelihood of the rows of ``X``: the sum of :meth:`score_samples`, in float64.
+        """Return the log-likelihood of the rows of ``X``: the sum of :meth:`score_samples`, in float64.
 
-        Parameters are those of :meth:`score_samples`; ``y`` is ignored. -inf where a density is 0. A number that is
-        computed, of Dask queries too.
+        Parameters are those of :meth:`score_samples`; ``y`` is ignored. The sum is -inf if a density is 0. It is
+        computed at once, for Dask queries too.
 
         Raises
         ------
         ValueError
-            For method "laplace" where a density is not positive, with the number of such rows; and as
+            For method "laplace" if a density is not positive, with the number of such rows; and as
             :meth:`score_samples`.
 
         Examples
@@ -237,12 +236,12 @@ class KernelDensity(BaseEstimator):
             if is_dask(log_p):
                 return _lazily().log_likelihood(log_p, signed=self.method == "laplace")
             if self.method == "laplace":
-                above = log_p > -np.inf  # neither NaN, a negative density, nor -inf, zero
-                check.positive(len(log_p) - int(above.sum()), len(log_p))
+                positive = log_p > -np.inf  # not NaN, for a negative density, or -inf, for zero
+                check.positive(len(log_p) - int(positive.sum()), len(log_p))
             return float(log_p.sum(dtype=np.float64))
 
     def grad_log_density(self, X: Any) -> Any:
-        """Gradient of the log density at the rows of ``X``: the score that :func:`cukde.score` returns.
+        """Return the gradient of the log density at the rows of ``X``, the score of :func:`cukde.score`.
 
         Parameters
         ----------
@@ -281,28 +280,28 @@ class KernelDensity(BaseEstimator):
             return self._returned(_rounded(out, dtype), X, backend)
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> Any:
-        """Draw from the density: a row of the data by its weight, moved by the kernel.
+        """Draw from the density: rows of the data, chosen by their weights and moved by the kernel.
 
         Parameters
         ----------
         n_samples : int
             At least 1.
         random_state : int, numpy.random.RandomState or None
-            An integer for the same sample on every call and on every device. The random numbers are scikit-learn's,
-            drawn on the host: of a scalar bandwidth the sample is its sample, too.
+            An integer gives the same sample on every call and every device. The random numbers are scikit-learn's,
+            drawn on the host: with a scalar bandwidth the sample is the same as scikit-learn's.
 
         Returns
         -------
         array, shape (n_samples, d)
-            Of the dtype of the data, on the GPU where those were given there. Of method "sd" from the debiased data.
-            With another metric than the euclidean the kernel is drawn as with that, as in scikit-learn.
+            Of the dtype of the data, on the GPU if the data were. Method "sd" draws from the debiased data. With any
+            metric the kernel is that of the euclidean distance, as in scikit-learn.
 
         Raises
         ------
         NotImplementedError
             For a kernel other than "gaussian" and "tophat", and for method "laplace".
         ValueError, TypeError
-            For another ``n_samples`` or ``random_state``.
+            For an invalid ``n_samples`` or ``random_state``.
         sklearn.exceptions.NotFittedError
             Before :meth:`fit`.
 
@@ -323,13 +322,13 @@ class KernelDensity(BaseEstimator):
             return self._returned(out.astype(self._dtype), None, backend)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the fitted estimator to an NPZ file, as named: numbers, words and arrays, and no pickle.
+        """Write the fitted estimator to an NPZ file of this name, with numbers, text and arrays, but no pickles.
 
         Raises
         ------
         TypeError
-            For ``metric_params`` that hold anything else, such as a function, for anything but a path, and for a fit on
-            Dask collections, of which ``points_`` and ``sample_weight_`` are to be computed first.
+            For ``metric_params`` with anything else, such as a function, for anything but a path, and for a fit on Dask
+            collections, whose ``points_`` and ``sample_weight_`` must be computed first.
         OSError
             For a file that cannot be written.
         sklearn.exceptions.NotFittedError
@@ -387,27 +386,24 @@ class KernelDensity(BaseEstimator):
     def _taken(
         self, X: Any, sample_weight: Any, metric: Any | None, backend: ModuleType
     ) -> tuple[Any, Any, Any, np.dtype]:
-        """Centres of the kernels, the bandwidth and the weights of a fit; and the dtype of the data."""
+        """Return the centres, the bandwidth and the weights of a fit, and the dtype of the data."""
         with backend.device_of(X):
-            given = self._array(X, backend, reset=True)
-            h = check.fit(self.get_params(deep=False), metric, given[:1], len(given))
-            weights = None
-            if sample_weight is not None:
-                weights = check.weights(self._moved(sample_weight), len(given), backend)
-            dtype = density_check.result_dtype(given)
-            points = backend.xp.array(given, dtype=dtype, order="C")  # a copy: X may change afterwards
+            a = self._array(X, backend, reset=True)
+            h = check.fit(self.get_params(deep=False), metric, a[:1], len(a))
+            weights = None if sample_weight is None else check.weights(self._moved(sample_weight), len(a), backend)
+            dtype = density_check.result_dtype(a)
+            points = backend.xp.array(a, dtype=dtype, order="C")  # a copy: X may change afterwards
             if self.method == "sd":
                 points = self._debiased(points, h, weights)
             return points, h, weights, dtype
 
-    def _chosen(self, X: Any, sample_weight: Any) -> ModuleType:
-        """Backend of a fit."""
+    def _backend_of_fit(self, X: Any, sample_weight: Any) -> ModuleType:
         if self.device == "auto":
             return dispatch.backend(X, sample_weight=sample_weight)
         return dispatch.named(self.device, "device")
 
     def _moved(self, a: Any) -> Any:
-        """Bring an array from the GPU where the user said to compute on the CPU."""
+        """Copy a GPU array to the host if ``device`` is "cpu"."""
         return dispatch.to_host(a) if self.device == "cpu" else a
 
     def _array(self, X: Any, backend: ModuleType, *, reset: bool) -> Any:
@@ -416,17 +412,17 @@ class KernelDensity(BaseEstimator):
             return _lazily().points(self, X, backend, reset=reset)
         if backend.name == "gpu":
             out = check.points(X, backend)
-            # scikit-learn looks at names, which a frame has, and at the number of columns.
+            # scikit-learn checks the names of a frame, and the number of columns.
             validate_data(self, X if hasattr(X, "shape") else out, reset=reset, skip_check_array=True)
             return out
         X = self._moved(X)
         if hasattr(X, "__dlpack__") and not hasattr(X, "__array__"):
             X = backend.asarray(X)
-        with np.errstate(invalid="ignore"):  # it adds all entries up, to find NaN and infinities
+        with np.errstate(invalid="ignore"):  # it sums all entries to find NaN and infinities
             return validate_data(self, X, reset=reset, order="C", dtype=_DTYPES)
 
     def _fitted(self, X: Any) -> ModuleType:
-        """Return the backend that the fitted arrays belong to; check that the queries can be brought there."""
+        """Return the backend of the fitted arrays; check that the queries can be moved there."""
         check_is_fitted(self, "points_")
         check.same_method(self._method, self.method)
         if self._on_gpu:
@@ -440,7 +436,7 @@ class KernelDensity(BaseEstimator):
         return device
 
     def _returned(self, out: Any, X: Any, backend: ModuleType) -> Any:
-        """Bring a result to the host where everything the user gave is there; it is lazy where the queries are."""
+        """Return a result, copied to the host if all arguments are there, and lazy if the queries are."""
         stays = self._from_gpu or dispatch.is_gpu_array(meta(X))
         if is_dask(out):
             if is_dask(X):
@@ -449,7 +445,7 @@ class KernelDensity(BaseEstimator):
         return out if stays else backend.asnumpy(out)
 
     def _debiased(self, points: Any, h: Any, weights: Any | None) -> Any:
-        """Return the data as :func:`cukde.sd_kde` moves them, in float64, so that an offset costs no accuracy."""
+        """Return the data debiased as in :func:`cukde.sd_kde`, in float64, so that an offset costs no accuracy."""
         problem, _ = prepare(points, None, h, weights=weights, precision=self.precision)
         estimate = score_problem(problem, None)
         with problem.device:
@@ -459,7 +455,7 @@ class KernelDensity(BaseEstimator):
         return density_check.result_dtype(np.empty(0, self._dtype), Y)
 
     def _options(self, dtype: np.dtype) -> dict[str, Any]:
-        # Debiased data are float64 whatever the data were: their dtype does not say what to compute in.
+        # Debiased data are always float64, so their dtype does not determine the precision.
         precision = dtype.name if self.precision is None and self.method == "sd" else self.precision
         return {"weights": self.sample_weight_, "precision": precision}
 
@@ -470,10 +466,10 @@ class KernelDensity(BaseEstimator):
             metric = check.parameters(self.get_params(deep=False))
             check.metric_device(metric, self.metric, backend)
         if metric is not None and any(map(is_dask, (X, Y, self.sample_weight_))):
-            of_metric = importlib.import_module("cukde.density.dask.api").metric_density
-            out = of_metric(X, Y, h, distance=metric, kernel=self.kernel, weights=self.sample_weight_)
+            metric_density = importlib.import_module("cukde.density.dask.api").metric_density
+            out = metric_density(X, Y, h, distance=metric, kernel=self.kernel, weights=self.sample_weight_)
         elif metric is not None:
-            # The density of a single point at its own place is the kernel's constant.
+            # The density of a single point at that point is the kernel's normalising constant.
             origin = np.zeros((1, X.shape[1]))
             constant = (
                 kde(origin, origin, h, log=True)
@@ -491,18 +487,18 @@ class KernelDensity(BaseEstimator):
 
 
 def _lazily() -> Any:
-    """What is done with Dask collections."""
+    """Return the module for Dask collections."""
     return importlib.import_module("cukde.estimators.dask")
 
 
 def _rounded(out: Any, dtype: np.dtype) -> Any:
-    """Round to the result's dtype; beyond it lies infinity."""
+    """Round to the result's dtype; overflow gives infinity."""
     with np.errstate(over="ignore"):
         return out.astype(dtype, copy=False)
 
 
 def _check_loaded(estimator: KernelDensity, fitted: dict[str, Any]) -> None:
-    """Raise unless what a file holds is a fitted estimator."""
+    """Raise unless a file's contents are a fitted estimator."""
     metric = check.parameters(estimator.get_params(deep=False))
     unknown = fitted.keys() - set(_FITTED)
     if unknown:

@@ -1,8 +1,7 @@
-"""Numba kernels of cross-validation: sums over the pairs of two blocks of rows, tile by tile.
+"""Compiled loops of cross-validation: sums over the pairs of two blocks of rows, tile by tile.
 
-``XT`` is (d, n) float64; squared distances are summed in double and then kept in the dtype of the kernels. The first
-block is rows i0 to i1, the second j0 to j1; of the pairs of a block with itself each is taken once. Exponents are in
-bits (base 2).
+``XT`` is (d, n) float64; squared distances are summed in float64 and then rounded to the dtype of the Gaussians. The
+first block is rows i0 to i1, the second j0 to j1; pairs within a block are taken once. Exponents are binary.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from numba.extending import overload
 from cukde.core.cpu.jit import njit
 from cukde.density.pairs.cpu.tiles import _FAST, _JIT, _LN2, _exp2
 
-# Of a tile of squared distances, which stays in the nearest cache while all bandwidths go over it.
+# Sizes of a tile of squared distances, which stays in the first-level cache for all bandwidths.
 _ROWS, _COLUMNS = 32, 128
-LEAST_SQUARED = -500.0  # exponent of a double whose square is a normal number with some to spare
-_STRIP = 64  # columns of which the nearest is known
-# Squared distances may overflow: they are then as large as may be multiplied by a small number.
+LEAST_SQUARED = -500.0  # exponent of float64 numbers whose squares are safely normal
+_STRIP = 64  # columns whose least distance is known
+# Squared distances may overflow; they are clipped such that small multiples of them are in range.
 _IN_RANGE: dict[str, Any] = {
     "fastmath": {"reassoc", "contract", "nsz"},
     "nogil": True,
@@ -83,8 +82,8 @@ def add_leave_one_out(
 ) -> None:
     """Add w_j 2^(shift - c t_ij) to ``sums[b, i]`` and w_i 2^(shift - c t_ij) to ``sums[b, j]`` for each pair.
 
-    t_ij = |x_i - x_j|^2; ``coefficients`` (B, 2) are c in two parts, of the dtype of ``weights`` (n,), the dtype of
-    kernels; ``sums`` (B, n) is float64. Sums of one row or one column of a tile are of the dtype of kernels.
+    t_ij = |x_i - x_j|^2; ``coefficients`` (B, 2) are c in two parts, of the dtype of ``weights`` (n,), which is that of
+    the Gaussians; ``sums`` (B, n) is float64. Sums of one row or one column of a tile have the dtype of the Gaussians.
     """
     zero = weights.dtype.type(0)
     tile, row_sums = np.empty((_ROWS, _COLUMNS), weights.dtype), np.empty(_COLUMNS)
@@ -110,7 +109,7 @@ def add_leave_one_out(
 
 @njit(**_IN_RANGE)
 def _distances(XT: Any, i: Any, far: Any, t: Any, nearest: Any) -> None:
-    """Fill ``t`` (n,) with |x_i - x_j|^2, at most ``far``, of i itself more; ``nearest`` with the least of strips."""
+    """Fill ``t`` (n,) with |x_i - x_j|^2, at most ``far`` but for j = i, and ``nearest`` with each strip's least."""
     for strip in range(nearest.size):
         start = strip * _STRIP
         sums = t[start : start + _STRIP]
@@ -133,12 +132,12 @@ def _distances(XT: Any, i: Any, far: Any, t: Any, nearest: Any) -> None:
 
 @njit(**_JIT)
 def write_far_rows(
-    XT: Any, rows: Any, wanted: Any, weights: Any, coefficients: Any, bits: Any, far: Any, logs: Any
+    XT: Any, rows: Any, unsettled: Any, weights: Any, coefficients: Any, bits: Any, far: Any, logs: Any
 ) -> None:
-    """Write log sum_{j != i} w_j 2^(-c t_ij) to ``logs[b, i]`` of the rows listed where ``wanted[b, i]``.
+    """Write log sum_{j != i} w_j 2^(-c t_ij) to ``logs[b, i]`` for ``rows`` where ``unsettled[b, i]``.
 
-    t_ij = |x_i - x_j|^2; ``coefficients`` (B,) are c. Kernels are taken beside that of the nearest point, so one row
-    of distances serves all bandwidths; strips are left out whose kernels are less by more than ``bits``.
+    t_ij = |x_i - x_j|^2; ``coefficients`` (B,) are c. Gaussians are relative to that of the nearest point, so that one
+    row of distances serves all bandwidths. Strips whose Gaussians are smaller by more than ``bits`` are skipped.
     """
     n = XT.shape[1]
     t, nearest = np.empty(n), np.empty((n + _STRIP - 1) // _STRIP)
@@ -146,7 +145,7 @@ def write_far_rows(
         _distances(XT, i, far, t, nearest)
         least = nearest.min()
         for b in range(coefficients.size):
-            if not wanted[b, i]:
+            if not unsettled[b, i]:
                 continue
             c, total = coefficients[b], 0.0
             for strip in range(nearest.size):
@@ -176,8 +175,8 @@ def add_least_squares(
     """Add to ``sums`` (B, 2), float64, w_i w_j f P(t) and w_i w_j (v_i + v_j) f^2 R(t) for each pair.
 
     f = 2^(shift - c t), t = |x_i - x_j|^2, P = p0 + p1 t + p2 t^2, R = r0 + r1 t; ``coefficients`` (B, 6) are c, p0,
-    p1, p2, r0, r1, of the dtype of ``weights`` (n,), the dtype of kernels; ``factors`` (n,) are v. Sums of one row of a
-    tile are of that dtype. Below 2^``least`` f is 0: a square too small to be a normal number takes a hundred times as
+    p1, p2, r0, r1, of the dtype of ``weights`` (n,), which is that of the Gaussians f; ``factors`` (n,) are v. Sums of
+    one row of a tile have that dtype. Below 2^``least`` f is 0, since subnormal squares would take a hundred times as
     long.
     """
     zero = weights.dtype.type(0)
@@ -205,7 +204,7 @@ def add_least_squares(
 
 @njit(**_JIT)
 def _add_squared_differences(XT: Any, i0: Any, j0: Any, height: Any, width: Any, tile: Any, sums: Any) -> None:
-    """Add sum_ij tile[i, j] (x_ik - x_jk)^2 over that corner to ``sums`` (d,)."""
+    """Add the sum of tile[i, j] (x_ik - x_jk)^2 over a corner of the tile to ``sums`` (d,)."""
     for k in range(XT.shape[0]):
         coordinates = XT[k, j0 : j0 + width]
         total = 0.0
@@ -222,9 +221,9 @@ def _add_squared_differences(XT: Any, i0: Any, j0: Any, height: Any, width: Any,
 def add_likelihood_gradient(
     XT: Any, i0: Any, i1: Any, j0: Any, j1: Any, weights: Any, log2_weights: Any, c: Any, logs: Any, far: Any, sums: Any
 ) -> None:
-    """Add w_i w_j (2^(-c t - l_j) + 2^(-c t - l_i)) (x_ik - x_jk)^2 to ``sums`` (d,) for each pair, all in double.
+    """Add w_i w_j (2^(-c t - l_j) + 2^(-c t - l_i)) (x_ik - x_jk)^2 to ``sums`` (d,) for each pair, in float64.
 
-    t = |x_i - x_j|^2; l = ``logs`` (n,), in bits: at least the other terms of each sum.
+    t = |x_i - x_j|^2; l = ``logs`` (n,) are the binary logarithms of the sums.
     """
     tile, row_sums = np.empty((_ROWS, _COLUMNS)), np.empty(_COLUMNS)
     for i, height, j, width in _corners(i0, i1, j0, j1):
@@ -236,7 +235,7 @@ def add_likelihood_gradient(
             log2_w, logs_j = log2_weights[j + first : j + width], logs[j + first : j + width]
             w_i, log2_w_i, log_i = weights[i + row], log2_weights[i + row], logs[i + row]
             for column in range(t.size):
-                # No term is more than its sum; but far enough off rounding alone could make a power overflow.
+                # No term exceeds its sum, but far away rounding alone could make a power overflow.
                 e = -c * t[column]
                 of_j = w[column] * _exp2(min(e - logs_j[column] + log2_w_i, 0.0))
                 t[column] = of_j + w_i * _exp2(min(e - log_i + log2_w[column], 0.0))
@@ -247,7 +246,7 @@ def add_likelihood_gradient(
 def add_least_squares_gradient(
     XT: Any, i0: Any, i1: Any, j0: Any, j1: Any, weights: Any, factors: Any, coefficients: Any, far: Any, sums: Any
 ) -> None:
-    """Add w_i w_j (f P(t) + (v_i + v_j) f^2 R(t)) (x_ik - x_jk)^2 to ``sums`` (d,) for each pair, all in double.
+    """Add w_i w_j (f P(t) + (v_i + v_j) f^2 R(t)) (x_ik - x_jk)^2 to ``sums`` (d,) for each pair, in float64.
 
     As :func:`add_least_squares`, with one bandwidth and no shift; ``coefficients`` are a tuple.
     """
@@ -281,36 +280,36 @@ def debiased_exponents(
     inverse_totals: Any,
     tile: Any,
 ) -> None:
-    """Fill a tile with log2 w_j - c |x_i - xt_j|^2, xt_j debiased without x_i, of rows listed and columns from j0 on.
+    """Fill a tile with log2 w_j - c |x_i - xt_j|^2, xt_j debiased without x_i, for ``rows`` and columns from j0 on.
 
-    ``half_shift`` (d, n) is half of the mean shift m. With u = x_i - x_j and r the share of all but x_i in the sum at
-    x_j, x_i - xt_j = (u (1 + r)/2 - m_j/2) / r. Where r is small the two terms nearly cancel: they are subtracted in
-    each dimension, for a square made of u.u, u.m and m.m would lose twice as many digits.
+    ``half_shift`` (d, n) is half of the mean shift m. With u = x_i - x_j and r the share of all points but x_i in the
+    sum at x_j, x_i - xt_j = (u (1 + r)/2 - m_j/2) / r. For small r the two terms nearly cancel. They are subtracted in
+    each dimension, since a square computed from u.u, u.m and m.m would lose twice as many digits.
     """
     width = tile.shape[1]
     w, log2_w, inverse = weights[j0 : j0 + width], log2_weights[j0 : j0 + width], inverse_totals[j0 : j0 + width]
-    kept, moved = np.empty(width), np.empty(width)
+    scale, square = np.empty(width), np.empty(width)
     for i in range(tile.shape[0]):
-        row, own = tile[i], rows[i]
-        moved[:] = 0.0
+        row, point = tile[i], rows[i]
+        square[:] = 0.0
         for k in range(XT.shape[0]):
             coordinates = XT[k, j0 : j0 + width]
-            x = XT[k, own]
+            x = XT[k, point]
             for j in range(width):
                 difference = x - coordinates[j]
-                moved[j] += difference * difference
-        w_i = weights[own]
+                square[j] += difference * difference
+        w_i = weights[point]
         for j in range(width):
-            # The share of the rest, of which x_j is one.
-            rest = max(1.0 - w_i * inverse[j] * _exp2(-c * moved[j]), w[j] * inverse[j])
-            kept[j] = 0.5 + 0.5 * rest
+            # The share of the other points, at least that of x_j.
+            rest = max(1.0 - w_i * inverse[j] * _exp2(-c * square[j]), w[j] * inverse[j])
+            scale[j] = 0.5 + 0.5 * rest
             row[j] = -c / (rest * rest)
-        moved[:] = 0.0
+        square[:] = 0.0
         for k in range(XT.shape[0]):
             coordinates, shifts = XT[k, j0 : j0 + width], half_shift[k, j0 : j0 + width]
-            x = XT[k, own]
+            x = XT[k, point]
             for j in range(width):
-                difference = (x - coordinates[j]) * kept[j] - shifts[j]
-                moved[j] += difference * difference
+                difference = (x - coordinates[j]) * scale[j] - shifts[j]
+                square[j] += difference * difference
         for j in range(width):
-            row[j] = row[j] * moved[j] + log2_w[j]
+            row[j] = row[j] * square[j] + log2_w[j]
