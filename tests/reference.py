@@ -294,7 +294,7 @@ def density_and_score(X: Any, Y: Any, h: Any, weights: Any = None) -> tuple[np.n
 
 
 def debias(X: Any, h: Any, score_bandwidth: Any = None, weights: Any = None) -> np.ndarray:
-    """x_i + (H/2) s(x_i), the score of the data at their own points, own point included; shape (n, d)."""
+    """x_i + (H/2) s(x_i), the score by self-interaction (Y = X), own point included; shape (n, d)."""
     X = points(X)
     s = score(X, X, h if score_bandwidth is None else score_bandwidth, weights)
     return X + 0.5 * s @ covariance(h, X.shape[1])

@@ -54,7 +54,7 @@ def _row(op: str, n: int, m: int, precision: str, error: float, **others: Any) -
 @pytest.mark.parametrize("op", ["kde", "sd_kde"])
 @pytest.mark.parametrize("precision", ["float32", "tf32", "ieee"])
 def bench_tensor_cores(compare: Callable[..., None], op: str, precision: str) -> None:
-    """Products on the tensor cores, in two terms and in one, beside differences on the ordinary cores."""
+    """Products on the tensor cores, in two terms and in one, beside differences on the CUDA cores."""
     X, Y, h = mixture(N, M)
     call = getattr(cukde, op)
     ours = error(call(X, Y, h, precision=precision), exact_density(op, X, Y, h))

@@ -140,7 +140,7 @@ def _draw_block(axes: Any, of: Block) -> None:
     _draw_tile(axes, of)
     rows, columns = 16 * of.row_tiles * of.warps, 16 * of.groups
     back = (
-        "5  its transpose times hi_i: column sums T_j,\n    handed on from warp to warp through\n"
+        "5  its transpose times hi_i: column sums T_j,\n    passed from warp to warp through\n"
         "    shared memory, then added to memory"
         if of.handed_on
         else "5  its transpose, through shared memory,\n    times hi_i: column sums T_j, added to memory"

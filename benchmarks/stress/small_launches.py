@@ -387,7 +387,7 @@ def f16_mutual(launches: Launches) -> None:
 
 
 def f16_symmetric_values(launches: Launches) -> None:
-    """Values of the data at their own points."""
+    """Values by self-interaction (Y = X)."""
     for d, k, dtype in itertools.product(SYMMETRIC.values(), (7, 30), ("float32", "float64")):
         s = sample(d, dtype=dtype, itself=True)
         on = Device(s, "values", k)

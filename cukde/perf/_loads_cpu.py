@@ -44,7 +44,7 @@ def powers_of_minus(x: Any, repeats: Any) -> None:
 
 @njit(fastmath={"contract"}, **_JIT)
 def exponentials_of_minus(x: Any, repeats: Any) -> None:
-    """Put e^-x in the place of x from 0 to 1, some times, by the series to x^7: float32, right to 3e-5.
+    """Put e^-x in the place of x from 0 to 1, some times, by the series to x^7: float32, accurate to 3e-5.
 
     It has nothing of the library's exponential: a calibration must stay what it is when that becomes another.
     """

@@ -77,7 +77,7 @@ def test_densities_of_a_line_are_near_what_was_measured() -> None:
 
 
 def test_queries_in_the_tails_wait_for_each_other_where_they_are_neighbours() -> None:
-    """Only a score of the data at their own points, in their order, has them in one block; and only to 1e-6."""
+    """Only a score by self-interaction (Y = X), in order, has its queries in one block; and only to 1e-6."""
 
     def chain(op: str, **sizes: Any) -> float:
         parts = perf.cost(op, H200, n=2**24, d=1, **sizes).parts

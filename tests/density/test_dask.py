@@ -234,7 +234,7 @@ ROWS = [
 
 
 class TestUnorderedPairs:
-    """Moments of data at their own points: each pair of blocks is taken once for both."""
+    """Moments by self-interaction (Y = X): each pair of blocks is taken once for both."""
 
     @pytest.fixture(params=[32, 3], ids=["alone", "in lists"])
     def groups(self, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -282,7 +282,7 @@ class TestUnorderedPairs:
 
     @pytest.mark.parametrize("checked", [True, False])
     def test_single_precision_of_blocks_as_far_apart_as_may_be(self, checked: bool) -> None:
-        """1e17 bandwidths, and moments of 1e29 a row; or twice the largest number, where nobody looks."""
+        """1e17 bandwidths, and moments of 1e29 a row; or twice the largest number, unchecked."""
         far = 1e29 if checked else 3e38
         x = np.where(np.arange(N)[:, None] < 120, 1e12 * X, far).astype(np.float32)
         got = computed(cukde.debias(da.from_array(x, chunks=(60, -1)), 0.9e12, check_finite=checked))

@@ -156,7 +156,7 @@ class TestValues:
         self.verify(self.computed(gpu, X, h, V), X, h, V)
 
     @pytest.mark.parametrize("chunk", [64, 192, 256, 320, 1024])
-    @pytest.mark.parametrize(("depth", "columns"), [(16, 16), (32, 32)])  # handed on; from shared phi
+    @pytest.mark.parametrize(("depth", "columns"), [(16, 16), (32, 32)])  # passed between warps; from shared phi
     def test_every_pair_is_summed_once_whatever_the_chunks(self, gpu, depth, columns, chunk):
         X, h = data(600, SYMMETRIC[depth])
         V = self.values(600, columns)

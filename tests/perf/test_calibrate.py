@@ -138,7 +138,7 @@ def test_no_gpu_and_no_backend(small: None) -> None:
         perf.calibrate(backend="tpu")  # type: ignore[arg-type]
 
 
-# --- what becomes of them --------------------------------------------------------------------------------
+# --- how they are used ----------------------------------------------------------------------------------
 
 OLD = {"copy": kernel(10.0), "exponential": kernel(20.0), "exponential_1_thread": kernel(40.0)}
 NEW = {"copy": kernel(40.0), "exponential": kernel(20.0), "exponential_1_thread": kernel(80.0)}

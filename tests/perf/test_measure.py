@@ -128,7 +128,7 @@ def test_more_is_written_than_the_cpus_last_cache_holds(tmp_path: Path, monkeypa
 
 
 class Device:
-    """Notes what is asked of CuPy, in its order; an event is recorded at a time of its own."""
+    """Notes the calls of CuPy in their order; an event is recorded at a time of its own."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.asked: list[str] = []
