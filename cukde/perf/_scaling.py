@@ -16,7 +16,7 @@ from cukde.perf._dask_stages import Pass, Stage
 from cukde.perf._lookup import peaks
 from cukde.perf._predict import predict
 
-# Of a merge, cukde/density/sums.py: what is stacked is read and written, then weighted, read and written again, and summed.
+# Of a merge (cukde/density/sums.py): the stack is read and written, then weighted, read and written again, and summed.
 _PASSES_OF_MERGE = 5
 
 BANDWIDTH, LATENCY, OVERHEAD = 1e9, 2e-3, 1e-3

@@ -106,7 +106,7 @@ def column_totals_bytes(of: wide.Layout) -> int:
 
 
 def handed_on_bytes(depth: int, terms: int, of: Layout) -> int:
-    """Bytes of ``Shared`` for moments that are passed between warps: two tiles, sums, and with exact ones the rows' hi."""
+    """Bytes of ``Shared`` for moments passed between warps: two tiles, sums, and with exact ones the rows' hi."""
     pitch = 2 * depth + 16
     tiles = 2 * 64 * ((2 if terms == 3 else 1) * pitch + 4)
     handed = 4 * 512 * (depth // 8 + 1)
