@@ -115,7 +115,7 @@ class Block(NamedTuple):
     row_tiles: int  # of 16 rows, a warp
     groups: int  # of 16 columns, a tile
     at_once: int  # blocks that a multiprocessor runs
-    handed_on: bool  # columns' sums go from warp to warp; else phi goes through shared memory
+    passes_sums: bool  # columns' sums go from warp to warp; else phi goes through shared memory
 
 
 def _block(on: perf.Peaks) -> Block:
@@ -142,7 +142,7 @@ def _draw_block(axes: Any, of: Block) -> None:
     back = (
         "5  its transpose times hi_i: column sums T_j,\n    passed from warp to warp through\n"
         "    shared memory, then added to memory"
-        if of.handed_on
+        if of.passes_sums
         else "5  its transpose, through shared memory,\n    times hi_i: column sums T_j, added to memory"
     )
     text = (

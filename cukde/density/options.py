@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 
 class Options(NamedTuple):
-    """Options of a pass, made once for a call and handed through; arrays are those of the backend."""
+    """Options of a pass, made once for a call; arrays are those of the backend."""
 
     precision: str  # arithmetic of the pairs: "float32", "tf32", "ieee" or "float64"
     log_weights: Any = None  # (n,) float64, of the data; -1e30 stands for the logarithm of zero; None: all are 0

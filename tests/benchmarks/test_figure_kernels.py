@@ -32,7 +32,7 @@ def test_the_block_is_the_launchers(run: dict[str, Any]) -> None:
     of = kernels._block(kernels.peaks_of(run))
     layout = launcher.every_layout(16, 3)[0]
     assert (16 * of.row_tiles * of.warps, of.at_once) == (layout.rows, layout.blocks)
-    assert of.handed_on == (not layout.phi_is_shared)
+    assert of.passes_sums == (not layout.phi_is_shared)
 
 
 def test_it_is_drawn(run: dict[str, Any], tmp_path: Path) -> None:

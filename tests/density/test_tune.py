@@ -142,7 +142,7 @@ def test_estimates_of_the_symmetric_engine_are_close(
 ) -> None:
     layout = tune.Layout(2, 2, phi_is_shared=False)
     took = compile_for(*tune.symmetric._pass(depth, terms, 0, True, layout)[:3])
-    assert took.shared <= tune.candidates.handed_on_bytes(depth, terms, layout) <= took.shared + 64
+    assert took.shared <= tune.candidates.passed_sums_bytes(depth, terms, layout) <= took.shared + 64
 
 
 def test_what_spills_anywhere_is_of_no_use(tune: SimpleNamespace) -> None:

@@ -79,7 +79,7 @@ def layouts(depth: int, terms: int, columns: int, shared_of_multiprocessor: int)
         for shared, overlap in ((False, False), (True, False), (True, True)):
             of = laid_out(columns, row_tiles=row_tiles, blocks=blocks, phi_is_shared=shared, overlap=overlap)
             dynamic = shared_bytes(depth, terms, columns, of)
-            static = 0 if dynamic else handed_on_bytes(depth, terms, of)
+            static = 0 if dynamic else passed_sums_bytes(depth, terms, of)
             within = dynamic <= _DYNAMIC_BYTES and static <= SHARED_BYTES
             if within and _fit(blocks, dynamic or static, shared_of_multiprocessor):
                 found.append(of)
@@ -105,12 +105,12 @@ def column_totals_bytes(of: wide.Layout) -> int:
     return 2 * of.warps_down * of.shape.tile * 4
 
 
-def handed_on_bytes(depth: int, terms: int, of: Layout) -> int:
+def passed_sums_bytes(depth: int, terms: int, of: Layout) -> int:
     """Bytes of ``Shared`` for moments passed between warps: two tiles, sums, and with exact ones the rows' hi."""
     pitch = 2 * depth + 16
     tiles = 2 * 64 * ((2 if terms == 3 else 1) * pitch + 4)
-    handed = 4 * 512 * (depth // 8 + 1)
-    return tiles + handed + of.rows * 4 + (of.rows if terms == 3 else 1) * pitch + 16
+    passed = 4 * 512 * (depth // 8 + 1)
+    return tiles + passed + of.rows * 4 + (of.rows if terms == 3 else 1) * pitch + 16
 
 
 def _fit(blocks: int, bytes_of_block: int, shared_of_multiprocessor: int) -> bool:
