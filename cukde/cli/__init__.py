@@ -1,1 +1,1 @@
-"""The subcommands of ``cukde``: each module adds its parser and runs its command."""
+"""The subcommands of ``cukde``; the module of each adds its parser and runs it."""

@@ -1,11 +1,35 @@
-"""Which columns of the training and query files a command computes on."""
+"""The columns of files on which a command computes."""
 
 from __future__ import annotations
 
 import csv
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
 
 from cukde.cli.errors import CommandError
-from cukde.cli.table import Table
+
+
+class Table(Protocol):
+    """A file of any format, as commands use it."""
+
+    path: Path
+    names: list[str] | None  # of the columns, where the file has a header
+    width: int  # number of columns
+
+    def column(self, index: int) -> str:
+        """Return the name of a column for messages."""
+
+    def text_columns(self) -> dict[int, str]:
+        """Return the columns without numbers, each with an example of its contents."""
+
+    def read(self, columns: Sequence[int], *, finite: bool = True) -> np.ndarray:
+        """Return the numbers of some columns, (rows, len(columns)), all finite; otherwise NaN where one is missing."""
+
+    def cells(self) -> Iterator[list[str]]:
+        """Yield each row as the text of its cells, all columns."""
 
 
 def chosen(table: Table, spec: str | None, weights: int | None) -> list[int]:
@@ -35,24 +59,24 @@ def find(table: Table, name: str) -> int:
 
 
 def matching(query: Table, train: Table, columns: list[int]) -> list[int]:
-    """Return the query file's columns that answer to the training file's ``columns``.
+    """Return the query file's columns that correspond to the training file's ``columns``.
 
-    By name where both files have a header. Otherwise by position: the query file is laid out like the
-    training file, or holds the chosen columns alone.
+    They correspond by name if both files have a header. Otherwise the query file has the columns of the training file,
+    or only the chosen ones, in the same order.
     """
     if query.names is not None and train.names is not None:
-        found = [find(query, train.names[index]) for index in columns]
+        positions = [find(query, train.names[index]) for index in columns]
     elif query.width == train.width:
-        found = columns
+        positions = columns
     elif query.width == len(columns):
-        found = list(range(query.width))
+        positions = list(range(query.width))
     else:
         raise CommandError(
             f"{query.path} must have {len(columns)} columns, as chosen from {train.path}, or {train.width} "
             f"laid out like it; got {query.width}"
         )
-    _require_numbers(query, found)
-    return found
+    _require_numbers(query, positions)
+    return positions
 
 
 def _require_numbers(table: Table, columns: list[int]) -> None:

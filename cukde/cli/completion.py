@@ -1,4 +1,4 @@
-"""``cukde --print-completion SHELL``: the completion of a shell, which shtab writes from the parser."""
+"""``cukde --print-completion SHELL``: shell completion, which shtab generates from the parser."""
 
 from __future__ import annotations
 

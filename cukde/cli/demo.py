@@ -1,14 +1,11 @@
-"""``cukde demo``: the three densities and scikit-learn's on real data, with a table and a picture."""
+"""``cukde demo``: the three densities and scikit-learn's on real data, in tables and a picture."""
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cukde.cli import output
+from cukde.cli import output, progress
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -30,31 +27,21 @@ def add_parser(commands: Any) -> None:
         description=_DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
-        "--out",
-        metavar="DIR_OR_FILE",
-        type=Path,
-        default=Path(),
-        help=f"a folder for {_NAME}, or a .png file; default: the working folder",
-    )
+    output.add_picture_option(parser, _NAME)
     parser.add_argument("--seed", metavar="N", type=_seed, default=0, help="of the splits; default: 0")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:
     """Run all methods on all tasks, then show the tables, the verdicts and the picture."""
-    picture = output.picture_path(args.out, _NAME) if importlib.util.find_spec("matplotlib") else None
-    if picture is None:
-        print("cukde: note: no picture without Matplotlib: pip install 'cukde[plot]'", file=sys.stderr)
+    picture = output.picture_path(args.out, _NAME)
 
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     from cukde.cli import info
 
     gpu_works, gpu_state = info.gpu()
-    columns = (TextColumn("{task.description:<31}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with progress.stages(31) as bar:
         tasks, outcomes = measure(args.seed, bar, with_gpu=gpu_works)
 
     from cukde.cli import demo_report
@@ -72,7 +59,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def measure(seed: int, bar: Progress, *, with_gpu: bool) -> tuple[list[Task], list[Outcome]]:
-    """Run every method on every task; the imports are here so that the bar shows while they run."""
+    """Run every method on every task; imports are here so that the bar is visible during them."""
     step = bar.add_task("preparing digits", total=None)
     from cukde.cli import demo_task
 
@@ -82,9 +69,9 @@ def measure(seed: int, bar: Progress, *, with_gpu: bool) -> tuple[list[Task], li
     outcomes = [demo_task.Outcome(method) for method in methods]
     bar.update(step, description="compiling", total=len(methods) * len(tasks))
     for method in methods:
-        method.density(*tasks[0].rows)  # outside the time
+        method.density(*tasks[0].rows)  # not timed
     for number, task in enumerate(tasks, 1):
-        for outcome in outcomes:  # taking turns, so that a busy machine slows all of them alike
+        for outcome in outcomes:  # in turn, so that a busy machine slows all of them alike
             bar.update(step, description=f"task {number} of {len(tasks)}: {outcome.method.label}")
             demo_task.run(outcome.method, task, outcome)
             bar.advance(step)

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from cukde.cli.demo_task import DIMENSIONS, GRID, Outcome, Task
-from cukde.cli.output import replacing
+from cukde.cli.output import save_figure
 
 _COLOURS = {"KDE": "#3b6fb6", "SD-KDE": "#d1662f", "Laplace": "#3a9a68"}
 _PEER = "#8a8a8a"
@@ -21,19 +21,12 @@ _SHOWN = 12  # digits at either end of the ranking
 
 
 def save(task: Task, outcomes: Sequence[Outcome], path: Path) -> None:
-    """Draw the outcomes and write a PNG; ``task`` is the one with all digits in."""
+    """Draw the outcomes and write a PNG; ``task`` is the one with all digits."""
     figure = Figure(figsize=(13, 9.6), facecolor="white")
     panels: dict[str, Any] = figure.subplot_mosaic(
         [["auroc", "auroc"], ["likelihood", "time"], ["digits", "digits"]],
         height_ratios=[1.1, 1.5, 0.5],
-        gridspec_kw={
-            "left": 0.115,
-            "right": 0.965,
-            "top": 0.85,
-            "bottom": 0.03,
-            "hspace": 0.52,
-            "wspace": 0.32,
-        },
+        gridspec_kw={"left": 0.115, "right": 0.965, "top": 0.85, "bottom": 0.03, "hspace": 0.52, "wspace": 0.32},
     )
     figure.text(0.02, 0.955, "Three densities of handwritten digits", fontsize=20, fontweight="bold", color=_INK)
     figure.text(
@@ -44,8 +37,7 @@ def save(task: Task, outcomes: Sequence[Outcome], path: Path) -> None:
     _likelihood(panels["likelihood"], [outcome for outcome in on_cpu if outcome.log_density is not None])
     _time(panels["time"], outcomes)
     _digits(panels["digits"], task, next(o for o in outcomes if o.method.name == "SD-KDE"))
-    with replacing(path) as part, part.open("wb") as file:
-        figure.savefig(file, format="png", dpi=130)
+    save_figure(figure, path)
 
 
 def _colour(outcome: Outcome) -> str:
@@ -64,7 +56,7 @@ def _plain(axes: Axes) -> None:
 
 
 def _auroc(axes: Axes, outcomes: Sequence[Outcome]) -> None:
-    """Draw a cell for each method and left-out digit; the darker the better, the best of a column in bold."""
+    """Draw a cell for each method and left-out digit, better ones darker and the best of a column in bold."""
     table = np.array([[*outcome.auroc, np.mean(outcome.auroc)] for outcome in outcomes])
     columns = [*range(10), 10.4]  # the mean stands apart
     low = min(0.95, table.min())
@@ -126,11 +118,7 @@ def _time(axes: Axes, outcomes: Sequence[Outcome]) -> None:
     axes.set_ylim(len(outcomes) - 0.45, -0.55)
     axes.set_yticks(range(len(outcomes)), [outcome.method.label for outcome in outcomes], fontsize=11)
     axes.set_xlabel("seconds", color="#555555")
-    _title(
-        axes,
-        "Time of the whole task",
-        "cross-validation, fit and scores of eleven tasks; one run",
-    )
+    _title(axes, "Time of the whole task", "cross-validation, fit and scores of eleven tasks; one run")
 
 
 def _digits(axes: Axes, task: Task, outcome: Outcome) -> None:

@@ -1,4 +1,4 @@
-"""The demo on the terminal: tables, and sentences that say who won, lost or tied."""
+"""The demo on the terminal: tables, and sentences about who won, lost or tied."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.table import Table
 
 from cukde.cli.demo_task import FOLDS, GRID, Outcome
 
-_TIE_IN_TIME = 1.2  # one run each: a smaller ratio says nothing
+_TIE_IN_TIME = 1.2  # a smaller ratio of single runs is not significant
 _TIE_IN_ERRORS = 2.0  # standard errors of the mean paired difference
 
 
@@ -23,12 +23,12 @@ def show(outcomes: Sequence[Outcome], console: Console) -> None:
 
 
 def distinct(outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """Return the outcomes of different estimators: neither the peer nor the GPU's repeats."""
+    """Return the outcomes of different estimators, without scikit-learn's and the GPU's repeats."""
     return [outcome for outcome in outcomes if outcome.method.twin is None]
 
 
 def sentences(outcomes: Sequence[Outcome]) -> Iterator[str]:
-    """Yield what was measured and how, then the verdicts."""
+    """Yield the methods of measurement, then the verdicts."""
     yield (
         f"Bandwidth: {FOLDS}-fold cross-validation within the training rows over {len(GRID)} multiples "
         f"({GRID[0]:g} to {GRID[-1]:g}) of Silverman's rule, by held-out log-likelihood. Laplace, which may "
@@ -46,7 +46,7 @@ def sentences(outcomes: Sequence[Outcome]) -> Iterator[str]:
 
 
 def cautions(outcomes: Sequence[Outcome]) -> Iterator[str]:
-    """Yield where a bandwidth stands at an end of the grid: the best one may lie outside."""
+    """Yield warnings of bandwidths at an end of the grid, as better ones may lie outside."""
     for outcome in outcomes:
         at_an_end = sum(multiple in (GRID[0], GRID[-1]) for multiple in outcome.multiples)
         if at_an_end:
@@ -80,7 +80,7 @@ def time_verdict(outcomes: Sequence[Outcome]) -> str:
 
 
 def checks(outcomes: Sequence[Outcome]) -> Iterator[str]:
-    """Yield how far KDE and the repeats of an estimator (by scikit-learn, on the GPU) are from the truth."""
+    """Yield the errors of KDE and of the repeats of an estimator, by scikit-learn and on the GPU."""
     errors = [
         f"{outcome.method.label} {' and '.join(f'{error:.0e}' for error in outcome.errors)}"
         for outcome in outcomes
@@ -117,12 +117,7 @@ def _verdict(figures: dict[str, np.ndarray], form: str, unit: str) -> str:
 def _summary(outcomes: Sequence[Outcome]) -> Table:
     table = Table(title="Handwritten digits in 16 dimensions", box=box.SIMPLE_HEAD)
     table.add_column("Method")
-    for heading in (
-        "log-likelihood,\nnats a row",
-        "AUROC,\nmean of ten",
-        "bandwidth,\nx Silverman",
-        "seconds",
-    ):
+    for heading in ("log-likelihood,\nnats a row", "AUROC,\nmean of ten", "bandwidth,\nx Silverman", "seconds"):
         table.add_column(heading, justify="right")
     for outcome in outcomes:
         table.add_row(

@@ -32,13 +32,13 @@ GRID = np.geomspace(0.5, 1.8, 8)
 
 @dataclass(frozen=True)
 class Method:
-    """One estimator on one device: ``density(X, Y, h)`` ranks the rows ``Y``, higher meaning more usual."""
+    """One estimator on one device; ``density(X, Y, h)`` is higher for more usual rows of ``Y``."""
 
     name: str
     device: str
     density: Callable[[np.ndarray, np.ndarray, float], np.ndarray]
-    signed: bool = False  # returns a density that may be negative, not its logarithm
-    twin: str | None = None  # the method that is the same estimator, computed otherwise
+    signed: bool = False  # whether it returns a density that may be negative, not its logarithm
+    twin: str | None = None  # the method that computes the same estimator
 
     @property
     def label(self) -> str:
@@ -47,7 +47,7 @@ class Method:
 
 
 class Rows(NamedTuple):
-    """Projected rows to fit on and rows to score, with the bandwidth's unit."""
+    """Projected rows to fit and to score, with the bandwidth's unit."""
 
     train: np.ndarray
     queries: np.ndarray
@@ -55,7 +55,7 @@ class Rows(NamedTuple):
 
 
 class Task(NamedTuple):
-    """One digit left out of the training rows and to be found by its low density; or none left out."""
+    """A digit that is left out of the training rows and must be found by its low density, or no digit."""
 
     rows: Rows  # queries: held-out rows of the training digits, then all rows of the digit left out
     anomalous: np.ndarray  # whether a query is of the digit left out
@@ -65,21 +65,20 @@ class Task(NamedTuple):
 
 @dataclass
 class Outcome:
-    """What one method made of all tasks."""
+    """The results of one method in all tasks."""
 
     method: Method
-    multiples: list[float] = field(default_factory=list)  # chosen from the grid, one a task
-    auroc: list[float] = field(default_factory=list)  # one a digit left out
-    log_density: np.ndarray | None = None  # of the held-out rows, all digits in; None for signed methods
-    curve: list[float] = field(default_factory=list)  # cross-validation on that task, one a grid point
-    # Largest error of a held-out row's log density, at the bandwidth chosen and at the grid's smallest;
-    # where the estimator is KDE.
+    multiples: list[float] = field(default_factory=list)  # chosen from the grid, one for each task
+    auroc: list[float] = field(default_factory=list)  # one for each digit left out
+    log_density: np.ndarray | None = None  # of the held-out rows, with all digits; None for signed methods
+    curve: list[float] = field(default_factory=list)  # cross-validation on that task, one for each grid point
+    # For KDE: the largest error of a held-out row's log density, at the chosen bandwidth and at the grid's smallest.
     errors: tuple[float, ...] | None = None
     seconds: float = 0.0
 
 
 def split(labels: np.ndarray, left_out: int | None, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return row numbers: to fit on, held out, and all rows of the digit left out."""
+    """Return the numbers of the rows to fit, of held-out rows, and of all rows of the digit left out."""
     others = np.flatnonzero(labels != left_out) if left_out is not None else np.arange(len(labels))
     train, held_out = train_test_split(others, test_size=HELD_OUT, random_state=seed, stratify=labels[others])
     return train, held_out, np.setdiff1d(np.arange(len(labels)), others)
@@ -103,7 +102,7 @@ def prepare(images: np.ndarray, labels: np.ndarray, left_out: int | None, seed: 
 
 
 def prepare_all(seed: int) -> list[Task]:
-    """All digits in, then each digit left out in turn."""
+    """Return the task with all digits, then one for each digit left out."""
     images, labels = load_digits(return_X_y=True)
     with threadpool_limits(1):  # 64 columns: more threads would only wait for each other
         return [prepare(images, labels, left_out, seed) for left_out in (None, *range(10))]
@@ -112,10 +111,10 @@ def prepare_all(seed: int) -> list[Task]:
 def criterion(scores: np.ndarray, signed: bool) -> tuple[int, float]:
     """Judge a bandwidth by held-out rows; the largest wins.
 
-    For a density this is the mean log density. A signed estimate is asked first to be positive where
-    there are data, then for the mean log of its positive values. (Least squares, the textbook's choice for
-    signed estimates, is decided by the few densest rows in 16 dimensions: it takes a bandwidth half as
-    large, with which a quarter of the held-out rows are negative and the ranking fails.)
+    For a density this is the mean log density. A signed estimate is judged first by its number of positive values at
+    held-out rows, then by their mean log. (Least squares, the textbook's choice for signed estimates, depends on the
+    few densest rows in 16 dimensions: it chooses half the bandwidth, with which a quarter of the held-out rows are
+    negative and the ranking fails.)
     """
     if not signed:
         return 0, float(scores.mean())
@@ -158,7 +157,7 @@ def error(method: Method, X: np.ndarray, Y: np.ndarray, h: float) -> float:
 
 
 def plain_log_density(X: np.ndarray, Y: np.ndarray, h: float) -> np.ndarray:
-    """Take KDE's log density as its formula says, in float64, every distance by differences."""
+    """Return KDE's log density by its formula, in float64, with distances from differences."""
     exponents = -cdist(Y, X, "sqeuclidean") / (2 * h**2)
     constant = X.shape[1] / 2 * np.log(2 * np.pi * h**2) + np.log(len(X))
     return logsumexp(exponents, axis=1) - constant
@@ -188,12 +187,9 @@ def gpu_methods() -> list[Method]:
 
 
 def scikit_learn() -> Method:
-    """Return the peer: the same estimator as KDE, by trees."""
+    """Return scikit-learn's KDE, which uses trees."""
     from sklearn.neighbors import KernelDensity
 
     return Method(
-        "scikit-learn KDE",
-        "CPU",
-        lambda X, Y, h: KernelDensity(bandwidth=h).fit(X).score_samples(Y),
-        twin="KDE",
+        "scikit-learn KDE", "CPU", lambda X, Y, h: KernelDensity(bandwidth=h).fit(X).score_samples(Y), twin="KDE"
     )

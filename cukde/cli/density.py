@@ -1,8 +1,9 @@
-"""``cukde density``: the density of a file's rows, at themselves or at another file's rows."""
+"""``cukde density``: the density of a file's rows, at these or at another file's rows."""
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -21,8 +22,8 @@ from cukde.density.check import PRECISIONS, result_dtype
 _RULE_OF_METHOD = {"kde": "silverman", "sd": "sd", "laplace": "laplace"}
 _RULES = ("scott", *_RULE_OF_METHOD.values(), "isj", "cross_validate")
 
-# About two seconds of work on a small machine: often enough for a progress bar and for Ctrl-C. In one
-# dimension the cost of a pass is that of the data, not of the pairs, so passes should be few.
+# About two seconds of work on a small machine, for a progress bar and for Ctrl-C. In one dimension the cost of a pass
+# depends on the data, not on the pairs, so passes should be few.
 _PAIRS_AT_ONCE = 2**31
 _LEAST_QUERIES_AT_ONCE = {True: 2**20, False: 2**10}  # whether there is one dimension
 
@@ -82,8 +83,8 @@ def add_parser(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Read, compute, write; everything that can be refused is refused before the computing."""
-    from cukde.cli import columns, density_picture, output
+    """Read, compute and write, with all checks before the computation."""
+    from cukde.cli import columns, output
     from cukde.cli.tables import open_table
 
     if args.out is not None:
@@ -95,16 +96,16 @@ def run(args: argparse.Namespace) -> None:
     if args.out is not None and args.out.suffix != ".npy" and name in (query.names or ()):
         raise CommandError(f"{query.path} has a column {name!r} already; write --out as .npy or .txt")
 
-    of_weights = None if args.weights is None else columns.find(train, args.weights)
-    of_train = columns.chosen(train, args.columns, of_weights)
-    of_query = of_train if query is train else columns.matching(query, train, of_train)
+    weights_column = None if args.weights is None else columns.find(train, args.weights)
+    train_columns = columns.chosen(train, args.columns, weights_column)
+    query_columns = train_columns if query is train else columns.matching(query, train, train_columns)
     if args.plot is not None:
-        density_picture.check(args.plot, len(of_train))
-    X = train.read(of_train)
+        check_picture(args.plot, len(train_columns))
+    X = train.read(train_columns)
     if len(X) == 0:
         raise CommandError(f"{train.path} holds no rows of data")
-    Y = X if query is train else query.read(of_query)
-    weights = None if of_weights is None else train.read([of_weights])[:, 0]
+    Y = X if query is train else query.read(query_columns)
+    weights = None if weights_column is None else train.read([weights_column])[:, 0]
     try:
         X = to_device(X)
         h = bandwidth(args.bandwidth or _RULE_OF_METHOD[args.method], args.method, X, weights)
@@ -113,9 +114,9 @@ def run(args: argparse.Namespace) -> None:
                 args.method, X, Y, h, weights=weights, log=args.log, precision=args.precision, advance=advance
             )
         if args.plot is not None:
-            names = [f"x{index}" if train.names is None else train.names[index] for index in of_train]
-            density_picture.save(args.plot, X, h, args.method, weights, names)
-    except ValueError as error:  # every refusal of the library is one
+            names = [f"x{index}" if train.names is None else train.names[index] for index in train_columns]
+            save_picture(args.plot, X, h, args.method, weights, names)
+    except ValueError as error:  # the library raises no other for wrong data
         raise CommandError(str(error)) from error
     if args.method == "laplace" and args.log and (undefined := int(np.isnan(densities).sum())):
         print(
@@ -130,7 +131,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def bandwidth(text: str, method: Any, X: Any, weights: np.ndarray | None = None) -> Any:
-    """Turn a rule's name, a number, or one number a column into a bandwidth."""
+    """Return a bandwidth from a rule's name, a number, or one number for each column."""
     if text == "cross_validate":
         return _cross_validated(method, X, weights)
     if text in _RULES:
@@ -150,14 +151,14 @@ def bandwidth(text: str, method: Any, X: Any, weights: np.ndarray | None = None)
 
 
 def _cross_validated(method: Any, X: Any, weights: np.ndarray | None) -> Any:
-    """By likelihood where the method has one; what would be a warning is a note."""
+    """Cross-validate, by likelihood if the method has one; warnings are printed as notes."""
     objective: Any = "least_squares" if method == "laplace" else "likelihood"
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", cukde.BandwidthRangeWarning)
-        found = cukde.bandwidth.cross_validate(X, method, objective=objective, weights=weights)
+        result = cukde.bandwidth.cross_validate(X, method, objective=objective, weights=weights)
     for warning in caught:
         print(f"cukde: note: {warning.message}", file=sys.stderr)
-    return found.bandwidth
+    return result.bandwidth
 
 
 def evaluate(
@@ -171,10 +172,10 @@ def evaluate(
     precision: str | None = None,
     advance: Callable[[int], None] = lambda queries: None,
 ) -> np.ndarray:
-    """Take the density a bounded number of pairs at a time, where X is; ``advance`` hears of every query done.
+    """Compute the density in parts of a bounded number of pairs, on X's device; ``advance`` is called with each number.
 
-    The result is that of ``cukde.kde``, ``cukde.sd_kde`` or ``cukde.laplace_kde`` in one piece. SD-KDE's data
-    are moved once and kept in float64, as ``cukde.sd_kde`` keeps them, with the pairs in the precision asked.
+    The result is that of one call of ``cukde.kde``, ``cukde.sd_kde`` or ``cukde.laplace_kde``. SD-KDE's data are
+    debiased once and kept in float64, as in ``cukde.sd_kde``, with the pairs in the given precision.
     """
     density = cukde.laplace_kde if method == "laplace" else cukde.kde
     dtype = result_dtype(X, Y)
@@ -190,6 +191,41 @@ def evaluate(
 
 
 def _parts(n: int, m: int, *, one_dimension: bool) -> Iterator[slice]:
-    """Cut ``m`` queries so that each part against ``n`` rows is a bounded piece of work."""
+    """Cut ``m`` queries into parts with a bounded number of pairs with ``n`` rows."""
     step = max(_LEAST_QUERIES_AT_ONCE[one_dimension], _PAIRS_AT_ONCE // n)
     return (slice(start, min(start + step, m)) for start in range(0, m, step))
+
+
+def check_picture(path: Path, columns: int) -> None:
+    """Refuse a picture that cannot be drawn or written."""
+    from cukde.cli import output
+
+    if importlib.util.find_spec("matplotlib") is None:
+        raise CommandError("--plot needs Matplotlib: pip install 'cukde[plot]'")
+    if path.suffix.lower() != ".png":
+        raise CommandError(f"--plot must end in .png; got {path}")
+    if columns > 16:
+        raise CommandError(f"--plot draws up to 16 columns; got {columns}: choose some with --columns")
+    output.placeable("--plot", path)
+
+
+def save_picture(path: Path, X: Any, h: Any, method: Any, weights: Any, names: list[str]) -> None:
+    """Draw the density of the rows, as a curve, contours or pairs by the number of columns, and write a PNG."""
+    from matplotlib.figure import Figure
+
+    from cukde.cli import output
+    from cukde.plot import artists, pictures
+
+    d = len(names)
+    side = 6.4 if d < 3 else max(4.0, min(2.1 * d, 16.0))
+    figure = Figure(figsize=(side, 4.4 if d < 3 else side), layout="constrained")
+    if d < 3:
+        ax = figure.subplots()
+        ax.set_xlabel(names[0])
+        if d == 2:
+            ax.set_ylabel(names[1])
+        (pictures.density if d == 1 else pictures.contours)(X, h, ax=ax, method=method, weights=weights)
+    else:
+        axes = pictures.pairs(X, h, axes=figure.subplots(d, d), labels=names, method=method, weights=weights)
+        artists.legend_of_pairs(axes, (0.95, 0.8, 0.5))
+    output.save_figure(figure, path)

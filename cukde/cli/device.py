@@ -1,4 +1,4 @@
-"""Where a command computes: with ``--gpu`` its data go to the GPU, or the command ends before any work."""
+"""The option ``--gpu``, with which a command computes on the GPU or ends before any work."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def add_option(parser: Any) -> None:
 
 
 def asarray(gpu: bool) -> Callable[[Any], Any]:
-    """Return what brings an array of the host to where it is computed on."""
+    """Return the function that moves an array of the host to the device."""
     if not gpu:
         return lambda a: a
     from cukde.cli import info

@@ -1,20 +1,35 @@
-"""The error a command shows to its user, without a traceback."""
+"""Errors that a command shows to its user without a traceback."""
 
 from __future__ import annotations
 
+import argparse
 import contextlib
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 
 class CommandError(Exception):
-    """Something the user can put right: a wrong argument, file or number. The command exits with 2."""
+    """An error that the user can correct: a wrong argument, file or number. The command exits with 2."""
 
 
 @contextlib.contextmanager
 def file_errors(action: str, path: Path) -> Iterator[None]:
-    """Turn a failing file operation into a message: ``action`` is what was tried, as in "read"."""
+    """Turn a failing file operation into a message; ``action`` names it, as in "read"."""
     try:
         yield
     except OSError as error:
         raise CommandError(f"cannot {action} {path}: {error.strerror or error}") from None
+
+
+def number(expected: str, valid: Callable[[float], bool]) -> Callable[[str], float]:
+    """Return a type of options for finite numbers that are ``valid``; ``expected`` describes these."""
+
+    def parsed(text: str) -> float:
+        with contextlib.suppress(ValueError):
+            value = float(text)
+            if math.isfinite(value) and valid(value):
+                return value
+        raise argparse.ArgumentTypeError(f"expected {expected}; got {text!r}")
+
+    return parsed

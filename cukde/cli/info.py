@@ -40,7 +40,7 @@ def add_parser(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print one fact a line, in a form fit for a bug report; or what the devices do at most."""
+    """Print one fact on each line, in a form fit for a bug report, or the peaks of the devices."""
     if args.peaks:
         for line in peaks.report():
             print(line)
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def versions() -> Iterator[tuple[str, str]]:
-    """Yield every package and driver that matters, with its version or how it is missed."""
+    """Yield the relevant packages and drivers with their versions."""
     yield "cukde", cukde.__version__
     yield "Python", f"{platform.python_version()} on {platform.system()} {platform.machine()}"
     for package in _CPU_PACKAGES:
@@ -72,7 +72,7 @@ def versions() -> Iterator[tuple[str, str]]:
 
 
 def backends() -> Iterator[tuple[str, str]]:
-    """Yield where cukde can compute, and the kernel sources it would compile."""
+    """Yield the backends and the sources of CUDA kernels."""
     yield "CPU", cpu()
     works, state = gpu()
     yield "GPU", state if works else f"not available: {state}"
@@ -80,7 +80,7 @@ def backends() -> Iterator[tuple[str, str]]:
 
 
 def known_faults() -> Iterator[tuple[str, str]]:
-    """Yield the installed combinations that are known not to work, each with what to do."""
+    """Yield installed combinations that are known not to work, each with a remedy."""
     numba, numpy = version("numba"), version("numpy")
     if numba == "0.68.0" and numpy and release(numpy) >= (2, 5):
         yield (
@@ -93,7 +93,7 @@ def known_faults() -> Iterator[tuple[str, str]]:
 
 
 def cpu() -> str:
-    """Say whether the CPU backend works, and on how many threads."""
+    """Return whether the CPU backend works, and its number of threads."""
     try:
         importlib.import_module("cukde.density.pairs.cpu.passes")
         import numba
@@ -103,7 +103,7 @@ def cpu() -> str:
 
 
 def gpu() -> tuple[bool, str]:
-    """Whether the GPU backend works; and its devices, or the first thing that is missing."""
+    """Return whether the GPU backend works, and its devices or the first reason against it."""
     if importlib.util.find_spec("cupy") is None:
         return False, "CuPy is not installed: pip install 'cukde[cuda13]' (or 'cukde[cuda12]')"
     try:
@@ -120,7 +120,7 @@ def gpu() -> tuple[bool, str]:
             f"the driver gives no device: {error}; see nvidia-smi and CUDA_VISIBLE_DEVICES, start a "
             "container with --gpus all, or take 'cukde[cuda12]' for an older driver"
         )
-    try:  # compiles a kernel: with a compiler or headers missing, only this fails
+    try:  # compiles a CUDA kernel, which alone fails if a compiler or headers are missing
         float(cukde.kde(cupy.zeros((1, 2)), cupy.zeros((1, 2)), 1.0)[0])
     except Exception as error:
         return False, f"there is a device, but a density on it fails: {type(error).__name__}: {error}"
@@ -136,7 +136,7 @@ def _device(runtime: Any, index: int) -> str:
 
 
 def kernel_sources() -> str:
-    """Say where the ``.cu`` files are: inside an installed package, or beside it in a checkout."""
+    """Return where the ``.cu`` files are: in an installed package, or beside it in a checkout."""
     package = Path(cukde.__file__).parent
     for folder in (package / "kernels_cu", package.parent / "kernels_cu"):
         names = sorted(path.name for path in folder.glob("*.cu"))
@@ -146,7 +146,7 @@ def kernel_sources() -> str:
 
 
 def nvrtc_version() -> str:
-    """Version of the run-time compiler that CuPy loads."""
+    """Return the version of the run-time compiler that CuPy loads."""
     try:
         from cupy.cuda import nvrtc
 
@@ -156,7 +156,7 @@ def nvrtc_version() -> str:
 
 
 def driver_version() -> str | None:
-    """Version of the driver and the newest CUDA it serves; None without a driver. Needs no CuPy."""
+    """Return the version of the driver and its newest CUDA, or None without a driver. CuPy is not needed."""
     try:
         library = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
     except OSError:
@@ -165,12 +165,12 @@ def driver_version() -> str | None:
     if library.cuDriverGetVersion(ctypes.byref(number)) != 0:
         return None
     cuda = f"CUDA {number.value // 1000}.{number.value % 1000 // 10}"
-    module = Path("/sys/module/nvidia/version")  # the kernel's side, on Linux
+    module = Path("/sys/module/nvidia/version")  # of the operating system's kernel module, on Linux
     return f"{module.read_text().strip()}, {cuda}" if module.exists() else cuda
 
 
 def version(package: str) -> str | None:
-    """Version of an installed package, or None."""
+    """Return the version of an installed package, or None."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -178,7 +178,7 @@ def version(package: str) -> str | None:
 
 
 def release(text: str) -> tuple[int, ...]:
-    """Leading numbers of a version: (2, 5, 0) of "2.5.0rc1"."""
+    """Return the leading numbers of a version: (2, 5, 0) for "2.5.0rc1"."""
     numbers = []
     for part in text.split("."):
         digits = part[: len(part) - len(part.lstrip("0123456789"))]

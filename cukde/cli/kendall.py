@@ -19,7 +19,7 @@ from cukde.core import dispatch
 
 _SUFFIXES = (".npy", ".csv", ".tsv")
 
-# About two seconds of work on a small machine, in comparisons: often enough for a progress bar and for Ctrl-C.
+# Comparisons in about two seconds of work on a small machine, for a progress bar and for Ctrl-C.
 _COMPARISONS_AT_ONCE = 2**28
 
 _DESCRIPTION = """\
@@ -65,7 +65,7 @@ def add_parser(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Read, compute, write; everything that can be refused is refused before the computing."""
+    """Read, compute and write, with all checks before the computation."""
     from cukde.cli import columns, output
     from cukde.cli.tables import open_table
 
@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> None:
     try:
         with progress(p, worth_it=_comparisons(n) * p * p > 2 * _COMPARISONS_AT_ONCE) as advance:
             tau, pvalue = matrices(to_device(A), args.variant, args.nan_policy, advance)
-    except ValueError as error:  # every refusal of the library is one
+    except ValueError as error:  # the library raises no other for wrong data
         raise CommandError(str(error)) from error
     if args.out is None:
         show(f"Kendall's tau-{args.variant}, {n:,} rows", names, tau, ".4f")
@@ -97,9 +97,10 @@ def run(args: argparse.Namespace) -> None:
 def matrices(
     A: Any, variant: Any, nan_policy: Any, advance: Callable[[int], None] = lambda columns: None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return tau and p-values of all pairs of columns; ``advance`` hears of every column done.
+    """Return tau and p-values of all pairs of columns; ``advance`` is called with each number of finished columns.
 
-    The result is that of ``cukde.kendall_matrix`` in one piece; blocks of columns are paired with those from them on.
+    The result is that of one call of ``cukde.kendall_matrix``. Each block of columns is paired with itself and
+    later blocks.
     """
     n, p = A.shape
     tau, pvalue = np.empty((2, p, p))
@@ -108,8 +109,8 @@ def matrices(
     for start in range(0, p, step):
         stop = min(start + step, p)
         block, rest = A[:, start:stop], A[:, start:]
-        found = cukde.kendall_matrix(*((A,) if stop - start == p else (block, rest)), **options)
-        for whole, part in ((tau, found.statistic), (pvalue, found.pvalue)):
+        result = cukde.kendall_matrix(*((A,) if stop - start == p else (block, rest)), **options)
+        for whole, part in ((tau, result.statistic), (pvalue, result.pvalue)):
             whole[start:stop, start:] = dispatch.to_host(part)
             whole[start:, start:stop] = whole[start:stop, start:].T
         advance(stop - start)
@@ -117,7 +118,7 @@ def matrices(
 
 
 def show(title: str, names: list[str], matrix: np.ndarray, digits: str) -> None:
-    """Print a table of numbers under the names of the columns."""
+    """Print a table of numbers with the names of the columns."""
     cells = [[name, *(format(value, digits) for value in row)] for name, row in zip(names, matrix, strict=True)]
     rows = [["", *names], *cells]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -144,5 +145,5 @@ def _save(path: Path, names: list[str], tau: np.ndarray, pvalue: np.ndarray) -> 
 
 
 def _comparisons(n: int) -> float:
-    """Of a pair of columns."""
+    """Comparisons for a pair of columns."""
     return n * math.log2(n + 2)

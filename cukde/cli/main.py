@@ -1,4 +1,4 @@
-"""The ``cukde`` command: its parser, and how every outcome becomes a message and an exit code."""
+"""The ``cukde`` command: its parser, messages and exit codes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ exit codes: 0 done, 1 unexpected failure or a benchmark that failed, 2 wrong arg
 
 
 class _Parser(argparse.ArgumentParser):
-    """Reports every error as ``cukde: error: ...``, whichever subcommand it came from."""
+    """Reports the errors of all subcommands as ``cukde: error: ...``."""
 
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)

@@ -1,26 +1,28 @@
-"""Writing a result: complete or not at all, and never over an input."""
+"""Results are written completely or not at all, and never over an input."""
 
 from __future__ import annotations
 
 import contextlib
 import csv
+import importlib.util
 import os
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from cukde.cli import parquet
+from cukde.cli.columns import Table
 from cukde.cli.errors import CommandError, file_errors
-from cukde.cli.table import Table
 
 _SUFFIXES = (".npy", ".csv", ".tsv", ".txt", parquet.SUFFIX)
 
 
 def check(path: Path, inputs: list[Path], suffixes: Sequence[str] = _SUFFIXES) -> None:
-    """Refuse an output that has no known format, is an input, or cannot be written where it should stand."""
+    """Refuse an output that has no known format, is an input, or cannot be written."""
     if path.suffix.lower() not in suffixes:
         raise CommandError(f"--out must end in one of {', '.join(suffixes)}; got {path}")
     if path.suffix.lower() == parquet.SUFFIX:
@@ -31,15 +33,24 @@ def check(path: Path, inputs: list[Path], suffixes: Sequence[str] = _SUFFIXES) -
 
 
 def placeable(option: str, path: Path) -> None:
-    """Refuse a file that cannot be written where it should stand."""
+    """Refuse a file that cannot be written at its place."""
     if path.is_dir() or not path.parent.is_dir():
         raise CommandError(f"{option} must be a file in an existing folder; got {path}")
     if not os.access(path.parent, os.W_OK):
         raise CommandError(f"{option} must be in a folder that you may write to; got {path}")
 
 
-def picture_path(out: Path, name: str) -> Path:
-    """Return the PNG to write: ``out``, or ``name`` in the folder ``out``, which exists from now on."""
+def add_picture_option(parser: Any, name: str) -> None:
+    """Add ``--out`` for a picture, by default ``name`` in the working folder."""
+    text = f"a folder for {name}, or a .png file; default: the working folder"
+    parser.add_argument("--out", metavar="DIR_OR_FILE", type=Path, default=Path(), help=text)
+
+
+def picture_path(out: Path, name: str) -> Path | None:
+    """Return the PNG to write: ``out``, or ``name`` in the folder ``out``, which is made; None without Matplotlib."""
+    if importlib.util.find_spec("matplotlib") is None:
+        print("cukde: note: no picture without Matplotlib: pip install 'cukde[plot]'", file=sys.stderr)
+        return None
     if out.suffix.lower() != ".png" and out.suffix and not out.is_dir():
         raise CommandError(f"--out must be a folder or a .png file; got {out}")
     path = out if out.suffix.lower() == ".png" and not out.is_dir() else out / name
@@ -53,9 +64,9 @@ def picture_path(out: Path, name: str) -> Path:
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a new file beside ``path`` that takes its place when the block ends well.
+    """Yield a new file beside ``path`` that replaces it when the block succeeds.
 
-    Where the block fails or is interrupted, ``path`` stays as it was.
+    If the block fails or is interrupted, ``path`` stays unchanged.
     """
     target = path.resolve()  # a symbolic link stays a link
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
@@ -70,8 +81,14 @@ def replacing(path: Path) -> Iterator[Path]:
         part.unlink(missing_ok=True)
 
 
+def save_figure(figure: Any, path: Path) -> None:
+    """Write a figure of Matplotlib as a PNG."""
+    with replacing(path) as part, part.open("wb") as file:
+        figure.savefig(file, format="png", dpi=130)
+
+
 def save(densities: np.ndarray, path: Path, table: Table, name: str) -> None:
-    """Write densities by the suffix of the final name; tables get the query's columns and one more."""
+    """Write densities in the format of the suffix; tables have the query's columns and one more."""
     suffix = path.suffix.lower()
     names = table.names or [f"x{index}" for index in range(table.width)]
     with replacing(path) as part:

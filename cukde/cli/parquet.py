@@ -1,4 +1,4 @@
-"""Tables in Parquet files, read and written by pyarrow a chosen set of columns at a time."""
+"""Tables in Parquet files, read and written with pyarrow."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ import numpy as np
 from cukde.cli.errors import CommandError, file_errors
 
 if TYPE_CHECKING:
-    from cukde.cli.table import Table
+    from cukde.cli.columns import Table
 
 SUFFIX = ".parquet"
 
 
 def require() -> None:
-    """Refuse where pyarrow is not installed."""
+    """Raise without pyarrow."""
     if importlib.util.find_spec("pyarrow") is None:
         raise CommandError("Parquet files need pyarrow: pip install 'cukde[parquet]'")
 
 
 class ParquetTable:
-    """Columns of a file, numbers in their own dtype."""
+    """A Parquet file, whose numbers keep their dtype."""
 
     def __init__(self, path: Path) -> None:
         require()
@@ -85,13 +85,13 @@ class ParquetTable:
                 yield from map(list, zip(*(_texts(column) for column in batch.columns), strict=True))
 
     def whole(self) -> Any:
-        """Return all of it as pyarrow has it."""
+        """Return the whole table of pyarrow."""
         with _arrow_errors("read", self.path):
             return self._file.read()
 
 
 def write(path: Path, table: Table, names: list[str], numbers: np.ndarray, name: str) -> None:
-    """Write the rows of a table, whose columns are called ``names``, and one more column of numbers."""
+    """Write a table with columns ``names``, and one more column of numbers."""
     import pyarrow
     from pyarrow import parquet
 
@@ -125,7 +125,7 @@ def _texts(column: Any) -> list[str]:
 
 
 def _typed(cells: Sequence[str]) -> Any:
-    """Numbers where all cells are numbers or empty, otherwise texts."""
+    """Return cells as numbers if all are numbers or empty, otherwise as text."""
     from pyarrow import array, float64
 
     try:
@@ -136,7 +136,7 @@ def _typed(cells: Sequence[str]) -> Any:
 
 @contextlib.contextmanager
 def _arrow_errors(action: str, path: Path) -> Iterator[None]:
-    """Turn what pyarrow says of a damaged or unknown file into a message."""
+    """Turn pyarrow's errors about damaged or unknown files into messages."""
     from pyarrow import ArrowException
 
     try:

@@ -1,4 +1,4 @@
-"""``cukde info --peaks``: what the devices at hand do at most, measured and kept."""
+"""``cukde info --peaks``: peaks of this machine's devices, measured and kept."""
 
 from __future__ import annotations
 

@@ -1,23 +1,20 @@
-"""``cukde roofline``: the public operations on the device at hand, beside what it can do at most."""
+"""``cukde roofline``: the public operations on this machine's device, relative to its peaks."""
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
-import math
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from cukde.cli import output
-from cukde.cli.errors import CommandError
+from cukde.cli import output, progress
+from cukde.cli.errors import CommandError, number
 
 if TYPE_CHECKING:
     from cukde.perf import Explanation
 
 _NAME = "cukde-roofline.png"
 
-# In a row: on a GPU what Python takes to launch one is hidden behind the one before.
+# Successive calls: on a GPU the launch of a call overlaps with the call before.
 _CALLS = {"cpu": 1, "gpu": 10}
 
 _DESCRIPTION = """\
@@ -36,29 +33,19 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("--backend", choices=("cpu", "gpu"), help="default: the GPU where one works")
     parser.add_argument("--only", metavar="OP", nargs="+", help="these operations, as kde or functions.gelu")
-    parser.add_argument(
-        "--out",
-        metavar="DIR_OR_FILE",
-        type=Path,
-        default=Path(),
-        help=f"a folder for {_NAME}, or a .png file; default: the working folder",
-    )
+    output.add_picture_option(parser, _NAME)
     parser.add_argument("--no-plot", action="store_true", help="no picture")
     parser.add_argument("--json", metavar="FILE", type=Path, help="write a record of the run")
     parser.add_argument("--explain", action="store_true", help="print the whole explanation of each operation")
-    parser.add_argument("--seconds", metavar="S", type=_seconds, default=0.3, help="for each operation; default: 0.3")
+    seconds = number("a positive number of seconds", lambda value: value > 0)
+    parser.add_argument("--seconds", metavar="S", type=seconds, default=0.3, help="for each operation; default: 0.3")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:
     """Explain each operation, then show the table and the picture."""
     names = operations(args.only)
-    picture = None
-    if not args.no_plot:
-        if importlib.util.find_spec("matplotlib"):
-            picture = output.picture_path(args.out, _NAME)
-        else:
-            print("cukde: note: no picture without Matplotlib: pip install 'cukde[plot]'", file=sys.stderr)
+    picture = None if args.no_plot else output.picture_path(args.out, _NAME)
     if args.json is not None:
         output.placeable("--json", args.json)
     backend = _backend(args.backend)
@@ -95,17 +82,13 @@ def operations(only: list[str] | None) -> list[str]:
 
 
 def explain_all(names: list[str], backend: Literal["cpu", "gpu"], seconds: float) -> dict[str, Explanation]:
-    """Run operations of the backend."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
+    """Run and explain operations on a backend."""
     from cukde import perf
     from cukde.cli.workloads import WORKLOADS
 
     on = perf.peaks("cpu" if backend == "cpu" else None)
     explained = {}
-    columns = (TextColumn("{task.description:<28}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with progress.stages(28) as bar:
         step = bar.add_task("", total=len(names))
         for name in names:
             bar.update(step, description=name)
@@ -115,23 +98,13 @@ def explain_all(names: list[str], backend: Literal["cpu", "gpu"], seconds: float
     return explained
 
 
-def _backend(wanted: Literal["cpu", "gpu"] | None) -> Literal["cpu", "gpu"]:
-    """Where to run."""
-    if wanted == "cpu":
+def _backend(option: Literal["cpu", "gpu"] | None) -> Literal["cpu", "gpu"]:
+    """Return the backend of an option, by default the GPU if one works."""
+    if option == "cpu":
         return "cpu"
     from cukde.cli import info
 
     works, state = info.gpu()
-    if wanted == "gpu" and not works:
+    if option == "gpu" and not works:
         raise CommandError(f"--backend gpu needs a working GPU: {state}")
     return "gpu" if works else "cpu"
-
-
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not (value > 0 and math.isfinite(value)):
-        raise argparse.ArgumentTypeError(f"expected a positive number of seconds; got {text!r}")
-    return value

@@ -1,4 +1,4 @@
-"""Tables of numbers in CSV, NPY and Parquet files, read a chosen set of columns at a time."""
+"""Tables of numbers in CSV, NPY and Parquet files, of which chosen columns are read."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any, TextIO
 import numpy as np
 
 from cukde.cli import parquet
+from cukde.cli.columns import Table
 from cukde.cli.errors import CommandError, file_errors
-from cukde.cli.table import Table
 
 TEXT_SUFFIXES = (".csv", ".tsv", ".txt")
 _ROWS_AT_ONCE = 20_000
@@ -34,8 +34,8 @@ def open_table(path: Path) -> Table:
 class CsvTable:
     """Text with one row a line, cells separated by comma, semicolon or tab.
 
-    The first row is a header unless all its cells are numbers, or unless numbers and texts stand in it
-    just as in the second row: a file without a header may have a column of texts.
+    The first row is a header, unless all its cells are numbers, or it has numbers and texts in the same columns as the
+    second row: a file without a header may have a column of texts.
     """
 
     def __init__(self, path: Path) -> None:
@@ -54,11 +54,11 @@ class CsvTable:
         self._first_data = first_rows[1:2] if has_header else first_rows[:1]
 
     def column(self, index: int) -> str:
-        """Return a name in quotes, or an index where there are no names."""
+        """Return a name in quotes, or an index if there are no names."""
         return f"column {self.names[index]!r}" if self.names else f"column {index}"
 
     def text_columns(self) -> dict[int, str]:
-        """Judge by the first row of data; an empty cell there is a missing number."""
+        """Return the columns with texts in the first row of data; an empty cell there is a missing number."""
         return {
             index: f"{cell!r} on line {line}"
             for line, row in self._first_data
@@ -81,7 +81,7 @@ class CsvTable:
         return np.concatenate(blocks)
 
     def cells(self) -> Iterator[list[str]]:
-        """Yield the rows as they stand in the file."""
+        """Yield the rows as in the file."""
         return (row for _, row in self._rows())
 
     def _rows(self) -> Iterator[tuple[int, list[str]]]:
@@ -156,7 +156,7 @@ class NpyTable:
 
 
 def _number(cell: str) -> float | None:
-    """Read a number, or return None; Python's own 1_000 is no number in a file."""
+    """Read a number, or return None, also for Python's 1_000."""
     try:
         return float(cell) if "_" not in cell else None
     except ValueError:
@@ -172,9 +172,9 @@ def _numbers(cells: list[str]) -> np.ndarray:
 
 
 def _delimiter(lines: list[str]) -> str:
-    """Find what cuts each of the first lines into the same number of cells, two or more.
+    """Return the delimiter that cuts all first lines into the same number of cells, two or more.
 
-    Tab and semicolon go first, since a comma may stand inside their cells and hardly the other way round.
+    Tab and semicolon come first, since their cells may contain commas, but rarely the reverse.
     """
     for delimiter in "\t;,":
         widths = {len(row) for row in csv.reader(lines, delimiter=delimiter) if row}
@@ -185,7 +185,7 @@ def _delimiter(lines: list[str]) -> str:
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[TextIO]:
-    """Open text to be read as CSV; whatever is wrong with it becomes a message."""
+    """Open text to be read as CSV; errors become messages."""
     try:
         with file_errors("read", path), path.open(newline="", encoding="utf-8-sig") as file:
             yield file

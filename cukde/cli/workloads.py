@@ -1,6 +1,6 @@
-"""A call of every public operation whose cost is known, of a moderate size: what ``cukde roofline`` runs.
+"""The workloads of ``cukde roofline``: a call of moderate size for every public operation with a cost.
 
-Sizes are such that on two CPU cores a call takes some milliseconds, and on an H200 from 0.1 to 5 ms.
+A call takes some milliseconds on two CPU cores, and 0.1 to 5 ms on an H200.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Call = functools.partial[Any]
 
 
 class Workload(NamedTuple):
-    """How a call is made: of a random generator of the arrays' module, the module, and sizes by backend."""
+    """The function that makes a call from an array module, its random generator and sizes; and the sizes."""
 
     make: Callable[..., Call]
     cpu: Mapping[str, int]
@@ -36,7 +36,7 @@ def _normal(rng: Any, *shape: int) -> Any:
 
 
 def _density(function: Callable[..., Any]) -> Callable[..., Call]:
-    """At queries like the data, with a bandwidth at which some of the pairs count."""
+    """With queries like the data, and a bandwidth at which some of the pairs contribute."""
     return lambda xp, rng, n, m, d: functools.partial(function, _normal(rng, n, d), _normal(rng, m, d), 1.0)
 
 

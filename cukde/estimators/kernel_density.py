@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from contextlib import AbstractContextManager
 from os import PathLike
 from types import ModuleType
 from typing import Any
@@ -209,7 +208,7 @@ class KernelDensity(BaseEstimator):
         Cost and accuracy are those of :func:`cukde.kde` with ``log=True``.
         """
         backend = self._fitted(X)
-        with self._device(backend):
+        with backend.device_of(meta(self.points_)):
             return self._returned(self._log_density(self._array(X, backend, reset=False), backend), X, backend)
 
     def score(self, X: Any, y: Any = None) -> float:
@@ -231,7 +230,7 @@ class KernelDensity(BaseEstimator):
         -2.8379
         """
         backend = self._fitted(X)
-        with self._device(backend):
+        with backend.device_of(meta(self.points_)):
             log_p = self._log_density(self._array(X, backend, reset=False), backend)
             if is_dask(log_p):
                 return _lazily().log_likelihood(log_p, signed=self.method == "laplace")
@@ -273,7 +272,7 @@ class KernelDensity(BaseEstimator):
         backend = self._fitted(X)
         metric = check.parameters(self.get_params(deep=False))
         check.gradient(self.kernel, metric, self.metric, self.method)
-        with self._device(backend):
+        with backend.device_of(meta(self.points_)):
             Y = self._array(X, backend, reset=False)
             dtype = self._result_dtype(Y)
             out = gradient(self.points_, Y, self.bandwidth_, **self._options(dtype))
@@ -315,7 +314,7 @@ class KernelDensity(BaseEstimator):
         backend = self._fitted(None)
         check.sampled(self.kernel, self.method)
         count = core_check.count("n_samples", n_samples)
-        with self._device(backend):
+        with backend.device_of(meta(self.points_)):
             points, weights = self.points_, self.sample_weight_
             take = _lazily().drawn if is_dask(points) or is_dask(weights) else sampling.taken
             out = sampling.draw(points, weights, self.bandwidth_, self.kernel, count, random_state, backend, take)
@@ -430,10 +429,6 @@ class KernelDensity(BaseEstimator):
         if self.device != "cpu":
             check.fitted_side(meta(X))
         return dispatch.named("cpu")
-
-    def _device(self, backend: ModuleType) -> AbstractContextManager[Any]:
-        device: AbstractContextManager[Any] = backend.device_of(meta(self.points_))
-        return device
 
     def _returned(self, out: Any, X: Any, backend: ModuleType) -> Any:
         """Return a result, copied to the host if all arguments are there, and lazy if the queries are."""

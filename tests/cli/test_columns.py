@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import cukde
-from cukde.cli import density_picture, info, kendall, main, parquet
+from cukde.cli import density, info, kendall, main, parquet
 from cukde.cli.progress import progress
 from cukde.cli.tables import open_table
 from tests.cli.test_cli import QUERY, TRAIN, printed, query, refusal, run, train, write_csv  # noqa: F401  # two fixtures
@@ -177,7 +177,7 @@ def test_a_picture_that_fails_leaves_no_file(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Figure, "savefig", fails)
     with pytest.raises(RuntimeError, match="no ink"):
-        density_picture.save(tmp_path / "p.png", TRAIN[:, :1], 0.5, "kde", None, ["a"])
+        density.save_picture(tmp_path / "p.png", TRAIN[:, :1], 0.5, "kde", None, ["a"])
     assert list(tmp_path.iterdir()) == []
 
 
