@@ -47,7 +47,7 @@ class PairCounts(NamedTuple):
         return (*self[:3], *self.x, *self.y)
 
     @property
-    def turned(self) -> PairCounts:
+    def transposed(self) -> PairCounts:
         """The counts of (y, x)."""
         return self._replace(x=self.y, y=self.x)
 

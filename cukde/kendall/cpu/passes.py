@@ -88,7 +88,7 @@ def matrix(A: np.ndarray, B: np.ndarray | None = None, *, deletion: bool) -> Pai
     threads.run(count, tasks, blas=False)
 
     if B is None:
-        for upper, lower in zip(out.arrays, out.turned.arrays, strict=True):
+        for upper, lower in zip(out.arrays, out.transposed.arrays, strict=True):
             below = np.tril_indices(len(lower), -1)
             lower[below] = upper.T[below]
     if by_pair:

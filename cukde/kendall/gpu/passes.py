@@ -100,7 +100,7 @@ def _matrix(A: Any, B: Any, deletion: bool, path: Path | None) -> PairCounts:
         found = inversions.counts(x.ranks.values, y.ranks.values, cp.asarray(i), cp.asarray(j))
         _put(counts, (i, j), found)
         if symmetric:
-            _put(counts, (j, i), found.turned)
+            _put(counts, (j, i), found.transposed)
     return counts
 
 
