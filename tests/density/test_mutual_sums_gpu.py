@@ -23,7 +23,7 @@ ROOT_SHIFT = {
     "split": Tolerance(1.5e-4, "z in 11 bits; measured 9e-5"),
     "one-term": Tolerance(4e-4, "the same beside the error of phi; measured 3e-4"),
 }
-"""Worst error of the merged mean shift, in bandwidths times the root of the scaled squared radius (``samples.SHIFT``)."""
+"""Worst error of the merged mean shift: bandwidths times the root of the scaled squared radius (``samples.SHIFT``)."""
 
 MODES = {
     ("float32", False): "exact",
