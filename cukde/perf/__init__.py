@@ -1,6 +1,6 @@
-"""A performance model without hardware counters: what an operation costs, how long it should take, what binds.
+"""A performance model without hardware counters: the cost of an operation, its predicted time, and what binds.
 
-Operations declare their costs when the library is imported; all else is loaded when it is asked for.
+Operations declare their costs when the library is imported; everything else is loaded when it is asked for.
 """
 
 import importlib
@@ -62,36 +62,29 @@ __all__ = [
     "write_record",
 ]
 
-# Where names are that are loaded when they are asked for; others are in the module of their own name.
-_PLACES = {
-    "Change": "cukde.perf._compare",
-    "Comparison": "cukde.perf._compare",
-    "Explanation": "cukde.perf._explain",
-    "Prediction": "cukde.perf._predict",
-    "Roofline": "cukde.perf._roofline",
-    "RooflinePoint": "cukde.perf._roofline_points",
-    "Scaling": "cukde.perf._scaling",
-    "Sensitivity": "cukde.perf._sensitivity",
-    "Times": "cukde.perf._measure",
-    "cost": "cukde.perf._predict",
-    "flash_bytes": "cukde.density.cost.flash",
-    "flash_flops": "cukde.density.cost.flash",
-    "flash_intensity": "cukde.density.cost.flash",
-    "flash_tile_bytes": "cukde.density.cost.flash",
-    "flash_utilisation": "cukde.density.cost.flash",
-    "peaks": "cukde.perf._lookup",
-    "read_record": "cukde.perf._record",
-    "write_record": "cukde.perf._record",
+# Modules of names that are loaded when they are asked for; others are in the module of their own name.
+_MODULES = {
+    "cukde.density.cost.flash": "flash_bytes flash_flops flash_intensity flash_tile_bytes flash_utilisation",
+    "cukde.perf._compare": "Change Comparison",
+    "cukde.perf._explain": "Explanation",
+    "cukde.perf._lookup": "peaks",
+    "cukde.perf._measure": "Times",
+    "cukde.perf._predict": "Prediction cost",
+    "cukde.perf._record": "read_record write_record",
+    "cukde.perf._roofline": "Roofline",
+    "cukde.perf._roofline_points": "RooflinePoint",
+    "cukde.perf._scaling": "Scaling",
+    "cukde.perf._sensitivity": "Sensitivity",
 }
+_PLACES = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:
     """Load a name: together they would take as long as the rest of the library but NumPy."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(importlib.import_module(_PLACES.get(name, f"{__name__}._{name}")), name)
-    globals()[name] = found
-    return found
+    globals()[name] = value = getattr(importlib.import_module(_PLACES.get(name, f"{__name__}._{name}")), name)
+    return value
 
 
 def __dir__() -> list[str]:

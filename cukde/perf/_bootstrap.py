@@ -1,4 +1,4 @@
-"""How well a median is known: Efron's bootstrap, by the percentile method."""
+"""Confidence intervals of medians: Efron's bootstrap, by the percentile method."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ _RESAMPLES = 9999
 
 
 def median_interval(sample: np.ndarray, confidence: float, rng: np.random.Generator) -> tuple[float, float]:
-    """Confidence interval of the median of a sample: quantiles of medians of as many numbers drawn from it anew.
+    """Confidence interval of the median of a sample: quantiles of the medians of resamples.
 
-    What is drawn is the middle of the resample's ranks: an order statistic of n uniform numbers has a beta
-    distribution, and n U rounded down is the place in the sorted sample. That has the law of drawing all n numbers, and
-    takes the same time whatever n is. B. Efron, Bootstrap Methods: Another Look at the Jackknife, Annals of Statistics
-    7(1), 1979.
+    Only the middle rank of a resample is drawn. An order statistic U of n uniform numbers has a beta distribution, and
+    n U rounded down is the place in the sorted sample. That has the law of drawing all n numbers, and takes the same
+    time for every n. B. Efron, Bootstrap Methods: Another Look at the Jackknife, Annals of Statistics 7(1), 1979.
     """
     ordered = np.sort(sample)
     n = len(ordered)

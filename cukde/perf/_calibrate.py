@@ -1,4 +1,4 @@
-"""What the machine is able to do while a run is measured: the times of fixed work, done before and after it."""
+"""Calibration of a machine: times of fixed work before and after a measured run."""
 
 from __future__ import annotations
 
@@ -12,53 +12,54 @@ from cukde.perf._measure_peaks import loads_of, timed
 from cukde.perf._pace import checked
 
 _WORK = 2**30
-"""Exponentials, or bytes read and bytes written, whose milliseconds are told: the same on every machine."""
+"""Exponentials, or bytes read and bytes written, for which milliseconds are reported on every machine."""
 
-_OF_GPU: dict[Unit, str] = {"memory": "copy", "exponential": "exponential"}  # of the loads of its peaks
+_OF_GPU: dict[Unit, str] = {"memory": "copy", "exponential": "exponential"}  # loads of its peaks
 
-_SECONDS = 0.5  # of a kernel: a copy takes tens of milliseconds on a CPU
+_SECONDS = 0.5  # for each kernel: a copy takes tens of milliseconds on a CPU
 
 
 def calibrate(
     before: Mapping[str, Any] | None = None, *, backend: Literal["gpu", "cpu"] | None = None
 ) -> dict[str, dict[str, dict[str, Any]]]:
-    """Measure how long this machine takes now for work that never changes.
+    """Measure how long this machine takes now for fixed work.
 
-    That is what :func:`compare` divides times by: a run on a machine that was slower then is not taken for a library
-    that became slower. Call it before what is measured, and again after it with what the first call returned::
+    :func:`compare` divides times by the result, so that a slower machine does not look like a slower library. Call it
+    before a measurement, and again after it with the result of the first call::
 
         before = perf.calibrate()
         rows = ...
         perf.write_record("run.json", rows, calibration=perf.calibrate(before))
 
-    On the CPU the work is a copy by all threads, in memory, and exponentials (float32, in the fastest cache, by a loop
-    that has nothing of the library's) by all threads and by one; on a GPU a copy, and exponentials in registers.
+    On the CPU the work is a copy in memory by all threads, and exponentials by all threads and by one. These are in
+    float32 in the fastest cache, by a loop that shares no code with the library. On a GPU it is a copy, and
+    exponentials in registers.
 
     Parameters
     ----------
     before : dict, optional
-        What an earlier call of the same run returned: of each kernel the faster of both is kept.
+        Result of an earlier call in the same run. The faster measurement of each kernel is kept.
     backend : {"gpu", "cpu"}, optional
         Default: the CPU and, where one works, the current GPU.
 
     Returns
     -------
     dict
-        By backend and kernel ("copy", "exponential" and, of the CPU, "exponential_1_thread"): :meth:`Times.row` of
-        2^30 exponentials, or of 2^30 bytes, those read and those written; and "drift", the slowest median of the run
-        over the fastest, which tells how quiet the machine was.
+        By backend and kernel ("copy", "exponential" and, on the CPU, "exponential_1_thread"): :meth:`Times.row` for
+        2^30 exponentials, or for 2^30 bytes, read and written together. "drift" is the slowest median of the run over
+        the fastest, which shows how quiet the machine was.
 
     Raises
     ------
     ValueError
-        For ``before`` that is no such dictionary, or another backend.
+        For an invalid ``before``, or another backend.
     RuntimeError
         For ``backend="gpu"`` where no GPU works.
 
     Notes
     -----
-    It costs one or two seconds, compilation apart, and of memory up to 512 MiB on the CPU and 1 GiB on a GPU, which are
-    given back. How exactly times are known is in their quartiles and intervals, and in the drift.
+    It costs one or two seconds beside compilation. It needs up to 512 MiB of memory on the CPU and 1 GiB on a GPU, and
+    frees it. Quartiles, intervals and the drift say how exactly times are known.
 
     Examples
     --------
@@ -79,7 +80,7 @@ def calibrate(
 
 
 def _loads(backend: str) -> Iterator[tuple[str, Load]]:
-    """What is timed, by name: the memory of one is free before the next."""
+    """Loads by name; the memory of each is free before the next."""
     peaks = loads_of(backend)
     if backend == "cpu":
         yield from peaks.calibrations()
@@ -96,16 +97,16 @@ def _kernels(backend: str) -> dict[str, dict[str, Any]]:
         row = timed(load, _SECONDS).row()
         found[name] = {key: value * _WORK / load.amount if key.endswith("_ms") else value for key, value in row.items()}
         found[name]["drift"] = 1.0
-    module.release_memory()  # what is measured next may need it
+    module.release_memory()  # the next measurement may need it
     return found
 
 
 def _faster(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Of each kernel the faster of two measurements, with what they differ by."""
-    found = {}
+    """The faster of two measurements of each kernel, with their drift."""
+    faster = {}
     for name in {**before, **now}:
-        both = [of[name] for of in (before, now) if name in of]
+        both = [run[name] for run in (before, now) if name in run]
         fastest = min(both, key=lambda times: times["median_ms"])
         slowest_ms = max(times["median_ms"] * times.get("drift", 1.0) for times in both)
-        found[name] = {**fastest, "drift": slowest_ms / fastest["median_ms"]}
-    return found
+        faster[name] = {**fastest, "drift": slowest_ms / fastest["median_ms"]}
+    return faster

@@ -1,4 +1,4 @@
-"""Milliseconds of a call: by the processor's clock, or by events on a GPU's stream."""
+"""Milliseconds of a call, by the processor's clock or by events on a GPU's stream."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def events(call: Call, ahead: Call | None = None) -> float:
 
 
 def launching(call: Call) -> float:
-    """Time until a call's launches have been made, the device's work apart."""
+    """Time until a call has launched its kernels, without the work of the device."""
     synchronize()
     taken = wall(call)
     synchronize()

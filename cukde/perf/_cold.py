@@ -1,4 +1,4 @@
-"""Empty the last cache before memory, so that a call finds nothing of its arguments there."""
+"""Empty the last cache before memory, so that a call finds none of its arguments there."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import numpy as np
 from cukde.core.cpu import processor
 
 _TIMES_GPU = 4
-"""Sizes of the L2 that are written: it need not put out the oldest line first."""
+"""Bytes to write, in sizes of the L2, which need not evict the oldest line first."""
 
 _TIMES_CPU = 1.5
-"""Sizes of the last cache that are written; some virtual machines report several hundred MB, so not many."""
+"""Bytes to write, in sizes of the last cache: few, as some virtual machines report several hundred MB."""
 
 _UNKNOWN = 64 * 2**20
-"""Bytes of a cache of unknown size: more than most have."""
+"""Assumed bytes of a cache of unknown size: more than most caches have."""
 
 
 def emptier(*, gpu: bool) -> Callable[[], None]:
-    """Return what empties the cache: of the current device, where it waits until that is done, or of the CPU.
+    """Return a function that empties the cache of the CPU, or of the current device, where it waits for the end.
 
-    It writes to memory of its own. On a GPU lines that were written so go back to memory during what follows, at most
-    the size of the L2 of them. On the CPU the threads that compute write, each a part, so that their own caches empty.
+    It writes to its own memory. On a GPU written lines, at most the size of the L2, go back to memory during what
+    follows. On the CPU each computing thread writes a part, so that its own caches are emptied.
     """
     return _of_gpu() if gpu else _of_cpu()
 

@@ -1,4 +1,4 @@
-"""Two measured runs beside each other: what became slower, faster or less accurate by more than the runs spread."""
+"""Two measured runs beside each other: what became slower, faster or less accurate by more than the runs vary."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from cukde.perf import _pace
 from cukde.perf._record import checked, read_record
 
 _KEY = ("op", "backend", "shape", "dtype", "precision", "timing")
-"""What tells measurements of a record apart."""
+"""Keys that distinguish the measurements of a record."""
 
 _TIMES = ("median_ms", "q1_ms", "q3_ms", "low_ms", "high_ms", "runs")
 
 _PASSING = {"sm_clock_mhz"}
-"""What differs between two runs on one machine."""
+"""Values that differ between two runs on one machine."""
 
 _WORSE = 2.0
-"""An error that is more than so many times the old one is worse: orders of summation change it, too."""
+"""Factor from which an error is worse; the order of summation changes it, too."""
 
 _ROUNDING = 2.0**-52
-"""Errors below are that of the float64 references themselves."""
+"""Errors below this are errors of the float64 references."""
 
 
 @dataclass(frozen=True)
@@ -39,12 +39,12 @@ class Change:
     old_ms, new_ms : float
         Medians.
     old_spread, new_spread : tuple of float
-        From the lower quartile, or the lower end of the median's confidence interval where that is lower, to the upper.
+        From the lower quartile, or the lower end of the median's confidence interval if that is lower, to the upper.
     old_error, new_error : float or None
         ``rel_err_max`` of the rows.
     pace : tuple of float
-        What the machine took for the same work in the new run beside the old, by both calibrations, and the interval
-        that this ratio is known to lie in: 1 where they are missing.
+        Time of the machine for the same work, new over old by both calibrations, and the interval in which this ratio
+        lies: 1 without calibrations.
     threshold : float
         Part of the old time that a change must exceed.
 
@@ -77,12 +77,12 @@ class Change:
 
     @property
     def ratio(self) -> float:
-        """New time over old as they were measured: above 1 is slower."""
+        """New time over old, as measured: above 1 is slower."""
         return self.new_ms / self.old_ms if self.old_ms else math.inf
 
     @property
     def normalised(self) -> float:
-        """New time over old, had the machine been as fast in both runs."""
+        """New time over old, corrected for the pace of the machine."""
         return self.ratio / self.pace.ratio
 
     @property
@@ -95,7 +95,7 @@ class Change:
 
     @property
     def undecided(self) -> bool:
-        """Whether it became slower only if the machine did as little as its calibrations allow."""
+        """Whether it became slower at one end of the calibrations' interval, and not at the other."""
         beyond = self.new_spread[0] / self.pace.low > self.old_spread[1]
         return beyond and self.ratio / self.pace.low > 1 + self.threshold and self.verdict != "slower"
 
@@ -104,7 +104,7 @@ class Change:
         """Whether the error is more than twice the old one."""
         if self.old_error is None or self.new_error is None or not math.isfinite(self.old_error):
             return False
-        return not self.new_error <= _WORSE * max(self.old_error, _ROUNDING)  # what is no number is worse
+        return not self.new_error <= _WORSE * max(self.old_error, _ROUNDING)  # NaN is worse
 
     @property
     def error_lost(self) -> bool:
@@ -118,28 +118,27 @@ class Change:
 
     @property
     def error_changed(self) -> bool:
-        """Whether the errors differ in what is printed, two digits."""
+        """Whether the errors differ in their two printed digits."""
         return _error(self.old_error) != _error(self.new_error)
 
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """What :func:`compare` finds; printed, it is a table.
+    """The result of :func:`compare`; printed, it is a table.
 
     Attributes
     ----------
     rows : tuple of Change
         Measurements of both runs, in the order of the new one.
     only_old, only_new : tuple of str
-        Measurements of one run alone, and why the other has none where it says.
+        Measurements of one run alone, with the other run's reason if it gives one.
     warnings : tuple of str
-        What else differs: machine, versions, rows that cannot be told apart, errors that are known no more; and a
-        machine that was not quiet, by its calibrations.
+        Other differences: machine, versions, rows that have the same keys, errors that the new run does not give. And
+        machines that were not quiet, by their calibrations.
     peer_ratio : float or None
-        Geometric mean of the new times over the old of the rivals in both runs: what the machine did to times that the
-        library has no part in.
+        Geometric mean of new times over old of the rivals in both runs: it shows the machine without the library.
     notes : tuple of str
-        By which calibrations times are compared, or why as they were measured.
+        The calibrations that normalise times, or the reason why there are none.
 
     Notes
     -----
@@ -162,7 +161,7 @@ class Comparison:
 
     @property
     def regressions(self) -> tuple[Change, ...]:
-        """Measurements that became slower, or their errors worse."""
+        """Measurements that became slower, or whose errors became worse."""
         return tuple(row for row in self.rows if row.regressed)
 
     @property
@@ -176,11 +175,11 @@ class Comparison:
         return tuple(row for row in self.rows if row.verdict == "faster")
 
     def __str__(self) -> str:
-        """Say it in a table."""
+        """The table."""
         return self.text()
 
     def text(self, *, changed: bool = False) -> str:
-        """Return the table as text, of all measurements or of those that changed alone, what became worse first."""
+        """Return the table as text: all measurements, or only those that changed, with the worse ones first."""
         lines = [f"warning: {text}" for text in self.warnings] + list(self.notes)
         rows = self.rows
         if changed:
@@ -218,23 +217,23 @@ def compare(
 ) -> Comparison:
     """Compare two measured runs: ``print(perf.compare(old, new))`` shows what changed.
 
-    Rows are of the same measurement where "op", "backend", "shape", "dtype", "precision" and "timing" are equal; of
-    several that are, as many in both runs, the first belongs to the first. A change counts where the runs do not
-    overlap, neither their quartiles nor the confidence intervals of their medians, where these were recorded. An error
-    counts as worse above twice the old one.
+    Rows belong to the same measurement where "op", "backend", "shape", "dtype", "precision" and "timing" are equal.
+    Equal rows, as many in both runs, are compared in order. A change counts where the runs do not overlap: neither
+    their quartiles nor the confidence intervals of their medians, where these were recorded. An error counts as worse
+    above twice the old one.
 
-    Where both records have a calibration (:func:`calibrate`), new times are divided by what the machine took for the
-    same work in the new run beside the old: rows whose bound is memory by the copy, other rows that say their bound by
-    the exponentials of their backend, and rows that say none by the geometric mean of these kernels; the runs then must
-    not overlap anywhere in the interval that this ratio is known to lie in. What a call waits for beside both, such as
-    launches of a GPU by a slower processor, it cannot tell.
+    Where both records have a calibration (:func:`calibrate`), new times are divided by the machine's new time over old
+    for the same work. For rows that memory binds this is the time of the copy. For rows with another bound it is that
+    of the exponentials of their backend. For rows without a bound it is the geometric mean of these kernels. The runs
+    then must not overlap anywhere in the interval in which this ratio lies. Calibrations do not show other waits, such
+    as launches of a GPU by a slower processor.
 
     Parameters
     ----------
     old, new : dict, str or Path
         Records: see :func:`write_record`.
     threshold : float
-        Part of the old time by which a change must exceed it to count, beside the spreads: 0.1 for 10 percent.
+        Part of the old time that a change must exceed to count, beside not overlapping: 0.1 for 10 percent.
 
     Returns
     -------
@@ -243,12 +242,12 @@ def compare(
     Raises
     ------
     FileNotFoundError, ValueError
-        For what is no record, and a threshold that is no finite number from 0.
+        For an invalid record, and a threshold that is not a finite number from 0.
 
     Notes
     -----
-    A ratio is as exact as the medians, each within its confidence interval in 95 of 100 runs, and as the ratio of the
-    calibrations.
+    A ratio is as exact as its medians and its calibrations. Each median lies within its confidence interval in 95 of
+    100 runs.
 
     Examples
     --------
@@ -264,11 +263,11 @@ def compare(
         raise ValueError(f"threshold must be a finite number from 0, such as 0.1 for 10 percent; got {threshold!r}")
     named = {name: _record(run, name) for name, run in (("old", old), ("new", new))}
     runs = list(named.values())
-    found = [_measurements(run["rows"], name) for name, run in named.items()]
+    measured = [_measurements(run["rows"], name) for name, run in named.items()]
     calibrations = [run.get("calibration", {}) for run in runs]
     rows, unclear = [], []
-    for key, after in found[1].items():
-        before = found[0].get(key, [])
+    for key, after in measured[1].items():
+        before = measured[0].get(key, [])
         if len(before) == len(after):
             pairs = zip(before, after, strict=True)
             rows += [_change(was, now, _paced(was, now, *calibrations), threshold) for was, now in pairs]
@@ -276,7 +275,7 @@ def compare(
             unclear.append(f"{len(before)} rows of the old run and {len(after)} of the new are {_name(after[0])}")
     only = [
         tuple(_name(mine[0]) + _reason(other["rows"], key) for key, mine in own.items() if key not in others)
-        for own, others, other in ((found[0], found[1], runs[1]), (found[1], found[0], runs[0]))
+        for own, others, other in ((*measured, runs[1]), (*measured[::-1], runs[0]))
     ]
     failed = [f"the {name} run failed: {run['error']}" for name, run in named.items() if run.get("error")]
     lost = [f"the new run does not say the error of {_name(vars(row))}" for row in rows if row.error_lost]
@@ -295,19 +294,19 @@ def _key(row: Mapping[str, Any]) -> str:
 
 
 def _measurements(rows: Iterable[Mapping[str, Any]], name: str) -> dict[str, list[Mapping[str, Any]]]:
-    """Rows with a time by what they are of; a measurement has a row for each rival, and counts once."""
-    found: dict[str, list[Mapping[str, Any]]] = {}
+    """Rows with a time, by their key. A measurement has a row for each rival, and counts once."""
+    measured: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
         _check(row, name)
         if row.get("median_ms") is not None:
-            same = found.setdefault(_key(row), [])
+            same = measured.setdefault(_key(row), [])
             if not any(all(row.get(name) == other.get(name) for name in _TIMES) for other in same):
                 same.append(row)
-    return found
+    return measured
 
 
 def _check(row: Mapping[str, Any], name: str) -> None:
-    """Raise for a row that others than :func:`write_record`'s callers wrote."""
+    """Raise for an invalid row."""
     for part in ("shape", "peer"):
         if not isinstance(row.get(part) or {}, Mapping):
             raise ValueError(f"the {part} of a row of the {name} run must be a dictionary; got {row[part]!r:.100}")
@@ -330,7 +329,7 @@ def _is_number(value: Any) -> bool:
 def _paced(
     old: Mapping[str, Any], new: Mapping[str, Any], before: _pace.Calibration, after: _pace.Calibration
 ) -> _pace.Pace:
-    """How the machine changed for a row; the same where that is not known."""
+    """The pace of the machine for a row; 1 where it is not known."""
     backend = str(new.get("backend"))
     bound = str(new.get("bound") or old.get("bound") or "")
     return _pace.pace(before.get(backend, {}), after.get(backend, {}), bound) or _pace.SAME
@@ -342,7 +341,7 @@ def _unquiet(old: _pace.Calibration, new: _pace.Calibration) -> list[str]:
 
 
 def _normalised_by(backends: Iterable[str], old: _pace.Calibration, new: _pace.Calibration) -> list[str]:
-    """Say of each backend what its times are divided by, or why by nothing."""
+    """For each backend the calibrations that divide its times, or the reason why there are none."""
     lines = []
     for backend in backends:
         before, after = old.get(backend, {}), new.get(backend, {})
@@ -382,7 +381,7 @@ def _spread(row: Mapping[str, Any]) -> tuple[float, float]:
 
 
 def _peers(old: Iterable[Mapping[str, Any]], new: Iterable[Mapping[str, Any]]) -> float | None:
-    """How the times of rivals changed; of a rival that a run has several times, the first counts."""
+    """How the times of rivals changed; the first time of a rival in a run counts."""
     times: list[dict[tuple[str, str], float]] = []
     for rows in (old, new):
         peers = [(_key(row), row["peer"]) for row in rows if (row.get("peer") or {}).get("median_ms")]
@@ -397,14 +396,14 @@ def _geometric_mean(ratios: Iterable[float]) -> float:
 
 
 def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    found = []
+    differences = []
     for title in ("machine", "versions"):
         before, after = old[title], new[title]
         names = [name for name in {**before, **after} if name not in _PASSING and before.get(name) != after.get(name)]
         if names:
             told = ", ".join(f"{name} {before.get(name, 'none')} -> {after.get(name, 'none')}" for name in names)
-            found.append(f"the {title} differ{'s' if title == 'machine' else ''}: {told}")
-    return found
+            differences.append(f"the {title} differ{'s' if title == 'machine' else ''}: {told}")
+    return differences
 
 
 def _reason(rows: Iterable[Mapping[str, Any]], key: str) -> str:
@@ -422,7 +421,7 @@ def _sizes(shape: Mapping[str, Any]) -> str:
 
 
 def _how(row: Mapping[str, Any]) -> list[str]:
-    """Dtype and timing, and the precision where it says more than the dtype."""
+    """Dtype and timing, and the precision where it differs from the dtype."""
     dtype, precision = str(row.get("dtype") or ""), str(row.get("precision") or "")
     return [dtype, precision if precision != dtype else "", str(row.get("timing") or "")]
 

@@ -1,4 +1,4 @@
-"""What a call on Dask arrays does, stage by stage: its passes, its tasks, and the bytes that are moved and merged.
+"""The stages of a call on Dask arrays: its passes, its tasks, and the bytes that are moved and merged.
 
 The graph is that of :mod:`cukde.dask`.
 """
@@ -16,7 +16,7 @@ from cukde.density import check as density_check
 
 Sizes = Mapping[str, Any]
 Seconds = Callable[[str, Sizes], float]
-"""How long an operation takes one worker."""
+"""Seconds of an operation on one worker."""
 
 _OUTPUTS = {
     "debias": "moments",
@@ -29,17 +29,17 @@ _OUTPUTS = {
 }
 
 OPERATIONS = tuple(_OUTPUTS)
-"""What is modelled on Dask arrays."""
+"""Operations that are modelled on Dask arrays."""
 
 MOST_BLOCKS = 2**16
 
 
 class Blocks(NamedTuple):
-    """How many blocks there are."""
+    """Numbers of blocks."""
 
     data: int
     queries: int
-    itself: bool  # the queries are the data
+    itself: bool  # self-interaction (Y = X)
 
 
 class Pass(NamedTuple):
@@ -50,21 +50,21 @@ class Pass(NamedTuple):
 
 
 class Stage(NamedTuple):
-    """Passes over pairs of blocks, and merges of what they leave; the next stage waits for all of it."""
+    """Passes over pairs of blocks, and merges of their results; the next stage waits for all of them."""
 
     name: str
     passes: tuple[Pass, ...]
     tasks: int
-    blocks: int  # that a worker takes
+    blocks: int  # of a worker
     bytes_of_blocks: float
     sums: int  # results of all passes
     bytes_of_sums: float
-    merged: float  # bytes that merges take
+    merged: float  # bytes that merges read
     last: float  # bytes that the last pass leaves to a merge elsewhere
 
 
 def blocks(op: str, sizes: Sizes, data: int | None, queries: int | None, *, gpu: bool) -> Blocks:
-    """Count blocks: as they are given, or by the rule for plain arrays."""
+    """Count blocks: the given ones, or by the rule for plain arrays."""
     itself = op == "debias" or bool(sizes.get("at_data", False))
     n = int(sizes["n"])
     m = n if itself else int(sizes["m"])
@@ -88,51 +88,51 @@ def blocks(op: str, sizes: Sizes, data: int | None, queries: int | None, *, gpu:
     return Blocks(k, q, itself)
 
 
-def stages(op: str, sizes: Sizes, of: Blocks, workers: int, seconds: Seconds) -> list[Stage]:
-    """Say what an operation of these sizes does."""
+def stages(op: str, sizes: Sizes, divided: Blocks, workers: int, seconds: Seconds) -> list[Stage]:
+    """The stages of an operation of these sizes."""
     if op == "sd_kde":
-        first = _pass("debias", "score", sizes, of._replace(queries=of.data, itself=True), workers, seconds)
-        # Queries are not the debiased data, even where they are the data; and these are in double precision.
-        second = _ordered("density", "kde", sizes, of._replace(itself=False), workers, seconds, itemsize=8)
+        first = _pass("debias", "score", sizes, divided._replace(queries=divided.data, itself=True), workers, seconds)
+        # The debiased data, in double precision, are not the queries, even where the data are.
+        second = _ordered("density", "kde", sizes, divided._replace(itself=False), workers, seconds, itemsize=8)
         return [first, second]
-    return [_pass("sums", "score" if op == "debias" else op, sizes, of, workers, seconds)]
+    return [_pass("sums", "score" if op == "debias" else op, sizes, divided, workers, seconds)]
 
 
-def _pass(name: str, op: str, sizes: Sizes, of: Blocks, workers: int, seconds: Seconds) -> Stage:
+def _pass(name: str, op: str, sizes: Sizes, divided: Blocks, workers: int, seconds: Seconds) -> Stage:
     asymmetric = _OUTPUTS[op] != "moments" or sizes["d"] == 1 or sizes.get("weighted") or sizes.get("deterministic")
-    if of.itself and of.data > 1 and not asymmetric:
-        return _unordered(name, op, sizes, of, workers, seconds)
-    return _ordered(name, op, sizes, of, workers, seconds)
+    if divided.itself and divided.data > 1 and not asymmetric:
+        return _unordered(name, op, sizes, divided, workers, seconds)
+    return _ordered(name, op, sizes, divided, workers, seconds)
 
 
 def _ordered(
-    name: str, op: str, sizes: Sizes, of: Blocks, workers: int, seconds: Seconds, itemsize: int | None = None
+    name: str, op: str, sizes: Sizes, divided: Blocks, workers: int, seconds: Seconds, itemsize: int | None = None
 ) -> Stage:
-    """Every block of data at every block of queries; with ``itemsize`` data are what a stage before has left.
+    """Every block of data at every block of queries; with ``itemsize`` the data come from the stage before.
 
-    Tasks are those of blocks that are prepared, of passes and merges, and of results that are finished.
+    Tasks prepare blocks, run passes and merges, and finish results.
     """
-    k, q = of.data, of.queries
+    k, q = divided.data, divided.queries
     n = -(-int(sizes["n"]) // k)
-    m = n if of.itself else -(-int(sizes.get("m", sizes["n"])) // q)
+    m = n if divided.itself else -(-int(sizes.get("m", sizes["n"])) // q)
     options = _options(sizes)
-    passes = [Pass(k * (q - of.itself), seconds(op, options | {"n": n, "m": m}))]
-    if of.itself:
+    passes = [Pass(k * (q - divided.itself), seconds(op, options | {"n": n, "m": m}))]
+    if divided.itself:
         passes.append(Pass(k, seconds(op, options | {"n": n, "m": n, "at_data": True})))
     taken = dask_chunks.blocks_of_task(k * q)
     width = -(-k // taken)  # tasks of a block of queries
     merges, merged = _tree(width)
-    merged += 2 * (k - width)  # as they come, within a task
+    merged += 2 * (k - width)  # within a task, as they come
     x, y = n * _bytes_of_row(sizes, itemsize), m * _bytes_of_row(sizes)
     sums = m * _bytes_of_sums(op, sizes)
     turns = -(-q * width // workers)
     data, queries = min(k, turns * taken), min(q, turns)
-    if of.itself:
+    if divided.itself:
         data, queries = min(k, data + queries), 0
     return Stage(
         name,
         tuple(passes),
-        tasks=(k if itemsize is None else 0) + (0 if of.itself else q) + q * (width + merges + 1),
+        tasks=(k if itemsize is None else 0) + (0 if divided.itself else q) + q * (width + merges + 1),
         blocks=data + queries,
         bytes_of_blocks=data * x + queries * y,
         sums=q * width,
@@ -142,12 +142,12 @@ def _ordered(
     )
 
 
-def _unordered(name: str, op: str, sizes: Sizes, of: Blocks, workers: int, seconds: Seconds) -> Stage:
-    """Every block of data at its own points, and each pair of different blocks once, for the sums of both.
+def _unordered(name: str, op: str, sizes: Sizes, divided: Blocks, workers: int, seconds: Seconds) -> Stage:
+    """Self-interaction of every block of data, and each pair of different blocks once, for the sums of both.
 
-    Such a pair takes what a pass over both blocks takes longer than over each of them.
+    Such a pair takes the time of a pass over both blocks, less that of a pass over each of them.
     """
-    k = of.data
+    k = divided.data
     pairs = k * (k - 1) // 2
     n = -(-int(sizes["n"]) // k)
     options = _options(sizes)
@@ -160,7 +160,7 @@ def _unordered(name: str, op: str, sizes: Sizes, of: Blocks, workers: int, secon
     return Stage(
         name,
         (Pass(pairs, mutual), Pass(k, own)),
-        tasks=k + k + 3 * pairs + k * (merges + 1),  # both results of a pair are taken apart
+        tasks=k + k + 3 * pairs + k * (merges + 1),  # the two results of a pair are separated
         blocks=held,
         bytes_of_blocks=held * x,
         sums=k + 2 * pairs,
@@ -181,19 +181,19 @@ def _bytes_of_row(sizes: Sizes, itemsize: int | None = None) -> int:
 
 
 def _bytes_of_sums(op: str, sizes: Sizes, *, of_pair: bool = False) -> int:
-    """Bytes of a query's reference, total and moments: double, but of two different blocks single in a single pass."""
+    """Bytes of a query's reference, total and moments: double, but single for two different blocks in a single pass."""
     columns = {"sum": 0, "moments": sizes["d"], "values": sizes.get("k", 1)}[_OUTPUTS[op]]
     return 8 + (_itemsize(sizes) if of_pair else 8) * (1 + columns)
 
 
 def _itemsize(sizes: Sizes) -> int:
-    """Bytes of a coordinate as passes have it."""
+    """Bytes of a coordinate in a pass."""
     dtype = density_check.result_dtype(np.empty(0, sizes.get("dtype", "float32")))
     return 8 if density_check.precision(sizes.get("precision"), dtype) == "float64" else dtype.itemsize
 
 
 def _tree(width: int) -> tuple[int, int]:
-    """Tasks of a tree that merges so many sums of a block of queries, and how many sums they take together."""
+    """Tasks of a tree that merges so many sums of a block of queries, and the number of sums that they read."""
     tasks = taken = 0
     while width > 1:
         taken += width

@@ -1,4 +1,4 @@
-"""What a call took, what the model says of it, and what binds."""
+"""The time of a call, the time by the model, and what binds."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from cukde.perf._predict import Prediction, predicted
 from cukde.perf._sensitivity import Sensitivity, perturbed
 
 AGREES = 1.35
-"""How far measured and predicted times may be apart before a verdict says so: the error the model is held to."""
+"""Factor between measured and predicted times from which a verdict says so: the error that the model is held to."""
 
 
 @dataclass(frozen=True)
 class UnitRate:
-    """What a call made of one unit.
+    """The use that a call makes of one unit.
 
     Attributes
     ----------
     unit : str
     work : float
-        Operations, or bytes: of memory the least, of the cache those that are asked for.
+        Operations, or bytes: the least bytes of memory, and the bytes that are asked of the cache.
     achieved : float
-        Work over the measured time, a second.
+        Work over the measured time, in a second.
     peak : float
-        Most that the unit does in a second; infinite of a cache that was not measured.
+        Highest rate of the unit; infinite for a cache that was not measured.
     alone : float
-        Seconds that the model gives the unit by itself. Of memory those of the bytes that the cache does not serve.
+        Seconds of the unit by itself, by the model. For memory: of the bytes that the cache does not serve.
     """
 
     unit: Unit
@@ -54,14 +54,14 @@ class UnitRate:
 
 @dataclass(frozen=True)
 class Stage:
-    """One of the calls that a call is made of.
+    """One of the calls that a call consists of.
 
     Attributes
     ----------
     name : str
     times : Times
     predicted : float or None
-        Seconds, by the stage's own model, or of the parts of the whole's that have its name; None where there are none.
+        Seconds by the model of the stage, or else of the parts of the whole with its name; None without such parts.
     binds : str or None
         What takes the longest in it.
     """
@@ -74,7 +74,7 @@ class Stage:
 
 @dataclass(frozen=True, repr=False)
 class Explanation:
-    """What a call took and why: see :func:`explain`. Its string is the report.
+    """The time of a call and its reasons: see :func:`explain`. Its string is the report.
 
     Attributes
     ----------
@@ -85,14 +85,14 @@ class Explanation:
     prediction : Prediction
         By both rules, with the cost.
     stages : tuple of Stage
-        Of a call that is several others in a row, each timed by itself.
+        For a call that is several others in a row: each of them, timed by itself.
     sensitivity : Sensitivity
     cold : bool
         Whether the caches were emptied before each run.
 
     Notes
     -----
-    How exactly the time is known is in ``times``; how far the verdict depends on the model's errors in ``sensitivity``.
+    ``times`` says how exactly the time is known; ``sensitivity`` how the verdict depends on errors of the model.
 
     Examples
     --------
@@ -117,7 +117,7 @@ class Explanation:
 
     @property
     def cost(self) -> Cost:
-        """What the model counts."""
+        """The work that the model counts."""
         return self.prediction.cost
 
     @property
@@ -142,7 +142,7 @@ class Explanation:
 
     @property
     def rates(self) -> tuple[UnitRate, ...]:
-        """What the call made of each unit that it uses."""
+        """The use of each unit that the call uses."""
         out = []
         for unit in UNITS:
             work = {"memory": self.cost.bytes, "cache": self.requested}.get(unit, self.cost.work(unit))
@@ -158,7 +158,7 @@ class Explanation:
 
     @property
     def bound_seconds(self) -> float:
-        """Seconds of what binds, by itself."""
+        """Seconds of what binds by itself."""
         return self.prediction.bound
 
     @property
@@ -178,7 +178,7 @@ class Explanation:
 
     @property
     def verdict(self) -> str:
-        """What binds, how near the call comes, and whether the model agrees, in sentences."""
+        """What binds, how near the call comes to it, and whether the model agrees, in sentences."""
         reached = f"the call reaches {self.percent_of_bound:.0f}% of that bound"
         rate = next((rate for rate in self.rates if rate.unit == self.binds), None)
         if rate is not None:
@@ -222,25 +222,25 @@ def explain(
     calls: int = 1,
     **kwargs: Any,
 ) -> Explanation:
-    """Run a call and say how long it took, how long it should take, and what binds; without hardware counters.
+    """Run a call and report its time, its predicted time, and what binds; without hardware counters.
 
     Parameters
     ----------
     fn : callable
-        An operation whose cost is known (:func:`cukde.perf.operations`), an object that is one when it is called, or
-        a ``functools.partial`` of one. The call is repeated.
+        An operation whose cost is known (:func:`cukde.perf.operations`), an object whose calls are one, or a
+        ``functools.partial`` of one. The call is repeated.
     *args, **kwargs
-        Its arguments; one that is named like a parameter of this function goes into a ``functools.partial``.
+        Its arguments; an argument with the name of a parameter of this function goes into a ``functools.partial``.
     on : str or Peaks, optional
-        As for :func:`cukde.perf.peaks`. Default: the device that holds the arrays, as measured where it was.
+        As for :func:`cukde.perf.peaks`. Default: the device that holds the arrays, with measured peaks if there are any.
     seconds : float
-        Time to repeat the call for, about; stages together take as long again.
+        Time for repeating the call, about; stages together take as long again.
     cold : bool
-        Empty the caches before each run; otherwise what fits stays there, and the model says so too,
-        where the rate of the cache is known.
+        Empty the caches before each run. Otherwise what fits stays there; the model assumes so, too, where the rate of
+        the cache is known.
     calls : int
-        As for :func:`cukde.perf.measure`: a time is that of so many in a row, a call's part of it. On a GPU more than
-        one hide what Python takes to launch, which the model counts where it is longer than the work.
+        As for :func:`cukde.perf.measure`: a time is that of so many calls in a row, over their number. On a GPU
+        several calls hide the time in which Python launches, which the model counts where it is longer than the work.
 
     Returns
     -------
@@ -250,19 +250,19 @@ def explain(
     Raises
     ------
     ValueError
-        For a call whose cost is not known: the message says which are. For a processor that is not known, or not of
-        the kind that holds the arrays, and for a time that is not positive.
+        For a call whose cost is not known: the message says which are. For a processor that is not known, or is not of
+        the kind that holds the arrays. For a time that is not positive.
 
     See Also
     --------
-    sensitivity : How the verdict moves with the model's assumptions.
-    roofline : Several calls beside what the processor can do at most.
+    sensitivity : How the verdict depends on the model's assumptions.
+    roofline : Several calls beside the peaks of the processor.
 
     Notes
     -----
-    The time is as exact as its interval says, and the model's error is that of :func:`predict`. Rates are modelled work
-    over measured time; what binds is the unit that takes the longest by itself in the model,
-    and the bound is its time. The share of a part is predicted, that of a stage is measured.
+    The interval says how exact the time is, and the error of the model is that of :func:`predict`. Rates are modelled
+    work over measured time. The unit that takes the longest by itself in the model binds, and its time is the bound.
+    The share of a part is predicted; that of a stage is measured.
 
     Examples
     --------
@@ -274,7 +274,7 @@ def explain(
     ('kde', 500, True)
     """
     seconds = core_check.number("seconds", seconds, above=True)
-    of = call_of(fn, args, kwargs)
+    known = call_of(fn, args, kwargs)
     call = functools.partial(fn, *args, **kwargs)
     gpu = _on_gpu(call)
     processor = peaks(on) if on is not None else peaks(None if gpu else "cpu")
@@ -285,10 +285,10 @@ def explain(
         )
     modelled = from_memory(processor, cold=cold)
     try:
-        prediction = predicted(counted(of.operation, processor, of.shapes), processor, cold=modelled)
-        stages = of.stages
+        prediction = predicted(counted(known.operation, processor, known.shapes), processor, cold=modelled)
+        stages = known.stages
     except Exception:
-        call()  # of arguments that have no sizes its own error says what is wrong
+        call()  # where arguments have no sizes its own error says what is wrong
         raise
     times = measure(call, gpu=gpu, seconds=seconds, calls=calls, cold=cold)
     timed = {
@@ -324,7 +324,7 @@ def record_row(prediction: Prediction, on: Peaks, times: Times) -> dict[str, Any
 
 
 def from_memory(on: Peaks, *, cold: bool) -> bool:
-    """Whether the model takes what fits into the cache from memory: that is not faster where no rate is known."""
+    """Whether the model takes from memory what fits into the cache, as where the rate of the cache is unknown."""
     return cold or math.isinf(on.rate("cache"))
 
 
@@ -337,9 +337,9 @@ def _on_gpu(call: Any) -> bool:
 
 def _stage(name: str, stage: Callable[[], Any], times: Times, whole: Prediction, on: Peaks, cold: bool) -> Stage:
     """Model a stage by itself, or else by the parts of the whole that have its name."""
-    of = found(stage, (), {})
-    if of is not None:
-        model = predicted(counted(of.operation, on, of.shapes), on, cold=cold)
+    known = found(stage, (), {})
+    if known is not None:
+        model = predicted(counted(known.operation, on, known.shapes), on, cold=cold)
         return Stage(name, times, model.seconds, model.binds)
     parts = [part for part in whole.parts if re.match(rf"{re.escape(name)}\b", part.name)]
     if not parts:
@@ -348,33 +348,33 @@ def _stage(name: str, stage: Callable[[], Any], times: Times, whole: Prediction,
     return Stage(name, times, sum(part.seconds for part in parts), longest.binds)
 
 
-def _lines(of: Explanation) -> Iterator[str]:
-    cost, prediction, times = of.cost, of.prediction, of.times
+def _lines(call: Explanation) -> Iterator[str]:
+    cost, prediction, times = call.cost, call.prediction, call.times
     yield from _text.wrapped(
-        f"{of.op} {_text.sizes(told(cost.op, cost.shapes))} on {of.on.name} ({of.on.backend.upper()})", ""
+        f"{call.op} {_text.sizes(told(cost.op, cost.shapes))} on {call.on.name} ({call.on.backend.upper()})", ""
     )
     yield (
         f"  time       {_ms(times.median_ms)}  quartiles {_ms(times.q1_ms)} to {_ms(times.q3_ms)}, "
         f"median within {_ms(times.low_ms)} to {_ms(times.high_ms)}, {times.runs} runs"
     )
     yield (
-        f"  predicted  {_s(prediction.seconds)}  measured/predicted {of.measured_over_predicted:.2f}; "
-        f"by the report's rule {_s(prediction.report_seconds)} ({of.measured_over_report:.3g})"
+        f"  predicted  {_s(prediction.seconds)}  measured/predicted {call.measured_over_predicted:.2f}; "
+        f"by the report's rule {_s(prediction.report_seconds)} ({call.measured_over_report:.3g})"
     )
-    yield f"  bound      {_s(of.bound_seconds)}  {of.binds}; {of.percent_of_bound:.0f}% of it reached"
+    yield f"  bound      {_s(call.bound_seconds)}  {call.binds}; {call.percent_of_bound:.0f}% of it reached"
     yield (
-        f"  moved      {_text.si(cost.bytes, 'B')} at least, {_text.si(of.requested, 'B')} asked of the cache; "
-        f"effective bandwidth {_text.si(of.effective_bandwidth, 'B/s')}"
+        f"  moved      {_text.si(cost.bytes, 'B')} at least, {_text.si(call.requested, 'B')} asked of the cache; "
+        f"effective bandwidth {_text.si(call.effective_bandwidth, 'B/s')}"
     )
     yield (
         f"  done       {_text.si(cost.flops, 'flop')}, {_text.si(cost.exponentials, 'exp')}, "
-        f"{of.intensity:,.3g} flop/B, launches: {cost.launches}"
+        f"{call.intensity:,.3g} flop/B, launches: {cost.launches}"
         + (f", {_text.si(cost.pairs, 'pairs')}" if cost.pairs else "")
     )
-    yield from _text.wrapped(f"verdict    {of.verdict}", "  ")
+    yield from _text.wrapped(f"verdict    {call.verdict}", "  ")
     yield ""
     yield f"  {'unit':<16}{'work':>14}{'achieved':>17}{'peak':>17}{'of peak':>10}{'by itself':>13}"
-    for rate in of.rates:
+    for rate in call.rates:
         noun = _text.noun(rate.unit)
         line = f"  {rate.unit:<16}{_text.si(rate.work, noun):>14}{_text.si(rate.achieved, noun + '/s'):>17}"
         if math.isfinite(rate.peak):
@@ -394,11 +394,11 @@ def _lines(of: Explanation) -> Iterator[str]:
             share = f"{100 * part.seconds / whole:.0f}%"
             binds = part.binds if part.seconds else ""
             yield f"  {_text.shortened(part.name, 37):<38}{_s(part.seconds):>12}{share:>8}  {binds}".rstrip()
-    if of.stages:
+    if call.stages:
         yield ""
         yield f"  {'stage':<38}{'measured':>12}{'share':>8}{'predicted':>13}{'ratio':>8}  binds"
-        together = sum(stage.times.median_ms for stage in of.stages)
-        for stage in of.stages:
+        together = sum(stage.times.median_ms for stage in call.stages)
+        for stage in call.stages:
             line = f"  {_text.shortened(stage.name, 37):<38}{_ms(stage.times.median_ms):>12}"
             line += f"{f'{100 * stage.times.median_ms / together:.0f}%':>8}"
             if stage.predicted:
@@ -406,7 +406,7 @@ def _lines(of: Explanation) -> Iterator[str]:
             yield line
         yield f"  {'together':<38}{_ms(together):>12}  {together / times.median_ms:.2f} of the whole call"
     yield ""
-    yield from ("  " + line for line in repr(of.sensitivity).splitlines())
+    yield from ("  " + line for line in repr(call.sensitivity).splitlines())
 
 
 def _s(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""The file of measured peaks: one entry a device, by its name."""
+"""The file of measured peaks, with an entry for each device by its name."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ VARIABLE = "CUKDE_PEAKS"
 
 
 def path() -> Path:
-    """Where the file is: what ``CUKDE_PEAKS`` says, else ``cukde/peaks.json`` in the user's folder of caches."""
+    """The path of the file: ``CUKDE_PEAKS``, or else ``cukde/peaks.json`` in the user's folder of caches."""
     chosen = os.environ.get(VARIABLE)
     if chosen:
         return Path(chosen)
     folder = os.environ.get("LOCALAPPDATA" if sys.platform == "win32" else "XDG_CACHE_HOME")
-    # The standard for that variable tells programs to pass over relative paths.
+    # The standard for that variable tells programs to ignore relative paths.
     caches = Path(folder) if folder and Path(folder).is_absolute() else Path("~/.cache").expanduser()
     return caches / "cukde" / "peaks.json"
 
 
 def load() -> dict[str, Peaks]:
-    """All entries; none where there is no file, or no good one. A file that cannot be read is warned of."""
+    """All entries; none without a valid file. A file that cannot be read is a warning."""
     try:
         found = json.loads(path().read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         return {}
-    except (OSError, RuntimeError) as error:  # the latter of a user without a home
+    except (OSError, RuntimeError) as error:  # the latter for a user without a home
         _warn("read", error)
         return {}
-    except ValueError:  # no JSON, or no text
+    except ValueError:  # neither JSON nor text
         return {}
     entries = {name: _peaks(name, entry) for name, entry in found.items()} if isinstance(found, dict) else {}
     return {name: peaks for name, peaks in entries.items() if peaks is not None}
 
 
 def keep(peaks: Peaks) -> bool:
-    """Put an entry in the file, in place of an older one of its name; False, and a warning, if that fails."""
+    """Put an entry in the file, in place of an older one with its name; False, and a warning, if that fails."""
     try:
         entries = {name: _entry(other) for name, other in load().items()} | {peaks.name: _entry(peaks)}
         core_files.replace(path(), (json.dumps(entries, indent=1) + "\n").encode())
@@ -54,13 +54,11 @@ def keep(peaks: Peaks) -> bool:
 
 
 def _entry(peaks: Peaks) -> dict[str, Any]:
-    entry = dataclasses.asdict(peaks)
-    del entry["name"]
-    return entry
+    return {name: value for name, value in dataclasses.asdict(peaks).items() if name != "name"}
 
 
 def _peaks(name: str, entry: Any) -> Peaks | None:
-    """Read an entry; None if it is not one."""
+    """Read an entry; None if it is invalid."""
     try:
         peaks = Peaks(
             name=name,

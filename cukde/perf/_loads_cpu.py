@@ -1,4 +1,4 @@
-"""What the peaks of a CPU are measured by, on all threads: a copy, products by BLAS, and Numba loops in its caches."""
+"""Loads that measure the peaks of a CPU, on all threads: a copy, products by BLAS, and Numba loops in its caches."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from cukde.density.pairs.cpu import tiles
 _JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "cache": True}
 
 SAME: dict[Unit, Unit] = {"fma": "gemm_f32", "float64": "gemm_f64"}
-"""What else a unit's measurement is of: products by BLAS stand for multiply-adds of vectors."""
+"""Units with the rate of another unit: products by BLAS stand for multiply-adds of vectors."""
 
-_COPIED = 2**26, 2**28  # bytes, at least and at most: twice the cache if that is between
+_COPIED = 2**26, 2**28  # bytes, least and most: twice the cache if that is between
 _ROWS, _PRODUCTS = 512, 8  # of square matrices, one product after the other
 _NUMBERS, _REPEATS = 4096, 400  # of powers of 2: in the fastest cache
-_SERIES_REPEATS = 4000  # so many that handing the work to threads takes no time beside it
+_SERIES_REPEATS = 4000  # so many that the distribution of work to threads takes no time beside it
 _KEYS, _WALKS = 4096, 400
 _LAUNCHES = 50
 
-# A round of xorshift waits for three shifts and three exclusive ors, a cycle each.
+# A round of xorshift waits for three shifts and three exclusive ors, one cycle each.
 _ROUNDS, _CYCLES_OF_ROUND, _TRIALS = 10**6, 6, 5
 
 _SERIES = tuple(np.float32((-1.0) ** k / math.factorial(k)) for k in range(8))
@@ -36,7 +36,7 @@ _SERIES = tuple(np.float32((-1.0) ** k / math.factorial(k)) for k in range(8))
 
 @njit(fastmath=tiles._FAST, **_JIT)
 def powers_of_minus(x: Any, repeats: Any) -> None:
-    """Put 2^-x in the place of x, some times."""
+    """Replace x by 2^-x, some times."""
     for _ in range(repeats):
         for i in range(x.size):
             x[i] = tiles._exp2(-x[i])
@@ -44,9 +44,9 @@ def powers_of_minus(x: Any, repeats: Any) -> None:
 
 @njit(fastmath={"contract"}, **_JIT)
 def exponentials_of_minus(x: Any, repeats: Any) -> None:
-    """Put e^-x in the place of x from 0 to 1, some times, by the series to x^7: float32, accurate to 3e-5.
+    """Replace x from 0 to 1 by e^-x, some times, by the series to x^7: float32, accurate to 3e-5.
 
-    It has nothing of the library's exponential: a calibration must stay what it is when that becomes another.
+    It shares nothing with the library's exponential: a calibration must not change when that does.
     """
     for _ in range(repeats):
         for i in range(x.size):
@@ -62,12 +62,12 @@ def exponentials_of_minus(x: Any, repeats: Any) -> None:
 
 @njit(**_JIT)
 def walk(keys: Any, limits: Any, repeats: Any) -> Any:
-    """Where four walks through ``keys`` end, that go to the next key or, after one below a limit, past it.
+    """The ends of four walks through ``keys``; a step goes to the next key or, from a key below a limit, past it.
 
-    Where a walk goes depends on what it has found, so that no two of its steps are done at a time; the four wait for
-    nothing of each other. Keys are cyclic, their number a power of two.
+    A step depends on the key before, so no two steps of a walk run at a time; the four walks are independent. Keys are
+    cyclic, and their number is a power of two.
     """
-    last, one = np.uint64(keys.size - 1), np.uint64(1)  # unsigned: no place is counted from the end
+    last, one = np.uint64(keys.size - 1), np.uint64(1)  # unsigned, so that no index counts from the end
     a, b, c, d = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(3)
     for _ in range(repeats * keys.size):
         a += one + np.uint64(keys[a & last] < limits[0])
@@ -79,7 +79,7 @@ def walk(keys: Any, limits: Any, repeats: Any) -> Any:
 
 @njit(**_JIT)
 def xorshift(x: Any, rounds: Any) -> Any:
-    """The pseudo-random number after some rounds: each waits for the last."""
+    """The pseudo-random number after some rounds, each of which waits for the last."""
     for _ in range(rounds):
         x ^= x << np.uint64(13)
         x ^= x >> np.uint64(7)
@@ -88,13 +88,13 @@ def xorshift(x: Any, rounds: Any) -> Any:
 
 
 def loads() -> Iterator[Load]:
-    """What to time, unit by unit; the memory of one is free before the next."""
+    """Loads to time, unit by unit; the memory of each is free before the next."""
     threads = core_threads.count()
     yield _copy(threads)
     units: dict[Unit, type] = {"gemm_f32": np.float32, "gemm_f64": np.float64}
     for unit, real in units.items():
         matrices = list(np.random.default_rng(0).standard_normal((threads, 3, _ROWS, _ROWS)).astype(real))
-        # Each thread its own products, as the library's are: threads of one product wait for each other.
+        # Each thread has its own products, as in the library: threads of one product wait for each other.
         call = _on_all_threads(_multiply, matrices, blas=True)
         yield Load(unit, threads * _PRODUCTS * 2 * _ROWS**3, call, on_host=True)
     units = {"exponential": np.float32, "exponential_f64": np.float64}
@@ -102,13 +102,13 @@ def loads() -> Iterator[Load]:
         yield _exponentials(unit, real, threads)
     keys = [np.random.default_rng(t).integers(1000, size=_KEYS) for t in range(threads)]
     call = _on_all_threads(lambda k: walk(k, np.array([300, 400, 600, 700]), _WALKS), keys)
-    # Of a walk's step one comparison and two additions; the load and the wrapping around are not counted.
+    # A step of a walk counts as one comparison and two additions, without the load and the wrapping around.
     yield Load("scalar", threads * _WALKS * _KEYS * 4 * 3, call, on_host=True)
     yield Load("launch", _LAUNCHES, functools.partial(_launch, threads), on_host=True)
 
 
 def calibrations() -> Iterator[tuple[str, Load]]:
-    """What tells how fast this machine is now, by name: the memory of one is free before the next."""
+    """Loads that show how fast this machine is now, by name; the memory of each is free before the next."""
     threads = core_threads.count()
     yield "copy", _copy(threads)
     for name, some in (("exponential", threads), ("exponential_1_thread", 1)):
@@ -127,7 +127,7 @@ def _copy(threads: int) -> Load:
     least, most = _COPIED
     size = min(most, max(least, 2 * processor.cache_bytes()))
     a, b = np.zeros(size, np.uint8), np.zeros(size, np.uint8)
-    a[:], b[:] = 1, 1  # memory that nobody wrote to may not be there
+    a[:], b[:] = 1, 1  # memory without a write may not be mapped
     parts = list(zip(np.array_split(b, threads), np.array_split(a, threads), strict=True))
     return Load("memory", 2 * size, _on_all_threads(lambda part: np.copyto(*part), parts), on_host=True)
 
@@ -143,15 +143,15 @@ def _on_all_threads(task: Callable[[Any], Any], arguments: list[Any], *, blas: b
 
 
 def _launch(threads: int) -> None:
-    """Hand work to all threads, some times: nothing to do."""
+    """Distribute empty work to all threads, some times."""
     for _ in range(_LAUNCHES):
         core_threads.run(lambda _: None, range(threads), blas=False)
 
 
 def clock() -> float:
-    """Cycles a second of a core, whose shifts and exclusive ors take a cycle each, as those of x86 do.
+    """Cycles a second of a core whose shifts and exclusive ors take one cycle each, as on x86.
 
-    It is measured: virtual machines tell a clock that their cores do not have.
+    It is measured, as virtual machines report a clock that their cores do not have.
     """
     seed = np.uint64(88172645463325252)
     xorshift(seed, 1)
@@ -164,12 +164,12 @@ def clock() -> float:
 
 
 def name() -> str:
-    """What this processor's peaks are kept under: they depend on the threads that may be used."""
+    """The name for the peaks of this processor, which depend on the number of threads."""
     return f"{processor.name()}, {core_threads.count()} threads"
 
 
 def versions() -> str:
-    """The software that counts."""
+    """Versions of the software that matters."""
     import numba
 
     return f"NumPy {np.__version__}, Numba {numba.__version__}"
@@ -178,6 +178,6 @@ def versions() -> str:
 def described(
     rates: Mapping[Unit, float], launch: float, source: str, quartiles: Mapping[str, tuple[float, float]]
 ) -> Peaks:
-    """Complete what was measured."""
+    """Make peaks of measured rates."""
     of_processor = (core_threads.count(), clock(), processor.cache_bytes(), (0, 0))
     return Peaks(name(), "cpu", rates, launch, *of_processor, source, quartiles)

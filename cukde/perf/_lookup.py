@@ -1,4 +1,4 @@
-"""The peaks of a processor by its name, or of the one at hand."""
+"""The peaks of a processor by its name, or of the processor at hand."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from cukde.perf import _kept, _measure_peaks, _published
 
 
 def peaks(gpu: str | Peaks | None = None) -> Peaks:
-    """Return what a processor can do at most.
+    """Return the highest rates of a processor.
 
     Parameters
     ----------
     gpu : str or Peaks, optional
-        A GPU of the published table by its name, where case, spaces, hyphens, "NVIDIA", brands and the size of the
-        memory do not count: "NVIDIA H100 80GB HBM3" is "H100", but "H100 PCIe" is another GPU; or a device that was
-        measured, by its full name. "cpu" is this machine's processor. Peaks are returned as they are. Default the
-        current GPU, as measured or else as published; where no GPU works, the processor.
+        A GPU of the published table by its name. Case, spaces, hyphens, "NVIDIA", brands and the size of the memory do
+        not count: "NVIDIA H100 80GB HBM3" is "H100", but "H100 PCIe" is another GPU. Or a measured device, by its full
+        name. "cpu" is this machine's processor. Peaks are returned as they are. Default: the current GPU, as measured
+        or else as published; where no GPU works, the processor.
 
     Returns
     -------
@@ -31,9 +31,9 @@ def peaks(gpu: str | Peaks | None = None) -> Peaks:
 
     Notes
     -----
-    Published rates are exact as published, and a device may stay below them: on an H200 measured ones are 65 to 100% of
-    those (``docs/performance.md``). Peaks of the processor are measured when they are first asked for, which takes
-    about two seconds, and kept as :func:`measure_peaks` keeps them.
+    Published rates are exact as published, and a device may stay below them: measured rates of an H200 are 65 to 100%
+    of the published ones (``docs/performance.md``). The first call that asks for peaks of the processor measures them,
+    which takes about two seconds, and keeps them as :func:`measure_peaks` does.
 
     Examples
     --------

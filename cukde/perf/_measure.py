@@ -1,4 +1,4 @@
-"""The time of a call, on the CPU or a GPU: median, quartiles and how well the median is known."""
+"""The time of a call on the CPU or a GPU: median, quartiles and a confidence interval of the median."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from cukde.core import check as core_check, dispatch
 from cukde.perf import _bootstrap, _clocks, _cold
 
 _WARM_UP = 0.2
-"""Part of a measurement's seconds: processors slow down when they wait."""
+"""Part of the seconds of a measurement: processors slow down when they wait."""
 
 _FEWEST = 3
-"""Runs; fewer have no quartiles."""
+"""Fewest runs that have quartiles."""
 
 _BEHIND = 3.0
-"""Times of launching that the device is kept busy for: launches take longer now and then."""
+"""How long the device is kept busy, in times of launching: launches take longer now and then."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Times:
     median_ms, q1_ms, q3_ms : float
         Median and quartiles of the runs.
     low_ms, high_ms : float
-        Bootstrap confidence interval of the median: how exactly it is known.
+        Bootstrap confidence interval of the median.
     runs : int
 
     Examples
@@ -55,7 +55,7 @@ class Times:
 
     @classmethod
     def of(cls, milliseconds: Iterable[float], *, confidence: float = 0.95, seed: int = 0) -> Times:
-        """Summarise the times of runs that were measured elsewhere.
+        """Summarise times of runs that were measured elsewhere.
 
         Examples
         --------
@@ -72,12 +72,12 @@ class Times:
         return cls(float(median), float(q1), float(q3), low, high, runs.size)
 
     def row(self) -> dict[str, Any]:
-        """As rows of records have it."""
+        """The times by name, for a row of a record."""
         return asdict(self)
 
 
 class Rotating:
-    """Calls of a function that take arguments in turns; results live for a round, until their memory left the cache."""
+    """Calls of a function with arguments in turns; results live for a round, until their memory has left the cache."""
 
     def __init__(self, fn: Callable[..., Any], turns: Iterable[tuple[Any, ...]]) -> None:
         self._fn = fn
@@ -104,54 +104,54 @@ def measure(
 ) -> Times:
     """Measure how long ``fn(*args)`` takes.
 
-    After a warm-up the call is repeated for about ``seconds``, at least three times. On a GPU a time is that between
-    two CUDA events on CuPy's current stream, on the CPU that of the processor's clock.
+    After a warm-up the call is repeated for about ``seconds``, at least three times. On a GPU two CUDA events on CuPy's
+    current stream measure a time; on the CPU the processor's clock does.
 
     Parameters
     ----------
     fn : callable
-        Keyword arguments go in by :func:`functools.partial`.
+        The function; :func:`functools.partial` adds keyword arguments.
     *args
         Its arguments.
     gpu : bool, optional
-        Whether the device is timed; default: whether an argument is a GPU array, those of a partial and of ``rotate``
-        included. A closure that works on a GPU needs ``gpu=True``: the processor's clock sees the launch alone.
+        Whether the device is timed. Default: whether an argument is a GPU array, also in a partial or in ``rotate``. A
+        closure that works on a GPU needs ``gpu=True``: the processor's clock sees the launch alone.
     seconds : float
-        How long to repeat, the emptying of caches included; a fifth of it warms up before.
+        Time for repeating the call, with the emptying of caches; a fifth of it is a warm-up before.
     most : int
-        Runs at most, at least 3.
+        Largest number of runs, 3 or more.
     calls : int
-        A time is that of so many calls in a row, a call's part of it. On a GPU several begin together: it is kept busy
-        until they are all launched, so that none waits for its launch, whatever that takes from Python. The time of one
-        has its launch in it.
+        A time is that of so many calls in a row, over their number. On a GPU several calls begin together: the device
+        is kept busy until all are launched, so that none waits for its launch from Python. The time of a single call
+        includes its launch.
     cold : bool
-        Before each run the last cache before memory is emptied by writing more than it holds, four times the L2 of a
-        GPU, 1.5 times the last cache of a CPU; that is not in the time. ``calls`` must be 1.
+        Empty the last cache before memory before each run, by writing more than it holds: four times the L2 of a GPU,
+        or 1.5 times the last cache of a CPU. The time does not include that. ``calls`` must be 1.
     rotate : sequence of tuples, optional
         Arguments that calls take in turns, after ``args``. Results live for a round. With more bytes than the cache
-        has, no call finds its own there: what ``cold`` is for, with many calls in a row.
+        has, no call finds its own there; so many calls in a row can be cold.
     confidence : float
-        Of the interval of the median.
+        Confidence of the interval of the median.
     seed : int
-        Of the bootstrap.
+        Seed of the bootstrap.
 
     Returns
     -------
     Times
-        Their confidence interval says how exactly the median is known, of runs that nothing else disturbs.
+        The confidence interval says how exactly the median is known if nothing else disturbs the runs.
 
     Raises
     ------
     TypeError, ValueError
-        For arguments that make no sense, before anything is run.
+        For invalid arguments, before anything runs.
     RuntimeError
         For a GPU where none works.
 
     Notes
     -----
-    Events are the way of the CUDA C++ Best Practices Guide ("Using CUDA GPU Timers"); the interval is that of Efron's
+    The CUDA C++ Best Practices Guide ("Using CUDA GPU Timers") recommends events. The interval is that of Efron's
     bootstrap by the percentile method (Annals of Statistics 7(1), 1979). Quartiles and interval are of the runs of this
-    measurement: clocks and neighbours make others differ by more.
+    measurement: other measurements differ by more, by their clocks and neighbours.
 
     Examples
     --------
@@ -162,7 +162,7 @@ def measure(
     True
     """
     turns = _check(fn, gpu, seconds, most, calls, cold, rotate, confidence)
-    np.random.default_rng(seed)  # raises for what is no seed
+    np.random.default_rng(seed)  # raises for an invalid seed
     on_gpu = _on_gpu(fn, args, turns) if gpu is None else gpu
     if on_gpu:
         _clocks.require_gpu()
@@ -174,7 +174,7 @@ def measure(
             one()
 
     clock = _clocks.events if on_gpu else _clocks.wall
-    clock(some)  # what comes first may compile
+    clock(some)  # the first call may compile
     ahead = _ahead(some, on_gpu, calls, cold)
     begun = last = time.perf_counter()
     taken = 0.0
@@ -187,7 +187,7 @@ def measure(
 
 
 def _ahead(some: Callable[[], None], gpu: bool, calls: int, cold: bool) -> Callable[[], Any] | None:
-    """What comes before each run and is not in its time."""
+    """What runs before each run, outside its time."""
     if cold:
         return _cold.emptier(gpu=gpu)
     if gpu and calls > 1:
@@ -206,7 +206,7 @@ def _on_gpu(fn: Any, args: tuple[Any, ...], turns: list[tuple[Any, ...]] | None)
 def _check(
     fn: Any, gpu: Any, seconds: Any, most: Any, calls: Any, cold: Any, rotate: Any, confidence: Any
 ) -> list[tuple[Any, ...]] | None:
-    """Raise for what makes no sense; return the turns."""
+    """Raise for invalid arguments; return the turns."""
     if not callable(fn):
         raise TypeError(f"fn must be a function that is called with args; got {fn!r}: write measure(fn, *args)")
     for name, value in (("gpu", gpu), ("cold", cold)):

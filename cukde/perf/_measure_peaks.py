@@ -12,32 +12,39 @@ from cukde.core.cost.peaks import Load, Peaks
 from cukde.perf import _kept
 from cukde.perf._measure import Times, measure
 
-_SECONDS = 0.2  # of a unit
-_CALLS = 2  # in a row, of what is timed by the device
+_SECONDS = 0.2  # for each unit
+_CALLS = 2  # in a row, where the device is timed
 
 
 def measure_peaks(backend: str | None = None) -> Peaks:
-    """Measure what a device can do at most, and keep it for :func:`cukde.perf.peaks`.
+    """Measure the highest rates of a device, and keep them for :func:`cukde.perf.peaks`.
 
-    On a GPU: a copy (``memory``, bytes read and written); reads of what fits into the L2 (``cache``); multiply-adds of
-    float32 (``fma``) and float64, and powers of 2, in chains in registers; products of tensor cores by ``mma.sync``
-    from registers, where there is the hardware for them; matrix products by cuBLAS on random numbers, those of float32
-    without TF32; and launches of an empty kernel, one after the other. On the CPU, by all threads: a copy; matrix
-    products by NumPy, one of each thread, which stand for multiply-adds, too; the library's powers of 2, of float32 and
-    float64; walks through numbers, one at a time (``scalar``: of a step one comparison and two additions are counted);
-    and what it takes to hand work to all threads, as a launch.
+    On a GPU these are
+
+    - a copy (``memory``, bytes read and written), and reads of what fits into the L2 (``cache``);
+    - multiply-adds of float32 (``fma``) and float64, and powers of 2, in chains in registers;
+    - products of tensor cores by ``mma.sync`` from registers, where the hardware has them;
+    - matrix products by cuBLAS on random numbers, in float32 without TF32;
+    - launches of an empty kernel, one after the other.
+
+    On the CPU all threads together run
+
+    - a copy, and matrix products by NumPy, one for each thread, which also stand for multiply-adds;
+    - the library's powers of 2 in float32 and float64;
+    - walks through numbers, one at a time (``scalar``: a step counts as one comparison and two additions);
+    - the distribution of work to all threads, as a launch.
 
     Parameters
     ----------
     backend : {"gpu", "cpu"}, optional
-        The current GPU, or the processor. Default the GPU where one works.
+        The current GPU, or the processor. Default: the GPU where one works.
 
     Returns
     -------
     Peaks
-        Medians, and in ``quartiles`` the quartiles of repeated runs; ``source`` says when and by what. The clock of a
-        GPU is the one that exponentials were measured at; from 10.0 on, where it is not known how many a multiprocessor
-        makes a cycle, the highest one.
+        Medians, and in ``quartiles`` the quartiles of repeated runs; ``source`` has the date and the software. The
+        clock of a GPU is the clock at which exponentials were measured. From compute capability 10.0, whose
+        exponentials in a cycle are not known, it is the highest clock.
 
     Raises
     ------
@@ -46,10 +53,12 @@ def measure_peaks(backend: str | None = None) -> Peaks:
 
     Notes
     -----
-    Quartiles say how exactly rates are known. It costs about five seconds on a GPU and two on a CPU, compilation apart,
-    and up to 1.1 GB of memory. What comes out is written to ``peaks.json`` in the folder ``cukde`` of the user's folder
-    of caches (``XDG_CACHE_HOME`` or ``~/.cache``, ``LOCALAPPDATA`` on Windows), or the file that the environment
-    variable ``CUKDE_PEAKS`` names, by the device's name. A file that cannot be written is a warning.
+    Quartiles say how exactly rates are known. It costs about five seconds on a GPU and two on a CPU, beside
+    compilation, and up to 1.1 GB of memory.
+
+    The result is written to a file under the name of the device: to ``cukde/peaks.json`` in the user's folder of caches
+    (``XDG_CACHE_HOME`` or ``~/.cache``, ``LOCALAPPDATA`` on Windows), or to the file that the environment variable
+    ``CUKDE_PEAKS`` names. A file that cannot be written is a warning.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""How much longer a machine took for the same work in one run than in another, by the calibrations of both."""
+"""The pace of a machine: the time for the same work in one run over that in another, by the calibrations of both."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ Calibration = Mapping[str, Mapping[str, Mapping[str, Any]]]
 """By backend and kernel: see :func:`cukde.perf.calibrate`."""
 
 QUIET = 1.1
-"""Most that calibrations of one run differ by on a machine that nothing else runs on."""
+"""Largest ratio of calibrations within a run on a machine without other work."""
 
 _MEMORY = {"memory", "a copy"}
-"""Bounds of rows that the copy stands for; exponentials, which keep time with the clock, stand for all others."""
+"""Bounds of rows that the copy stands for. Exponentials, which follow the clock, stand for all others."""
 
 
 class Pace(NamedTuple):
-    """A ratio of times, and the interval that it is known to lie in."""
+    """A ratio of times, and the interval in which it lies."""
 
     ratio: float
     low: float
@@ -28,10 +28,10 @@ SAME = Pace(1.0, 1.0, 1.0)
 
 
 def pace(old: Mapping[str, Mapping[str, Any]], new: Mapping[str, Mapping[str, Any]], bound: str) -> Pace | None:
-    """New time over old of what bounds a row: of the copy, of exponentials, or of both where no bound is told.
+    """New time over old of what bounds a row: of the copy, of exponentials, or of both where no bound is known.
 
-    Of several kernels it is the geometric mean, and the interval reaches from the least to the most of them: a row may
-    be bound by any. None where the calibrations have nothing in common.
+    For several kernels it is the geometric mean, and the interval reaches from the least to the most of them: any of
+    them may bind. None where the calibrations have nothing in common.
     """
     both = [name for name in new if name in old]
     fit = [name for name in both if not bound or (name == "copy") == (bound in _MEMORY)] or both
@@ -50,7 +50,7 @@ def _of_kernel(old: Mapping[str, Any], new: Mapping[str, Any]) -> Pace:
 
 
 def unquiet(calibration: Calibration) -> list[str]:
-    """Kernels that took longer at one time of the run than at another, by more than they should."""
+    """Kernels that took much longer at one time of the run than at another."""
     return [
         f"the {name} kernel of the {backend} took {times['drift']:.2f} times as long once"
         for backend, kernels in calibration.items()
@@ -60,7 +60,7 @@ def unquiet(calibration: Calibration) -> list[str]:
 
 
 def checked(calibration: Any, name: str) -> dict[str, Any]:
-    """Return a calibration as it is, or raise for what is none."""
+    """Return a calibration as it is, or raise where it is invalid."""
     for kernels in _values(calibration, name):
         for times in _values(kernels, name):
             _values(times, name)
@@ -68,11 +68,13 @@ def checked(calibration: Any, name: str) -> dict[str, Any]:
                 value = times.get(key, other)
                 if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
                     raise ValueError(f"{name} must be what cukde.perf.calibrate returned; it has {key} {value!r}")
-    found: dict[str, Any] = calibration
-    return found
+    valid: dict[str, Any] = calibration
+    return valid
 
 
-def _values(of: Any, name: str) -> list[Any]:
-    if not isinstance(of, Mapping):
-        raise ValueError(f"{name} must be what cukde.perf.calibrate returned; got a {type(of).__name__} in its place")
-    return list(of.values())
+def _values(entry: Any, name: str) -> list[Any]:
+    if not isinstance(entry, Mapping):
+        raise ValueError(
+            f"{name} must be what cukde.perf.calibrate returned; got a {type(entry).__name__} in its place"
+        )
+    return list(entry.values())

@@ -1,4 +1,4 @@
-"""Time of an operation from its cost and a processor's peaks: the report's rule, and a better one."""
+"""The time of an operation from its cost and a processor's peaks, by the report's rule and by a better one."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from cukde.perf._lookup import peaks
 
 OVERLAP = 2.0
 
-# What memory serves comes through the cache, and multiply-adds are among the instructions: each two take as long as the
-# slower one.
+# Bytes from memory come through the cache, and multiply-adds are among the instructions: each two units take as long as
+# the slower of them.
 _STREAM: tuple[Unit, ...] = ("memory", "cache")
 _ISSUED: tuple[Unit, ...] = ("fma", "instruction")
 
@@ -32,7 +32,7 @@ class PartTime:
     name: str
     seconds: float
     units: dict[str, float]
-    """Time of each unit by itself, "latency" of the longest chain of dependent steps included."""
+    """Time of each unit by itself; "latency" is that of the longest chain of dependent steps."""
 
     @property
     def binds(self) -> str:
@@ -54,14 +54,14 @@ class Prediction:
     report_seconds : float
         By the report's rule.
     report_compute, report_memory : float
-        What the report's rule takes the larger of, seconds.
+        The two times of which the report's rule takes the larger, seconds.
     parts : tuple of PartTime
     launch : float
-        Seconds of the launches, hidden behind work where there is enough.
+        Seconds of the launches, which enough work hides.
     binds : str
         What takes the longest: a unit, "latency" or "launch".
     bound : float
-        Seconds of the unit that takes the longest, by itself, in all parts: no program that does this work is faster.
+        Seconds of what binds by itself, in all parts together: no program that does this work is faster.
 
     Notes
     -----
@@ -100,11 +100,14 @@ def predict(
 ) -> Prediction:
     """Predict how long an operation takes, by two rules, without running it.
 
-    The report's rule is max(flops / peak, bytes / bandwidth) + launch, its flops and bytes those of a textbook's
-    program. The better rule counts the work of the program that runs: for each part the times of all units are combined
-    as ``sum(t ** overlap) ** (1 / overlap)``, those of memory and cache as one, as those of multiply-adds and all
-    instructions; memory serves what the cache cannot keep; the slowest multiprocessor has whole blocks, and the longest
-    chain of a block's dependent steps takes its time; launches cost theirs where there is not enough work to hide them.
+    The report's rule is max(flops / peak, bytes / bandwidth) + launch, with the flops and bytes of a textbook's
+    program.
+
+    The better rule counts the work of the program that runs. For each part it combines the times t of all units as
+    ``sum(t ** overlap) ** (1 / overlap)``. Memory and cache count as one unit there, and so do multiply-adds and all
+    instructions. Memory serves what the cache cannot keep. The slowest multiprocessor has whole blocks, and each of
+    them takes at least the time of its longest chain of dependent steps. Launches add their time where there is not
+    enough work to hide them.
 
     Parameters
     ----------
@@ -112,13 +115,13 @@ def predict(
     gpu : str or Peaks, optional
         As for :func:`cukde.perf.peaks`.
     bytes_per_pair, flops_per_pair : float, optional
-        Assumptions of the report's rule, for operations over pairs; default: the source's count for the operation.
+        Assumptions of the report's rule, for operations over pairs; default: the count of the operation's source.
     launch_seconds : float, optional
-        Of a launch; default for the report's rule 5e-6, for the better one that of the peaks.
+        Seconds of a launch; default 5e-6 for the report's rule, and that of the peaks for the better rule.
     overlap : float
-        How well units work at the same time: 1 means one after the other, infinity as long as the slowest one.
+        How well units work at the same time: 1 means one after the other, infinity means as long as the slowest.
     cold : bool
-        Inputs come from memory. Otherwise what fits into the cache comes from there.
+        Whether inputs come from memory. Otherwise what fits into the cache comes from there.
     **shapes
         As for :func:`cukde.perf.cost`.
 
@@ -128,8 +131,8 @@ def predict(
 
     Notes
     -----
-    On an H200 the error of the better rule is 1.11 times in the geometric mean over 162 calls of every operation, and
-    the report's 6.5 times (``docs/performance.md``, ``benchmarks/results/perf_h200.json``).
+    On an H200 the better rule is off by a factor of 1.11 in the geometric mean over 162 calls of all operations, and
+    the report's rule by 6.5 (``docs/performance.md``, ``benchmarks/results/perf_h200.json``).
 
     Examples
     --------
@@ -141,9 +144,8 @@ def predict(
     8.03
     """
     on = peaks(gpu)
-    cost = counted(by_name(op), on, shapes)
     return predicted(
-        cost,
+        counted(by_name(op), on, shapes),
         on,
         bytes_per_pair=bytes_per_pair,
         flops_per_pair=flops_per_pair,
@@ -168,8 +170,8 @@ def predicted(
 ) -> Prediction:
     """Predict the time of a cost.
 
-    The last three are what a sensitivity analysis perturbs: the part of the re-read bytes that the cache serves
-    (default: all or none, by size), a factor for the instructions that only reduce, and factors for rates of units.
+    A sensitivity analysis perturbs the last three: the part of the re-read bytes that the cache serves (default: all
+    or none, by size), a factor for the instructions that only reduce, and factors for the rates of units.
     """
     _check(bytes_per_pair=bytes_per_pair, flops_per_pair=flops_per_pair, launch_seconds=launch_seconds, overlap=overlap)
     if cost.pairs == 0 and not (bytes_per_pair is None and flops_per_pair is None):
@@ -210,7 +212,7 @@ def _part(
     reduction: float,
     throughput: Mapping[Unit, float],
 ) -> PartTime:
-    again = max(0.0, part.requested - part.bytes)  # bytes that are asked for once more
+    again = max(0.0, part.requested - part.bytes)  # bytes that are asked for again
     fits = part.bytes <= on.cache_bytes
     if hit_rate is None:
         hit_rate = float(fits) if part.footprint is None else min(1.0, on.cache_bytes / max(part.footprint, 1.0))
@@ -244,8 +246,8 @@ def _together(units: Mapping[str, float], overlap: float) -> float:
 
 def _check(**numbers: float | None) -> None:
     for name, number in numbers.items():
-        endless = name == "overlap" and isinstance(number, float) and number == math.inf
-        if number is not None and not endless:
+        infinite = name == "overlap" and isinstance(number, float) and number == math.inf
+        if number is not None and not infinite:
             core_check.number(name, number, 1 if name == "overlap" else 0)
 
 
@@ -257,7 +259,7 @@ def cost(op: str, gpu: str | Peaks | None = "H200", **shapes: Any) -> Cost:
     op : str
         See :func:`operations`.
     gpu : str or Peaks
-        As for :func:`cukde.perf.peaks`: the engine that takes a call, and so its work, is that of the processor.
+        As for :func:`cukde.perf.peaks`. The processor decides which engine takes a call, and so its work.
     **shapes
         Sizes, by the names of the operation's documentation: ``n``, ``m``, ``d`` of the density functions.
 
@@ -269,12 +271,12 @@ def cost(op: str, gpu: str | Peaks | None = "H200", **shapes: Any) -> Cost:
     ------
     ValueError
         For an operation or a processor that is not known: the message says which are. For sizes that the operation
-        does not have, or lacks.
+        does not take, and for missing ones.
 
     Notes
     -----
-    Counts are made from the loops of the program that runs, exactly but for what comes before and after inner loops: of
-    three kernels hardware counters read 0.9 to 1.6 times as much, and once 2.9 (``docs/performance.md`` says why).
+    Work is counted in the loops of the program that runs: exactly in inner loops, roughly before and after them. For
+    three kernels hardware counters show 0.9 to 1.6 times as much, and once 2.9 (``docs/performance.md`` says why).
 
     Examples
     --------
@@ -282,6 +284,4 @@ def cost(op: str, gpu: str | Peaks | None = "H200", **shapes: Any) -> Cost:
     >>> perf.cost("kde", n=1024, m=128, d=16).exponentials
     131072.0
     """
-    from cukde.perf._lookup import peaks  # who declares a cost does not need it
-
     return counted(by_name(op), peaks(gpu), shapes)

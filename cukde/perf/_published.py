@@ -1,4 +1,4 @@
-"""Peaks that makers of GPUs publish, and which of them a device's name means."""
+"""Peaks that makers of GPUs publish, and the row that a device's name means."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from cukde.core.cost.cost import Unit
 from cukde.core.cost.peaks import Peaks
 
 LAUNCH = 5e-6
-"""Seconds of a launch, by the report; no maker publishes one."""
+"""Seconds of a launch by the report; makers publish none."""
 
 
 class Lanes(NamedTuple):
-    """Results a clock and a multiprocessor."""
+    """Results in a clock cycle on a multiprocessor."""
 
     fma: int
     float64: int
@@ -36,18 +36,18 @@ LANES = {
 
 
 class _Gpu(NamedTuple):
-    """A row: figures as they are published, in the publisher's units."""
+    """A row: figures as published, in the publisher's units."""
 
     name: str
     capability: tuple[int, int]
     multiprocessors: int
-    mhz: float  # that the float32 figure holds at: the boost clock, but the base clock for the report's older two
+    mhz: float  # clock of the float32 figure: the boost clock, but the base clock for the report's older two GPUs
     fp32: float  # TFLOP/s
     memory: float  # GB/s
     cache: float  # MiB, of the L2
-    gigabytes: tuple[int, ...]  # of memory, of the boards that share these figures
-    board: str  # what names of such a device may say of its form, a regular expression
-    tensor: dict[Unit, float]  # TFLOP/s or TOP/s of dense matrices; of float16 with float32 sums
+    gigabytes: tuple[int, ...]  # of memory, on the boards that share these figures
+    board: str  # regular expression for the form of the board in names of such a device
+    tensor: dict[Unit, float]  # TFLOP/s or TOP/s of dense matrices; float16 has float32 sums
     source: str
 
 
@@ -87,7 +87,7 @@ _GPUS = (
         {"tensor_f16": 53.8, "tensor_s8": 215.2},
         f"{_REPORT}; {_TURING}",
     ),
-    # Tensor cores: 512, 256 and 2048 operations a clock and a multiprocessor, as of the RTX 4090.
+    # Tensor cores: 512, 256 and 2048 operations in a cycle on a multiprocessor, as of the RTX 4090.
     _Gpu(
         *("RTX 4070", (8, 9), 46, 2475, 29, 504, 36, (12,), ""),
         {"tensor_f16": 58.3, "tensor_tf32": 29.1, "tensor_s8": 233.2},
@@ -102,7 +102,7 @@ _GPUS = (
     _Gpu("V100", (7, 0), 80, 1530, 15.7, 900, 6, (16, 32), "sxm2", {"tensor_f16": 125}, _VOLTA),
     _Gpu("A100", (8, 0), 108, 1410, 19.5, 2039, 40, (80,), "sxm4?", _OF_A100, _AMPERE),
     _Gpu("A100 40GB", (8, 0), 108, 1410, 19.5, 1555, 40, (40,), "sxm4?|pcie", _OF_A100, _AMPERE),
-    # Tensor cores but those of float64 at 1,830 MHz.
+    # Tensor cores at 1,830 MHz, except in float64.
     _Gpu(
         *("H100", (9, 0), 132, 1980, 66.9, 3350, 50, (80,), "sxm5?", _OF_HOPPER),
         "https://resources.nvidia.com/en-us-tensor-core/gtc22-whitepaper-hopper",
@@ -141,16 +141,16 @@ def _peaks(gpu: _Gpu) -> Peaks:
 
 TABLE = {gpu.name: _peaks(gpu) for gpu in _GPUS}
 
-# What names say beside the model: the maker and the brand before it, the form, the memory and "GPU" after it.
+# Words of a name beside the model: the maker and the brand before it; the form, the memory and "GPU" after it.
 _BRANDS = r"(nvidia)?(geforce|tesla|quadro)?(gtx|rtx)?"
 _MEMORY = r"((?P<gigabytes>\d+)gb)?(hbm\d\w?|gddr\d\w?)?(gpu)?"
 
 
 def find(name: str) -> Peaks | None:
-    """Peaks of the GPU that a name means, None if there is no such row.
+    """Peaks of the GPU that a name means; None if there is no such row.
 
-    Case, spaces and hyphens do not count; nor do the maker, the brand, or the board's form and memory where all that
-    have these share the row's figures. Any other word makes it another GPU.
+    Case, spaces, hyphens, the maker and the brand do not count. The board's form and memory do not count where all such
+    boards share the figures of the row. Any other word makes it another GPU.
     """
     text = re.sub(r"[^a-z0-9]", "", name.lower())
     for gpu in _GPUS:
@@ -159,7 +159,7 @@ def find(name: str) -> Peaks | None:
         if found is None:
             continue
         size = found["gigabytes"]
-        # A name without a size is not of a row that has one in its own name.
+        # A name without a size does not mean a row that has one in its own name.
         if not gpu.name.endswith("GB") if size is None else int(size) in gpu.gigabytes:
             return TABLE[gpu.name]
     return None

@@ -1,4 +1,4 @@
-"""Measured runs as JSON: the machine, the versions, the command and the rows, in one form for all benchmarks."""
+"""Records of measured runs as JSON: machine, versions, command and rows, in one form for all benchmarks."""
 
 from __future__ import annotations
 
@@ -20,49 +20,40 @@ from cukde.core.gpu import kernel_cache
 from cukde.perf import _pace
 
 _PACKAGES = (
-    "numpy",
-    "scipy",
-    "numba",
-    "scikit-learn",
-    "cupy-cuda12x",
-    "cupy-cuda13x",
-    "numba-cuda",
-    "torch",
-    "pykeops",
-    "KDEpy",
+    "numpy", "scipy", "numba", "scikit-learn", "cupy-cuda12x", "cupy-cuda13x", "numba-cuda", "torch", "pykeops", "KDEpy",
     "pandas",
-)
+)  # fmt: skip
 
 _PARTS: dict[str, type] = {"date": str, "commit": str, "machine": dict, "versions": dict, "command": str, "rows": list}
-"""What a record has."""
+"""Parts of a record."""
 
 
 def write_record(
     path: str | Path, rows: Sequence[Mapping[str, Any]], *, calibration: Mapping[str, Any] | None = None
 ) -> None:
-    """Write the rows of one run to a file, with the date, commit, machine, versions and command beside them.
+    """Write the rows of one run to a file, with date, commit, machine, versions and command.
 
     Parameters
     ----------
     path : str or Path
-        The file; folders that are not there are made.
+        The file; missing folders are created.
     rows : sequence of dict
-        What was measured: "op", "backend", "shape", "dtype", "precision", "median_ms", "q1_ms", "q3_ms", "low_ms",
-        "high_ms", "runs" (the last six are :meth:`Times.row`) and whatever else is known, as JSON has it.
+        Measurements: "op", "backend", "shape", "dtype", "precision", "median_ms", "q1_ms", "q3_ms", "low_ms",
+        "high_ms", "runs" (the last six are :meth:`Times.row`) and anything else that JSON can hold.
     calibration : dict, optional
-        What :func:`calibrate` measured before and after: :func:`compare` divides times by it.
+        Result of :func:`calibrate` before and after the run; :func:`compare` divides times by it.
 
     Raises
     ------
     TypeError
-        For rows that are no dictionaries, or hold what JSON does not have.
+        For rows that are not dictionaries, or that JSON cannot hold.
     ValueError
-        For a calibration that is none.
+        For an invalid calibration.
 
     Notes
     -----
-    Numbers are written with all of their digits. The commit is that of the checkout that cukde lies in, or
-    ``CUKDE_COMMIT`` of the environment; elsewhere cukde's version stands for it.
+    Numbers are written exactly, with all digits. The commit is ``CUKDE_COMMIT`` of the environment, or that of the
+    checkout that cukde lies in; elsewhere the version of cukde stands for it.
 
     Examples
     --------
@@ -83,7 +74,7 @@ def write_record(
 
 
 def made(rows: Sequence[Mapping[str, Any]], calibration: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The record of rows that were measured here and now."""
+    """Make the record of rows that were measured here and now."""
     for row in rows:
         if not isinstance(row, Mapping):
             raise TypeError(f"rows must be dictionaries, one a measurement; got a {type(row).__name__}")
@@ -100,7 +91,7 @@ def made(rows: Sequence[Mapping[str, Any]], calibration: Mapping[str, Any] | Non
 
 
 def read_record(path: str | Path) -> dict[str, Any]:
-    """Read what :func:`write_record` wrote.
+    """Read a record that :func:`write_record` wrote.
 
     Parameters
     ----------
@@ -115,11 +106,11 @@ def read_record(path: str | Path) -> dict[str, Any]:
     ------
     FileNotFoundError
     ValueError
-        For a file that is no record: the message says what is missing.
+        For a file that is not a record: the message says what is missing.
 
     Notes
     -----
-    Numbers come back exactly as they were written.
+    Numbers are read exactly as they were written.
 
     Examples
     --------
@@ -133,13 +124,13 @@ def read_record(path: str | Path) -> dict[str, Any]:
     """
     try:
         run = json.loads(Path(path).read_text(encoding="utf-8"))
-    except ValueError as error:  # of the encoding or of JSON
+    except ValueError as error:  # in the encoding or in JSON
         raise ValueError(f"{path} must be a record of cukde.perf.write_record; it is no JSON: {error}") from None
     return checked(run, str(path))
 
 
 def checked(run: Any, name: str) -> dict[str, Any]:
-    """Return a record as it is, or raise for what is none."""
+    """Return a record as it is, or raise where it is invalid."""
     if not isinstance(run, dict):
         raise ValueError(f"{name} must be a record, a dictionary or the path of one; got a {type(run).__name__}")
     missing = [part for part, kind in _PARTS.items() if not isinstance(run.get(part), kind)]
@@ -153,13 +144,10 @@ def checked(run: Any, name: str) -> dict[str, Any]:
 
 
 def machine() -> dict[str, Any]:
-    """What a run runs on: the processor; GPU, driver and clocks where there is a GPU."""
+    """The machine of a run: the processor, and GPU, driver and clocks where there is a GPU."""
     out: dict[str, Any] = {"cpu": processor.name(), "cores": processor.cores()}
-    gpu = _output(
-        "nvidia-smi",
-        "--query-gpu=name,driver_version,clocks.sm,clocks.max.sm",
-        "--format=csv,noheader,nounits",
-    )
+    query = "--query-gpu=name,driver_version,clocks.sm,clocks.max.sm"
+    gpu = _output("nvidia-smi", query, "--format=csv,noheader,nounits")
     if gpu:
         name, driver, clock, most = (field.strip() for field in gpu.splitlines()[0].split(","))
         clocks = {"sm_clock_mhz": clock, "sm_clock_max_mhz": most}  # a virtual GPU may have none
@@ -169,36 +157,34 @@ def machine() -> dict[str, Any]:
 
 
 def _commit() -> str:
-
     return os.environ.get("CUKDE_COMMIT") or _described(Path(__file__).parents[2]) or __version__
 
 
 def _described(checkout: Path) -> str:
-    """The commit of a checkout; nothing for a folder that is none, such as that of installed packages."""
+    """The commit of a checkout; empty for another folder, such as that of installed packages."""
     in_git = (checkout / ".git").exists()
     return _output("git", "describe", "--always", "--dirty", folder=checkout) if in_git else ""
 
 
 def _command() -> str:
-    """The command as a person would write it: no folders of the machine."""
-    module = getattr(sys.modules["__main__"], "__spec__", None)  # None of a program that was not started by -m
+    """The command as a person would write it, without folders of the machine."""
+    module = getattr(sys.modules["__main__"], "__spec__", None)  # None for a program that was not started by -m
     program = Path(sys.argv[0]).name
     if module:
         start = ["python", "-m", module.name.removesuffix(".__main__")]
-    else:  # a script, or one of those that packages install
+    else:  # a script, or a program that a package installs
         start = ["python", program] if program.endswith(".py") else [program or "python"]
     return shlex.join([*start, *(Path(a).name if Path(a).is_absolute() else a for a in sys.argv[1:])])
 
 
 def _versions() -> dict[str, str]:
-
-    found = {"python": platform.python_version(), "cukde": __version__}
+    versions = {"python": platform.python_version(), "cukde": __version__}
     for package in _PACKAGES:
         try:
-            found[package] = importlib.metadata.version(package)
+            versions[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def _cuda_version() -> str | None:

@@ -1,4 +1,4 @@
-"""Calls beside what a processor can do at most: the roof that each is under, and how near it comes."""
+"""Calls beside the peaks of a processor: the roof of each call, and how near it comes."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from cukde.perf._lookup import peaks
 from cukde.perf._predict import Prediction, predicted
 from cukde.perf._roofline_points import RooflinePoint
 
-_LISTED = 35  # characters of a row's sizes in the table
+_LISTED = 35  # characters for the sizes of a row in the table
 
 
 @dataclass(frozen=True, repr=False)
 class Roofline:
     """Calls and their roofs: see :func:`roofline`. Its string is the table.
 
-    The table and the picture number the points by family and operation. Numbers are those of the points, exactly.
+    The table and the picture number the points by family and operation. Their numbers are exactly those of the points.
 
     Attributes
     ----------
@@ -81,18 +81,17 @@ def roofline(
 ) -> Roofline:
     r"""Put calls under their roofs: numbers, and a picture.
 
-    The roof is chosen by what binds. A call that an exponential, a multiply-add or a product of tensor cores binds
-    counts that unit's operations, one that memory binds those of the unit that computes the longest; with intensity I,
-    those operations a byte,
+    What binds chooses the roof. A call counts the operations of the unit that binds, such as exponentials,
+    multiply-adds or products of tensor cores. Where memory binds it counts those of the unit that computes the longest.
+    With the intensity I, those operations for each byte,
 
     .. math:: roof = \min(peak, I \cdot bandwidth)
 
     Parameters
     ----------
     points : iterable
-        Each an :class:`Explanation`; ``(op, sizes, seconds)``; a row of a record whose ``shape`` has the sizes of the
-        operation's formula, with ``dtype`` and ``precision`` beside it where the formula takes them, and
-        ``median_ms``; or a :class:`RooflinePoint`.
+        Each is an :class:`Explanation`, ``(op, sizes, seconds)``, a row of a record, or a :class:`RooflinePoint`. A row
+        has ``median_ms`` and, in ``shape``, the sizes of the operation; ``dtype`` and ``precision`` stand beside it.
     on : str or Peaks, optional
         As for :func:`cukde.perf.peaks`. Default: the processor of the explanations, or else the device at hand.
     path : path-like, optional
@@ -115,10 +114,10 @@ def roofline(
 
     Notes
     -----
-    Where a point lies is as exact as its time; the roofs have the errors of the peaks, and what binds those of
-    :func:`cukde.perf.predict`. Bytes are the least, each input and output once, of calls whose bytes memory serves;
-    those that are asked of the cache where the cache binds or holds everything. Work that the model counts beside the
-    unit's, uneven blocks and re-reads that miss the cache keep a point below its roof: its bound counts them.
+    A point is as exact as its time. The roofs have the errors of the peaks, and what binds has those of
+    :func:`cukde.perf.predict`. Bytes are the least that memory serves, each input and output once; where the cache
+    binds or holds everything they are those that are asked of the cache. Other work, uneven blocks and re-reads that
+    miss the cache keep a point below its roof: its bound counts them.
 
     Williams, Waterman and Patterson (2009), "Roofline: an insightful visual performance model for multicore
     architectures", Communications of the ACM 52(4).
@@ -151,13 +150,11 @@ def _point(point: Any, on: Peaks) -> RooflinePoint:
             raise ValueError(f"points must be of one processor, {on.name}; got {point.op} on {point.on.name}")
         return _under(point.prediction, on, point.seconds)
     if isinstance(point, Mapping):
-        missing = [name for name in ("op", "shape", "median_ms") if name not in point]
-        if missing:
+        if missing := [name for name in ("op", "shape", "median_ms") if name not in point]:
             raise ValueError(f"a row must have op, shape and median_ms; got one without {', '.join(missing)}")
         if point.get("backend", on.backend) != on.backend:
             raise ValueError(f"points must be of one processor, {on.name}; got a row of the {point['backend']} backend")
-        operation = by_name(point["op"])
-        taken = inspect.signature(operation.formula).parameters
+        taken = inspect.signature(by_name(point["op"]).formula).parameters
         beside = {name: point[name] for name in ("dtype", "precision") if name in point and name in taken}
         op, sizes, seconds = point["op"], beside | dict(point["shape"]), point["median_ms"] / 1e3
         cold = from_memory(on, cold=bool(point.get("cold", True)))

@@ -1,4 +1,4 @@
-"""The picture of a roofline: panels of points under roofs of one kind, and below them the list of all points."""
+"""The picture of a roofline: panels of points under roofs of one kind, and the list of all points below them."""
 
 from __future__ import annotations
 
@@ -46,37 +46,37 @@ _NOTE_OF_ALL = (
 )
 _INK, _NOTE, _EDGE, _FAINT = "#222222", "#666666", "#bbbbbb", "#ececec"
 
-# Whose operations are of one kind, and stand in one panel.
+# Units whose operations are of one kind, and stand in one panel.
 _PANELS = {
     "Threads": ("fma", "float64", "instruction", "scalar", "shared"),
     "Tensor cores and library products": ("tensor_", "gemm_"),
     "Exponentials": ("exponential",),
 }
-_MANY = 30  # points of a panel that is divided
-_FEW = 6  # points that no panel is made for
+_MANY = 30  # points from which a panel is divided
+_FEW = 6  # points from which a part becomes a panel
 
 # Inches.
-_WIDTHS = (10.0, 14.0, 18.0)  # of a figure by the panels side by side
+_WIDTHS = (10.0, 14.0, 18.0)  # of a figure, by the number of panels side by side
 _PANEL = 5.3  # height, with its title and its axis
-_LEFT, _RIGHT, _ABOVE, _BELOW = 0.75, 1.85, 0.45, 0.62  # around the axes: the roofs' names stand at the right
+_LEFT, _RIGHT, _ABOVE, _BELOW = 0.75, 1.85, 0.45, 0.62  # around the axes; names of roofs stand at the right
 _MARGIN = 0.25
 
 # Points.
 _NUMBER = 7.0  # of the numbers' font
 _ROOF = 8.5  # of the roofs' names
-_LISTED = (6.6, 9.0)  # of the list's font
+_LISTED = (6.6, 9.0)  # of the list's font, least and most
 _DPI = 120
 
 _WIDTH_OF_FONT = 0.602  # of a character of the monospaced font, in its size
 _BEFORE, _NUMBERS, _AFTER = 4, 30, 3  # characters of a column beside the sizes: the row's number; time to percent; gap
-_WORDS = (110, 75, 56)  # characters of a row's sizes in a list of one, two, three columns; then they are wrapped
-_COLUMN = 14  # lines that are worth a column
+_WORDS = (110, 75, 56)  # most characters of a row's sizes in a list of one, two, three columns
+_COLUMN = 14  # lines from which there is another column
 _BLOCK = 24  # rows of an operation that stand together
 
 
 def save(on: Peaks, points: Sequence[RooflinePoint], path: Path) -> None:
     """Draw the points and write a PNG."""
-    with rc_context({"text.hinting": "no_hinting"}):  # else characters are not as wide as the columns take them to be
+    with rc_context({"text.hinting": "no_hinting"}):  # without hints, which make characters wider than columns assume
         _write(figure_of(on, points), path)
 
 
@@ -114,34 +114,29 @@ def _rows(panels: list[_Panel]) -> list[list[_Panel]]:
 
 
 def _panels(points: Sequence[Numbered]) -> dict[str, list[Numbered]]:
-    """Points by the kind of the unit; those of many, the library's and the study's apart, and what memory binds."""
-    found: dict[str, list[Numbered]] = {}
+    """Points by the kind of the unit; many of them by library and study, and by whether memory binds."""
+    panels: dict[str, list[Numbered]] = {}
     for title, units in _PANELS.items():
-        of = [(number, point) for number, point in points if point.unit.startswith(units)]
-        halves = _divided({title: of}, lambda point: point.study, ("library", "study"))
-        found |= _divided(halves, _by_memory, ("not memory-bound", "memory-bound"))
-    return {title: of for title, of in found.items() if of}
-
-
-def _by_memory(point: RooflinePoint) -> bool:
-    return point.binds in ("memory", "cache")
+        alike = [(number, point) for number, point in points if point.unit.startswith(units)]
+        halves = _divided({title: alike}, lambda point: point.study, ("library", "study"))
+        by_memory = ("not memory-bound", "memory-bound")
+        panels |= _divided(halves, lambda point: point.binds in ("memory", "cache"), by_memory)
+    return {title: numbered for title, numbered in panels.items() if numbered}
 
 
 def _divided(
     panels: Mapping[str, list[Numbered]], by: Callable[[RooflinePoint], bool], names: tuple[str, str]
 ) -> dict[str, list[Numbered]]:
-    """Divide the panels that are full, where neither part is of a few points."""
-    found: dict[str, list[Numbered]] = {}
-    for title, of in panels.items():
-        parts: tuple[list[Numbered], list[Numbered]] = ([], [])
-        for number, point in of:
-            parts[by(point)].append((number, point))
-        if len(of) > _MANY and min(map(len, parts)) >= _FEW:
+    """Divide full panels where neither part has few points."""
+    divided: dict[str, list[Numbered]] = {}
+    for title, numbered in panels.items():
+        parts = [[(number, point) for number, point in numbered if by(point) == side] for side in (False, True)]
+        if len(numbered) > _MANY and min(map(len, parts)) >= _FEW:
             joined = ", " if ":" in title else ": "
-            found |= {f"{title}{joined}{name}": part for name, part in zip(names, parts, strict=True)}
+            divided |= {f"{title}{joined}{name}": part for name, part in zip(names, parts, strict=True)}
         else:
-            found[title] = of
-    return found
+            divided[title] = numbered
+    return divided
 
 
 def _panel(axes: Axes, title: str, points: Sequence[Numbered]) -> None:
@@ -153,7 +148,7 @@ def _panel(axes: Axes, title: str, points: Sequence[Numbered]) -> None:
     bandwidths = {point.slope: point.bandwidth for point in found}
     right = max([*(point.intensity * 2 for point in found if point.bytes), *(ridge * 6 for ridge in ridges)])
     at = {number: (min(point.intensity, right / 1.5), point.rate) for number, point in points}  # at the edge: no bytes
-    # The slope, along which its name is written, has a decade of the width or more, and a quarter.
+    # The slope, with its name along it, has at least a decade of the width, and a quarter.
     left = min([*(x / 2 for x, _ in at.values()), *(min(r / 10, r * (r / right) ** (1 / 3)) for r in ridges)])
     axes.set_xlim(left, right)
     highest = max([*peaks.values(), *(point.rate for point in found)])
@@ -189,7 +184,7 @@ def _panel(axes: Axes, title: str, points: Sequence[Numbered]) -> None:
 
 
 def _names(axes: Axes, peaks: Mapping[Unit, float]) -> None:
-    """Name the flat roofs right of the axes, where no points are; names of near roofs are moved apart."""
+    """Name the flat roofs right of the axes, where no points are, and move names of near roofs apart."""
     right = axes.get_xlim()[1]
     step = 1.35 * _ROOF
     ordered = sorted(peaks.items(), key=lambda item: item[1])
@@ -204,7 +199,7 @@ def _names(axes: Axes, peaks: Mapping[Unit, float]) -> None:
 
 
 def _apart(heights: Sequence[float], step: float) -> list[float]:
-    """Heights, ascending, moved as little as puts ``step`` between them: those that would touch about their mean."""
+    """Move ascending heights as little as puts ``step`` between them; those that touch stay around their mean."""
     runs: list[list[float]] = []
     for height in heights:
         runs.append([height])
@@ -218,7 +213,7 @@ def _centre(run: Sequence[float]) -> float:
 
 
 def _slopes(axes: Axes, bandwidths: Mapping[Unit, float], highest: float) -> list[tuple[float, ...]]:
-    """Draw bandwidths' roofs up to the highest peak, names along the upper one; return the boxes that they cover."""
+    """Draw the roofs of bandwidths up to the highest peak, with names along the upper one; return the covered boxes."""
     low, bottom = axes.get_xlim()[0], axes.get_ylim()[0]
     taken: list[tuple[float, ...]] = []
     for slope, bandwidth in bandwidths.items():
@@ -254,21 +249,18 @@ def _slopes(axes: Axes, bandwidths: Mapping[Unit, float], highest: float) -> lis
 def _flat(axes: Axes, peaks: Iterable[float]) -> list[tuple[float, ...]]:
     """Boxes of the flat roofs."""
     low, high = axes.get_xlim()
-    found: list[tuple[float, ...]] = []
-    for peak in peaks:
-        (x0, y), (x1, _) = _place(axes, low, peak), _place(axes, high, peak)
-        found.append((x0, y - 0.8, x1, y + 0.8))
-    return found
+    ends = ((_place(axes, low, peak), _place(axes, high, peak)) for peak in peaks)
+    return [(x0, y - 0.8, x1, y + 0.8) for (x0, y), (x1, _) in ends]
 
 
 def _place(axes: Axes, x: float, y: float) -> tuple[float, float]:
-    """Where a point is, in points of print from the corner of the figure."""
+    """The place of a point, in points of print from the corner of the figure."""
     right, up = axes.transData.transform((x, y)) * 72 / axes.figure.dpi
     return float(right), float(up)
 
 
 def _box(x: float, y: float, wide: float, high: float) -> tuple[float, ...]:
-    """The box of these half widths: left, low, right, top."""
+    """A box with these half widths: left, low, right, top."""
     return x - wide, y - high, x + wide, y + high
 
 
@@ -278,12 +270,12 @@ def _numbers(
     colours: Mapping[int, str],
     lines: Sequence[tuple[float, ...]],
 ) -> None:
-    """Write each point's number where it touches no number, mark or roof; where there is no such place, none."""
+    """Write the number of each point where it touches no number, mark or roof, if there is such a place."""
     at = {number: _place(axes, *place) for number, place in places.items()}
     marks = np.array([_box(x, y, 3, 3) for x, y in at.values()])
     centres = np.array(list(at.values()))
     taken = np.vstack([marks, *([np.array(lines)] if lines else [])])
-    # Those of most neighbours last: where some must go without, the list tells them as well.
+    # Points with most neighbours come last: where some get no number, the list has them, too.
     crowd = {number: int((np.abs(centres - place).max(axis=1) < 14).sum()) for number, place in at.items()}
     for number in sorted(at, key=lambda number: (crowd[number], number)):
         x, y = at[number]
@@ -300,7 +292,7 @@ def _numbers(
 
 
 def _around(wide: float, high: float) -> Iterator[tuple[float, float]]:
-    """Yield places beside a mark for a box of these half widths, the nearest first."""
+    """Yield places beside a mark for a box with these half widths, the nearest first."""
     for gap in (3.6, 5.5):
         for x, y in ((1.0, 0.0), (-1, 0), (0, 1), (0, -1), (1, 1), (1, -1), (-1, 1), (-1, -1)):
             yield x * (wide + gap), y * (high + gap)
@@ -309,7 +301,7 @@ def _around(wide: float, high: float) -> Iterator[tuple[float, float]]:
 
 
 def _key(figure: Figure, points: Sequence[RooflinePoint], y: float) -> None:
-    """Say what colours and marks mean."""
+    """Explain colours and marks."""
     kinds = dict.fromkeys((point.family, point.study) for point in points)
     ordered = sorted(kinds, key=lambda kind: (kind[1], list(_COLOURS).index(kind[0])))
     marks = [
@@ -325,7 +317,7 @@ def _key(figure: Figure, points: Sequence[RooflinePoint], y: float) -> None:
 
 @dataclass(frozen=True)
 class _Column:
-    """A column of the list: its lines, and how many characters its rows' sizes take."""
+    """A column of the list: its lines, and the characters for the sizes of its rows."""
 
     lines: list[_roofline_list.Line]
     words: int
@@ -353,13 +345,13 @@ class _Listing:
 
     @classmethod
     def of(cls, groups: Sequence[_roofline_list.Group], width: float) -> _Listing:
-        """Set the list in as many columns as it fills, if the width in inches has room for them."""
-        for wanted in (3, 2, 1):
-            words = _WORDS[wanted - 1]
+        """Set the list in as many columns as it fills and the width, in inches, has room for."""
+        for count in (3, 2, 1):
+            words = _WORDS[count - 1]
             blocks = [block for group in groups for block in _blocks(group, words)]
-            if sum(map(len, blocks)) <= _COLUMN * (wanted - 1):
+            if sum(map(len, blocks)) <= _COLUMN * (count - 1):
                 continue
-            columns = [_Column.of(part) for part in _parted(blocks, wanted)]
+            columns = [_Column.of(part) for part in _parted(blocks, count)]
             font = 72 * width / (_WIDTH_OF_FONT * sum(_BEFORE + column.words + _NUMBERS + _AFTER for column in columns))
             if font >= _LISTED[0]:
                 break
@@ -410,14 +402,14 @@ class _Listing:
 
 
 def _blocks(group: _roofline_list.Group, words: int) -> Iterator[list[_roofline_list.Line]]:
-    """Yield the lines of an operation that stand together; one of many rows has its heading over each some."""
+    """Yield blocks of an operation's lines that stand together; each block of a long one repeats the heading."""
     for start in range(0, len(group.rows), _BLOCK):
         part = dataclasses.replace(group, rows=group.rows[start : start + _BLOCK])
         yield list(_roofline_list.lines(part, words, words + _NUMBERS - 1))
 
 
 def _parted(blocks: Sequence[list[Any]], count: int) -> list[list[list[Any]]]:
-    """Part blocks of lines, in their order, into at most so many columns, the longest as short as can be."""
+    """Divide blocks of lines, in their order, into at most so many columns, the longest as short as possible."""
     longest = max(max(map(len, blocks)), math.ceil(sum(map(len, blocks)) / count))
     while True:
         columns: list[list[list[Any]]] = [[]]
@@ -431,7 +423,7 @@ def _parted(blocks: Sequence[list[Any]], count: int) -> list[list[list[Any]]]:
 
 
 def _write(figure: Figure, path: Path) -> None:
-    """Write a PNG of these colours alone, a third of the size of one of all."""
+    """Write a PNG of these colours alone: a third of the size of one with all colours."""
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     palette = Image.new("P", (1, 1))
@@ -441,7 +433,7 @@ def _write(figure: Figure, path: Path) -> None:
 
 
 def _palette() -> list[int]:
-    """Red, green and blue of the colours, of their mixtures with white, and of ink's with the bars."""
+    """Red, green and blue of the colours, of their mixtures with white, and of mixtures of ink with the bars."""
     white, ink = np.array([1.0, 1.0, 1.0]), np.array(to_rgb(_INK))
     mixtures = []
     for colour in (ink, *map(np.array, map(to_rgb, _COLOURS.values()))):

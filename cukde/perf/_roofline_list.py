@@ -1,4 +1,4 @@
-"""The list of a roofline's points: an operation's sizes that all its rows share once, and in each row the others."""
+"""The list of a roofline's points: sizes that all rows of an operation share stand once, the others in each row."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Group:
     shared : str
         Sizes of all points.
     rows : tuple of (int, str, RooflinePoint)
-        The point's number, the sizes that other points of the operation do not share, and the point.
+        The number of the point, its sizes that other points of the operation do not share, and the point.
     """
 
     op: str
@@ -43,10 +43,8 @@ class Line:
     text : str
     name : str
         The operation, where the text begins with it.
-    number : int, optional
-        Of the row that begins here.
-    point : RooflinePoint, optional
-        Of that row.
+    number, point : int and RooflinePoint, optional
+        Those of the row that begins here.
     """
 
     text: str
@@ -60,22 +58,23 @@ def groups(points: Sequence[RooflinePoint]) -> list[Group]:
     by_family: dict[str, dict[str, list[RooflinePoint]]] = {}
     for point in points:
         by_family.setdefault(point.family, {}).setdefault(point.op, []).append(point)
-    found: list[Group] = []
+    listed: list[Group] = []
     number = 1
-    for op, of in (item for family in by_family.values() for item in family.items()):
-        names = dict.fromkeys(name for point in of for name in told(op, point.shapes))
-        same = [name for name in names if all(point.shapes.get(name) == of[0].shapes.get(name) for point in of)]
+    for op, alike in (item for family in by_family.values() for item in family.items()):
+        first = alike[0].shapes
+        names = dict.fromkeys(name for point in alike for name in told(op, point.shapes))
+        same = [name for name in names if all(point.shapes.get(name) == first.get(name) for point in alike)]
         own = [name for name in names if name not in same]
-        rows = tuple((number + i, _words(point.shapes, own), point) for i, point in enumerate(of))
-        found.append(Group(op, _words(of[0].shapes, same), rows))
-        number += len(of)
-    return found
+        rows = tuple((number + i, _words(point.shapes, own), point) for i, point in enumerate(alike))
+        listed.append(Group(op, _words(first, same), rows))
+        number += len(alike)
+    return listed
 
 
 def lines(group: Group, width: int, whole: int) -> Iterator[Line]:
     """Yield an operation's lines: its heading, of ``whole`` characters at most, and rows of ``width``.
 
-    Where the rows are alike, or there is but one, each says the operation itself and there is no heading.
+    Without a heading each row names the operation: so it is where all rows have the same sizes, or there is one row.
     """
     alike = not any(own for _, own, _ in group.rows)
     title = f"{group.op} {group.shared}".rstrip()
@@ -90,7 +89,7 @@ def lines(group: Group, width: int, whole: int) -> Iterator[Line]:
 
 
 def _words(shapes: dict[str, Any], names: Sequence[str]) -> str:
-    """Sizes in one line, the dtype first and short; a precision that says it again is left out."""
+    """Sizes in one line, the dtype first and short, without a precision that repeats it."""
     sizes = {name: shapes.get(name) for name in sorted(names, key=lambda name: name != "dtype")}
     if sizes.get("precision") == sizes.get("dtype"):
         sizes.pop("precision", None)
@@ -104,6 +103,6 @@ def _words(shapes: dict[str, Any], names: Sequence[str]) -> str:
 
 
 def _wrapped(text: str, width: int, indent: str = "") -> list[str]:
-    """Lines of a text, of which the rest is indented by two more than the first."""
+    """Lines of a text; those after the first are indented by two more."""
     after = indent + "  "
     return textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=after, break_on_hyphens=False) or [""]

@@ -9,7 +9,7 @@ from typing import Any
 from cukde.core.cost.cost import Unit
 from cukde.core.cost.registry import by_name
 
-# Of an operation's name, by the first that it contains.
+# Families by the first word that the name of an operation contains.
 _FAMILIES = {
     "convolution": ("conv1d", "activation"),
     "Kendall": ("kendall", "concordance"),
@@ -31,20 +31,20 @@ class RooflinePoint:
     binds : str
         What takes the longest by the model: a unit, "latency" or "launch".
     unit : str
-        Whose operations the point counts: of what binds, or, where that is no unit that computes, of the unit that
-        computes the longest; that of ``slope`` where nothing computes.
+        The unit whose operations the point counts: what binds, if that computes; else the unit that computes the
+        longest; that of ``slope`` where nothing computes.
     work : float
         Those operations.
     slope : {"memory", "cache"}
-        Where the bytes come from: the cache where it binds or holds everything, and was measured.
+        Where the bytes come from: a measured cache that binds or holds everything, or else memory.
     bytes : float
-        Of memory the least, of the cache those that are asked for.
+        The least bytes of memory, or the bytes that are asked of the cache.
     peak : float
-        Operations a second of the unit at most.
+        Highest operations a second of the unit.
     bandwidth : float
-        Bytes a second of the slope at most.
+        Highest bytes a second of the slope.
     bound_seconds : float
-        Seconds of what binds, by itself.
+        Seconds of what binds by itself.
 
     Notes
     -----
@@ -72,22 +72,22 @@ class RooflinePoint:
 
     @property
     def intensity(self) -> float:
-        """The unit's operations a byte."""
+        """The unit's operations for each byte."""
         return self.work / self.bytes if self.bytes else math.inf
 
     @property
     def rate(self) -> float:
-        """Operations a second that were reached."""
+        """Achieved operations a second."""
         return self.work / self.seconds
 
     @property
     def roof(self) -> float:
-        """Operations a second at most, at this intensity."""
+        """Highest operations a second at this intensity."""
         return min(self.peak, self.intensity * self.bandwidth) if self.bytes else self.peak
 
     @property
     def percent(self) -> float:
-        """Percent of the roof that was reached."""
+        """Achieved percent of the roof."""
         return 100 * self.rate / self.roof
 
     @property
@@ -97,24 +97,24 @@ class RooflinePoint:
 
     @property
     def study(self) -> bool:
-        """Whether this is a kernel to be measured against, not one of the library's."""
+        """Whether this is a kernel of the study, for comparison, and not of the library."""
         return self.op.startswith("study")
 
     @property
     def family(self) -> str:
-        """Of the operation, for the colour: "density", "Kendall", "piecewise", "convolution" or "other"."""
+        """Family of the operation, for the colour: "density", "Kendall", "piecewise", "convolution" or "other"."""
         name = _family_name(self.op)
         return next((family for family, parts in _FAMILIES.items() if any(part in name for part in parts)), "other")
 
     def row(self) -> dict[str, Any]:
-        """Its numbers, by name; None for one that is infinite."""
+        """Its numbers by name; None for an infinite one."""
         names = (*self.__dataclass_fields__, "intensity", "rate", "roof", "percent", "percent_of_bound", "family")
         numbers = {name: getattr(self, name) for name in names}
         return {name: None if number == math.inf else number for name, number in numbers.items()}
 
 
 def _family_name(op: str) -> str:
-    """Where an operation is defined, and its name, of one that is still declared."""
+    """The name of an operation, and the module that defines it if it is still declared."""
     try:
         return f"{op} {by_name(op).target.__module__}".lower()
     except ValueError:

@@ -16,11 +16,12 @@ from cukde.perf._dask_stages import Pass, Stage
 from cukde.perf._lookup import peaks
 from cukde.perf._predict import predict
 
-# Of a merge (cukde/density/sums.py): the stack is read and written, then weighted, read and written again, and summed.
+# Passes of a merge in cukde/density/sums.py: stacked sums are read and written; weighted, read and written again; and
+# added up.
 _PASSES_OF_MERGE = 5
 
 BANDWIDTH, LATENCY, OVERHEAD = 1e9, 2e-3, 1e-3
-"""Of workers that are processes of one machine and talk by TCP: bytes a second, seconds a message, seconds a task."""
+"""For workers that are processes of one machine, by TCP: bytes a second, seconds a message, seconds a task."""
 
 MOST_WORKERS = 2**16
 
@@ -38,18 +39,18 @@ class Scaling:
     on : Peaks
         Of the processor of one worker.
     workers, blocks, query_blocks, tasks : int
-        Tasks are all that the scheduler has.
+        ``tasks`` counts all tasks of the scheduler.
     moved : float
         Bytes that travel between workers, all together.
     compute, imbalance, transfer, merge, scheduling : float
-        Seconds, which add up: passes over pairs of blocks, shared out evenly; the last worker's more; what transfers
-        take beside them; merging; handling tasks.
+        Seconds, which add up: passes over pairs of blocks, shared evenly; the excess of the last worker; transfers that
+        passes do not hide; merges; handling of tasks.
     single : float
-        Seconds of the same call on plain arrays on one processor, as :func:`predict` has it.
+        Seconds of the same call on plain arrays on one processor, by :func:`predict`.
 
     Notes
     -----
-    How far the time is off is said at :func:`scaling`; ``speedup`` has the errors of two times.
+    :func:`scaling` says how far the time is off; ``speedup`` has the errors of two times.
 
     Examples
     --------
@@ -106,7 +107,7 @@ def scaling(
     overhead: float = OVERHEAD,
     **shapes: Any,
 ) -> Scaling:
-    r"""Predict how long a call on Dask arrays takes several workers, and what takes it.
+    r"""Predict how long several workers take for a call on Dask arrays, and what takes the time.
 
     Parameters
     ----------
@@ -117,54 +118,59 @@ def scaling(
     workers : int
         GPUs, or processes of a cluster, each with a processor of its own.
     blocks, query_blocks : int, optional
-        Blocks of data and of queries; default those of plain arrays (docs/dask.md).
+        Blocks of data and of queries; default: those of plain arrays (docs/dask.md).
     bandwidth : float
-        Bytes a second that reach a worker from others; infinite where workers share memory.
+        Bytes a second that a worker receives from others; infinite where workers share memory.
     latency : float
         Seconds until a message's first byte.
     overhead : float
-        Seconds that a worker is kept by Dask for each of its tasks.
+        Seconds that Dask keeps a worker for each of its tasks.
     **shapes
         As for :func:`cukde.perf.cost`: ``n``, ``m``, ``d``, ``dtype`` and so on of the whole arrays.
 
     Returns
     -------
     Scaling
-        Its string is a report. With link and tasks as measured the error was 3 to 8% for SD-KDE of 4,194,304 rows on
-        one and on two H200s (``docs/performance.md``).
+        Its string is a report. With measured constants the error was 3 to 8% for SD-KDE of 4,194,304 rows on one and on
+        two H200s (``docs/performance.md``).
 
     Raises
     ------
     ValueError
         For an operation that is not modelled on Dask arrays; for counts below 1, more than 2^16 workers or blocks, more
-        blocks than rows, and rates and times that are none; and as :func:`predict` does.
+        blocks than rows, and invalid rates and times; and as :func:`predict` does.
     TypeError
         For what is no number.
 
     See Also
     --------
-    predict : The time of the call on plain arrays, of which this is made.
+    predict : The time of calls on plain arrays, from which this is made.
 
     Notes
     -----
-    A stage, of which sd_kde has two, takes for its passes :math:`T_p` the time of the worker with most to do, where the
-    longest go first. To it come :math:`\max(0, b / B + k L - T_p)` for the b bytes in k pieces that a worker receives
-    at the bandwidth B and the latency L, as transfers go on beside passes; then :math:`b_1 / B + L` for what the last
-    pass leaves to a merge elsewhere; merging, five times the bytes of sums over the bandwidth of memory; and the
-    overhead of a worker's tasks. Of W workers :math:`(W - 1) / W` of what is taken lies elsewhere: blocks, each
-    received once by a worker, and sums.
+    The time of a stage (sd_kde has two) is a sum of five times:
 
-    Passes are those of :func:`predict` at the sizes of blocks. Data against themselves (debias, the first stage of
-    sd_kde, scores at the data) take each unordered pair of blocks once, unless there are weights or
-    ``deterministic`` or one column: as long as a pass over both blocks takes more than passes over each of them, and
-    its sums are in single precision where the pass is.
+    - its passes, :math:`T_p`: the time of the worker with most to do, where the longest passes go first;
+    - transfers beside the passes, :math:`\max(0, b / B + k L - T_p)`, for the b bytes in k pieces that a worker
+      receives at the bandwidth B and the latency L;
+    - the last transfer, :math:`b_1 / B + L`, for what the last pass leaves to a merge elsewhere;
+    - merges: five times the bytes of sums over the bandwidth of memory;
+    - the overhead of a worker's tasks.
 
-    The model takes blocks for equally large and in memory when the call begins, workers for equally fast, links for
-    used one way and not shared, and a stage for begun when all of the one before is done, though Dask begins as soon as
-    it can; it does not know of memory that spills. Sums are taken to lie anywhere, but Dask merges where most of them
-    are; and pieces are taken to come one after the other, but Dask asks for several at a time: transfers are rather
-    less. The three constants are of processes on one machine (``Client`` with TCP);
-    ``benchmarks/perf/bench_scaling.py`` measures them for the cluster at hand before it holds the model against times.
+    With W workers, :math:`(W - 1) / W` of what a worker takes lies elsewhere: blocks, which it receives once, and sums.
+
+    Passes are those of :func:`predict` at the sizes of blocks. Self-interaction (Y = X: debias, the first stage of
+    sd_kde, scores at the data) takes each unordered pair of blocks once, unless there are weights, ``deterministic`` or
+    one column. Such a pair takes the time of a pass over both blocks, less that of passes over each of them. Its sums
+    are in single precision where the pass is.
+
+    The model assumes equal blocks in memory when the call begins, equal workers, and links that are used one way and
+    not shared. It assumes that a stage begins when the stage before is done, though Dask begins as soon as it can. It
+    knows no memory that spills. It assumes that sums lie anywhere, but Dask merges where most of them are; and that
+    pieces come one after the other, but Dask asks for several at a time. So transfers take rather less.
+
+    The three constants are for processes on one machine (``Client`` with TCP). ``benchmarks/perf/bench_scaling.py``
+    measures them for the cluster at hand, and compares the model with times.
 
     Examples
     --------
@@ -182,8 +188,8 @@ def scaling(
     on = peaks(gpu)
     whole = predict(op, on, **shapes)
     sizes = whole.cost.shapes
-    of = _dask_stages.blocks(op, sizes, blocks, query_blocks, gpu=on.backend == "gpu")
-    made = _dask_stages.stages(op, sizes, of, workers, lambda op, sizes: predict(op, on, **sizes).seconds)
+    divided = _dask_stages.blocks(op, sizes, blocks, query_blocks, gpu=on.backend == "gpu")
+    made = _dask_stages.stages(op, sizes, divided, workers, lambda op, sizes: predict(op, on, **sizes).seconds)
     compute = math.fsum(one.pairs * one.seconds for stage in made for one in stage.passes) / workers
     busy = [longest(stage.passes, workers) for stage in made]
     elsewhere = (workers - 1) / workers
@@ -193,8 +199,8 @@ def scaling(
         shapes=sizes,
         on=on,
         workers=workers,
-        blocks=of.data,
-        query_blocks=of.queries,
+        blocks=divided.data,
+        query_blocks=divided.queries,
         tasks=sum(stage.tasks for stage in made),
         moved=elsewhere * sum(workers * stage.bytes_of_blocks + stage.bytes_of_sums for stage in made),
         compute=compute,
@@ -207,10 +213,10 @@ def scaling(
 
 
 def longest(passes: Sequence[Pass], workers: int) -> float:
-    """Seconds of the worker with most to do, where the longest passes go first, each to who has least to do."""
+    """Seconds of the worker with most to do, where the longest passes go first, each to the worker with least to do."""
     loads = [0.0] * workers
     for one in sorted(passes, key=lambda one: -one.seconds):
-        rounds = one.pairs // workers if len(set(loads)) == 1 else 0  # of all workers alike
+        rounds = one.pairs // workers if len(set(loads)) == 1 else 0  # of all workers at once
         loads = [load + rounds * one.seconds for load in loads]
         heapq.heapify(loads)
         for _ in range(one.pairs - rounds * workers):
@@ -219,7 +225,7 @@ def longest(passes: Sequence[Pass], workers: int) -> float:
 
 
 def _late(stage: Stage, busy: float, workers: int, bandwidth: float, latency: float) -> float:
-    """Seconds that transfers of a stage take beside its passes."""
+    """Seconds of the transfers of a stage that its passes do not hide."""
     if workers == 1:
         return 0.0
     elsewhere = (workers - 1) / workers
@@ -235,18 +241,19 @@ def _rates(bandwidth: Any, latency: Any, overhead: Any) -> None:
     core_check.number("overhead", overhead)
 
 
-def _lines(of: Scaling) -> Iterator[str]:
-    yield from _text.wrapped(f"{of.op} {_text.sizes(told(of.op, of.shapes))} on {of.workers} x {of.on.name}", "")
+def _lines(scaled: Scaling) -> Iterator[str]:
+    sizes = _text.sizes(told(scaled.op, scaled.shapes))
+    yield from _text.wrapped(f"{scaled.op} {sizes} on {scaled.workers} x {scaled.on.name}", "")
     yield (
-        f"  {_count(of.blocks, 'block')} of data, {of.query_blocks} of queries, {_count(of.tasks, 'task')}, "
-        f"{_text.si(of.moved, 'B')} moved"
+        f"  {_count(scaled.blocks, 'block')} of data, {scaled.query_blocks} of queries, "
+        f"{_count(scaled.tasks, 'task')}, {_text.si(scaled.moved, 'B')} moved"
     )
     for part in PARTS:
-        seconds = getattr(of, part)
-        yield f"  {part:<12}{_text.si(seconds, 's'):>10}{100 * seconds / (of.seconds or 1.0):>6.1f}%"
+        seconds = getattr(scaled, part)
+        yield f"  {part:<12}{_text.si(seconds, 's'):>10}{100 * seconds / (scaled.seconds or 1.0):>6.1f}%"
     yield (
-        f"  {'together':<12}{_text.si(of.seconds, 's'):>10}  {of.speedup:.2f} times as fast as plain arrays on one "
-        f"({_text.si(of.single, 's')}), efficiency {100 * of.efficiency:.0f}%"
+        f"  {'together':<12}{_text.si(scaled.seconds, 's'):>10}  {scaled.speedup:.2f} times as fast as plain arrays "
+        f"on one ({_text.si(scaled.single, 's')}), efficiency {100 * scaled.efficiency:.0f}%"
     )
 
 

@@ -1,4 +1,4 @@
-"""How a verdict moves when the model's assumptions are perturbed over stated ranges."""
+"""How a verdict changes when the model's assumptions are perturbed over stated ranges."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cukde.perf._lookup import peaks
 from cukde.perf._predict import Prediction, predicted
 
 HIT_RATES = (0.0, 0.25, 0.5, 0.75, 1.0)
-"""Part of the bytes asked for once more that the cache serves: from none to all."""
+"""Part of the re-read bytes that the cache serves: from none to all."""
 
 REDUCTIONS = (0.5, 1.0, 2.0, 4.0)
 """Factors of the instructions that only bring partial sums together."""
@@ -26,13 +26,13 @@ HIT_RATE, REDUCTION, THROUGHPUT = "cache hit rate", "reduction overhead", "instr
 
 @dataclass(frozen=True)
 class Perturbed:
-    """What the model says with one assumption changed.
+    """The model's result with one assumption changed.
 
     Attributes
     ----------
     assumption : str
-        "cache hit rate", "reduction overhead", "instruction throughput" (of all units that compute together), or
-        "throughput of UNIT", of one by itself.
+        "cache hit rate", "reduction overhead", "instruction throughput" (of all units that compute), or
+        "throughput of UNIT" (of one unit).
     value : float
         Hit rate, or a factor.
     seconds : float
@@ -49,7 +49,7 @@ class Perturbed:
 
 @dataclass(frozen=True, repr=False)
 class Sensitivity:
-    """How the verdict of a model moves with its assumptions: see :func:`sensitivity`.
+    """How the verdict of a model depends on its assumptions: see :func:`sensitivity`.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class Sensitivity:
 
     Notes
     -----
-    It says how far the verdict depends on what the model may have wrong; it is no interval of the error of a time.
+    It shows how the verdict depends on errors of the model; it is no error interval of a time.
 
     Examples
     --------
@@ -128,10 +128,12 @@ class Sensitivity:
 def sensitivity(op: str, gpu: str | Peaks | None = None, *, cold: bool = True, **shapes: Any) -> Sensitivity:
     """Perturb the assumptions of the model of an operation and say whether the same unit still binds.
 
-    One at a time: the hit rate of the last cache (a GPU's L2), 0, 0.25, 0.5, 0.75 and 1 of the bytes that are asked
-    for more than once; the instructions that only reduce, 0.5, 1, 2 and 4 times; the rates of all units that compute,
-    0.5, 0.75, 1, 1.5 and 2 times, together and each by itself. (Together they lose or gain against memory; each by
-    itself asks whether one of them was misjudged against the others.)
+    One assumption changes at a time:
+
+    - the hit rate of the last cache (a GPU's L2): 0, 0.25, 0.5, 0.75 and 1 of the bytes that are asked for again;
+    - the instructions that only reduce: 0.5, 1, 2 and 4 times;
+    - the rates of units that compute: 0.5, 0.75, 1, 1.5 and 2 times, of all of them, which compares them with memory,
+      and of each by itself, which compares them with each other.
 
     Parameters
     ----------
@@ -155,9 +157,9 @@ def sensitivity(op: str, gpu: str | Peaks | None = None, *, cold: bool = True, *
 
     Notes
     -----
-    It says on which errors of the model the verdict depends, and not how large they are. The ranges are those of the
-    sensitivity analysis that the depthwise-convolution study was asked for: L2 hit rates,
-    reduction overhead and instruction throughput.
+    The result shows on which errors of the model the verdict depends, and not how large they are. The ranges are those
+    of the sensitivity analysis of the depthwise-convolution study: L2 hit rates, reduction overhead and instruction
+    throughput.
 
     Examples
     --------
@@ -179,18 +181,20 @@ def perturbed(cost: Cost, on: Peaks, *, cold: bool) -> Sensitivity:
             if count > 0 and unit not in ("memory", "cache")
         )
     )
-    rows = [(HIT_RATE, value, predicted(cost, on, cold=cold, hit_rate=value)) for value in HIT_RATES]
-    rows += [(REDUCTION, value, predicted(cost, on, cold=cold, reduction=value)) for value in REDUCTIONS]
     groups = {THROUGHPUT: units}
     if len(units) > 1:
         groups |= {f"throughput of {unit}": (unit,) for unit in units}
-    for name, group in groups.items():
-        rows += [
-            (name, value, predicted(cost, on, cold=cold, throughput=dict.fromkeys(group, value)))
+    changes: list[tuple[str, float, dict[str, Any]]] = [
+        *((HIT_RATE, value, {"hit_rate": value}) for value in HIT_RATES),
+        *((REDUCTION, value, {"reduction": value}) for value in REDUCTIONS),
+        *(
+            (name, value, {"throughput": dict.fromkeys(group, value)})
+            for name, group in groups.items()
             for value in THROUGHPUTS
-        ]
-    return Sensitivity(
-        cost.op,
-        predicted(cost, on, cold=cold),
-        tuple(Perturbed(name, value, found.seconds, found.binds) for name, value, found in rows),
-    )
+        ),
+    ]
+    rows = []
+    for name, value, change in changes:
+        prediction = predicted(cost, on, cold=cold, **change)
+        rows.append(Perturbed(name, value, prediction.seconds, prediction.binds))
+    return Sensitivity(cost.op, predicted(cost, on, cold=cold), tuple(rows))

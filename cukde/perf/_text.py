@@ -23,7 +23,7 @@ _NOUNS = {
 
 
 def noun(unit: str) -> str:
-    """What a unit's work is counted in."""
+    """The noun for the work of a unit."""
     return _NOUNS.get(unit, "flop")
 
 
@@ -40,7 +40,7 @@ def si(number: float, noun: str) -> str:
 
 
 def sizes(shapes: Mapping[str, Any]) -> str:
-    """Sizes in one line: "n=4,096 d=16 float32"; what is None or False is left out."""
+    """Sizes in one line, such as "n=4,096 d=16 float32", without those that are None or False."""
     words = []
     for name, value in shapes.items():
         if value is True:
@@ -53,7 +53,7 @@ def sizes(shapes: Mapping[str, Any]) -> str:
 
 
 def shortened(text: str, width: int) -> str:
-    """Text of at most so many characters."""
+    """The text, cut to so many characters."""
     return text if len(text) <= width else text[: width - 3].rstrip() + "..."
 
 

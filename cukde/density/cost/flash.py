@@ -1,4 +1,4 @@
-"""The models of the SD-KDE paper: operations, bytes and utilisation of its programs, as it counts them.
+"""The models of the SD-KDE paper: operations, bytes and utilisation of its programs, by its count.
 
 Source: Epstein, E. L., Flash-SD-KDE: accelerating SD-KDE with tensor cores, section 3 and appendix A. An exponential
 counts as 8 operations, the ratio of float32 units to special function units of an RTX A6000.
@@ -12,16 +12,16 @@ from typing import Any
 from cukde.core import check as core_check
 
 A6000_TENSOR_PEAK = 155e12
-"""Operations a second of the tensor cores of an RTX A6000, as the paper takes them."""
+"""Operations a second of the tensor cores of an RTX A6000, by the paper."""
 
-_EXPONENTIAL = 8  # operations that one counts as
+_EXPONENTIAL = 8  # operations for each exponential
 
-_SCALAR = 4  # operations a pair for norms and distances, in more dimensions than one
+_SCALAR = 4  # operations for norms and distances of a pair, in two or more dimensions
 
-# Of a pair of points in one dimension beside the exponential: for the score, and for the density.
+# Operations for a pair of points in one dimension, beside the exponential: for the score, and for the density.
 _SCORE_1D, _DENSITY_1D = 8, 6
 
-# The tile that was the fastest one: queries by data rows.
+# The fastest tile: queries by data rows.
 _BLOCK_M, _BLOCK_N = 64, 1024
 _FLOAT = 4  # bytes
 
@@ -55,7 +55,7 @@ def flash_flops(n: float, m: float, d: int) -> float:
     Raises
     ------
     TypeError, ValueError
-        For sizes that are no numbers, negative or infinite, and for d below 1.
+        For sizes that are not numbers, negative or infinite, and for d below 1.
 
     Notes
     -----
@@ -100,13 +100,12 @@ def flash_tile_bytes(d: int, block_m: int = _BLOCK_M, block_n: int = _BLOCK_N, *
 def flash_bytes(n: float, m: float, d: int) -> float:
     """Bytes of SD-KDE of ``n`` points at ``m`` queries, as the paper counts them.
 
-    In several dimensions those of all tiles of the score, 1.13 n^2 at d = 16, beside which it leaves the density out;
-    in one dimension of each point and query once and of each result, 5 n where m = n / 8.
+    In several dimensions these are the bytes of all tiles of the score, 1.13 n^2 at d = 16; the paper leaves out the
+    density. In one dimension they are each point, each query and each result once, 5 n where m = n / 8.
 
     Notes
     -----
-    The paper's count, exactly, and not what is moved where a cache serves. Source: Flash-SD-KDE, section 3.1, and
-    appendix A for one dimension.
+    The paper's count, exactly; a cache moves less. Source: Flash-SD-KDE, section 3.1, and appendix A for one dimension.
 
     Examples
     --------
@@ -143,12 +142,12 @@ def flash_intensity(n: float, m: float, d: int) -> float:
 
 
 def flash_utilisation(seconds: float, n: float, m: float, d: int = 16, peak: float = A6000_TENSOR_PEAK) -> float:
-    """Part of a peak that a run of SD-KDE reaches: its modelled operations over the time and the peak.
+    """Part of a peak that a run of SD-KDE reaches: modelled operations over the time and the peak.
 
     Parameters
     ----------
     seconds : float
-        Measured.
+        Measured time.
     n, m, d
         As for :func:`flash_flops`.
     peak : float
@@ -161,7 +160,8 @@ def flash_utilisation(seconds: float, n: float, m: float, d: int = 16, peak: flo
 
     Notes
     -----
-    As exact as the time; the operations are the paper's, and not those of this library. Source: Flash-SD-KDE, figure 2.
+    The result is as exact as the time. The operations are the paper's, not those of this library. Source: Flash-SD-KDE,
+    figure 2.
 
     Examples
     --------
