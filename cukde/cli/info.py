@@ -63,8 +63,8 @@ def versions() -> Iterator[tuple[str, str]]:
     for package in _CPU_PACKAGES:
         yield package, version(package) or "not installed"
     for title, packages in (("CuPy", _CUPY_PACKAGES), ("NVRTC package", _NVRTC_PACKAGES)):
-        found = [f"{package} {version(package)}" for package in packages if version(package)]
-        yield title, ", ".join(found) or "not installed"
+        installed = [f"{package} {version(package)}" for package in packages if version(package)]
+        yield title, ", ".join(installed) or "not installed"
     for package in _OPTIONAL_PACKAGES:
         yield package, version(package) or "not installed"
     yield "NVRTC in use", nvrtc_version()

@@ -108,7 +108,7 @@ def _pwpa(xp: ModuleType, rng: Any, n: int, pieces: int, degree: int) -> Call:
     return functools.partial(cukde.pwpa, _normal(rng, n), _normal(rng, pieces, degree + 1), xp.asarray(_knots(pieces)))
 
 
-def _turned(function: Callable[..., Any]) -> Callable[..., Call]:
+def _copied(function: Callable[..., Any]) -> Callable[..., Call]:
     return lambda xp, rng, rows, columns: functools.partial(function, _normal(rng, rows, columns))
 
 
@@ -178,8 +178,8 @@ WORKLOADS: dict[str, Workload] = {
     "concordance": Workload(_matrix(cukde.concordance), *_COLUMNS),
     "PiecewisePolynomial": Workload(_piecewise, *_PIECES),
     "pwpa": Workload(_pwpa, *_PIECES),
-    "aos_to_soa": Workload(_turned(cukde.aos_to_soa), {"rows": 2**19, "columns": 4}, {"rows": 2**24, "columns": 4}),
-    "soa_to_aos": Workload(_turned(cukde.soa_to_aos), {"rows": 4, "columns": 2**19}, {"rows": 4, "columns": 2**24}),
+    "aos_to_soa": Workload(_copied(cukde.aos_to_soa), {"rows": 2**19, "columns": 4}, {"rows": 2**24, "columns": 4}),
+    "soa_to_aos": Workload(_copied(cukde.soa_to_aos), {"rows": 4, "columns": 2**19}, {"rows": 4, "columns": 2**24}),
     **{f"functions.{name}": Workload(_function(name), *_POINTS) for name in _FUNCTIONS},
     "depthwise_conv1d": Workload(_convolution, *_SIGNALS),
     "depthwise_conv1d_input_grad": Workload(_input_grad, *_SIGNALS),

@@ -20,34 +20,34 @@ _ALGORITHMS = ("auto", "kd_tree", "ball_tree")
 _SAMPLED = ("gaussian", "tophat")
 
 
-def parameters(given: Mapping[str, Any]) -> Any | None:
+def parameters(values: Mapping[str, Any]) -> Any | None:
     """Check the constructor's arguments; return scikit-learn's distance metric, or None for the euclidean one."""
-    core_check.option("algorithm", given["algorithm"], _ALGORITHMS)
-    core_check.option("kernel", given["kernel"], KERNELS)
-    core_check.option("method", given["method"], METHODS)
-    core_check.option("device", given["device"], DEVICES)
+    core_check.option("algorithm", values["algorithm"], _ALGORITHMS)
+    core_check.option("kernel", values["kernel"], KERNELS)
+    core_check.option("method", values["method"], METHODS)
+    core_check.option("device", values["device"], DEVICES)
     for name in ("atol", "rtol"):
-        value = given[name]
+        value = values[name]
         if not isinstance(value, Real) or not float(value) >= 0:
             raise ValueError(f"{name} must be a number of at least 0; got {value!r}")
-    if not isinstance(given["breadth_first"], bool | np.bool_):
-        raise ValueError(f"breadth_first must be True or False; got {given['breadth_first']!r}")
-    if not isinstance(given["leaf_size"], Integral) or given["leaf_size"] < 1:
-        raise ValueError(f"leaf_size must be an integer of at least 1; got {given['leaf_size']!r}")
-    if isinstance(given["bandwidth"], str) and given["bandwidth"] not in RULES:
-        _bandwidth_rule(given["bandwidth"])
-    metric = _metric(given["metric"], given["metric_params"], given["algorithm"])
+    if not isinstance(values["breadth_first"], bool | np.bool_):
+        raise ValueError(f"breadth_first must be True or False; got {values['breadth_first']!r}")
+    if not isinstance(values["leaf_size"], Integral) or values["leaf_size"] < 1:
+        raise ValueError(f"leaf_size must be an integer of at least 1; got {values['leaf_size']!r}")
+    if isinstance(values["bandwidth"], str) and values["bandwidth"] not in RULES:
+        _bandwidth_rule(values["bandwidth"])
+    metric = _metric(values["metric"], values["metric_params"], values["algorithm"])
 
-    if given["method"] != "kde":
-        here = f"method={given['method']!r}"
-        if given["kernel"] != "gaussian":
-            raise ValueError(f'{here} needs kernel="gaussian"; got {given["kernel"]!r}: write method="kde" for it')
+    if values["method"] != "kde":
+        here = f"method={values['method']!r}"
+        if values["kernel"] != "gaussian":
+            raise ValueError(f'{here} needs kernel="gaussian"; got {values["kernel"]!r}: write method="kde" for it')
         if metric is not None:
-            raise ValueError(f'{here} needs metric="euclidean"; got {given["metric"]!r}: write method="kde" for it')
-    density_check.precision(given["precision"], np.dtype(np.float64))
-    if given["precision"] is not None and (given["kernel"] != "gaussian" or metric is not None):
+            raise ValueError(f'{here} needs metric="euclidean"; got {values["metric"]!r}: write method="kde" for it')
+    density_check.precision(values["precision"], np.dtype(np.float64))
+    if values["precision"] is not None and (values["kernel"] != "gaussian" or metric is not None):
         raise ValueError(
-            f'precision must be None but for kernel="gaussian" and metric="euclidean"; got {given["precision"]!r}: '
+            f'precision must be None but for kernel="gaussian" and metric="euclidean"; got {values["precision"]!r}: '
             "give float32 or float64 data instead"
         )
     return metric
@@ -94,13 +94,13 @@ def bandwidth(value: Any, n: float, d: int, metric: Any | None) -> Any:
     return h if h.ndim else float(h)
 
 
-def fit(given: Mapping[str, Any], metric: Any | None, row: Any, n: float) -> Any:
+def fit(values: Mapping[str, Any], metric: Any | None, row: Any, n: float) -> Any:
     """Check the constructor's arguments against ``n`` rows like ``row``, NaN if unknown; return the bandwidth."""
     if metric is not None:
-        distance(metric, row, given["metric"])
-    if given["method"] == "sd":
+        distance(metric, row, values["metric"])
+    if values["method"] == "sd":
         rows_to_debias(n)
-    return bandwidth(given["bandwidth"], n, row.shape[1], metric)
+    return bandwidth(values["bandwidth"], n, row.shape[1], metric)
 
 
 def rows_to_debias(n: float) -> None:

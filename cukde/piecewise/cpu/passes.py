@@ -191,11 +191,11 @@ def _horner(c: Any, piece: Any, u: Any, y: Any) -> None:
 
 @njit(**_JIT)
 def _any_nan(y: Any) -> bool:
-    """Whether there is a NaN, found without a branch in the loop."""
-    found = False
+    """Whether there is a NaN, has_nan without a branch in the loop."""
+    has_nan = False
     for p in range(y.size):
-        found |= y[p] != y[p]
-    return found
+        has_nan |= y[p] != y[p]
+    return has_nan
 
 
 @njit(**_JIT)
