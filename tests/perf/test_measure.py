@@ -181,8 +181,8 @@ def test_on_a_gpu_the_cache_is_empty_before_the_first_event(on_gpu: Device) -> N
 def test_on_a_gpu_several_calls_begin_behind_one_that_waits(on_gpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
     wait = SimpleNamespace(wait=lambda ms: (waits.append(ms), on_gpu.asked.append("wait")))
-    monkeypatch.setitem(sys.modules, "cukde.perf._wait", wait)
-    monkeypatch.setattr(sys.modules["cukde.perf"], "_wait", wait, raising=False)  # the package has it once imported
+    monkeypatch.setitem(sys.modules, "cukde.perf._wait_gpu", wait)
+    monkeypatch.setattr(sys.modules["cukde.perf"], "_wait_gpu", wait, raising=False)  # the package has it once imported
     monkeypatch.setattr(_clocks, "launching", lambda call: 0.5)
     assert perf.measure(on_gpu.run, gpu=True, seconds=0.0, calls=2).median_ms == 3.0
     first, others = on_gpu.asked[: len(RUN) + 1], on_gpu.asked[len(RUN) + 1 :]
