@@ -1,18 +1,7 @@
-"""The passes of a backend, loaded by the first call that needs them."""
+"""The passes of a backend: leave-one-out sums over all pairs."""
 
-from __future__ import annotations
+from functools import partial
 
-import functools
-from types import ModuleType
+from cukde.core import dispatch
 
-
-@functools.cache
-def passes(backend: ModuleType) -> ModuleType:
-    """Leave-one-out sums over all pairs."""
-    if backend.name == "gpu":
-        from cukde.bandwidth.gpu import passes as on_gpu
-
-        return on_gpu
-    from cukde.bandwidth.cpu import passes as on_cpu
-
-    return on_cpu
+passes = partial(dispatch.passes, "cukde.bandwidth")

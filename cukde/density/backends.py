@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import functools
+from functools import cache, partial
 from types import ModuleType
 
+from cukde.core import dispatch
 
-@functools.cache
-def pairs(backend: ModuleType) -> ModuleType:
-    """Gaussian sums over all pairs."""
-    if backend.name == "gpu":
-        from cukde.density.pairs.gpu import passes as on_gpu
-
-        return on_gpu
-    from cukde.density.pairs.cpu import passes as on_cpu
-
-    return on_cpu
+pairs = partial(dispatch.passes, "cukde.density.pairs")  # Gaussian sums over all pairs
+one_dimension = partial(dispatch.passes, "cukde.density.one_dimension")  # Gaussian sums of one column
 
 
-@functools.cache
+@cache
 def radial(backend: ModuleType) -> ModuleType:
     """Sums of the other kernels over all pairs."""
     if backend.name == "gpu":
@@ -30,19 +23,7 @@ def radial(backend: ModuleType) -> ModuleType:
     return on_cpu
 
 
-@functools.cache
-def one_dimension(backend: ModuleType) -> ModuleType:
-    """Gaussian sums of one column."""
-    if backend.name == "gpu":
-        from cukde.density.one_dimension.gpu import passes as on_gpu
-
-        return on_gpu
-    from cukde.density.one_dimension.cpu import passes as on_cpu
-
-    return on_cpu
-
-
-@functools.cache
+@cache
 def truncated(backend: ModuleType) -> ModuleType:
     """Gaussian sums to a tolerance."""
     if backend.name == "gpu":

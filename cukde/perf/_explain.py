@@ -232,7 +232,7 @@ def explain(
     *args, **kwargs
         Its arguments; an argument with the name of a parameter of this function goes into a ``functools.partial``.
     on : str or Peaks, optional
-        As for :func:`cukde.perf.peaks`. Default: the device that holds the arrays, with measured peaks if there are any.
+        As for :func:`cukde.perf.peaks`. Default: the device that holds the arrays, with its measured peaks if any.
     seconds : float
         Time for repeating the call, about; stages together take as long again.
     cold : bool

@@ -20,9 +20,9 @@ from cukde.core.gpu import kernel_cache
 from cukde.perf import _pace
 
 _PACKAGES = (
-    "numpy", "scipy", "numba", "scikit-learn", "cupy-cuda12x", "cupy-cuda13x", "numba-cuda", "torch", "pykeops", "KDEpy",
-    "pandas",
-)  # fmt: skip
+    *("numpy", "scipy", "numba", "scikit-learn", "pandas", "torch", "pykeops", "KDEpy"),
+    *("cupy-cuda12x", "cupy-cuda13x", "numba-cuda"),
+)
 
 _PARTS: dict[str, type] = {"date": str, "commit": str, "machine": dict, "versions": dict, "command": str, "rows": list}
 """Parts of a record."""
