@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from cukde.core import check as core_check, dtypes
-from cukde.piecewise import check_fit, fit_pieces
+from cukde.piecewise import check, fit_pieces
 from cukde.piecewise.polynomial import PiecewisePolynomial
 
 MOST_PIECES = 2**16
@@ -115,9 +115,9 @@ def fit_piecewise(
     >>> p.max_error <= 1e-6
     True
     """
-    f = check_fit.sampled(func)
-    target = check_fit.dtype(dtype)
-    low, high = check_fit.domain(domain)
+    f = check.sampled(func)
+    target = check.dtype(dtype)
+    low, high = check.domain(domain)
     degree = core_check.count("degree", degree)
     core_check.option("method", method, fit_pieces.METHODS)
     continuous = core_check.flag("continuous", continuous)
@@ -125,8 +125,8 @@ def fit_piecewise(
     if isinstance(knots, str):
         core_check.option("knots", knots, ("uniform", "adaptive"), " or an array")
     else:
-        users_knots = check_fit.knots(knots, (low, high))
-    first, tol = check_fit.size(pieces, tol, None if users_knots is None else len(users_knots) - 1)
+        users_knots = check.knots_of_fit(knots, (low, high))
+    first, tol = check.size(pieces, tol, None if users_knots is None else len(users_knots) - 1)
 
     def fitted(m: int) -> FittedPolynomial:
         if users_knots is not None:
@@ -185,7 +185,7 @@ def _rounded(knots: np.ndarray, target: np.dtype) -> np.ndarray:
         out[0] = np.nextafter(out[0], number.type(-np.inf))
     if out[-1] < knots[-1]:
         out[-1] = np.nextafter(out[-1], number.type(np.inf))
-    check_fit.distinct(out, out.dtype.name)
+    check.distinct(out, out.dtype.name)
     return out.astype(np.float64)
 
 
