@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from cukde.conv1d import check, cost_cpu, cost_gpu
 from cukde.conv1d.choice import Pass
 from cukde.conv1d.geometry import Geometry
@@ -79,7 +77,7 @@ def weight_grad(on: Peaks, sizes: Sizes, bias: bool = False) -> Counted:
 def activation_grad(on: Peaks, *, n: int, name: str | None, dtype: Any = "float32") -> Counted:
     """Count the derivative of an activation at ``n`` points: passes over memory, one for each step of the formula."""
     check.activation(name)
-    size = _floating(dtype).itemsize
+    size = arguments.as_floating(dtype).itemsize
     wide = max(size, 4)
     if name is None:
         return Counted((elementwise.passes("ones", on, n, float(n * size)),), _OF_ACTIVATION)
@@ -140,13 +138,8 @@ def _sizes(a: Any, other: Any, taps: int, options: Mapping[str, Any], *names: st
 # ----------------------------------------------------------------------------------------------- the counting
 
 
-def _floating(dtype: Any) -> np.dtype:
-    given = np.dtype(dtype)
-    return given if given.kind == "f" else np.dtype(np.float64)
-
-
 def _counted(direction: Pass, on: Peaks, sizes: Sizes, activation: str | None = None, bias: bool = False) -> Counted:
-    g, size = sizes.geometry(), _floating(sizes.dtype).itemsize
+    g, size = sizes.geometry(), arguments.as_floating(sizes.dtype).itemsize
     if on.backend == "gpu":
         parts = cost_gpu.parts(direction, g, 8 * size, activation, bias, on)
     else:

@@ -92,13 +92,15 @@ def _loads(backend: str) -> Iterator[tuple[str, Load]]:
 
 def _kernels(backend: str) -> dict[str, dict[str, Any]]:
     module = dispatch.named(backend)
-    found = {}
+    kernels = {}
     for name, load in _loads(backend):
         row = timed(load, _SECONDS).row()
-        found[name] = {key: value * _WORK / load.amount if key.endswith("_ms") else value for key, value in row.items()}
-        found[name]["drift"] = 1.0
+        kernels[name] = {
+            key: value * _WORK / load.amount if key.endswith("_ms") else value for key, value in row.items()
+        }
+        kernels[name]["drift"] = 1.0
     module.release_memory()  # the next measurement may need it
-    return found
+    return kernels
 
 
 def _faster(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -261,7 +261,10 @@ def compare(
     """
     if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 <= threshold < math.inf:
         raise ValueError(f"threshold must be a finite number from 0, such as 0.1 for 10 percent; got {threshold!r}")
-    named = {name: _record(run, name) for name, run in (("old", old), ("new", new))}
+    named = {
+        name: read_record(run) if isinstance(run, str | Path) else checked(run, name)
+        for name, run in (("old", old), ("new", new))
+    }
     runs = list(named.values())
     measured = [_measurements(run["rows"], name) for name, run in named.items()]
     calibrations = [run.get("calibration", {}) for run in runs]
@@ -283,10 +286,6 @@ def compare(
     peers = _peers(*(run["rows"] for run in runs))
     notes = _normalised_by(list(dict.fromkeys(row.backend for row in rows)), *calibrations)
     return Comparison(tuple(rows), only[0], only[1], tuple(warnings), peers, tuple(notes))
-
-
-def _record(run: Any, name: str) -> dict[str, Any]:
-    return read_record(run) if isinstance(run, str | Path) else checked(run, name)
 
 
 def _key(row: Mapping[str, Any]) -> str:

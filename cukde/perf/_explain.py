@@ -16,7 +16,7 @@ from cukde.core.cost.registry import call_of, counted, found, told
 from cukde.perf import _text
 from cukde.perf._lookup import peaks
 from cukde.perf._measure import Times, measure
-from cukde.perf._predict import Prediction, predicted
+from cukde.perf._predict import Prediction, alone, predicted
 from cukde.perf._sensitivity import Sensitivity, perturbed
 
 AGREES = 1.35
@@ -98,8 +98,8 @@ class Explanation:
     --------
     >>> import numpy as np, cukde
     >>> from cukde import perf
-    >>> found = perf.explain(cukde.kde, np.zeros((99, 2)), np.zeros((9, 2)), 0.5, on="cpu", seconds=0.01)
-    >>> found.seconds == found.times.median_ms / 1e3
+    >>> explanation = perf.explain(cukde.kde, np.zeros((99, 2)), np.zeros((9, 2)), 0.5, on="cpu", seconds=0.01)
+    >>> explanation.seconds == explanation.times.median_ms / 1e3
     True
     """
 
@@ -143,12 +143,12 @@ class Explanation:
     @property
     def rates(self) -> tuple[UnitRate, ...]:
         """The use of each unit that the call uses."""
-        out = []
+        out, seconds_of = [], alone(self.prediction.parts)
         for unit in UNITS:
             work = {"memory": self.cost.bytes, "cache": self.requested}.get(unit, self.cost.work(unit))
             if work > 0:
-                alone = sum(part.units.get(unit, 0.0) for part in self.prediction.parts)
-                out.append(UnitRate(unit, work, work / self.seconds, self.on.rate(unit), alone))
+                rate = work / self.seconds
+                out.append(UnitRate(unit, work, rate, self.on.rate(unit), seconds_of.get(unit, 0.0)))
         return tuple(out)
 
     @property
@@ -269,8 +269,8 @@ def explain(
     >>> import numpy as np, cukde
     >>> from cukde import perf
     >>> X = np.random.default_rng(0).normal(size=(500, 2))
-    >>> found = perf.explain(cukde.kde, X, X, 0.5, on="cpu", seconds=0.01)
-    >>> found.op, found.cost.shapes["n"], found.percent_of_bound > 0
+    >>> explanation = perf.explain(cukde.kde, X, X, 0.5, on="cpu", seconds=0.01)
+    >>> explanation.op, explanation.cost.shapes["n"], explanation.percent_of_bound > 0
     ('kde', 500, True)
     """
     seconds = core_check.number("seconds", seconds, above=True)
@@ -382,10 +382,10 @@ def _lines(call: Explanation) -> Iterator[str]:
         else:
             line += f"{'not measured':>17}"
         yield line
-    latency = sum(part.units.get("latency", 0.0) for part in prediction.parts)
-    for name, alone in (("latency", latency), ("launch", prediction.launch)):
-        if alone > 0:
-            yield f"  {name:<74}{_s(alone):>13}"
+    latency = alone(prediction.parts).get("latency", 0.0)
+    for name, seconds in (("latency", latency), ("launch", prediction.launch)):
+        if seconds > 0:
+            yield f"  {name:<74}{_s(seconds):>13}"
     if len(prediction.parts) > 1:
         whole = sum(part.seconds for part in prediction.parts) or 1.0
         yield ""

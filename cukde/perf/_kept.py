@@ -30,7 +30,7 @@ def path() -> Path:
 def load() -> dict[str, Peaks]:
     """All entries; none without a valid file. A file that cannot be read is a warning."""
     try:
-        found = json.loads(path().read_text(encoding="utf-8"))
+        entries = json.loads(path().read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, RuntimeError) as error:  # the latter for a user without a home
@@ -38,7 +38,7 @@ def load() -> dict[str, Peaks]:
         return {}
     except ValueError:  # neither JSON nor text
         return {}
-    entries = {name: _peaks(name, entry) for name, entry in found.items()} if isinstance(found, dict) else {}
+    entries = {name: _peaks(name, entry) for name, entry in entries.items()} if isinstance(entries, dict) else {}
     return {name: peaks for name, peaks in entries.items() if peaks is not None}
 
 

@@ -47,15 +47,15 @@ def peaks(gpu: str | Peaks | None = None) -> Peaks:
         return _of_cpu()
     if gpu is None:
         return _at_hand()
-    found = None
+    known = None
     if isinstance(gpu, str):
-        found = _published.find(gpu) or _kept.load().get(gpu)
-    if found is None:
+        known = _published.find(gpu) or _kept.load().get(gpu)
+    if known is None:
         raise ValueError(
             f'gpu must be one of {", ".join(_published.TABLE)}, "cpu", or peaks of your own; got {gpu!r}: '
             "cukde.perf.measure_peaks() or `cukde info --peaks`, run on that device, keeps its peaks under its name"
         )
-    return found
+    return known
 
 
 def _at_hand() -> Peaks:
@@ -63,13 +63,13 @@ def _at_hand() -> Peaks:
     if dispatch.why_no_gpu() is not None:
         return _of_cpu()
     name = importlib.import_module("cukde.core.gpu.device").name()
-    found = _kept.load().get(name) or _published.find(name)
-    if found is None:
+    known = _kept.load().get(name) or _published.find(name)
+    if known is None:
         raise ValueError(
             f"the peaks of this GPU, {name}, are not known: measure them by cukde.perf.measure_peaks() or "
             f"`cukde info --peaks`, or name one of {', '.join(_published.TABLE)}"
         )
-    return found
+    return known
 
 
 def _of_cpu() -> Peaks:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,9 +20,6 @@ OVERLAP = 2.0
 # the slower of them.
 _STREAM: tuple[Unit, ...] = ("memory", "cache")
 _ISSUED: tuple[Unit, ...] = ("fma", "instruction")
-
-REPORT_LAUNCH = _published.LAUNCH
-"""Seconds of a launch by the report."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +67,8 @@ class Prediction:
     Examples
     --------
     >>> from cukde import perf
-    >>> found = perf.predict("kde", "H200", n=2**20, m=2**17, d=16)
-    >>> found.binds, found.bound < found.seconds < found.report_seconds
+    >>> prediction = perf.predict("kde", "H200", n=2**20, m=2**17, d=16)
+    >>> prediction.binds, prediction.bound < prediction.seconds < prediction.report_seconds
     ('exponential', True)
     """
 
@@ -131,8 +128,8 @@ def predict(
 
     Notes
     -----
-    On an H200 the better rule is off by a factor of 1.11 in the geometric mean over 162 calls of all operations, and
-    the report's rule by 6.5 (``docs/performance.md``, ``benchmarks/results/perf_h200.json``).
+    On an H200 the error of the better rule is a factor of 1.11 in the geometric mean over 162 calls of all operations,
+    and that of the report's rule is 6.5 (``docs/performance.md``, ``benchmarks/results/perf_h200.json``).
 
     Examples
     --------
@@ -176,19 +173,40 @@ def predicted(
     _check(bytes_per_pair=bytes_per_pair, flops_per_pair=flops_per_pair, launch_seconds=launch_seconds, overlap=overlap)
     if cost.pairs == 0 and not (bytes_per_pair is None and flops_per_pair is None):
         raise ValueError(f"{cost.op} is no operation over pairs: it takes no bytes_per_pair or flops_per_pair")
-    parts = tuple(_part(part, on, overlap, cold, hit_rate, reduction, throughput or {}) for part in cost.parts)
+    factors: Mapping[Unit, float] = {} if throughput is None else throughput
+
+    def timed(part: Part) -> PartTime:
+        again = max(0.0, part.requested - part.bytes)  # bytes that are asked for again
+        fits = part.bytes <= on.cache_bytes
+        served = hit_rate
+        if served is None:
+            served = float(fits) if part.footprint is None else min(1.0, on.cache_bytes / max(part.footprint, 1.0))
+        work: dict[Unit, float] = {"memory": (part.bytes if cold or not fits else 0.0) + again * (1 - served)}
+        work["cache"] = max(part.requested, part.bytes)
+        work.update(part.work)
+        if part.reduction:
+            work["instruction"] = work.get("instruction", 0.0) + (reduction - 1) * part.reduction
+        fair = part.blocks / on.multiprocessors
+        uneven = math.ceil(fair) / fair if 0 < fair < math.inf else 1.0
+        units: dict[str, float] = {}
+        for unit, count in work.items():
+            if count > 0:
+                rate, efficiency = on.rate(unit) * factors.get(unit, 1.0), 1 if unit in _STREAM else part.efficiency
+                units[unit] = uneven * count / rate / efficiency
+        if part.cycles:
+            waves = math.ceil(fair / part.resident) if fair < math.inf else 1
+            units["latency"] = waves * part.cycles / on.clock
+        return PartTime(part.name, _together(units, overlap), units)
+
+    parts = tuple(map(timed, cost.parts))
     launch = cost.launches * (on.launch if launch_seconds is None else launch_seconds)
     body = sum(part.seconds for part in parts)
-    units: dict[str, float] = {}
-    for part in parts:
-        for unit, seconds in part.units.items():
-            units[unit] = units.get(unit, 0.0) + seconds
-    units["launch"] = launch
+    units = alone(parts) | {"launch": launch}
     binds = max(units, key=lambda unit: units[unit])
     flops = cost.textbook_flops if flops_per_pair is None else flops_per_pair * cost.pairs
     traffic = cost.textbook_bytes if bytes_per_pair is None else bytes_per_pair * cost.pairs
     compute, memory = flops / on.rate("fma"), traffic / on.rate("memory")
-    once = REPORT_LAUNCH if launch_seconds is None else launch_seconds
+    once = _published.LAUNCH if launch_seconds is None else launch_seconds
     return Prediction(
         cost,
         on.name,
@@ -203,35 +221,13 @@ def predicted(
     )
 
 
-def _part(
-    part: Part,
-    on: Peaks,
-    overlap: float,
-    cold: bool,
-    hit_rate: float | None,
-    reduction: float,
-    throughput: Mapping[Unit, float],
-) -> PartTime:
-    again = max(0.0, part.requested - part.bytes)  # bytes that are asked for again
-    fits = part.bytes <= on.cache_bytes
-    if hit_rate is None:
-        hit_rate = float(fits) if part.footprint is None else min(1.0, on.cache_bytes / max(part.footprint, 1.0))
-    work: dict[Unit, float] = {"memory": (part.bytes if cold or not fits else 0.0) + again * (1 - hit_rate)}
-    work["cache"] = max(part.requested, part.bytes)
-    work.update(part.work)
-    if part.reduction:
-        work["instruction"] = work.get("instruction", 0.0) + (reduction - 1) * part.reduction
-    fair = part.blocks / on.multiprocessors
-    uneven = math.ceil(fair) / fair if 0 < fair < math.inf else 1.0
-    units: dict[str, float] = {
-        unit: uneven * count / (on.rate(unit) * throughput.get(unit, 1.0)) / (1 if unit in _STREAM else part.efficiency)
-        for unit, count in work.items()
-        if count > 0
-    }
-    if part.cycles:
-        waves = math.ceil(fair / part.resident) if fair < math.inf else 1
-        units["latency"] = waves * part.cycles / on.clock
-    return PartTime(part.name, _together(units, overlap), units)
+def alone(parts: Iterable[PartTime]) -> dict[str, float]:
+    """Seconds of each unit by itself, in all parts together."""
+    units: dict[str, float] = {}
+    for part in parts:
+        for unit, seconds in part.units.items():
+            units[unit] = units.get(unit, 0.0) + seconds
+    return units
 
 
 def _together(units: Mapping[str, float], overlap: float) -> float:

@@ -155,10 +155,10 @@ def find(name: str) -> Peaks | None:
     text = re.sub(r"[^a-z0-9]", "", name.lower())
     for gpu in _GPUS:
         model = re.sub(rf"^{_BRANDS}|\d+gb$|[^a-z0-9]", "", gpu.name.lower())
-        found = re.fullmatch(rf"{_BRANDS}{model}({gpu.board})?{_MEMORY}", text)
-        if found is None:
+        match = re.fullmatch(rf"{_BRANDS}{model}({gpu.board})?{_MEMORY}", text)
+        if match is None:
             continue
-        size = found["gigabytes"]
+        size = match["gigabytes"]
         # A name without a size does not mean a row that has one in its own name.
         if not gpu.name.endswith("GB") if size is None else int(size) in gpu.gigabytes:
             return TABLE[gpu.name]

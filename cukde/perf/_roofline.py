@@ -16,7 +16,7 @@ from cukde.core.cost.registry import by_name, counted
 from cukde.perf import _roofline_list, _text
 from cukde.perf._explain import Explanation, from_memory
 from cukde.perf._lookup import peaks
-from cukde.perf._predict import Prediction, predicted
+from cukde.perf._predict import Prediction, alone, predicted
 from cukde.perf._roofline_points import RooflinePoint
 
 _LISTED = 35  # characters for the sizes of a row in the table
@@ -36,8 +36,8 @@ class Roofline:
     Examples
     --------
     >>> from cukde import perf
-    >>> found = perf.roofline([("kde", {"n": 65536, "m": 65536, "d": 16}, 1.3e-3)], "H200")
-    >>> found.on.name, len(found.points)
+    >>> drawn = perf.roofline([("kde", {"n": 65536, "m": 65536, "d": 16}, 1.3e-3)], "H200")
+    >>> drawn.on.name, len(drawn.points)
     ('H200', 1)
     """
 
@@ -173,16 +173,13 @@ def _point(point: Any, on: Peaks) -> RooflinePoint:
 def _under(model: Prediction, on: Peaks, seconds: float) -> RooflinePoint:
     """Choose the roof of a call."""
     cost = model.cost
-    alone: dict[str, float] = {}
-    for part in model.parts:
-        for name, time in part.units.items():
-            alone[name] = alone.get(name, 0.0) + time
-    from_cache = (model.binds == "cache" or not alone.get("memory")) and math.isfinite(on.rate("cache"))
+    seconds_of = alone(model.parts)
+    from_cache = (model.binds == "cache" or not seconds_of.get("memory")) and math.isfinite(on.rate("cache"))
     slope: Unit = "cache" if from_cache else "memory"
     traffic = sum(part.asked for part in cost.parts) if from_cache else cost.bytes
     moving = ("memory", "cache") if model.binds == "shared" else ("memory", "cache", "shared")
     computing = [unit for unit in UNITS if unit not in moving and cost.work(unit) > 0]
-    unit: Unit = max(computing, key=lambda unit: (unit == model.binds, alone.get(unit, 0.0)), default=slope)
+    unit: Unit = max(computing, key=lambda unit: (unit == model.binds, seconds_of.get(unit, 0.0)), default=slope)
     return RooflinePoint(
         cost.op,
         dict(cost.shapes),

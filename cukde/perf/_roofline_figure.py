@@ -142,19 +142,19 @@ def _divided(
 def _panel(axes: Axes, title: str, points: Sequence[Numbered]) -> None:
     axes.set_xscale("log")
     axes.set_yscale("log")
-    found = [point for _, point in points]
-    ridges = [point.peak / point.bandwidth for point in found]
-    peaks = {point.unit: point.peak for point in found}
-    bandwidths = {point.slope: point.bandwidth for point in found}
-    right = max([*(point.intensity * 2 for point in found if point.bytes), *(ridge * 6 for ridge in ridges)])
+    drawn = [point for _, point in points]
+    ridges = [point.peak / point.bandwidth for point in drawn]
+    peaks = {point.unit: point.peak for point in drawn}
+    bandwidths = {point.slope: point.bandwidth for point in drawn}
+    right = max([*(point.intensity * 2 for point in drawn if point.bytes), *(ridge * 6 for ridge in ridges)])
     at = {number: (min(point.intensity, right / 1.5), point.rate) for number, point in points}  # at the edge: no bytes
     # The slope, with its name along it, has at least a decade of the width, and a quarter.
     left = min([*(x / 2 for x, _ in at.values()), *(min(r / 10, r * (r / right) ** (1 / 3)) for r in ridges)])
     axes.set_xlim(left, right)
-    highest = max([*peaks.values(), *(point.rate for point in found)])
-    axes.set_ylim(min([highest / 30, *(point.rate / 2 for point in found)]), highest * 2)
+    highest = max([*peaks.values(), *(point.rate for point in drawn)])
+    axes.set_ylim(min([highest / 30, *(point.rate / 2 for point in drawn)]), highest * 2)
     for unit, peak in peaks.items():
-        start = min(peak / point.bandwidth for point in found if point.unit == unit)
+        start = min(peak / point.bandwidth for point in drawn if point.unit == unit)
         axes.plot([start, right], [peak, peak], color=_INK, lw=1.3, zorder=1)
     _names(axes, peaks)
     taken = _slopes(axes, bandwidths, max(peaks.values()))

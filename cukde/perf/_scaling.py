@@ -55,8 +55,8 @@ class Scaling:
     Examples
     --------
     >>> from cukde import perf
-    >>> found = perf.scaling("kde", "H200", workers=2, n=2**20, m=2**18, d=16)
-    >>> found.workers, 1 < found.speedup <= 2
+    >>> scaled = perf.scaling("kde", "H200", workers=2, n=2**20, m=2**18, d=16)
+    >>> scaled.workers, 1 < scaled.speedup <= 2
     (2, True)
     """
 

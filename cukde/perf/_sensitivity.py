@@ -65,8 +65,8 @@ class Sensitivity:
     Examples
     --------
     >>> from cukde import perf
-    >>> found = perf.sensitivity("kde", "H200", n=65536, m=65536, d=16)
-    >>> found.base.binds, len(found.rows) > 10
+    >>> result = perf.sensitivity("kde", "H200", n=65536, m=65536, d=16)
+    >>> result.base.binds, len(result.rows) > 10
     ('exponential', True)
     """
 

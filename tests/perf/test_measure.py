@@ -16,7 +16,7 @@ import scipy.stats
 
 from cukde import perf
 from cukde.core.cpu import processor
-from cukde.perf import _bootstrap, _clocks, _cold, _measure
+from cukde.perf import _clocks, _cold, _measure
 
 NUMBERS = np.random.default_rng(5).lognormal(size=25)
 
@@ -25,7 +25,7 @@ NUMBERS = np.random.default_rng(5).lognormal(size=25)
 def test_the_interval_is_that_of_scipys_bootstrap(n: int) -> None:
     """Within a place of the sorted sample, which is what two sets of resamples differ by."""
     sample = NUMBERS[:n]
-    found = _bootstrap.median_interval(sample, 0.9, np.random.default_rng(0))
+    found = _measure.median_interval(sample, 0.9, np.random.default_rng(0))
     wanted = scipy.stats.bootstrap(
         (sample,), np.median, confidence_level=0.9, method="percentile", n_resamples=9999, rng=np.random.default_rng(0)
     ).confidence_interval
@@ -38,7 +38,7 @@ def test_the_interval_is_that_of_the_bootstraps_distribution(confidence: float) 
     """Of an odd sample: the median of a resample is at most the k-th number where most of it is, a binomial."""
     n = len(NUMBERS)
     at_most = scipy.stats.binom.sf(n // 2, n, np.arange(1, n + 1) / n)  # P(at least n // 2 + 1 of n are)
-    found = _bootstrap.median_interval(NUMBERS, confidence, np.random.default_rng(1))
+    found = _measure.median_interval(NUMBERS, confidence, np.random.default_rng(1))
     places = np.searchsorted(np.sort(NUMBERS), found)
     # Five deviations of a part of 9999 resamples.
     for place, part in zip(places, ((1 - confidence) / 2, (1 + confidence) / 2), strict=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import inspect
 import pkgutil
@@ -15,6 +16,7 @@ import benchmarks
 import cukde
 from cukde import bandwidth, functions, perf
 from cukde.core.cost import registry
+from cukde.core.cost.sizes import takes
 from cukde.core.gpu import compile as core_compile
 
 # What computes nothing of a size on a device, and why it has no cost.
@@ -74,3 +76,31 @@ def _of(target: Callable[..., Any]) -> registry.Operation:
 
 def test_names_are_those_of_the_public_functions() -> None:
     assert {name for name in perf.operations() if not name.startswith("study.")} >= PUBLIC.keys() - WITHOUT.keys()
+
+
+def test_formulas_that_share_sizes() -> None:
+    @dataclasses.dataclass(frozen=True)
+    class Sizes:
+        n: int
+        m: int
+        dtype: str = "float32"
+        weighted: bool = False
+
+    @takes(Sizes, "n k dtype", dtype="float64")
+    def one(on: perf.Peaks, sizes: Sizes, k: int = 3) -> perf.Counted:
+        """Count one."""
+        return perf.Counted((perf.Part(sizes.dtype, bytes=sizes.n + 100 * sizes.m + 10_000 * k),), "here")
+
+    assert str(inspect.signature(one)).startswith("(on: 'perf.Peaks', *, n: ")
+    assert [(p.name, p.default) for p in inspect.signature(one).parameters.values()][2:] == [
+        ("k", 3),
+        ("dtype", "float64"),
+    ]
+    assert (one.__name__, one.__doc__) == ("one", "Count one.")
+    on = perf.peaks("H200")
+    assert one(on, n=1).parts[0] == perf.Part("float64", bytes=30_001)
+    assert one(on, Sizes(n=1, m=2), n=5, k=1).parts[0] == perf.Part("float32", bytes=10_205)
+    with pytest.raises(TypeError, match="other"):
+        one(on, n=1, other=2)
+    with pytest.raises(TypeError, match="n"):
+        one(on)

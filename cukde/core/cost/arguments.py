@@ -30,5 +30,10 @@ def promoted(*arrays: Any) -> str:
 
 def floating(*arrays: Any) -> str:
     """The name of the floating dtype that arrays are taken as together: integers are float64."""
-    found = np.dtype(promoted(*arrays))
-    return found.name if found.kind == "f" else "float64"
+    return as_floating(promoted(*arrays)).name
+
+
+def as_floating(dtype: Any) -> np.dtype:
+    """The floating dtype that numbers of a dtype are taken as."""
+    given = np.dtype(dtype)
+    return given if given.kind == "f" else np.dtype(np.float64)

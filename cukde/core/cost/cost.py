@@ -132,8 +132,8 @@ class Cost:
     Examples
     --------
     >>> from cukde import perf
-    >>> found = perf.cost("kde", n=1024, m=128, d=16)
-    >>> found.pairs, found.exponentials, [part.name for part in found.parts]
+    >>> cost = perf.cost("kde", n=1024, m=128, d=16)
+    >>> cost.pairs, cost.exponentials, [part.name for part in cost.parts]
     (131072.0, 131072.0, ['survey', 'prepare', 'pass', 'finish'])
     """
 

@@ -21,9 +21,9 @@ def of_queries(
     check_finite: bool = True,
     **others: Any,
 ) -> Sizes:
-    """Sizes of a call with data and queries; of the other arguments none changes them.
+    """Sizes of a call with data and queries; other arguments do not change them.
 
-    Images of data over bounds and periods are not counted: how many matter is known when the data are.
+    Images of data over bounds and periods are not counted: the data decide how many matter.
     """
     n, d = _rows(X)
     at_data = Y is None or Y is X
@@ -52,7 +52,7 @@ def of_data(X: Any, h: Any = None, **options: Any) -> Sizes:
 
 
 def of_modes(X: Any, h: Any = None, *, seeds: Any = None, **options: Any) -> Sizes:
-    """Sizes of a search for modes; how long it takes depends on the data beside them."""
+    """Sizes of a search for modes; its time also depends on the data."""
     return of_queries(X, seeds, h, **options)
 
 
@@ -85,16 +85,7 @@ def of_threshold(X: Any, h: Any = None, mass: Any = None, *, method: str = "kde"
     return of_data(X, h, **options) | {"method": method}
 
 
-def of_ratio(
-    X: Any,
-    Z: Any,
-    Y: Any,
-    h: Any = None,
-    *,
-    denominator_bandwidth: Any = None,
-    denominator_weights: Any = None,
-    **options: Any,
-) -> Sizes:
+def of_ratio(X: Any, Z: Any, Y: Any, h: Any = None, *, denominator_weights: Any = None, **options: Any) -> Sizes:
     """Sizes of a call with the data of two densities."""
     sizes = of_queries(X, Y, h, **options)
     del sizes["at_data"]
@@ -114,32 +105,21 @@ def of_abramson(X: Any, h: Any = None, *, alpha: float = 0.5, weights: Any = Non
     return of_bandwidth(X, weights=weights)
 
 
-def of_grid(
-    X: Any,
-    axes: Any,
-    h: Any = None,
-    *,
-    weights: Any = None,
-    log: bool = False,
-    method: str = "auto",
-    precision: str | None = None,
-    deterministic: bool = False,
-    check_finite: bool = True,
-) -> Sizes:
+def of_grid(X: Any, axes: Any, h: Any = None, *, log: bool = False, method: str = "auto", **options: Any) -> Sizes:
     """Sizes of a call on a product grid."""
-    n, d = _rows(X)
+    sizes = of_data(X, h, **options)
     one = len(arguments.shape(axes)) == 1 if hasattr(axes, "shape") else not any(len(arguments.shape(g)) for g in axes)
     parts = [axes] if one else list(axes)
     return {
-        "n": n,
+        "n": sizes["n"],
         "m": math.prod(math.prod(arguments.shape(g)) for g in parts),
-        "d": d,
+        "d": sizes["d"],
         "dtype": arguments.promoted(X, *parts),
-        "precision": precision,
-        "weighted": weights is not None,
+        "precision": sizes["precision"],
+        "weighted": sizes["weighted"],
         "log": bool(log),
         "method": method,
-        "check_finite": bool(check_finite),
+        "check_finite": sizes["check_finite"],
     }
 
 
