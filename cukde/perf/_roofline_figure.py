@@ -216,21 +216,16 @@ def _slopes(axes: Axes, bandwidths: Mapping[Unit, float], highest: float) -> lis
     """Draw the roofs of bandwidths up to the highest peak, with names along the upper one; return the covered boxes."""
     low, bottom = axes.get_xlim()[0], axes.get_ylim()[0]
     taken: list[tuple[float, ...]] = []
-    for slope, bandwidth in bandwidths.items():
+    ordered = sorted(bandwidths.items(), key=lambda item: item[1])
+    for slope, bandwidth in ordered:
         start, end = max(low, bottom / bandwidth), highest / bandwidth
         axes.plot([start, end], [start * bandwidth, highest], color=_INK, lw=1.3, ls=_DASHES[slope], zorder=1)
         (x0, y0), (x1, y1) = _place(axes, start, start * bandwidth), _place(axes, end, highest)
         steps = np.linspace(0, 1, max(2, round(math.hypot(x1 - x0, y1 - y0) / 3)))
         taken += [_box(x0 + t * (x1 - x0), y0 + t * (y1 - y0), 0.8, 0.8) for t in steps]
-    upper = max(bandwidths.values())
-    start, end = max(low, bottom / upper), highest / upper
-    (x0, y0), (x1, y1) = _place(axes, start, start * upper), _place(axes, end, highest)
-    angle = math.atan2(y1 - y0, x1 - x0)
+    angle = math.atan2(y1 - y0, x1 - x0)  # of the upper one, which comes last
     styles = {"-": " (solid)", "--": " (dashed)"} if len(bandwidths) > 1 else {"-": "", "--": ""}
-    names = [
-        f"{slope} {_text.si(bandwidth, 'B/s')}{styles[_DASHES[slope]]}"
-        for slope, bandwidth in sorted(bandwidths.items(), key=lambda item: item[1])
-    ]
+    names = [f"{slope} {_text.si(bandwidth, 'B/s')}{styles[_DASHES[slope]]}" for slope, bandwidth in ordered]
     long, half = 0.56 * _ROOF * max(map(len, names)), 0.65 * _ROOF * len(names)
     across = half + 3  # from the slope to the middle of the names
     # They stand in the middle of the slope, or higher where they would cover the axis.

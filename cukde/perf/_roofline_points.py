@@ -109,8 +109,7 @@ class RooflinePoint:
     def row(self) -> dict[str, Any]:
         """Its numbers by name; None for an infinite one."""
         names = (*self.__dataclass_fields__, "intensity", "rate", "roof", "percent", "percent_of_bound", "family")
-        numbers = {name: getattr(self, name) for name in names}
-        return {name: None if number == math.inf else number for name, number in numbers.items()}
+        return {name: None if (number := getattr(self, name)) == math.inf else number for name in names}
 
 
 def _family_name(op: str) -> str:
