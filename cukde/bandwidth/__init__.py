@@ -16,5 +16,6 @@ docs/bandwidths.md says which rule is for which method, and what other libraries
 """
 
 from cukde.bandwidth.rules import abramson, cross_validate, isj, laplace, scott, sd, silverman
+from cukde.bandwidth.search import CrossValidation as CrossValidation
 
 __all__ = ["abramson", "cross_validate", "isj", "laplace", "scott", "sd", "silverman"]

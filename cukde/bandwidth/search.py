@@ -10,6 +10,7 @@ import numpy as np
 
 from cukde.bandwidth import check
 from cukde.bandwidth.scores import LeaveOneOut, proportional
+from cukde.core.public import public_in
 from cukde.core.warnings import BandwidthRangeWarning
 
 # The default grid, in powers of 2 of a reference rule: 1/8 to 1.83 of it by steps of 9%, within which the score of the
@@ -33,6 +34,7 @@ _TIES = (
 )
 
 
+@public_in("cukde.bandwidth")
 class CrossValidation(NamedTuple):
     """What :func:`cukde.bandwidth.cross_validate` found: see there."""
 

@@ -8,7 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from cukde.core.public import public_in
 
+
+@public_in("cukde")
 class NegativeDensityWarning(UserWarning):
     """A Laplace-corrected density was negative somewhere and was clipped to zero there.
 
@@ -24,9 +27,8 @@ class NegativeDensityWarning(UserWarning):
     (array([0.5984, 0.    ]), 'NegativeDensityWarning')
     """
 
-    __module__ = "cukde"
 
-
+@public_in("cukde")
 class MemoryWarning(UserWarning):
     """Memory ran out at a block of a Dask array, which was then computed in smaller parts, with the same result.
 
@@ -40,9 +42,8 @@ class MemoryWarning(UserWarning):
     ...     warnings.simplefilter("error", cukde.MemoryWarning)  # rather fail than take longer
     """
 
-    __module__ = "cukde"
 
-
+@public_in("cukde")
 class BandwidthRangeWarning(UserWarning):
     """The best bandwidth by cross-validation is the smallest or the largest that was tried.
 
@@ -58,9 +59,8 @@ class BandwidthRangeWarning(UserWarning):
     'BandwidthRangeWarning'
     """
 
-    __module__ = "cukde"
 
-
+@public_in("cukde")
 class ConvergenceWarning(RuntimeWarning):
     """An iteration ended before all of its points had converged.
 
@@ -75,8 +75,6 @@ class ConvergenceWarning(RuntimeWarning):
     >>> caught[0].category.__name__
     'ConvergenceWarning'
     """
-
-    __module__ = "cukde"
 
 
 def from_task(message: str, category: type[Warning]) -> None:

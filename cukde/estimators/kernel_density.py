@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cukde.core import check as core_check, dispatch
 from cukde.core.over_dask import is_dask, meta
+from cukde.core.public import public_in
 from cukde.density import check as density_check
 from cukde.density.api import kde, laplace_kde, score as gradient
 from cukde.density.arguments import prepare
@@ -27,6 +28,7 @@ _FLAGS = ("_on_gpu", "_from_gpu")  # where the fitted arrays are, and where the 
 _FITTED = (*_ARRAYS, *_FLAGS, "bandwidth_", "n_features_in_", "feature_names_in_", "_dtype", "_method")
 
 
+@public_in("cukde")
 class KernelDensity(BaseEstimator):
     """Kernel density estimation with the interface of ``sklearn.neighbors.KernelDensity``.
 
@@ -103,8 +105,6 @@ class KernelDensity(BaseEstimator):
     >>> cukde.KernelDensity(bandwidth=1.0, method="sd").fit(X).score_samples([[0.0]]).round(4)
     array([-1.3068])
     """
-
-    __module__ = "cukde"
 
     def __init__(
         self,

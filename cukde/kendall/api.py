@@ -11,12 +11,14 @@ import numpy as np
 from cukde.core import check as core_check, dispatch, warnings as core_warnings
 from cukde.core.cost.registry import declare
 from cukde.core.over_dask import over_dask
+from cukde.core.public import public_in
 from cukde.kendall import check, cost, samples, statistics
 from cukde.kendall.counts import PairCounts, SignificanceResult, Ties
 
 _passes = partial(dispatch.passes, "cukde.kendall")
 
 
+@public_in("cukde")
 class Concordance(NamedTuple):
     """Counts of pairs of samples for each pair of columns, int64. The five counts add up to n (n - 1) / 2."""
 
@@ -25,9 +27,6 @@ class Concordance(NamedTuple):
     tied_x: Any  # (p, q): equal in the column of A alone
     tied_y: Any  # (p, q): equal in the column of B alone
     tied_both: Any  # (p, q): equal in both
-
-
-Concordance.__module__ = "cukde"
 
 
 @declare(cost.kendalltau, cost.of_samples)

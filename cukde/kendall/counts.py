@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from cukde.core.public import public_in
+
 
 class Ties(NamedTuple):
     """Sums over the groups of equal values of a variable; t is the number of values in a group."""
@@ -57,6 +59,7 @@ class PairCounts(NamedTuple):
         return PairCounts(samples, concordant, discordant, Ties(*map(function, self.x)), Ties(*map(function, self.y)))
 
 
+@public_in("cukde")
 class SignificanceResult(NamedTuple):
     """A statistic and its p-value, with the names that SciPy gives them."""
 
@@ -67,6 +70,3 @@ class SignificanceResult(NamedTuple):
     def correlation(self) -> Any:
         """The statistic, by another name."""
         return self.statistic
-
-
-SignificanceResult.__module__ = "cukde"

@@ -66,22 +66,23 @@ __all__ = [
 _MODULES = {
     "cukde.density.cost.flash": "flash_bytes flash_flops flash_intensity flash_tile_bytes flash_utilisation",
     "cukde.perf._compare": "Change Comparison",
-    "cukde.perf._explain": "Explanation",
+    "cukde.perf._explain": "Explanation Stage UnitRate",
     "cukde.perf._lookup": "peaks",
     "cukde.perf._measure": "Times",
-    "cukde.perf._predict": "Prediction cost",
+    "cukde.perf._pace": "Pace",
+    "cukde.perf._predict": "PartTime Prediction cost",
     "cukde.perf._record": "read_record write_record",
     "cukde.perf._roofline": "Roofline",
     "cukde.perf._roofline_points": "RooflinePoint",
     "cukde.perf._scaling": "Scaling",
-    "cukde.perf._sensitivity": "Sensitivity",
+    "cukde.perf._sensitivity": "Perturbed Sensitivity",
 }
 _PLACES = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:
     """Load a name: together they would take as long as the rest of the library but NumPy."""
-    if name not in __all__:
+    if name not in __all__ and name not in _PLACES:  # parts of results are there for pickles
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value = getattr(importlib.import_module(_PLACES.get(name, f"{__name__}._{name}")), name)
     return value

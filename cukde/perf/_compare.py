@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cukde.core.public import public_in
 from cukde.perf import _pace
 from cukde.perf._record import checked, read_record
 
@@ -27,6 +28,7 @@ _ROUNDING = 2.0**-52
 """Errors below this are errors of the float64 references."""
 
 
+@public_in("cukde.perf")
 @dataclass(frozen=True)
 class Change:
     """One measurement of both runs: see :func:`compare`.
@@ -122,6 +124,7 @@ class Change:
         return _error(self.old_error) != _error(self.new_error)
 
 
+@public_in("cukde.perf")
 @dataclass(frozen=True, repr=False)
 class Comparison:
     """The result of :func:`compare`; printed, it is a table.

@@ -13,6 +13,7 @@ from cukde.core import check as core_check, dispatch
 from cukde.core.cost.cost import UNITS, Cost, Unit
 from cukde.core.cost.peaks import Peaks
 from cukde.core.cost.registry import call_of, counted, found, told
+from cukde.core.public import public_in
 from cukde.perf import _text
 from cukde.perf._lookup import peaks
 from cukde.perf._measure import Times, measure
@@ -23,6 +24,7 @@ AGREES = 1.35
 """Factor between measured and predicted times from which a verdict says so: the error that the model is held to."""
 
 
+@public_in("cukde.perf")
 @dataclass(frozen=True)
 class UnitRate:
     """The use that a call makes of one unit.
@@ -52,6 +54,7 @@ class UnitRate:
         return 100 * self.achieved / self.peak
 
 
+@public_in("cukde.perf")
 @dataclass(frozen=True)
 class Stage:
     """One of the calls that a call consists of.
@@ -72,6 +75,7 @@ class Stage:
     binds: str | None
 
 
+@public_in("cukde.perf")
 @dataclass(frozen=True, repr=False)
 class Explanation:
     """The time of a call and its reasons: see :func:`explain`. Its string is the report.

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from cukde.core import check as core_check, dispatch
+from cukde.core.public import public_in
 from cukde.perf import _clocks, _cold
 
 _WARM_UP = 0.2
@@ -28,6 +29,7 @@ _BEHIND = 3.0
 _RESAMPLES = 9999  # of the bootstrap
 
 
+@public_in("cukde.perf")
 @dataclass(frozen=True)
 class Times:
     """Milliseconds of a call: see :func:`measure`.

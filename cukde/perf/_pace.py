@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from cukde.core.public import public_in
+
 Calibration = Mapping[str, Mapping[str, Mapping[str, Any]]]
 """By backend and kernel: see :func:`cukde.perf.calibrate`."""
 
@@ -16,6 +18,7 @@ _MEMORY = {"memory", "a copy"}
 """Bounds of rows that the copy stands for. Exponentials, which follow the clock, stand for all others."""
 
 
+@public_in("cukde.perf")
 class Pace(NamedTuple):
     """A ratio of times, and the interval in which it lies."""
 

@@ -11,6 +11,7 @@ from cukde.core import check as core_check
 from cukde.core.cost.cost import Cost, Part, Unit
 from cukde.core.cost.peaks import Peaks
 from cukde.core.cost.registry import by_name, counted
+from cukde.core.public import public_in
 from cukde.perf import _published
 from cukde.perf._lookup import peaks
 
@@ -22,6 +23,7 @@ _STREAM: tuple[Unit, ...] = ("memory", "cache")
 _ISSUED: tuple[Unit, ...] = ("fma", "instruction")
 
 
+@public_in("cukde.perf")
 @dataclass(frozen=True)
 class PartTime:
     """Predicted time of one part, seconds."""
@@ -37,6 +39,7 @@ class PartTime:
         return max(self.units, key=lambda unit: self.units[unit]) if self.units else "launch"
 
 
+@public_in("cukde.perf")
 @dataclass(frozen=True)
 class Prediction:
     """Predicted time of an operation: see :func:`predict`.

@@ -13,6 +13,7 @@ from typing import Any
 from cukde.core.cost.cost import UNITS, Unit
 from cukde.core.cost.peaks import Peaks
 from cukde.core.cost.registry import by_name, counted
+from cukde.core.public import public_in
 from cukde.perf import _roofline_list, _text
 from cukde.perf._explain import Explanation, from_memory
 from cukde.perf._lookup import peaks
@@ -22,6 +23,7 @@ from cukde.perf._roofline_points import RooflinePoint
 _LISTED = 35  # characters for the sizes of a row in the table
 
 
+@public_in("cukde.perf")
 @dataclass(frozen=True, repr=False)
 class Roofline:
     """Calls and their roofs: see :func:`roofline`. Its string is the table.

@@ -8,6 +8,7 @@ from typing import Any
 
 from cukde.core.cost.cost import Unit
 from cukde.core.cost.registry import by_name
+from cukde.core.public import public_in
 
 # Families by the first word that the name of an operation contains.
 _FAMILIES = {
@@ -18,6 +19,7 @@ _FAMILIES = {
 }
 
 
+@public_in("cukde.perf")
 @dataclass(frozen=True)
 class RooflinePoint:
     """One call under its roof.

@@ -11,6 +11,7 @@ from typing import Any
 from cukde.core import check as core_check
 from cukde.core.cost.peaks import Peaks
 from cukde.core.cost.registry import told
+from cukde.core.public import public_in
 from cukde.perf import _dask_stages, _text
 from cukde.perf._dask_stages import Pass, Stage
 from cukde.perf._lookup import peaks
@@ -28,6 +29,7 @@ MOST_WORKERS = 2**16
 PARTS = ("compute", "imbalance", "transfer", "merge", "scheduling")
 
 
+@public_in("cukde.perf")
 @dataclass(frozen=True, repr=False)
 class Scaling:
     """Predicted time of a call on Dask arrays: see :func:`scaling`. Its string is a report.

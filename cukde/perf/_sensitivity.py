@@ -8,6 +8,7 @@ from typing import Any
 from cukde.core.cost.cost import Cost
 from cukde.core.cost.peaks import Peaks
 from cukde.core.cost.registry import by_name, counted
+from cukde.core.public import public_in
 from cukde.perf import _text
 from cukde.perf._lookup import peaks
 from cukde.perf._predict import Prediction, predicted
@@ -24,6 +25,7 @@ THROUGHPUTS = (0.5, 0.75, 1.0, 1.5, 2.0)
 HIT_RATE, REDUCTION, THROUGHPUT = "cache hit rate", "reduction overhead", "instruction throughput"
 
 
+@public_in("cukde.perf")
 @dataclass(frozen=True)
 class Perturbed:
     """The model's result with one assumption changed.
@@ -47,6 +49,7 @@ class Perturbed:
     binds: str
 
 
+@public_in("cukde.perf")
 @dataclass(frozen=True, repr=False)
 class Sensitivity:
     """How the verdict of a model depends on its assumptions: see :func:`sensitivity`.

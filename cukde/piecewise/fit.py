@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from cukde.core import check as core_check, dtypes
+from cukde.core.public import public_in
 from cukde.piecewise import check, fit_pieces
 from cukde.piecewise.polynomial import PiecewisePolynomial
 
@@ -16,6 +17,7 @@ MOST_PIECES = 2**16
 """The most pieces of a fit to a tolerance."""
 
 
+@public_in("cukde")
 class FittedPolynomial(PiecewisePolynomial):
     """A :class:`PiecewisePolynomial` made by :func:`fit_piecewise`, with its errors.
 
@@ -26,8 +28,6 @@ class FittedPolynomial(PiecewisePolynomial):
     max_errors : dict
         The error in each of these dtypes, such as ``{"float64": 2.5e-7, "float32": 6.1e-7}``.
     """
-
-    __module__ = "cukde"
 
     max_error: float
     max_errors: dict[str, float]

@@ -11,12 +11,14 @@ import numpy as np
 from cukde.core import check as core_check, dispatch
 from cukde.core.cost.registry import declare
 from cukde.core.over_dask import is_dask
+from cukde.core.public import public_in
 from cukde.piecewise import calculus, check, cost
 from cukde.piecewise.evaluator import Evaluator, Extrapolate
 from cukde.piecewise.pieces import Pieces
 
 
 @declare(cost.polynomial, cost.of_polynomial)
+@public_in("cukde")
 class PiecewisePolynomial:
     r"""A piecewise polynomial: SciPy's ``PPoly`` for three dtypes and on the GPU.
 
@@ -78,8 +80,6 @@ class PiecewisePolynomial:
     >>> float(p.integrate(0, 2))
     1.5
     """
-
-    __module__ = "cukde"
 
     axis = 0
 

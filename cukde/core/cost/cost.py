@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
+from cukde.core.public import public_in
+
 Unit = Literal[
     "memory",
     "cache",
@@ -45,6 +47,7 @@ UNITS: tuple[Unit, ...] = get_args(Unit)
 _FLOATING = ("fma", "float64", *(unit for unit in UNITS if unit.startswith(("tensor_f", "tensor_tf", "gemm_"))))
 
 
+@public_in("cukde.perf")
 @dataclass(frozen=True)
 class Part:
     """One stage of an operation: a kernel, or several whose work is alike.
@@ -107,6 +110,7 @@ class Part:
         )
 
 
+@public_in("cukde.perf")
 @dataclass(frozen=True)
 class Cost:
     """What an operation costs: see :func:`cukde.perf.cost`.
@@ -185,6 +189,7 @@ class Cost:
         return sum(part.work.get(unit, 0.0) for part in self.parts)
 
 
+@public_in("cukde.perf")
 @dataclass(frozen=True)
 class Counted:
     """The result of a formula: the fields of :class:`Cost`, without the name and the shapes.

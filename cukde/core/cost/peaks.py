@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from cukde.core.cost.cost import Unit
+from cukde.core.public import public_in
 
 
+@public_in("cukde.perf")
 @dataclass(frozen=True)
 class Peaks:
     """The highest rates of a processor.

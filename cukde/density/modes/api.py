@@ -10,6 +10,7 @@ import numpy as np
 from cukde.core import check as core_check, dispatch
 from cukde.core.cost.registry import declare
 from cukde.core.over_dask import is_dask
+from cukde.core.public import public_in
 from cukde.core.warnings import ConvergenceWarning
 from cukde.density import check as density_check, results
 from cukde.density.arguments import prepare
@@ -25,6 +26,7 @@ from cukde.density.problem import Problem
 _MOST_STEPS = 1000
 
 
+@public_in("cukde")
 class Modes(NamedTuple):
     """What :func:`cukde.modes` found: see there."""
 
