@@ -50,7 +50,7 @@ def depthwise_conv1d(
     check.activation(activation)
     flip, return_state = flag("flip", flip), flag("return_state", return_state)
     arguments = {"x": x, "w": w, "bias": bias, "state": state}
-    arrays = {name: collected(name, a) for name, a in arguments.items() if a is not None}
+    arrays = {name: collected(name, a) for name, a in arguments.items() if a is not None or name in ("x", "w")}
     x, w = arrays["x"], arrays["w"]
     dispatch.backend(meta(x), "x", **{name: meta(a) for name, a in arrays.items() if name != "x"})
 
