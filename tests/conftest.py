@@ -65,6 +65,14 @@ BACKENDS = [
 ]
 
 
+def pytest_configure() -> None:
+    """Let Hypothesis wait: drawing an example may take long because another process compiles."""
+    from hypothesis import HealthCheck, settings  # which benchmarks that import this module do without
+
+    settings.register_profile("patient", suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("patient")
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test that takes ``backend`` on each; its name comes first in the test's id."""
     if "backend" in metafunc.fixturenames and "case" not in metafunc.fixturenames:
