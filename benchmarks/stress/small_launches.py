@@ -163,7 +163,7 @@ class Device:
                 centre=self.centre,
                 spread_known=False,
                 ratio=ratio,
-                of=of,
+                tiling=of,
             )
 
 
@@ -360,7 +360,7 @@ def f16_symmetric(launches: Launches) -> None:
         on = Device(s, "moments", 1)
         operand, _ = operands.prepare(on.X, None, on.centre, s.h, split=split, symmetric=True)
         for of in pairs_f16_symmetric.every_layout(operands.depth_of(d), 3 if split else 1):
-            S, T = pairs_f16_symmetric.launch(operand, exact_sums=exact_sums, of=of)
+            S, T = pairs_f16_symmetric.launch(operand, exact_sums=exact_sums, tiling=of)
             sums = pairs_f16_symmetric.finish(operand, S, T, N, d, s.h)
             check_symmetric(s, sums, "one-term" if not split else "exact" if exact_sums else "split")
 
@@ -374,13 +374,13 @@ def f16_mutual(launches: Launches) -> None:
         both = operands.prepare_two(*blocks, on.centre, s.h, split=split)
         own_rows = operands.padded(OF_BLOCK)
         for of in pairs_f16_symmetric.every_layout(operands.depth_of(d), 3 if split else 1):
-            S, T = pairs_f16_symmetric.launch(both, own_rows=own_rows, exact_sums=exact_sums, of=of)
+            S, T = pairs_f16_symmetric.launch(both, own_rows=own_rows, exact_sums=exact_sums, tiling=of)
             parts = []
             for block, rows in zip(blocks, (slice(own_rows), slice(own_rows, None)), strict=True):
                 operand = both.rows(rows)
                 sums = operand, S[rows], T[rows]
-                others = pairs_f16_symmetric.finish(*sums, len(block), d, s.h, own=False)
-                sums = operand, *pairs_f16_symmetric.launch(operand, exact_sums=exact_sums, of=of)
+                others = pairs_f16_symmetric.finish(*sums, len(block), d, s.h, self_interaction=False)
+                sums = operand, *pairs_f16_symmetric.launch(operand, exact_sums=exact_sums, tiling=of)
                 parts.append(merge([others, pairs_f16_symmetric.finish(*sums, len(block), d, s.h)], gpu_arrays.xp))
             sums = PartialSums(*(gpu_arrays.xp.concatenate(of_parts) for of_parts in zip(*parts, strict=True)))
             check_symmetric(s, sums, "one-term" if not split else "exact" if exact_sums else "split")
@@ -394,7 +394,7 @@ def f16_symmetric_values(launches: Launches) -> None:
         operand, _ = operands.prepare(on.X, None, on.centre, s.h, split=True, symmetric=True)
         V = pairs_values.contiguous(on.values)
         for of in pairs_f16_symmetric.every_layout(operands.depth_of(d), 3, pairs_values.columns_of(k)):
-            S, T = pairs_f16_symmetric.launch_values(operand, pairs_values.prepare(V), of=of)
+            S, T = pairs_f16_symmetric.launch_values(operand, pairs_values.prepare(V), tiling=of)
             check(s, "values", pairs_f16_symmetric.finish_values(V, S, T), _ALLOWED["float32"], k)
 
 

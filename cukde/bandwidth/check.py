@@ -27,20 +27,20 @@ def options(method: Any, objective: Any, per_dimension: Any) -> None:
         )
 
 
-def bandwidths(given: Any, d: int) -> np.ndarray:
+def bandwidths(values: Any, d: int) -> np.ndarray:
     """Return deviations, (B, d) float64, of (B,) numbers or (B, d) deviations on the host."""
-    if isinstance(given, str):
-        raise ValueError(f"bandwidths must be numbers; got {given!r}: write None for a grid about the reference rule")
+    if isinstance(values, str):
+        raise ValueError(f"bandwidths must be numbers; got {values!r}: write None for a grid about the reference rule")
     try:
-        out = np.asarray(given)
+        out = np.asarray(values)
     except ValueError as error:
         raise ValueError(f"bandwidths must be a rectangular array of numbers: {error}") from None
     if out.size == 0:
         raise ValueError(f"bandwidths must be at least one; got shape {out.shape}")
     if out.dtype.kind not in "fiu" or out.dtype.itemsize > 8:
-        raise TypeError(f"bandwidths must be real numbers; got {given!r}")
+        raise TypeError(f"bandwidths must be real numbers; got {values!r}")
     if out.ndim == 0:
-        raise ValueError(f"bandwidths must be several, of shape (B,) or (B, {d}); got the number {given!r}: write [h]")
+        raise ValueError(f"bandwidths must be several, of shape (B,) or (B, {d}); got the number {values!r}: write [h]")
     if out.ndim > 2 or (out.ndim == 2 and out.shape[1] != d):
         raise ValueError(
             f"bandwidths must have shape (B,), each for every column, or (B, {d}), a deviation a column; "
@@ -72,14 +72,14 @@ def within_reach(widths: np.ndarray, least: np.ndarray, *, single: bool) -> None
         )
 
 
-def scores(found: np.ndarray) -> np.ndarray:
+def scores(values: np.ndarray) -> np.ndarray:
     """Raise where no bandwidth can be chosen, because densities leave the range of float64."""
-    if np.isnan(found).any() or not np.isfinite(found.max()) or not found.any():
+    if np.isnan(values).any() or not np.isfinite(values.max()) or not values.any():
         raise ValueError(
             "X has densities beyond the range of float64 (2e-308 to 1.8e308, in units of 1/volume): rescale its "
             'columns to a spread of about 1, or write objective="likelihood"'
         )
-    return found
+    return values
 
 
 def two_rows(n: int, effective: float | None = None) -> None:

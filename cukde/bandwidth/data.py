@@ -56,9 +56,9 @@ def rows(X: Any, weights: Any, backend: ModuleType, *, line: bool = False) -> Ro
     heaviest = w.argmax()
     others = w.copy()
     others[heaviest] = 0
-    found = Rows(x, w, heaviest, float(others.sum()), float((others * others).sum()))
-    check.two_rows(n, found.effective)
-    return found
+    data_rows = Rows(x, w, heaviest, float(others.sum()), float((others * others).sum()))
+    check.two_rows(n, data_rows.effective)
+    return data_rows
 
 
 class Sample(NamedTuple):
@@ -66,20 +66,20 @@ class Sample(NamedTuple):
 
     deviations: Any  # (n, d) float64: from a row that counts, over the ranges; 0 where a row has no weight
     ranges: Any  # (d,) float64
-    of: Rows
+    rows: Rows
 
 
-def sample(of: Rows, backend: ModuleType) -> Sample:
+def sample(data_rows: Rows, backend: ModuleType) -> Sample:
     """Take the offset from the data and divide by their ranges, which must not be 0."""
     xp = backend.xp
-    x = of.points.astype(xp.float64, copy=False)
+    x = data_rows.points.astype(xp.float64, copy=False)
     # Offsets go before anything is squared, taken from a row that counts; ranges are scaled to 1.
     with np.errstate(over="ignore"):  # the ranges are checked next
-        deviations = xp.where((of.weights > 0)[:, None], x - x[of.heaviest], 0)
+        deviations = xp.where((data_rows.weights > 0)[:, None], x - x[data_rows.heaviest], 0)
     ranges = largest(abs(deviations), xp)
     check.ranges(backend.asnumpy(ranges))
     deviations /= ranges
-    return Sample(deviations, ranges, of)
+    return Sample(deviations, ranges, data_rows)
 
 
 def largest(a: Any, xp: Any) -> Any:

@@ -71,11 +71,11 @@ class Spectrum:
 
     def stages(self, t: float) -> list[float]:
         """Return t, t_6, ..., t_2 and g(t); infinite from where a functional vanishes."""
-        found = [t]
+        variances = [t]
         for s in range(HIGHEST - 1, 0, -1):
-            norm = self.functional(s + 1, found[-1]) if found[-1] < math.inf else 0.0
-            found.append(_best_variance(s, self._rows * norm) if norm > 0 else math.inf)
-        return found
+            norm = self.functional(s + 1, variances[-1]) if variances[-1] < math.inf else 0.0
+            variances.append(_best_variance(s, self._rows * norm) if norm > 0 else math.inf)
+        return variances
 
     def excess(self, t: float) -> float:
         """Return log(g(t) / t)."""
@@ -151,21 +151,21 @@ class _Line:
 
 def _binned(z: Any, w: Any, step: float, cells: int, xp: ModuleType) -> Any:
     """Weight in each cell of a grid from 0 on; a point's is shared by its two neighbours, by its distance to them."""
-    own, shared = xp.zeros(cells), xp.zeros(cells)
+    kept, shared = xp.zeros(cells), xp.zeros(cells)
     for start in range(0, len(z), _BLOCK):
         places = z[start : start + _BLOCK] / step
         left = places.astype(np.int64)
         places -= left
         if w is None:
-            own += xp.bincount(left, minlength=cells)
+            kept += xp.bincount(left, minlength=cells)
         else:
             weights = w[start : start + _BLOCK]
-            own += xp.bincount(left, weights, minlength=cells)
+            kept += xp.bincount(left, weights, minlength=cells)
             places *= weights
         shared += xp.bincount(left, places, minlength=cells)
-    own -= shared
-    own[1:] += shared[:-1]
-    return own / len(z) if w is None else own
+    kept -= shared
+    kept[1:] += shared[:-1]
+    return kept / len(z) if w is None else kept
 
 
 def _root(excess: Callable[[float], float], least: float, most: float) -> float | None:

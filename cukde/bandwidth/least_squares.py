@@ -39,9 +39,9 @@ def coefficients(method: Method, d: int) -> np.ndarray:
     )
 
 
-def of_derivative(of: np.ndarray) -> np.ndarray:
+def of_derivative(polynomials: np.ndarray) -> np.ndarray:
     """Return the coefficients of P/2 - P' and R - R'."""
-    p0, p1, p2, r0, r1 = of
+    p0, p1, p2, r0, r1 = polynomials
     return np.array([p0 / 2 - p1, p1 / 2 - 2 * p2, p2 / 2, r0 - r1, r1])
 
 

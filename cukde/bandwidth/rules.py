@@ -265,7 +265,7 @@ def isj(X: Any, *, weights: Any = None) -> Any:
     backend = dispatch.backend(X, weights=weights)
     with backend.device_of(X):
         sample = data.sample(data.rows(X, weights, backend, line=True), backend)
-        rows = sample.of
+        rows = sample.rows
         w = None if weights is None else rows.weights / rows.total
         h = improved_sheather_jones.solve(sample.deviations[:, 0], w, rows.effective, backend.xp, backend.asnumpy)
         return sample.ranges * check.plug_in(h)

@@ -109,16 +109,18 @@ class LeaveOneOut:
         """Return the score of (d,) deviations and its derivatives by their logarithms, infinite or NaN beyond range."""
         if self._method == "sd":
             return self._with_differences(h)
-        at = self._coordinates(h[None])
-        scale, unit = float(at.scales[0]), float(at.widths[0] ** 2)
+        coordinates = self._coordinates(h[None])
+        scale, unit = float(coordinates.scales[0]), float(coordinates.widths[0] ** 2)
         if self._objective == "likelihood":
-            logs = self._logs(at)
-            sums = self._passes.likelihood_gradient(at.points, scale, logs[0], self._weights)
+            logs = self._logs(coordinates)
+            sums = self._passes.likelihood_gradient(coordinates.points, scale, logs[0], self._weights)
             return float(self._likelihoods(logs, h[None])[0]), sums / unit - 1
-        of = least_squares.coefficients(self._method, self.d)
-        pairs = self._passes.least_squares(at.points, at.scales, of[None], self._weights)
-        score = float(self._least_squares(of[0], pairs, h[None])[0])
-        sums = self._passes.least_squares_gradient(at.points, scale, least_squares.of_derivative(of), self._weights)
+        coefficients = least_squares.coefficients(self._method, self.d)
+        pairs = self._passes.least_squares(coordinates.points, coordinates.scales, coefficients[None], self._weights)
+        score = float(self._least_squares(coefficients[0], pairs, h[None])[0])
+        sums = self._passes.least_squares_gradient(
+            coordinates.points, scale, least_squares.of_derivative(coefficients), self._weights
+        )
         with np.errstate(over="ignore", invalid="ignore"):
             return score, -2 * np.exp(least_squares.log_scale(h)) * sums / unit - score
 
@@ -126,46 +128,46 @@ class LeaveOneOut:
         """The same by central differences: without a row every debiased point moves, and that with h."""
         step = _STEP[self.precision] * np.eye(self.d)
         tried = h * np.exp(np.concatenate([np.zeros((1, self.d)), step, -step]))
-        found = np.array([self._scores(one[None])[0] for one in tried])
-        return float(found[0]), (found[1 : 1 + self.d] - found[1 + self.d :]) / (2 * _STEP[self.precision])
+        scores = np.array([self._scores(one[None])[0] for one in tried])
+        return float(scores[0]), (scores[1 : 1 + self.d] - scores[1 + self.d :]) / (2 * _STEP[self.precision])
 
     def _scores(self, h: np.ndarray) -> np.ndarray:
         """Scores of proportional bandwidths; not finite where they overflow."""
-        at = self._coordinates(h)
+        coordinates = self._coordinates(h)
         if self._method == "sd":
-            posed, _ = prepare(at.points, None, at.widths[0], self._weights, self.precision)
-            return np.array([self._sd(posed, width, one) for width, one in zip(at.widths, h, strict=True)])
+            whitened, _ = prepare(coordinates.points, None, coordinates.widths[0], self._weights, self.precision)
+            return np.array([self._sd(whitened, width, one) for width, one in zip(coordinates.widths, h, strict=True)])
         if self._objective == "likelihood":
-            return self._likelihoods(self._logs(at), h)
-        of = least_squares.coefficients(self._method, self.d)
-        each = np.tile(of, (len(h), 1))
+            return self._likelihoods(self._logs(coordinates), h)
+        coefficients = least_squares.coefficients(self._method, self.d)
+        each = np.tile(coefficients, (len(h), 1))
         if self._by_line and self._method == "kde":
-            pairs = scores_1d.least_squares(at.points, at.scales, each, self._weights, self._backend)
+            pairs = scores_1d.least_squares(coordinates.points, coordinates.scales, each, self._weights, self._backend)
         else:
-            pairs = self._passes.least_squares(at.points, at.scales, each, self._weights)
-        return self._least_squares(of[0], pairs, h)
+            pairs = self._passes.least_squares(coordinates.points, coordinates.scales, each, self._weights)
+        return self._least_squares(coefficients[0], pairs, h)
 
-    def _logs(self, at: _Coordinates) -> Any:
+    def _logs(self, coordinates: _Coordinates) -> Any:
         """Logarithms of the sums of kernels at each row over all others, (B, n)."""
         if self._by_line:
-            return scores_1d.leave_one_out(at.points, at.scales, self._weights, self._backend)
-        return self._passes.leave_one_out(at.points, at.scales, self._weights)
+            return scores_1d.leave_one_out(coordinates.points, coordinates.scales, self._weights, self._backend)
+        return self._passes.leave_one_out(coordinates.points, coordinates.scales, self._weights)
 
     def _likelihoods(self, logs: Any, h: np.ndarray) -> np.ndarray:
         """Mean log densities, of the logarithms of sums of kernels."""
         means: np.ndarray = self._backend.asnumpy(self._mean(logs))
         return means - self._mean_log_rest + _log_norm(h)
 
-    def _least_squares(self, own: float, pairs: np.ndarray, h: np.ndarray) -> np.ndarray:
+    def _least_squares(self, at_zero: float, pairs: np.ndarray, h: np.ndarray) -> np.ndarray:
         """Minus the criterion, of P(0) and the sums over pairs."""
         with np.errstate(over="ignore", invalid="ignore"):
-            out: np.ndarray = -np.exp(least_squares.log_scale(h)) * (self._squares * own + 2 * pairs)
+            out: np.ndarray = -np.exp(least_squares.log_scale(h)) * (self._squares * at_zero + 2 * pairs)
         return out
 
-    def _sd(self, posed: Problem, width: float, h: np.ndarray) -> float:
+    def _sd(self, whitened: Problem, width: float, h: np.ndarray) -> float:
         """Score of one bandwidth of the score-debiased estimate: all moments, then the sums without each row."""
-        xp, weighted, points = self._backend.xp, self._weights is not None, posed.X
-        problem = score_problem(posed, width)
+        xp, weighted, points = self._backend.xp, self._weights is not None, whitened.X
+        problem = score_problem(whitened, width)
         sums = problem.sums("moments")
         mean_shift = sums.moments / sums.total[:, None]
         totals = sums.total * xp.exp(sums.reference + (0.0 if weighted else -math.log(self.n)))  # of weights 1 there

@@ -65,12 +65,12 @@ def _among(X: Any, scale: float, log_weights: Any, backend: ModuleType) -> Any:
     if n <= _FEW:
         return own_backends.passes(backend).leave_one_out(X, np.array([scale]), xp.exp(log_weights))[0]
     parts = slice(None, n // 2), slice(n // 2, None)
-    own = [_among(X[part], scale, log_weights[part], backend) for part in parts]
+    within = [_among(X[part], scale, log_weights[part], backend) for part in parts]
     cross = [
         _of_others(X[data], X[queries], scale, log_weights[data], backend)
         for queries, data in zip(parts, reversed(parts), strict=True)
     ]
-    return xp.concatenate([xp.logaddexp(*both) for both in zip(own, cross, strict=True)])
+    return xp.concatenate([xp.logaddexp(*both) for both in zip(within, cross, strict=True)])
 
 
 def _of_others(X: Any, Y: Any, scale: float, log_weights: Any, backend: ModuleType) -> Any:

@@ -49,20 +49,20 @@ def search(objective: LeaveOneOut, bandwidths: np.ndarray, *, per_dimension: boo
 
     Warns the caller's caller where the best is at an end.
     """
-    given = bandwidths.ndim == 2
-    least = bandwidths.min(axis=0) if given else bandwidths * _factor(_FIRST)
+    listed = bandwidths.ndim == 2
+    least = bandwidths.min(axis=0) if listed else bandwidths * _factor(_FIRST)
     least = least * math.exp(-_BOX) if per_dimension else least
     check.within_reach(objective.ranges, least, single=objective.precision == "float32")
     if per_dimension:
         check.ranges(objective.ranges)
-    tried, scores = (bandwidths, objective.scores(bandwidths)) if given else _extended(objective, bandwidths)
+    tried, scores = (bandwidths, objective.scores(bandwidths)) if listed else _extended(objective, bandwidths)
     best = int(scores.argmax())
-    found, end = CrossValidation(tried[best], float(scores[best]), tried, scores), _end(tried, best)
+    result, end = CrossValidation(tried[best], float(scores[best]), tried, scores), _end(tried, best)
     if per_dimension:
-        found, end = _optimised(objective, found)
+        result, end = _optimised(objective, result)
     if end:
-        _warn(end, found.bandwidth, given=given, per_dimension=per_dimension)
-    return found
+        _warn(end, result.bandwidth, listed=listed, per_dimension=per_dimension)
+    return result
 
 
 def _factor(step: float) -> float:
@@ -134,14 +134,14 @@ def _optimised(objective: LeaveOneOut, start: CrossValidation) -> tuple[CrossVal
     return best, "smallest" if widest < 0 else "largest"
 
 
-def _warn(end: str, h: np.ndarray, *, given: bool, per_dimension: bool) -> None:
+def _warn(end: str, h: np.ndarray, *, listed: bool, per_dimension: bool) -> None:
     if per_dimension:
         reach = f"{math.exp(_BOX):.0f} times from that of the best bandwidth tried"
         what = f"a column's deviation is the {end} that is looked for, {reach}: {_text(h)}; start from other bandwidths"
     else:
-        ends = "among those given" if given else "of the grid, which has gone on as far as it does"
+        ends = "among those given" if listed else "of the grid, which has gone on as far as it does"
         what = f"the best bandwidth is the {end} {ends}: {_text(h)}; give {end.removesuffix('est')}er ones"
-        if not given:
+        if not listed:
             what = f"{what} as bandwidths=..."
     warnings.warn(what + _TIES * (end == "smallest"), BandwidthRangeWarning, stacklevel=4)
 

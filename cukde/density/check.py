@@ -103,10 +103,10 @@ def real_numbers(name: str, h: Any) -> np.ndarray:
     return out.astype(np.float64)
 
 
-def rectangular(name: str, given: Any) -> np.ndarray:
+def rectangular(name: str, argument: Any) -> np.ndarray:
     """Return a number or nested sequences on the host as an array."""
     try:
-        return np.asarray(given)
+        return np.asarray(argument)
     except ValueError as error:
         raise ValueError(f"{name} must be a number or a rectangular array: {error}") from None
 

@@ -166,7 +166,7 @@ class Problem(NamedTuple):
         return out if same or self.options.squared_radius is None else out.located()
 
     def located(self, name: str = "X") -> Problem:
-        """Return the same with the scaled squared radius by its own points and bandwidth, which is checked.
+        """Return the same with the scaled squared radius of its points and bandwidth, which is checked.
 
         ``name`` is what an error calls the data.
         """

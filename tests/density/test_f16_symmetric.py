@@ -176,7 +176,7 @@ class TestValues:
         of = symmetric.laid_out(16, row_tiles=row_tiles, blocks=2, phi_is_shared=phi_is_shared)
         X, h = data(500, SYMMETRIC[depth])
         V = self.values(500, 9)
-        self.verify(self.computed(gpu, X, h, V, chunk=192, of=of), X, h, V)
+        self.verify(self.computed(gpu, X, h, V, chunk=192, tiling=of), X, h, V)
 
     def test_points_alone_have_their_own_values(self, gpu):
         X = np.arange(20, dtype=np.float32)[:, None] * np.ones(16, np.float32) * 5  # 20 bandwidths apart
@@ -243,7 +243,7 @@ def test_layouts_that_are_not_chosen_are_right(gpu, depth, row_tiles, overlap):
     X, h = data(400, SYMMETRIC[depth])
     for mode in OPERAND:
         of = symmetric.Layout(row_tiles, 2, overlap=overlap)
-        check(computed(gpu, X, h, mode, chunk=192, of=of), X, h, mode)
+        check(computed(gpu, X, h, mode, chunk=192, tiling=of), X, h, mode)
 
 
 @pytest.mark.parametrize("terms", [1, 3])

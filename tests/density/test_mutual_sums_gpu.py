@@ -153,7 +153,7 @@ def test_every_pair_is_summed_once_whatever_the_chunks(gpu: SimpleNamespace, d: 
     A, B = np.full((n, d), 7.0, np.float32), np.full((m, d), 7.0, np.float32)
     operand = gpu.operands.prepare_two(*map(gpu.asarray, (A, B, np.zeros(d))), 100.0, split=True)
     for of in gpu.symmetric.every_layout(gpu.operands.depth_of(d), 3):
-        S, _ = gpu.symmetric.launch(operand, own_rows=384, chunk=chunk, of=of)
+        S, _ = gpu.symmetric.launch(operand, own_rows=384, chunk=chunk, tiling=of)
         np.testing.assert_allclose(gpu.asnumpy(S)[:n] / 2**13, m, rtol=1e-4)
         np.testing.assert_allclose(gpu.asnumpy(S)[384 : 384 + m] / 2**13, n, rtol=1e-4)
         assert not gpu.asnumpy(S)[n:384].any()

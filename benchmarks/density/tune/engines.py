@@ -215,9 +215,9 @@ class _SymmetricPass:
 
     def _run(self, tile: f16_symmetric.Layout, *, exact_sums: bool) -> PartialSums:
         if self.V is not None:
-            S, T = f16_symmetric.launch_values(self.operand, values.prepare(self.V), of=tile)
+            S, T = f16_symmetric.launch_values(self.operand, values.prepare(self.V), tiling=tile)
             return f16_symmetric.finish_values(self.V, S, T)
-        S, T = f16_symmetric.launch(self.operand, exact_sums=exact_sums, of=tile)
+        S, T = f16_symmetric.launch(self.operand, exact_sums=exact_sums, tiling=tile)
         return f16_symmetric.finish(self.operand, S, T, self.n, self.d, self.h)
 
     def variants(self, tile: f16_symmetric.Layout) -> None:
@@ -278,7 +278,7 @@ class _WidePass:
             centre=core_arrays.xp.zeros(self.d),
             spread_known=True,
             ratio=self.ratio,
-            of=tile,
+            tiling=tile,
         )
 
     def variants(self, tile: wide.Layout) -> None:

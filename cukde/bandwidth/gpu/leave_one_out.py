@@ -137,8 +137,8 @@ def _cut(n: int, bandwidths: int, form: _Form, multiprocessors: int) -> _Cut:
     row_blocks = -(-n // form.rows)
     walks = -(-row_blocks // 2)
     tiles = 2 * -(-n // form.columns) - (row_blocks - 1) * (form.rows // form.columns)
-    wanted = _BLOCKS_IN_TURN * form.blocks * multiprocessors
-    strip = max(1, min(_MOST_TILES, walks * tiles * passes // wanted), -(-tiles // _MOST_BLOCKS_ALONG_Y))
+    target_blocks = _BLOCKS_IN_TURN * form.blocks * multiprocessors
+    strip = max(1, min(_MOST_TILES, walks * tiles * passes // target_blocks), -(-tiles // _MOST_BLOCKS_ALONG_Y))
     return _Cut((walks, -(-tiles // strip), passes), -(-bandwidths // passes), strip)
 
 

@@ -46,9 +46,9 @@ def settle(X: Any, scales: np.ndarray, weights: Any | None, logs: Any, unsettled
 
     Those of all scales in one launch, and none where there are none; it waits once, for their number.
     """
-    at = cp.flatnonzero(unsettled)
-    if len(at):
-        which, rows = at // len(X), at % len(X)
+    entries = cp.flatnonzero(unsettled)
+    if len(entries):
+        which, rows = entries // len(X), entries % len(X)
         logs[which, rows] = ordered_leave_one_out.plain(X, scales, weights, which, rows)
     return logs
 

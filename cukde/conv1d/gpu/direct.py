@@ -92,8 +92,8 @@ def engine(geometry: Geometry, dtype: Any, aligned: bool = True) -> Engine:
     if g.stride > 1 or positions > _MOST_POSITIONS:
         return "strided"
     if g.channels_last:
-        own, _ = _CHANNELS_LAST[bits, True]
-        return "channels_last" if g.outputs >= own * g.dilation else "strided"
+        per_thread, _ = _CHANNELS_LAST[bits, True]
+        return "channels_last" if g.outputs >= per_thread * g.dilation else "strided"
     if aligned and g.dilation == 1 and _has_few_taps(g, bits) and (bits == 16 or g.outputs < _tile(bits)):
         return "few_taps"
     if g.dilation > 1:
@@ -140,8 +140,8 @@ def _launch(g: Geometry, dtype: np.dtype, aligned: bool, activation: str | None)
     if chosen == "channels_last":
         width = 16 // dtype.itemsize
         vectors = g.channels % width == 0 and aligned
-        own, _ = _CHANNELS_LAST[bits, vectors]
-        windows = -(-g.outputs // (own * g.dilation)) * g.dilation
+        per_thread, _ = _CHANNELS_LAST[bits, vectors]
+        windows = -(-g.outputs // (per_thread * g.dilation)) * g.dilation
         groups = g.channels // width if vectors else g.channels
         grid, block = _cover(groups, g.batch * windows, _CHANNELS_LAST_THREADS)
         counts = -(-groups // block[0]), g.length, g.outputs, g.before, g.dilation, g.taps
@@ -230,11 +230,11 @@ def _cut_short_rows(g: Geometry, bits: int) -> _SideBySide | None:
     return _SideBySide((blocks,), (rows, threads), first_tap, taps, pitch, vectors, shared_bytes)
 
 
-def _places(g: Geometry, positions: int, own: int) -> tuple[tuple[int], tuple[int, int]]:
+def _places(g: Geometry, positions: int, per_thread: int) -> tuple[tuple[int], tuple[int, int]]:
     """Grid and block of ``places.cuh``."""
     if g.channels_last:
-        return _cover(g.channels, g.batch * -(-positions // own), _THREADS)
-    return _cover(-(-positions // own), g.batch * g.channels, _THREADS, _THREADS)
+        return _cover(g.channels, g.batch * -(-positions // per_thread), _THREADS)
+    return _cover(-(-positions // per_thread), g.batch * g.channels, _THREADS, _THREADS)
 
 
 def _cover(contiguous: int, others: int, threads: int, lanes: int = _LANES) -> tuple[tuple[int], tuple[int, int]]:
@@ -265,11 +265,11 @@ def _short_rows_kernel(dtype: np.dtype, shared_bytes: int = 0) -> Specialisation
 
 
 def _channels_last_kernel(dtype: np.dtype, vectors: bool) -> Specialisation:
-    own, blocks = _CHANNELS_LAST[BITS[dtype], vectors]
+    per_thread, blocks = _CHANNELS_LAST[BITS[dtype], vectors]
     defines = core_compile.macros(
         STORAGE=BITS[dtype],
         CHANNELS=16 // dtype.itemsize if vectors else 1,
-        OWN=own,
+        OWN=per_thread,
         THREADS=_CHANNELS_LAST_THREADS,
         BLOCKS=blocks,
     )

@@ -58,5 +58,5 @@ def weight_grad(x: Any, dy: Any, geometry: Geometry, bias: bool) -> tuple[Any, A
     return _BY_W[_engine("weight_grad", x, geometry)].weight_grad(x, dy, geometry, bias)
 
 
-def _engine(of: conv1d_choice.Pass, x: Any, geometry: Geometry) -> conv1d_choice.Engine:
-    return conv1d_choice.engine(of, x.dtype, geometry, device.capability())
+def _engine(operation: conv1d_choice.Pass, x: Any, geometry: Geometry) -> conv1d_choice.Engine:
+    return conv1d_choice.engine(operation, x.dtype, geometry, device.capability())

@@ -5,13 +5,17 @@ exactly and added up in float32; float32 goes in two float16 terms, three produc
 of inputs with powers of two of its own, so that any magnitude is served. What float16 cannot tell from zero beside the
 largest number of a window, and what is not finite, is found by the kernel and summed from the definition.
 
-Accuracy, relative to the sum of absolute terms: float16, 2^-18 before the one rounding of the result, whatever the
-number of taps (a chain of tensor-core sums has at most 34 steps, which cut off 2^-23 of what there is at most; chains
-are added up in float32 to nearest). float32, 1e-6: at most 2^-23 for each factor of a product and 2^-22 for the
-product of the lower terms, which is left out; chains of four steps, 3e-7; and sums in float32 of nine chains, and of
-those. In the host emulation, which cuts nothing off, the worst measured is 2.8e-7, up to 3,000 taps of one sign or of
-both. Denormal numbers count as zeros. Outputs whose block of float32 meets an infinity are summed from the definition,
-which is slow, and so are those of float16 whose segment of a row meets anything that is not finite.
+Accuracy is relative to the sum of absolute terms.
+
+float16: 2^-18 before the one rounding of the result, whatever the number of taps. A chain of tensor-core sums has at
+most 34 steps, each of which cuts off at most 2^-23 of the largest term. Chains are added up in float32 to nearest.
+
+float32: 1e-6. Each factor of a product adds at most 2^-23; the product of the lower terms, which is left out, at most
+2^-22; chains of four steps, 3e-7; then sums in float32 of nine chains, and of those. The host emulation cuts nothing
+off: its worst error is 2.8e-7, up to 3,000 taps of one sign or of both. Denormal numbers count as zeros.
+
+Outputs whose block of float32 meets an infinity are summed from the definition, which is slow. So are those of float16
+whose segment of a row meets anything that is not finite.
 
 Cost: 32 ceil((K + 62) / 32) multiply-adds an output at most, three times that for float32. For 256 outputs and 32 taps
 that is 4 tensor instructions of 16 x 8 x 16, 27 cycles of one of an SM's four units at the rate that was measured on an

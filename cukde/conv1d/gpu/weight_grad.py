@@ -95,110 +95,110 @@ def weight_grad(x: Any, dy: Any, geometry: Geometry, bias: bool) -> tuple[Any, A
 
 
 @functools.lru_cache(maxsize=1024)  # it takes longer than the gradient of a small convolution
-def _launches(of: Geometry, dtype: np.dtype, aligned: bool) -> tuple[int, Launch, Launch]:
+def _launches(g: Geometry, dtype: np.dtype, aligned: bool) -> tuple[int, Launch, Launch]:
     """Parts that the sums are in, the launch that makes them, and the one that adds them up."""
-    if of.channels_last:
-        splits, sums = _channels_last(dtype, of)
-    elif aligned and _has_few_taps(dtype, of):
-        splits, sums = _few_taps(dtype, of)
-    elif _has_short_rows(dtype, of):
-        splits, sums = _short_rows(dtype, of)
-    elif of.stride == of.dilation == 1 and _fills_tiles(dtype, of.outputs):
-        splits, sums = _in_tiles(dtype, of)
+    if g.channels_last:
+        splits, sums = _channels_last(dtype, g)
+    elif aligned and _has_few_taps(dtype, g):
+        splits, sums = _few_taps(dtype, g)
+    elif _has_short_rows(dtype, g):
+        splits, sums = _short_rows(dtype, g)
+    elif g.stride == g.dilation == 1 and _fills_tiles(dtype, g.outputs):
+        splits, sums = _in_tiles(dtype, g)
     else:
-        splits, sums = _strided(dtype, of)
-    return splits, sums, _finish(of, dtype, splits)
+        splits, sums = _strided(dtype, g)
+    return splits, sums, _finish(g, dtype, splits)
 
 
-def _finish(of: Geometry, dtype: np.dtype, splits: int) -> Launch:
-    blocks = -(-of.channels * (of.taps + 1) // 32)
-    return Launch(_finish_kernel(dtype), (blocks,), (_THREADS_OF_FINISH,), (splits, of.channels, of.taps, of.flip))
+def _finish(g: Geometry, dtype: np.dtype, splits: int) -> Launch:
+    blocks = -(-g.channels * (g.taps + 1) // 32)
+    return Launch(_finish_kernel(dtype), (blocks,), (_THREADS_OF_FINISH,), (splits, g.channels, g.taps, g.flip))
 
 
-def _in_tiles(dtype: np.dtype, of: Geometry) -> tuple[int, Launch]:
-    block_taps = _block_taps(_TAPS[BITS[dtype]], of.taps)
-    groups = -(-of.taps // block_taps)
+def _in_tiles(dtype: np.dtype, g: Geometry) -> tuple[int, Launch]:
+    block_taps = _block_taps(_TAPS[BITS[dtype]], g.taps)
+    groups = -(-g.taps // block_taps)
     outputs_of_tile = _OUTPUTS_OF_TILE[BITS[dtype]]
-    tiles = of.batch * -(-of.outputs // outputs_of_tile)
+    tiles = g.batch * -(-g.outputs // outputs_of_tile)
     warps = _THREADS // 32
-    part = _part(tiles, of.channels * groups, warps, _THREADS * _MOST_OUTPUTS // outputs_of_tile)
-    scalars = tiles, part.each, of.channels, of.length, of.outputs, of.taps, of.before
-    grid = (part.splits * of.channels * groups,)
+    part = _part(tiles, g.channels * groups, warps, _THREADS * _MOST_OUTPUTS // outputs_of_tile)
+    scalars = tiles, part.each, g.channels, g.length, g.outputs, g.taps, g.before
+    grid = (part.splits * g.channels * groups,)
     return part.splits, Launch(_kernel("", dtype, block_taps), grid, (_THREADS,), scalars)
 
 
-def _has_few_taps(dtype: np.dtype, of: Geometry) -> bool:
+def _has_few_taps(dtype: np.dtype, g: Geometry) -> bool:
     width = 16 // dtype.itemsize
     return (
         dtype == np.float16
-        and of.stride == of.dilation == 1
-        and of.taps <= _FEW_TAPS
-        and 0 <= of.before < of.taps
-        and of.outputs >= _OUTPUTS_OF_FEW_TAPS // 2
-        and of.length % width == of.outputs % width == 0
+        and g.stride == g.dilation == 1
+        and g.taps <= _FEW_TAPS
+        and 0 <= g.before < g.taps
+        and g.outputs >= _OUTPUTS_OF_FEW_TAPS // 2
+        and g.length % width == g.outputs % width == 0
     )
 
 
-def _few_taps(dtype: np.dtype, of: Geometry) -> tuple[int, Launch]:
-    tiles = of.batch * -(-of.outputs // _OUTPUTS_OF_FEW_TAPS)
+def _few_taps(dtype: np.dtype, g: Geometry) -> tuple[int, Launch]:
+    tiles = g.batch * -(-g.outputs // _OUTPUTS_OF_FEW_TAPS)
     # Half as many outputs a block as elsewhere: six blocks of a multiprocessor wait for memory at a time.
-    part = _part(tiles, -(-of.channels // 2), _THREADS // 32, _THREADS * _MOST_OUTPUTS // _OUTPUTS_OF_FEW_TAPS)
-    scalars = tiles, part.each, of.channels, of.length, of.outputs, of.taps, of.before
-    return part.splits, Launch(_kernel("_few_taps", dtype), (part.splits * of.channels,), (_THREADS,), scalars)
+    part = _part(tiles, -(-g.channels // 2), _THREADS // 32, _THREADS * _MOST_OUTPUTS // _OUTPUTS_OF_FEW_TAPS)
+    scalars = tiles, part.each, g.channels, g.length, g.outputs, g.taps, g.before
+    return part.splits, Launch(_kernel("_few_taps", dtype), (part.splits * g.channels,), (_THREADS,), scalars)
 
 
-def _has_short_rows(dtype: np.dtype, of: Geometry) -> bool:
+def _has_short_rows(dtype: np.dtype, g: Geometry) -> bool:
     """Whether several rows of a channel share a warp, and there are enough to fill it."""
-    lanes = -(-of.outputs // _OWN_OF_SHORT_ROWS)
-    short = of.stride == of.dilation == 1 and of.outputs <= _SHORT_OUTPUTS
-    return short and dtype != np.float64 and of.batch * lanes >= 32
+    lanes = -(-g.outputs // _OWN_OF_SHORT_ROWS)
+    short = g.stride == g.dilation == 1 and g.outputs <= _SHORT_OUTPUTS
+    return short and dtype != np.float64 and g.batch * lanes >= 32
 
 
-def _short_rows(dtype: np.dtype, of: Geometry) -> tuple[int, Launch]:
-    block_taps = _block_taps(_TAPS_SHORT_ROWS, of.taps)
-    groups = -(-of.taps // block_taps)
-    lanes = -(-of.outputs // _OWN_OF_SHORT_ROWS)
+def _short_rows(dtype: np.dtype, g: Geometry) -> tuple[int, Launch]:
+    block_taps = _block_taps(_TAPS_SHORT_ROWS, g.taps)
+    groups = -(-g.taps // block_taps)
+    lanes = -(-g.outputs // _OWN_OF_SHORT_ROWS)
     rows, warps = 32 // lanes, _THREADS // 32
     # Rows of 16 bytes as they are staged: those that all outputs meet, which may begin anywhere in a vector, and of dy.
     rows_of_vector = 4 // dtype.itemsize
-    met = -(-(_OWN_OF_SHORT_ROWS * lanes + block_taps + 2) // 4) + rows_of_vector - 1
-    vectors = -(-met // rows_of_vector), -(-4 * lanes // rows_of_vector)
+    rows_of_inputs = -(-(_OWN_OF_SHORT_ROWS * lanes + block_taps + 2) // 4) + rows_of_vector - 1
+    vectors = -(-rows_of_inputs // rows_of_vector), -(-4 * lanes // rows_of_vector)
     pitches = [count * rows_of_vector | 1 for count in vectors]
-    part = _part(of.batch, of.channels * groups, warps * rows, warps * rows * _MOST_OUTPUTS // _OWN_OF_SHORT_ROWS)
+    part = _part(g.batch, g.channels * groups, warps * rows, warps * rows * _MOST_OUTPUTS // _OWN_OF_SHORT_ROWS)
     shared_bytes = device.rounded_shared_bytes(16 * warps * rows * sum(pitches))
     scalars = (
-        *(of.batch, part.each, of.channels, of.length, of.outputs, of.taps, of.before),
+        *(g.batch, part.each, g.channels, g.length, g.outputs, g.taps, g.before),
         *(rows, lanes, pitches[0], vectors[0], pitches[1], vectors[1]),
     )
     kernel = _kernel("_short_rows", dtype, block_taps, shared_bytes)
-    return part.splits, Launch(kernel, (part.splits * of.channels * groups,), (_THREADS,), scalars)
+    return part.splits, Launch(kernel, (part.splits * g.channels * groups,), (_THREADS,), scalars)
 
 
-def _strided(dtype: np.dtype, of: Geometry) -> tuple[int, Launch]:
-    block_taps = _block_taps(_TAPS_STRIDED[BITS[dtype]], of.taps)
-    groups = -(-of.taps // block_taps)
-    outputs = of.batch * of.outputs
-    part = _part(outputs, of.channels * groups, _THREADS, _THREADS * _MOST_OUTPUTS)
-    counts = part.each, of.channels, of.length, of.outputs, of.taps, of.stride, of.dilation, of.before
-    grid = (part.splits * of.channels * groups,)
+def _strided(dtype: np.dtype, g: Geometry) -> tuple[int, Launch]:
+    block_taps = _block_taps(_TAPS_STRIDED[BITS[dtype]], g.taps)
+    groups = -(-g.taps // block_taps)
+    outputs = g.batch * g.outputs
+    part = _part(outputs, g.channels * groups, _THREADS, _THREADS * _MOST_OUTPUTS)
+    counts = part.each, g.channels, g.length, g.outputs, g.taps, g.stride, g.dilation, g.before
+    grid = (part.splits * g.channels * groups,)
     return part.splits, Launch(_kernel("_strided", dtype, block_taps), grid, (_THREADS,), (outputs, *counts))
 
 
-def _channels_last(dtype: np.dtype, of: Geometry) -> tuple[int, Launch]:
-    common = math.gcd(of.stride, of.dilation)
-    tap_step, output_step = of.stride // common, of.dilation // common
-    taps_of_residue = -(-of.taps // tap_step)
+def _channels_last(dtype: np.dtype, g: Geometry) -> tuple[int, Launch]:
+    common = math.gcd(g.stride, g.dilation)
+    tap_step, output_step = g.stride // common, g.dilation // common
+    taps_of_residue = -(-g.taps // tap_step)
     block_taps = _block_taps(_TAPS[BITS[dtype]], taps_of_residue)
-    groups = min(tap_step, of.taps) * -(-taps_of_residue // block_taps)
-    width = min(32, 1 << (of.channels - 1).bit_length())  # neighbouring channels of a block
-    bands = -(-of.channels // width)
-    chain = -(-of.outputs // output_step)  # outputs that share inputs
-    pieces = of.batch * min(output_step, of.outputs) * -(-chain // _CHUNK)
+    groups = min(tap_step, g.taps) * -(-taps_of_residue // block_taps)
+    width = min(32, 1 << (g.channels - 1).bit_length())  # neighbouring channels of a block
+    bands = -(-g.channels // width)
+    chain = -(-g.outputs // output_step)  # outputs that share inputs
+    pieces = g.batch * min(output_step, g.outputs) * -(-chain // _CHUNK)
     slots = _THREADS_CHANNELS_LAST // width
     part = _part(pieces, bands * groups, slots, slots * (_MOST_OUTPUTS // min(chain, _CHUNK)))
     scalars = (
-        *(pieces, part.each, of.channels, width, of.length, of.outputs, of.taps),
-        *(tap_step, output_step, of.stride * output_step, of.stride, of.dilation, of.before),
+        *(pieces, part.each, g.channels, width, g.length, g.outputs, g.taps),
+        *(tap_step, output_step, g.stride * output_step, g.stride, g.dilation, g.before),
     )
     grid = (part.splits * bands * groups,)
     return part.splits, Launch(_kernel("_channels_last", dtype, block_taps), grid, (_THREADS_CHANNELS_LAST,), scalars)
@@ -217,7 +217,7 @@ def _fills_tiles(dtype: np.dtype, outputs: int) -> bool:
 
 def _block_taps(offered: tuple[int, ...], taps: int) -> int:
     """Taps of a block that take the least, all blocks together."""
-    return min(offered, key=lambda own: -(-taps // own) * (own + _COST_OF_OUTPUT))
+    return min(offered, key=lambda count: -(-taps // count) * (count + _COST_OF_OUTPUT))
 
 
 @core_compile.listed

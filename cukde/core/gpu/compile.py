@@ -71,7 +71,7 @@ def source(stem: str) -> str:
 def _inlined(path: Path, root: Path) -> str:
     def included(match: re.Match[str]) -> str:
         places = (path.parent / match[1], root / "core" / match[1])
-        header = next((place for place in places if place.is_file()), None)
+        header = next((candidate for candidate in places if candidate.is_file()), None)
         if header is None:
             raise FileNotFoundError(f'{path.name} includes "{match[1]}", which is neither beside it nor in core/')
         name = str(header.relative_to(root))
@@ -120,9 +120,9 @@ def kernel(stem: str, name: str, defines: Defines, shared_bytes: int = 0, *, hea
     block gets ``shared_bytes`` of dynamic shared memory: 99 KiB are there on every device since sm_80, for more ask the
     device. ``headers`` is a folder of CUDA's own headers.
     """
-    wanted = Kernel._make((stem, name, defines, shared_bytes, headers))
+    spec = Kernel._make((stem, name, defines, shared_bytes, headers))
     rehearsal = _rehearsal.get()
-    return load(wanted) if rehearsal is None else rehearsal.kernel(wanted)
+    return load(spec) if rehearsal is None else rehearsal.kernel(spec)
 
 
 class Rehearsal:
@@ -132,13 +132,13 @@ class Rehearsal:
         self.asked: dict[Kernel, None] = {}  # in the order of their first launch
         self._loads, self._but = loads, but
 
-    def kernel(self, wanted: Kernel) -> Any:
+    def kernel(self, spec: Kernel) -> Any:
         """Note a kernel of a CUDA source and return what launches nothing in its place."""
-        self.asked[wanted] = None
-        if wanted.stem == self._but:
-            return load(wanted)
+        self.asked[spec] = None
+        if spec.stem == self._but:
+            return load(spec)
         if self._loads:
-            load(wanted)
+            load(spec)
         return _launch_nothing
 
 
@@ -159,11 +159,11 @@ def rehearsed(*, loads: bool = True, but: str | None = None) -> Iterator[Rehears
         _rehearsal.reset(token)
 
 
-def note(wanted: Kernel) -> None:
+def note(spec: Kernel) -> None:
     """Put a kernel that is made elsewhere among those that the rehearsal asked for."""
     rehearsal = _rehearsal.get()
     assert rehearsal is not None
-    rehearsal.asked[wanted] = None
+    rehearsal.asked[spec] = None
 
 
 def is_rehearsal() -> bool:
@@ -175,9 +175,9 @@ def _launch_nothing(grid: Any, block: Any, args: Any) -> None:
     """What a kernel does in a rehearsal."""
 
 
-def load(wanted: Kernel) -> Any:
+def load(spec: Kernel) -> Any:
     """The kernel itself on the current device."""
-    return _load(_runtime().getDevice(), wanted)
+    return _load(_runtime().getDevice(), spec)
 
 
 @functools.cache
@@ -189,23 +189,23 @@ def _runtime() -> Any:
 
 
 @functools.cache
-def _load(device: int, wanted: Kernel) -> Any:
-    compiled = _compiled(wanted)
-    if wanted.shared_bytes == 0:
+def _load(device: int, spec: Kernel) -> Any:
+    compiled = _compiled(spec)
+    if spec.shared_bytes == 0:
         return compiled
     # 48 KiB unless more is asked for. Kernels that differ in these bytes alone are one function on the device.
-    if compiled.max_dynamic_shared_size_bytes < wanted.shared_bytes:
-        compiled.max_dynamic_shared_size_bytes = wanted.shared_bytes
-    return functools.partial(compiled, shared_mem=wanted.shared_bytes)
+    if compiled.max_dynamic_shared_size_bytes < spec.shared_bytes:
+        compiled.max_dynamic_shared_size_bytes = spec.shared_bytes
+    return functools.partial(compiled, shared_mem=spec.shared_bytes)
 
 
-def _compiled(wanted: Kernel) -> Any:
+def _compiled(spec: Kernel) -> Any:
     import cupy
 
-    module = cupy.RawModule(code=code(wanted.stem, wanted.defines), options=options(wanted.headers))
+    module = cupy.RawModule(code=code(spec.stem, spec.defines), options=options(spec.headers))
     kernel_cache.ensure()
     try:
-        return module.get_function(wanted.name)  # compiles
+        return module.get_function(spec.name)  # compiles
     except OSError as error:  # of the cache, whose disk may have become full
         kernel_cache.give_up(error)
-        return module.get_function(wanted.name)
+        return module.get_function(spec.name)

@@ -55,16 +55,18 @@ def blocks(height: int, width: int, rows: int, columns: int, *, symmetric: bool)
             yield Block(top, left, bottom - top, min(width, left + columns) - left)
 
 
-def add_product(products: Any, P: Any, of: Block, factors: Any, numbers: Format, *, transposed: bool = False) -> None:
+def add_product(
+    products: Any, P: Any, block: Block, factors: Any, numbers: Format, *, transposed: bool = False
+) -> None:
     """Add a block of a matrix times factors to the products of its rows, or its transpose to those of its columns.
 
     Parameters
     ----------
     products : array, shape (rows, c)
         Float32, or float64 for such numbers; C-contiguous like all the others.
-    P : array, shape (at least of.height, at least of.width)
+    P : array, shape (at least block.height, at least of.width)
         Uint16, the bits of float16 or bfloat16 numbers, or float32 or float64: the block, in the upper left corner.
-    of : Block
+    block : Block
         Its place in the matrix.
     factors : array, shape (columns, c)
         Likewise.
@@ -76,9 +78,9 @@ def add_product(products: Any, P: Any, of: Block, factors: Any, numbers: Format,
     Two runs on one device give the same bits.
     """
     columns = products.shape[1]
-    to, of_factors, rows, inner = of.top, of.left, of.height, of.width
+    to, of_factors, rows, inner = block.top, block.left, block.height, block.width
     if transposed:
-        to, of_factors, rows, inner = of.left, of.top, of.width, of.height
+        to, of_factors, rows, inner = block.left, block.top, block.width, block.height
     # cuBLAS stores columns: to it every matrix is its transpose, and products.T += factors.T @ P.T.
     _multiply(
         (False, transposed),
@@ -91,16 +93,16 @@ def add_product(products: Any, P: Any, of: Block, factors: Any, numbers: Format,
     )
 
 
-def gram(out: Any, A: Any, B: Any, of: Block, dimensions: slice, *, adds: bool = False) -> None:
+def gram(out: Any, A: Any, B: Any, block: Block, dimensions: slice, *, adds: bool = False) -> None:
     """Inner products of rows of ``A`` and ``B`` in some of their dimensions: a block of A B^T, set or added to.
 
     Parameters
     ----------
-    out : array, shape (at least of.height, at least of.width)
+    out : array, shape (at least block.height, at least of.width)
         Float64, C-contiguous like all the others: the block, in the upper left corner.
     A, B : array, shape (rows, depth) and (columns, depth)
         Float64.
-    of : Block
+    block : Block
         Its place in A B^T.
 
     Notes
@@ -110,9 +112,9 @@ def gram(out: Any, A: Any, B: Any, of: Block, dimensions: slice, *, adds: bool =
     depth = A.shape[1]
     _multiply(
         (True, False),
-        (of.width, of.height, dimensions.stop - dimensions.start),
-        (B, of.left * depth + dimensions.start),
-        (A, of.top * depth + dimensions.start),
+        (block.width, block.height, dimensions.stop - dimensions.start),
+        (B, block.left * depth + dimensions.start),
+        (A, block.top * depth + dimensions.start),
         (out, 0),
         "f64",
         adds=adds,
@@ -139,7 +141,7 @@ def _multiply(
     if core_compile.is_rehearsal():
         return
     kind, size, sum_kind, sum_size, compute = _NUMBERS[numbers]
-    one, zero = (_ONE_AND_ZERO[sum_size].ctypes.data + place * sum_size for place in (0, 1))
+    one, zero = (_ONE_AND_ZERO[sum_size].ctypes.data + index * sum_size for index in (0, 1))
     cublas.gemmEx(
         handle,
         *(cublas.CUBLAS_OP_T if side else cublas.CUBLAS_OP_N for side in transposed),

@@ -48,13 +48,13 @@ class Layout:
         chunk = cp.empty(self.bytes, np.uint8)
         if isinstance(chunk, np.ndarray):  # where kernels run on the host, they look at the arrays that they get
             chunk[self._first_zero :] = 0
-            return [[None if place is None else _view(chunk, *place) for place in group] for group in self._groups]
+            return [[None if piece is None else _view(chunk, *piece) for piece in group] for group in self._groups]
         start = chunk.data
         if self._first_zero < self.bytes:
             (start + self._first_zero).memset_async(0, self.bytes - self._first_zero)
         make = Piece._make
         return [
-            [None if place is None else make((start + place[0], place[1], place[2])) for place in group]
+            [None if piece is None else make((start + piece[0], piece[1], piece[2])) for piece in group]
             for group in self._groups
         ]
 

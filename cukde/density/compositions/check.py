@@ -129,12 +129,12 @@ def _position(argument: str, column: Any, labels: Sequence[Any] | None, d: int) 
                 f"{str(column)!r}; it has {_listed(labels, d)}"
             )
         return next(i for i, each in enumerate(labels) if isinstance(each, str) and each == column)
-    found = _index(column)
-    if found is None:
+    index = _index(column)
+    if index is None:
         raise TypeError(f"{argument} must hold positions (integers) or names (text) of columns; got {column!r}")
-    if not -d <= found < d:
-        raise ValueError(f"{argument} must hold columns of X, which has {_listed(labels, d)}; got {found}")
-    return found % d
+    if not -d <= index < d:
+        raise ValueError(f"{argument} must hold columns of X, which has {_listed(labels, d)}; got {index}")
+    return index % d
 
 
 def _index(column: Any) -> int | None:
@@ -163,19 +163,19 @@ def denominator(Z: Any, d: int, backend: ModuleType) -> Any:
     return out
 
 
-def denominator_bandwidth(h: Any, given: Any, d: int) -> Any:
+def denominator_bandwidth(h: Any, h_denominator: Any, d: int) -> Any:
     """Return the bandwidth of the denominator on the host, by default that of the numerator."""
-    return h if given is None else bandwidth(given, d, "denominator_bandwidth")
+    return h if h_denominator is None else bandwidth(h_denominator, d, "denominator_bandwidth")
 
 
 METHODS = ("kde", "sd")
 
 
-def mass(given: Any) -> np.ndarray:
+def mass(values: Any) -> np.ndarray:
     """Return probabilities between 0 and 1, float64, of a number or an array of any shape on the host."""
-    out = density_check.rectangular("mass", given)
+    out = density_check.rectangular("mass", values)
     if out.dtype.kind not in "fiu" or out.dtype.itemsize > 8:
-        raise TypeError(f"mass must be a number between 0 and 1, or an array of them; got {given!r}")
+        raise TypeError(f"mass must be a number between 0 and 1, or an array of them; got {values!r}")
     out = out.astype(np.float64)
     inside = (out > 0) & (out < 1)
     if not inside.all():

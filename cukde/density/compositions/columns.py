@@ -14,10 +14,10 @@ def labels(X: Any, d: int) -> list[Any] | None:
     if hasattr(columns, "to_pandas"):  # cuDF's indexes do not let anyone go through them
         columns = columns.to_pandas()
     try:
-        found = list(columns)
+        names = list(columns)
     except TypeError:
         return None
-    return found if len(found) == d else None
+    return names if len(names) == d else None
 
 
 def others(columns: Collection[int], d: int) -> list[int]:

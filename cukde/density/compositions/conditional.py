@@ -88,8 +88,8 @@ def marginal(
         d = x.shape[1]
         chosen = check.positions("columns", columns, compositions_columns.labels(X, d), d)
         y = check.queries(Y, len(chosen), "one for each of columns", backend)
-        own = compositions_columns.marginal_bandwidth(check.bandwidth(dispatch.to_host(h), d), chosen)
-        problem, _ = prepare(x[:, chosen], y, own, weights, precision, deterministic, check_finite)
+        marginal_h = compositions_columns.marginal_bandwidth(check.bandwidth(dispatch.to_host(h), d), chosen)
+        problem, _ = prepare(x[:, chosen], y, marginal_h, weights, precision, deterministic, check_finite)
     with problem.device:
         return problem.density(log=log)
 

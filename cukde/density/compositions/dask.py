@@ -38,8 +38,8 @@ def marginal(X: Any, columns: Any, Y: Any, h: Any, *, log: bool = False, **optio
     d = density_check.data(stand_in(x, unknown_rows(x)), core_arrays)[0].shape[1]
     chosen = check.positions("columns", columns, compositions_columns.labels(X, d), d)
     _queries(y, len(chosen), "one for each of columns")
-    own = compositions_columns.marginal_bandwidth(check.bandwidth(dispatch.to_host(h), d), chosen)
-    return kde(_of(x, chosen), y, own, log=log, **options)
+    marginal_h = compositions_columns.marginal_bandwidth(check.bandwidth(dispatch.to_host(h), d), chosen)
+    return kde(_of(x, chosen), y, marginal_h, log=log, **options)
 
 
 def conditional(
@@ -73,9 +73,9 @@ def conditional(
     options["precision"] = density_check.precision(precision, dtype)
     log_p = kde(x, whole, width, log=True, **options)
     columns = list(values)
-    own = compositions_columns.marginal_bandwidth(width, columns)
+    marginal_h = compositions_columns.marginal_bandwidth(width, columns)
     of_given = whole[:, columns] if arrays else np.array([[*values.values()]])
-    log_q = kde(_of(x, columns), of_given, own, log=True, **options)
+    log_q = kde(_of(x, columns), of_given, marginal_h, log=True, **options)
     return _quotient(log_p, log_q, log, dtype)
 
 

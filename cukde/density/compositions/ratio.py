@@ -95,8 +95,8 @@ def density_ratio(
     array([  0.5,   0. , -99.5])
     """
     log = core_check.flag("log", log)
-    given = {"Y": Y, "Z": Z, "weights": weights, "denominator_weights": denominator_weights}
-    backend = dispatch.backend(X, **given)
+    arrays = {"Y": Y, "Z": Z, "weights": weights, "denominator_weights": denominator_weights}
+    backend = dispatch.backend(X, **arrays)
     with backend.device_of(X):
         x, _ = density_check.data(X, backend)
         d = x.shape[1]

@@ -135,5 +135,5 @@ def _weighted(density: Any, weights: Any, shares: np.ndarray, backend: ModuleTyp
     descending = xp.argsort(density)[::-1]
     w = weights.astype(xp.float64)
     held = xp.cumsum((w / w.max())[descending])  # the sum of huge weights must not overflow
-    wanted = held[-1] * xp.asarray(shares * (1 - len(w) * _EPS))
-    return density[descending].take(xp.searchsorted(held, wanted))
+    target_weights = held[-1] * xp.asarray(shares * (1 - len(w) * _EPS))
+    return density[descending].take(xp.searchsorted(held, target_weights))

@@ -56,9 +56,9 @@ def kde(
     """
     if rtol is not None:
         density_check.tolerance(rtol)  # sums over all pairs of blocks satisfy any
-    posed = arguments(X, Y, h, weights, precision, deterministic, check_finite, local_factors=local_factors)
-    data, sums = _sums(posed, "sum")
-    return _result(posed, _with_total(posed, data, sums, _density, log=core_check.flag("log", log)))
+    inputs = arguments(X, Y, h, weights, precision, deterministic, check_finite, local_factors=local_factors)
+    data, sums = _sums(inputs, "sum")
+    return _result(inputs, _with_total(inputs, data, sums, _density, log=core_check.flag("log", log)))
 
 
 def score(
@@ -83,9 +83,9 @@ def score(
     >>> cukde.dask.score(X, np.array([0.0]), 1.0).compute().round(4)
     array([0.3775])
     """
-    posed = arguments(X, Y, h, weights, precision, deterministic, check_finite)
-    _, sums = _sums(posed, "moments", ratio=True)
-    return _of_queries(posed, each("score", _gradient, sums, **_shape(posed)))
+    inputs = arguments(X, Y, h, weights, precision, deterministic, check_finite)
+    _, sums = _sums(inputs, "moments", ratio=True)
+    return _of_queries(inputs, each("score", _gradient, sums, **_shape(inputs)))
 
 
 def density_and_score(
@@ -111,10 +111,10 @@ def density_and_score(
     >>> log_p.compute().round(4), s.compute().round(4)
     (array([-1.138]), array([0.3775]))
     """
-    posed = arguments(X, Y, h, weights, precision, deterministic, check_finite)
-    data, sums = _sums(posed, "moments")
-    log_density = _with_total(posed, data, sums, _log_density)
-    return _result(posed, log_density), _of_queries(posed, each("score", _gradient, sums, **_shape(posed)))
+    inputs = arguments(X, Y, h, weights, precision, deterministic, check_finite)
+    data, sums = _sums(inputs, "moments")
+    log_density = _with_total(inputs, data, sums, _log_density)
+    return _result(inputs, log_density), _of_queries(inputs, each("score", _gradient, sums, **_shape(inputs)))
 
 
 def debias(
@@ -140,9 +140,9 @@ def debias(
     >>> cukde.dask.debias(X, 1.0).compute().round(4)
     array([-0.8808,  0.8808])
     """
-    posed = arguments(X, X, h, weights, precision, deterministic, check_finite)
-    data, sums = _sums_at_data(posed, score_bandwidth)
-    return _of_queries(posed, each("debiased", _moved, data, sums, **_shape(posed)))
+    inputs = arguments(X, X, h, weights, precision, deterministic, check_finite)
+    data, sums = _sums_at_data(inputs, score_bandwidth)
+    return _of_queries(inputs, each("debiased", _moved, data, sums, **_shape(inputs)))
 
 
 def sd_kde(
@@ -170,12 +170,12 @@ def sd_kde(
     >>> cukde.dask.sd_kde(X, np.array([0.0]), 1.0).compute().round(4)
     array([0.2707])
     """
-    posed = arguments(X, Y, h, weights, precision, deterministic, check_finite, debiases=True)
-    data, sums = _sums_at_data(posed, score_bandwidth)
-    layout = posed.layout(posed.forms.whitening)
-    moved = each("debiased", posed.tasks.debiased, data, sums, layout=layout)
-    sums = _pass(posed, posed.query_blocks(layout), moved, "sum")
-    return _result(posed, _with_total(posed, moved, sums, _density, log=core_check.flag("log", log)))
+    inputs = arguments(X, Y, h, weights, precision, deterministic, check_finite, debiases=True)
+    data, sums = _sums_at_data(inputs, score_bandwidth)
+    layout = inputs.layout(inputs.forms.whitening)
+    moved = each("debiased", inputs.tasks.debiased, data, sums, layout=layout)
+    sums = _pass(inputs, inputs.query_blocks(layout), moved, "sum")
+    return _result(inputs, _with_total(inputs, moved, sums, _density, log=core_check.flag("log", log)))
 
 
 def laplace_kde(
@@ -204,10 +204,10 @@ def laplace_kde(
     array([ 0.5984, -0.0133])
     """
     density_check.negative(negative)
-    posed = arguments(X, Y, h, weights, precision, deterministic, check_finite)
-    data, sums = _sums(posed, "laplace")
+    inputs = arguments(X, Y, h, weights, precision, deterministic, check_finite)
+    data, sums = _sums(inputs, "laplace")
     clip = negative == "clip"
-    return _result(posed, _with_total(posed, data, sums, _laplace, log=core_check.flag("log", log), clip=clip))
+    return _result(inputs, _with_total(inputs, data, sums, _laplace, log=core_check.flag("log", log), clip=clip))
 
 
 def kernel_sum(
@@ -233,11 +233,11 @@ def kernel_sum(
     array([0.3935])
     """
     core_check.given("V", V)
-    posed = arguments(X, Y, h, None, precision, deterministic, check_finite, V=V)
-    _, sums = _sums(posed, "values")
-    values: Any = posed.forms.v
+    inputs = arguments(X, Y, h, None, precision, deterministic, check_finite, V=V)
+    _, sums = _sums(inputs, "values")
+    values: Any = inputs.forms.v
     k = None if values.ndim == 1 else values.shape[1]
-    return _result(posed, each("values", _values, sums, dtype=posed.forms.dtype, flat=k is None), k)
+    return _result(inputs, each("values", _values, sums, dtype=inputs.forms.dtype, flat=k is None), k)
 
 
 def kernel_density(
@@ -252,11 +252,11 @@ def kernel_density(
 ) -> da.Array:
     """See :func:`cukde.density.kernel_density.kernel_density`."""
     core_check.option("kernel", kernel, KERNELS)
-    posed = arguments(X, Y, h, weights=weights, check_finite=check_finite)
-    data, sums = _sums(posed, "sum", summed=partial(_sums_of_kernel, kernel=kernel))
-    log_unit = kernels.log_constant(kernel, posed.forms.x.shape[1])
+    inputs = arguments(X, Y, h, weights=weights, check_finite=check_finite)
+    data, sums = _sums(inputs, "sum", summed=partial(_sums_of_kernel, kernel=kernel))
+    log_unit = kernels.log_constant(kernel, inputs.forms.x.shape[1])
     return _result(
-        posed, _with_total(posed, data, sums, _kernel_density, log_unit=log_unit, log=core_check.flag("log", log))
+        inputs, _with_total(inputs, data, sums, _kernel_density, log_unit=log_unit, log=core_check.flag("log", log))
     )
 
 
@@ -264,46 +264,46 @@ def metric_density(
     X: Any, Y: Any, h: float, *, distance: Any, kernel: Kernel | Literal["gaussian"], weights: Any = None
 ) -> da.Array:
     """Logarithm of a kernel density by one of scikit-learn's distances, with the constant of the euclidean one."""
-    posed = arguments(X, Y, h, weights=weights)
-    data, sums = _sums(posed, "sum", summed=partial(_sums_by_distance, distance=distance, h=h, kernel=kernel))
-    d = posed.forms.x.shape[1]
+    inputs = arguments(X, Y, h, weights=weights)
+    data, sums = _sums(inputs, "sum", summed=partial(_sums_by_distance, distance=distance, h=h, kernel=kernel))
+    d = inputs.forms.x.shape[1]
     log_unit = -0.5 * d * math.log(2 * math.pi) if kernel == "gaussian" else kernels.log_constant(kernel, d)
-    return _result(posed, _with_total(posed, data, sums, _kernel_density, log_unit=log_unit, log=True))
+    return _result(inputs, _with_total(inputs, data, sums, _kernel_density, log_unit=log_unit, log=True))
 
 
-def _sums(posed: Arguments, output: Output, **options: Any) -> tuple[Blocks, Blocks]:
+def _sums(inputs: Arguments, output: Output, **options: Any) -> tuple[Blocks, Blocks]:
     """Blocks of data, and sums over all of them for each block of queries; options of :func:`_pass`."""
-    layout = posed.layout(posed.forms.whitening)
-    data = posed.data_blocks(layout)
-    queries = data if posed.Y is None else posed.query_blocks(layout)
-    return data, _pass(posed, queries, data, output, **options)
+    layout = inputs.layout(inputs.forms.whitening)
+    data = inputs.data_blocks(layout)
+    queries = data if inputs.Y is None else inputs.query_blocks(layout)
+    return data, _pass(inputs, queries, data, output, **options)
 
 
-def _sums_at_data(posed: Arguments, score_bandwidth: Any) -> tuple[Blocks, Blocks]:
+def _sums_at_data(inputs: Arguments, score_bandwidth: Any) -> tuple[Blocks, Blocks]:
     """Blocks of data, and their mean shift by self-interaction (Y = X); all of it is computed once."""
     dask_check.plain("score_bandwidth", is_dask(score_bandwidth))
-    whitening = posed.forms.whitening
+    whitening = inputs.forms.whitening
     if score_bandwidth is not None:
-        whitening = score_whitening(score_bandwidth, posed.forms.x.shape[1])
-    data = posed.data_blocks(posed.layout(whitening))
-    return data, _pass(posed, data, data, "moments", ratio=True)
+        whitening = score_whitening(score_bandwidth, inputs.forms.x.shape[1])
+    data = inputs.data_blocks(inputs.layout(whitening))
+    return data, _pass(inputs, data, data, "moments", ratio=True)
 
 
-def _pass(posed: Arguments, queries: Blocks, data: Blocks, output: Output, **options: Any) -> Blocks:
+def _pass(inputs: Arguments, queries: Blocks, data: Blocks, output: Output, **options: Any) -> Blocks:
     """One pass over all pairs of blocks; options are ``ratio`` and ``summed`` of a pair.
 
     Where ``queries`` are the data, the kernel of two points is the same both ways, and an unordered pair of blocks is
     taken once; not with weights, nor where every run is to give the same bits, nor by the fast transform of one
     dimension, which takes no pairs, nor where the data stay on the host.
     """
-    several_columns = posed.forms.x.shape[1] > 1
+    several_columns = inputs.forms.x.shape[1] > 1
     if (
         queries is data
         and output == "moments"
         and several_columns
-        and posed.weights is None
-        and not posed.deterministic
-        and not posed.streamed
+        and inputs.weights is None
+        and not inputs.deterministic
+        and not inputs.streamed
     ):
         return unordered(
             "sums",
@@ -311,18 +311,18 @@ def _pass(posed: Arguments, queries: Blocks, data: Blocks, output: Output, **opt
             dask_blocks.between,
             dask_blocks.merge,
             data,
-            precision=posed.forms.precision,
+            precision=inputs.forms.precision,
             ratio=options.get("ratio", False),
         )
     return crossed(
         "sums",
-        posed.tasks.pairs,
+        inputs.tasks.pairs,
         dask_blocks.merge,
         queries,
         data,
         output=output,
-        precision=posed.forms.precision,
-        deterministic=posed.deterministic,
+        precision=inputs.forms.precision,
+        deterministic=inputs.deterministic,
         itself=queries is data,
         **options,
     )
@@ -333,30 +333,30 @@ def _quiet() -> Any:
     return np.errstate(divide="ignore", invalid="ignore")
 
 
-def _with_total(posed: Arguments, data: Blocks, sums: Blocks, finish: Any, **options: Any) -> Blocks:
+def _with_total(inputs: Arguments, data: Blocks, sums: Blocks, finish: Any, **options: Any) -> Blocks:
     """Call ``finish`` on merged sums and on the logarithm of all weights."""
-    options |= {"whitening": posed.forms.whitening, "dtype": posed.forms.dtype}
-    total = posed.log_total(data)
+    options |= {"whitening": inputs.forms.whitening, "dtype": inputs.forms.dtype}
+    total = inputs.log_total(data)
     if isinstance(total, Blocks):
         return each("density", finish, sums, extra=total, **options)
     return each("density", finish, sums, log_total=total, **options)
 
 
-def _shape(posed: Arguments) -> dict[str, Any]:
+def _shape(inputs: Arguments) -> dict[str, Any]:
     """How gradients and points are returned."""
-    return {"whitening": posed.forms.whitening, "dtype": posed.forms.dtype, "flat": posed.queries.ndim == 1}
+    return {"whitening": inputs.forms.whitening, "dtype": inputs.forms.dtype, "flat": inputs.queries.ndim == 1}
 
 
-def _of_queries(posed: Arguments, blocks: Blocks) -> da.Array:
+def _of_queries(inputs: Arguments, blocks: Blocks) -> da.Array:
     """A result of the shape of the queries."""
-    return _result(posed, blocks, *posed.queries.shape[1:])
+    return _result(inputs, blocks, *inputs.queries.shape[1:])
 
 
-def _result(posed: Arguments, blocks: Blocks, columns: int | None = None) -> da.Array:
+def _result(inputs: Arguments, blocks: Blocks, columns: int | None = None) -> da.Array:
     """A result with a row for each query."""
-    on_gpu = (a._meta for a in (posed.X, posed.queries) if dispatch.is_gpu_array(a._meta))
+    on_gpu = (a._meta for a in (inputs.X, inputs.queries) if dispatch.is_gpu_array(a._meta))
     meta = next(on_gpu, np.empty(0))
-    return array(blocks, posed.queries.chunks[0], columns, posed.forms.dtype, meta)
+    return array(blocks, inputs.queries.chunks[0], columns, inputs.forms.dtype, meta)
 
 
 def _density(sums: PartialSums, log_total: float, *, log: bool, whitening: Whitening, dtype: np.dtype) -> Any:

@@ -182,12 +182,12 @@ def _prepared(
                 start=None if np.isnan(starts[i]) else int(starts[i]),
                 layout=layout,
             ),
-            *(None if of is None else _key(of, i) for of in (a, *beside)),
+            *(None if array is None else _key(array, i) for array in (a, *beside)),
         )
         for i in range(a.numblocks[0])
     ]
-    dependencies = {of.name: of for of in (a, *beside) if of is not None}
-    names = [None if of is None else of.name for of in (a, *beside)]
+    dependencies = {array.name: array for array in (a, *beside) if array is not None}
+    names = [None if array is None else array.name for array in (a, *beside)]
     return Blocks(
         "data" if name == "X" else "queries", tasks, list(dependencies.values()), name, names, layout, prepare
     )

@@ -153,9 +153,9 @@ def completed(block: Block, others: dict[str, Any], layout: Layout, name: str) -
 def placed(block: Block, layout: Layout, name: str, start: int | None, others: dict[str, Any]) -> Block:
     """Return a block with centre and radius; its points, and the arrays beside it, must be finite."""
     block, flags = located(block, layout, others)
-    for of, a, flag in zip((name, *others), (block.points, *others.values()), flags, strict=True):
+    for label, a, flag in zip((name, *others), (block.points, *others.values()), flags, strict=True):
         if not flag:
-            refuse(of, block.number, a, start)
+            refuse(label, block.number, a, start)
     return block
 
 
@@ -227,14 +227,14 @@ def among(blocks: list[Block], **options: Any) -> tuple[list[PartialSums]]:
     """Moments over all of some blocks at the points of each; options of :func:`mutual`."""
     backend = dispatch.backend(blocks[0].points)
     alone, smaller = within_memory(backend), _mutual_within_memory(backend)
-    own = partial(pair, output="moments", deterministic=False, itself=True, **options)
-    sums = [alone(own, x, x) for x in blocks]
+    within = partial(pair, output="moments", deterministic=False, itself=True, **options)
+    sums = [alone(within, x, x) for x in blocks]
     for i, j in itertools.combinations(range(len(blocks)), 2):
         at_i, at_j = smaller(partial(mutual, **options), blocks[i], blocks[j])
         sums[i], sums[j] = merged([sums[i], at_i]), merged([sums[j], at_j])
     for used in (alone, smaller):
         used.report(blocks[0].number)
-    return ([whole(of) for of in sums],)
+    return ([whole(total) for total in sums],)
 
 
 def between(
@@ -250,12 +250,12 @@ def between(
     compute = partial(mutual, precision=precision, ratio=ratio)
     sums: tuple[dict[int, PartialSums], ...] = ({}, {})
     for (i, x), (j, y) in itertools.product(enumerate(blocks), enumerate(others)):
-        for done, place, new in zip(sums, (i, j), smaller(compute, x, y), strict=True):
-            done[place] = merged([done[place], new]) if place in done else new
+        for done, number, new in zip(sums, (i, j), smaller(compute, x, y), strict=True):
+            done[number] = merged([done[number], new]) if number in done else new
     smaller.report(blocks[0].number)
     checked = all(block.centre is not None or not len(block.points) for block in (*blocks, *others))
     light = precision in ("float32", "tf32") and checked
-    at_blocks, at_others = ([whole(_light(of) if light else of) for of in done.values()] for done in sums)
+    at_blocks, at_others = ([whole(_light(total) if light else total) for total in done.values()] for done in sums)
     return at_blocks, at_others
 
 

@@ -82,7 +82,9 @@ def _sums(
     compute = partial(dask_blocks.pair, output=output, itself=False, **options)
     sums: PartialSums | None = None
     slots = smaller.fewer(lambda rows: gpu.upload.Slots(rows, widths, dtypes), rows)
-    pieces = gpu.upload.pieces([x.arrays for x in blocks], slots, copying, lambda i, *of: _piece(blocks[i], *of))
+    pieces = gpu.upload.pieces(
+        [x.arrays for x in blocks], slots, copying, lambda i, *arrays: _piece(blocks[i], *arrays)
+    )
     with contextlib.closing(pieces):  # after an error too, which would keep its frames
         for x in pieces:
             over_piece = smaller(compute, y, x)

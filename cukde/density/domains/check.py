@@ -14,16 +14,16 @@ from cukde.core import check as core_check, dispatch
 _MOST_IMAGES = 1_000_000
 
 
-def bounds(given: Any, d: int) -> tuple[np.ndarray, np.ndarray]:
+def bounds(values: Any, d: int) -> tuple[np.ndarray, np.ndarray]:
     """Lower and upper ends of each column, (d,) each, infinite where there is none."""
     low, high = np.full(d, -np.inf), np.full(d, np.inf)
-    for k, pair in enumerate(_entries("bounds", given, d, "None or (low, high)")):
+    for k, pair in enumerate(_entries("bounds", values, d, "None or (low, high)")):
         if pair is None:
             continue
         pair = _sequence(pair)
         if pair is None or len(pair) != 2:
             raise ValueError(
-                f"bounds must hold None or a pair (low, high) for each column; got {given[k]!r} for column {k}: "
+                f"bounds must hold None or a pair (low, high) for each column; got {values[k]!r} for column {k}: "
                 "write (low, None) or (None, high) for one end"
             )
         low[k], high[k] = _end(pair[0], -np.inf, k), _end(pair[1], np.inf, k)
@@ -34,10 +34,10 @@ def bounds(given: Any, d: int) -> tuple[np.ndarray, np.ndarray]:
     return low, high
 
 
-def periods(given: Any, d: int) -> np.ndarray:
+def periods(values: Any, d: int) -> np.ndarray:
     """Period of each column, (d,), infinite where there is none."""
     out = np.full(d, np.inf)
-    for k, period in enumerate(_entries("periods", given, d, "None or a positive number")):
+    for k, period in enumerate(_entries("periods", values, d, "None or a positive number")):
         if period is not None:
             out[k] = core_check.number(f"periods[{k}]", period, above=True)
     return out
@@ -95,11 +95,11 @@ def not_for_dask(name: str) -> TypeError:
     )
 
 
-def _entries(name: str, given: Any, d: int, entry: str) -> Sequence[Any]:
+def _entries(name: str, values: Any, d: int, entry: str) -> Sequence[Any]:
     """The entries of an argument that has one for each column."""
-    out = _sequence(dispatch.to_host(given))
+    out = _sequence(dispatch.to_host(values))
     if out is None:
-        raise TypeError(f"{name} must be a sequence of {d} entries, {entry} for each column of X; got {given!r}")
+        raise TypeError(f"{name} must be a sequence of {d} entries, {entry} for each column of X; got {values!r}")
     if len(out) != d:
         raise ValueError(f"{name} must have {d} entries, {entry} for each column of X; got {len(out)}")
     return out

@@ -1,6 +1,6 @@
 """Bounded and periodic columns: where points lie in them, and how they are folded back into them.
 
-Points are taken from an end of their column, so that a mirror image is its point with the sign turned: exact, however
+Points are taken from an end of their column, so that a mirror image is its point with the sign reversed: exact, however
 far from zero the domain lies. A column is then free, has a wall at 0 on one side, two at 0 and its width, or a period.
 """
 

@@ -74,8 +74,8 @@ class _Column(NamedTuple):
     walls: tuple[float, float]  # infinite where there is none
     low: float  # of the queries
     high: float
-    near: float  # h_k of q
-    own: float  # h_k of e
+    h_q: float  # h_k of q in the head of this file
+    h_e: float  # h_k of e there
     slack: float
     linked: bool
     most: int
@@ -107,16 +107,16 @@ class _Column(NamedTuple):
         """The column's shares in q and e of images z of the points v."""
         nearest = xp.minimum(xp.maximum(z, self.low), self.high)
         distance = abs(nearest - z)
-        q = 0.5 * (distance / self.near) ** 2
+        q = 0.5 * (distance / self.h_q) ** 2
         if self.linked:
-            return q, 0.5 * (xp.maximum(distance - self.slack, 0.0) / self.own) ** 2
+            return q, 0.5 * (xp.maximum(distance - self.slack, 0.0) / self.h_e) ** 2
         if math.isfinite(self.period):
             least = abs(distance - self.period * xp.rint(distance / self.period))
         elif math.isfinite(self.walls[0]) or math.isfinite(self.walls[1]):
             least = abs(nearest - v)
         else:
             return q, xp.zeros_like(q)
-        return q, 0.5 * (distance - least) / self.own * ((distance + least) / self.own)
+        return q, 0.5 * (distance - least) / self.h_e * ((distance + least) / self.h_e)
 
 
 class _Reach(NamedTuple):
@@ -153,11 +153,11 @@ class _Reach(NamedTuple):
                 rows = xp.flatnonzero((far <= self.far) & (unlike <= self.unlike))
                 kept.append((rows, z[rows], far[rows], unlike[rows], moved[rows] | (cell != 0)))
             rows, z, q, e, moved = (xp.concatenate(parts) for parts in zip(*kept, strict=True))
-            index, places = index[rows], [place[rows] for place in places] + [z]
+            index, places = index[rows], [coordinates[rows] for coordinates in places] + [z]
             if len(index) > most:
                 break
         rows = xp.flatnonzero(moved)
-        return index[rows], xp.stack([place[rows] for place in places], axis=1)
+        return index[rows], xp.stack([coordinates[rows] for coordinates in places], axis=1)
 
 
 def sums(problem: Problem, output: Output) -> PartialSums:
@@ -180,23 +180,23 @@ def _of_rows(inside: Any, a: Any, xp: Any) -> Any:
     return None if a is None else xp.where(inside if a.ndim == 1 else inside[:, None], a, 0.0)
 
 
-def _with_images(plain: Problem, domain: Domain, output: Output, own: PartialSums) -> PartialSums:
+def _with_images(plain: Problem, domain: Domain, output: Output, plain_sums: PartialSums) -> PartialSums:
     """Add what the images add to the sums of the data themselves."""
     xp = plain.xp
     scales = _Scales.of(plain, domain)
-    reach = _reach(plain, domain, scales, own)
+    reach = _reach(plain, domain, scales, plain_sums)
     if reach is None:
-        return own
-    if scales.product and _many(reach, plain, columns_of(scales.own, domain, reach.unlike)):
+        return plain_sums
+    if scales.product and _many(reach, plain, columns_of(scales.h_e, domain, reach.unlike)):
         Y = plain.X if plain.Y is None else plain.Y
         products: PartialSums = _products(plain.backend).product_sums(
-            plain.X, Y, scales.own, domain, output, log_weights=plain.options.log_weights, unlike=reach.unlike
+            plain.X, Y, scales.h_e, domain, output, log_weights=plain.options.log_weights, unlike=reach.unlike
         )
         if products.moments is None or plain.whitening.plain:
             return products
-        return products._replace(moments=products.moments / xp.asarray(scales.own))  # of whitened coordinates
+        return products._replace(moments=products.moments / xp.asarray(scales.h_e))  # of whitened coordinates
     check.few_images(reach.combinations)
-    total, waiting, count = own, [], 0
+    total, waiting, count = plain_sums, [], 0
     rows = max(1, int(_ROWS // reach.combinations))
     most = max(_ROWS, len(plain.X))
     for index, images in reach.images(plain.X, rows, xp):
@@ -211,7 +211,7 @@ def _with_images(plain: Problem, domain: Domain, output: Output, own: PartialSum
 def _pass(plain: Problem, output: Output, parts: list[tuple[Any, Any]]) -> PartialSums:
     """Sum kernels of images at the queries."""
     xp = plain.xp
-    index = xp.concatenate([of for of, _ in parts])
+    index = xp.concatenate([rows for rows, _ in parts])
     images = xp.ascontiguousarray(xp.concatenate([z for _, z in parts]))
     weights, factors = (
         None if a is None else a[index] for a in (plain.options.log_weights, plain.options.local_factors)
@@ -225,8 +225,8 @@ def _pass(plain: Problem, output: Output, parts: list[tuple[Any, Any]]) -> Parti
 class _Scales(NamedTuple):
     """Bandwidths of the columns by which images are judged, (d,) each; see the head of this file."""
 
-    near: np.ndarray
-    own: np.ndarray
+    h_q: np.ndarray
+    h_e: np.ndarray
     linked: np.ndarray  # periodic columns that a covariance links with others
     regression: np.ndarray  # (d, d): of such columns on the free ones
     rounding: float
@@ -239,41 +239,41 @@ class _Scales(NamedTuple):
         linked, regression, rounding = np.zeros(d, bool), np.zeros((d, d)), 0.0
         covariance = h if h.ndim == 2 else np.diag(np.broadcast_to(h, (d,))) ** 2
         deviations = np.sqrt(np.diag(covariance)) if h.ndim == 2 else np.broadcast_to(h, (d,)).astype(np.float64)
-        near, own = deviations, deviations.copy()
+        h_q, h_e = deviations, deviations.copy()
         others = covariance != np.diag(np.diag(covariance))
         if others.any():
-            near = deviations * math.sqrt(_largest(covariance / np.outer(deviations, deviations)))
+            h_q = deviations * math.sqrt(_largest(covariance / np.outer(deviations, deviations)))
             linked = domain.periodic & others.any(axis=1)
         if linked.any():
             free = ~domain.periodic & ~domain.bounded
             inner = np.ix_(linked, linked)
-            given = covariance[inner]
+            conditional = covariance[inner]
             if free.any():
                 slopes = np.linalg.solve(covariance[np.ix_(free, free)], covariance[np.ix_(free, linked)]).T
-                given = given - slopes @ covariance[np.ix_(free, linked)]
+                conditional = conditional - slopes @ covariance[np.ix_(free, linked)]
                 regression[np.ix_(linked, free)] = abs(slopes)
-            width = np.sqrt(np.diag(given))
-            own[linked] = width * math.sqrt(_largest(given / np.outer(width, width)))
-            rounding = _largest(np.linalg.inv(given)) * float((domain.period[linked] ** 2).sum()) / 8
+            width = np.sqrt(np.diag(conditional))
+            h_e[linked] = width * math.sqrt(_largest(conditional / np.outer(width, width)))
+            rounding = _largest(np.linalg.inv(conditional)) * float((domain.period[linked] ** 2).sum()) / 8
         log_factors = 0.0
         if plain.options.local_factors is not None:
             factors = plain.options.local_factors
             least, largest = map(float, (factors.min(), factors.max()))
-            near, own, log_factors = near * largest, own * largest, -d * math.log(least)
+            h_q, h_e, log_factors = h_q * largest, h_e * largest, -d * math.log(least)
             rounding /= least**2
         product = not others.any() and plain.options.local_factors is None
-        return cls(near, own, linked, regression, rounding, log_factors, product)
+        return cls(h_q, h_e, linked, regression, rounding, log_factors, product)
 
 
 def _largest(symmetric: np.ndarray) -> float:
     return float(np.linalg.eigvalsh(symmetric)[-1])
 
 
-def _reach(plain: Problem, domain: Domain, scales: _Scales, own: PartialSums) -> _Reach | None:
+def _reach(plain: Problem, domain: Domain, scales: _Scales, plain_sums: PartialSums) -> _Reach | None:
     """Find the box of the queries and the least sum, and by them the limits; None without a finite query."""
     xp, d = plain.xp, len(domain.low)
     X, Y = plain.X, plain.X if plain.Y is None else plain.Y
-    logs = own.reference + xp.maximum(xp.log(abs(own.total)), _LOG_LEAST)
+    logs = plain_sums.reference + xp.maximum(xp.log(abs(plain_sums.total)), _LOG_LEAST)
     least = xp.where(xp.isfinite(logs), logs, np.inf).min()
     edges = [f(xp.where(xp.isfinite(A), A, s * np.inf), axis=0) for A in (Y, X) for f, s in ((xp.min, 1), (xp.max, -1))]
     figures = plain.backend.asnumpy(xp.concatenate([*edges, least.reshape(1)]))  # one copy to the host
@@ -283,7 +283,7 @@ def _reach(plain: Problem, domain: Domain, scales: _Scales, own: PartialSums) ->
     cell = domain.cell
     with np.errstate(all="ignore"):
         slack = scales.regression @ np.maximum(abs(high - first), abs(last - low))
-        number = 5 + (2 * math.sqrt(4 * math.pi) * np.maximum(scales.near, scales.own) + 2 * slack) / cell
+        number = 5 + (2 * math.sqrt(4 * math.pi) * np.maximum(scales.h_q, scales.h_e) + 2 * slack) / cell
         log_number = float(np.log(number).sum())
     unlike = (_LEFT_OUT + log_number) / (1 - _SHARE) + scales.rounding
     mass = 0.0 if plain.options.log_weights is not None else math.log(len(X))
@@ -292,11 +292,11 @@ def _reach(plain: Problem, domain: Domain, scales: _Scales, own: PartialSums) ->
     columns = []
     for k in range(d):
         with np.errstate(all="ignore"):
-            by_distance = 1 + math.sqrt(2 * far) * (scales.near[k] / cell[k])
+            by_distance = 1 + math.sqrt(2 * far) * (scales.h_q[k] / cell[k])
             if scales.linked[k]:
-                by_size = 1 + (slack[k] + math.sqrt(2 * unlike) * scales.own[k]) / cell[k]
+                by_size = 1 + (slack[k] + math.sqrt(2 * unlike) * scales.h_e[k]) / cell[k]
             else:
-                by_size = 1 + math.sqrt(1 + 2 * unlike * min(scales.own[k] / cell[k], 1e100) ** 2)
+                by_size = 1 + math.sqrt(1 + 2 * unlike * min(scales.h_e[k] / cell[k], 1e100) ** 2)
         most = int(min(by_distance, by_size, 1e9)) if math.isfinite(cell[k]) else 0
         ends = float(domain.ends[0, k]), float(domain.ends[1, k])
         columns.append(
@@ -305,8 +305,8 @@ def _reach(plain: Problem, domain: Domain, scales: _Scales, own: PartialSums) ->
                 walls=ends,
                 low=float(low[k]),
                 high=float(high[k]),
-                near=float(scales.near[k]),
-                own=float(scales.own[k]),
+                h_q=float(scales.h_q[k]),
+                h_e=float(scales.h_e[k]),
                 slack=float(slack[k]),
                 linked=bool(scales.linked[k]),
                 most=most,

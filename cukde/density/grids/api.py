@@ -184,9 +184,9 @@ class _Grid:
         if self._numbers == 0:
             return self._problem.xp.zeros(self._shape)
         if method == "fft":
-            found = self._plan(_GOAL * self._error)
-            check.planned(found)
-            return self._transformed(found[0], judged=False)[0]  # type: ignore[index]  # checked
+            choice = self._plan(_GOAL * self._error)
+            check.planned(choice)
+            return self._transformed(choice[0], judged=False)[0]  # type: ignore[index]  # checked
         # In one dimension the fast transform of the exact way is about as quick, and accurate relative to each number.
         out = self._quick() if method == "auto" and 1 < self._d <= check.MOST_COLUMNS else None
         if out is not None:
@@ -205,10 +205,10 @@ class _Grid:
         """Return the density by a transform, or None where the exact way is quicker or the error would be too large."""
         goal = _GOAL * self._error
         while goal >= _FINEST:
-            found = self._plan(goal)
-            if found is None or found[1] > self._time_of_exact():
+            choice = self._plan(goal)
+            if choice is None or choice[1] > self._time_of_exact():
                 return None
-            out, error = self._transformed(found[0], judged=True)
+            out, error = self._transformed(choice[0], judged=True)
             within = self._error * float(out.max()) / error if error > 0 else math.inf
             if within >= 1:
                 return out

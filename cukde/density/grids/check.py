@@ -60,9 +60,9 @@ def method(name: Any, d: int, *, log: bool) -> None:
         )
 
 
-def planned(found: Any) -> None:
+def planned(choice: Any) -> None:
     """Raise where no transform was planned that was asked for."""
-    if found is None:
+    if choice is None:
         raise ValueError(
             'method="fft" needs a grid of a few cells a bandwidth over all coordinates, which is too large here: '
             'write method="exact", or take axes that span fewer bandwidths'

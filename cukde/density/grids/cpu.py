@@ -37,21 +37,23 @@ def spread(x: np.ndarray, weights: np.ndarray | None, plan: Plan) -> np.ndarray:
     # As in boxes: each piece has a stretch of its own in each band, in the order of the pieces.
     starts = np.zeros(bands + 1, np.int64)
     np.cumsum(counts.sum(axis=0), out=starts[1:])
-    at = starts[:-1] + np.cumsum(counts, axis=0) - counts
+    offsets = starts[:-1] + np.cumsum(counts, axis=0) - counts
     places = np.empty((int(starts[-1]), d + 1))
-    given = np.empty(0) if weights is None else weights
+    point_weights = np.empty(0) if weights is None else weights
     threads.run(
-        lambda i: _gather(x, pieces[i].start, pieces[i].stop, scales, 0.5 * order, rows, given, at[i], places),
+        lambda i: _gather(
+            x, pieces[i].start, pieces[i].stop, scales, 0.5 * order, rows, point_weights, offsets[i], places
+        ),
         range(len(pieces)),
         blas=False,
     )
     add = (_add_line, _add_plane, _add_space)[d - 1]
-    of = (0.0,) * order  # its length is part of its type: loops over an order are compiled for it
+    order_tuple = (0.0,) * order  # its length is part of its type: loops over an order are compiled for it
 
     def add_band(b: int) -> None:
         for start in range(starts[b], starts[b + 1], _POINTS):
             threads.checkpoint()
-            add(places[start : min(start + _POINTS, starts[b + 1])], of, mass)
+            add(places[start : min(start + _POINTS, starts[b + 1])], order_tuple, mass)
 
     for parity in (0, 1):
         turn = [b for b in range(parity, bands, 2) if starts[b] < starts[b + 1]]
@@ -145,8 +147,8 @@ def _within(x: Any, i: Any, scales: Any) -> Any:
     """Whether a point has a place on the grid along every axis; one that is NaN has none."""
     inside = True
     for k in range(x.shape[1]):
-        place = (np.float64(x[i, k]) - scales[k, 0]) * scales[k, 1]
-        inside &= (place >= scales[k, 2]) & (place <= scales[k, 3])
+        position = (np.float64(x[i, k]) - scales[k, 0]) * scales[k, 1]
+        inside &= (position >= scales[k, 2]) & (position <= scales[k, 3])
     return inside
 
 
@@ -154,61 +156,61 @@ def _within(x: Any, i: Any, scales: Any) -> Any:
 def _count(x: Any, scales: Any, half: Any, rows: Any, counts: Any) -> None:
     for i in range(x.shape[0]):
         if _within(x, i, scales):
-            place = (np.float64(x[i, 0]) - scales[0, 0]) * scales[0, 1]
-            counts[np.int64(place + half) // rows] += 1
+            position = (np.float64(x[i, 0]) - scales[0, 0]) * scales[0, 1]
+            counts[np.int64(position + half) // rows] += 1
 
 
 @njit(**_JIT)
 def _gather(
-    x: Any, first: Any, last: Any, scales: Any, half: Any, rows: Any, weights: Any, at: Any, places: Any
+    x: Any, first: Any, last: Any, scales: Any, half: Any, rows: Any, weights: Any, offsets: Any, places: Any
 ) -> None:
     """Write where points are, in cells, and their weights, band by band."""
     each = 1.0 / x.shape[0]
     for i in range(first, last):
         if _within(x, i, scales):
-            place = (np.float64(x[i, 0]) - scales[0, 0]) * scales[0, 1]
-            band = np.int64(place + half) // rows
-            to = at[band]
-            at[band] = to + 1
+            position = (np.float64(x[i, 0]) - scales[0, 0]) * scales[0, 1]
+            band = np.int64(position + half) // rows
+            to = offsets[band]
+            offsets[band] = to + 1
             for k in range(x.shape[1]):
                 places[to, k] = (np.float64(x[i, k]) - scales[k, 0]) * scales[k, 1] + half
             places[to, x.shape[1]] = weights[i] if weights.size else each
 
 
 @njit(fastmath={"contract"}, **_JIT)
-def _spline(rest: Any, of: Any, out: Any) -> None:
+def _spline(rest: Any, order_tuple: Any, out: Any) -> None:
     """Write a spline's values at cells in ascending order, for a point so far beyond the last of them."""
-    order = len(of)
+    order = len(order_tuple)
     out[order - 1] = 1.0
     for k in range(2, order + 1):
         scale = 1.0 / (k - 1)
         out[order - k] = (1 - rest) * out[order - k + 1] * scale
-        for at in range(order - k + 1, order - 1):
-            j = order - 1 - at
-            out[at] = ((rest + j) * out[at] + (k - rest - j) * out[at + 1]) * scale
+        for cell in range(order - k + 1, order - 1):
+            j = order - 1 - cell
+            out[cell] = ((rest + j) * out[cell] + (k - rest - j) * out[cell + 1]) * scale
         out[order - 1] = rest * out[order - 1] * scale
 
 
 @njit(fastmath={"contract"}, **_JIT)
-def _add_line(places: Any, of: Any, cells: Any) -> None:
-    order = len(of)
+def _add_line(places: Any, order_tuple: Any, cells: Any) -> None:
+    order = len(order_tuple)
     along = np.empty(order)
     for point in range(places.shape[0]):
         i = np.int64(places[point, 0])
-        _spline(places[point, 0] - i, of, along)
+        _spline(places[point, 0] - i, order_tuple, along)
         row = cells[i - order + 1 : i + 1]
         for p in range(order):
             row[p] += places[point, 1] * along[p]
 
 
 @njit(fastmath={"contract"}, **_JIT)
-def _add_plane(places: Any, of: Any, cells: Any) -> None:
-    order = len(of)
+def _add_plane(places: Any, order_tuple: Any, cells: Any) -> None:
+    order = len(order_tuple)
     along, over = np.empty(order), np.empty(order)
     for point in range(places.shape[0]):
         i, j = np.int64(places[point, 0]), np.int64(places[point, 1])
-        _spline(places[point, 0] - i, of, along)
-        _spline(places[point, 1] - j, of, over)
+        _spline(places[point, 0] - i, order_tuple, along)
+        _spline(places[point, 1] - j, order_tuple, over)
         for p in range(order):
             share = places[point, 2] * along[p]
             row = cells[i - order + 1 + p, j - order + 1 : j + 1]
@@ -217,14 +219,14 @@ def _add_plane(places: Any, of: Any, cells: Any) -> None:
 
 
 @njit(fastmath={"contract"}, **_JIT)
-def _add_space(places: Any, of: Any, cells: Any) -> None:
-    order = len(of)
+def _add_space(places: Any, order_tuple: Any, cells: Any) -> None:
+    order = len(order_tuple)
     along, across, over = np.empty(order), np.empty(order), np.empty(order)
     for point in range(places.shape[0]):
         i, j, k = np.int64(places[point, 0]), np.int64(places[point, 1]), np.int64(places[point, 2])
-        _spline(places[point, 0] - i, of, along)
-        _spline(places[point, 1] - j, of, across)
-        _spline(places[point, 2] - k, of, over)
+        _spline(places[point, 0] - i, order_tuple, along)
+        _spline(places[point, 1] - j, order_tuple, across)
+        _spline(places[point, 2] - k, order_tuple, over)
         for p in range(order):
             for q in range(order):
                 share = places[point, 3] * along[p] * across[q]

@@ -18,7 +18,7 @@ def density(
     x: Any, weights: Any, axes: Sequence[np.ndarray], deviations: np.ndarray, dtype: np.dtype, backend: ModuleType
 ) -> Any:
     """Return the density of two dimensions or more, float64; ``dtype`` is what it is going to be rounded to."""
-    xp, own = backend.xp, spread.loops(backend)
+    xp, loops = backend.xp, spread.loops(backend)
     cut = halves(tuple(map(len, axes)))
     shape = tuple(math.prod(map(len, part)) for part in (axes[:cut], axes[cut:]))
     out = xp.zeros(shape)
@@ -38,10 +38,10 @@ def density(
         share = 1 / len(x) if weights is None else weights[start : start + rows, None]
         thinner = int(shape[1] < shape[0])
         factors[thinner] *= share
-        if own is None:
+        if loops is None:
             out += factors[0].T @ factors[1]
         else:
-            own.add_product(*factors, out)
+            loops.add_product(*factors, out)
     return out.reshape([len(g) for g in axes])
 
 
@@ -54,9 +54,9 @@ def _kernel_values(x: Any, g: Any, h: float, least: float, backend: ModuleType) 
     """Gaussians of one axis with their constants, (rows, g)."""
     xp = backend.xp
     peak = 1 / (math.sqrt(2 * math.pi) * h)
-    own = spread.loops(backend)
-    if own is not None:
-        return own.kernel_values(x, g, h, peak, least)
+    loops = spread.loops(backend)
+    if loops is not None:
+        return loops.kernel_values(x, g, h, peak, least)
     z = (g - x[:, None]) / h
     values = xp.exp(-0.5 * z * z)
     return xp.where(values < least, 0, values) * peak

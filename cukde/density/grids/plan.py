@@ -91,8 +91,8 @@ def plan(
         cells = math.prod(axis.cells for axis in planned if axis is not None)
         if None in planned or cells > most:
             continue
-        found = tuple(axis for axis in planned if axis is not None)
-        interpolated = sum(axis.places is not None for axis in found) * order * result
+        grid_axes = tuple(axis for axis in planned if axis is not None)
+        interpolated = sum(axis.places is not None for axis in grid_axes) * order * result
         launches = 3.5 * d * order**2 + 15 * order ** (
             d - 1
         )  # as cukde/density/grids/spread.py has them, for one block
@@ -102,9 +102,9 @@ def plan(
         if best is None or time < best[1]:
             found_error = sum(
                 (1 if axis.places is None else 2) * bound(order, float(narrow[k]) / axis.step)
-                for k, axis in enumerate(found)
+                for k, axis in enumerate(grid_axes)
             )
-            best = Plan(found, order, found_error, math.exp(-(reach**2) / 2)), time
+            best = Plan(grid_axes, order, found_error, math.exp(-(reach**2) / 2)), time
     return best
 
 
@@ -138,11 +138,11 @@ def _axis(g: np.ndarray, h: float, reach: float, order: int, error: float) -> Ax
     step = h / steps(order, error)
     if not (span + 2 * reach) / step < 2.0**31:  # infinite, too
         return None
-    given = span / (len(g) - 1) if len(g) > 1 else 0.0
-    finer = math.ceil(given / step * (1 - 1e-12))
-    aligned = given > 0 and given / finer * _FINER_AT_MOST >= step and _equally_spaced(g, _ALIGNED * error * h)
+    spacing = span / (len(g) - 1) if len(g) > 1 else 0.0
+    finer = math.ceil(spacing / step * (1 - 1e-12))
+    aligned = spacing > 0 and spacing / finer * _FINER_AT_MOST >= step and _equally_spaced(g, _ALIGNED * error * h)
     if aligned:
-        step = given / finer
+        step = spacing / finer
         last_cell = finer * (len(g) - 1)
     else:
         step = h / steps(order, error / 2)

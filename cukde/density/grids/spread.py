@@ -27,13 +27,13 @@ def spread(x: Any, weights: Any, plan: Plan, xp: Any) -> Any:
         share = xp.full(len(x[block]), 1 / n) if weights is None else weights[block]
         firsts, splines = [], []
         for k, axis in enumerate(plan.axes):
-            place = (x[block, k].astype(np.float64) - axis.origin) / axis.step
-            inside = (place >= axis.first) & (place <= axis.last)
+            position = (x[block, k].astype(np.float64) - axis.origin) / axis.step
+            inside = (position >= axis.first) & (position <= axis.last)
             share = xp.where(inside, share, 0)
-            place = xp.where(inside, place, axis.first) + 0.5 * order
-            last = xp.floor(place)
+            position = xp.where(inside, position, axis.first) + 0.5 * order
+            last = xp.floor(position)
             firsts.append(last.astype(np.int64) - (order - 1))
-            splines.append(spline(place - last, order, xp))
+            splines.append(spline(position - last, order, xp))
         _add(sums, firsts, splines, share, plan, xp)
     return (sums.astype(np.float64) / _ONE).reshape(plan.cells)
 

@@ -22,17 +22,17 @@ def density(
     That waits for the GPU.
     """
     xp = backend.xp
-    own = spread.loops(backend)
-    mass = spread.spread(x, weights, plan, xp) if own is None else own.spread(x, weights, plan)
+    loops = spread.loops(backend)
+    mass = spread.spread(x, weights, plan, xp) if loops is None else loops.spread(x, weights, plan)
     counted = float(mass.sum()) if judged else 1.0
-    transform = xp.fft.rfftn(mass) if own is None else own.fourier(mass)
+    transform = xp.fft.rfftn(mass) if loops is None else loops.fourier(mass)
     _convolve(transform, covariance, plan, xp)
     # Of two dimensions or more the transform is the larger part of the memory: what it is made of is let go first.
     del mass
-    if own is None:
+    if loops is None:
         everywhere = xp.fft.irfftn(transform, plan.cells, axes=tuple(range(len(plan.cells))))
     else:
-        everywhere = own.inverse_fourier(transform, plan.cells)
+        everywhere = loops.inverse_fourier(transform, plan.cells)
     error = math.nan
     if judged:
         largest = 1 / math.sqrt((2 * math.pi) ** len(plan.axes) * np.linalg.det(covariance))
@@ -69,19 +69,19 @@ def _at_coordinates(everywhere: Any, plan: Plan, backend: ModuleType) -> Any:
     for k, axis in enumerate(plan.axes):
         if axis.places is not None:
             out = _interpolated(out, k, axis, plan.order, backend)
-    turned = tuple(slice(None, None, -1 if axis.places is None and axis.reversed else 1) for axis in plan.axes)
-    return backend.xp.maximum(out[turned], 0)
+    reversal = tuple(slice(None, None, -1 if axis.places is None and axis.reversed else 1) for axis in plan.axes)
+    return backend.xp.maximum(out[reversal], 0)
 
 
 def _interpolated(a: Any, k: int, axis: Axis, order: int, backend: ModuleType) -> Any:
     """Values at places along an axis between cells."""
-    place = np.asarray(axis.places) + 0.5 * order
-    last = np.floor(place)
-    values = spread.spline(place - last, order, np)
+    positions = np.asarray(axis.places) + 0.5 * order
+    last = np.floor(positions)
+    values = spread.spline(positions - last, order, np)
     first = last.astype(np.int64) - (order - 1)
-    own = spread.loops(backend)
-    if own is not None:
-        return own.interpolate(a, k, first, values)
+    loops = spread.loops(backend)
+    if loops is not None:
+        return loops.interpolate(a, k, first, values)
     xp = backend.xp
     first, values = xp.asarray(first), xp.asarray(values)
     out: Any = 0

@@ -174,11 +174,11 @@ def modes(
             seeds = check.seeds(seeds, x.shape[1], backend, finite=check_finite)
         problem, _ = prepare(x, seeds, h, weights, precision, deterministic, check_finite)
     with problem.device:
-        found, lost = _search(problem, search)
-        points = found.points[:, 0] if len(shape) == 1 else found.points
+        maxima, lost = _search(problem, search)
+        points = maxima.points[:, 0] if len(shape) == 1 else maxima.points
         if lost:
             warnings.warn(
-                f"{lost} of {found.labels.size} seeds had not reached a maximum after {found.iterations} steps, "
+                f"{lost} of {maxima.labels.size} seeds had not reached a maximum after {maxima.iterations} steps, "
                 "and are labelled by where they are: give a larger max_iterations, or a larger tolerance",
                 ConvergenceWarning,
                 stacklevel=2,
@@ -186,9 +186,9 @@ def modes(
         xp = problem.xp
         return Modes(
             results.cast(xp.asarray(points), problem.dtype),
-            results.cast(xp.asarray(found.log_density), problem.dtype),
-            found.labels,
-            found.iterations,
+            results.cast(xp.asarray(maxima.log_density), problem.dtype),
+            maxima.labels,
+            maxima.iterations,
         )
 
 
@@ -206,29 +206,29 @@ def _search(problem: Problem, search: Search) -> tuple[Modes, int]:
     iterations = ends.passes + candidates.steps
 
     usable = np.flatnonzero(np.isfinite(candidates.points).all(axis=1) & np.isfinite(candidates.log_density))
-    of = candidates.of(usable)
-    kept, cluster = merge.merged(of.points / field.h, of.log_density, search.merge_distance)
+    maxima = candidates.of(usable)
+    kept, cluster = merge.merged(maxima.points / field.h, maxima.log_density, search.merge_distance)
     label = np.full(len(candidates.points), -1)
     label[usable] = cluster
     labels = xp.asarray(label)[which]
     reached = xp.asarray(candidates.reached)[which]
-    points = problem.whitening.restore(of.points[kept], problem.backend.asnumpy(problem.options.centre))
-    return Modes(points, of.log_density[kept], labels, iterations), int((~reached).sum())
+    points = problem.whitening.restore(maxima.points[kept], problem.backend.asnumpy(problem.options.centre))
+    return Modes(points, maxima.log_density[kept], labels, iterations), int((~reached).sum())
 
 
 def _candidates(field: Field, ends: Ends, search: Search) -> tuple[Maxima, Any]:
     """Where all points end, and the number of that for each of them."""
     xp, asnumpy = field.problem.xp, field.problem.backend.asnumpy
     leaders = xp.unique(ends.leader)
-    caught, at = asnumpy(ends.caught[leaders]), asnumpy(ends.at[leaders])
+    caught, points = asnumpy(ends.caught[leaders]), asnumpy(ends.points[leaders])
     hills, of_hill = np.unique(caught[caught >= 0], return_inverse=True)
     most = min(search.most - ends.passes, _MOST_STEPS)
-    climbed = climb(field, at[caught < 0], search.tolerance, most, quick=True)
+    climbed = climb(field, points[caught < 0], search.tolerance, most, quick=True)
     number = np.empty(len(caught), np.int64)
     number[caught >= 0] = of_hill
     number[caught < 0] = len(hills) + np.arange(len(climbed.points))
-    place = xp.zeros(len(ends.leader), np.int64)
-    place[leaders] = xp.asarray(number)
+    number_of_leader = xp.zeros(len(ends.leader), np.int64)
+    number_of_leader[leaders] = xp.asarray(number)
     known = ends.known.of(hills)
     known = known._replace(curvature=np.empty((len(hills), *climbed.curvature.shape[1:])), steps=0)
-    return known.joined(climbed), place[ends.leader]
+    return known.joined(climbed), number_of_leader[ends.leader]

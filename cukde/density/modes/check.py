@@ -43,9 +43,9 @@ def search(tolerance: Any, max_iterations: Any, merge_distance: Any) -> Search:
     return Search(tolerance, most, distance)
 
 
-def seeds(given: Any, d: int, backend: ModuleType, *, finite: bool) -> Any:
+def seeds(points: Any, d: int, backend: ModuleType, *, finite: bool) -> Any:
     """Check points to start from; return them with shape (m, d)."""
-    out, _ = density_check.queries(given, d, backend, "seeds")
+    out, _ = density_check.queries(points, d, backend, "seeds")
     if out.shape[0] == 0:
         raise ValueError(f"seeds must have at least one row; got shape {out.shape}")
     if finite:

@@ -82,8 +82,8 @@ class Field(NamedTuple):
     def kernel_variance(self, z: np.ndarray) -> np.ndarray:
         """Variance of the data in bandwidths squared, weighted by the kernel of each of the points, columns summed."""
         xp, d = self.problem.xp, z.shape[1]
-        at = self._exactly_at(z)
-        first, corrected = at.sums("moments"), at.sums("laplace")
+        problem = self._exactly_at(z)
+        first, corrected = problem.sums("moments"), problem.sums("laplace")
         with np.errstate(all="ignore"):
             squares = 2 + d - 2 * corrected.total * xp.exp(corrected.reference - first.reference) / first.total
             shift = first.moments / (first.total[:, None] * self.h)
@@ -104,7 +104,7 @@ class Field(NamedTuple):
 class Ends(NamedTuple):
     """Where points have climbed to; several may have gone on as one."""
 
-    at: Any  # (m, d)
+    points: Any  # (m, d)
     leader: Any  # (m,): which point each has gone on as
     caught: Any  # (m,): of leaders, the known maximum on whose hill they are, or -1
     known: Maxima
@@ -119,7 +119,7 @@ def settle(field: Field, z: Any, first: PartialSums | None, tolerance: float, mo
     xp = field.problem.xp
     m, d = z.shape
     ids, leader = xp.arange(m), xp.arange(m)
-    at, caught, height = z.copy(), xp.full(m, -1), xp.empty(m)
+    points, caught, height = z.copy(), xp.full(m, -1), xp.empty(m)
     known, trails = _Known(field, d), _Trails(xp)
     passes, scouted = 0, 1
     while len(ids) and passes < most:
@@ -138,7 +138,7 @@ def settle(field: Field, z: Any, first: PartialSums | None, tolerance: float, mo
             hill = known.hills(start, shift)
             length = xp.sqrt((shift * shift).sum(axis=1))
             goes_on = (hill < 0) & (length >= _SETTLED[field.problem.options.precision] * field.h) & xp.isfinite(length)
-            at[ids], caught[ids], height[ids] = z, hill, xp.where(goes_on, log_density, xp.inf)
+            points[ids], caught[ids], height[ids] = z, hill, xp.where(goes_on, log_density, xp.inf)
             leader = trails.followed(ids, cells, leader, height)
             left = xp.flatnonzero(goes_on & (leader[ids] == ids))
             ids, cells = ids[left], cells[left]
@@ -148,8 +148,8 @@ def settle(field: Field, z: Any, first: PartialSums | None, tolerance: float, mo
             leader[ids] = ids[one][which]
             leader = leader[leader]
             ids = ids[one]
-            z = at[ids]
-    return Ends(at, leader, caught, known.maxima, passes)
+            z = points[ids]
+    return Ends(points, leader, caught, known.maxima, passes)
 
 
 class _Trails:
@@ -196,12 +196,12 @@ class _Known:
         scouts = scouts[_apart(scouts, self.maxima.points, _UNKNOWN * h)]
         if len(scouts) == 0:
             return
-        found = climb(self._field, scouts, tolerance, _STEPS_OF_SCOUTS, quick=False)
-        found = found.of(found.reached)
-        found = found.of(np.linalg.eigvalsh(found.curvature)[:, 0] > _LEAST_CURVATURE)
-        for i in range(len(found.points)):
-            if _apart(found.points[i : i + 1], self.maxima.points, _NEW * h)[0]:
-                self.maxima = self.maxima.joined(found.of(slice(i, i + 1)))
+        maxima = climb(self._field, scouts, tolerance, _STEPS_OF_SCOUTS, quick=False)
+        maxima = maxima.of(maxima.reached)
+        maxima = maxima.of(np.linalg.eigvalsh(maxima.curvature)[:, 0] > _LEAST_CURVATURE)
+        for i in range(len(maxima.points)):
+            if _apart(maxima.points[i : i + 1], self.maxima.points, _NEW * h)[0]:
+                self.maxima = self.maxima.joined(maxima.of(slice(i, i + 1)))
 
     def hills(self, z: Any, shift: Any) -> Any:
         """Number of the maximum on whose hill each point is, by its step there; -1 where on none."""
@@ -259,7 +259,7 @@ def _distinct(keys: Any, xp: Any) -> tuple[Any, Any, Any]:
     ordered = keys[order]
     new = xp.ones(len(keys), bool)
     new[1:] = ordered[1:] != ordered[:-1]
-    at = xp.flatnonzero(new)
+    firsts = xp.flatnonzero(new)
     which = xp.empty(len(keys), np.int64)
     which[order] = xp.cumsum(new) - 1
-    return ordered[at], order[at], which
+    return ordered[firsts], order[firsts], which

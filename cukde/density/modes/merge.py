@@ -21,21 +21,21 @@ def merged(z: np.ndarray, log_density: np.ndarray, distance: float) -> tuple[np.
     # Points that are all but equal first, which a tree takes long over.
     _, first, which = np.unique(np.round(z, _EQUAL_PLACES), axis=0, return_index=True, return_inverse=True)
     rank = np.argsort(first)  # in the order of density again
-    place = np.empty_like(rank)
-    place[rank] = np.arange(len(rank))
-    some, which = z[first[rank]], place[which.reshape(-1)]
+    inverse = np.empty_like(rank)
+    inverse[rank] = np.arange(len(rank))
+    some, which = z[first[rank]], inverse[which.reshape(-1)]
 
     tree = cKDTree(some)
     owner = np.arange(len(some))
     has_others = tree.query_ball_point(some, distance, return_length=True) > 1
-    taken = np.zeros(len(some), bool)
+    absorbed = np.zeros(len(some), bool)
     for i in np.flatnonzero(has_others):
-        if taken[i]:
+        if absorbed[i]:
             continue
         near = np.array(tree.query_ball_point(some[i], distance))
-        near = near[(near > i) & ~taken[near]]
-        owner[near], taken[near] = i, True
-    kept = np.flatnonzero(~taken)
+        near = near[(near > i) & ~absorbed[near]]
+        owner[near], absorbed[near] = i, True
+    kept = np.flatnonzero(~absorbed)
     number = np.empty(len(some), np.int64)
     number[kept] = np.arange(len(kept))
     cluster = np.empty(len(order), np.int64)

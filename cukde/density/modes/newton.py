@@ -75,8 +75,8 @@ class _Bowls(NamedTuple):
         return _Bowls(*(a[rows] for a in self))
 
     def set(self, rows: Any, others: _Bowls) -> None:
-        for own, other in zip(self, others, strict=True):
-            own[rows] = other
+        for array, other in zip(self, others, strict=True):
+            array[rows] = other
 
 
 def climb(field: Ascent, z: np.ndarray, tolerance: float, most: int, *, quick: bool) -> Maxima:
@@ -132,18 +132,18 @@ def _by_newton(field: Ascent, out: Maxima, left: np.ndarray, tolerance: float, m
 
         steepest = along[:, :, 0]  # up
         largest = np.take_along_axis(steepest, abs(steepest).argmax(axis=1)[:, None], axis=1)
-        taken = np.minimum(reach * h, length)
-        step_there = newton * (taken / np.maximum(length, _LEAST * tolerance * h))[:, None]
-        surely = taken <= np.linalg.norm(here.shift, axis=1)  # a mean shift, which goes further then, never falls
+        step_length = np.minimum(reach * h, length)
+        step_there = newton * (step_length / np.maximum(length, _LEAST * tolerance * h))[:, None]
+        surely = step_length <= np.linalg.norm(here.shift, axis=1)  # a mean shift, which goes further then, never falls
         step_there = np.where(surely[:, None], here.shift, step_there)
         there = z + np.where(still[:, None], _NUDGE * h * np.sign(largest) * steepest, step_there)
-        found = _bowls(field, there)
+        bowls = _bowls(field, there)
         lower = here.log_density - _ROUNDING * (1 + abs(here.log_density))
-        fell = ~(found.log_density >= lower) & ~still & ~surely
-        reach = np.where(fell, taken / (4 * h), np.minimum(2 * reach, _LONGEST))
+        fell = ~(bowls.log_density >= lower) & ~still & ~surely
+        reach = np.where(fell, step_length / (4 * h), np.minimum(2 * reach, _LONGEST))
         there[fell] = z[fell]
-        found.set(fell, here.at(fell))
-        z, here = there, found
+        bowls.set(fell, here.at(fell))
+        z, here = there, bowls
     _keep(out, left, z, here, reached=False)
     return most
 

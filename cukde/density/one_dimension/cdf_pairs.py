@@ -29,13 +29,13 @@ def sums(X: Any, Y: Any | None, h: float, log_weights: Any | None, backend: Modu
     rows = max(1, _TILE // columns)
     reference, total = xp.empty(len(y)), xp.empty(len(y))
     for first in range(0, len(y), rows):
-        own = slice(first, min(first + rows, len(y)))
-        merged = nothing(own.stop - own.start, None, xp)
+        queries = slice(first, min(first + rows, len(y)))
+        merged = nothing(queries.stop - queries.start, None, xp)
         for start in range(0, len(x), columns):
             some = slice(start, start + columns)
-            tile = _tile(x[some], y[own], h, None if log_weights is None else log_weights[some], backend)
+            tile = _tile(x[some], y[queries], h, None if log_weights is None else log_weights[some], backend)
             merged = merge([merged, tile], xp)
-        reference[own], total[own] = merged.reference, merged.total
+        reference[queries], total[queries] = merged.reference, merged.total
     return PartialSums(reference, total)
 
 

@@ -122,7 +122,7 @@ class Stack(NamedTuple):
         if b == 0:
             return PartialSums(xp.zeros((0, m)), xp.zeros((0, m)), xp.zeros((0, m, *k)) if k else None)
         parts = [self._member(i).sums(output, ratio=ratio) for i in range(b)]
-        return PartialSums(*(None if of[0] is None else xp.stack(of) for of in zip(*parts, strict=True)))
+        return PartialSums(*(None if arrays[0] is None else xp.stack(arrays) for arrays in zip(*parts, strict=True)))
 
     def density(self, *, log: bool) -> Any:
         """Densities at the queries, (b, m), or their logarithms."""
@@ -246,10 +246,10 @@ def _checked(stack: Stack, w: Any) -> Stack:
 
 def _of_weights(w: Any, xp: Any, backend: ModuleType) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Of each row of weights whether all are finite, and the smallest and the largest."""
-    found = backend.asnumpy(
+    summary = backend.asnumpy(
         xp.stack([a.astype(np.float64) for a in (xp.isfinite(w).all(axis=1), w.min(axis=1), w.max(axis=1))])
     )
-    return found[0] > 0, found[1], found[2]
+    return summary[0] > 0, summary[1], summary[2]
 
 
 @functools.cache

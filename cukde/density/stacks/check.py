@@ -37,8 +37,8 @@ def queries(Y: Any, shape: tuple[int, ...], backend: ModuleType) -> tuple[Any, t
             f"Y must have shape ({b}, m, {d}), or (m, {d}) for queries that all members share, beside X of shape "
             f"{tuple(shape)}; got {out.shape}"
         )
-    own = (b, *out.shape[-2:])
-    return (out if out.ndim == 3 else out[None]), own[:2] if column else own
+    query_shape = (b, *out.shape[-2:])
+    return (out if out.ndim == 3 else out[None]), query_shape[:2] if column else query_shape
 
 
 def weights(w: Any, shape: tuple[int, ...], backend: ModuleType) -> Any:
@@ -109,8 +109,8 @@ def squared_radii(radii: np.ndarray, single: bool) -> None:
 
 def no_dask(of_dask: Mapping[str, bool]) -> None:
     """Raise where a stack, or what goes with it, is a collection of Dask's."""
-    for name, found in of_dask.items():
-        if found:
+    for name, is_collection in of_dask.items():
+        if is_collection:
             raise TypeError(
                 f"{name} must be a plain array where X has three dimensions, a stack of densities; got a Dask "
                 f"collection: write {name}.compute(), or call the function in dask.array.map_blocks"

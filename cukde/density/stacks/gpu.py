@@ -92,14 +92,14 @@ def partial_sums(
     if log_weights is not None:
         log_weights = cp.ascontiguousarray(cp.broadcast_to(log_weights, (b, n)))
     for first in range(0, b if m else 0, _MOST_MEMBERS):
-        of = slice(first, first + _MOST_MEMBERS)
+        members = slice(first, first + _MOST_MEMBERS)
         difference.launch_stack(
             "float64" if precision == "float64" else "ieee",
-            X[of],
-            Y if len(Y) == 1 else Y[of],
-            h[of],
+            X[members],
+            Y if len(Y) == 1 else Y[members],
+            h[members],
             output,
-            None if log_weights is None else log_weights[of],
-            out=PartialSums(*(None if a is None else a[of] for a in out)),
+            None if log_weights is None else log_weights[members],
+            out=PartialSums(*(None if a is None else a[members] for a in out)),
         )
     return out

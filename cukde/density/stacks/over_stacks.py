@@ -26,10 +26,10 @@ def _dimensions(a: Any) -> int:
     deep = 0
     while isinstance(a, _LISTS) and a:
         a, deep = a[0], deep + 1
-    own = getattr(a, "ndim", None)
-    if own is None:
-        own = len(getattr(a, "__cuda_array_interface__", {}).get("shape", ()))
-    return deep + own if isinstance(own, int) else deep
+    dimensions = getattr(a, "ndim", None)
+    if dimensions is None:
+        dimensions = len(getattr(a, "__cuda_array_interface__", {}).get("shape", ()))
+    return deep + dimensions if isinstance(dimensions, int) else deep
 
 
 def over_stacks(function: T) -> T:
@@ -39,8 +39,8 @@ def over_stacks(function: T) -> T:
     def call(*args: Any, **kwargs: Any) -> Any:
         if not is_stack(args[0] if args else kwargs.get("X")):
             return function(*args, **kwargs)
-        given = inspect.signature(function).bind(*args, **kwargs).arguments  # or a TypeError
-        check.no_dask({name: is_dask(a) for name, a in given.items()})
-        return getattr(importlib.import_module("cukde.density.stacks.api"), function.__name__)(**given)
+        arguments = inspect.signature(function).bind(*args, **kwargs).arguments  # or a TypeError
+        check.no_dask({name: is_dask(a) for name, a in arguments.items()})
+        return getattr(importlib.import_module("cukde.density.stacks.api"), function.__name__)(**arguments)
 
     return call  # type: ignore[return-value]

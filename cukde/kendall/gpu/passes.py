@@ -97,10 +97,10 @@ def _matrix(A: Any, B: Any, deletion: bool, path: Path | None) -> PairCounts:
     if deletion:
         gaps = ~(x.whole[:, None] & y.whole)
         i, j = np.nonzero(np.triu(gaps) if symmetric else gaps)
-        found = inversions.counts(x.ranks.values, y.ranks.values, cp.asarray(i), cp.asarray(j))
-        _put(counts, (i, j), found)
+        gap_counts = inversions.counts(x.ranks.values, y.ranks.values, cp.asarray(i), cp.asarray(j))
+        _put(counts, (i, j), gap_counts)
         if symmetric:
-            _put(counts, (j, i), found.transposed)
+            _put(counts, (j, i), gap_counts.transposed)
     return counts
 
 
@@ -108,16 +108,16 @@ def _sides(A: Any, B: Any) -> list[_Side]:
     """Rank the variables of the matrices there are, and bring to the host which have NaN and which have ties."""
     matrices = [side.T for side in ((A,) if B is None else (A, B))]
     # Next to each other on the device, for one copy.
-    found = cp.empty(3 * sum(map(len, matrices)), np.int64)
+    sums = cp.empty(3 * sum(map(len, matrices)), np.int64)
     ranked, parts, end = [], [], 0
     for matrix in matrices:
         parts.append(slice(end, end := end + 3 * len(matrix)))
-        ranked.append(ranks(matrix, merge_tiles.of_batch(found, parts[-1]).reshape(3, -1)))
-    on_host = cp.asnumpy(found)
+        ranked.append(ranks(matrix, merge_tiles.of_batch(sums, parts[-1]).reshape(3, -1)))
+    on_host = cp.asnumpy(sums)
     sides = []
-    for of, part in zip(ranked, parts, strict=True):
+    for side_ranks, part in zip(ranked, parts, strict=True):
         samples, pairs, _ = on_host[part].reshape(3, -1)
-        sides.append(_Side(of, samples == A.shape[0], pairs > 0))
+        sides.append(_Side(side_ranks, samples == A.shape[0], pairs > 0))
     return sides
 
 
@@ -138,14 +138,14 @@ def _multiplied(x: _Side, y: _Side, symmetric: bool) -> tuple[Any, Any]:
 
 def _sorted(x: _Side, y: _Side, symmetric: bool) -> tuple[Any, Any]:
     p, q = len(x.tied), len(y.tied)
-    wanted = np.triu(np.ones((p, q), bool)) if symmetric else np.ones((p, q), bool)
-    i, j = np.nonzero(wanted)
+    mask = np.triu(np.ones((p, q), bool)) if symmetric else np.ones((p, q), bool)
+    i, j = np.nonzero(mask)
     counts = inversions.counts(x.ranks.values, y.ranks.values, cp.asarray(i), cp.asarray(j))
-    place = np.empty((p, q), np.int64)
-    place[i, j] = np.arange(len(i))
+    positions = np.empty((p, q), np.int64)
+    positions[i, j] = np.arange(len(i))
     if symmetric:
-        place[j, i] = place[i, j]
-    on_device = cp.asarray(place)
+        positions[j, i] = positions[i, j]
+    on_device = cp.asarray(positions)
     return counts.concordant[on_device], counts.discordant[on_device]
 
 
@@ -159,7 +159,7 @@ def _no_counts(p: int, q: int) -> PairCounts:
     return PairCounts(integers(), integers(), integers(), ties(), ties())
 
 
-def _put(counts: PairCounts, where: Any, found: PairCounts) -> None:
+def _put(counts: PairCounts, where: Any, pair_counts: PairCounts) -> None:
     """Write the counts of some pairs of variables."""
-    for to, field in zip(counts.arrays, found.arrays, strict=True):
+    for to, field in zip(counts.arrays, pair_counts.arrays, strict=True):
         to[where] = field

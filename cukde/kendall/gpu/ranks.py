@@ -85,13 +85,13 @@ def _ranked(*matrices: Any) -> tuple[Any, Any]:
 
 def _of_all(matrices: tuple[Any, ...], rows: slice) -> list[Any]:
     """What matrices have of some rows of all of them together."""
-    found, begin = [], 0
+    parts, begin = [], 0
     for matrix in matrices:
-        own = slice(max(rows.start - begin, 0), min(rows.stop - begin, len(matrix)))
+        part_rows = slice(max(rows.start - begin, 0), min(rows.stop - begin, len(matrix)))
         begin += len(matrix)
-        if own.start < own.stop:
-            found.append(merge_tiles.of_batch(matrix, own))
-    return found
+        if part_rows.start < part_rows.stop:
+            parts.append(merge_tiles.of_batch(matrix, part_rows))
+    return parts
 
 
 def _rank(matrices: list[Any], values: Any, figures: Any) -> None:

@@ -53,7 +53,7 @@ class _Rows(NamedTuple):
     """Rows of one argument in the order of the products: those without ties, then those with, then padding."""
 
     source: Any  # (padded,) int32: the argument's row, or -1
-    place: Any  # (rows,) int32: its inverse
+    inverse: Any  # (rows,) int32: inverse of the order
     untied: int  # rows of whole tiles that have no ties, or are padding
 
     @classmethod
@@ -63,9 +63,9 @@ class _Rows(NamedTuple):
         if many in (0, count):
             return _alike(count, many > 0, edge)
         order = np.argsort(tied, kind="stable").astype(np.int32)
-        place = np.empty_like(order)
-        place[order] = np.arange(count, dtype=np.int32)
-        return cls(_padded(order, edge), place, (count - many) // edge * edge)
+        inverse = np.empty_like(order)
+        inverse[order] = np.arange(count, dtype=np.int32)
+        return cls(_padded(order, edge), inverse, (count - many) // edge * edge)
 
 
 @functools.lru_cache(maxsize=16)  # of many rows they are large
@@ -119,7 +119,7 @@ def products(x: Any, y: Any | None, n: int, tied_x: Any, tied_y: Any) -> tuple[A
     if y is not None:
         source = np.concatenate((source, np.where(of_y.source < 0, -1, p + of_y.source)))
     # Tiles first: they are read two numbers at a time.
-    places = (of_x.place,) if y is None else (of_x.place, of_y.place)
+    places = (of_x.inverse,) if y is None else (of_x.inverse, of_y.inverse)
     tiles_once, tiles_twice, source, *places_on_device = _on_device(once, twice, source, *places)
     rows, first_column = len(source), 0 if y is None else height
     codes = _codes(x, y, source, n)
@@ -154,10 +154,10 @@ def _tiles(
 ) -> tuple[Any, Any]:
     """Tiles, (count, 2) int32, whose rows and columns have no ties; and the others."""
     row, column = np.indices((height // edge, width // edge), np.int32).reshape(2, -1)
-    wanted = column >= row if symmetric else np.ones(row.shape, bool)
+    selected = column >= row if symmetric else np.ones(row.shape, bool)
     once = (row * edge < untied_rows) & (column * edge < untied_columns)
     tiles = np.stack((row, column), axis=1)
-    return tiles[wanted & once], tiles[wanted & ~once]
+    return tiles[selected & once], tiles[selected & ~once]
 
 
 def _on_device(*tables: Any) -> list[Any]:

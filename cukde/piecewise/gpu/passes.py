@@ -173,8 +173,8 @@ def specialisations() -> Iterator[Specialisation]:
     """Every kernel of this module."""
     for dtype in BITS:
         for search, shared, k in itertools.product(_SEARCH, (True, False), (*_COEFFICIENTS, 0)):
-            own = _own_kernel(dtype, k, shared)
-            if own == k and (search != "guide" or (shared and _has_guide(dtype, own))):
+            coefficients = _own_kernel(dtype, k, shared)
+            if coefficients == k and (search != "guide" or (shared and _has_guide(dtype, coefficients))):
                 yield _kernel(dtype, search, k, shared, None, 0)
         for reduction in ("exp", "log"):  # of cukde.functions
             yield _kernel(dtype, "uniform", _COEFFICIENTS[-1], True, reduction, 0)
@@ -193,9 +193,9 @@ def _in_rows(coefficients: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(padded.reshape(-1, width, m, columns).transpose(0, 2, 3, 1))
 
 
-def _has_guide(dtype: np.dtype, own: int) -> bool:
+def _has_guide(dtype: np.dtype, coefficients: int) -> bool:
     """A cell of a guide is 16 bytes of float32; vectors of eight and any number of coefficients leave no registers."""
-    return dtype == np.float32 or (dtype == np.float16 and own != 0)
+    return dtype == np.float32 or (dtype == np.float16 and coefficients != 0)
 
 
 def _tables(knots: np.ndarray, levels: int) -> list[Table]:
@@ -252,12 +252,12 @@ def _guide(knots: np.ndarray, cell_of: np.ndarray, cells: int) -> np.ndarray:
     guide = np.full((cells + -(-knots.size // 4), 4), np.nan, knots.dtype)
     before = np.searchsorted(cell_of[1:-1], np.arange(cells))  # inner knots in earlier cells
     inner, cell = np.arange(1, knots.size - 1), cell_of[1:-1]
-    place = inner - 1 - before[cell]
+    slot = inner - 1 - before[cell]
     crowded = np.bincount(cell, minlength=cells) > 2
     guide[:cells, 2] = knots[before]
     guide[:cells, 3] = (before.astype(np.uint32) | crowded.astype(np.uint32) << 31).view(knots.dtype)
-    two = place < 2
-    guide[cell[two], place[two]] = knots[inner[two]]
+    two = slot < 2
+    guide[cell[two], slot[two]] = knots[inner[two]]
     guide[cells:].reshape(-1)[: knots.size] = knots
     return guide
 
@@ -278,10 +278,10 @@ def _plan(tables: list[Table], dtype: np.dtype, k: int, m: int, reduction: Reduc
     """Choose among the tables by how many copies of them shared memory holds."""
     most = 99 * 1024 if device.capability() >= (8, 0) else 64 * 1024
     row_bytes = 16 * m * -(-k // (16 // arithmetic(dtype).itemsize))
-    own = _own_kernel(dtype, k, True)
-    tile = 16 // dtype.itemsize * _THREADS * _in_flight(dtype, own)
+    coefficients = _own_kernel(dtype, k, True)
+    tile = 16 // dtype.itemsize * _THREADS * _in_flight(dtype, coefficients)
     for table in tables:
-        if table.search == "guide" and not _has_guide(dtype, own):
+        if table.search == "guide" and not _has_guide(dtype, coefficients):
             continue
         table_bytes = 16 * table.height
         copied, once = (row_bytes + table_bytes, 0) if table.search == "guide" else (row_bytes, table_bytes)
@@ -299,27 +299,27 @@ def _plan(tables: list[Table], dtype: np.dtype, k: int, m: int, reduction: Reduc
 
 def _own_kernel(dtype: np.dtype, k: int, shared: bool) -> int:
     """The number of coefficients that a kernel is compiled for; 0: any."""
-    own = _COEFFICIENTS if arithmetic(dtype) == np.float32 else _COEFFICIENTS[-1:]
-    return k if shared and k in own else 0
+    compiled = _COEFFICIENTS if arithmetic(dtype) == np.float32 else _COEFFICIENTS[-1:]
+    return k if shared and k in compiled else 0
 
 
-def _in_flight(dtype: np.dtype, own: int) -> int:
+def _in_flight(dtype: np.dtype, coefficients: int) -> int:
     """Vectors in flight: of eight numbers one, where more registers are taken by any number of coefficients."""
-    return 1 if dtype == np.float16 and own == 0 else _IN_FLIGHT
+    return 1 if dtype == np.float16 and coefficients == 0 else _IN_FLIGHT
 
 
 def _kernel(
     dtype: np.dtype, search: Search, k: int, shared: bool, reduction: Reduction | None, shared_bytes: int
 ) -> Specialisation:
-    own = _own_kernel(dtype, k, shared)
+    coefficients = _own_kernel(dtype, k, shared)
     defines = core_compile.macros(
         STORAGE=BITS[dtype],
         SEARCH=_SEARCH.index(search),
         REDUCTION=_REDUCTION[reduction],
-        COEFFICIENTS=own,
+        COEFFICIENTS=coefficients,
         SHARED=shared,
         THREADS=_THREADS,
-        IN_FLIGHT=_in_flight(dtype, own),
+        IN_FLIGHT=_in_flight(dtype, coefficients),
         BLOCKS=_BLOCKS,
     )
     return Specialisation("piecewise/piecewise", "piecewise", defines, f"4P q 7i 6{_letter(dtype)}", shared_bytes)

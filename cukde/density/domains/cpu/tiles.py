@@ -23,32 +23,32 @@ def images(
 ) -> None:
     """Multiply by a column's images: ``Z`` (cells, n) between walls; of a period (cells, 1), how far they are moved."""
     n = v.size
-    own, size, moment = np.empty(n), np.empty(n), np.empty(n)
+    distance, size, moment = np.empty(n), np.empty(n), np.empty(n)
     periodic = period > 0
     for i in range(u.size):
         for j in range(n):
-            own[j] = u[i] - v[j]
+            distance[j] = u[i] - v[j]
         if periodic:
             for j in range(n):
-                own[j] -= period * np.rint(own[j] / period)
+                distance[j] -= period * np.rint(distance[j] / period)
         for j in range(n):
-            exponents[i, j] -= scale * own[j] * own[j]
+            exponents[i, j] -= scale * distance[j] * distance[j]
             size[j] = 1.0
-            moment[j] = -own[j] if output == MOMENTS else own[j] * own[j]
+            moment[j] = -distance[j] if output == MOMENTS else distance[j] * distance[j]
         for c in range(Z.shape[0]):
             if periodic:
                 step = Z[c, 0]
                 for j in range(n):
-                    place = step - own[j]
-                    term = _exp2(min(-scale * step * (place - own[j]), 0.0))
+                    offset = step - distance[j]
+                    term = _exp2(min(-scale * step * (offset - distance[j]), 0.0))
                     size[j] += term
-                    moment[j] += term * (place if output == MOMENTS else place * place)
+                    moment[j] += term * (offset if output == MOMENTS else offset * offset)
             else:
                 for j in range(n):
-                    place = Z[c, j] - u[i]
-                    term = _exp2(min(-scale * (Z[c, j] - v[j]) * (place - own[j]), 0.0))
+                    offset = Z[c, j] - u[i]
+                    term = _exp2(min(-scale * (Z[c, j] - v[j]) * (offset - distance[j]), 0.0))
                     size[j] += term
-                    moment[j] += term * (place if output == MOMENTS else place * place)
+                    moment[j] += term * (offset if output == MOMENTS else offset * offset)
         if output != SUM:
             for j in range(n):
                 derivative[i, j] = moment[j] / size[j]

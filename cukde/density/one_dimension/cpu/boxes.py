@@ -31,7 +31,7 @@ class Places(NamedTuple):
 
     ids: np.ndarray  # (boxes,) int64, ascending: all boxes that hold queries and that the data may reach
     counts: np.ndarray  # (boxes,) int64: queries
-    place: np.ndarray  # (m,) int64: index of a query's box, or NOWHERE
+    box: np.ndarray  # (m,) int64: index of a query's box, or NOWHERE
 
 
 def chunks(n: int, least: int = 4096) -> list[slice]:
@@ -98,8 +98,8 @@ def shares(weights: np.ndarray, pieces: int) -> list[slice]:
     """Cut a list into pieces of about equal weight."""
     total = np.concatenate([[0], np.cumsum(weights)])
     cuts = np.searchsorted(total, total[-1] * np.arange(1, pieces) / pieces)
-    at = np.unique(np.concatenate([[0], cuts, [len(weights)]]))
-    return [slice(int(a), int(b)) for a, b in itertools.pairwise(at)]
+    bounds = np.unique(np.concatenate([[0], cuts, [len(weights)]]))
+    return [slice(int(a), int(b)) for a, b in itertools.pairwise(bounds)]
 
 
 @njit(**_JIT)
@@ -125,11 +125,11 @@ def _scatter(x: Any, first: Any, last: Any, inverse: Any, low: Any, places: Any,
     for i in range(first, last):
         v = np.float64(x[i])
         box = np.int64(np.floor(v * inverse)) - low
-        at = places[box]
-        places[box] = at + 1
-        out[at] = v
+        position = places[box]
+        places[box] = position + 1
+        out[position] = v
         if order.size:
-            order[at] = i
+            order[position] = i
 
 
 @njit(**_JIT)

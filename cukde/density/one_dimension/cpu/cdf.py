@@ -135,26 +135,26 @@ def accumulate(mass: Any, before: Any, after: Any) -> None:
         out = after if backward else before
         total, lost = 0.0, 0.0
         for b in range(mass.size):
-            at = mass.size - 1 - b if backward else b
-            term = mass[at] - lost
+            box = mass.size - 1 - b if backward else b
+            term = mass[box] - lost
             raised = total + term
             lost = (raised - total) - term
             total = raised
-            out[at if backward else b + 1] = total
+            out[box if backward else b + 1] = total
     before[0], after[mass.size] = 0.0, 0.0
 
 
 @njit(**_JIT)
-def _by_moments(M: Any, at: Any, rho: Any) -> Any:
-    """Sum of Phi of a box ``at`` bandwidths to the left, by its moments M (P,) about its centre."""
-    kernel = math.exp(-0.5 * at * at)
-    tail = kernel * half_erfcx(abs(at) * _ROOT_HALF)
-    total = M[0] * (1 - tail if at >= 0.0 else tail)
+def _by_moments(M: Any, distance: Any, rho: Any) -> Any:
+    """Sum of Phi of a box ``distance`` bandwidths to the left, by its moments M (P,) about its centre."""
+    kernel = math.exp(-0.5 * distance * distance)
+    tail = kernel * half_erfcx(abs(distance) * _ROOT_HALF)
+    total = M[0] * (1 - tail if distance >= 0.0 else tail)
     # The coefficients -(He_{k-1} phi)(at) rho^k / (k! sqrt(2 pi)), by He_k = at He_{k-1} - (k - 1) He_{k-2}.
     before, this = 0.0, -kernel / _ROOT_2_PI * rho
     for k in range(1, M.size):
         total += this * M[k]
-        before, this = this, (at * this * rho - (k - 1) * before * rho * rho / k) / (k + 1)
+        before, this = this, (distance * this * rho - (k - 1) * before * rho * rho / k) / (k + 1)
     return total
 
 
@@ -216,8 +216,8 @@ def outward(
         query = np.float64(y[i])
         near = np.float64(y[min(i + _SHARED, y.size - 1)]) - query <= 0.5 * TILT * h and i + _SHARED < y.size
         # As floating-point numbers: the box of a query may be beyond any integer.
-        place = np.floor(query / width) - reach
-        b = np.searchsorted(ids, np.int64(min(max(place, ids[0]), ids[-1] + 1)))
+        first_box = np.floor(query / width) - reach
+        b = np.searchsorted(ids, np.int64(min(max(first_box, ids[0]), ids[-1] + 1)))
         state[0], highest = 0.0, _NONE
         if before[b] > 0.0:
             state[0], highest = 1.0, math.log(before[b])
@@ -229,26 +229,28 @@ def outward(
             ):
                 break
             centre = (ids[b] + 0.5) * width
-            at = (query - centre) / h
-            slope = TILT * np.rint(at / TILT)
+            offset = (query - centre) / h
+            slope = TILT * np.rint(offset / TILT)
             slot = b % _SLOTS
             many = starts[b + 1] - starts[b] >= _MANY
             held = owner[slot] == b and tilt[slot] == slope
-            if many and at > _PLAIN and moments[b, 0] > 0.0:
+            if many and offset > _PLAIN and moments[b, 0] > 0.0:
                 top = math.log(moments[b, 0])
                 highest = _raised(state, highest, top)
-                state[0] += math.exp(top - highest) * (_by_moments(moments[b], at, rho) / moments[b, 0])
-            elif many and at <= _PLAIN and (held or near):
+                state[0] += math.exp(top - highest) * (_by_moments(moments[b], offset, rho) / moments[b, 0])
+            elif many and offset <= _PLAIN and (held or near):
                 if not held:
-                    own = log_weights[starts[b] : starts[b + 1]] if log_weights.size else log_weights
+                    box_weights = log_weights[starts[b] : starts[b + 1]] if log_weights.size else log_weights
                     points = x[starts[b] : starts[b + 1]]
-                    tops[slot] = _tilted(points, centre, h, rho, slope, own, none, starts[b], tilted[slot], size)
+                    tops[slot] = _tilted(
+                        points, centre, h, rho, slope, box_weights, none, starts[b], tilted[slot], size
+                    )
                     owner[slot], tilt[slot] = b, slope
-                top = tops[slot] - 0.5 * at * at
+                top = tops[slot] - 0.5 * offset * offset
                 highest = _raised(state, highest, top)
-                state[0] += math.exp(top - highest) * _by_tilted(tilted[slot, 0], -at, at - slope, rho, c)
+                state[0] += math.exp(top - highest) * _by_tilted(tilted[slot, 0], -offset, offset - slope, rho, c)
             else:
-                own = log_weights[starts[b] : starts[b + 1]] if log_weights.size else log_weights
-                highest = _add_points(x[starts[b] : starts[b + 1]], query, h, own, q, e, state, highest)
+                box_weights = log_weights[starts[b] : starts[b + 1]] if log_weights.size else log_weights
+                highest = _add_points(x[starts[b] : starts[b + 1]], query, h, box_weights, q, e, state, highest)
             b += 1
         reference[i], total[i] = highest, state[0]

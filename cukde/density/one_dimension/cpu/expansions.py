@@ -81,7 +81,7 @@ def _add_product(T: Any, M: Any, B: Any) -> None:
 
 @njit(**_JIT)
 def translate(
-    wanted: Any,
+    selected: Any,
     targets: Any,
     counts: Any,
     ids: Any,
@@ -99,7 +99,7 @@ def translate(
     B: Any,
     accepted: Any,
 ) -> None:
-    """Write B (T, C, P) of those of the ``wanted`` boxes of queries that are accepted, and whether they are.
+    """Write B (T, C, P) of those of the ``selected`` boxes of queries that are accepted, and whether they are.
 
     ``table`` is T[o, k, l], ``whole`` (C,) the mass of all points. For the distribution function ``before`` (K + 1,) is
     that left of each box, all of which counts; otherwise it is empty. Boxes with so few pairs that summing them is less
@@ -107,7 +107,7 @@ def translate(
     """
     reach = error.size // 2
     columns, order = M.shape[1], M.shape[2]
-    for t in wanted:
+    for t in selected:
         low = np.searchsorted(ids, targets[t] - reach)
         high = np.searchsorted(ids, targets[t] + reach, side="right")
         pairs = counts[t] * (starts[high] - starts[low])
@@ -159,9 +159,9 @@ def _horner_with_slope(B: Any, c: Any, t: Any, u: Any) -> Any:
 
 
 @njit(**_JIT)
-def _coordinate(y: Any, place: Any, targets: Any, accepted: Any, width: Any) -> Any:
+def _coordinate(y: Any, box: Any, targets: Any, accepted: Any, width: Any) -> Any:
     """Row of a query's box in B, its coordinate there, and 1 if it is left: then some box stands for its own."""
-    t, left = place, 0
+    t, left = box, 0
     if t < 0 or not accepted[t]:
         t, left = 0, 1
     return t, (np.float64(y) - (targets[t] + 0.5) * width) / (0.5 * width), left
@@ -169,7 +169,7 @@ def _coordinate(y: Any, place: Any, targets: Any, accepted: Any, width: Any) -> 
 
 @njit(**_FUSED)
 def evaluate(
-    y: Any, place: Any, targets: Any, accepted: Any, B: Any, width: Any, slope: Any, total: Any, moments: Any
+    y: Any, boxes: Any, targets: Any, accepted: Any, B: Any, width: Any, slope: Any, total: Any, moments: Any
 ) -> Any:
     """Write the sums of queries whose box is accepted, (m,), and (m, k) moments; return 0 if no query is left.
 
@@ -182,10 +182,10 @@ def evaluate(
     for i in range(0, m, 4):
         # The last query is taken again where there are no four.
         i1, i2, i3 = min(i + 1, m - 1), min(i + 2, m - 1), min(i + 3, m - 1)
-        t0, u0, left0 = _coordinate(y[i], place[i], targets, accepted, width)
-        t1, u1, left1 = _coordinate(y[i1], place[i1], targets, accepted, width)
-        t2, u2, left2 = _coordinate(y[i2], place[i2], targets, accepted, width)
-        t3, u3, left3 = _coordinate(y[i3], place[i3], targets, accepted, width)
+        t0, u0, left0 = _coordinate(y[i], boxes[i], targets, accepted, width)
+        t1, u1, left1 = _coordinate(y[i1], boxes[i1], targets, accepted, width)
+        t2, u2, left2 = _coordinate(y[i2], boxes[i2], targets, accepted, width)
+        t3, u3, left3 = _coordinate(y[i3], boxes[i3], targets, accepted, width)
         left += left0 + left1 + left2 + left3
         t, u = (t0, t1, t2, t3), (u0, u1, u2, u3)
         if slope != 0.0:

@@ -222,28 +222,30 @@ def outward(
                 b = right
                 right += 1
             centre = (ids[b] + 0.5) * width
-            at = (query - centre) / h
-            slope = TILT * np.rint(at / TILT)
+            offset = (query - centre) / h
+            slope = TILT * np.rint(offset / TILT)
             slot = b % _SLOTS
             many = starts[b + 1] - starts[b] >= _MANY
             held = owner[slot] == b and tilt[slot] == slope
             if many and (held or near):
                 if not held:
-                    own = log_weights[starts[b] : starts[b + 1]] if log_weights.size else log_weights
+                    box_weights = log_weights[starts[b] : starts[b + 1]] if log_weights.size else log_weights
                     points = x[starts[b] : starts[b + 1]]
-                    tops[slot] = _tilted(points, centre, h, rho, slope, own, V, starts[b], tilted[slot], sizes[slot])
+                    tops[slot] = _tilted(
+                        points, centre, h, rho, slope, box_weights, V, starts[b], tilted[slot], sizes[slot]
+                    )
                     owner[slot], tilt[slot] = b, slope
-                t = (at - slope) * rho
-                top = tops[slot] - 0.5 * at * at
+                t = (offset - slope) * rho
+                top = tops[slot] - 0.5 * offset * offset
                 highest = _raised(state, highest, top)
                 scale = math.exp(top - highest)
                 value, first, second = _taylor(tilted[slot, 0], t)
                 first, second = first * rho, 2 * second * rho * rho  # derivatives of G: sums of a and of a^2
                 size[0] += scale * value
                 if output == MOMENTS:
-                    sums[0] += scale * (first - at * value)
+                    sums[0] += scale * (first - offset * value)
                 elif output == LAPLACE:
-                    state[0] += scale * 0.5 * (at * at * value - 2 * at * first + second)
+                    state[0] += scale * 0.5 * (offset * offset * value - 2 * offset * first + second)
                 elif output == VALUES:
                     for c in range(V.shape[0]):
                         sums[c] += scale * _taylor(tilted[slot, c + 1], t)[0]

@@ -150,15 +150,15 @@ class _Transform(NamedTuple):
 
         def sums(rows: slice) -> np.ndarray:
             """Finish what expansions give; return the other queries."""
-            y, place = self.y[rows], places.place[rows]
+            y, box = self.y[rows], places.box[rows]
             reference, total, moments = np.zeros(len(y)), np.empty(len(y)), np.empty((len(y), self.moments))
             slope = plan.slope if self.output == "moments" else 0.0
-            left = expansions.evaluate(y, place, places.ids, accepted, B, plan.width, slope, total, moments)
+            left = expansions.evaluate(y, box, places.ids, accepted, B, plan.width, slope, total, moments)
             finish(rows, reference, total, moments)
             if not left:
                 return np.empty(0, np.int64)
-            is_left = place < 0
-            is_left[~is_left] = ~accepted[place[~is_left]]  # there may be no box at all
+            is_left = box < 0
+            is_left[~is_left] = ~accepted[box[~is_left]]  # there may be no box at all
             return rows.start + np.flatnonzero(is_left)
 
         def rest(rows: np.ndarray) -> None:

@@ -132,7 +132,7 @@ def order(plan: Plan) -> int:
 
 
 @functools.lru_cache(32)
-def table(h: float, output: Output, tolerance: float, place: tuple[int, int]) -> Any:
+def table(h: float, output: Output, tolerance: float, context: tuple[int, int]) -> Any:
     """Return error, least and translation [offset, k, l] of a plan, in one array on a device."""
     plan = one_dimension_plan.plan(h, output, tolerance)
     powers = order(plan)

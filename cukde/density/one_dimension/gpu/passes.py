@@ -72,14 +72,14 @@ def partial_sums(
     Waits for the device once, for the centre or the range of the data, and again where most boxes are empty. While a
     stream is captured nothing may wait: then all pairs are summed.
     """
-    posed = _pose(X, Y, h, options)
+    arguments = _pose(X, Y, h, options)
     if output == "cdf":
-        return _distribution(posed)
+        return _distribution(arguments)
     k = {"moments": 1, "values": 0 if values is None else values.shape[1]}.get(output, 0)
-    if posed.m == 0:
+    if arguments.m == 0:
         return finish.empty(0, k)
-    out = cp.empty((2 + k, posed.m))
-    _run(posed, output, values, _End("moments" if output == "moments" else "sums", out))
+    out = cp.empty((2 + k, arguments.m))
+    _run(arguments, output, values, _End("moments" if output == "moments" else "sums", out))
     return PartialSums(out[0], out[1], cp.ascontiguousarray(out[2:].T) if k else None)
 
 
@@ -87,10 +87,10 @@ def density(
     X: Any, Y: Any | None, h: float, options: Options, epilogue: Epilogue, *, points: Points | None = None
 ) -> Any:
     """See :func:`cukde.density.pairs.gpu.passes.density`."""
-    posed = _pose(X, Y, h, options)
-    out = cp.empty((1, posed.m), epilogue.dtype)
-    if posed.m:
-        _run(posed, "sum", None, _End("density", out, epilogue.log_constant, epilogue.log), points)
+    arguments = _pose(X, Y, h, options)
+    out = cp.empty((1, arguments.m), epilogue.dtype)
+    if arguments.m:
+        _run(arguments, "sum", None, _End("density", out, epilogue.log_constant, epilogue.log), points)
     return out[0]
 
 
@@ -99,10 +99,10 @@ def debias(X: Any, Y: Any, h: float, score_h: float, options: Options) -> tuple[
 
     Without weights, moved data may come back in ascending order.
     """
-    posed = _pose(X, None, score_h, options.at_ratio(h / score_h))
+    arguments = _pose(X, None, score_h, options.at_ratio(h / score_h))
     step = 0.5 * (h / score_h) ** 2
-    out = cp.empty((1, posed.m))
-    points = _run(posed, "moments", None, _End("shift", out, step), at_points=options.log_weights is None)
+    out = cp.empty((1, arguments.m))
+    points = _run(arguments, "moments", None, _End("shift", out, step), at_points=options.log_weights is None)
     if points is not None:
         # Where the step is at most 1, moved points are in order, as the shift's derivative is 1 - step + step (variance
         # of the shares in the mean shift) / score_h^2; and they lie between the data, as means of them.
@@ -148,7 +148,7 @@ def specialisations() -> Iterator[Specialisation]:
             yield Specialisation(one_dimension_pairs.pairs, (output, weighted, real, dtype))
 
 
-class _Posed(NamedTuple):
+class _Arguments(NamedTuple):
     """The arguments of a pass, but for what it sums."""
 
     X: Any
@@ -215,12 +215,12 @@ class _End(NamedTuple):
         )
 
 
-def _pose(X: Any, Y: Any | None, h: float, options: Options) -> _Posed:
-    return _Posed(*operands.of_one_dtype(X, Y), h, options)
+def _pose(X: Any, Y: Any | None, h: float, options: Options) -> _Arguments:
+    return _Arguments(*operands.of_one_dtype(X, Y), h, options)
 
 
 def _run(
-    posed: _Posed,
+    arguments: _Arguments,
     output: Output,
     values: Any | None,
     end: _End,
@@ -233,32 +233,32 @@ def _run(
     ``points`` are the data where their order is known. With ``at_points`` the queries are the data in that order.
     """
     if values is not None:
-        values = cp.ascontiguousarray(values, dtype=posed.X.dtype)
-    if not posed.takes_pairs:
-        plan = one_dimension_plan.plan(posed.h, output, one_dimension_plan.TOLERANCE[posed.options.precision])
-        points, boxes = one_dimension_boxes.boxes(points or posed.sorted(values), plan)
+        values = cp.ascontiguousarray(values, dtype=arguments.X.dtype)
+    if not arguments.takes_pairs:
+        plan = one_dimension_plan.plan(arguments.h, output, one_dimension_plan.TOLERANCE[arguments.options.precision])
+        points, boxes = one_dimension_boxes.boxes(points or arguments.sorted(values), plan)
         if boxes is not None:
-            queries = posed.X if posed.Y is None else posed.Y
+            queries = arguments.X if arguments.Y is None else arguments.Y
             y = points.x if at_points else queries.reshape(-1)
-            _transform(plan, output, points, boxes, y, posed.Y is None, end)
+            _transform(plan, output, points, boxes, y, arguments.Y is None, end)
             return points
-    _sum_pairs(posed, output, values, end)
+    _sum_pairs(arguments, output, values, end)
     return None
 
 
-def _distribution(posed: _Posed) -> PartialSums:
+def _distribution(arguments: _Arguments) -> PartialSums:
     """Sum the normal distribution function by the transform, or over all pairs by array operations."""
-    out = cp.empty((2, posed.m))
-    if posed.X.shape[0] * posed.m > _FEW_PAIRS_CDF and not posed.must_take_pairs:
-        plan = one_dimension_plan.plan(posed.h, "cdf", one_dimension_plan.TOLERANCE[posed.options.precision])
-        points, boxes = one_dimension_boxes.boxes(posed.sorted(None), plan)
+    out = cp.empty((2, arguments.m))
+    if arguments.X.shape[0] * arguments.m > _FEW_PAIRS_CDF and not arguments.must_take_pairs:
+        plan = one_dimension_plan.plan(arguments.h, "cdf", one_dimension_plan.TOLERANCE[arguments.options.precision])
+        points, boxes = one_dimension_boxes.boxes(arguments.sorted(None), plan)
         if boxes is not None:
-            y = (posed.X if posed.Y is None else posed.Y).reshape(-1)
-            _transform(plan, "cdf", points, boxes, y, posed.Y is None, _End("cdf", out))
+            y = (arguments.X if arguments.Y is None else arguments.Y).reshape(-1)
+            _transform(plan, "cdf", points, boxes, y, arguments.Y is None, _End("cdf", out))
             return PartialSums(out[0], out[1])
     import cukde.core.gpu.arrays
 
-    return cdf_pairs.sums(posed.X, posed.Y, posed.h, posed.options.log_weights, cukde.core.gpu.arrays)
+    return cdf_pairs.sums(arguments.X, arguments.Y, arguments.h, arguments.options.log_weights, cukde.core.gpu.arrays)
 
 
 def _transform(
@@ -325,18 +325,18 @@ def _transform(
     )
 
 
-def _sum_pairs(posed: _Posed, output: Output, values: Any | None, end: _End) -> None:
+def _sum_pairs(arguments: _Arguments, output: Output, values: Any | None, end: _End) -> None:
     """Launch the kernels of the sum over all pairs."""
     from cukde.core.gpu import numba_cuda
     from cukde.density.one_dimension.gpu import pairs as one_dimension_pairs
 
-    n, m = posed.X.shape[0], posed.m
-    single = posed.options.precision != "float64" and _SINGLE[0] < posed.h < _SINGLE[1]
+    n, m = arguments.X.shape[0], arguments.m
+    single = arguments.options.precision != "float64" and _SINGLE[0] < arguments.h < _SINGLE[1]
     real = "float32" if single else "float64"
-    storage = posed.X.dtype if single else np.dtype(np.float64)
-    X = posed.X.astype(storage, copy=False)
+    storage = arguments.X.dtype if single else np.dtype(np.float64)
+    X = arguments.X.astype(storage, copy=False)
     columns = 1 if values is None else 1 + values.shape[1]
-    weighted = posed.options.log_weights is not None
+    weighted = arguments.options.log_weights is not None
     entries = 2 if output in ("moments", "laplace") else columns
     queries = one_dimension_pairs.QUERIES[output]
     threads = _MORE * _THREADS
@@ -345,22 +345,22 @@ def _sum_pairs(posed: _Posed, output: Output, values: Any | None, end: _End) -> 
     splits = -(-n // rows)
 
     x = X.reshape(-1)
-    y = x if posed.Y is None else posed.Y.astype(storage, copy=False).reshape(-1)
+    y = x if arguments.Y is None else arguments.Y.astype(storage, copy=False).reshape(-1)
     sums = cp.empty((splits, entries, m))
     # What is not there is not read: another array of the type stands for it.
     empty = cp.empty(1)
-    log_weights = posed.options.log_weights if weighted else empty
+    log_weights = arguments.options.log_weights if weighted else empty
     values = X if values is None else values.astype(storage, copy=False)
     numba_cuda.launch(
         numba_cuda.Specialisation(one_dimension_pairs.pairs, (output, weighted, real, storage.name)),
         (blocks[0], splits, blocks[1]),
         threads,
-        *(y, x, log_weights, values, sums, rows, math.sqrt(0.5 * math.log2(math.e)) / posed.h),
+        *(y, x, log_weights, values, sums, rows, math.sqrt(0.5 * math.log2(math.e)) / arguments.h),
     )
     end.launch(
         0,
         (y, x, log_weights, values, empty, empty, sums),
-        (0.0, 1.0, 1.0, posed.h, 1.0, _LEAST[real]),
+        (0.0, 1.0, 1.0, arguments.h, 1.0, _LEAST[real]),
         (columns, weighted, output == "laplace", False),
     )
 
@@ -368,8 +368,8 @@ def _sum_pairs(posed: _Posed, output: Output, values: Any | None, end: _End) -> 
 def _rows_of_split(n: int, numbers: int, blocks: int, tile: int) -> int:
     """Rows of the data, in whole tiles, so that the device is busy; a split leaves so many ``numbers``."""
     tiles = -(-n // tile)
-    wanted = _BLOCKS_PER_MULTIPROCESSOR * device.multiprocessors() // blocks
-    splits = max(1, min(wanted, tiles // _TILES_PER_SPLIT, _MOST_NUMBERS // numbers))
+    target_splits = _BLOCKS_PER_MULTIPROCESSOR * device.multiprocessors() // blocks
+    splits = max(1, min(target_splits, tiles // _TILES_PER_SPLIT, _MOST_NUMBERS // numbers))
     return -(-tiles // splits) * tile
 
 

@@ -84,9 +84,9 @@ def evaluate(order: int, end: str, points: str, result: str) -> Any:
         target = int64(-1)
         beta = 0.0
         if not of_pairs:
-            place = query * per_width
-            if inside and abs(place) < _MOST_PLACE:
-                box = _box_of(query, place, width)
+            position = query * per_width
+            if inside and abs(position) < _MOST_PLACE:
+                box = _box_of(query, position, width)
                 beta = (query - (box + 0.5) * width) * (2.0 * per_width)
                 if listed:
                     target = _target_of(target_ids, box)
@@ -163,9 +163,9 @@ def evaluate(order: int, end: str, points: str, result: str) -> Any:
 
 
 @cuda.jit(device=True, inline="always")
-def _box_of(query, place, width):  # type: ignore[no-untyped-def]
-    """Which box, as a float; ``place``, the query in widths, is rounded, products of a box and the width are not."""
-    box = float64(math.floor(place))
+def _box_of(query, position, width):  # type: ignore[no-untyped-def]
+    """Which box, as a float; ``position``, the query in widths, is rounded, products of a box and the width are not."""
+    box = float64(math.floor(position))
     if query < box * width:
         box -= 1.0
     elif query >= (box + 1.0) * width:
@@ -210,18 +210,18 @@ def _outward(query, x, log_weights, masses, values, column, mass, h, tolerance, 
     log_left = math.log(mass) if mass > 0.0 else -math.inf
     log_tolerance = math.log(tolerance)
     reference, total, moment, size = _NONE, 0.0, 0.0, 0.0
-    wanted = int64(threads)
+    span = int64(threads)
     enough = False
     while not enough:
         to_left = query - x[left - 1] if left > 0 else math.inf
         to_right = x[right] - query if right < n else math.inf
         if right == n or (left > 0 and to_left < to_right):
-            begin, end = max(int64(0), left - wanted), left
+            begin, end = max(int64(0), left - span), left
             left = begin
         else:
-            begin, end = right, min(n, right + wanted)
+            begin, end = right, min(n, right + span)
             right = end
-        wanted *= 2
+        span *= 2
         for i in range(begin + thread, end, threads):
             difference = x[i] - query
             u = difference / h
@@ -251,11 +251,11 @@ def _outward(query, x, log_weights, masses, values, column, mass, h, tolerance, 
         while half > 0:
             if thread < half:
                 top = max(references[thread], references[thread + half])
-                own = math.exp(references[thread] - top)
+                scale = math.exp(references[thread] - top)
                 others = math.exp(references[thread + half] - top)
-                totals[thread] = own * totals[thread] + others * totals[thread + half]
-                moments[thread] = own * moments[thread] + others * moments[thread + half]
-                sizes[thread] = own * sizes[thread] + others * sizes[thread + half]
+                totals[thread] = scale * totals[thread] + others * totals[thread + half]
+                moments[thread] = scale * moments[thread] + others * moments[thread + half]
+                sizes[thread] = scale * sizes[thread] + others * sizes[thread + half]
                 references[thread] = top
             cuda.syncthreads()
             half >>= 1
@@ -328,12 +328,12 @@ def _outward_cdf(query, x, log_weights, masses, values, column, mass, h, toleran
     reference, total = _NONE, 0.0
     if thread == 0 and before > 0.0:
         reference, total = math.log(before), 1.0
-    wanted = int64(threads)
+    span = int64(threads)
     enough = False
     while not enough:
-        begin, end = right, min(n, right + wanted)
+        begin, end = right, min(n, right + span)
         right = end
-        wanted *= 2
+        span *= 2
         for i in range(begin + thread, end, threads):
             if weighted and log_weights[i] < _NO_WEIGHT:
                 continue
@@ -357,9 +357,9 @@ def _outward_cdf(query, x, log_weights, masses, values, column, mass, h, toleran
         while half > 0:
             if thread < half:
                 top = max(references[thread], references[thread + half])
-                own = math.exp(references[thread] - top)
+                scale = math.exp(references[thread] - top)
                 others = math.exp(references[thread + half] - top)
-                totals[thread] = own * totals[thread] + others * totals[thread + half]
+                totals[thread] = scale * totals[thread] + others * totals[thread + half]
                 references[thread] = top
             cuda.syncthreads()
             half >>= 1

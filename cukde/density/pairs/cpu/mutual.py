@@ -50,8 +50,8 @@ def run(pairs: Rectangle) -> tuple[PartialSums, PartialSums]:
     totals, moments = (np.zeros(n), np.zeros(m)), (np.zeros((n, pairs.d)), np.zeros((m, pairs.d)))
 
     def task(rows: slice, columns: slice) -> None:
-        for own, others in _stretches(rows, columns, pairs.stretch):
-            pairs.add_mutual(own, others, totals, moments)
+        for stretch, others in _stretches(rows, columns, pairs.stretch):
+            pairs.add_mutual(stretch, others, totals, moments)
 
     pair_blocks.run_between(task, n, m)
     first, second = (PartialSums(np.zeros(len(t)), t, s) for t, s in zip(totals, moments, strict=True))
@@ -67,11 +67,11 @@ def run_own(pairs: Rectangle) -> PartialSums:
     total, moments = np.zeros(n), np.zeros((n, pairs.d))
 
     def task(rows: slice, columns: slice) -> None:
-        for own, others in _stretches(rows, columns, pairs.stretch):
+        for stretch, others in _stretches(rows, columns, pairs.stretch):
             if rows == columns:
-                pairs.add_own(own, others, total, moments)
+                pairs.add_own(stretch, others, total, moments)
             else:
-                pairs.add_mutual(own, others, (total, total), (moments, moments))
+                pairs.add_mutual(stretch, others, (total, total), (moments, moments))
 
     pair_blocks.run_own(task, n)
     return PartialSums(np.zeros(n), total, pairs.about_queries(slice(0, n), total, moments))

@@ -22,15 +22,15 @@ def operand(A: Any, centre: Any, unit: Any, size: int, norms_first: bool, out: A
     n, d = A.shape
     one = out.dtype.type(1)
     for i in range(n):
-        place = 0
+        column = 0
         for begin in range(0, d, size):
             end = min(begin + size, d)
             half_norm = 0.0
             for k in range(begin, end):
                 z = out.dtype.type((A[i, k] - centre[k]) / unit)
                 half_norm += 0.5 * np.float64(z) * np.float64(z)
-                out[i, place] = z
-                place += 1
+                out[i, column] = z
+                column += 1
             norm = out.dtype.type(-half_norm)
-            out[i, place], out[i, place + 1] = (norm, one) if norms_first else (one, norm)
-            place += 2
+            out[i, column], out[i, column + 1] = (norm, one) if norms_first else (one, norm)
+            column += 2

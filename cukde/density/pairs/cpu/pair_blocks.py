@@ -59,7 +59,7 @@ def run_between(task: Callable[[slice, slice], None], n: int, m: int) -> None:
     swapped = len(of_n) > len(of_m)
     few, many = (of_m, of_n) if swapped else (of_n, of_m)
     for turn in range(len(many)):  # all of the fewer stand opposite as many others, one further each time
-        pairs = [(rows, many[(place + turn) % len(many)]) for place, rows in enumerate(few)]
+        pairs = [(rows, many[(index + turn) % len(many)]) for index, rows in enumerate(few)]
         threads.run(lambda pair: task(*(pair[::-1] if swapped else pair)), pairs)
 
 

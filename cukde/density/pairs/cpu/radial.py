@@ -67,11 +67,11 @@ class _Sums:
         self._squared_h = (h * float(unit)) ** 2
         self._zeros = np.zeros(query_blocks.tile_columns(self._dtype), self._dtype)
         self._edge = tuple(map(self._dtype.type, edge(kernel, X.shape[1], self._dtype.itemsize == 4)))
-        given: Any = 0.0 if log_weights is None else log_weights
+        logs: Any = 0.0 if log_weights is None else log_weights
         if kernel == "exponential":
-            self._weights = np.full(len(X), given * _LOG2_E, self._dtype)
+            self._weights = np.full(len(X), logs * _LOG2_E, self._dtype)
         else:
-            self._weights = np.full(len(X), np.exp(given))
+            self._weights = np.full(len(X), np.exp(logs))
 
     def run(self) -> PartialSums:
         n, m = self._data.shape[1], len(self._queries)

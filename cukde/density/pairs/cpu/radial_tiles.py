@@ -42,7 +42,7 @@ def take_edges(tile: Any, code: int, edge: Any, Y: Any, XT: Any, squared_h: floa
     least, largest = edge
     middle, half = (least + largest) / tile.dtype.type(2), (largest - least) / tile.dtype.type(2)
     beyond = tile.dtype.type(_BEYOND)
-    found = np.empty(tile.shape[1], np.int32)
+    columns = np.empty(tile.shape[1], np.int32)
     for i in range(tile.shape[0]):
         row = tile[i]
         near = 0
@@ -52,10 +52,10 @@ def take_edges(tile: Any, code: int, edge: Any, Y: Any, XT: Any, squared_h: floa
             continue
         count = 0
         for j in range(row.size):  # without a branch, which would often be foretold wrongly
-            found[count] = j
+            columns[count] = j
             count += abs(row[j] - middle) <= half
-        for place in range(count):
-            j = found[place]
+        for index in range(count):
+            j = columns[index]
             q = 0.0
             for k in range(Y.shape[1]):
                 difference = np.float64(XT[k, j]) - np.float64(Y[i, k])

@@ -179,27 +179,27 @@ def tasks() -> Iterator[Task]:
 @core_compile.listed
 def specialisations() -> Iterator[Specialisation]:
     """Every kernel of this module."""
-    for posed in tasks():
-        yield from (specialise(posed, shape) for shape in posed.every_shape)
-        yield _finish_kernel(posed)
+    for kernel_task in tasks():
+        yield from (specialise(kernel_task, shape) for shape in kernel_task.every_shape)
+        yield _finish_kernel(kernel_task)
     of_densities: tuple[Output, ...] = ("sum", "laplace")
     for output, density in itertools.product(of_densities, C_TYPE):
         yield _finish_kernel(task(output, 1, 16, 0, False), density)
 
 
 @functools.cache
-def _finish_kernel(posed: Task, density: np.dtype | None = None) -> Specialisation:
+def _finish_kernel(kernel_task: Task, density: np.dtype | None = None) -> Specialisation:
     """The kernel that merges the splits of a task, perhaps to a density of a dtype."""
-    defines = core_compile.macros(OUTPUT=posed.output.upper(), COLUMNS=_columns(posed))
+    defines = core_compile.macros(OUTPUT=kernel_task.output.upper(), COLUMNS=_columns(kernel_task))
     if density is None:
         return Specialisation("density/finish", "finish_f16", defines, "12P q 4i 3f d")
     defines += core_compile.macros(DENSITY=C_TYPE[density])
     return Specialisation("density/finish", "finish_f16", defines, "13P d i q 4i 3f d")
 
 
-def _columns(posed: Task) -> int:
+def _columns(kernel_task: Task) -> int:
     """Columns of the moments that a block leaves."""
-    return posed.depth if posed.output == "moments" else posed.columns
+    return kernel_task.depth if kernel_task.output == "moments" else kernel_task.columns
 
 
 class Points(NamedTuple):
@@ -272,7 +272,7 @@ class _Plan(NamedTuple):
 
 @functools.lru_cache(maxsize=1024)
 def _plan(
-    posed: Task,
+    kernel_task: Task,
     cut: pairs_splits.Plan,
     n: int,
     m: int,
@@ -302,32 +302,32 @@ def _plan(
     density : dtype, optional
         Of the density that is wanted in place of the sums.
     """
-    columns = _columns(posed)
-    blocks = _blocks(posed, k)
+    columns = _columns(kernel_task)
+    blocks = _blocks(kernel_task, k)
     operands: list[Spec | None] = []
     if not made:
         operands = pairs_operands.specs_of_both(
             n,
             None if itself else m,
             d,
-            split=posed.products > 1,
+            split=kernel_task.products > 1,
             weighted=weighted,
-            weights_apart=posed.weights_apart,
+            weights_apart=kernel_task.weights_apart,
         )
     of_split = (cut.splits, m), FLOAT
     passed = [
-        of_split if posed.has_reference else None,
+        of_split if kernel_task.has_reference else None,
         of_split,
         ((blocks, cut.splits, m, columns), FLOAT) if columns else None,
     ]
     sums = [] if density is None else pairs_finish.specs(m, k)
     return _Plan(
-        specialise(posed, cut.shape),
+        specialise(kernel_task, cut.shape),
         (cut.query_blocks, cut.splits, blocks),
         (cut.shape.threads,),
-        _finish_kernel(posed, density),
+        _finish_kernel(kernel_task, density),
         pairs_finish.finish_grid(m),
-        _shift(posed.output, d),
+        _shift(kernel_task.output, d),
         Layout(
             [operands, passed, pairs_finish.specs(m, k, exact_parts), sums],
             [None if made or spread_known else ((1,), FLOAT)],
@@ -335,9 +335,9 @@ def _plan(
     )
 
 
-def _blocks(posed: Task, k: int) -> int:
+def _blocks(kernel_task: Task, k: int) -> int:
     """Blocks of columns of the values."""
-    return -(-k // posed.columns) if posed.output == "values" else 1
+    return -(-k // kernel_task.columns) if kernel_task.output == "values" else 1
 
 
 def run(
@@ -386,10 +386,10 @@ def run(
     if of_themselves and form.split:
         form = form._replace(products=3)  # as in the symmetric pass: 2^e keeps 11 bits, and the moments one term
     weighted = log_weights is not None
-    posed = task(output, form.products, pairs_operands.depth_of(d), k, weighted, of_themselves=of_themselves)
+    kernel_task = task(output, form.products, pairs_operands.depth_of(d), k, weighted, of_themselves=of_themselves)
     multiprocessors = device.multiprocessors()
-    blocks = _blocks(posed, k)
-    cut = pairs_splits.plan(posed.shapes, n, m, blocks * _columns(posed) + 1, multiprocessors, blocks)
+    blocks = _blocks(kernel_task, k)
+    cut = pairs_splits.plan(kernel_task.shapes, n, m, blocks * _columns(kernel_task) + 1, multiprocessors, blocks)
     spread_known = spread_known if points is None else points.spread is None
     # Sums without a reference may have underflowed, and the scaled squared radius may turn out to be too large.
     unsure = output in ("sum", "laplace") or not spread_known
@@ -398,7 +398,7 @@ def run(
         exact_parts = difference.parts("float32", X.dtype, n, m, d, output, k, multiprocessors)
     dtype = None if density is None else density.out.dtype
     made = points is not None
-    plan = _plan(posed, cut, n, m, d, k, exact_parts, weighted, Y is None, made, spread_known, dtype)
+    plan = _plan(kernel_task, cut, n, m, d, k, exact_parts, weighted, Y is None, made, spread_known, dtype)
     operands, left, splits, sums, (zero,) = plan.layout.allocate()
     if points is None:
         points = prepare(
@@ -409,7 +409,7 @@ def run(
             form=form,
             centre=centre,
             spread_known=spread_known,
-            weights_apart=posed.weights_apart,
+            weights_apart=kernel_task.weights_apart,
             memory=[*operands, zero],
         )
     data, queries, spread = points

@@ -80,8 +80,8 @@ def every_layout(depth: int, terms: int, columns: int = 0) -> tuple[Layout, ...]
 
 @functools.cache
 def _layout(depth: int, terms: int, columns: int, table: pairs_tiles.Table) -> Layout:
-    of = {"depth": depth, "terms": terms, "columns": columns}
-    return table.tiles("f16_symmetric", functools.partial(laid_out, columns), of)[0]
+    key = {"depth": depth, "terms": terms, "columns": columns}
+    return table.tiles("f16_symmetric", functools.partial(laid_out, columns), key)[0]
 
 
 def laid_out(columns: int, **tiles: Any) -> Layout:
@@ -96,53 +96,53 @@ def operands() -> Iterator[tuple[int, int, int]]:
         yield from ((depth, 3, columns) for columns in pairs_values.COLUMNS if columns <= MOST_VALUES)
 
 
-def shared_bytes(depth: int, terms: int, columns: int, of: Layout) -> int:
+def shared_bytes(depth: int, terms: int, columns: int, tiling: Layout) -> int:
     """Bytes of dynamic shared memory of a block: the kernel's ``Shared``, or 0 where that is static."""
-    if not of.phi_is_shared and not columns:
+    if not tiling.phi_is_shared and not columns:
         return 0
     pitch = 2 * depth + 16
     points = (2 if terms == 3 else 1) * pitch + 4  # a row, with its norm
     values = 4 * columns + 16 if columns else 0
-    if of.phi_is_shared:
+    if tiling.phi_is_shared:
         row_of_phi = (2 if columns else 1) * 2 * _TILE + 16
-        left = (2 if of.overlap else 1) * (of.rows * row_of_phi + _WARPS * _TILE * 4)
+        left = (2 if tiling.overlap else 1) * (tiling.rows * row_of_phi + _WARPS * _TILE * 4)
     else:
         left = _WARPS * 32 * 16 * (2 * columns // 16 + 1)
-    return 2 * _TILE * (points + values) + left + of.rows * ((values or pitch) + 4) + 16
+    return 2 * _TILE * (points + values) + left + tiling.rows * ((values or pitch) + 4) + 16
 
 
 @functools.lru_cache(maxsize=1024)
-def split(rows: int, of: Layout, multiprocessors: int, chunk: int | None = None) -> Split:
+def split(rows: int, tiling: Layout, multiprocessors: int, chunk: int | None = None) -> Split:
     """Cut the pairs of ``rows`` padded rows; ``chunk`` fixes the columns of a block, a multiple of 64."""
-    row_blocks = -(-rows // of.rows)
+    row_blocks = -(-rows // tiling.rows)
     if chunk is None:
-        chunk = _TILE * min(_chunk(row_blocks * (rows // _TILE + 1) / 2, of, multiprocessors), rows // _TILE)
+        chunk = _TILE * min(_chunk(row_blocks * (rows // _TILE + 1) / 2, tiling, multiprocessors), rows // _TILE)
     chunks = -(-rows // chunk)
     # The kernel pairs chunk c with chunk `chunks - 1 - c`, whose ends add up to at most rows + 2 chunk. What
     # blocks are too many return at once.
-    width = row_blocks if chunks == 1 else (rows + 2 * chunk - 2) // of.rows + 2
+    width = row_blocks if chunks == 1 else (rows + 2 * chunk - 2) // tiling.rows + 2
     return Split(chunk, (width, (chunks + 1) // 2))
 
 
 @functools.lru_cache(maxsize=1024)
-def split_mutual(rows: int, columns: int, of: Layout, multiprocessors: int, chunk: int | None = None) -> Split:
+def split_mutual(rows: int, columns: int, tiling: Layout, multiprocessors: int, chunk: int | None = None) -> Split:
     """Cut the pairs of a padded row with a padded column of another block of data; ``chunk`` as for :func:`split`."""
-    row_blocks = -(-rows // of.rows)
+    row_blocks = -(-rows // tiling.rows)
     if chunk is None:
         tiles = columns // _TILE
         # As few chunks as the best length asks for, all of about one length: the last is no shorter one.
-        chunk = _TILE * -(-tiles // -(-tiles // _chunk(row_blocks * tiles, of, multiprocessors)))
+        chunk = _TILE * -(-tiles // -(-tiles // _chunk(row_blocks * tiles, tiling, multiprocessors)))
     return Split(chunk, (row_blocks, -(-columns // chunk)))
 
 
-def _chunk(tiles: float, of: Layout, multiprocessors: int) -> int:
+def _chunk(tiles: float, tiling: Layout, multiprocessors: int) -> int:
     """Tiles that a block should walk through, of so many in all blocks of rows together.
 
     Shorter chunks waste more on the overhead of blocks, longer ones more on the last blocks, which run alone
     (half a block on average); the sum of both is least where the chunk is the root of twice their product.
     """
-    best = round(math.sqrt(2 * of.block_overhead * tiles / (multiprocessors * of.blocks)))
-    return max(1, min(best, of.most_tiles))
+    best = round(math.sqrt(2 * tiling.block_overhead * tiles / (multiprocessors * tiling.blocks)))
+    return max(1, min(best, tiling.most_tiles))
 
 
 @core_compile.listed
@@ -150,8 +150,8 @@ def specialisations() -> Iterator[Specialisation]:
     """Every kernel of this module."""
     for depth, terms, columns in operands():
         sums = (True,) if columns else (False, True)
-        for exact_sums, of in itertools.product(sums, every_layout(depth, terms, columns)):
-            yield _pass(depth, terms, columns, exact_sums, of)
+        for exact_sums, tiling in itertools.product(sums, every_layout(depth, terms, columns)):
+            yield _pass(depth, terms, columns, exact_sums, tiling)
         if columns:
             yield from (_finish_values(columns, storage) for storage in C_TYPE)
         else:
@@ -159,19 +159,19 @@ def specialisations() -> Iterator[Specialisation]:
 
 
 @functools.cache
-def _pass(depth: int, terms: int, columns: int, exact_sums: bool, of: Layout) -> Specialisation:
+def _pass(depth: int, terms: int, columns: int, exact_sums: bool, tiling: Layout) -> Specialisation:
     name = f"{'kernel_sum' if columns else 'score'}_symmetric_{'f16x2' if terms == 3 else 'f16'}"
-    dynamic = shared_bytes(depth, terms, columns, of)
+    dynamic = shared_bytes(depth, terms, columns, tiling)
     defines = core_compile.macros(
         KERNEL=name,
         DEPTH=depth,
         TERMS=terms,
         COLUMNS=columns,
         SUMS="EXACT" if exact_sums else "PRODUCT",
-        ROW_TILES=of.row_tiles,
-        BLOCKS=of.blocks,
-        SHARE_PHI=of.phi_is_shared,
-        OVERLAP=of.overlap,
+        ROW_TILES=tiling.row_tiles,
+        BLOCKS=tiling.blocks,
+        SHARE_PHI=tiling.phi_is_shared,
+        OVERLAP=tiling.overlap,
         SHARED_BYTES=dynamic,
     )
     return Specialisation(_STEM, name, defines, "8P 3i f" if columns else "6P 3i f", dynamic)
@@ -204,7 +204,7 @@ def launch(
     limit: float = math.inf,
     chunk: int | None = None,
     sums: Any | None = None,
-    of: Layout | None = None,
+    tiling: Layout | None = None,
     own_rows: int | None = None,
 ) -> tuple[Any, Any]:
     """Sum over all pairs of different rows of an operand without weights, each pair's exponential taken once.
@@ -216,7 +216,7 @@ def launch(
     operand : Operand
         The data.
     exact_sums : bool
-        Sum phi itself in S, not its float16: the total is good to 3e-5, not to 2.4e-4, and takes longer. The
+        Sum phi itself in S, not its float16: the total is accurate to 3e-5, not to 2.4e-4, and takes longer. The
         mean shift, moments / total, is a little better without: S and T then sum the same numbers.
     spread : array, shape (1,), optional
         Float32, the largest |z|^2; where it exceeds ``limit`` the kernel does nothing.
@@ -226,7 +226,7 @@ def launch(
         Columns of a block, a multiple of 64; by default :func:`split` or :func:`split_mutual` chooses.
     sums : array, shape (rows * (depth + 1),), optional
         Float32, zero: memory for the results.
-    of : Layout, optional
+    tiling : Layout, optional
         Of the kernel; by default that of the device's table.
     own_rows : int, optional
         Sum over pairs of one of the first so many rows, a multiple of 128, with one of the others: those of
@@ -247,7 +247,18 @@ def launch(
     if sums is None:
         sums = cp.zeros(rows * (depth + 1), np.float32)
     S, T = part(sums, 0, (rows,)), part(sums, rows, (rows, depth))
-    _launch(operand, (), S, T, exact_sums=exact_sums, spread=spread, limit=limit, chunk=chunk, of=of, own_rows=own_rows)
+    _launch(
+        operand,
+        (),
+        S,
+        T,
+        exact_sums=exact_sums,
+        spread=spread,
+        limit=limit,
+        chunk=chunk,
+        tiling=tiling,
+        own_rows=own_rows,
+    )
     return S, T
 
 
@@ -258,7 +269,7 @@ def launch_values(
     spread: Any | None = None,
     limit: float = math.inf,
     chunk: int | None = None,
-    of: Layout | None = None,
+    tiling: Layout | None = None,
 ) -> tuple[Any, Any]:
     """The same with values of the data in place of their points; the operand has two terms.
 
@@ -279,7 +290,7 @@ def launch_values(
     _, rows, columns = values.hi.shape
     sums = cp.zeros(rows * (columns + 1), np.float32)
     S, T = sums[:rows], sums[rows:].reshape(rows, columns)
-    _launch(operand, values, S, T, spread=spread, limit=limit, chunk=chunk, of=of)
+    _launch(operand, values, S, T, spread=spread, limit=limit, chunk=chunk, tiling=tiling)
     return S, T
 
 
@@ -292,21 +303,21 @@ def _launch(
     spread: Any | None,
     limit: float,
     chunk: int | None,
-    of: Layout | None,
+    tiling: Layout | None,
     exact_sums: bool = True,
     own_rows: int | None = None,
 ) -> None:
     """Launch the pass for moments, or for values in their two terms."""
     rows, depth = operand.hi.shape
     terms, columns = _terms(operand), T.shape[1] if values else 0
-    of = of or layout(depth, terms, columns)
+    tiling = tiling or layout(depth, terms, columns)
     if own_rows is None:
         own_rows = rows
-        cut = split(rows, of, device.multiprocessors(), chunk)
+        cut = split(rows, tiling, device.multiprocessors(), chunk)
     else:
-        cut = split_mutual(own_rows, rows - own_rows, of, device.multiprocessors(), chunk)
+        cut = split_mutual(own_rows, rows - own_rows, tiling, device.multiprocessors(), chunk)
     arrays = operand.hi, operand.lo, operand.norms, *values, spread, S, T
-    kernel = _pass(depth, terms, columns, exact_sums, of)
+    kernel = _pass(depth, terms, columns, exact_sums, tiling)
     kernel.launch(cut.grid, (32 * _WARPS,), *arrays, rows, own_rows, cut.chunk, limit)
 
 
@@ -321,7 +332,7 @@ def finish(
     spread: Any | None = None,
     limit: float = math.inf,
     out: PartialSums | None = None,
-    own: bool = True,
+    self_interaction: bool = True,
 ) -> PartialSums:
     """Partial sums with output "moments" from what :func:`launch` returned; the self-interaction (Y = X) is exact.
 
@@ -337,7 +348,7 @@ def finish(
         As for :func:`launch`: where ``spread`` exceeds ``limit``, nothing is written.
     out : PartialSums, optional
         Where to write; by default new arrays.
-    own : bool
+    self_interaction : bool
         Add the self-interaction (Y = X), the terms of points with themselves: they are among the data.
     """
     if out is None:
@@ -346,7 +357,7 @@ def finish(
     grid = (-(-n * depth // _FINISH_THREADS),)
     arrays = operand.hi, operand.lo, S, T, spread, *out
     kernel = _finish(depth, _terms(operand))
-    kernel.launch(grid, (_FINISH_THREADS,), *arrays, n, d, 1 / scale_of(h), own, limit)
+    kernel.launch(grid, (_FINISH_THREADS,), *arrays, n, d, 1 / scale_of(h), self_interaction, limit)
     return out
 
 

@@ -70,15 +70,15 @@ def tasks() -> Iterator[Task]:
 
 
 @functools.cache
-def specialise(posed: Task, shape: pairs_splits.Shape) -> Specialisation:
+def specialise(kernel_task: Task, shape: pairs_splits.Shape) -> Specialisation:
     """The kernel of a task in one of its shapes."""
-    name = f"{OPERATION[posed.output]}_f64_products"
+    name = f"{OPERATION[kernel_task.output]}_f64_products"
     defines = core_compile.macros(
         KERNEL=name,
-        OUTPUT=posed.output.upper(),
+        OUTPUT=kernel_task.output.upper(),
         F64=True,
-        DEPTH=posed.depth,
-        COLUMNS=posed.columns,
+        DEPTH=kernel_task.depth,
+        COLUMNS=kernel_task.columns,
         WARPS=shape.warps,
         ROW_TILES=shape.row_tiles,
         TILE=shape.tile,
@@ -144,22 +144,22 @@ def run(
     n, d = X.shape
     m = n if Y is None else Y.shape[0]
     k = finish.columns_of(output, d, V)
-    posed = task(output, d, k)
+    kernel_task = task(output, d, k)
     spread = None if spread_known else cp.zeros(1, np.float32)
     limit = LIMIT[output] * LOG2_E
     points = prepare(
-        X, Y, centre, h, posed.depth, log_weights=log_weights, weights_apart=output == "laplace", spread=spread
+        X, Y, centre, h, kernel_task.depth, log_weights=log_weights, weights_apart=output == "laplace", spread=spread
     )
 
     out = finish.empty(m, k)
-    column_blocks = -(-k // posed.columns) if posed.columns else 1
-    columns = posed.depth if output == "moments" else posed.columns
+    column_blocks = -(-k // kernel_task.columns) if kernel_task.columns else 1
+    columns = kernel_task.depth if output == "moments" else kernel_task.columns
     # The plan counts queries once for each block of columns, and floats of 4 bytes.
-    plan = pairs_splits.plan(posed.shapes, n, m * column_blocks, 2 * (columns + 2), device.multiprocessors())
+    plan = pairs_splits.plan(kernel_task.shapes, n, m * column_blocks, 2 * (columns + 2), device.multiprocessors())
     rows = -(-plan.split_rows // _SPLIT_ROWS) * _SPLIT_ROWS
     splits = finish.split_by(n, rows, (-(-m // plan.shape.queries), column_blocks), out)
     unit = 1 / scale_of(h) if output == "moments" else 1.0
-    specialise(posed, plan.shape).launch(
+    specialise(kernel_task, plan.shape).launch(
         splits.grid,
         (plan.shape.threads,),
         *(*points, V, spread, *splits.sums),
@@ -175,5 +175,5 @@ def run(
 def specialisations() -> Iterator[Specialisation]:
     """Every kernel of this module."""
     yield _PREPARE
-    for posed in tasks():
-        yield from (specialise(posed, shape) for shape in posed.every_shape)
+    for kernel_task in tasks():
+        yield from (specialise(kernel_task, shape) for shape in kernel_task.every_shape)

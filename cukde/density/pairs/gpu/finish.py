@@ -107,16 +107,16 @@ def blocks(m: int, k: int, columns: int) -> tuple[int, int]:
 def _rows_of_split(n: int, m: int, k: int, columns: int, multiprocessors: int) -> int:
     """Rows of a split; no multiprocessors ask for one split."""
     tiles = -(-n // _TILE)
-    wanted = _BLOCKS_PER_MULTIPROCESSOR * multiprocessors // math.prod(blocks(m, k, columns))
-    return -(-tiles // max(1, min(wanted, tiles // _TILES_PER_SPLIT))) * _TILE
+    target_splits = _BLOCKS_PER_MULTIPROCESSOR * multiprocessors // math.prod(blocks(m, k, columns))
+    return -(-tiles // max(1, min(target_splits, tiles // _TILES_PER_SPLIT))) * _TILE
 
 
-def merge(of: Splits, out: PartialSums) -> PartialSums:
+def merge(split_sums: Splits, out: PartialSums) -> PartialSums:
     """Merge the splits into ``out``, in one launch at most, and return it."""
-    if of.parts > 1:
-        m = of.reference.shape[1]
-        k = 0 if of.moments is None else of.moments.shape[2]
-        _kernel(moments=k > 0).launch(finish_grid(m), (FINISH_THREADS,), *of.sums, *out, m, k, of.parts)
+    if split_sums.parts > 1:
+        m = split_sums.reference.shape[1]
+        k = 0 if split_sums.moments is None else split_sums.moments.shape[2]
+        _kernel(moments=k > 0).launch(finish_grid(m), (FINISH_THREADS,), *split_sums.sums, *out, m, k, split_sums.parts)
     return out
 
 

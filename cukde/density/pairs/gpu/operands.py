@@ -154,8 +154,8 @@ def prepare_two(A: Any, B: Any, centre: Any, h: float, *, split: bool, spread: A
     Those of ``B`` begin at row ``padded(len(A))``. All else is as for :func:`prepare`, symmetric.
     """
     own_rows = padded(A.shape[0])
-    wanted = specs(own_rows + B.shape[0], A.shape[1], split=split, symmetric=True)
-    both = Operand(*(None if spec is None else cp.empty(*spec) for spec in wanted))
+    all_specs = specs(own_rows + B.shape[0], A.shape[1], split=split, symmetric=True)
+    both = Operand(*(None if spec is None else cp.empty(*spec) for spec in all_specs))
     for points, part in ((A, slice(own_rows)), (B, slice(own_rows, None))):
         data = both.rows(part)
         _launch(points, None, centre, h, data, data, spread=spread)

@@ -142,9 +142,9 @@ def density(X: Any, Y: Any | None, h: float, options: Options, epilogue: Epilogu
     """
     if options.local_factors is not None:
         return to_density(_local_sums(X, Y, h, options), *epilogue, cp)
-    posed = _pose(X, Y, h, options)
-    out = posed.finished("sum", points, epilogue)
-    return to_density(posed.sums("sum", None), *epilogue, cp) if out is None else out
+    arguments = _pose(X, Y, h, options)
+    out = arguments.finished("sum", points, epilogue)
+    return to_density(arguments.sums("sum", None), *epilogue, cp) if out is None else out
 
 
 def laplace_density(X: Any, Y: Any | None, h: float, options: Options, epilogue: Epilogue) -> Any:
@@ -152,9 +152,9 @@ def laplace_density(X: Any, Y: Any | None, h: float, options: Options, epilogue:
 
     Negative densities stay, and have no logarithm: NaN.
     """
-    posed = _pose(X, Y, h, options)
-    out = posed.finished("laplace", None, epilogue)
-    return results.laplace(posed.sums("laplace", None), *epilogue, cp)[0] if out is None else out
+    arguments = _pose(X, Y, h, options)
+    out = arguments.finished("laplace", None, epilogue)
+    return results.laplace(arguments.sums("laplace", None), *epilogue, cp)[0] if out is None else out
 
 
 def debias(X: Any, Y: Any, h: float, score_h: float, options: Options) -> tuple[Any, Any, Any]:
@@ -168,9 +168,13 @@ def debias(X: Any, Y: Any, h: float, score_h: float, options: Options) -> tuple[
         What the pass over them can start from, or None.
     """
     estimate = _pose(X, None, score_h, options.at_ratio(h / score_h))
-    posed = _pose(X, Y, h, options._replace(centre=estimate.options.centre))
-    if posed.m and posed.engine("sum", 0) == "f16" and estimate.engine("moments", X.shape[1]) == "f16_symmetric":
-        return _moved_operands(posed, estimate)
+    arguments = _pose(X, Y, h, options._replace(centre=estimate.options.centre))
+    if (
+        arguments.m
+        and arguments.engine("sum", 0) == "f16"
+        and estimate.engine("moments", X.shape[1]) == "f16_symmetric"
+    ):
+        return _moved_operands(arguments, estimate)
     sums = estimate.sums("moments", None, ratio=True)
     return debiased(X, sums, 0.5 * (h / score_h) ** 2), Y.astype(np.float64, copy=False), None
 
@@ -180,7 +184,7 @@ def squared_radii(precision: str, d: int) -> tuple[float, ...]:
     return pairs_engine.spreads(precision, d, device.capability())
 
 
-class _Posed(NamedTuple):
+class _Arguments(NamedTuple):
     """The arguments of a pass, but for what it sums."""
 
     X: Any
@@ -231,18 +235,18 @@ class _Posed(NamedTuple):
         if engine == "f16_symmetric":
             memory = _MemoryOfScore.allocate(self.X.shape, None, self.form(output).split, known)
             return _SymmetricScore.launch(self, exact_sums=not ratio, memory=memory).finish()
-        taken, centre = (self.X, self.Y, self.h, output, values, options.log_weights), options.centre
+        operands, centre = (self.X, self.Y, self.h, output, values, options.log_weights), options.centre
         if engine == "wide":
             terms = 1 if options.precision == "tf32" else 2
-            return wide.run(*taken, terms=terms, centre=centre, spread_known=known, ratio=ratio)
+            return wide.run(*operands, terms=terms, centre=centre, spread_known=known, ratio=ratio)
         if engine == "f64":
-            return f64.run(*taken, centre=centre, spread_known=known)
+            return f64.run(*operands, centre=centre, spread_known=known)
         if engine == "wide_f64":
-            return wide_f64.run(*taken, centre=centre, spread=options.squared_radius)
+            return wide_f64.run(*operands, centre=centre, spread=options.squared_radius)
         if engine == "tf32":
-            return tf32.run(*taken, centre)
+            return tf32.run(*operands, centre)
         out = pairs_finish.empty(self.m, k)
-        return pairs_finish.merge(difference.launch(options.precision, *taken, out=out), out)
+        return pairs_finish.merge(difference.launch(options.precision, *operands, out=out), out)
 
     def finished(self, output: Output, points: Any, epilogue: Epilogue) -> Any | None:
         """Run the pass where it ends in the density itself, and return that; otherwise None, and nothing is run."""
@@ -272,11 +276,11 @@ class _Posed(NamedTuple):
         )
 
 
-def _pose(X: Any, Y: Any | None, h: float, options: Options) -> _Posed:
+def _pose(X: Any, Y: Any | None, h: float, options: Options) -> _Arguments:
     X, Y = pairs_operands.of_one_dtype(X, Y)
     if options.centre is None:
         options = options._replace(centre=survey.mean(X))
-    return _Posed(X, Y, h, options)
+    return _Arguments(X, Y, h, options)
 
 
 def _form(options: Options, d: int, output: Output) -> f16.Form:
@@ -325,7 +329,7 @@ def _layout_of_score(n: int, d: int, m: int | None, split: bool, spread_known: b
 class _SymmetricScore(NamedTuple):
     """Mean shift of self-interaction (Y = X), each exponential taken once; not yet finished."""
 
-    posed: _Posed
+    arguments: _Arguments
     operand: pairs_operands.Operand
     S: Any
     T: Any
@@ -333,15 +337,15 @@ class _SymmetricScore(NamedTuple):
     exact: PartialSums | None  # sums by differences, where the radius is beyond the limit
 
     @classmethod
-    def launch(cls, posed: _Posed, *, exact_sums: bool, memory: _MemoryOfScore) -> _SymmetricScore:
+    def launch(cls, arguments: _Arguments, *, exact_sums: bool, memory: _MemoryOfScore) -> _SymmetricScore:
         """Launch the pass, which writes to ``memory``."""
-        X, h = posed.X, posed.h
-        form = posed.form("moments")
+        X, h = arguments.X, arguments.h
+        form = arguments.form("moments")
         spread, sums, limit = memory.spread, memory.sums, form.length_limit
         operand, _ = pairs_operands.prepare(
             X,
             None,
-            posed.options.centre,
+            arguments.options.centre,
             h,
             split=form.split,
             spread=spread,
@@ -353,20 +357,20 @@ class _SymmetricScore(NamedTuple):
         exact = None
         if spread is not None:
             exact = _by_difference(X, None, h, spread, limit, memory.exact)
-        return cls(posed, operand, S, T, spread, exact)
+        return cls(arguments, operand, S, T, spread, exact)
 
     def finish(self) -> PartialSums:
         """Return the sums."""
-        n, d = self.posed.X.shape
+        n, d = self.arguments.X.shape
         return f16_symmetric.finish(
             self.operand,
             self.S,
             self.T,
             n,
             d,
-            self.posed.h,
+            self.arguments.h,
             spread=self.spread,
-            limit=self.posed.form("moments").length_limit,
+            limit=self.arguments.form("moments").length_limit,
             out=self.exact,
         )
 
@@ -374,7 +378,7 @@ class _SymmetricScore(NamedTuple):
     def shift(self) -> pairs_operands.Shift:
         """What the points are moved along."""
         return pairs_operands.Shift(
-            self.S, self.T, self.posed.h, self.spread, self.posed.form("moments").length_limit, self.exact
+            self.S, self.T, self.arguments.h, self.spread, self.arguments.form("moments").length_limit, self.exact
         )
 
 
@@ -385,15 +389,15 @@ def _mutual_score(A: Any, B: Any, h: float, options: Options, *, exact_sums: boo
     if centre is None:
         centre = (survey.total(A) + survey.total(B)) / (n + m)
     limit = form.length_limit
-    found = None if options.squared_radius is not None else cp.zeros(1, np.float32)
-    operand = pairs_operands.prepare_two(A, B, centre, h, split=form.split, spread=found)
+    spread = None if options.squared_radius is not None else cp.zeros(1, np.float32)
+    operand = pairs_operands.prepare_two(A, B, centre, h, split=form.split, spread=spread)
     own_rows = pairs_operands.padded(n)
-    S, T = f16_symmetric.launch(operand, exact_sums=exact_sums, spread=found, limit=limit, own_rows=own_rows)
+    S, T = f16_symmetric.launch(operand, exact_sums=exact_sums, spread=spread, limit=limit, own_rows=own_rows)
 
     def finished(Y: Any, X: Any, rows: slice) -> PartialSums:
-        of = operand.rows(rows), S[rows], T[rows], Y.shape[0], d, h
-        exact = None if found is None else _by_difference(X, Y, h, found, limit)
-        return f16_symmetric.finish(*of, spread=found, limit=limit, out=exact, own=False)
+        arguments = operand.rows(rows), S[rows], T[rows], Y.shape[0], d, h
+        exact = None if spread is None else _by_difference(X, Y, h, spread, limit)
+        return f16_symmetric.finish(*arguments, spread=spread, limit=limit, out=exact, self_interaction=False)
 
     return finished(A, B, slice(own_rows)), finished(B, A, slice(own_rows, None))
 
@@ -411,27 +415,31 @@ def _by_difference(
     return out
 
 
-def _symmetric_values(posed: _Posed, values: Any) -> PartialSums:
+def _symmetric_values(arguments: _Arguments, values: Any) -> PartialSums:
     """Sums of values of self-interaction (Y = X), each exponential taken once."""
     V = pairs_values.contiguous(values)
-    operand, _ = pairs_operands.prepare(posed.X, None, posed.options.centre, posed.h, split=True, symmetric=True)
+    operand, _ = pairs_operands.prepare(
+        arguments.X, None, arguments.options.centre, arguments.h, split=True, symmetric=True
+    )
     S, T = f16_symmetric.launch_values(operand, pairs_values.prepare(V))
     return f16_symmetric.finish_values(V, S, T)
 
 
-def _moved_operands(posed: _Posed, estimate: _Posed) -> tuple[Any, Any, f16.Points]:
+def _moved_operands(arguments: _Arguments, estimate: _Arguments) -> tuple[Any, Any, f16.Points]:
     """:func:`debias` by launches that leave the operands of the next pass: prepare, pass, prepare."""
-    memory = _MemoryOfScore.allocate(posed.X.shape, posed.m, estimate.form("moments").split, estimate.radius_known)
+    memory = _MemoryOfScore.allocate(
+        arguments.X.shape, arguments.m, estimate.form("moments").split, estimate.radius_known
+    )
     score = _SymmetricScore.launch(estimate, exact_sums=False, memory=memory)
     moved, queries, data, of_queries = pairs_operands.prepare_moved(
         score.operand,
-        posed.X,
-        posed.Y,
-        posed.options.centre,
-        posed.h,
+        arguments.X,
+        arguments.Y,
+        arguments.options.centre,
+        arguments.h,
         score.shift,
         memory=memory.moved,
-        exact_hi=posed.form("sum").exact_hi,
+        exact_hi=arguments.form("sum").exact_hi,
         spread=memory.spread_of_moved,
     )
     return moved, queries, f16.Points(data, of_queries, memory.spread_of_moved)

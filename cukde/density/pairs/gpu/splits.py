@@ -72,10 +72,10 @@ def plan(
         query_blocks = -(-m // shape.queries)
         tiles = -(-n // shape.tile)
         busy_blocks = min(shape.blocks, max(1, _BUSY_WARPS // shape.warps))
-        for wanted in _candidates(query_blocks * column_blocks, tiles, shape.blocks, multiprocessors):
-            if wanted > 1 and wanted * m * floats_of_query > _MOST_FLOATS:
+        for split_count in _candidates(query_blocks * column_blocks, tiles, shape.blocks, multiprocessors):
+            if split_count > 1 and split_count * m * floats_of_query > _MOST_FLOATS:
                 continue
-            tiles_of_split = -(-tiles // wanted)
+            tiles_of_split = -(-tiles // split_count)
             splits = -(-tiles // tiles_of_split)
             blocks = query_blocks * column_blocks * splits / multiprocessors
             if blocks <= shape.blocks:

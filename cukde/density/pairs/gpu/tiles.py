@@ -36,14 +36,14 @@ class Table:
     date: str
     engines: Mapping[str, Sequence[Mapping[str, Any]]]
 
-    def tiles(self, engine: str, kind: Callable[..., Tile], of: Mapping[str, Any]) -> tuple[Tile, ...]:
-        """Tiles of a kernel of an engine, each made by ``kind``; ``of`` is the kernel's specialisation key."""
+    def tiles(self, engine: str, kind: Callable[..., Tile], key: Mapping[str, Any]) -> tuple[Tile, ...]:
+        """Tiles of a kernel of an engine, each made by ``kind``; ``key`` is the kernel's specialisation key."""
         for entry in self.engines.get(engine, ()):
-            if unknown := entry["of"].keys() - of.keys():
+            if unknown := entry["of"].keys() - key.keys():
                 raise ValueError(f"{self.name}: kernels of {engine} have no {', '.join(sorted(unknown))}")
-            if all(of[name] == value for name, value in entry["of"].items()):
+            if all(key[name] == value for name, value in entry["of"].items()):
                 return tuple(kind(**tile) for tile in entry["tiles"])
-        raise ValueError(f"{self.name} has no tiles of {engine} for {dict(of)}")
+        raise ValueError(f"{self.name} has no tiles of {engine} for {dict(key)}")
 
 
 def table() -> Table:
@@ -64,10 +64,10 @@ def nearest(capability: tuple[int, int], among: tuple[Table, ...]) -> Table:
 @functools.cache
 def tables() -> tuple[Table, ...]:
     """All tables, by architecture."""
-    found = sorted((read(path) for path in FOLDER.glob("sm_*.json")), key=lambda one: one.architecture)
-    if not found:
+    by_architecture = sorted((read(path) for path in FOLDER.glob("sm_*.json")), key=lambda one: one.architecture)
+    if not by_architecture:
         raise FileNotFoundError(f"there is no table of tiles in {FOLDER}; reinstall the package")
-    return tuple(found)
+    return tuple(by_architecture)
 
 
 def read(path: Path) -> Table:

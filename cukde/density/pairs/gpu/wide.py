@@ -181,7 +181,7 @@ def run(
     centre: Any,
     spread_known: bool,
     ratio: bool,
-    of: Layout | None = None,
+    tiling: Layout | None = None,
 ) -> PartialSums:
     """Sum over all pairs; the same bits on every run.
 
@@ -196,7 +196,7 @@ def run(
         the difference kernel does the work.
     ratio : bool
         See :func:`cukde.density.pairs.gpu.passes.partial_sums`.
-    of : Layout, optional
+    tiling : Layout, optional
         Of the kernels; by default that of the device's table.
     """
     n, d = X.shape
@@ -206,9 +206,9 @@ def run(
     limit = SPREAD * LOG2_E
     alike = Y is None and log_weights is None
     task = pose(output, terms, of_themselves=alike and ratio)
-    of = of or layout(task)
+    tiling = tiling or layout(task)
     # Whole steps of both passes, whose lengths are powers of 2.
-    step = max(of.step_depth, layout(task.of_references).step_depth)
+    step = max(tiling.step_depth, layout(task.of_references).step_depth)
     depth = -(-d // step) * step
     data = prepare(
         X,
@@ -226,15 +226,15 @@ def run(
     if spread is not None:
         guard = difference.Guard(spread, limit)
         difference.launch("float32", X, Y, h, output, values, log_weights, out=out, guard=guard, one_split=True)
-    posed = _Pass(task, of, data, queries, n, m, spread, limit)
+    gpu_pass = _Pass(task, tiling, data, queries, n, m, spread, limit)
     if output in ("sum", "laplace"):
         shift = (1 + d / 2) / math.log(2) if output == "laplace" else 0.0
-        references, totals = posed.summed(task, of, shift)
-        posed.finish(output, references, totals, None, out)
+        references, totals = gpu_pass.summed(task, tiling, shift)
+        gpu_pass.finish(output, references, totals, None, out)
     elif output == "values":
-        posed.of_values(pairs_values.prepare(values), out, symmetric=alike)
+        gpu_pass.of_values(pairs_values.prepare(values), out, symmetric=alike)
     else:
-        posed.moments(out, h, symmetric=alike)
+        gpu_pass.moments(out, h, symmetric=alike)
     return out
 
 
@@ -242,7 +242,7 @@ class _Pass(NamedTuple):
     """A pass and its operands."""
 
     task: Task
-    of: Layout
+    tiling: Layout
     data: Operand
     queries: Operand
     n: int
@@ -250,13 +250,13 @@ class _Pass(NamedTuple):
     spread: Any | None
     limit: float
 
-    def summed(self, task: Task, of: Layout, shift: float) -> tuple[Any, Any]:
+    def summed(self, task: Task, tiling: Layout, shift: float) -> tuple[Any, Any]:
         """References and totals, (parts, m) float32, of output "sum" or "laplace"."""
-        plan = splits.plan((of.shape,), self.n, self.m, 2, device.multiprocessors())
+        plan = splits.plan((tiling.shape,), self.n, self.m, 2, device.multiprocessors())
         references = cp.empty((plan.splits, self.m), np.float32)
         totals = cp.empty((plan.splits, self.m), np.float32)
         block = gemm.Block(0, 0, self.m, self.n)
-        self._launch(task, of, block, plan.split_rows, references, totals, None, shift=shift)
+        self._launch(task, tiling, block, plan.split_rows, references, totals, None, shift=shift)
         return references, totals
 
     def references(self) -> Any:
@@ -275,7 +275,9 @@ class _Pass(NamedTuple):
         totals = self._staged(
             references, products, [(p, B[None]) for p, B in factors], "f16", shift=_SHIFT, symmetric=symmetric
         )
-        self.finish("moments", references, totals, products, out, own=symmetric, shift=_SHIFT, unit=1 / scale_of(h))
+        self.finish(
+            "moments", references, totals, products, out, self_interaction=symmetric, shift=_SHIFT, unit=1 / scale_of(h)
+        )
 
     def of_values(self, values: pairs_values.Values, out: PartialSums, *, symmetric: bool) -> None:
         """Output "values"."""
@@ -306,16 +308,16 @@ class _Pass(NamedTuple):
         block_columns = min(width, _STAGED_BYTES // (2 * task.power_terms * block_rows) // _TILE * _TILE)
         powers = cp.empty((task.power_terms, block_rows, block_columns), np.uint16)
         # A part of the data has a row of totals; where blocks serve both of their sides, so has a tile of queries.
-        tile, at_a_time = self.of.shape.queries, device.multiprocessors() * self.of.blocks
+        tile, at_a_time = self.tiling.shape.queries, device.multiprocessors() * self.tiling.blocks
         heights = {block_rows, height % block_rows or block_rows}
-        most = max(_parts(of // tile, block_columns // _TILE, at_a_time) for of in heights)
+        most = max(_parts(rows // tile, block_columns // _TILE, at_a_time) for rows in heights)
         totals = cp.zeros((max(most, block_rows // tile) if symmetric else most, height), np.float32)
-        views = [(powers[p], to, of) for p, B in factors for to, of in zip(products, B, strict=True)]
+        views = [(powers[p], to, factor) for p, B in factors for to, factor in zip(products, B, strict=True)]
         for block in gemm.blocks(height, width, block_rows, block_columns, symmetric=symmetric):
             both = symmetric and block.left > block.top
             self._launch(
                 task._replace(column_totals=both),
-                self.of,
+                self.tiling,
                 block,
                 _part_rows(block.height // tile, block.width // _TILE, at_a_time),
                 references,
@@ -324,16 +326,16 @@ class _Pass(NamedTuple):
                 skip_own=symmetric and task.output == "moments",
                 shift=shift,
             )
-            for P, to, of in views:
-                gemm.add_product(to, P, block, of, numbers)
+            for P, to, factor in views:
+                gemm.add_product(to, P, block, factor, numbers)
                 if both:
-                    gemm.add_product(to, P, block, of, numbers, transposed=True)
+                    gemm.add_product(to, P, block, factor, numbers, transposed=True)
         return totals
 
     def _launch(
         self,
         task: Task,
-        of: Layout,
+        tiling: Layout,
         block: gemm.Block,
         part_rows: int,
         references: Any | None,
@@ -345,11 +347,11 @@ class _Pass(NamedTuple):
     ) -> None:
         """Take the pairs of a block."""
         y, x = self.queries, self.data
-        grid = -(-block.height // of.shape.queries), -(-block.width // part_rows)
+        grid = -(-block.height // tiling.shape.queries), -(-block.width // part_rows)
         of_powers = (None, None) if powers is None else (powers[0], powers[1] if task.power_terms == 2 else None)
-        _kernel(task, of).launch(
+        _kernel(task, tiling).launch(
             grid,
-            (of.shape.threads,),
+            (tiling.shape.threads,),
             *(y.hi, y.lo, y.norms, y.rests, x.hi, x.lo, x.norms, x.rests, x.weights),
             *(self.spread, references, totals, *of_powers),
             *(block.top, min(block.height, self.m - block.top), block.left, block.left + block.width, part_rows),
@@ -364,7 +366,7 @@ class _Pass(NamedTuple):
         products: Any | None,
         out: PartialSums,
         *,
-        own: bool = False,
+        self_interaction: bool = False,
         shift: float = 0.0,
         unit: float = 1.0,
     ) -> None:
@@ -376,7 +378,7 @@ class _Pass(NamedTuple):
             (-(-self.m // _FINISH_ROWS),),
             (32 * _FINISH_ROWS,),
             *(references, totals, products, self.queries.hi, self.queries.lo, self.spread, *out),
-            *(self.m, pitch, rows, k, width, parts, own, self.limit, shift, unit),
+            *(self.m, pitch, rows, k, width, parts, self_interaction, self.limit, shift, unit),
         )
 
 
@@ -387,8 +389,8 @@ def specialisations() -> Iterator[Specialisation]:
     yield from map(_finish_kernel, OPERATION)
     for task in tasks():
         for column_totals in (False, True) if task.staged else (False,):
-            for of in every_layout(task):
-                yield _kernel(task._replace(column_totals=column_totals), of)
+            for tiling in every_layout(task):
+                yield _kernel(task._replace(column_totals=column_totals), tiling)
 
 
 def _parts(query_tiles: int, tiles: int, at_a_time: int) -> int:
@@ -402,7 +404,7 @@ def _part_rows(query_tiles: int, tiles: int, at_a_time: int) -> int:
 
 
 @functools.cache
-def _kernel(task: Task, of: Layout) -> Specialisation:
+def _kernel(task: Task, tiling: Layout) -> Specialisation:
     name = f"{OPERATION[task.output]}_wide_{'f16x2' if task.terms == 2 else 'f16'}"
     defines = core_compile.macros(
         KERNEL=name,
@@ -410,12 +412,12 @@ def _kernel(task: Task, of: Layout) -> Specialisation:
         TERMS=task.terms,
         POWER_TERMS=task.power_terms,
         COLUMN_TOTALS=task.column_totals,
-        WARPS_DOWN=of.warps_down,
-        STEP_DEPTH=of.step_depth,
-        STAGES=of.stages,
-        BLOCKS=of.blocks,
+        WARPS_DOWN=tiling.warps_down,
+        STEP_DEPTH=tiling.step_depth,
+        STAGES=tiling.stages,
+        BLOCKS=tiling.blocks,
     )
-    return Specialisation("density/wide", name, defines, "14P 7q 2i 2f", of.shared_bytes(task.terms))
+    return Specialisation("density/wide", name, defines, "14P 7q 2i 2f", tiling.shared_bytes(task.terms))
 
 
 @functools.cache

@@ -72,27 +72,27 @@ def run(
     n, d = X.shape
     m = n if Y is None else Y.shape[0]
     k = pairs_finish.columns_of(output, d, V)
-    found = None if spread is not None else cp.zeros(1, np.float32)
+    measured = None if spread is not None else cp.zeros(1, np.float32)
     limit = LIMIT[output] * LOG2_E
     depth = -(-d // _DEPTHS) * _DEPTHS
-    prepare = functools.partial(f64.prepare, Y=None, centre=centre, h=h, depth=depth, spread=found)
+    prepare = functools.partial(f64.prepare, Y=None, centre=centre, h=h, depth=depth, spread=measured)
     # Weights are none of the queries': where these are the data, norms are without them.
     apart = log_weights is not None and (Y is None or output == "laplace")
     data = prepare(X, log_weights=log_weights, weights_apart=apart)
     queries = data if Y is None else prepare(Y)
 
     out = pairs_finish.empty(m, k)
-    if found is not None:
-        guard = difference.Guard(found, limit)
+    if measured is not None:
+        guard = difference.Guard(measured, limit)
         difference.launch("float64", X, Y, h, output, values, log_weights, out=out, guard=guard, one_split=True)
-    of = _Pass(
+    gpu_pass = _Pass(
         data,
         queries,
         n,
         m,
         output,
         symmetric=Y is None and log_weights is None,
-        spread=found,
+        spread=measured,
         limit=limit,
         shift=_SHIFT_OF_VALUES if output == "values" else _SHIFT,
         at_zero=1 + d / 2,
@@ -100,8 +100,8 @@ def run(
     )
     factors = data.data if output == "moments" else V
     products = None if factors is None else cp.zeros((m, factors.shape[1]))
-    totals = of.sums(factors, products)
-    of.finish(totals, products, out, unit=1 / scale_of(h) if output == "moments" else 1.0)
+    totals = gpu_pass.sums(factors, products)
+    gpu_pass.finish(totals, products, out, unit=1 / scale_of(h) if output == "moments" else 1.0)
     return out
 
 

@@ -105,19 +105,19 @@ def _lay_out(A: Any, log2_weights: Any, member: int, unit: float, data: Any, wei
     """
     rows = A.shape[0]
     if log2_weights.shape[0] > 0:
-        own = log2_weights[min(member, log2_weights.shape[0] - 1)]
+        member_weights = log2_weights[min(member, log2_weights.shape[0] - 1)]
         rows = 0
         for j in range(A.shape[0]):
-            rows += own[j] > _LOG2_ZERO
+            rows += member_weights[j] > _LOG2_ZERO
     flat = data.reshape(-1)
-    place = 0
+    row = 0
     for j in range(A.shape[0]):
         weight = 0.0 if log2_weights.shape[0] == 0 else log2_weights[min(member, log2_weights.shape[0] - 1), j]
         if weight > _LOG2_ZERO:
-            weights[place] = exact_weights[place] = weight
+            weights[row] = exact_weights[row] = weight
             for k in range(A.shape[1]):
-                flat[k * rows + place] = A[j, k] * A.dtype.type(unit)
-            place += 1
+                flat[k * rows + row] = A[j, k] * A.dtype.type(unit)
+            row += 1
     return rows
 
 
@@ -132,24 +132,24 @@ def _take_far(
     if far == 0:
         return
     y, data = np.empty((far, Y.shape[1])), np.empty(XT.shape)
-    place = 0
+    row = 0
     for q in range(Y.shape[0]):
         if reference[q] < -_FAR * _LN2:
             for k in range(Y.shape[1]):
-                y[place, k] = Y[q, k]
-            place += 1
+                y[row, k] = Y[q, k]
+            row += 1
     for k in range(XT.shape[0]):
         for j in range(XT.shape[1]):
             data[k, j] = XT[k, j]
     a, s, v = np.empty(far), np.empty(far), np.empty((far, moments.shape[1]))
     _block(y, data, scale, log2_weights, output, a, s, v)
-    place = 0
+    row = 0
     for q in range(Y.shape[0]):
         if reference[q] < -_FAR * _LN2:
-            reference[q], total[q] = a[place], s[place]
+            reference[q], total[q] = a[row], s[row]
             for k in range(moments.shape[1]):
-                moments[q, k] = v[place, k]
-            place += 1
+                moments[q, k] = v[row, k]
+            row += 1
 
 
 @njit(**_JIT)

@@ -42,7 +42,7 @@ def pays(b: int, n: int, m: int, d: int, precision: str) -> bool:
 def means(X: np.ndarray) -> np.ndarray:
     """Means of the rows of members, (b, d) float64."""
     centres = np.empty((len(X), X.shape[2]))
-    _over_members(lambda of: blocks.means(X[of], centres[of]), X)
+    _over_members(lambda members: blocks.means(X[members], centres[members]), X)
     return centres
 
 
@@ -53,8 +53,8 @@ def look(A: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """
     radii, finite = np.empty(len(centres)), np.empty(len(centres), bool)
 
-    def task(of: slice) -> None:
-        blocks.look(A if len(A) == 1 else A[of], centres[of], radii[of], finite[of])
+    def task(members: slice) -> None:
+        blocks.look(A if len(A) == 1 else A[members], centres[members], radii[members], finite[members])
 
     _over_members(task, np.broadcast_to(A, (len(centres), *A.shape[1:])))
     return radii, finite
@@ -106,9 +106,9 @@ def partial_sums(
     reference, total = np.empty((b, m)), np.empty((b, m))
     moments = np.empty((b, m, d if output == "moments" else 0))
 
-    def task(of: tuple[slice, slice]) -> None:
+    def task(piece: tuple[slice, slice]) -> None:
         threads.checkpoint()
-        members, queries = of
+        members, queries = piece
         shared = (a if len(a) < 2 else a[members] for a in (Y, weights))
         results = (a[members, queries] for a in (reference, total, moments))
         blocks.sums(X[members], *shared, h[members], OUTPUTS[output], queries.start, *results)

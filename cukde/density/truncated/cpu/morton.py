@@ -80,11 +80,11 @@ def _codes(A: Any, inverse: Any, low: Any, size: Any, out: Any) -> None:
     for i in range(A.shape[0]):
         code = np.int64(0)
         for k in range(d):
-            at = np.floor(np.float64(A[i, k]) * inverse) - low[k]
-            if not (at >= 0.0 and at < size):
+            position = np.floor(np.float64(A[i, k]) * inverse) - low[k]
+            if not (position >= 0.0 and position < size):
                 code |= np.int64(OUTSIDE)
-            place = np.int64(min(max(at, 0.0), size - 1.0))
-            code |= (spread2(place) if d == 2 else _spread3(place)) << k
+            cell = np.int64(min(max(position, 0.0), size - 1.0))
+            code |= (spread2(cell) if d == 2 else _spread3(cell)) << k
         out[i] = code
 
 

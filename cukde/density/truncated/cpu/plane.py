@@ -211,10 +211,10 @@ def block(
     # By the first, and the queries.
     B = np.empty((order, _SIDE * order))
     for tx in range(_SIDE):
-        wanted = False
+        has_queries = False
         for ty in range(_SIDE):
-            wanted = wanted or cell_at[tx, ty] >= 0
-        if not wanted:
+            has_queries = has_queries or cell_at[tx, ty] >= 0
+        if not has_queries:
             continue
         B[:] = 0.0
         for gx in range(tx, tx + 2 * reach + 1):

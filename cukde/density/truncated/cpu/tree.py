@@ -72,12 +72,12 @@ def _build(points: Any, weights: Any, first: Any, low: Any, high: Any, mass: Any
                 low[leaf, k], high[leaf, k] = min(low[leaf, k], v), max(high[leaf, k], v)
     for level in range(1, first.size - 1):
         for i in range(first[level + 1] - first[level]):
-            at, left = first[level] + i, first[level - 1] + 2 * i
+            index, left = first[level] + i, first[level - 1] + 2 * i
             right = min(left + 1, first[level] - 1)
-            mass[at] = mass[left] + (mass[right] if right > left else 0.0)
+            mass[index] = mass[left] + (mass[right] if right > left else 0.0)
             for k in range(d):
-                low[at, k] = min(low[left, k], low[right, k])
-                high[at, k] = max(high[left, k], high[right, k])
+                low[index, k] = min(low[left, k], low[right, k])
+                high[index, k] = max(high[left, k], high[right, k])
 
 
 @njit(**_FAST)
@@ -95,9 +95,9 @@ def _exponents(points: Any, start: Any, stop: Any, query: Any, scale: Any, log2_
             w = (z[j] - r) * scale
             e[j] -= w * w
     if log2_weights.size:
-        own = log2_weights[start:stop]
+        row_weights = log2_weights[start:stop]
         for j in range(count):
-            e[j] += own[j]
+            e[j] += row_weights[j]
     largest = e[0]
     for j in range(count):
         largest = max(largest, e[j])
@@ -190,10 +190,10 @@ def sums(
         while count > 0:
             count -= 1
             node, level, distance = waiting[count], level_of[count], distance_of[count]
-            at = first[level] + node
+            index = first[level] + node
             if distance >= bound:
-                charged += mass[at] * ratio * np.exp2(-min(distance - bound, _CLEARLY))
-                left -= mass[at]
+                charged += mass[index] * ratio * np.exp2(-min(distance - bound, _CLEARLY))
+                left -= mass[index]
                 continue
             if level > 0:
                 below, size = first[level - 1], first[level] - first[level - 1]
@@ -238,7 +238,7 @@ def sums(
                     total_here += _kernels(e, stop - start, single(top))
                 else:
                     total_here += _kernels(double_e, stop - start, top)
-            left -= mass[at]
+            left -= mass[index]
             # Of what is left differences keep no more than rounding lets them.
             ratio = (rtol * total_here - charged) / max(left, 1e-14 * whole)
             bound = -(top + np.log2(ratio)) if ratio > 0.0 else np.inf
