@@ -1,6 +1,6 @@
 """Measure how exponents formed by inner products lose accuracy as the data spread, on the CPU.
 
-For spreads S (the largest squared distance to the centre, in bandwidths) it prints the worst relative error
+For scaled squared radii S (largest squared distance to the centre, in bandwidths) it prints the worst relative error
 of the kernel sum over queries whose nearest point is within exponent 80, for the single and the double
 precision product. The limits in ``cukde/density/pairs/cpu/passes.py`` come from this table:
 
@@ -27,17 +27,17 @@ def exact_log_sums(X: np.ndarray, Y: np.ndarray, h: float) -> tuple[np.ndarray, 
     return logs, least
 
 
-def worst_error(d: int, spread: float, dtype: type, rng: np.random.Generator) -> tuple[float, float]:
-    """Worst relative errors at one spread: of a Gaussian cloud, and with queries scattered about the data."""
+def worst_error(d: int, squared_radius: float, dtype: type, rng: np.random.Generator) -> tuple[float, float]:
+    """Worst relative errors at one scaled squared radius: of a Gaussian cloud, and of queries scattered about it."""
     X = rng.normal(size=(N, d)).astype(dtype)
     near = (X[:M] + 0.02 * rng.normal(size=(M, d))).astype(dtype)
     far = (1.1 * rng.normal(size=(M, d))).astype(dtype)
     centre = X.mean(axis=0, dtype=np.float64)
     radius = np.sqrt(max(((A - centre) ** 2).sum(axis=1).max() for A in (X, near, far)))
-    h = float(radius / np.sqrt(spread))
+    h = float(radius / np.sqrt(squared_radius))
     errors = []
     for Y in (near, far):
-        pairs = pairs_passes._Gram(X, Y, h, centre, 0.0, dtype, pairs_passes._group(d, spread, dtype))
+        pairs = pairs_passes._Gram(X, Y, h, centre, 0.0, dtype, pairs_passes._group(d, squared_radius, dtype))
         sums = pairs_passes._Sums(pairs, "sum", None, 0.0, X.shape).run()
         logs, least = exact_log_sums(X, Y, h)
         close = least < 80
@@ -47,15 +47,15 @@ def worst_error(d: int, spread: float, dtype: type, rng: np.random.Generator) ->
 
 
 def main() -> None:
-    for dtype, spreads in (
+    for dtype, squared_radii in (
         (np.float32, (30, 60, 100, 150, 200, 300, 500, 700)),
         (np.float64, (500, 1e3, 2e3, 4e3, 8e3)),
     ):
         print(f"{dtype.__name__}: worst relative error, queries on the data / scattered")
         for d in (1, 2, 4, 16, 64):
             rng = np.random.default_rng(d)
-            cells = ("{:.1e}/{:.1e}".format(*worst_error(d, s, dtype, rng)) for s in spreads)
-            print(f"  d={d:<3}" + "  ".join(f"S={s:g}: {cell}" for s, cell in zip(spreads, cells, strict=True)))
+            cells = ("{:.1e}/{:.1e}".format(*worst_error(d, s, dtype, rng)) for s in squared_radii)
+            print(f"  d={d:<3}" + "  ".join(f"S={s:g}: {cell}" for s, cell in zip(squared_radii, cells, strict=True)))
 
 
 if __name__ == "__main__":

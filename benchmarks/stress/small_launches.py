@@ -122,14 +122,14 @@ class Device:
         self.log_weights = None if of.log_weights is None else gpu_arrays.asarray(of.log_weights)
         self.centre = self.X.mean(axis=0, dtype=np.float64)
 
-    def sums(self, precision: str, spread: float | None = None) -> PartialSums:
+    def sums(self, precision: str, squared_radius: float | None = None) -> PartialSums:
         """By the engine that the arguments choose."""
         return pairs_passes.partial_sums(
             self.X,
             self.Y,
             self.h,
             self.output,
-            Options(precision, log_weights=self.log_weights, squared_radius=spread),
+            Options(precision, log_weights=self.log_weights, squared_radius=squared_radius),
             values=self.values,
         )
 
@@ -143,14 +143,14 @@ class Device:
                 self.output,
                 self.values,
                 self.log_weights,
-                form=f16.Form(products, f16.SPREAD),
+                form=f16.Form(products, f16.SQUARED_RADIUS),
                 centre=self.centre,
-                spread_known=True,
+                radius_known=True,
                 ratio=self.Y is None,
             )
 
     def sums_in_layout(self, of: pairs_wide.Layout, terms: int, ratio: bool) -> PartialSums:
-        """By the engine of many dimensions in one of its layouts: several blocks of powers, the spread unknown."""
+        """By the engine of many dimensions in one layout: several blocks of powers, the radius unknown."""
         with mock.patch.multiple(pairs_wide, _STAGED_ROWS=128, _STAGED_BYTES=2**16):
             return pairs_wide.run(
                 self.X,
@@ -161,7 +161,7 @@ class Device:
                 self.log_weights,
                 terms=terms,
                 centre=self.centre,
-                spread_known=False,
+                radius_known=False,
                 ratio=ratio,
                 tiling=of,
             )
@@ -258,16 +258,16 @@ def whole_calls(launches: Launches) -> None:
 
 
 def chosen_by_a_call(launches: Launches) -> None:
-    """Passes as a call chooses them, with the spread known to the host and unknown: then others stand by."""
+    """Passes as a call chooses them, the scaled squared radius known to the host or not: then others stand by."""
     kinds = [(output, precision, "float32") for output in OUTPUTS for precision in ("float32", "tf32")]
     kinds.append(("sum", "float32", "float64"))
     for depth, (output, precision, dtype) in itertools.product(ORDERED, kinds):
-        for weighted, itself, spread in itertools.product((False, True), (False, True), (None, 50.0)):
+        for weighted, itself, squared_radius in itertools.product((False, True), (False, True), (None, 50.0)):
             if weighted and output == "values":
                 continue
             symmetric = output == "moments" and itself and not weighted
             s = sample((SYMMETRIC if symmetric else ORDERED)[depth], weighted, dtype, itself)
-            sums = Device(s, output, 7).sums(precision, spread)
+            sums = Device(s, output, 7).sums(precision, squared_radius)
             if symmetric:
                 check_symmetric(s, sums, "split" if precision == "float32" else "one-term")
             else:
@@ -291,7 +291,7 @@ def differences(launches: Launches) -> None:
 
 
 def f64_products(launches: Launches) -> None:
-    """As a call chooses with the spread unknown, and every tile shape."""
+    """As a call chooses with the scaled squared radius unknown, and every tile shape."""
     for d, output in itertools.product(DOUBLE.values(), OUTPUTS):
         for k in (7, 64) if output == "values" else (1,):
             s = sample(d, output != "values", "float64")
@@ -308,9 +308,9 @@ def f64_of_many_dimensions(launches: Launches) -> None:
     """As a call chooses, with blocks so small that of the data at themselves some lie off the diagonal."""
     cases = itertools.product(OUTPUTS, (False, True), (False, True), (None, 50.0))
     with mock.patch.object(wide_f64, "_STAGED_ROWS", 128):
-        for output, weighted, itself, spread in cases:
+        for output, weighted, itself, squared_radius in cases:
             s = sample(70, weighted and output != "values", "float64", itself)
-            check(s, output, Device(s, output, 7).sums("float64", spread), _ALLOWED["float64"], 7)
+            check(s, output, Device(s, output, 7).sums("float64", squared_radius), _ALLOWED["float64"], 7)
 
 
 def tf32_operands(launches: Launches) -> None:

@@ -46,7 +46,7 @@ def test_sd_kde_takes_few_launches(launched: list[str], precision: str, check_fi
 
 @pytest.mark.parametrize("score_bandwidth", [None, 0.3])
 @pytest.mark.parametrize("wide", ["nothing", "data", "queries"])
-def test_sd_kde_where_the_device_finds_the_spread(
+def test_sd_kde_where_the_device_finds_the_radius(
     launched: list[str], wide: str, score_bandwidth: float | None
 ) -> None:
     """Beyond the limit of the tensor cores, for the score and for the density apart, differences take over."""

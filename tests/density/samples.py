@@ -10,7 +10,7 @@ from cukde.density.truncated import plan as truncated_plan
 from tests import reference
 from tests.tolerances import Tolerance, check, check_score
 
-# For data of 16 to 64 dimensions, h 1.4 to 2.8 of their spread: largest |z|^2 below 40, few neighbours.
+# For data of 16 to 64 dimensions, h 1.4 to 2.8 of their deviation: largest |z|^2 below 40, few neighbours.
 TOTAL = {
     "exact": Tolerance(3e-6, "float32 sums of phi, exponents off by 40 eps; measured 4e-7"),
     "split": Tolerance(2.4e-4, "2^-12: the float16 of phi are summed; measured 6e-5"),

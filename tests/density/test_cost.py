@@ -113,13 +113,18 @@ def test_engine_and_products_are_those_of_the_launchers() -> None:
     from cukde.density.pairs.gpu import engine, f16
 
     for of, capability in itertools.product(_passes(), ((7, 0), (8, 0), (9, 0))):
-        spread = 1.0 if of.known else None
-        known = {"spread": spread, "capability": capability, "symmetric": of.symmetric, "exact": not of.ratio}
+        squared_radius = 1.0 if of.known else None
+        known = {
+            "squared_radius": squared_radius,
+            "capability": capability,
+            "symmetric": of.symmetric,
+            "exact": not of.ratio,
+        }
         k = of.columns or of.k
         expected = engine.engine(of.output, of.precision, of.n, of.d, k, **known)
         assert engines.engine(of, capability) == expected, (of, capability)
         if expected == "f16":
-            form = f16.form(of.precision, of.d, spread, of.output)
+            form = f16.form(of.precision, of.d, squared_radius, of.output)
             assert form is not None
             own = of.ratio and of.output == "moments" and of.itself
             assert engines.products(of) == (3 if own and form.split else form.products), of

@@ -38,7 +38,7 @@ def gpu(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespa
 def run(
     gpu: SimpleNamespace, s: Sample, output: str, products: int, k: int = 5, known: bool = True, ratio: bool = False
 ) -> Any:
-    """Sums by the engine, in a given form whatever the spread."""
+    """Sums by the engine, in a given form whatever the scaled squared radius."""
     return gpu.f16.run(
         s.X,
         None if s.Y is s.X else s.Y,
@@ -48,7 +48,7 @@ def run(
         s.log_weights,
         form=gpu.f16.Form(products, 700.0),
         centre=s.X.mean(axis=0, dtype=float),
-        spread_known=known,
+        radius_known=known,
         ratio=ratio,
     )
 
@@ -168,14 +168,14 @@ def test_mean_shift_in_every_shape_and_three_splits(gpu: SimpleNamespace, depth:
     verify_shift(s, run(gpu, s, "moments", 3, ratio=True), 3)
 
 
-@pytest.mark.parametrize(("d", "spread"), [(5, 100.0), (5, 690.0), (16, 50.0), (16, 250.0), (20, 240.0)])
-def test_mean_shift_is_that_of_the_symmetric_pass(gpu: SimpleNamespace, d: int, spread: float) -> None:
-    """Up to the limit of the spread, where sums over hi alone are off by up to ten times SHIFT: both by the same.
+@pytest.mark.parametrize(("d", "squared_radius"), [(5, 100.0), (5, 690.0), (16, 50.0), (16, 250.0), (20, 240.0)])
+def test_mean_shift_is_that_of_the_symmetric_pass(gpu: SimpleNamespace, d: int, squared_radius: float) -> None:
+    """Up to the limit of the radius, where sums over hi alone are off by up to ten times SHIFT: both by the same.
 
     Exponents that differ in their last bits may still round to different float16 numbers.
     """
     s = Sample(200, 1, d)
-    s.X[:, 0] += np.where(np.arange(200) % 2, 0.9, -0.9) * (spread**0.5 * s.h - 3)
+    s.X[:, 0] += np.where(np.arange(200) % 2, 0.9, -0.9) * (squared_radius**0.5 * s.h - 3)
     form = gpu.f16.form("float32", d, None)
     found = [
         gpu.density.partial_sums(
@@ -271,7 +271,7 @@ def test_only_blocks_that_underflow_are_taken_again(gpu: SimpleNamespace) -> Non
 
 @pytest.mark.parametrize("output", OUTPUTS)
 @pytest.mark.parametrize("beyond", [False, True], ids=["within", "beyond"])
-def test_the_device_decides_where_the_spread_is_unknown(gpu: SimpleNamespace, output: str, beyond: bool) -> None:
+def test_the_device_decides_where_the_radius_is_unknown(gpu: SimpleNamespace, output: str, beyond: bool) -> None:
     s = Sample(150, 70, 3)
     if beyond:
         s.Y[7] += 60 * s.h  # one query far out is enough
@@ -349,13 +349,13 @@ def test_norms_have_23_bits_where_no_column_is_free(gpu: SimpleNamespace, split:
 
 @pytest.mark.parametrize("d", [2, 16, 37])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_operands_hold_points_to_22_bits_and_their_spread(gpu: SimpleNamespace, dtype: str, d: int) -> None:
+def test_operands_hold_points_to_22_bits_and_their_radius(gpu: SimpleNamespace, dtype: str, d: int) -> None:
     s = Sample(150, 40, d, dtype=dtype)
     s.X += np.asarray(1e4, dtype)
     s.Y += np.asarray(1e4, dtype)
     centre = s.X.mean(axis=0, dtype=float)
-    spread = np.zeros(1, np.float32)
-    data, queries = gpu.operands.prepare(s.X, s.Y, centre, s.h, split=True, spread=spread)
+    squared_radius = np.zeros(1, np.float32)
+    data, queries = gpu.operands.prepare(s.X, s.Y, centre, s.h, split=True, squared_radius=squared_radius)
     position = np.arange(data.hi.shape[1])
     dimension = position // 16 * 16 + position % 8 // 2 * 4 + position % 16 // 8 * 2 + position % 2
     lengths = []
@@ -366,7 +366,7 @@ def test_operands_hold_points_to_22_bits_and_their_spread(gpu: SimpleNamespace, 
         error = np.abs(got[: len(points), real] - z[:, dimension[real]])
         check(error, 2.0**-23 * np.abs(z[:, dimension[real]]) + 2.0**-25, "z")
         lengths.append((z**2).sum(axis=1).max())
-    np.testing.assert_allclose(spread[0], max(lengths), rtol=1e-6)
+    np.testing.assert_allclose(squared_radius[0], max(lengths), rtol=1e-6)
 
 
 class TestForm:
@@ -375,9 +375,17 @@ class TestForm:
     def test_exact_totals_of_data_at_themselves(self, gpu: SimpleNamespace) -> None:
         from cukde.density.pairs.gpu import engine
 
-        def choice(spread: float | None, exact: bool, precision: str = "float32") -> str:
+        def choice(squared_radius: float | None, exact: bool, precision: str = "float32") -> str:
             chosen: str = engine.engine(
-                "moments", precision, 999, 16, 16, spread=spread, capability=(9, 0), symmetric=True, exact=exact
+                "moments",
+                precision,
+                999,
+                16,
+                16,
+                squared_radius=squared_radius,
+                capability=(9, 0),
+                symmetric=True,
+                exact=exact,
             )
             return chosen
 
@@ -402,7 +410,7 @@ class TestForm:
         assert form("float32", 1, 1.0) is form("float32", 65, 1.0) is None
 
     @pytest.mark.parametrize(
-        ("output", "precision", "d", "k", "spread", "capability", "symmetric", "want"),
+        ("output", "precision", "d", "k", "squared_radius", "capability", "symmetric", "want"),
         [
             ("sum", "float32", 16, 0, 100.0, (8, 0), False, "f16"),
             ("sum", "float32", 16, 0, None, (8, 0), True, "f16"),
@@ -438,14 +446,16 @@ class TestForm:
         precision: str,
         d: int,
         k: int,
-        spread: float | None,
+        squared_radius: float | None,
         capability: tuple[int, int],
         symmetric: bool,
         want: str,
     ) -> None:
         from cukde.density.pairs.gpu import engine
 
-        got = engine.engine(output, precision, 1000, d, k, spread=spread, capability=capability, symmetric=symmetric)
+        got = engine.engine(
+            output, precision, 1000, d, k, squared_radius=squared_radius, capability=capability, symmetric=symmetric
+        )
         assert got == want
 
     def test_the_tf32_engine_can_be_asked_for(self, gpu: SimpleNamespace) -> None:
@@ -565,7 +575,7 @@ def test_a_block_of_zero_weights_yields_to_any_other(gpu: SimpleNamespace) -> No
         np.full(40, -1e30),
         form=gpu.f16.Form(3, 700.0),
         centre=s.X.mean(axis=0, dtype=float),
-        spread_known=True,
+        radius_known=True,
     )
     assert not empty.total.any()
     assert not empty.moments.any()

@@ -95,22 +95,24 @@ def test_equal_points_count_each_other(gpu):
 def test_nothing_is_done_beyond_the_limit(gpu, beyond):
     symmetric, operands = gpu
     X, h = data(130, 16)
-    spread = np.zeros(1, np.float32)
-    operand, _ = operands.prepare(X, None, X.mean(axis=0, dtype=float), h, split=True, symmetric=True, spread=spread)
-    limit = float(spread[0]) * (0.99 if beyond else 1.0)
-    S, T = symmetric.launch(operand, spread=spread, limit=limit)
-    result = symmetric.finish(operand, S, T, *X.shape, h, spread=spread, limit=limit)
+    squared_radius = np.zeros(1, np.float32)
+    operand, _ = operands.prepare(
+        X, None, X.mean(axis=0, dtype=float), h, split=True, symmetric=True, squared_radius=squared_radius
+    )
+    limit = float(squared_radius[0]) * (0.99 if beyond else 1.0)
+    S, T = symmetric.launch(operand, squared_radius=squared_radius, limit=limit)
+    result = symmetric.finish(operand, S, T, *X.shape, h, squared_radius=squared_radius, limit=limit)
     assert S.any() == T.any() == (not beyond)
     for a in result:
         assert np.isnan(a).all() == beyond
         assert np.isnan(a).any() == beyond
 
 
-def test_a_spread_that_is_no_number_is_beyond_any_limit(gpu):
+def test_a_radius_that_is_no_number_is_beyond_any_limit(gpu):
     symmetric, operands = gpu
     X, h = data(64, 16)
     operand, _ = operands.prepare(X, None, X.mean(axis=0, dtype=float), h, split=True, symmetric=True)
-    S, _ = symmetric.launch(operand, spread=np.full(1, np.nan, np.float32), limit=1e30)
+    S, _ = symmetric.launch(operand, squared_radius=np.full(1, np.nan, np.float32), limit=1e30)
     assert not S.any()
 
 
@@ -208,12 +210,12 @@ class TestValues:
         symmetric, operands = gpu
         X, h = data(130, 16)
         V = self.values(130, 7)
-        spread = np.zeros(1, np.float32)
+        squared_radius = np.zeros(1, np.float32)
         centre = X.mean(axis=0, dtype=float)
-        operand, _ = operands.prepare(X, None, centre, h, split=True, symmetric=True, spread=spread)
-        limit = float(spread[0]) * (0.99 if beyond else 1.0)
-        S, T = symmetric.launch_values(operand, pairs_values.prepare(V), spread=spread, limit=limit)
-        found = symmetric.finish_values(V, S, T, spread=spread, limit=limit)
+        operand, _ = operands.prepare(X, None, centre, h, split=True, symmetric=True, squared_radius=squared_radius)
+        limit = float(squared_radius[0]) * (0.99 if beyond else 1.0)
+        S, T = symmetric.launch_values(operand, pairs_values.prepare(V), squared_radius=squared_radius, limit=limit)
+        found = symmetric.finish_values(V, S, T, squared_radius=squared_radius, limit=limit)
         assert S.any() == T.any() == (not beyond)
         for a in found:
             assert np.isnan(a).all() == beyond

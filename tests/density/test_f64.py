@@ -1,4 +1,4 @@
-"""The float64 engine, emulated: every kernel, depth and edge against the oracle, up to the limit of the spread."""
+"""The float64 engine, emulated: every kernel, depth and edge against the oracle, up to the largest radius."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def sample(n: int, m: int, d: int, weighted: bool = False) -> Sample:
 
 
 def run(gpu: SimpleNamespace, s: Sample, output: str, k: int = 5, known: bool = True) -> Any:
-    """Sums by the engine, the spread known to the host or not."""
+    """Sums by the engine, the scaled squared radius known to the host or not."""
     return gpu.f64.run(
         s.X,
         None if s.Y is s.X else s.Y,
@@ -39,7 +39,7 @@ def run(gpu: SimpleNamespace, s: Sample, output: str, k: int = 5, known: bool = 
         s.V[:, :k] if output == "values" else None,
         s.log_weights,
         centre=s.X.mean(axis=0),
-        spread_known=known,
+        radius_known=known,
     )
 
 
@@ -131,7 +131,7 @@ def test_data_against_themselves_with_weights(gpu: SimpleNamespace, output: str)
 
 @pytest.mark.parametrize("output", OUTPUTS)
 @pytest.mark.parametrize("d", [2, 16])
-def test_as_far_as_the_limit_of_the_spread(gpu: SimpleNamespace, d: int, output: str) -> None:
+def test_as_far_as_the_limit_of_the_radius(gpu: SimpleNamespace, d: int, output: str) -> None:
     """Data and queries on a sphere of the largest radius: some queries have data near, others only opposite."""
     s = sample(150, 70, d)
     rng = np.random.default_rng(d)
@@ -154,7 +154,7 @@ def test_as_far_as_the_limit_of_the_spread(gpu: SimpleNamespace, d: int, output:
         s.V[:, :5] if output == "values" else None,
         s.log_weights,
         centre=np.zeros(d),
-        spread_known=False,
+        radius_known=False,
     )
     assert ((sums.total >= 1) & (sums.total < 150) | (output == "laplace")).all()
     exponent = reference.nearness(s.X, s.Y, s.h, s.w).exponent
@@ -177,7 +177,7 @@ def check_guard(
 ) -> None:
     """One query far out, or one that is no number, is enough for the difference kernel to do all of the work.
 
-    ``s`` and ``clean`` are the same; ``unknown(s)`` are the sums where the device finds the spread, ``known(s)`` the
+    ``s`` and ``clean`` are the same; ``unknown(s)`` are the sums where the device finds the radius, ``known(s)`` the
     engine's own.
     """
     keep = np.full(len(s.Y), True)
@@ -198,7 +198,7 @@ def check_guard(
 @pytest.mark.parametrize("output", OUTPUTS)
 @pytest.mark.parametrize("n", [150, 700])
 @pytest.mark.parametrize("beyond", ["within", "beyond", "nan"])
-def test_the_device_decides_where_the_spread_is_unknown(gpu: SimpleNamespace, beyond: str, n: int, output: str) -> None:
+def test_the_device_decides_where_the_radius_is_unknown(gpu: SimpleNamespace, beyond: str, n: int, output: str) -> None:
     check_guard(
         sample(n, 70, 3),
         sample(n, 70, 3),
@@ -210,14 +210,14 @@ def test_the_device_decides_where_the_spread_is_unknown(gpu: SimpleNamespace, be
 
 
 @pytest.mark.parametrize("d", [2, 16, 37])
-def test_operands_and_their_spread(gpu: SimpleNamespace, d: int) -> None:
+def test_operands_and_their_radius(gpu: SimpleNamespace, d: int) -> None:
     s = sample(150, 40, d, weighted=True)
     s.X += 1e4
     s.Y += 1e4
     centre = s.X.mean(axis=0)
-    spread = np.zeros(1, np.float32)
+    squared_radius = np.zeros(1, np.float32)
     depth = gpu.f64.task("sum", d, 0).depth
-    made = gpu.f64.prepare(s.X, s.Y, centre, s.h, depth, log_weights=s.log_weights, spread=spread)
+    made = gpu.f64.prepare(s.X, s.Y, centre, s.h, depth, log_weights=s.log_weights, squared_radius=squared_radius)
     scale = np.sqrt(np.log2(np.e)) / s.h
     z, of_queries = ((a - centre) * scale for a in (s.X, s.Y))
     np.testing.assert_allclose(made.data[:150, :d], z, rtol=1e-15)
@@ -230,18 +230,18 @@ def test_operands_and_their_spread(gpu: SimpleNamespace, d: int) -> None:
     want = np.maximum(s.log_weights / np.log(2), -(2.0**20)) - squares / 2
     np.testing.assert_allclose(made.norms[:150], want, rtol=1e-14)
     assert (made.norms[150:] == -(2.0**20)).all()
-    np.testing.assert_allclose(spread[0], max(squares.max(), (of_queries**2).sum(axis=1).max()), rtol=1e-6)
+    np.testing.assert_allclose(squared_radius[0], max(squares.max(), (of_queries**2).sum(axis=1).max()), rtol=1e-6)
 
 
 def test_which_passes_it_takes(gpu: SimpleNamespace) -> None:
-    def engine(output: str, d: int, spread: float | None, capability: tuple[int, int] = (9, 0)) -> str:
+    def engine(output: str, d: int, squared_radius: float | None, capability: tuple[int, int] = (9, 0)) -> str:
         chosen: str = gpu.engine.engine(
-            output, "float64", 99, d, 5, spread=spread, capability=capability, symmetric=True
+            output, "float64", 99, d, 5, squared_radius=squared_radius, capability=capability, symmetric=True
         )
         return chosen
 
     assert engine("moments", 2, None) == engine("sum", 64, 620.0) == engine("values", 3, 350.0) == "f64"
-    for output, d, spread in (("sum", 1, 1.0), ("sum", 65, 621.0), ("moments", 3, 621.0), ("values", 3, 351.0)):
-        assert engine(output, d, spread) == "difference"
+    for output, d, squared_radius in (("sum", 1, 1.0), ("sum", 65, 621.0), ("moments", 3, 621.0), ("values", 3, 351.0)):
+        assert engine(output, d, squared_radius) == "difference"
     assert engine("sum", 3, 1.0, (7, 5)) == "difference"
     assert engine("sum", 3, 1.0, (8, 0)) == "f64"

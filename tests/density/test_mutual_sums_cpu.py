@@ -65,7 +65,7 @@ def test_matches_reference(dtype: str, n: int, m: int, d: int) -> None:
 
 
 @pytest.mark.parametrize(("dtype", "h"), [("float32", 0.25), ("float32", 1e-5), ("float64", 0.02)])
-def test_spread_beyond_the_product(dtype: str, h: float) -> None:
+def test_radius_beyond_the_product(dtype: str, h: float) -> None:
     """In single precision by products in double first, then by differences; some points are the same in both."""
     A, B = sample(200, 250, 4, dtype)
     B[:150] = A[:150] + (0.3 * h * np.random.default_rng(0).standard_normal((150, 4))).astype(dtype)

@@ -204,7 +204,7 @@ ORDERED = [
     pytest.param("float32", "float32", 1, 1.0, True, id="d1"),
     pytest.param("float32", "float32", 65, 1.0, True, id="d65"),
     pytest.param("float32", "float32", 16, 0.2, False, id="exact-beyond-the-fast-form"),
-    pytest.param("float32", "float32", 16, 0.1, True, id="beyond-the-spread"),
+    pytest.param("float32", "float32", 16, 0.1, True, id="beyond-the-squared_radius"),
 ]
 """Dtype, precision, dimensions, factor of the bandwidth, and whether the ratio is wanted: what two passes take."""
 
@@ -231,7 +231,7 @@ def test_what_the_one_pass_does_not_take_is_two(
 
 @pytest.mark.parametrize(("offset", "beyond"), [(0.0, False), (60.0, True)])
 @pytest.mark.parametrize("precision", ["float32", "tf32"])
-def test_a_spread_that_the_device_finds(gpu: SimpleNamespace, precision: str, offset: float, beyond: bool) -> None:
+def test_a_radius_that_the_device_finds(gpu: SimpleNamespace, precision: str, offset: float, beyond: bool) -> None:
     """Without a centre, too; of blocks far apart the distance of the means is what carries them beyond the limit."""
     A, B, h = blocks(140, 210, 4)
     B = B + np.float32(offset)
@@ -245,7 +245,7 @@ def test_a_spread_that_the_device_finds(gpu: SimpleNamespace, precision: str, of
         np.testing.assert_array_equal(at.reference, 0)
 
 
-def test_a_spread_that_nobody_knows_is_not_enough_for_totals(
+def test_a_radius_that_nobody_knows_is_not_enough_for_totals(
     gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gpu.symmetric, "launch", never)

@@ -218,7 +218,7 @@ class TestPasses:
             assert len(sorts) == most
             np.testing.assert_allclose(got, reference.sd_kde(X, Y, 0.5, score_bandwidth), rtol=3e-11)
 
-    @pytest.mark.parametrize("spread", [None, 1e26])
+    @pytest.mark.parametrize("squared_radius", [None, 1e26])
     @pytest.mark.parametrize(
         ("scale", "offset", "precision"),
         [(1.0, 2.0**41, "float64"), (1e-292, 0.0, "float64"), (1.0, 0.0, "ieee"), (1e-38, 0.0, "ieee")],
@@ -231,12 +231,12 @@ class TestPasses:
         scale: float,
         offset: float,
         precision: str,
-        spread: float | None,
+        squared_radius: float | None,
     ) -> None:
         """Data beyond all boxes, bandwidths of which squares leave the range, and the mode that says so."""
         X, Y = (scale * (a + offset) for a in self.sample(60, 6))
         sums = gpu.density.partial_sums(
-            X, Y, 0.5 * scale, "sum", Options(precision, centre=X[0], squared_radius=spread)
+            X, Y, 0.5 * scale, "sum", Options(precision, centre=X[0], squared_radius=squared_radius)
         )
         want = reference.log_kde(X / scale, Y / scale, 0.5) - reference.log_constant(0.5, 1) + np.log(len(X))
         allowed = DENSITY["gpu", precision].value

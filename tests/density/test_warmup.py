@@ -52,11 +52,11 @@ def asked(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> list[core_c
     return found
 
 
-def points(rows: int, d: int, dtype: str, spread: float) -> np.ndarray:
-    """Points of which one is as far from the origin as the spread says, in bandwidths of 1."""
+def points(rows: int, d: int, dtype: str, squared_radius: float) -> np.ndarray:
+    """Points of which one is as far from the origin as the scaled squared radius says, in bandwidths of 1."""
     rng = np.random.default_rng([rows, d])
     out = rng.standard_normal((rows, d))
-    return (out * (spread**0.5 / np.linalg.norm(out, axis=1).max())).astype(dtype)
+    return (out * (squared_radius**0.5 / np.linalg.norm(out, axis=1).max())).astype(dtype)
 
 
 def workload(X: Any, Y: Any, h: Any, V: Any, **options: Any) -> Iterator[Any]:
@@ -84,7 +84,7 @@ SIZES = [
     (129, 20, 33),
     (90, None, 65),
 ]
-SPREADS = (1e-6, 1.0, 30.0, 101.0, 150.0, 218.0, 219.0, 274.0, 276.0, 399.0, 600.0, 750.0, 5e3, 1e7)
+SQUARED_RADII = (1e-6, 1.0, 30.0, 101.0, 150.0, 218.0, 219.0, 274.0, 276.0, 399.0, 600.0, 750.0, 5e3, 1e7)
 
 
 @pytest.mark.parametrize(("n", "m", "d"), SIZES)
@@ -107,9 +107,9 @@ def test_no_call_asks_for_more(
     asked.clear()
     w = np.random.default_rng(0).uniform(1, 2, n) if weights else None
     V = np.ones((n, 5), dtype)
-    for spread in SPREADS:
-        X = points(n, d, dtype, spread)
-        Y = X if m is None else points(m, d, dtype, spread)
+    for squared_radius in SQUARED_RADII:
+        X = points(n, d, dtype, squared_radius)
+        Y = X if m is None else points(m, d, dtype, squared_radius)
         for check_finite in (True, False):
             for _ in workload(X, Y, 1.0, V, weights=w, check_finite=check_finite, **options):
                 pass
@@ -122,8 +122,8 @@ def test_any_form_of_bandwidth(asked: list[core_compile.Kernel], h: np.ndarray) 
     cukde.warmup(300, 40, 3, h=h, values=2)
     ready = set(asked)
     asked.clear()
-    for spread in SPREADS:
-        X, Y = points(300, 3, "float32", spread), points(40, 3, "float32", spread)
+    for squared_radius in SQUARED_RADII:
+        X, Y = points(300, 3, "float32", squared_radius), points(40, 3, "float32", squared_radius)
         for _ in workload(X, Y, h, np.ones((300, 2), "float32"), weights=None):
             pass
     assert not set(asked) - ready
@@ -236,6 +236,6 @@ def test_no_call_compiles_on_a_gpu(warm: bool) -> None:
 
 
 @pytest.mark.parametrize("h", [1e308, [1e308, 1e200]])
-def test_a_bandwidth_that_no_data_spread_over(h: Any) -> None:
+def test_a_bandwidth_that_no_data_radius_over(h: Any) -> None:
     with pytest.raises(ValueError, match="h must be smaller"):
         cukde.warmup(5, 2, np.size(h), functions=["kde"], h=h, dtype="float64", backend="cpu")

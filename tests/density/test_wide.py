@@ -123,11 +123,13 @@ def test_points_in_float64(gpu: SimpleNamespace, output: str) -> None:
 
 @pytest.mark.parametrize("output", OUTPUTS)
 @pytest.mark.parametrize("beyond", ["nothing", "data", "queries", "nan"])
-def test_the_device_decides_where_the_spread_is_unknown(gpu: SimpleNamespace, beyond: str, output: str) -> None:
+def test_the_device_decides_where_the_radius_is_unknown(gpu: SimpleNamespace, beyond: str, output: str) -> None:
     """One point far out, or one that is no number, and the sums are the difference kernel's, bit for bit."""
     s = Sample(150, 40, 70)
     if beyond != "nothing":
-        (s.X if beyond == "data" else s.Y)[7] += np.nan if beyond == "nan" else 4 * (gpu.wide.SPREAD / 70) ** 0.5 * s.h
+        (s.X if beyond == "data" else s.Y)[7] += (
+            np.nan if beyond == "nan" else 4 * (gpu.wide.SQUARED_RADIUS / 70) ** 0.5 * s.h
+        )
     found = sums(gpu, s, output, "two-terms", squared_radius=None)
     values = s.V[:, :5] if output == "values" else None
     k = {"moments": 70, "values": 5}.get(output, 0)

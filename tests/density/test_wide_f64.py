@@ -1,4 +1,4 @@
-"""The float64 engine of many dimensions, emulated: every kernel, edge and block, up to the limit of the spread."""
+"""The float64 engine of many dimensions, emulated: every kernel, edge and block, up to the largest radius."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def sample(n: int, m: int, d: int, weighted: bool = False, itself: bool = False)
 
 
 def run(
-    gpu: SimpleNamespace, s: Sample, output: str, k: int = 5, spread: float | None = 50.0, centre: Any = None
+    gpu: SimpleNamespace, s: Sample, output: str, k: int = 5, squared_radius: float | None = 50.0, centre: Any = None
 ) -> Any:
-    """Sums by the engine, which is told the spread or not."""
+    """Sums by the engine, which is told the scaled squared radius or not."""
     return gpu.wide.run(
         s.X,
         None if s.Y is s.X else s.Y,
@@ -48,7 +48,7 @@ def run(
         s.V[:, :k] if output == "values" else None,
         s.log_weights,
         centre=s.X.mean(axis=0) if centre is None else centre,
-        spread=spread,
+        squared_radius=squared_radius,
     )
 
 
@@ -131,7 +131,7 @@ def gram_in_one_chain(out: Any, A: Any, B: Any, of: Any, dimensions: slice, *, a
 
 @pytest.mark.parametrize("output", OUTPUTS)
 @pytest.mark.parametrize("d", [70, 600])
-def test_as_far_as_the_limit_of_the_spread(gpu: SimpleNamespace, d: int, output: str) -> None:
+def test_as_far_as_the_limit_of_the_radius(gpu: SimpleNamespace, d: int, output: str) -> None:
     """Data and queries on a sphere of the largest radius: some queries have data near, others only opposite."""
     gpu.monkeypatch.setattr(gpu.gemm, "gram", gram_in_one_chain)
     s = sample(150, 70, d)
@@ -148,7 +148,7 @@ def test_as_far_as_the_limit_of_the_spread(gpu: SimpleNamespace, d: int, output:
     s.Y = on_sphere(np.where(np.arange(70)[:, None] % 2, -first, first) + near * rng.standard_normal((70, d)))
     if output != "values":  # of a few data the weights are the smallest that there are
         s.w = np.where(np.arange(150) % 10, 1.0, 1e-300)
-    sums = run(gpu, s, output, spread=limit, centre=np.zeros(d))
+    sums = run(gpu, s, output, squared_radius=limit, centre=np.zeros(d))
     assert ((sums.total >= 1) & (sums.total < 2) | (output == "laplace")).all()
     exponent = reference.nearness(s.X, s.Y, s.h, s.w).exponent
     assert exponent.max() > 1.9 * limit
@@ -173,32 +173,32 @@ def test_long_products_of_far_points_are_made_in_parts(gpu: SimpleNamespace) -> 
     for points in (s.X, s.Y):
         points *= 0.999 * gpu.wide.LIMIT["sum"] ** 0.5 * s.h / np.linalg.norm(points, axis=1, keepdims=True)
     centre = np.zeros(1000)
-    verify(s, "sum", run(gpu, s, "sum", spread=620.0, centre=centre), ALLOWED)
+    verify(s, "sum", run(gpu, s, "sum", squared_radius=620.0, centre=centre), ALLOWED)
     with pytest.raises(AssertionError, match="log total"):
-        verify(s, "sum", run(gpu, s, "sum", spread=1.0, centre=centre), ALLOWED)
+        verify(s, "sum", run(gpu, s, "sum", squared_radius=1.0, centre=centre), ALLOWED)
 
 
 @pytest.mark.parametrize("output", OUTPUTS)
 @pytest.mark.parametrize("beyond", ["within", "beyond", "nan"])
-def test_the_device_decides_where_the_spread_is_unknown(gpu: SimpleNamespace, beyond: str, output: str) -> None:
+def test_the_device_decides_where_the_radius_is_unknown(gpu: SimpleNamespace, beyond: str, output: str) -> None:
     check_guard(
         sample(300, 70, 66),
         sample(300, 70, 66),
         output,
         beyond,
-        unknown=lambda s: run(gpu, s, output, spread=None),
+        unknown=lambda s: run(gpu, s, output, squared_radius=None),
         known=lambda s: run(gpu, s, output),
     )
 
 
 def test_which_passes_it_takes(gpu: SimpleNamespace) -> None:
-    def engine(output: str, d: int, spread: float | None, capability: tuple[int, int] = (9, 0)) -> str:
+    def engine(output: str, d: int, squared_radius: float | None, capability: tuple[int, int] = (9, 0)) -> str:
         chosen: str = gpu.engine.engine(
-            output, "float64", 99, d, 5, spread=spread, capability=capability, symmetric=True
+            output, "float64", 99, d, 5, squared_radius=squared_radius, capability=capability, symmetric=True
         )
         return chosen
 
     assert engine("moments", 65, None) == engine("sum", 4096, 620.0) == engine("values", 65, 350.0) == "wide_f64"
     assert engine("sum", 65, 1.0, (7, 5)) == "wide_f64"
-    for output, d, spread in (("sum", 64, 1.0), ("moments", 65, 621.0), ("values", 65, 351.0)):
-        assert engine(output, d, spread) != "wide_f64"
+    for output, d, squared_radius in (("sum", 64, 1.0), ("moments", 65, 621.0), ("values", 65, 351.0)):
+        assert engine(output, d, squared_radius) != "wide_f64"

@@ -93,7 +93,7 @@ def _in_shape(tile: splits.Shape) -> AbstractContextManager[Any]:
 
 
 def _bandwidth(d: int) -> float:
-    """Of standard normal points: each has some neighbours, and the spread is within every limit."""
+    """Of standard normal points: each has some neighbours, and the scaled squared radius is within every limit."""
     return 0.35 * float(np.sqrt(d))
 
 
@@ -142,8 +142,8 @@ class _OrderedPass:
 
     @property
     def _options(self) -> dict[str, Any]:
-        form = f16.Form(self.task.products, f16.SPREAD)
-        return {"form": form, "centre": core_arrays.xp.zeros(self.d), "spread_known": True}
+        form = f16.Form(self.task.products, f16.SQUARED_RADIUS)
+        return {"form": form, "centre": core_arrays.xp.zeros(self.d), "radius_known": True}
 
     def run(self, tile: splits.Shape) -> PartialSums:
         return self._run(tile, None, self.points)
@@ -276,7 +276,7 @@ class _WidePass:
             None,
             terms=self.task.terms,
             centre=core_arrays.xp.zeros(self.d),
-            spread_known=True,
+            radius_known=True,
             ratio=self.ratio,
             tiling=tile,
         )
@@ -332,7 +332,7 @@ class _DoublePass:
                 self.V,
                 None,
                 centre=core_arrays.xp.zeros(self.d),
-                spread_known=True,
+                radius_known=True,
             )
 
     def variants(self, tile: splits.Shape) -> None:

@@ -26,7 +26,7 @@ from cukde.density.sums import Output, PartialSums
 class Guard(NamedTuple):
     """What an engine leaves to the difference kernel; see ``wanted`` in the kernel's source."""
 
-    spread: Any | None = None  # (1,) float32, or None: within the limit
+    squared_radius: Any | None = None  # (1,) float32, or None: within the limit
     limit: float = 0.0
     fast_total: Any | None = None  # (splits, m) float32: queries whose totals are all below `least` are done again
     least: float = 0.0
@@ -180,6 +180,6 @@ def _run(
 ) -> None:
     n, d = X.shape
     fast_splits = 0 if guard.fast_total is None else guard.fast_total.shape[0]
-    arrays = X, Y, V, log_weights, guard.spread, guard.fast_total, *splits.sums
+    arrays = X, Y, V, log_weights, guard.squared_radius, guard.fast_total, *splits.sums
     scalars = n, m, d, k, splits.rows, fast_splits, unit, scale, guard.limit, guard.least
     chosen.kernel.launch(splits.grid, (_THREADS,), *arrays, *scalars, *members)

@@ -11,7 +11,7 @@ from cukde.density.pairs.gpu.specialisation import OPERATION
 from cukde.density.sums import Output
 
 # Scaled squared radii whose choices are compared, 1% apart.
-_LARGEST_SPREAD, _STEPS = 1e6, 1400
+_LARGEST_SQUARED_RADIUS, _STEPS = 1e6, 1400
 
 Engine = Literal["difference", "tf32", "f16", "f16_symmetric", "wide", "f64", "wide_f64"]
 
@@ -29,7 +29,7 @@ def engine(
     d: int,
     k: int,
     *,
-    spread: float | None,
+    squared_radius: float | None,
     capability: tuple[int, int],
     symmetric: bool,
     exact: bool = False,
@@ -40,7 +40,7 @@ def engine(
     ----------
     n, d, k : int
         Rows and dimensions of the data, columns of the values.
-    spread : float, optional
+    squared_radius : float, optional
         Largest squared distance to the centre, in bandwidths; None: unknown on the host.
     capability : tuple of int
         Compute capability of the device.
@@ -49,40 +49,50 @@ def engine(
     exact : bool
         The total is wanted for itself, and not to divide the moments by.
     """
-    if precision == "float64" and wide_f64.serves(output, d, spread):
+    if precision == "float64" and wide_f64.serves(output, d, squared_radius):
         return "wide_f64"  # products by a library: on any device
     if precision == "ieee" or capability < (8, 0):
         return "difference"
     if precision == "float64":
-        return "f64" if f64.serves(output, d, spread) else "difference"
+        return "f64" if f64.serves(output, d, squared_radius) else "difference"
     if precision == "tf32" and ENGINE_OF_TF32 == "tf32":
-        return "tf32" if spread is not None and spread <= f16.SPREAD else "difference"
+        return "tf32" if squared_radius is not None and squared_radius <= f16.SQUARED_RADIUS else "difference"
     if d >= wide.FEWEST_DIMENSIONS:
-        return "wide" if spread is None or spread <= wide.SPREAD else "difference"
-    if f16.form(precision, d, spread) is None:
+        return "wide" if squared_radius is None or squared_radius <= wide.SQUARED_RADIUS else "difference"
+    if f16.form(precision, d, squared_radius) is None:
         return "difference"
     if symmetric and n <= _MOST_SYMMETRIC_ROWS:
         # Its three products are added up the fast way, which takes a total less far than the careful one of f16.cuh.
-        limit = f16.SPREAD if precision == "tf32" else f16.SPREAD_TIMES_DIMENSIONS / d
-        if output == "moments" and (not exact or (spread is not None and spread <= limit)):
+        limit = f16.SQUARED_RADIUS if precision == "tf32" else f16.SQUARED_RADIUS_TIMES_DIMENSIONS / d
+        if output == "moments" and (not exact or (squared_radius is not None and squared_radius <= limit)):
             return "f16_symmetric"
         # For "tf32" the ordered engine has a third of the products with values.
-        near = spread is not None and spread <= f16.most_of_fast_three(d)
+        near = squared_radius is not None and squared_radius <= f16.most_of_fast_three(d)
         if output == "values" and near and precision == "float32" and k <= f16_symmetric.MOST_VALUES:
             return "f16_symmetric"
     return "f16"
 
 
 @functools.cache
-def spreads(precision: str, d: int, capability: tuple[int, int]) -> tuple[float, ...]:
+def squared_radii(precision: str, d: int, capability: tuple[int, int]) -> tuple[float, ...]:
     """Scaled squared radii that stand for all others: the middle of every range in which all choices are the same."""
     ranges: dict[tuple[object, ...], list[float]] = {}
     for step in range(_STEPS):
-        spread = _LARGEST_SPREAD ** (step / _STEPS)
+        squared_radius = _LARGEST_SQUARED_RADIUS ** (step / _STEPS)
         engines = (
-            engine(output, precision, 1, d, 1, spread=spread, capability=capability, symmetric=symmetric, exact=exact)
+            engine(
+                output,
+                precision,
+                1,
+                d,
+                1,
+                squared_radius=squared_radius,
+                capability=capability,
+                symmetric=symmetric,
+                exact=exact,
+            )
             for output, symmetric, exact in itertools.product(OPERATION, (False, True), (False, True))
         )
-        forms = (f16.form(precision, d, spread, output) for output in OPERATION)
-        ranges.setdefault((*forms, *engines), []).append(spread)
+        forms = (f16.form(precision, d, squared_radius, output) for output in OPERATION)
+        ranges.setdefault((*forms, *engines), []).append(squared_radius)
     return tuple(same[len(same) // 2] for same in ranges.values())

@@ -30,15 +30,15 @@ from cukde.density.sums import Output, PartialSums
 # point. The tensor cores truncate what they add up to about 2^-25 of the largest; what that leaves of the density stays
 # below 3e-5 up to these limits, on an H200, at the furthest points themselves too. One term keeps 11 bits: the percent
 # that "tf32" is meant for.
-SPREAD = 700.0
-SPREAD_TIMES_DIMENSIONS = 3500.0
-_SPREAD_TIMES_ROOT = {16: 1100.0, 64: 850.0}  # up to so many dimensions
+SQUARED_RADIUS = 700.0
+SQUARED_RADIUS_TIMES_DIMENSIONS = 3500.0
+_SQUARED_RADIUS_TIMES_ROOT = {16: 1100.0, 64: 850.0}  # up to so many dimensions
 
 # Up to 16 dimensions a fourth product, lo . lo, lets the others add up exactly. Three are enough up to these
 # scaled squared radii, less for what is rounded or added up once more; and as far as lo . lo itself is small: up to a
 # radius for each dimension.
-_SPREAD_OF_THREE_PRODUCTS: dict[Output, float] = {"sum": 215, "laplace": 215, "moments": 180, "values": 120}
-_SPREAD_WITHOUT_LOWEST = 50.0
+_SQUARED_RADIUS_OF_THREE_PRODUCTS: dict[Output, float] = {"sum": 215, "laplace": 215, "moments": 180, "values": 120}
+_SQUARED_RADIUS_WITHOUT_LOWEST = 50.0
 
 # Sums without a reference that are smaller may have lost parts below float32's range, and are taken again.
 LEAST = 2.0**-80
@@ -77,7 +77,7 @@ class Form(NamedTuple):
 
 
 @functools.lru_cache(maxsize=1024)
-def form(precision: str, d: int, spread: float | None, output: Output = "sum") -> Form | None:
+def form(precision: str, d: int, squared_radius: float | None, output: Output = "sum") -> Form | None:
     """Choose the form for a scaled squared radius (None: not known on the host).
 
     It is None where none will do, whatever the output.
@@ -85,19 +85,19 @@ def form(precision: str, d: int, spread: float | None, output: Output = "sum") -
     if not 2 <= d <= pairs_operands.MOST_DIMENSIONS:
         return None
     if precision == "tf32":
-        return Form(1, SPREAD) if spread is None or spread <= SPREAD else None
-    root = next(root for most, root in _SPREAD_TIMES_ROOT.items() if d <= most)
-    limit = min(SPREAD, max(SPREAD_TIMES_DIMENSIONS / d, root / math.sqrt(d)))
-    reached = limit if spread is None else spread
+        return Form(1, SQUARED_RADIUS) if squared_radius is None or squared_radius <= SQUARED_RADIUS else None
+    root = next(root for most, root in _SQUARED_RADIUS_TIMES_ROOT.items() if d <= most)
+    limit = min(SQUARED_RADIUS, max(SQUARED_RADIUS_TIMES_DIMENSIONS / d, root / math.sqrt(d)))
+    reached = limit if squared_radius is None else squared_radius
     if reached > limit:
         return None
-    enough = d > 16 or reached <= min(_SPREAD_OF_THREE_PRODUCTS[output], _SPREAD_WITHOUT_LOWEST * d)
+    enough = d > 16 or reached <= min(_SQUARED_RADIUS_OF_THREE_PRODUCTS[output], _SQUARED_RADIUS_WITHOUT_LOWEST * d)
     return Form(3 if enough else 4, limit)
 
 
 def most_of_fast_three(d: int) -> float:
     """Scaled squared radius up to which the three products of the symmetric pass make totals that are wanted."""
-    return min(SPREAD_TIMES_DIMENSIONS / d, _SPREAD_WITHOUT_LOWEST * d)
+    return min(SQUARED_RADIUS_TIMES_DIMENSIONS / d, _SQUARED_RADIUS_WITHOUT_LOWEST * d)
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ class Points(NamedTuple):
 
     data: Operand
     queries: Operand
-    spread: Any | None  # (1,) float32
+    squared_radius: Any | None  # (1,) float32
 
 
 class Density(NamedTuple):
@@ -226,15 +226,15 @@ def prepare(
     *,
     form: Form,
     centre: Any,
-    spread_known: bool,
+    radius_known: bool,
     weights_apart: bool = False,
     memory: Sequence[Any] | None = None,
 ) -> Points:
-    """Make the operands of a pass; ``memory`` are pieces for them and, zero, for ``spread``."""
+    """Make the operands of a pass; ``memory`` are pieces for them and, zero, for ``squared_radius``."""
     if memory is None:
-        operands, spread = None, None if spread_known else cp.zeros(1, np.float32)
+        operands, squared_radius = None, None if radius_known else cp.zeros(1, np.float32)
     else:
-        *operands, spread = memory
+        *operands, squared_radius = memory
     data, queries = pairs_operands.prepare(
         X,
         Y,
@@ -244,10 +244,10 @@ def prepare(
         exact_hi=form.exact_hi,
         log_weights=log_weights,
         weights_apart=weights_apart,
-        spread=spread,
+        squared_radius=squared_radius,
         memory=operands,
     )
-    return Points(data, queries, spread)
+    return Points(data, queries, squared_radius)
 
 
 class Passed(NamedTuple):
@@ -282,7 +282,7 @@ def _plan(
     weighted: bool,
     itself: bool,
     made: bool,
-    spread_known: bool,
+    radius_known: bool,
     density: np.dtype | None,
 ) -> _Plan:
     """Plan a pass.
@@ -330,7 +330,7 @@ def _plan(
         _shift(kernel_task.output, d),
         Layout(
             [operands, passed, pairs_finish.specs(m, k, exact_parts), sums],
-            [None if made or spread_known else ((1,), FLOAT)],
+            [None if made or radius_known else ((1,), FLOAT)],
         ),
     )
 
@@ -350,7 +350,7 @@ def run(
     *,
     form: Form,
     centre: Any,
-    spread_known: bool,
+    radius_known: bool,
     ratio: bool = False,
     points: Points | None = None,
     density: Density | None = None,
@@ -363,7 +363,7 @@ def run(
         Of one dtype; ``Y`` None are the data themselves.
     form : Form
         What :func:`form` chose.
-    spread_known : bool
+    radius_known : bool
         The scaled squared radius is within the limit. Otherwise it is found on the device, and where it is beyond,
         the difference kernel does the work.
     ratio : bool
@@ -390,15 +390,15 @@ def run(
     multiprocessors = device.multiprocessors()
     blocks = _blocks(kernel_task, k)
     cut = pairs_splits.plan(kernel_task.shapes, n, m, blocks * _columns(kernel_task) + 1, multiprocessors, blocks)
-    spread_known = spread_known if points is None else points.spread is None
+    radius_known = radius_known if points is None else points.squared_radius is None
     # Sums without a reference may have underflowed, and the scaled squared radius may turn out to be too large.
-    unsure = output in ("sum", "laplace") or not spread_known
+    unsure = output in ("sum", "laplace") or not radius_known
     exact_parts = 1
     if unsure:
         exact_parts = difference.parts("float32", X.dtype, n, m, d, output, k, multiprocessors)
     dtype = None if density is None else density.out.dtype
     made = points is not None
-    plan = _plan(kernel_task, cut, n, m, d, k, exact_parts, weighted, Y is None, made, spread_known, dtype)
+    plan = _plan(kernel_task, cut, n, m, d, k, exact_parts, weighted, Y is None, made, radius_known, dtype)
     operands, left, splits, sums, (zero,) = plan.layout.allocate()
     if points is None:
         points = prepare(
@@ -408,11 +408,11 @@ def run(
             log_weights,
             form=form,
             centre=centre,
-            spread_known=spread_known,
+            radius_known=radius_known,
             weights_apart=kernel_task.weights_apart,
             memory=[*operands, zero],
         )
-    data, queries, spread = points
+    data, queries, squared_radius = points
     limit = form.length_limit
     V = None if values is None else pairs_values.prepare(values)
     passed = Passed(*left)
@@ -421,19 +421,19 @@ def run(
         plan.block,
         *(*data.terms, data.weights, *queries.terms),
         *((None, None) if V is None else V),
-        *(spread, *passed),
+        *(squared_radius, *passed),
         *(n, m, 0 if V is None else V.hi.shape[1], cut.split_rows, limit, plan.shift),
     )
 
     out = pairs_finish.empty(m, k) if density is None else PartialSums(*sums)
     exact = None
     if unsure:
-        guard = difference.Guard(spread, limit, passed.total if passed.moments is None else None, LEAST)
+        guard = difference.Guard(squared_radius, limit, passed.total if passed.moments is None else None, LEAST)
         exact = difference.launch("float32", X, Y, h, output, values, log_weights, out=out, guard=guard, memory=splits)
     plan.finish.launch(
         plan.finish_grid,
         (pairs_finish.FINISH_THREADS,),
-        *(*passed, queries.hi, queries.lo, spread),
+        *(*passed, queries.hi, queries.lo, squared_radius),
         *((None, None, None) if exact is None else exact.sums),
         *out,
         *(() if density is None else density),

@@ -200,7 +200,7 @@ def launch(
     operand: Operand,
     *,
     exact_sums: bool = True,
-    spread: Any | None = None,
+    squared_radius: Any | None = None,
     limit: float = math.inf,
     chunk: int | None = None,
     sums: Any | None = None,
@@ -218,10 +218,10 @@ def launch(
     exact_sums : bool
         Sum phi itself in S, not its float16: the total is accurate to 3e-5, not to 2.4e-4, and takes longer. The
         mean shift, moments / total, is a little better without: S and T then sum the same numbers.
-    spread : array, shape (1,), optional
+    squared_radius : array, shape (1,), optional
         Float32, the largest |z|^2; where it exceeds ``limit`` the kernel does nothing.
     limit : float
-        See ``spread``.
+        See ``squared_radius``.
     chunk : int, optional
         Columns of a block, a multiple of 64; by default :func:`split` or :func:`split_mutual` chooses.
     sums : array, shape (rows * (depth + 1),), optional
@@ -253,7 +253,7 @@ def launch(
         S,
         T,
         exact_sums=exact_sums,
-        spread=spread,
+        squared_radius=squared_radius,
         limit=limit,
         chunk=chunk,
         tiling=tiling,
@@ -266,7 +266,7 @@ def launch_values(
     operand: Operand,
     values: Values,
     *,
-    spread: Any | None = None,
+    squared_radius: Any | None = None,
     limit: float = math.inf,
     chunk: int | None = None,
     tiling: Layout | None = None,
@@ -277,7 +277,7 @@ def launch_values(
     ----------
     values : Values
         Of at most ``MOST_VALUES`` columns, so that they are one block.
-    operand, spread, limit, chunk, of
+    operand, squared_radius, limit, chunk, of
         As for :func:`launch`.
 
     Returns
@@ -290,7 +290,7 @@ def launch_values(
     _, rows, columns = values.hi.shape
     sums = cp.zeros(rows * (columns + 1), np.float32)
     S, T = sums[:rows], sums[rows:].reshape(rows, columns)
-    _launch(operand, values, S, T, spread=spread, limit=limit, chunk=chunk, tiling=tiling)
+    _launch(operand, values, S, T, squared_radius=squared_radius, limit=limit, chunk=chunk, tiling=tiling)
     return S, T
 
 
@@ -300,7 +300,7 @@ def _launch(
     S: Any,
     T: Any,
     *,
-    spread: Any | None,
+    squared_radius: Any | None,
     limit: float,
     chunk: int | None,
     tiling: Layout | None,
@@ -316,7 +316,7 @@ def _launch(
         cut = split(rows, tiling, device.multiprocessors(), chunk)
     else:
         cut = split_mutual(own_rows, rows - own_rows, tiling, device.multiprocessors(), chunk)
-    arrays = operand.hi, operand.lo, operand.norms, *values, spread, S, T
+    arrays = operand.hi, operand.lo, operand.norms, *values, squared_radius, S, T
     kernel = _pass(depth, terms, columns, exact_sums, tiling)
     kernel.launch(cut.grid, (32 * _WARPS,), *arrays, rows, own_rows, cut.chunk, limit)
 
@@ -329,7 +329,7 @@ def finish(
     d: int,
     h: float,
     *,
-    spread: Any | None = None,
+    squared_radius: Any | None = None,
     limit: float = math.inf,
     out: PartialSums | None = None,
     self_interaction: bool = True,
@@ -344,8 +344,8 @@ def finish(
         Rows and columns of those points, without padding.
     h : float
         Bandwidth, in the units of the data.
-    spread, limit
-        As for :func:`launch`: where ``spread`` exceeds ``limit``, nothing is written.
+    squared_radius, limit
+        As for :func:`launch`: where ``squared_radius`` exceeds ``limit``, nothing is written.
     out : PartialSums, optional
         Where to write; by default new arrays.
     self_interaction : bool
@@ -355,14 +355,20 @@ def finish(
         out = PartialSums(cp.empty(n), cp.empty(n), cp.empty((n, d)))
     depth = operand.hi.shape[1]
     grid = (-(-n * depth // _FINISH_THREADS),)
-    arrays = operand.hi, operand.lo, S, T, spread, *out
+    arrays = operand.hi, operand.lo, S, T, squared_radius, *out
     kernel = _finish(depth, _terms(operand))
     kernel.launch(grid, (_FINISH_THREADS,), *arrays, n, d, 1 / scale_of(h), self_interaction, limit)
     return out
 
 
 def finish_values(
-    V: Any, S: Any, T: Any, *, spread: Any | None = None, limit: float = math.inf, out: PartialSums | None = None
+    V: Any,
+    S: Any,
+    T: Any,
+    *,
+    squared_radius: Any | None = None,
+    limit: float = math.inf,
+    out: PartialSums | None = None,
 ) -> PartialSums:
     """Partial sums with output "values" from what :func:`launch_values` returned; the self-interaction is exact.
 
@@ -372,7 +378,7 @@ def finish_values(
         The values, float32 or float64, C-contiguous.
     S, T
         The result for them.
-    spread, limit, out
+    squared_radius, limit, out
         As for :func:`finish`.
     """
     n, k = V.shape
@@ -380,7 +386,7 @@ def finish_values(
         out = PartialSums(cp.empty(n), cp.empty(n), cp.empty((n, k)))
     columns = T.shape[1]
     grid = (-(-n * columns // _FINISH_THREADS),)
-    _finish_values(columns, V.dtype).launch(grid, (_FINISH_THREADS,), V, S, T, spread, *out, n, k, limit)
+    _finish_values(columns, V.dtype).launch(grid, (_FINISH_THREADS,), V, S, T, squared_radius, *out, n, k, limit)
     return out
 
 

@@ -33,9 +33,9 @@ _SPLIT_ROWS = 64  # splits come in whole multiples: tiles of the difference kern
 SHARED_BYTES = 48 * 1024  # that a block may have
 
 
-def serves(output: Output, d: int, spread: float | None) -> bool:
+def serves(output: Output, d: int, squared_radius: float | None) -> bool:
     """Whether the engine takes points of ``d`` dimensions and a scaled squared radius (None: not known on the host)."""
-    return 2 <= d <= DEPTHS[-1] and (spread is None or spread <= LIMIT[output])
+    return 2 <= d <= DEPTHS[-1] and (squared_radius is None or squared_radius <= LIMIT[output])
 
 
 @dataclass(frozen=True)
@@ -108,9 +108,9 @@ def prepare(
     *,
     log_weights: Any | None = None,
     weights_apart: bool = False,
-    spread: Any | None = None,
+    squared_radius: Any | None = None,
 ) -> Operands:
-    """Operands of the data and of the queries, by one launch; ``spread`` is raised to the largest |z|^2."""
+    """Operands of the data and of the queries, by one launch; ``squared_radius`` is raised to the largest |z|^2."""
     n, d = X.shape
     m = 0 if Y is None else Y.shape[0]
     rows = -(-n // _ROWS) * _ROWS
@@ -118,7 +118,7 @@ def prepare(
     weights = cp.empty(rows) if weights_apart else None
     queries = data if Y is None else cp.empty((m, depth))
     grid = -(-max(rows, m) // _ROWS_OF_PREPARATION), 1 if Y is None else 2
-    arrays = X, Y, centre, log_weights, data, norms, weights, queries, spread
+    arrays = X, Y, centre, log_weights, data, norms, weights, queries, squared_radius
     _PREPARE.launch(grid, (_THREADS_OF_PREPARATION,), *arrays, n, m, d, depth, scale_of(h))
     return Operands(data, norms, weights, queries)
 
@@ -132,7 +132,7 @@ def run(
     log_weights: Any,
     *,
     centre: Any,
-    spread_known: bool,
+    radius_known: bool,
 ) -> PartialSums:
     """Sum over all pairs.
 
@@ -145,10 +145,17 @@ def run(
     m = n if Y is None else Y.shape[0]
     k = finish.columns_of(output, d, V)
     kernel_task = task(output, d, k)
-    spread = None if spread_known else cp.zeros(1, np.float32)
+    squared_radius = None if radius_known else cp.zeros(1, np.float32)
     limit = LIMIT[output] * LOG2_E
     points = prepare(
-        X, Y, centre, h, kernel_task.depth, log_weights=log_weights, weights_apart=output == "laplace", spread=spread
+        X,
+        Y,
+        centre,
+        h,
+        kernel_task.depth,
+        log_weights=log_weights,
+        weights_apart=output == "laplace",
+        squared_radius=squared_radius,
     )
 
     out = finish.empty(m, k)
@@ -162,11 +169,11 @@ def run(
     specialise(kernel_task, plan.shape).launch(
         splits.grid,
         (plan.shape.threads,),
-        *(*points, V, spread, *splits.sums),
+        *(*points, V, squared_radius, *splits.sums),
         *(n, m, k, splits.rows, limit, 1 + d / 2, unit),
     )
-    if spread is not None:
-        guard = difference.Guard(spread, limit)
+    if squared_radius is not None:
+        guard = difference.Guard(squared_radius, limit)
         difference.launch("float64", X, Y, h, output, values, log_weights, out=out, guard=guard, splits=splits)
     return finish.merge(splits, out)
 

@@ -104,7 +104,7 @@ def prepare(
     exact_hi: bool = False,
     log_weights: Any | None = None,
     weights_apart: bool = False,
-    spread: Any | None = None,
+    squared_radius: Any | None = None,
     symmetric: bool = False,
     sums: Any | None = None,
     memory: Sequence[Any] | None = None,
@@ -125,7 +125,7 @@ def prepare(
         Float64, natural logarithms.
     weights_apart : bool
         Leave the weights out of the data's norms.
-    spread : array, shape (1,), optional
+    squared_radius : array, shape (1,), optional
         Float32; raised to the largest |z|^2, so it is zero before.
     symmetric : bool
         For the symmetric pass over the data.
@@ -144,11 +144,11 @@ def prepare(
         of_queries = data
     elif Y is None:
         queries = X
-    _launch(X, queries, centre, h, data, of_queries, exact_hi, log_weights, spread, sums)
+    _launch(X, queries, centre, h, data, of_queries, exact_hi, log_weights, squared_radius, sums)
     return data, of_queries
 
 
-def prepare_two(A: Any, B: Any, centre: Any, h: float, *, split: bool, spread: Any | None = None) -> Operand:
+def prepare_two(A: Any, B: Any, centre: Any, h: float, *, split: bool, squared_radius: Any | None = None) -> Operand:
     """One operand of two blocks of data, for the symmetric pass over pairs of a row of each; by two launches.
 
     Those of ``B`` begin at row ``padded(len(A))``. All else is as for :func:`prepare`, symmetric.
@@ -158,7 +158,7 @@ def prepare_two(A: Any, B: Any, centre: Any, h: float, *, split: bool, spread: A
     both = Operand(*(None if spec is None else cp.empty(*spec) for spec in all_specs))
     for points, part in ((A, slice(own_rows)), (B, slice(own_rows, None))):
         data = both.rows(part)
-        _launch(points, None, centre, h, data, data, spread=spread)
+        _launch(points, None, centre, h, data, data, squared_radius=squared_radius)
     return both
 
 
@@ -171,7 +171,7 @@ def _launch(
     of_queries: Operand,
     exact_hi: bool = False,
     log_weights: Any | None = None,
-    spread: Any | None = None,
+    squared_radius: Any | None = None,
     sums: Any | None = None,
 ) -> None:
     """Fill operands; where there are no queries, ``of_queries`` are the data's."""
@@ -182,7 +182,7 @@ def _launch(
         (BLOCK_ROWS,),
         *(X, queries, centre, log_weights, *data),
         *((None, None, None) if queries is None else of_queries.terms),
-        *(spread, sums, n, m, d, exact_hi, scale_of(h)),
+        *(squared_radius, sums, n, m, d, exact_hi, scale_of(h)),
     )
 
 
@@ -192,7 +192,7 @@ class Shift(NamedTuple):
     S: Any  # sums of the symmetric pass
     T: Any
     h: float  # of that pass
-    spread: Any | None = None  # (1,) float32; None: within the limit
+    squared_radius: Any | None = None  # (1,) float32; None: within the limit
     limit: float = math.inf
     exact: PartialSums | None = None  # what takes the pass's place beyond it
 
@@ -212,7 +212,7 @@ def prepare_moved(
     *,
     memory: Sequence[Any],
     exact_hi: bool = False,
-    spread: Any | None = None,
+    squared_radius: Any | None = None,
 ) -> tuple[Any, Any, Operand, Operand]:
     """Move the data by half of (h / shift.h)^2 of their mean shift, and prepare them and the queries, by one launch.
 
@@ -220,7 +220,7 @@ def prepare_moved(
     ----------
     operand : Operand
         Of the data as they were, for ``shift.h``, symmetric; that of the moved data takes its memory.
-    X, Y, centre, h, exact_hi, spread
+    X, Y, centre, h, exact_hi, squared_radius
         As for :func:`prepare`; the data as they were.
     memory : sequence
         Pieces by :func:`specs_of_moved`.
@@ -240,8 +240,8 @@ def prepare_moved(
     _kernel(X.dtype, depth, moved=True).launch(
         (max(operand.hi.shape[0], of_queries.hi.shape[0]) // BLOCK_ROWS, 2),
         (BLOCK_ROWS,),
-        *(X, Y, centre, None, *moved_operand, *of_queries.terms, spread),
-        *(shift.S, shift.T, shift.spread, exact_total, exact_moments, moved, queries),
+        *(X, Y, centre, None, *moved_operand, *of_queries.terms, squared_radius),
+        *(shift.S, shift.T, shift.squared_radius, exact_total, exact_moments, moved, queries),
         *(1 / scale_of(shift.h), 0.5 * (h / shift.h) ** 2, shift.limit),
         *(n, m, d, exact_hi, scale_of(h)),
     )

@@ -122,7 +122,7 @@ def mutual_sums(A: Any, B: Any, h: float, options: Options, *, ratio: bool) -> t
         2 * pairs_operands.padded(max(n, m)),  # rows of both, and as many pairs of chunks as the one has chunks
         d,
         d,
-        spread=options.squared_radius,
+        squared_radius=options.squared_radius,
         capability=device.capability(),
         symmetric=True,
         exact=not ratio,
@@ -181,7 +181,7 @@ def debias(X: Any, Y: Any, h: float, score_h: float, options: Options) -> tuple[
 
 def squared_radii(precision: str, d: int) -> tuple[float, ...]:
     """Scaled squared radii that stand for all others: they cover every engine and form that a pass may take."""
-    return pairs_engine.spreads(precision, d, device.capability())
+    return pairs_engine.squared_radii(precision, d, device.capability())
 
 
 class _Arguments(NamedTuple):
@@ -211,7 +211,7 @@ class _Arguments(NamedTuple):
             n,
             d,
             k,
-            spread=options.squared_radius,
+            squared_radius=options.squared_radius,
             capability=device.capability(),
             symmetric=self.Y is None and options.log_weights is None and not options.deterministic,
             exact=exact,
@@ -238,11 +238,11 @@ class _Arguments(NamedTuple):
         operands, centre = (self.X, self.Y, self.h, output, values, options.log_weights), options.centre
         if engine == "wide":
             terms = 1 if options.precision == "tf32" else 2
-            return wide.run(*operands, terms=terms, centre=centre, spread_known=known, ratio=ratio)
+            return wide.run(*operands, terms=terms, centre=centre, radius_known=known, ratio=ratio)
         if engine == "f64":
-            return f64.run(*operands, centre=centre, spread_known=known)
+            return f64.run(*operands, centre=centre, radius_known=known)
         if engine == "wide_f64":
-            return wide_f64.run(*operands, centre=centre, spread=options.squared_radius)
+            return wide_f64.run(*operands, centre=centre, squared_radius=options.squared_radius)
         if engine == "tf32":
             return tf32.run(*operands, centre)
         out = pairs_finish.empty(self.m, k)
@@ -269,7 +269,7 @@ class _Arguments(NamedTuple):
             self.options.log_weights,
             form=self.form(output),
             centre=self.options.centre,
-            spread_known=self.radius_known,
+            radius_known=self.radius_known,
             ratio=ratio,
             points=points,
             density=density,
@@ -302,28 +302,28 @@ class _MemoryOfScore(NamedTuple):
     sums: Any
     exact: list[Any] | None  # where the sums by differences are not returned
     moved: list[Any]
-    spread: Any | None  # zero, as is the next: where the host does not know them
-    spread_of_moved: Any | None
+    squared_radius: Any | None  # zero, as is the next: where the host does not know them
+    radius_of_moved: Any | None
 
     @classmethod
-    def allocate(cls, shape: tuple[int, int], m: int | None, split: bool, spread_known: bool) -> _MemoryOfScore:
+    def allocate(cls, shape: tuple[int, int], m: int | None, split: bool, radius_known: bool) -> _MemoryOfScore:
         """Allocate it for data of a shape, and ``m`` queries if they are going to be moved."""
-        operands, (sums,), exact, moved, spreads = _layout_of_score(*shape, m, split, spread_known).allocate()
-        return cls(operands, sums, exact or None, moved, *spreads)
+        operands, (sums,), exact, moved, squared_radii = _layout_of_score(*shape, m, split, radius_known).allocate()
+        return cls(operands, sums, exact or None, moved, *squared_radii)
 
 
 @functools.lru_cache(maxsize=1024)
-def _layout_of_score(n: int, d: int, m: int | None, split: bool, spread_known: bool) -> scratch.Layout:
+def _layout_of_score(n: int, d: int, m: int | None, split: bool, radius_known: bool) -> scratch.Layout:
     operands = pairs_operands.specs_of_both(
         n, None, d, split=split, symmetric=True, weighted=False, weights_apart=False
     )
     sums = f16_symmetric.spec_of_sums(n, d)
-    spread = None if spread_known else ((1,), FLOAT)
+    squared_radius = None if radius_known else ((1,), FLOAT)
     if m is None:
-        return scratch.Layout([operands, [sums], [], []], [spread, None])
-    exact = [] if spread_known else pairs_finish.specs(n, d)
+        return scratch.Layout([operands, [sums], [], []], [squared_radius, None])
+    exact = [] if radius_known else pairs_finish.specs(n, d)
     moved = pairs_operands.specs_of_moved(n, m, d, split=split)
-    return scratch.Layout([operands, [sums], exact, moved], [spread, spread])
+    return scratch.Layout([operands, [sums], exact, moved], [squared_radius, squared_radius])
 
 
 class _SymmetricScore(NamedTuple):
@@ -333,7 +333,7 @@ class _SymmetricScore(NamedTuple):
     operand: pairs_operands.Operand
     S: Any
     T: Any
-    spread: Any | None  # (1,) float32, where the host does not know it
+    squared_radius: Any | None  # (1,) float32, where the host does not know it
     exact: PartialSums | None  # sums by differences, where the radius is beyond the limit
 
     @classmethod
@@ -341,23 +341,25 @@ class _SymmetricScore(NamedTuple):
         """Launch the pass, which writes to ``memory``."""
         X, h = arguments.X, arguments.h
         form = arguments.form("moments")
-        spread, sums, limit = memory.spread, memory.sums, form.length_limit
+        squared_radius, sums, limit = memory.squared_radius, memory.sums, form.length_limit
         operand, _ = pairs_operands.prepare(
             X,
             None,
             arguments.options.centre,
             h,
             split=form.split,
-            spread=spread,
+            squared_radius=squared_radius,
             symmetric=True,
             sums=sums,
             memory=memory.operands,
         )
-        S, T = f16_symmetric.launch(operand, exact_sums=exact_sums, spread=spread, limit=limit, sums=sums)
+        S, T = f16_symmetric.launch(
+            operand, exact_sums=exact_sums, squared_radius=squared_radius, limit=limit, sums=sums
+        )
         exact = None
-        if spread is not None:
-            exact = _by_difference(X, None, h, spread, limit, memory.exact)
-        return cls(arguments, operand, S, T, spread, exact)
+        if squared_radius is not None:
+            exact = _by_difference(X, None, h, squared_radius, limit, memory.exact)
+        return cls(arguments, operand, S, T, squared_radius, exact)
 
     def finish(self) -> PartialSums:
         """Return the sums."""
@@ -369,7 +371,7 @@ class _SymmetricScore(NamedTuple):
             n,
             d,
             self.arguments.h,
-            spread=self.spread,
+            squared_radius=self.squared_radius,
             limit=self.arguments.form("moments").length_limit,
             out=self.exact,
         )
@@ -378,7 +380,12 @@ class _SymmetricScore(NamedTuple):
     def shift(self) -> pairs_operands.Shift:
         """What the points are moved along."""
         return pairs_operands.Shift(
-            self.S, self.T, self.arguments.h, self.spread, self.arguments.form("moments").length_limit, self.exact
+            self.S,
+            self.T,
+            self.arguments.h,
+            self.squared_radius,
+            self.arguments.form("moments").length_limit,
+            self.exact,
         )
 
 
@@ -389,28 +396,32 @@ def _mutual_score(A: Any, B: Any, h: float, options: Options, *, exact_sums: boo
     if centre is None:
         centre = (survey.total(A) + survey.total(B)) / (n + m)
     limit = form.length_limit
-    spread = None if options.squared_radius is not None else cp.zeros(1, np.float32)
-    operand = pairs_operands.prepare_two(A, B, centre, h, split=form.split, spread=spread)
+    squared_radius = None if options.squared_radius is not None else cp.zeros(1, np.float32)
+    operand = pairs_operands.prepare_two(A, B, centre, h, split=form.split, squared_radius=squared_radius)
     own_rows = pairs_operands.padded(n)
-    S, T = f16_symmetric.launch(operand, exact_sums=exact_sums, spread=spread, limit=limit, own_rows=own_rows)
+    S, T = f16_symmetric.launch(
+        operand, exact_sums=exact_sums, squared_radius=squared_radius, limit=limit, own_rows=own_rows
+    )
 
     def finished(Y: Any, X: Any, rows: slice) -> PartialSums:
         arguments = operand.rows(rows), S[rows], T[rows], Y.shape[0], d, h
-        exact = None if spread is None else _by_difference(X, Y, h, spread, limit)
-        return f16_symmetric.finish(*arguments, spread=spread, limit=limit, out=exact, self_interaction=False)
+        exact = None if squared_radius is None else _by_difference(X, Y, h, squared_radius, limit)
+        return f16_symmetric.finish(
+            *arguments, squared_radius=squared_radius, limit=limit, out=exact, self_interaction=False
+        )
 
     return finished(A, B, slice(own_rows)), finished(B, A, slice(own_rows, None))
 
 
 def _by_difference(
-    X: Any, Y: Any | None, h: float, spread: Any, limit: float, memory: list[Any] | None = None
+    X: Any, Y: Any | None, h: float, squared_radius: Any, limit: float, memory: list[Any] | None = None
 ) -> PartialSums:
     """Output "moments" where the device finds the radius beyond the limit; otherwise arrays for another engine to fill.
 
     ``memory`` is for the sums, default new arrays.
     """
     out = pairs_finish.empty((X if Y is None else Y).shape[0], X.shape[1]) if memory is None else PartialSums(*memory)
-    guard = difference.Guard(spread, limit, None, f16.LEAST)
+    guard = difference.Guard(squared_radius, limit, None, f16.LEAST)
     difference.launch("float32", X, Y, h, "moments", None, None, out=out, guard=guard, one_split=True)
     return out
 
@@ -440,6 +451,6 @@ def _moved_operands(arguments: _Arguments, estimate: _Arguments) -> tuple[Any, A
         score.shift,
         memory=memory.moved,
         exact_hi=arguments.form("sum").exact_hi,
-        spread=memory.spread_of_moved,
+        squared_radius=memory.radius_of_moved,
     )
-    return moved, queries, f16.Points(data, of_queries, memory.spread_of_moved)
+    return moved, queries, f16.Points(data, of_queries, memory.radius_of_moved)

@@ -33,7 +33,7 @@ FEWEST_DIMENSIONS = 65
 
 # Largest squared distance to the centre, in bandwidths: with log2 e times that below 1024 leading products add up
 # exactly. One term keeps 11 bits, the percent that "tf32" is meant for.
-SPREAD = 700.0
+SQUARED_RADIUS = 700.0
 
 # Data rows of a tile; rows of operands come in whole tiles.
 _TILE = 128
@@ -146,7 +146,7 @@ def prepare(
     log_weights: Any | None = None,
     weights_apart: bool = False,
     rounded: bool = False,
-    spread: Any | None = None,
+    squared_radius: Any | None = None,
 ) -> Operand:
     """Operand of points, shape (n, d), float32 or float64, in so many terms, and also ``rounded`` to one.
 
@@ -163,7 +163,7 @@ def prepare(
         cp.empty(rows, np.float32) if terms == 2 else None,
         cp.empty(rows, np.float32) if weights_apart and log_weights is not None else None,
     )
-    arrays = points, centre, log_weights, *operand, spread
+    arrays = points, centre, log_weights, *operand, squared_radius
     grid, block = (rows // _PREPARE_ROWS,), (32 * _PREPARE_ROWS,)
     _prepare_kernel(points.dtype).launch(grid, block, *arrays, n, d, depth, scale_of(h))
     return operand
@@ -179,7 +179,7 @@ def run(
     *,
     terms: int,
     centre: Any,
-    spread_known: bool,
+    radius_known: bool,
     ratio: bool,
     tiling: Layout | None = None,
 ) -> PartialSums:
@@ -191,7 +191,7 @@ def run(
         Of one dtype; ``Y`` None are the data themselves.
     terms : {1, 2}
         Float16 terms of a point.
-    spread_known : bool
+    radius_known : bool
         The scaled squared radius is within the limit. Otherwise it is found on the device, and where it is beyond,
         the difference kernel does the work.
     ratio : bool
@@ -202,8 +202,8 @@ def run(
     n, d = X.shape
     m = n if Y is None else Y.shape[0]
     k = pairs_finish.columns_of(output, d, values)
-    spread = None if spread_known else cp.zeros(1, np.float32)
-    limit = SPREAD * LOG2_E
+    squared_radius = None if radius_known else cp.zeros(1, np.float32)
+    limit = SQUARED_RADIUS * LOG2_E
     alike = Y is None and log_weights is None
     task = pose(output, terms, of_themselves=alike and ratio)
     tiling = tiling or layout(task)
@@ -219,14 +219,16 @@ def run(
         log_weights=log_weights,
         weights_apart=output == "laplace",
         rounded=output == "moments" and task.power_terms == 1,
-        spread=spread,
+        squared_radius=squared_radius,
     )
-    queries = data if alike else prepare(X if Y is None else Y, centre, h, depth, terms=terms, spread=spread)
+    queries = (
+        data if alike else prepare(X if Y is None else Y, centre, h, depth, terms=terms, squared_radius=squared_radius)
+    )
     out = pairs_finish.empty(m, k)
-    if spread is not None:
-        guard = difference.Guard(spread, limit)
+    if squared_radius is not None:
+        guard = difference.Guard(squared_radius, limit)
         difference.launch("float32", X, Y, h, output, values, log_weights, out=out, guard=guard, one_split=True)
-    gpu_pass = _Pass(task, tiling, data, queries, n, m, spread, limit)
+    gpu_pass = _Pass(task, tiling, data, queries, n, m, squared_radius, limit)
     if output in ("sum", "laplace"):
         shift = (1 + d / 2) / math.log(2) if output == "laplace" else 0.0
         references, totals = gpu_pass.summed(task, tiling, shift)
@@ -247,7 +249,7 @@ class _Pass(NamedTuple):
     queries: Operand
     n: int
     m: int
-    spread: Any | None
+    squared_radius: Any | None
     limit: float
 
     def summed(self, task: Task, tiling: Layout, shift: float) -> tuple[Any, Any]:
@@ -353,7 +355,7 @@ class _Pass(NamedTuple):
             grid,
             (tiling.shape.threads,),
             *(y.hi, y.lo, y.norms, y.rests, x.hi, x.lo, x.norms, x.rests, x.weights),
-            *(self.spread, references, totals, *of_powers),
+            *(self.squared_radius, references, totals, *of_powers),
             *(block.top, min(block.height, self.m - block.top), block.left, block.left + block.width, part_rows),
             *(totals.shape[1], 0 if powers is None else powers.shape[2], y.hi.shape[1], skip_own, self.limit, shift),
         )
@@ -377,7 +379,7 @@ class _Pass(NamedTuple):
         _finish_kernel(output).launch(
             (-(-self.m // _FINISH_ROWS),),
             (32 * _FINISH_ROWS,),
-            *(references, totals, products, self.queries.hi, self.queries.lo, self.spread, *out),
+            *(references, totals, products, self.queries.hi, self.queries.lo, self.squared_radius, *out),
             *(self.m, pitch, rows, k, width, parts, self_interaction, self.limit, shift, unit),
         )
 

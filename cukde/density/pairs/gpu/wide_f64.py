@@ -32,7 +32,7 @@ _SHIFT_OF_VALUES = 0.0
 # The rounding of d products that are added up changes a power by up to 1.1e-16 r sqrt(d), r being the scaled squared
 # radius (the largest change of 20,000, in 64 to 4,096 dimensions), and in several parts by as many times less. This
 # keeps it to 8e-13 of the 1e-12 that is allowed.
-_SPREAD_TIMES_ROOT = 7100.0
+_SQUARED_RADIUS_TIMES_ROOT = 7100.0
 
 _DEPTHS = 8  # columns of the operands, and of the parts of a product, come in whole multiples
 
@@ -47,9 +47,9 @@ _BLOCKS = 4  # of a multiprocessor at a time
 _FINISH_ROWS = 4  # of a block of wide_f64_finish.cu
 
 
-def serves(output: Output, d: int, spread: float | None) -> bool:
+def serves(output: Output, d: int, squared_radius: float | None) -> bool:
     """Whether the engine takes points of ``d`` dimensions and a scaled squared radius (None: not known on the host)."""
-    return d >= FEWEST_DIMENSIONS and (spread is None or spread <= LIMIT[output])
+    return d >= FEWEST_DIMENSIONS and (squared_radius is None or squared_radius <= LIMIT[output])
 
 
 def run(
@@ -61,7 +61,7 @@ def run(
     log_weights: Any,
     *,
     centre: Any,
-    spread: float | None,
+    squared_radius: float | None,
 ) -> PartialSums:
     """Sum over all pairs; the same bits on every run.
 
@@ -72,10 +72,10 @@ def run(
     n, d = X.shape
     m = n if Y is None else Y.shape[0]
     k = pairs_finish.columns_of(output, d, V)
-    measured = None if spread is not None else cp.zeros(1, np.float32)
+    measured = None if squared_radius is not None else cp.zeros(1, np.float32)
     limit = LIMIT[output] * LOG2_E
     depth = -(-d // _DEPTHS) * _DEPTHS
-    prepare = functools.partial(f64.prepare, Y=None, centre=centre, h=h, depth=depth, spread=measured)
+    prepare = functools.partial(f64.prepare, Y=None, centre=centre, h=h, depth=depth, squared_radius=measured)
     # Weights are none of the queries': where these are the data, norms are without them.
     apart = log_weights is not None and (Y is None or output == "laplace")
     data = prepare(X, log_weights=log_weights, weights_apart=apart)
@@ -92,11 +92,11 @@ def run(
         m,
         output,
         symmetric=Y is None and log_weights is None,
-        spread=measured,
+        squared_radius=measured,
         limit=limit,
         shift=_SHIFT_OF_VALUES if output == "values" else _SHIFT,
         at_zero=1 + d / 2,
-        step=_dimensions_at_a_time(depth, LIMIT[output] if spread is None else spread),
+        step=_dimensions_at_a_time(depth, LIMIT[output] if squared_radius is None else squared_radius),
     )
     factors = data.data if output == "moments" else V
     products = None if factors is None else cp.zeros((m, factors.shape[1]))
@@ -106,9 +106,9 @@ def run(
 
 
 @functools.lru_cache(maxsize=1024)
-def _dimensions_at_a_time(depth: int, spread: float) -> int:
+def _dimensions_at_a_time(depth: int, squared_radius: float) -> int:
     """Dimensions whose products are added up at a time."""
-    parts = max(1, math.ceil(spread * math.sqrt(depth) / _SPREAD_TIMES_ROOT))
+    parts = max(1, math.ceil(squared_radius * math.sqrt(depth) / _SQUARED_RADIUS_TIMES_ROOT))
     return -(-depth // (_DEPTHS * parts)) * _DEPTHS
 
 
@@ -121,7 +121,7 @@ class _Pass(NamedTuple):
     m: int
     output: Output
     symmetric: bool  # the queries are the data, and no weights tell a pair from its reverse
-    spread: Any | None
+    squared_radius: Any | None
     limit: float
     shift: float
     at_zero: float
@@ -163,7 +163,7 @@ class _Pass(NamedTuple):
         _kernel(self.output, both).launch(
             (block.height // _TILE, -(-block.width // part_columns)),
             (_THREADS,),
-            *(P, y.norms, x.norms, x.weights, self.spread, totals),
+            *(P, y.norms, x.norms, x.weights, self.squared_radius, totals),
             *(block.top, block.left, block.left + block.width, part_columns, P.shape[1], totals.shape[1]),
             *(self.limit, self.shift, self.at_zero),
         )
@@ -177,7 +177,7 @@ class _Pass(NamedTuple):
         _FINISH.launch(
             (-(-self.m // _FINISH_ROWS),),
             (32 * _FINISH_ROWS,),
-            *(totals, products, points if self.output == "moments" else None, self.spread, *out),
+            *(totals, products, points if self.output == "moments" else None, self.squared_radius, *out),
             *(self.m, pitch, k, width, points.shape[1], parts, self.limit, self.shift, unit),
         )
 
