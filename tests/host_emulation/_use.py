@@ -82,6 +82,17 @@ def _gram(out: Any, A: Any, B: Any, of: Any, dimensions: slice, *, adds: bool = 
     block[...] = block + product if adds else product
 
 
+def _packed(signature: Any, args: tuple[Any, ...]) -> None:
+    """Pack the arguments of a launch, which the driver gets in a buffer: it takes no types but those declared."""
+    launch = importlib.import_module("cukde.core.gpu.launch")
+    numbers = []
+    for letter, a in zip(signature.types, args, strict=True):
+        if letter == "P":
+            assert a is None or isinstance(a, np.ndarray | launch.Piece), f"a pointer from a {type(a).__name__}"
+        numbers.append(0 if letter == "P" else launch._single(a) if letter == "f" else a)
+    signature._pack(signature._buffer(), 0, *6 * (0,), *numbers)
+
+
 @functools.cache
 def _on_cupy() -> tuple[str, ...]:
     """Names of all modules that import CuPy as ``cp``, when they are imported themselves: each family has some."""
@@ -102,6 +113,7 @@ def use(monkeypatch: pytest.MonkeyPatch) -> None:
     device = importlib.import_module("cukde.core.gpu.device")
     numba_cuda = importlib.import_module("cukde.core.gpu.numba_cuda")
     conv1d_fft = importlib.import_module("cukde.conv1d.gpu.fft")
+    launch = importlib.import_module("cukde.core.gpu.launch")
     numpy_as_cupy = NumpyAsCupy(cupy)
 
     for name in _on_cupy():
@@ -119,6 +131,8 @@ def use(monkeypatch: pytest.MonkeyPatch) -> None:
         "cukde.core.gpu.compile.load",
         lambda wanted: kernel(wanted.stem, wanted.name, wanted.defines, wanted.shared_bytes),
     )
+    typed = launch.Signature._typed
+    monkeypatch.setattr(launch.Signature, "_typed", lambda self, args: _packed(self, args) or typed(self, args))
     _simulator.use(monkeypatch, numba_cuda)
     _streams.use(monkeypatch, importlib.import_module("cukde.core.gpu.transfers"))
     monkeypatch.setattr("cukde.core.gpu.gemm.add_product", _add_product)
