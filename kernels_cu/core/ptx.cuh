@@ -267,6 +267,22 @@ __device__ inline void mma_b1_m16n8k256(int (&c)[4], const unsigned (&a)[4], uns
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+// D = A B + C in float16, sums rounded to it: C and D 16 x 8, A 16 x 16, B 16 x 8. A register of c and d holds two neighbours:
+//   c: (g, 2t) (g+8, 2t)
+__device__ inline void mma_f16_in_f16(unsigned (&d)[2], const unsigned (&a)[4], unsigned b0, unsigned b1, unsigned c0,
+                                      unsigned c1) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%0, %1}, {%2, %3, %4, %5}, {%6, %7}, {%8, %9};"
+        : "=r"(d[0]), "=r"(d[1])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "r"(c0), "r"(c1));
+}
+
+// The larger of two float16 numbers, in either half.
+__device__ inline unsigned larger_f16x2(unsigned a, unsigned b) {
+    unsigned larger;
+    asm("max.f16x2 %0, %1, %2;" : "=r"(larger) : "r"(a), "r"(b));
+    return larger;
+}
+
 // The transpose of an 8 x 8 matrix of 16-bit elements; a lane holds (g, 2t) and (g, 2t+1).
 __device__ inline unsigned transpose_8x8(unsigned a) {
     unsigned transposed;

@@ -244,6 +244,18 @@ inline unsigned __ballot_sync(unsigned mask, int predicate, EMULATION_SITE) {
     return unsigned(vote.result);
 }
 
+inline unsigned __reduce_or_sync(unsigned mask, unsigned bits, EMULATION_SITE) {
+    Vote vote{int(bits), 0};
+    ::emulation::collective("__reduce_or_sync", {file, line}, mask, vote, [](unsigned lanes, Vote* const* votes) {
+        int all = 0;
+        for (unsigned l = 0; l < 32; l++)
+            if (lanes >> l & 1) all |= votes[l]->own;
+        for (unsigned l = 0; l < 32; l++)
+            if (lanes >> l & 1) votes[l]->result = all;
+    });
+    return unsigned(vote.result);
+}
+
 inline int __any_sync(unsigned mask, int predicate, EMULATION_SITE) {
     Vote vote{predicate, 0};
     ::emulation::collective("__any_sync", {file, line}, mask, vote, [](unsigned lanes, Vote* const* votes) {

@@ -240,6 +240,53 @@ inline void mma_f16_m16n8k16(float (&c)[4], const unsigned (&a)[4], unsigned b0,
     mma_f16_m16n8k16(c, a, b0, b1, c, file, line);
 }
 
+struct MmaF16Fragments {
+    unsigned* d;
+    const unsigned* a;
+    unsigned b[2], c[2];
+};
+
+// D (16 x 8) = A (16 x 16) B (16 x 8) + C, sums rounded to float16; c and d: (g, 2t) (g+8, 2t).
+inline void mma_f16_in_f16(unsigned (&d)[2], const unsigned (&a)[4], unsigned b0, unsigned b1, unsigned c0, unsigned c1,
+                           EMULATION_SITE) {
+    MmaF16Fragments own{d, a, {b0, b1}, {c0, c1}};
+    ::emulation::collective(
+        "mma_f16_in_f16", {file, line}, 0xffffffffu, own, [](unsigned, MmaF16Fragments* const* lanes) {
+            float A[16][16], B[16][8], C[16][8];
+            for (int l = 0; l < 32; l++) {
+                const int g = l / 4, t = l % 4;
+                for (int i = 0; i < 4; i++) {
+                    const int row = g + 8 * (i % 2), column = 2 * t + 8 * (i / 2);
+                    unpack_f16(lanes[l]->a[i], A[row][column], A[row][column + 1]);
+                }
+                for (int i = 0; i < 2; i++) {
+                    unpack_f16(lanes[l]->b[i], B[2 * t + 8 * i][g], B[2 * t + 1 + 8 * i][g]);
+                    unpack_f16(lanes[l]->c[i], C[g + 8 * i][2 * t], C[g + 8 * i][2 * t + 1]);
+                }
+            }
+            double D[16][8];
+            for (int row = 0; row < 16; row++)
+                for (int column = 0; column < 8; column++) {
+                    double sum = C[row][column];
+                    for (int k = 0; k < 16; k++) sum += double(A[row][k]) * B[k][column];
+                    D[row][column] = sum;
+                }
+            for (int l = 0; l < 32; l++) {
+                const int g = l / 4, t = l % 4;
+                for (int i = 0; i < 2; i++)
+                    lanes[l]->d[i] = pack_f16(float(D[g + 8 * i][2 * t]), float(D[g + 8 * i][2 * t + 1]));
+            }
+        });
+}
+
+// max.f16x2
+inline unsigned larger_f16x2(unsigned a, unsigned b) {
+    float a0, a1, b0, b1;
+    unpack_f16(a, a0, a1);
+    unpack_f16(b, b0, b1);
+    return pack_f16(fmax(a0, b0), fmax(a1, b1));
+}
+
 // D (16 x 8) = A (16 x 8) B (8 x 8) + C; a: (g, 2t) (g+8, 2t);  b: (2t, g);  c and d as above. It is the product of
 // twice the inner dimension where the other half of A is zero.
 inline void mma_f16_m16n8k8(float (&d)[4], const unsigned (&a)[2], unsigned b, const float (&c)[4], EMULATION_SITE) {

@@ -1,0 +1,123 @@
+"""Points in an order that puts near ones together, in blocks: the launchers of ``skipping_order.cu`` and ``_points.cu``."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import cupy as cp
+import numpy as np
+
+from cukde.core.gpu import compile as core_compile
+from cukde.core.gpu.launch import C_TYPE, Specialisation, at_least
+from cukde.density.pairs.gpu.operands import LOG2_E
+from cukde.density.pairs.gpu.skipping.frame import Frame
+
+BLOCK = 64
+MOST_DIMENSIONS = 128
+FEW_DIMENSIONS = 5  # up to so many boxes decide alone
+_PITCHES = (4, 8, 16, 32, 64, 128)  # of coordinates in memory
+_THREADS_OF_CODES = 256
+
+
+class Ordered(NamedTuple):
+    """Points in order, in blocks of 64, the last filled up; ``skipping_points.cu`` says what the arrays are."""
+
+    given: Any  # (n, d), float32 or float64
+    order: Any  # (n,) int64
+    codes: Any  # (n,) uint32, ascending
+    source: Any  # (rows,) int32
+    local: Any
+    weights: Any
+    centres: Any
+    low: Any
+    high: Any
+    most: Any
+    reach: Any
+    halves: Any | None
+    norms: Any | None
+    squares: Any | None
+
+    @property
+    def blocks(self) -> int:
+        """Number of blocks."""
+        return int(self.most.shape[0])
+
+
+def pitch(d: int) -> int:
+    """Columns of coordinates in memory."""
+    return at_least(d, _PITCHES)
+
+
+def groups(d: int) -> int:
+    """Groups of 16 dimensions of the products that screen; 0 where boxes decide alone."""
+    return 0 if d <= FEW_DIMENSIONS else -(-pitch(d) // 16)
+
+
+def scale_of(h: float) -> float:
+    """Factor of coordinates that makes minus a squared distance an exponent in bits."""
+    return math.sqrt(LOG2_E / 2) / h
+
+
+def ordered(X: Any, h: float, log_weights: Any, frame: Frame) -> Ordered:
+    """Put points in order; ``log_weights`` are natural logarithms, float64, at most 0, or None."""
+    n, d = X.shape
+    k = frame.axes.shape[0]
+    codes = cp.empty(n, np.uint32)
+    _codes(X.dtype).launch(
+        (-(-n // _THREADS_OF_CODES),),
+        (_THREADS_OF_CODES,),
+        *(X, frame.centre, frame.axes, frame.edges, codes, n, d, k, frame.bits),
+    )
+    order = cp.argsort(codes).astype(np.int64, copy=False)
+    blocks, width, box_axes = -(-n // BLOCK), pitch(d), frame.box_axes.shape[0]
+    rows = blocks * BLOCK
+    screened = groups(d)
+    float32 = np.float32
+    out = Ordered(
+        X,
+        order,
+        codes[order],
+        cp.empty(rows, np.int32),
+        cp.empty((rows, width), float32),
+        cp.empty(rows, float32),
+        cp.empty((blocks, width), float32),
+        cp.empty((box_axes, blocks), float32),
+        cp.empty((box_axes, blocks), float32),
+        cp.empty(blocks, float32),
+        cp.empty(blocks, float32),
+        cp.empty((blocks, 4, screened, 32, 4), np.uint32) if screened else None,
+        cp.empty((blocks, 32, 4), np.uint16) if screened else None,
+        cp.empty(rows, float32) if screened else None,
+    )
+    _points(X.dtype, width, screened).launch(
+        (blocks,),
+        (BLOCK,),
+        *(X, order, log_weights, frame.centre, frame.box_axes, *out[3:]),
+        *(n, blocks, d, box_axes, scale_of(h)),
+    )
+    return out
+
+
+@core_compile.listed
+def specialisations() -> Iterator[Specialisation]:
+    """Every kernel of this module."""
+    for storage in C_TYPE:
+        yield _codes(storage)
+    for storage, d in itertools.product(C_TYPE, (3, 5, 8, 16, 32, 64, 128)):
+        yield _points(storage, pitch(d), groups(d))
+
+
+@functools.cache
+def _codes(storage: np.dtype) -> Specialisation:
+    defines = core_compile.macros(STORAGE=C_TYPE[storage])
+    return Specialisation("density/skipping_order", "morton_codes", defines, "5P q 3i")
+
+
+@functools.cache
+def _points(storage: np.dtype, width: int, screened: int) -> Specialisation:
+    defines = core_compile.macros(STORAGE=C_TYPE[storage], DIM=width, GROUPS=screened)
+    return Specialisation("density/skipping_points", "order_points", defines, "16P q 3i d")

@@ -1,0 +1,82 @@
+// What the passes that leave out pairs share: points in blocks of 64 as skipping_points.cu leaves them, and which blocks
+// of data can matter to a group of queries.
+//
+// What is summed is 2^e times a factor of the pair, `constant` - `slope` |z_i - z_j|^2: 1 and 0 for densities, 1 + d/2 and
+// ln 2 for Laplace-corrected ones.
+//
+// A pair (i, j) has the exponent e_ij = log2 w_j - |z_i - z_j|^2, in bits. It may be left out where e_ij is below the
+// query's threshold (skipping_bounds.cu), so that all that is left out is at most the tolerance times what is kept.
+#pragma once
+#include "ptx.cuh"
+#include "exp2_f64.cuh"
+
+enum Output { SUM, MOMENTS };
+constexpr Output output = OUTPUT;
+
+typedef REAL Real;
+constexpr bool in_double = sizeof(Real) == 8;
+constexpr int block = 64;
+
+// Beyond this reach of a block, coordinates rounded to float move an exponent by 1e-5 and more.
+constexpr float float_reach = 64;
+// Sums of queries whose references lie further apart are not taken about a common one.
+constexpr float most_extent = 40;
+constexpr float nothing = -1e30f;
+
+struct Factor {
+    Real constant, slope;
+};
+
+// Points as kernels see them; arrays as in skipping_points.cu.
+struct Points {
+    const void* given;        // (n, d), float or double: as the caller has them
+    bool given_in_double;
+    const int* source;        // (rows,)
+    const float* local;       // (rows, DIM)
+    const float* centres;     // (blocks, DIM)
+    const float* reach;       // (blocks,)
+    const float *low, *high;  // (box_axes, blocks)
+    int blocks;
+};
+
+// A lower bound of the squared distance of two boxes: of `a` in x and of `b`, that joins `count` blocks, in y.
+__device__ inline float box_distance(const Points& x, int a, const Points& y, int b, int count, int box_axes) {
+    float distance = 0;
+    for (int k = 0; k < box_axes; k++) {
+        const float* const low = y.low + (long long)k * y.blocks;
+        const float* const high = y.high + (long long)k * y.blocks;
+        float from = low[b], to = high[b];
+        if (count > 1 && b + 1 < y.blocks) {
+            from = fminf(from, low[b + 1]);
+            to = fmaxf(to, high[b + 1]);
+        }
+        const float gap = fmaxf(0.0f, fmaxf(x.low[(long long)k * x.blocks + a] - to, from - x.high[(long long)k * x.blocks + a]));
+        distance = fmaf(gap, gap, distance);
+    }
+    return distance * 0.99999f;
+}
+
+__device__ inline float multiply_add(float a, float b, float c) { return fmaf(a, b, c); }
+__device__ inline double multiply_add(double a, double b, double c) { return fma(a, b, c); }
+__device__ inline float power_of_2(float e) { return exp2_approx(e); }
+__device__ inline double power_of_2(double e) { return exp2_from(magic, fmax(e, -2000.0)); }
+
+// Coordinate k of the point that `at` is the first coordinate of.
+__device__ inline double coordinate(const Points& points, long long at, int k) {
+    if (in_double || points.given_in_double) return static_cast<const double*>(points.given)[at + k];
+    return static_cast<const float*>(points.given)[at + k];
+}
+
+// Squared distance of two points in bits, without loss wherever they lie.
+__device__ inline double exact_square(const Points& X, long long x, const Points& Y, long long y, int d, double scale) {
+    double square = 0;
+#pragma unroll 1
+    for (int k = 0; k < d; k++) {
+        const double difference = (coordinate(X, x, k) - coordinate(Y, y, k)) * scale;
+        square = fma(difference, difference, square);
+    }
+    return square;
+}
+
+__device__ inline void add_to(float* place, float x) { atomicAdd(place, x); }
+__device__ inline void add_to(double* place, double x) { atomicAdd(place, x); }

@@ -1,0 +1,222 @@
+// Sums over the pairs of few dimensions that can matter: boxes of blocks decide alone, and near blocks are summed whole.
+// The sums and arrays are those of skipping_units.cu; they have DIMENSIONS columns.
+//
+// A warp takes an item at a time, 128 queries by `span` blocks of data, and waits for no other. A lane has four queries in
+// registers. It looks at the boxes of 32 blocks of data at once; the points of one that is near come to shared memory,
+// about the centre of the queries' block, and every lane takes all of them.
+//
+// References of the queries of an item are mostly alike; then exponents are relative to their largest, which costs no
+// instruction. Where they are not, or where a block is so wide that coordinates are rounded too much, and with REAL
+// double, pairs are summed from differences of the points themselves in double.
+//
+// Per pair: 3 DIMENSIONS + 3 instructions of output MOMENTS, one of them an exponential.
+//
+// No barriers but of a warp. Macros: KERNEL, OUTPUT, REAL, DIMENSIONS, DIM (the pitch of `local`, at least DIMENSIONS).
+#include "skipping.cuh"
+
+constexpr int threads = 128;
+constexpr int rows_of_lane = 4;
+constexpr int blocks_of_item = 2;
+constexpr int pitch = (DIMENSIONS + 4) / 4 * 4;      // of a point and its weight in shared memory
+constexpr int moments = output == MOMENTS ? DIMENSIONS : 1;
+constexpr int blocks_of_sum = 128;          // of data, until sums in registers are added to those in memory
+constexpr int blocks_at_once = in_double ? 2 : DIMENSIONS <= 4 ? 5 : 4;
+
+struct alignas(16) Staged {
+    Real of[block][pitch];
+};
+
+// The sums of a lane's queries.
+struct Sums {
+    Real total[rows_of_lane];
+    Real moment[rows_of_lane][moments];
+
+    __device__ void clear() {
+#pragma unroll
+        for (int r = 0; r < rows_of_lane; r++) {
+            total[r] = 0;
+#pragma unroll
+            for (int k = 0; k < moments; k++) moment[r][k] = 0;
+        }
+    }
+};
+
+struct Queries {
+    Real at[rows_of_lane][DIMENSIONS];         // in double the points themselves, otherwise about the centre of the first block
+    float reference[rows_of_lane];    // that sums are relative to
+    bool alike;                       // all references are the same, and coordinates are good
+};
+
+// Put a block of data into shared memory, as the queries are given, and its weights relative to their reference.
+__device__ inline void stage(Staged& staged, const Points& X, const Points& Y, const float* weights, int from,
+                             int first_row_block, const Queries& queries) {
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int j = lane; j < block; j += 32) {
+        const long long column = (long long)from * block + j;
+#pragma unroll
+        for (int k = 0; k < DIMENSIONS; k++) {
+            if constexpr (in_double) staged.of[j][k] = coordinate(X, (long long)X.source[column] * DIMENSIONS, k);
+            else
+                staged.of[j][k] = X.local[column * DIM + k] +
+                                  (X.centres[from * DIM + k] - Y.centres[first_row_block * DIM + k]);
+        }
+        staged.of[j][DIMENSIONS] = Real(weights[column]) - Real(queries.alike ? queries.reference[0] : 0.0f);
+    }
+    __syncwarp();
+}
+
+// All pairs of the lane's queries with the staged data.
+__device__ inline void add_staged(Sums& sums, const Staged& staged, const Queries& queries, Factor factor, Real scale2) {
+#pragma unroll 2
+    for (int j = 0; j < block; j++) {
+        Real x[pitch];
+        if constexpr (in_double) {
+#pragma unroll
+            for (int k = 0; k <= DIMENSIONS; k++) x[k] = staged.of[j][k];
+        } else {
+#pragma unroll
+            for (int k = 0; k < pitch; k += 4) {
+                const float4 part = *reinterpret_cast<const float4*>(&staged.of[j][k]);
+                x[k] = part.x, x[k + 1] = part.y, x[k + 2] = part.z, x[k + 3] = part.w;
+            }
+        }
+#pragma unroll
+        for (int r = 0; r < rows_of_lane; r++) {
+            Real apart[DIMENSIONS], square = 0;
+#pragma unroll
+            for (int k = 0; k < DIMENSIONS; k++) {
+                apart[k] = x[k] - queries.at[r][k];
+                square = multiply_add(apart[k], apart[k], square);
+            }
+            if constexpr (in_double) square *= scale2;
+            const Real power = power_of_2(x[DIMENSIONS] - (in_double && !queries.alike ? Real(queries.reference[r]) : Real(0)) - square);
+            sums.total[r] += output == SUM ? power * multiply_add(-factor.slope, square, factor.constant) : power;
+            if constexpr (output == MOMENTS) {
+#pragma unroll
+                for (int k = 0; k < DIMENSIONS; k++) sums.moment[r][k] += power * apart[k];
+            }
+        }
+    }
+}
+
+// The same with references and differences of each query's own, in double.
+__device__ inline void add_exact(Sums& sums, const Points& Y, const Points& X, const float* weights, long long first_row,
+                                 bool both, int from, const Queries& queries, Factor factor, double scale) {
+#pragma unroll 1
+    for (int j = 0; j < block; j++) {
+        const long long column = (long long)from * block + j;
+        const long long x = (long long)X.source[column] * DIMENSIONS;
+#pragma unroll
+        for (int r = 0; r < rows_of_lane; r++) {
+            const long long y = (long long)Y.source[first_row + (both ? r : r % 2) * 32] * DIMENSIONS;
+            const double square = exact_square(X, x, Y, y, DIMENSIONS, scale);
+            const double e = double(weights[column]) - double(queries.reference[r]) - square;
+            const Real power = power_of_2(Real(e));
+            sums.total[r] += power * (output == SUM ? Real(factor.constant - factor.slope * square) : Real(1));
+            if constexpr (output == MOMENTS) {
+#pragma unroll
+                for (int k = 0; k < DIMENSIONS; k++)
+                    sums.moment[r][k] += power * Real((coordinate(X, x, k) - coordinate(Y, y, k)) * (in_double ? 1.0 : scale));
+            }
+        }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
+KERNEL(const void* __restrict__ Y_given, const int* __restrict__ Y_source, const float* __restrict__ Y_local, const float* __restrict__ Y_centres,
+       const float* __restrict__ Y_reach, const float* __restrict__ Y_low, const float* __restrict__ Y_high,
+       const float* __restrict__ reference, const float* __restrict__ threshold, const float* __restrict__ extent,
+       const void* __restrict__ X_given, const int* __restrict__ X_source, const float* __restrict__ X_local, const float* __restrict__ X_centres,
+       const float* __restrict__ X_reach, const float* __restrict__ X_low, const float* __restrict__ X_high,
+       const float* __restrict__ X_weights, const float* __restrict__ most, Real* __restrict__ S, Real* __restrict__ T,
+       unsigned long long* __restrict__ next, unsigned long long* __restrict__ kept, int query_blocks, int data_blocks,
+       int row_items, int groups, int span, int box_axes, int in_doubles, double constant, double slope, double scale) {
+    __shared__ Staged staged_of_warp[threads / 32];
+    Staged& staged = staged_of_warp[threadIdx.x / 32];
+    const int lane = threadIdx.x % 32;
+    const Points Y = {Y_given, bool(in_doubles), Y_source, Y_local, Y_centres, Y_reach, Y_low, Y_high, query_blocks};
+    const Points X = {X_given, bool(in_doubles), X_source, X_local, X_centres, X_reach, X_low, X_high, data_blocks};
+    const unsigned long long items = (unsigned long long)row_items * groups;
+    const Factor factor = {Real(constant), Real(slope)};
+    unsigned long long units = 0;
+    for (;;) {
+        unsigned long long item = 0;
+        if (lane == 0) item = atomicAdd(next, 1ULL);
+        item = __shfl_sync(~0u, item, 0);
+        if (item >= items) break;
+        const int first = int(item % row_items) * blocks_of_item;
+        const int begin = int(item / row_items) * span, end = begin + span < data_blocks ? begin + span : data_blocks;
+        const int second = first + 1 < query_blocks ? first + 1 : first;
+        const float least_threshold = fminf(threshold[first], threshold[second]);
+        const float lowest = fminf(extent[2 * first], extent[2 * second]);
+        const float largest = fmaxf(extent[2 * first + 1], extent[2 * second + 1]);
+        const long long first_row = (long long)first * block + lane;
+
+        Queries queries;
+        float offset = 0;
+#pragma unroll
+        for (int k = 0; k < DIMENSIONS; k++)
+            offset = fmaxf(offset, fabsf(Y_centres[second * DIM + k] - Y_centres[first * DIM + k]));
+        const bool narrow = fmaxf(Y_reach[first], Y_reach[second] + offset) <= float_reach;
+        queries.alike = largest - lowest <= most_extent && (narrow || in_double);
+        int rows = 0;  // of the lane that there are
+#pragma unroll
+        for (int r = 0; r < rows_of_lane; r++) {
+            const int own_block = r < 2 ? first : second;
+            const bool exists = r < 2 || second > first;
+            const long long row = exists ? first_row + r * 32 : first_row;
+            rows += exists;
+#pragma unroll
+            for (int k = 0; k < DIMENSIONS; k++) {
+                if constexpr (in_double) queries.at[r][k] = coordinate(Y, (long long)Y_source[row] * DIMENSIONS, k);
+                else
+                    queries.at[r][k] =
+                        Y_local[row * DIM + k] + (Y_centres[own_block * DIM + k] - Y_centres[first * DIM + k]);
+            }
+            queries.reference[r] = queries.alike ? largest : reference[row];
+        }
+        Sums sums;
+        sums.clear();
+        const auto flush = [&] {
+#pragma unroll
+            for (int r = 0; r < rows_of_lane; r++) {
+                if (r >= rows) continue;
+                const long long row = first_row + r * 32;
+                const Real excess = Real(queries.reference[r]) - Real(reference[row]);
+                const Real factor = excess > -1000 ? power_of_2(excess) : Real(0);
+                add_to(S + row, sums.total[r] * factor);
+                if constexpr (output == MOMENTS) {
+#pragma unroll
+                    for (int k = 0; k < DIMENSIONS; k++) add_to(T + row * DIM + k, sums.moment[r][k] * factor);
+                }
+            }
+            sums.clear();
+        };
+
+        int taken = 0;
+#pragma unroll 1
+        for (int base = begin; base < end; base += 32) {
+            const int b = base + lane;
+            bool near = false;
+            if (b < end) near = most[b] - box_distance(X, b, Y, first, blocks_of_item, box_axes) >= least_threshold;
+            unsigned votes = __ballot_sync(~0u, near);
+            units += __popc(votes);
+#pragma unroll 1
+            while (votes) {
+                const int from = base + __ffs(votes) - 1;
+                votes &= votes - 1;
+                if (in_double || (queries.alike && X_reach[from] <= float_reach)) {
+                    stage(staged, X, Y, X_weights, from, first, queries);
+                    add_staged(sums, staged, queries, factor, Real(scale * scale));
+                    __syncwarp();
+                } else {
+                    add_exact(sums, Y, X, X_weights, first_row, second > first, from, queries, factor, scale);
+                }
+                if (++taken % blocks_of_sum == 0) flush();
+            }
+        }
+        if (taken % blocks_of_sum) flush();
+    }
+    if (lane == 0 && units) atomicAdd(kept, units * 16);
+}

@@ -1,0 +1,27 @@
+// The sums of a pass that leaves out pairs, in the order of the queries and in double; see skipping_units.cuh.
+//
+//   order      (m,)                 long long  where the query of a row stands
+//   reference  (rows,)              float      b_i, in bits
+//   S, T       (rows,), (rows, DIM) REAL
+//   out_reference, out_total        (m,)       double   natural logarithm
+//   out_moments                     (m, d)     double   in the units of the data; or null
+//   complete   (m,)                 float      1 where the sums are finite and not zero, else 0: sum these again
+//
+// One thread a query. No barriers. Macros: REAL, DIM.
+constexpr int threads = 128;
+
+extern "C" __global__ void __launch_bounds__(threads)
+finish_skipping(const long long* __restrict__ order, const float* __restrict__ reference, const REAL* __restrict__ S,
+                const REAL* __restrict__ T, double* __restrict__ out_reference, double* __restrict__ out_total,
+                double* __restrict__ out_moments, float* __restrict__ complete, long long m, int d, double unit) {
+    const long long row = (long long)blockIdx.x * threads + threadIdx.x;
+    if (row >= m) return;
+    const long long i = order[row];
+    const double total = S[row];
+    const bool finite = total - total == 0 && total != 0;
+    complete[i] = finite;
+    out_reference[i] = double(reference[row]) * 0.6931471805599453;
+    out_total[i] = total;
+    if (out_moments)
+        for (int k = 0; k < d; k++) out_moments[i * d + k] = double(T[row * DIM + k]) * unit;
+}

@@ -1,0 +1,52 @@
+// Morton codes: points whose codes are near each other are near each other along a few axes.
+//
+//   X       (n, d)      STORAGE   points
+//   centre  (d,)        double    origin of the axes
+//   axes    (k, d)      float     directions, k of at most 5
+//   edges   (k, 257)    float     edges of 256 intervals along each axis, ascending; outside counts as the nearest
+//   codes   (n,)        unsigned  bits of the positions along the axes, interleaved, `bits` of each
+//
+// A position is the number of the interval, and between its edges it is linear: quantiles of a sample as edges make
+// positions nearly uniform, whatever the distribution.
+//
+// One thread a point. Shared memory: the edges. One barrier.
+constexpr int threads = 256;
+constexpr int intervals = 256;
+constexpr int most_axes = 5;
+
+extern "C" __global__ void __launch_bounds__(threads)
+morton_codes(const STORAGE* __restrict__ X, const double* __restrict__ centre, const float* __restrict__ axes,
+             const float* __restrict__ edges, unsigned* __restrict__ codes, long long n, int d, int k, int bits) {
+    __shared__ float edge[most_axes][intervals + 1];
+    for (int i = threadIdx.x; i < k * (intervals + 1); i += threads) edge[i / (intervals + 1)][i % (intervals + 1)] = edges[i];
+    __syncthreads();
+    const long long i = (long long)blockIdx.x * threads + threadIdx.x;
+    if (i >= n) return;
+
+    float along[most_axes] = {};
+    for (int j = 0; j < d; j++) {
+        const float x = float(X[i * d + j] - centre[j]);
+#pragma unroll
+        for (int a = 0; a < most_axes; a++)
+            if (a < k) along[a] = fmaf(x, axes[a * d + j], along[a]);
+    }
+    unsigned place[most_axes];
+#pragma unroll
+    for (int a = 0; a < most_axes; a++) {
+        if (a >= k) continue;
+        int low = 0;
+#pragma unroll
+        for (int step = intervals / 2; step > 0; step /= 2)
+            if (along[a] >= edge[a][low + step]) low += step;
+        const float width = edge[a][low + 1] - edge[a][low];
+        const float part = width > 0 ? fminf(fmaxf((along[a] - edge[a][low]) / width, 0.0f), 0.999f) : 0.0f;
+        place[a] = unsigned((low + part) * (float(1u << bits) / intervals));
+    }
+    unsigned code = 0;
+    for (int bit = bits - 1; bit >= 0; bit--) {
+#pragma unroll
+        for (int a = 0; a < most_axes; a++)
+            if (a < k) code = code << 1 | (place[a] >> bit & 1);
+    }
+    codes[i] = code;
+}

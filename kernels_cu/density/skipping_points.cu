@@ -1,0 +1,141 @@
+// Points in the order of their codes, in blocks of 64, with what tells which pairs of blocks can matter:
+//
+//   z = (x - centre) scale, scale = sqrt(log2 e / 2) / h, so that -|z_i - z_j|^2 is an exponent in bits
+//
+//   X            (n, d)            STORAGE     points
+//   order        (n,)              long long   which of them comes first, second, ...
+//   log_weights  (n,)              double      natural logarithms, at most 0, or null: all weights 1
+//   centre       (d,)              double
+//   axes         (box_axes, d)     float       orthonormal directions of the boxes
+//
+// With rows = 64 blocks, the last of them repeated without weight:
+//
+//   source       (rows,)           int         where the point stands in X
+//   local        (rows, DIM)       float       z about the centre of the block, zeros past d
+//   weights      (rows,)           float       log2 w
+//   centres      (blocks, DIM)     float       means of the blocks' z, rounded; `local` allows for the rounding
+//   low, high    (box_axes, blocks) float      boxes along the axes
+//   most         (blocks,)         float       largest log2 w
+//   reach        (blocks,)         float       largest absolute coordinate of `local`
+//
+// and for screening in float16 (skipping_units.cuh), with GROUPS = DIM / 16 rounded up, unless GROUPS is 0:
+//
+//   halves       (blocks, 4, GROUPS, 32, 4)  unsigned  sqrt(2) z as fragments of matrix products, 16 points a fragment
+//   norms        (blocks, 32, 4)   float16     -|h|^2/2 + log2 w of two neighbours, twice; h: as rounded to float16
+//   squares      (rows,)           float       |h|^2
+//
+// One block of 64 threads for 64 points, a thread a point. Barriers: three, passed by all threads.
+//
+// Macros: STORAGE; DIM, at least d; GROUPS.
+#include "ptx.cuh"
+
+constexpr int block = 64;
+constexpr double log2_e = 1.4426950408889634;
+constexpr float no_weight = -1e30f;
+constexpr float most_half = 60000;   // coordinates beyond are far from everything that float16 is good for
+constexpr int most_box_axes = 16;
+
+__device__ inline float warp_sum(float x) {
+#pragma unroll
+    for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(~0u, x, step);
+    return x;
+}
+__device__ inline float warp_least(float x) {
+#pragma unroll
+    for (int step = 16; step > 0; step /= 2) x = fminf(x, __shfl_xor_sync(~0u, x, step));
+    return x;
+}
+__device__ inline float warp_most(float x) {
+#pragma unroll
+    for (int step = 16; step > 0; step /= 2) x = fmaxf(x, __shfl_xor_sync(~0u, x, step));
+    return x;
+}
+
+extern "C" __global__ void __launch_bounds__(block, 16)
+order_points(const STORAGE* __restrict__ X, const long long* __restrict__ order, const double* __restrict__ log_weights,
+             const double* __restrict__ centre, const float* __restrict__ axes, int* __restrict__ source,
+             float* __restrict__ local, float* __restrict__ weights, float* __restrict__ centres, float* __restrict__ low,
+             float* __restrict__ high, float* __restrict__ most, float* __restrict__ reach, unsigned* __restrict__ halves,
+             unsigned short* __restrict__ norms, float* __restrict__ squares, long long n, int blocks, int d, int box_axes,
+             double scale) {
+    __shared__ float sums[2][DIM], lows[2][most_box_axes], highs[2][most_box_axes], mosts[2], reaches[2];
+    const int b = blockIdx.x, j = threadIdx.x, warp = j / 32, lane = j % 32;
+    const long long row = (long long)b * block + j;
+    const bool exists = row < n;
+    const long long place = order[exists ? row : n - 1], from = place * d;
+    source[row] = int(place);
+
+    for (int k = 0; k < d; k++) {
+        const float sum = warp_sum(float((X[from + k] - centre[k]) * scale));
+        if (lane == 0) sums[warp][k] = sum;
+    }
+    __syncthreads();
+    float furthest = 0;
+    for (int k = 0; k < DIM; k++) {
+        float about = 0;
+        if (k < d) {
+            const float middle = (sums[0][k] + sums[1][k]) * (1.0f / block);
+            about = float((X[from + k] - centre[k]) * scale - middle);
+            if (j == 0) centres[b * DIM + k] = middle;
+        } else if (j == 0) {
+            centres[b * DIM + k] = 0;
+        }
+        local[row * DIM + k] = about;
+        furthest = fmaxf(furthest, fabsf(about));
+    }
+    float weight = exists ? 0 : no_weight;
+    if (exists && log_weights) weight = fmaxf(float(log_weights[place] * log2_e), no_weight);
+    weights[row] = weight;
+
+    for (int a = 0; a < box_axes; a++) {
+        double along = 0;
+        for (int k = 0; k < d; k++) along += (X[from + k] - centre[k]) * scale * axes[a * d + k];
+        const float p = float(along), slack = fabsf(p) * 2e-7f;
+        const float least = warp_least(p - slack), largest = warp_most(p + slack);
+        if (lane == 0) {
+            lows[warp][a] = least;
+            highs[warp][a] = largest;
+        }
+    }
+    const float largest_weight = warp_most(weight), largest_reach = warp_most(furthest);
+    if (lane == 0) {
+        mosts[warp] = largest_weight;
+        reaches[warp] = largest_reach;
+    }
+    __syncthreads();
+    if (j < box_axes) {
+        low[(long long)j * blocks + b] = fminf(lows[0][j], lows[1][j]);
+        high[(long long)j * blocks + b] = fmaxf(highs[0][j], highs[1][j]);
+    }
+    if (j == 0) {
+        most[b] = fmaxf(mosts[0], mosts[1]);
+        reach[b] = fmaxf(reaches[0], reaches[1]);
+    }
+
+#if GROUPS > 0
+    float square = 0;
+#pragma unroll 1
+    for (int q = 0; q < GROUPS; q++) {
+        unsigned* const fragment = halves + (((long long)b * 4 + j / 16) * GROUPS + q) * 128;
+#pragma unroll
+        for (int w = 0; w < 8; w++) {
+            float z[2];
+#pragma unroll
+            for (int e = 0; e < 2; e++) {
+                const int k = q * 16 + 2 * w + e;
+                const double given = k < d ? (X[from + k] - centre[k]) * scale * 1.4142135623730951 : 0.0;
+                z[e] = fminf(fmaxf(float(given), -most_half), most_half);
+            }
+            const unsigned pair = pack_f16(z[0], z[1]);
+            unpack_f16(pair, z[0], z[1]);
+            square += z[0] * z[0] + z[1] * z[1];
+            // Dimensions 2 w, 2 w + 1 belong to lane t = w % 4, register w / 4 of the 8 points that j is one of.
+            fragment[((j % 8) * 4 + w % 4) * 4 + j / 8 % 2 * 2 + w / 4] = pair;
+        }
+    }
+    const unsigned short norm = pack_f16(-0.5f * square + weight, 0) & 0xffffu;
+    unsigned short* const of_pair = norms + (long long)b * 128 + j / 2 * 4 + j % 2;
+    of_pair[0] = of_pair[2] = norm;
+    squares[row] = square;
+#endif
+}
