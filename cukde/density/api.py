@@ -198,12 +198,10 @@ def kde(
            [0.0672]])
     """
     log = core_check.flag("log", log)
-    rtol = None if rtol is None else check.tolerance(rtol)
-    problem, _ = prepare(
-        X, Y, h, weights, precision, deterministic, check_finite, bounds, periods, local_factors=local_factors
-    )
+    options = weights, precision, deterministic, check_finite, bounds, periods
+    problem, _ = prepare(X, Y, h, *options, local_factors=local_factors, rtol=rtol)
     with problem.device:
-        return problem.density(log=log, rtol=rtol)
+        return problem.density(log=log)
 
 
 @declare(cost_formulas.score, cost_calls.of_queries)
@@ -215,6 +213,7 @@ def score(
     h: Any,
     *,
     weights: Any = None,
+    rtol: float | None = None,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
@@ -245,7 +244,7 @@ def score(
     >>> cukde.score(np.array([0.0]), np.array([2.0]), 2.0)
     array([-0.5])
     """
-    problem, _ = prepare(X, Y, h, weights, precision, deterministic, check_finite, bounds, periods)
+    problem, _ = prepare(X, Y, h, weights, precision, deterministic, check_finite, bounds, periods, rtol=rtol)
     with problem.device:
         gradient = results.gradient(problem.sums("moments", ratio=True), problem.whitening, problem.xp)
         return results.cast(gradient, problem.dtype).reshape(problem.query_shape)
@@ -260,6 +259,7 @@ def density_and_score(
     h: Any,
     *,
     weights: Any = None,
+    rtol: float | None = None,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
@@ -282,7 +282,7 @@ def density_and_score(
     >>> log_p.round(4), s
     (array([-0.9189, -1.4189]), array([ 0., -1.]))
     """
-    problem, _ = prepare(X, Y, h, weights, precision, deterministic, check_finite, bounds, periods)
+    problem, _ = prepare(X, Y, h, weights, precision, deterministic, check_finite, bounds, periods, rtol=rtol)
     with problem.device:
         sums = problem.sums("moments")
         log_density = results.log_density(sums, problem.log_constant, problem.dtype, problem.xp)
@@ -299,6 +299,7 @@ def debias(
     *,
     score_bandwidth: Any = None,
     weights: Any = None,
+    rtol: float | None = None,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
@@ -349,7 +350,7 @@ def debias(
     >>> cukde.debias(np.array([-1.0, 1.0]), 1.0).round(4)
     array([-0.8808,  0.8808])
     """
-    problem, _ = prepare(X, X, h, weights, precision, deterministic, check_finite, bounds, periods)
+    problem, _ = prepare(X, X, h, weights, precision, deterministic, check_finite, bounds, periods, rtol=rtol)
     estimate = score_problem(problem, score_bandwidth)
     with problem.device:
         moved = problem.moved(estimate)
@@ -365,6 +366,7 @@ def _stages_of_sd_kde(
     *,
     score_bandwidth: Any = None,
     weights: Any = None,
+    rtol: float | None = None,
     log: bool = False,
     precision: str | None = None,
     deterministic: bool = False,
@@ -376,7 +378,7 @@ def _stages_of_sd_kde(
 
     The score is computed once for the shift, and the shift for the density.
     """
-    options = {"weights": weights, "precision": precision, "deterministic": deterministic}
+    options = {"weights": weights, "rtol": rtol, "precision": precision, "deterministic": deterministic}
     options |= {"check_finite": check_finite, "bounds": bounds, "periods": periods}
     score_h = h if score_bandwidth is None else score_bandwidth
 
@@ -416,6 +418,7 @@ def sd_kde(
     *,
     score_bandwidth: Any = None,
     weights: Any = None,
+    rtol: float | None = None,
     log: bool = False,
     precision: str | None = None,
     deterministic: bool = False,
@@ -457,7 +460,7 @@ def sd_kde(
     array([0.2707])
     """
     log = core_check.flag("log", log)
-    problem, _ = prepare(X, Y, h, weights, precision, deterministic, check_finite, bounds, periods)
+    problem, _ = prepare(X, Y, h, weights, precision, deterministic, check_finite, bounds, periods, rtol=rtol)
     estimate = score_problem(problem, score_bandwidth)
     with problem.device:
         return problem.debiased(estimate).density(log=log)
@@ -473,6 +476,7 @@ def laplace_kde(
     *,
     negative: Literal["keep", "clip"] = "keep",
     weights: Any = None,
+    rtol: float | None = None,
     log: bool = False,
     precision: str | None = None,
     deterministic: bool = False,
@@ -519,7 +523,7 @@ def laplace_kde(
     """
     check.negative(negative)
     log = core_check.flag("log", log)
-    problem, _ = prepare(X, Y, h, weights, precision, deterministic, check_finite, bounds, periods)
+    problem, _ = prepare(X, Y, h, weights, precision, deterministic, check_finite, bounds, periods, rtol=rtol)
     with problem.device:
         if negative != "clip":
             return problem.laplace_density(log=log)
@@ -538,6 +542,7 @@ def kernel_sum(
     Y: Any,
     h: Any,
     *,
+    rtol: float | None = None,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
@@ -571,7 +576,7 @@ def kernel_sum(
     array([0.3935])
     """
     core_check.given("V", V)
-    problem, v = prepare(X, Y, h, None, precision, deterministic, check_finite, V=V)
+    problem, v = prepare(X, Y, h, None, precision, deterministic, check_finite, V=V, rtol=rtol)
     with problem.device:
         columns = v[:, None] if v.ndim == 1 else v
         sums = problem.sums("values", columns)

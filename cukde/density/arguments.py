@@ -70,6 +70,7 @@ def prepare(
     *,
     V: Any = None,
     local_factors: Any = None,
+    rtol: Any = None,
     one_column: bool = False,
 ) -> tuple[Problem, Any]:
     """Check every argument and lay it out for the backend; return the problem and the values ``V``.
@@ -81,6 +82,7 @@ def prepare(
     """
     deterministic = core_check.flag("deterministic", deterministic)
     check_finite = core_check.flag("check_finite", check_finite)
+    rtol = check.tolerance(rtol)
     backend = dispatch.backend(X, Y=Y, weights=weights, V=V, local_factors=local_factors)
     with backend.device_of(X):
         xp = backend.xp
@@ -107,7 +109,7 @@ def prepare(
             check.squared_radius(radius / narrowest**2, single=chosen != "float64")
         log_w = None if w is None else log_weights(w, xp)[0]
         factors = None if factors is None else factors.astype(xp.float64, copy=False)
-        options = Options(chosen, log_w, centre, radius, deterministic, factors)
+        options = Options(chosen, log_w, centre, radius, deterministic, factors, rtol)
         y = None if itself else y
         return Problem(backend, x, y, query_shape, dtype, options, whitening, domain=domain, outside=outside), v
 

@@ -183,12 +183,14 @@ def factor_range(least: float, largest: float) -> None:
         )
 
 
-def tolerance(rtol: Any) -> float:
-    """Return a relative tolerance of a sum."""
+def tolerance(rtol: Any) -> float | None:
+    """Return a relative tolerance of a sum; 0 takes all pairs, and None is the precision's own."""
+    if rtol is None:
+        return None
     if isinstance(rtol, bool) or not isinstance(rtol, Real):
-        raise TypeError(f"rtol must be a number above 0 and up to 0.1, or None; got {rtol!r}")
-    if not 0 < (out := float(rtol)) <= 0.1:
-        raise ValueError(f"rtol must be a number above 0 and up to 0.1, or None; got {rtol!r}")
+        raise TypeError(f"rtol must be a number from 0 to 0.1, or None; got {rtol!r}")
+    if not 0 <= (out := float(rtol)) <= 0.1:
+        raise ValueError(f"rtol must be a number from 0 to 0.1, or None; got {rtol!r}")
     return out
 
 

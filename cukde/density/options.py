@@ -14,6 +14,8 @@ class Options(NamedTuple):
     squared_radius: Any = None  # largest squared distance to the centre, in bandwidths; None: unknown
     deterministic: bool = False  # the same bits on every run
     local_factors: Any = None  # (n,) float64, of the bandwidth of each point; None: all are 1
+    # What may be left out of a query's sum, relative to what is kept; None: the precision's own; 0: nothing.
+    rtol: float | None = None
 
     def at_ratio(self, ratio: float) -> Options:
         """Return the options for bandwidths smaller by a ratio: the scaled squared radius grows by its square."""

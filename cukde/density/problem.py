@@ -93,20 +93,19 @@ class Problem(NamedTuple):
         passes, options = self._pass
         return passes.partial_sums(X, Y, self.whitening.h, output, options, values=values, ratio=ratio)
 
-    def density(self, *, log: bool, rtol: float | None = None) -> Any:
+    def density(self, *, log: bool) -> Any:
         """Run the pass that sums kernels; return the density at the queries, or its logarithm.
 
-        ``rtol`` allows for the pass that leaves out pairs.
+        A tolerance above 0 allows for the passes of two and three dimensions to one.
         """
         epilogue = self.epilogue(log=log)
         if self.domain is not None:
             return to_density(self.sums("sum"), *epilogue, self.xp)
         X, Y = self._whitened()
         passes, options = self._pass
-        tolerance = {}
-        if rtol is not None and options.local_factors is None and X.shape[1] in (2, 3):
-            passes, tolerance = backends.truncated(self.backend), {"rtol": rtol}
-        return passes.density(X, Y, self.whitening.h, options, epilogue, points=self.points, **tolerance)
+        if options.rtol and options.precision != "ieee" and options.local_factors is None and X.shape[1] in (2, 3):
+            passes = backends.truncated(self.backend)
+        return passes.density(X, Y, self.whitening.h, options, epilogue, points=self.points)
 
     def laplace_density(self, *, log: bool) -> Any:
         """Return the Laplace-corrected density at the queries, negative values and all, or its logarithm."""

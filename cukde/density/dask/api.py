@@ -54,9 +54,7 @@ def kde(
     >>> cukde.dask.kde(X, np.array([0.5]), 1.0).compute().round(4)
     array([0.3521])
     """
-    if rtol is not None:
-        density_check.tolerance(rtol)  # sums over all pairs of blocks satisfy any
-    inputs = arguments(X, Y, h, weights, precision, deterministic, check_finite, local_factors=local_factors)
+    inputs = arguments(X, Y, h, weights, precision, deterministic, check_finite, local_factors=local_factors, rtol=rtol)
     data, sums = _sums(inputs, "sum")
     return _result(inputs, _with_total(inputs, data, sums, _density, log=core_check.flag("log", log)))
 
@@ -67,6 +65,7 @@ def score(
     h: Any,
     *,
     weights: Any = None,
+    rtol: float | None = None,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
@@ -83,7 +82,7 @@ def score(
     >>> cukde.dask.score(X, np.array([0.0]), 1.0).compute().round(4)
     array([0.3775])
     """
-    inputs = arguments(X, Y, h, weights, precision, deterministic, check_finite)
+    inputs = arguments(X, Y, h, weights, precision, deterministic, check_finite, rtol=rtol)
     _, sums = _sums(inputs, "moments", ratio=True)
     return _of_queries(inputs, each("score", _gradient, sums, **_shape(inputs)))
 
@@ -94,6 +93,7 @@ def density_and_score(
     h: Any,
     *,
     weights: Any = None,
+    rtol: float | None = None,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
@@ -111,7 +111,7 @@ def density_and_score(
     >>> log_p.compute().round(4), s.compute().round(4)
     (array([-1.138]), array([0.3775]))
     """
-    inputs = arguments(X, Y, h, weights, precision, deterministic, check_finite)
+    inputs = arguments(X, Y, h, weights, precision, deterministic, check_finite, rtol=rtol)
     data, sums = _sums(inputs, "moments")
     log_density = _with_total(inputs, data, sums, _log_density)
     return _result(inputs, log_density), _of_queries(inputs, each("score", _gradient, sums, **_shape(inputs)))
@@ -123,6 +123,7 @@ def debias(
     *,
     score_bandwidth: Any = None,
     weights: Any = None,
+    rtol: float | None = None,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
@@ -140,7 +141,7 @@ def debias(
     >>> cukde.dask.debias(X, 1.0).compute().round(4)
     array([-0.8808,  0.8808])
     """
-    inputs = arguments(X, X, h, weights, precision, deterministic, check_finite)
+    inputs = arguments(X, X, h, weights, precision, deterministic, check_finite, rtol=rtol)
     data, sums = _sums_at_data(inputs, score_bandwidth)
     return _of_queries(inputs, each("debiased", _moved, data, sums, **_shape(inputs)))
 
@@ -152,6 +153,7 @@ def sd_kde(
     *,
     score_bandwidth: Any = None,
     weights: Any = None,
+    rtol: float | None = None,
     log: bool = False,
     precision: str | None = None,
     deterministic: bool = False,
@@ -170,7 +172,7 @@ def sd_kde(
     >>> cukde.dask.sd_kde(X, np.array([0.0]), 1.0).compute().round(4)
     array([0.2707])
     """
-    inputs = arguments(X, Y, h, weights, precision, deterministic, check_finite, debiases=True)
+    inputs = arguments(X, Y, h, weights, precision, deterministic, check_finite, rtol=rtol, debiases=True)
     data, sums = _sums_at_data(inputs, score_bandwidth)
     layout = inputs.layout(inputs.forms.whitening)
     moved = each("debiased", inputs.tasks.debiased, data, sums, layout=layout)
@@ -185,6 +187,7 @@ def laplace_kde(
     *,
     negative: Literal["keep", "clip"] = "keep",
     weights: Any = None,
+    rtol: float | None = None,
     log: bool = False,
     precision: str | None = None,
     deterministic: bool = False,
@@ -204,7 +207,7 @@ def laplace_kde(
     array([ 0.5984, -0.0133])
     """
     density_check.negative(negative)
-    inputs = arguments(X, Y, h, weights, precision, deterministic, check_finite)
+    inputs = arguments(X, Y, h, weights, precision, deterministic, check_finite, rtol=rtol)
     data, sums = _sums(inputs, "laplace")
     clip = negative == "clip"
     return _result(inputs, _with_total(inputs, data, sums, _laplace, log=core_check.flag("log", log), clip=clip))
@@ -216,6 +219,7 @@ def kernel_sum(
     Y: Any,
     h: Any,
     *,
+    rtol: float | None = None,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
@@ -233,7 +237,7 @@ def kernel_sum(
     array([0.3935])
     """
     core_check.given("V", V)
-    inputs = arguments(X, Y, h, None, precision, deterministic, check_finite, V=V)
+    inputs = arguments(X, Y, h, None, precision, deterministic, check_finite, V=V, rtol=rtol)
     _, sums = _sums(inputs, "values")
     values: Any = inputs.forms.v
     k = None if values.ndim == 1 else values.shape[1]
@@ -313,6 +317,7 @@ def _pass(inputs: Arguments, queries: Blocks, data: Blocks, output: Output, **op
             data,
             precision=inputs.forms.precision,
             ratio=options.get("ratio", False),
+            rtol=inputs.rtol,
         )
     return crossed(
         "sums",
@@ -323,6 +328,7 @@ def _pass(inputs: Arguments, queries: Blocks, data: Blocks, output: Output, **op
         output=output,
         precision=inputs.forms.precision,
         deterministic=inputs.deterministic,
+        rtol=inputs.rtol,
         itself=queries is data,
         **options,
     )

@@ -17,6 +17,7 @@ from cukde.core.dask import check as dask_check, chunks as dask_chunks
 from cukde.core.dask.arrays import collected, stand_in, unknown_rows
 from cukde.core.dask.graph import Blocks, each, gathered
 from cukde.core.over_dask import is_dask, meta
+from cukde.density import check as density_check
 from cukde.density.arguments import Checked, checked
 from cukde.density.dask import blocks, stream
 from cukde.density.dask.blocks import Layout
@@ -34,6 +35,7 @@ class Arguments(NamedTuple):
     forms: Checked  # of stand-ins
     check_finite: bool
     deterministic: bool
+    rtol: float | None
 
     @property
     def gpu(self) -> bool:
@@ -89,6 +91,7 @@ def arguments(
     *,
     V: Any = None,
     local_factors: Any = None,
+    rtol: Any = None,
     debiases: bool = False,
 ) -> Arguments:
     """Check all that can be told without computing anything, and bring blocks of rows side by side.
@@ -98,6 +101,7 @@ def arguments(
     dask_check.plain("h", is_dask(h))
     check_finite = core_check.flag("check_finite", check_finite)
     deterministic = core_check.flag("deterministic", deterministic)
+    rtol = density_check.tolerance(rtol)
     x = _collected("X", X)
     y = None if Y is X or Y is None else _collected("Y", Y)
     if isinstance(x, da.Array) and isinstance(y, da.Array) and x.name == y.name:
@@ -126,7 +130,7 @@ def arguments(
     x = _in_blocks(x, rows, dask_chunks.rows_of_stream(numbers, queries=debiases) if streamed else rows)
     y = None if y is None else _in_blocks(y, rows, rows)
     w, v, factors = (beside(name, a, x) for name, a in (("weights", w), ("V", v), ("local_factors", factors)))
-    return Arguments(x, y, w, v, factors, forms, check_finite, deterministic)
+    return Arguments(x, y, w, v, factors, forms, check_finite, deterministic, rtol)
 
 
 def _collected(name: str, a: Any) -> Any:

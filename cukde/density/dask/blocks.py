@@ -238,7 +238,7 @@ def among(blocks: list[Block], **options: Any) -> tuple[list[PartialSums]]:
 
 
 def between(
-    blocks: list[Block], others: list[Block], *, precision: str, ratio: bool
+    blocks: list[Block], others: list[Block], *, precision: str, ratio: bool, rtol: float | None = None
 ) -> tuple[list[PartialSums], list[PartialSums]]:
     """Moments over all the others at the points of each block, and over all blocks at those of the others.
 
@@ -247,7 +247,7 @@ def between(
     below 1e31 times the rows.
     """
     smaller = _mutual_within_memory(dispatch.backend(blocks[0].points))
-    compute = partial(mutual, precision=precision, ratio=ratio)
+    compute = partial(mutual, precision=precision, ratio=ratio, rtol=rtol)
     sums: tuple[dict[int, PartialSums], ...] = ({}, {})
     for (i, x), (j, y) in itertools.product(enumerate(blocks), enumerate(others)):
         for done, number, new in zip(sums, (i, j), smaller(compute, x, y), strict=True):
@@ -268,7 +268,9 @@ def _mutual_within_memory(backend: ModuleType) -> WithinMemory[tuple[PartialSums
     )
 
 
-def mutual(x: Block, y: Block, *, precision: str, ratio: bool) -> tuple[PartialSums, PartialSums]:
+def mutual(
+    x: Block, y: Block, *, precision: str, ratio: bool, rtol: float | None = None
+) -> tuple[PartialSums, PartialSums]:
     """Moments over block ``y`` at the points of ``x``, and over ``x`` at ``y``; the device of ``x`` computes them."""
     backend = dispatch.backend(x.points)
     xp = backend.xp
@@ -278,16 +280,14 @@ def mutual(x: Block, y: Block, *, precision: str, ratio: bool) -> tuple[PartialS
             return density_sums.nothing(len(x.points), k, xp), density_sums.nothing(len(y.points), k, xp)
         middle = _middle(x, y)
         if middle is None:  # unchecked: passes find the radius
-            at_x, at_y = (
-                pair(*ordered, output="moments", precision=precision, deterministic=False, itself=False, ratio=ratio)
-                for ordered in ((x, y), (y, x))
-            )
+            compute = partial(pair, output="moments", precision=precision, ratio=ratio, rtol=rtol)
+            at_x, at_y = (compute(*ordered, deterministic=False, itself=False) for ordered in ((x, y), (y, x)))
             return at_x, at_y
         centre, radius = middle
         density_check.squared_radius(radius, single=precision != "float64")
         centre = backend.asarray(centre)
         of_x, of_y = (x.whitening.apply(backend.asarray(block.points), centre, xp) for block in (x, y))
-        options = Options(precision, centre=x.whitening.image(centre, xp), squared_radius=radius)
+        options = Options(precision, centre=x.whitening.image(centre, xp), squared_radius=radius, rtol=rtol)
         return backends.pairs(backend).mutual_sums(of_x, of_y, x.whitening.h, options, ratio=ratio)
 
 
@@ -327,6 +327,7 @@ def pair(
     deterministic: bool,
     itself: bool,
     ratio: bool = False,
+    rtol: float | None = None,
     summed: Callable[[Problem], PartialSums] | None = None,
 ) -> PartialSums:
     """Sums over one block of data at one block of queries; ``itself`` says that blocks of one number are the same.
@@ -352,7 +353,7 @@ def pair(
         one = itself and x.number == y.number and x.whole and y.whole
         # Debiased data are in double precision, queries in that of the call.
         Y = None if one else backend.asarray(y.points).astype(x.points.dtype, copy=False)
-        options = Options(precision, x.log_weights, centre, radius, deterministic, x.local_factors)
+        options = Options(precision, x.log_weights, centre, radius, deterministic, x.local_factors, rtol)
         problem = Problem(backend, x.points, Y, y.points.shape, x.points.dtype, options, whitening)
         with problem.device:
             sums = problem.sums(output, x.values, ratio=ratio) if summed is None else summed(problem)

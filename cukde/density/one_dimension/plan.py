@@ -86,6 +86,11 @@ _CRAMER = 1.0865
 _ROUNDINGS = 8
 
 
+def serves(precision: str, rtol: float | None) -> bool:
+    """Whether the transform is as accurate as a pass has to be; ``rtol`` None asks for what it gives."""
+    return precision in TOLERANCE and (rtol is None or rtol >= TOLERANCE[precision])
+
+
 class Plan(NamedTuple):
     """How to sum kernels of one bandwidth to a tolerance; tables by o + reach for the offset o of two boxes."""
 

@@ -187,6 +187,7 @@ def prepare(
     h: Any,
     *,
     weights: Any = None,
+    rtol: Any = None,
     precision: Any = None,
     deterministic: bool = False,
     check_finite: bool = True,
@@ -198,6 +199,7 @@ def prepare(
     """
     deterministic = core_check.flag("deterministic", deterministic)
     check_finite = core_check.flag("check_finite", check_finite)
+    rtol = density_check.tolerance(rtol)
     backend = dispatch.backend(X, Y=Y, weights=weights)
     with backend.device_of(X):
         xp = backend.xp
@@ -215,7 +217,7 @@ def prepare(
         y = None if itself else xp.ascontiguousarray(y, dtype=storage)
         with np.errstate(over="ignore", invalid="ignore"):  # such data are refused below
             centres = _passes(backend).means(x)
-        options = Options(chosen, centre=centres, deterministic=deterministic)
+        options = Options(chosen, centre=centres, deterministic=deterministic, rtol=rtol)
         stack = Stack(backend, x, y, query_shape, dtype, options, whitening)
         if check_finite:
             stack = _checked(stack, w)

@@ -41,15 +41,13 @@ class _Grid(NamedTuple):
     columns: int
 
 
-def density(
-    X: Any, Y: Any | None, h: float, options: Options, epilogue: Epilogue, *, rtol: float, points: Any = None
-) -> Any:
-    """Return what :func:`cukde.density.pairs.gpu.passes.density` does, to a relative tolerance beside its rounding.
+def density(X: Any, Y: Any | None, h: float, options: Options, epilogue: Epilogue, *, points: Any = None) -> Any:
+    """Return what :func:`cukde.density.pairs.gpu.passes.density` does, to ``options.rtol`` beside its rounding.
 
     Waits for the device three times; while a stream is captured nothing may wait, and all pairs are summed.
     """
     queries = X if Y is None else Y
-    sums = None
+    sums, rtol = None, options.rtol or 0.0
     pairs = len(X) * len(queries) * (_DOUBLE if options.precision == "float64" else 1)
     if X.shape[1] == 2 and rtol >= truncated_plan.LEAST_RTOL and pairs > _FEW_PAIRS:
         sums = _sums(X, queries, h, rtol, options.log_weights)

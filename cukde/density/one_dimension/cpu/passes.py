@@ -186,7 +186,7 @@ def _transform(
     precision, log_weights = options.precision, options.log_weights
     x, y = X.reshape(-1), (X if Y is None else Y).reshape(-1)
     cost = _CDF_COST if output == "cdf" else 1
-    if precision not in one_dimension_plan.TOLERANCE or len(x) * len(y) * cost <= _FEW_PAIRS:
+    if not one_dimension_plan.serves(precision, options.rtol) or len(x) * len(y) * cost <= _FEW_PAIRS:
         return None
     smallest, largest = one_dimension_plan.BANDWIDTHS
     if not smallest < h < largest:

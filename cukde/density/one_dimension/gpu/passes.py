@@ -171,8 +171,8 @@ class _Arguments(NamedTuple):
     def must_take_pairs(self) -> bool:
         """The same, however many there are."""
         smallest, largest = one_dimension_plan.BANDWIDTHS
-        slow = self.options.precision not in one_dimension_plan.TOLERANCE or not smallest < self.h < largest
-        return slow or device.capturing()
+        fast = one_dimension_plan.serves(self.options.precision, self.options.rtol) and smallest < self.h < largest
+        return not fast or device.capturing()
 
     def sorted(self, values: Any | None) -> Points:
         """Sort the data; where the scaled squared radius is known it says between what they lie."""

@@ -39,17 +39,16 @@ def density(
     options: Options,
     epilogue: Epilogue,
     *,
-    rtol: float,
     points: None = None,
 ) -> np.ndarray:
-    """Return what :func:`cukde.density.pairs.cpu.passes.density` does, to a relative tolerance beside its rounding.
+    """Return what :func:`cukde.density.pairs.cpu.passes.density` does, to ``options.rtol`` beside its rounding.
 
     ``X`` (n, d) and ``Y`` (m, d) have two or three dimensions. Pairs are taken in their type, expansions in double.
     """
     sums = None
     queries = X if Y is None else Y
-    if len(X) * len(queries) > _FEW_PAIRS and len(queries) > _FEW_QUERIES:
-        sums = _sums(X, queries, h, rtol, options)
+    if options.rtol and len(X) * len(queries) > _FEW_PAIRS and len(queries) > _FEW_QUERIES:
+        sums = _sums(X, queries, h, options.rtol, options)
     if sums is None:
         return pairs_passes.density(X, Y, h, options, epilogue)
     return to_density(sums, *epilogue, np)
