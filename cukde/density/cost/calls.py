@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from cukde.core.cost import arguments
+from cukde.density import check as density_check
 
 Sizes = dict[str, Any]
 
@@ -16,6 +17,7 @@ def of_queries(
     h: Any = None,
     *,
     weights: Any = None,
+    rtol: float | None = None,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
@@ -27,7 +29,7 @@ def of_queries(
     """
     n, d = _rows(X)
     at_data = Y is None or Y is X
-    return {
+    sizes = {
         "n": n,
         "m": n if at_data else _rows(Y, "Y")[0],
         "d": d,
@@ -38,6 +40,7 @@ def of_queries(
         "check_finite": bool(check_finite),
         "weighted": weights is not None,
     }
+    return sizes if rtol is None else sizes | {"rtol": density_check.tolerance(rtol)}
 
 
 def of_kde(X: Any, Y: Any, h: Any = None, *, local_factors: Any = None, **options: Any) -> Sizes:

@@ -50,17 +50,17 @@ _SCALAR_OF_ROW, _SCALAR_OF_ENTRY = 165, 5
 _SCALAR_OF_MEAN, _SCALAR_OF_LOOK = 5.5, 2.3
 
 
-@sized(f"n m d dtype precision weighted local at_data {OPTIONS}")
+@sized(f"n m d dtype precision weighted local at_data {OPTIONS} rtol")
 def kde(on: Peaks, sizes: Sizes, local: bool = False) -> Counted:
     """Count a density of ``n`` points of ``d`` dimensions at ``m`` queries; ``local``: each point has its own factor.
 
-    A call with ``rtol`` is counted as one of all pairs, the most that it takes.
+    In two dimensions and more a call is counted as one of all pairs, the most that it takes, whatever its ``rtol``.
     """
     task = _pass("sum", sizes)
     return _estimate(task, on, _local(task, on) if local else _passed(task, on, sizes.boxes))
 
 
-@sized(OF_QUERIES)
+@sized(f"{OF_QUERIES} rtol")
 def score(on: Peaks, sizes: Sizes) -> Counted:
     """Count the gradients of the log density."""
     task = _pass("moments", sizes, ratio=True)
@@ -68,7 +68,7 @@ def score(on: Peaks, sizes: Sizes) -> Counted:
     return _estimate(task, on, [*_passed(task, on, sizes.boxes), after])
 
 
-@sized(OF_QUERIES)
+@sized(f"{OF_QUERIES} rtol")
 def density_and_score(on: Peaks, sizes: Sizes) -> Counted:
     """Count log densities with their gradients."""
     task = _pass("moments", sizes)
@@ -76,7 +76,7 @@ def density_and_score(on: Peaks, sizes: Sizes) -> Counted:
     return _estimate(task, on, [*_passed(task, on, sizes.boxes), after])
 
 
-@sized(OF_QUERIES)
+@sized(f"{OF_QUERIES} rtol")
 def laplace_kde(on: Peaks, sizes: Sizes) -> Counted:
     """Count a Laplace-corrected density: a factor, by one multiply-add, beside each exponential."""
     task = _pass("laplace", sizes)
@@ -86,7 +86,7 @@ def laplace_kde(on: Peaks, sizes: Sizes) -> Counted:
     return _estimate(task, on, parts, flops=2 * task.pairs)
 
 
-@sized(f"n m d k dtype precision at_data {OPTIONS}")
+@sized(f"n m d k dtype precision at_data {OPTIONS} rtol")
 def kernel_sum(on: Peaks, sizes: Sizes, k: int = 1) -> Counted:
     """Count sums of ``k`` values."""
     task = _pass("values", sizes, k=k)
@@ -109,14 +109,14 @@ def log_cdf(on: Peaks, sizes: Sizes) -> Counted:
     return _distribution(task, on, both)
 
 
-@sized(OF_DATA)
+@sized(f"{OF_DATA} rtol")
 def debias(on: Peaks, sizes: Sizes) -> Counted:
     """Count a shift of the data along the score at the data."""
     task = _pass("moments", sizes.at_points(), ratio=True)
     return _estimate(task, on, [*_named("score", _passed(task, on, sizes.boxes)), _shift(on, sizes.n, sizes.d)])
 
 
-@sized(OF_QUERIES)
+@sized(f"{OF_QUERIES} rtol")
 def sd_kde(on: Peaks, sizes: Sizes) -> Counted:
     """Count score-debiased densities: parts of the score, the shift and the density, by these names."""
     n, m, d, boxes = sizes.n, sizes.m, sizes.d, sizes.boxes
@@ -180,7 +180,7 @@ def _pass(output: Output, sizes: Sizes, *, k: int = 0, ratio: bool = False) -> P
     chosen = density_check.precision(sizes.precision, promoted)
     itemsize = 8 if chosen == "float64" else promoted.itemsize
     flags = (sizes.at_data, sizes.weighted, sizes.deterministic, sizes.check_finite)
-    return Pass(output, n, m, d, chosen, itemsize, k, *flags, ratio)
+    return Pass(output, n, m, d, chosen, itemsize, k, *flags, ratio, density_check.tolerance(sizes.rtol))
 
 
 def _estimate(task: Pass, on: Peaks, parts: Sequence[Part], *, flops: float = 0, traffic: float = 0) -> Counted:

@@ -20,6 +20,7 @@ class Sizes:
 
     ``boxes`` lie between the first point and the last of a line, each half a bandwidth wide. The default is for a call
     that does not know better: a million points from a normal distribution, by Silverman's rule, have 300.
+    ``rtol`` is the tolerance of a call: one below that of the transform of one dimension makes it take all pairs.
     """
 
     n: int
@@ -32,6 +33,7 @@ class Sizes:
     deterministic: bool = False
     check_finite: bool = True
     boxes: int = 512
+    rtol: float | None = None
 
     def at_points(self) -> Sizes:
         """Sizes of a call whose queries are the data."""

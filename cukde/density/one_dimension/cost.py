@@ -68,7 +68,7 @@ _CPU_EFFICIENCY = 0.42
 
 def takes_pairs(task: Pass, backend: str) -> bool:
     """Whether a pass sums all pairs."""
-    if task.precision not in one_dimension_plan.TOLERANCE:
+    if not one_dimension_plan.serves(task.precision, task.rtol):
         return True
     if backend == "cpu":
         return task.pairs * (_CDF if task.output == "cdf" else 1) <= FEW_PAIRS_CPU

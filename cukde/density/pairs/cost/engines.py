@@ -39,6 +39,7 @@ class Pass:
     deterministic: bool = False
     known: bool = True  # the host knows the scaled squared radius
     ratio: bool = False  # the caller needs no more of the moments than moments / total
+    rtol: float | None = None  # see cukde/density/options.py
 
     @property
     def pairs(self) -> float:
