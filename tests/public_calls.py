@@ -89,6 +89,10 @@ class Draw:
             "check_finite": self.one(True, True, False),
         }
 
+    def tolerance(self) -> dict[str, Any]:
+        """What may be left out of sums over pairs."""
+        return {"rtol": self.one(None, 0, 1e-5)}
+
     def domain(self) -> dict[str, Any]:
         """Bounds that all points lie within, and periods."""
         kinds = [self.one("free", "bounds", "period") for _ in range(self.d)]
@@ -109,7 +113,7 @@ class Draw:
 
 def _density(function: Callable[..., Any], *, log: bool = False) -> Callable[[Draw], Call]:
     def call(a: Draw) -> Call:
-        options = a.common() | a.domain() | ({"log": a.one(False, True)} if log else {})
+        options = a.common() | a.domain() | a.tolerance() | ({"log": a.one(False, True)} if log else {})
         return _unlinked(Call(function, (a.points, a.queries, a.h), options), 2)
 
     return call
@@ -125,15 +129,12 @@ def _unlinked(call: Call, h: int) -> Call:
 
 def _kde(a: Draw) -> Call:
     whole = _density(cukde.kde, log=True)(a)
-    return replace(
-        whole, kwargs=whole.kwargs | {"local_factors": a.one(None, a.positive(a.n)), "rtol": a.one(None, 1e-5)}
-    )
+    return replace(whole, kwargs=whole.kwargs | {"local_factors": a.one(None, a.positive(a.n))})
 
 
 def _debias(a: Draw) -> Call:
-    return _unlinked(
-        Call(cukde.debias, (a.points, a.h), a.common() | a.domain() | {"score_bandwidth": a.one(None, 1.5)}), 1
-    )
+    options = a.common() | a.domain() | a.tolerance() | {"score_bandwidth": a.one(None, 1.5)}
+    return _unlinked(Call(cukde.debias, (a.points, a.h), options), 1)
 
 
 def _sd_kde(a: Draw) -> Call:
@@ -147,7 +148,7 @@ def _laplace_kde(a: Draw) -> Call:
 
 
 def _kernel_sum(a: Draw) -> Call:
-    options = {k: v for k, v in a.common().items() if k != "weights"}
+    options = {k: v for k, v in a.common().items() if k != "weights"} | a.tolerance()
     return Call(cukde.kernel_sum, (a.points, a.one(a.array(a.n), a.array(a.n, 3)), a.queries, a.h), options)
 
 

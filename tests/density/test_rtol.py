@@ -1,0 +1,314 @@
+"""The tolerance ``rtol`` of every function of the family: within it by float64 oracles, and with 0 all pairs."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import importlib
+import inspect
+from collections.abc import Callable
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+
+import cukde
+import cukde.dask
+from cukde import perf
+from cukde.core.cost.registry import called
+from cukde.density import backends
+from cukde.density.one_dimension import plan as one_dimension_plan
+from cukde.density.options import Options
+from tests import reference, tolerances
+from tests.conftest import Backend
+from tests.perf.processors import H200
+
+NAMES = ("kde", "score", "density_and_score", "debias", "sd_kde", "laplace_kde", "kernel_sum")
+TOLERANCES = (None, 0, 1e-6, 1e-2)
+
+
+@dataclasses.dataclass(frozen=True)
+class Sample:
+    """Clusters some bandwidths apart, so that most pairs hardly matter; queries near them, and one far from all."""
+
+    X: np.ndarray
+    Y: np.ndarray
+    V: np.ndarray
+    w: np.ndarray | None
+    h: float = 0.3
+
+    @classmethod
+    @functools.cache
+    def of(cls, d: int, dtype: str, weighted: bool = False, n: int = 90, m: int = 30) -> Sample:
+        rng = np.random.default_rng([d, n, m])
+        centres = 2 * rng.standard_normal((6, d))
+        X = centres[rng.integers(6, size=n)] + 0.3 * rng.standard_normal((n, d))
+        Y = X[rng.integers(n, size=m)] + 0.2 * rng.standard_normal((m, d))
+        Y[0] += 10 * 0.3
+        V = rng.standard_normal((n, 2))
+        return cls(X.astype(dtype), Y.astype(dtype), V.astype(dtype), rng.uniform(0.1, 1, n) if weighted else None)
+
+    def call(self, name: str, on: Backend, **options: Any) -> list[np.ndarray]:
+        """Results of a function, on the host."""
+        X, Y, V, w = (on.asarray(a) for a in (self.X, self.Y, self.V, self.w))
+        function = getattr(cukde, name)
+        if name == "kernel_sum":
+            out = function(X, V, Y, self.h, **options)
+        elif name == "debias":
+            out = function(X, self.h, weights=w, **options)
+        else:
+            out = function(X, Y, self.h, weights=w, **options)
+        return [on.asnumpy(a) for a in (out if isinstance(out, tuple) else (out,))]
+
+
+def same_bits(got: list[np.ndarray], want: list[np.ndarray]) -> None:
+    for a, b in zip(got, want, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+class TestAccuracy:
+    """Beside rounding a result is within the tolerance; signed terms by their absolute sum."""
+
+    @pytest.fixture(params=TOLERANCES, ids=str)
+    def rtol(self, request: pytest.FixtureRequest) -> Any:
+        return request.param
+
+    @pytest.fixture(params=[(1, "float64"), (2, "float32"), (3, "float64"), (5, "float32")], ids=str)
+    def s(self, request: pytest.FixtureRequest) -> Sample:
+        return Sample.of(*request.param, weighted=request.param[0] > 2)
+
+    def allowed(self, s: Sample, on: Backend, rtol: float | None, exponent: np.ndarray) -> Any:
+        """Allowed error of a logarithm: rounding, and what the tolerance adds."""
+        dtype = s.X.dtype.name
+        default = {"float32": 1e-5, "float64": 1e-13}[dtype]
+        return tolerances.log_error(on.device, dtype, exponent) - np.log1p(-(default if rtol is None else rtol))
+
+    def test_density(self, backend: Backend, s: Sample, rtol: Any) -> None:
+        near = reference.nearness(s.X, s.Y, s.h, s.w)
+        allowed, want = self.allowed(s, backend, rtol, near.exponent), reference.log_kde(s.X, s.Y, s.h, s.w)
+        tolerances.check_log(s.call("kde", backend, rtol=rtol, log=True)[0], want, allowed)
+        tolerances.check_density(s.call("kde", backend, rtol=rtol)[0], want, allowed)
+
+    def test_score(self, backend: Backend, s: Sample, rtol: Any) -> None:
+        near = reference.nearness(s.X, s.Y, s.h, s.w)
+        allowed = self.allowed(s, backend, rtol, near.exponent)
+        log_p, gradient = s.call("density_and_score", backend, rtol=rtol)
+        tolerances.check_log(log_p, reference.log_kde(s.X, s.Y, s.h, s.w), allowed)
+        want = reference.score(s.X, s.Y, s.h, s.w)
+        for got in (gradient, s.call("score", backend, rtol=rtol)[0]):
+            tolerances.check_score(s.h * np.linalg.norm(got - want, axis=1), allowed, near.reach)
+
+    def test_debiased_points_and_their_density(self, backend: Backend, s: Sample, rtol: Any) -> None:
+        near, moved = reference.nearness(s.X, s.X, s.h, s.w), reference.debias(s.X, s.h, weights=s.w)
+        allowed = self.allowed(s, backend, rtol, near.exponent) * near.reach
+        rounding = np.finfo(s.X.dtype).eps * reference.size_in_bandwidths(moved, s.h)
+        error = np.linalg.norm(s.call("debias", backend, rtol=rtol)[0] - moved, axis=1) / s.h
+        tolerances.check(error, 0.5 * allowed + rounding, "debiased points")
+        # A point that moves by some error moves the logarithm by its reach times that; the density adds its own.
+        near_moved = reference.nearness(moved, s.Y, s.h, s.w)
+        allowed = tolerances.sd_log_error(s.X.dtype.name, near_moved, reference.size_in_bandwidths(moved, s.h))
+        allowed = allowed + (rtol or 0) * (1.2 + 0.6 * near_moved.reach * near.reach.max())
+        want = reference.log_kde(moved, s.Y, s.h, s.w)
+        tolerances.check_log(s.call("sd_kde", backend, rtol=rtol, log=True)[0], want, allowed)
+
+    def test_signed_sums(self, backend: Backend, s: Sample, rtol: Any) -> None:
+        near = reference.nearness(s.X, s.Y, s.h, s.w)
+        allowed = self.allowed(s, backend, rtol, near.exponent)
+        got = s.call("laplace_kde", backend, rtol=rtol)[0]
+        tolerances.check_scaled(got, *reference.scaled_laplace(s.X, s.Y, s.h, s.w), allowed, "Laplace-corrected density")
+        total, size = reference.kernel_sum(s.X, s.V, s.Y, s.h)
+        allowed = self.allowed(s, backend, rtol, reference.nearness(s.X, s.Y, s.h).exponent)[:, None]
+        error = abs(s.call("kernel_sum", backend, rtol=rtol)[0] - total)
+        tolerances.check(error, allowed * size + np.finfo(s.X.dtype).tiny, "kernel sum")
+
+
+class TestAllPairs:
+    """With 0, and in "ieee", all pairs are taken."""
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_few_pairs_are_all_taken(self, backend: Backend, name: str) -> None:
+        """Where the transform of one dimension takes all pairs by itself, the bits are the same."""
+        s = Sample.of(1, "float64", True)
+        same_bits(s.call(name, backend, rtol=0), s.call(name, backend))
+
+    @pytest.mark.parametrize("name", NAMES)
+    @pytest.mark.parametrize("rtol", [0, 1e-9])
+    def test_no_transform_of_one_dimension(self, name: str, rtol: float, monkeypatch: pytest.MonkeyPatch) -> None:
+        """In float32 its tolerance is 1e-6: a smaller one takes the pairs, too."""
+        passes = importlib.import_module("cukde.density.one_dimension.cpu.passes")
+        s, on = Sample.of(1, "float32", n=2000, m=900), Backend("numpy")
+        with mock.patch.object(passes, "_FEW_PAIRS", 2**40):
+            want = s.call(name, on)
+        monkeypatch.setattr(passes, "_FEW_PAIRS", 0)
+        same_bits(s.call(name, on, rtol=rtol), want)
+        looser = s.call(name, on, rtol=1e-3)  # asks for no less than the transform gives
+        same_bits(looser, s.call(name, on))
+
+    @pytest.mark.parametrize("name", ["kde", "score", "kernel_sum"])
+    def test_no_transform_of_one_dimension_on_a_device(
+        self, device: Backend, name: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        passes = importlib.import_module("cukde.density.one_dimension.gpu.passes")
+        s = Sample.of(1, "float64")
+        want = s.call(name, device)
+        monkeypatch.setattr(passes, "_FEW_PAIRS", 0)
+        monkeypatch.setattr(passes, "_transform", None)
+        same_bits(s.call(name, device, rtol=0), want)
+
+    @pytest.mark.parametrize("d", [2, 3])
+    @pytest.mark.parametrize("options", [{"rtol": 0}, {"rtol": 1e-2, "precision": "ieee"}], ids=["0", "ieee"])
+    @pytest.mark.parametrize("name", ["kde", "sd_kde"])
+    def test_no_density_to_a_tolerance(
+        self, backend: Backend, name: str, d: int, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(backends, "truncated", None)
+        s = Sample.of(d, "float32")
+        without = {key: value for key, value in options.items() if key != "rtol"}
+        same_bits(s.call(name, backend, **options), s.call(name, backend, **(without or {"rtol": 0})))
+
+
+class TestPasses:
+    """What was given comes to every pass."""
+
+    @pytest.fixture
+    def seen(self, monkeypatch: pytest.MonkeyPatch) -> list[float | None]:
+        """Tolerances of the passes over pairs on the CPU."""
+        passes, found = importlib.import_module("cukde.density.pairs.cpu.passes"), []
+
+        def watched(function: Callable[..., Any]) -> Callable[..., Any]:
+            def call(*args: Any, **kwargs: Any) -> Any:
+                found.extend(a.rtol for a in args if isinstance(a, Options))
+                return function(*args, **kwargs)
+
+            return call
+
+        for name in ("partial_sums", "density", "debias", "mutual_sums"):
+            monkeypatch.setattr(passes, name, watched(getattr(passes, name)))
+        return found
+
+    @pytest.mark.parametrize("rtol", TOLERANCES)
+    @pytest.mark.parametrize("name", NAMES)
+    def test_of_plain_arrays(self, name: str, rtol: Any, seen: list[float | None]) -> None:
+        Sample.of(4, "float64").call(name, Backend("numpy"), rtol=rtol)
+        assert set(seen) == {rtol}
+
+    @pytest.mark.parametrize("name", NAMES[:-1])
+    def test_of_domains(self, name: str, seen: list[float | None]) -> None:
+        s = Sample.of(4, "float64")
+        s.call(name, Backend("numpy"), rtol=1e-4, periods=[30.0, None, None, None])
+        assert set(seen) == {1e-4}
+
+    @pytest.mark.parametrize("name", NAMES[:-1])
+    def test_of_large_stacks(self, name: str, seen: list[float | None], monkeypatch: pytest.MonkeyPatch) -> None:
+        s, on = Sample.of(4, "float64"), Backend("numpy")
+        X, Y = np.stack([s.X, s.X]), np.stack([s.Y, s.Y])
+        stack = dataclasses.replace(s, X=X, Y=Y)
+        small = stack.call(name, on, rtol=1e-4)
+        assert not seen
+        same_bits(small, stack.call(name, on, rtol=0))
+        monkeypatch.setattr("cukde.density.stacks.cpu.passes.pays", lambda *_: False)
+        stack.call(name, on, rtol=1e-4)
+        assert set(seen) == {1e-4}
+
+    @pytest.mark.parametrize("weighted", [False, True])
+    @pytest.mark.parametrize("check_finite", [False, True])
+    @pytest.mark.parametrize("name", NAMES)
+    def test_of_blocks(self, name: str, check_finite: bool, weighted: bool, seen: list[float | None]) -> None:
+        da = pytest.importorskip("dask.array")
+        s = Sample.of(4, "float64", weighted)
+        X, options = da.from_array(s.X, chunks=(30, 4)), {"rtol": 1e-4, "check_finite": check_finite}
+        if name == "kernel_sum":
+            lazy = cukde.kernel_sum(X, s.V, s.Y, s.h, **options)
+        elif name == "debias":
+            lazy = cukde.debias(X, s.h, weights=s.w, **options)
+        else:
+            lazy = getattr(cukde, name)(X, s.Y, s.h, weights=s.w, **options)
+        want = s.call(name, Backend("numpy"))
+        seen.clear()
+        for got, expected in zip(lazy if isinstance(lazy, tuple) else (lazy,), want, strict=True):
+            np.testing.assert_allclose(got.compute(scheduler="sync"), expected, rtol=1e-9, atol=1e-9)
+        assert set(seen) == {1e-4}
+
+    @pytest.mark.parametrize("name", ["kde", "sd_kde"])
+    def test_the_density_to_a_tolerance_ends_sd_kde_too(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        truncated = importlib.import_module("cukde.density.truncated.cpu.passes")
+        for few in ("_FEW_PAIRS", "_FEW_QUERIES"):
+            monkeypatch.setattr(truncated, few, 0)
+        found, sums = [], truncated._sums
+        monkeypatch.setattr(truncated, "_sums", lambda *args: found.append(args[3]) or sums(*args))
+        s, on = Sample.of(2, "float64"), Backend("numpy")
+        got = s.call(name, on, rtol=1e-4)
+        assert found == [1e-4]
+        np.testing.assert_allclose(got[0], s.call(name, on)[0], rtol=1e-3)
+        assert found == [1e-4]  # and none without a tolerance
+
+    def test_of_the_stages_of_sd_kde(self, seen: list[float | None]) -> None:
+        s = Sample.of(4, "float64")
+        for stage in called("sd_kde").stages(s.X, s.Y, s.h, rtol=1e-4).values():
+            stage()
+        assert set(seen) == {1e-4}
+
+
+class TestErrors:
+    """Tolerances are looked at before anything else is."""
+
+    @pytest.fixture(params=NAMES)
+    def call(self, request: pytest.FixtureRequest) -> Callable[..., Any]:
+        function: Any = getattr(cukde, request.param)
+        X = np.full((3, 2), np.nan)  # is never looked at
+        args = {"kernel_sum": (X, X[:, 0], X, 1.0), "debias": (X, 1.0)}.get(request.param, (X, X, 1.0))
+
+        def call(rtol: Any, wrap: Callable[[np.ndarray], Any] = np.asarray) -> Any:
+            return function(wrap(args[0]), *args[1:], rtol=rtol)
+
+        return call
+
+    @pytest.mark.parametrize("rtol", [-1e-3, 0.11, 1, np.nan, np.inf])
+    def test_out_of_range(self, call: Callable[..., Any], rtol: float) -> None:
+        with pytest.raises(ValueError, match="rtol must be a number from 0 to 0.1, or None; got"):
+            call(rtol)
+
+    @pytest.mark.parametrize("rtol", [True, "1e-3", np.ones(2), 1j])
+    def test_no_numbers(self, call: Callable[..., Any], rtol: Any) -> None:
+        with pytest.raises(TypeError, match="rtol must be a number from 0 to 0.1, or None; got"):
+            call(rtol)
+
+    def test_of_dask_arrays(self, call: Callable[..., Any]) -> None:
+        da = pytest.importorskip("dask.array")
+        with pytest.raises(ValueError, match="rtol must be a number from 0 to 0.1"):
+            call(1.0, lambda X: da.from_array(X, chunks=1))
+
+    def test_of_stacks(self) -> None:
+        X = np.full((2, 3, 2), np.nan)
+        with pytest.raises(ValueError, match="rtol must be a number from 0 to 0.1"):
+            cukde.kde(X, X, 1.0, rtol=0.2)
+
+    @pytest.mark.parametrize("rtol", [0, 0.0, 0.1, np.float32(1e-3), np.int64(0)])
+    def test_numbers_of_any_kind(self, rtol: Any) -> None:
+        assert cukde.kde(np.zeros((3, 2)), np.zeros((1, 2)), 1.0, rtol=rtol).shape == (1,)
+
+
+@pytest.mark.parametrize("module", [cukde, cukde.dask], ids=["plain", "dask"])
+@pytest.mark.parametrize("name", NAMES)
+def test_signatures(module: Any, name: str) -> None:
+    parameters = inspect.signature(getattr(module, name)).parameters
+    rtol = parameters["rtol"]
+    assert (rtol.kind, rtol.default) == (inspect.Parameter.KEYWORD_ONLY, None)
+    before = {"kde": "local_factors", "kernel_sum": "h"}.get(name, "weights")
+    assert list(parameters).index("rtol") == list(parameters).index(before) + 1
+
+
+def test_all_pairs_of_one_dimension_are_counted() -> None:
+    assert [one_dimension_plan.serves("float32", rtol) for rtol in (None, 0, 1e-7, 1e-6, 0.1)] == [True, 0, 0, 1, 1]
+    assert not one_dimension_plan.serves("ieee", None)
+    sizes = {"n": 2**18, "m": 2**18, "d": 1}
+    for name in NAMES[:-1]:
+        given = {key: size for key, size in sizes.items() if name != "debias" or key != "m"}
+        by_default, all_pairs = (perf.cost(name, H200, **given, rtol=rtol) for rtol in (1e-3, 0))
+        assert by_default == dataclasses.replace(perf.cost(name, H200, **given), sizes=by_default.sizes)
+        assert sum(p.work.get("instruction", 0) for p in all_pairs.parts) >= 2.0**36
+        assert sum(p.work.get("instruction", 0) for p in by_default.parts) < 2.0**32
+    X = np.zeros((2**10, 1))
+    assert called("kde").sizes(X, X, 1.0, rtol=0)["rtol"] == 0
+    assert "rtol" not in called("kde").sizes(X, X, 1.0)
