@@ -274,7 +274,7 @@ class TestOtherCalls:
         X = np.random.default_rng(1).standard_normal((60, 2))
         lazy = cukde.kde(da.from_array(X, chunks=20), X, 0.5, rtol=1e-3)
         np.testing.assert_allclose(lazy.compute(), cukde.kde(X, X, 0.5), rtol=1e-12)
-        with pytest.raises(ValueError, match="rtol must be a number from 0 to 0.1"):
+        with pytest.raises(ValueError, match=r"rtol must be a number from 0 to 0.1"):
             cukde.kde(da.from_array(X, chunks=20), X, 0.5, rtol=1.0)
 
     def test_data_that_nobody_has_looked_at(self, without_rules: None) -> None:
