@@ -62,7 +62,7 @@ def kde(
         the covariance :math:`\lambda_j^2 H`. :func:`cukde.bandwidth.abramson` makes such. Default 1 each.
     rtol : float, optional
         Relative tolerance, from 0 to 0.1: pairs that cannot matter beside it may be left out of a sum. 0 takes all
-        pairs. Default None: as little as rounding hides, see the notes.
+        pairs. Default None: about what rounding may add, see the notes.
     log : bool
         Return the log density, by log-sum-exp: finite for any finite query.
     precision : {"float32", "tf32", "ieee", "float64"}, optional
