@@ -1,6 +1,6 @@
 """Rivals: each module offers ``sd_kde(X, Y, h)`` (or others) on CuPy arrays, float32, where its library is there.
 
-KDEpy, SciPy and pandas compute on the CPU: they take NumPy arrays.
+KDEpy, scikit-learn, SciPy and pandas compute on the CPU: they take NumPy arrays.
 """
 
 from __future__ import annotations
@@ -16,12 +16,17 @@ _LONGEST_REASON = 300  # characters
 # Module of each rival, and what its functions are called for an operation.
 _RIVALS = {
     "Flash-SD-KDE": ("flash", "{}"),
+    "Flash-SD-KDE (fp32_ieee)": ("flash", "ieee_{}"),
+    "Flash-SD-KDE (fp32_ieee, ordered_splitk)": ("flash", "ieee_split_{}"),
+    "cuVS": ("cuvs", "{}"),
     "PyKeOps": ("keops", "{}"),
     "PyTorch": ("plain_torch", "{}"),
     "torch.compile": ("plain_torch", "compiled_{}"),
+    "torch.compile, 4,096 rows at a time": ("plain_torch", "chunked_{}"),
     "CuPy": ("plain_cupy", "{}"),
     "whole matrix": ("whole_matrix", "{}"),
     "KDEpy": ("kdepy", "{}"),
+    "scikit-learn": ("scikit_learn", "{}"),
     "SciPy": ("scipy_stats", "{}"),
     "pandas": ("pandas_corr", "{}"),
     "source kernel": ("source_kernel", "{}"),
@@ -31,7 +36,9 @@ _RIVALS = {
 Peer = tuple[Callable[[], Any], float | None] | tuple[Callable[[], Any], float | None, float]
 
 
-def rivals(op: str, names: tuple[str, ...], *arguments: Any, error: Callable[[Any], float]) -> dict[str, Peer | str]:
+def rivals(
+    op: str, names: tuple[str, ...], *arguments: Any, error: Callable[[Any], float | None]
+) -> dict[str, Peer | str]:
     """Each rival's call and its error; of one that is absent or fails, the reason."""
     found: dict[str, Peer | str] = {}
     for name in names:

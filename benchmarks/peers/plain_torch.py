@@ -1,4 +1,4 @@
-"""PyTorch, eager and compiled: Gram matrix, exponential, sums."""
+"""PyTorch, eager and compiled: Gram matrix, exponential, sums; the whole matrix in memory, or 4,096 rows at a time."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any
 
 import cupy as cp
 import torch
+
+_CHUNK = 4096  # rows of the matrix in memory at a time
 
 
 def _exponents(X: Any, Y: Any, h: float) -> Any:
@@ -42,7 +44,7 @@ def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def kde(X: Any, Y: Any, h: float) -> Any:
-    """Density, the whole matrix in memory, as of the others here."""
+    """Density, the whole matrix in memory, as of all here but the chunked."""
     return _of_cupy(_kde, X, Y, h)
 
 
@@ -69,6 +71,38 @@ def compiled_sd_kde(X: Any, Y: Any, h: float) -> Any:
 def compiled_laplace_kde(X: Any, Y: Any, h: float) -> Any:
     """Laplace-corrected density by ``torch.compile``."""
     return _of_cupy(_compiled(_laplace_kde), X, Y, h)
+
+
+def chunked_kde(X: Any, Y: Any, h: float) -> Any:
+    """Density by ``torch.compile``, 4,096 queries at a time."""
+    return _of_cupy(_chunked_kde, X, Y, h)
+
+
+def chunked_sd_kde(X: Any, Y: Any, h: float) -> Any:
+    """Density of the debiased data by ``torch.compile``, 4,096 rows at a time."""
+    return _of_cupy(_chunked_sd_kde, X, Y, h)
+
+
+def _chunked_kde(X: Any, Y: Any, h: float) -> Any:
+    density = _compiled_for(X.shape[1])[0]
+    return torch.cat([density(X, y, h) for y in Y.split(_CHUNK)])
+
+
+def _chunked_sd_kde(X: Any, Y: Any, h: float) -> Any:
+    moved = _compiled_for(X.shape[1])[1]
+    return _chunked_kde(torch.cat([moved(X, x, h) for x in X.split(_CHUNK)]), Y, h)
+
+
+def _moved(X: Any, x: Any, h: float) -> Any:
+    phi = torch.exp(_exponents(X, x, h))
+    return 0.5 * (x + phi @ X / phi.sum(1)[:, None])
+
+
+@functools.lru_cache(maxsize=1)
+def _compiled_for(d: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Density and debiased points of some rows: for each number of dimensions anew, without dynamic shapes."""
+    torch._dynamo.reset()  # or it would compile no more after a few
+    return torch.compile(_kde, dynamic=False), torch.compile(_moved, dynamic=False)
 
 
 def _of_cupy(function: Callable[..., Any], X: Any, Y: Any, h: float) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks import peers
 from benchmarks.density import variants
 from benchmarks.peers import whole_matrix
 from tests import reference
@@ -75,6 +76,85 @@ def test_plain_torch(op: str, exact: Any) -> None:
     X, Y = rng.standard_normal((120, 3)), rng.standard_normal((45, 3))
     got = getattr(plain_torch, f"_{op}")(torch.from_numpy(X), torch.from_numpy(Y), H).numpy()
     np.testing.assert_allclose(got, exact(X, Y, H), rtol=1e-10, atol=1e-14)
+
+
+@pytest.mark.parametrize(("name", "exact"), [("kde", reference.kde), ("sd_kde", reference.sd_kde)])
+def test_plain_torch_in_chunks(name: str, exact: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch", reason="a rival that only the benchmarks need")
+    plain_torch = pytest.importorskip("benchmarks.peers.plain_torch")
+    monkeypatch.setattr(plain_torch, "_CHUNK", 50)
+    monkeypatch.setattr(plain_torch, "_compiled_for", lambda d: (plain_torch._kde, plain_torch._moved))
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((120, 3)), rng.standard_normal((75, 3))
+    got = getattr(plain_torch, f"_chunked_{name}")(torch.from_numpy(X), torch.from_numpy(Y), H).numpy()
+    np.testing.assert_allclose(got, exact(X, Y, H), rtol=1e-10, atol=1e-14)
+
+
+def test_scikit_learn() -> None:
+    pytest.importorskip("sklearn")
+    from benchmarks.peers import scikit_learn
+
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((120, 3)), rng.standard_normal((45, 3))
+    np.testing.assert_allclose(scikit_learn.kde(X, Y, H), reference.kde(X, Y, H), rtol=1e-7)
+
+
+class TestCuvs:
+    """What is cut out of its source, and how its kernels are launched; the source itself is not here."""
+
+    FILE = """#include <raft/core/error.hpp>
+namespace cuvs::distance {
+// comment
+template <typename T, cuvs::distance::DistanceType Metric>
+struct DistOp;
+cuvs::distance::DistanceType::L1 DensityKernelType::Gaussian DensityKernelType::Gaussian
+// ====
+// Host-side normalization functions
+// ====
+host code
+template <int CELL_TILE>
+__global__ void kde_tiled_kernel() {}
+// ====
+// Double dispatch: runtime enum
+"""
+
+    @pytest.fixture
+    def cuvs(self) -> ModuleType:
+        pytest.importorskip("cupy", reason="the module needs CuPy: install the test extra")
+        from benchmarks.peers import cuvs
+
+        return cuvs
+
+    def test_source(self, cuvs: ModuleType) -> None:
+        found = cuvs.source(self.FILE)
+        for part in (
+            "struct DistOp;",
+            "kde_tiled_kernel",
+            "DistanceType : int { L1 }",
+            "KernelType : int { Gaussian }",
+        ):
+            assert part in found
+        for part in ("raft", "host code", "dispatch", "comment"):
+            assert part not in found
+        with pytest.raises(ValueError, match=r"kde.cu of cuVS must have 'struct DistOp;' before"):
+            cuvs.source("another version")
+
+    def test_without_its_source(self, cuvs: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("CUVS_SOURCE", raising=False)
+        cuvs._kernels.cache_clear()
+        X = np.zeros((5, 2))
+        found = peers.rivals("kde", ("cuVS",), X, X, 1.0, error=lambda density: 0.0)
+        assert (
+            found["cuVS"]
+            == "LookupError: CUVS_SOURCE of the environment must name a checkout of rapidsai/cuvs; it is not set"
+        )
+
+    def test_layout(self, cuvs: ModuleType) -> None:
+        assert cuvs.layout(262_144, 32_768, 132) == (64, 8, 32_768)
+        assert cuvs.layout(1_048_576, 1_048_576, 132) == (2048, 1, 1_048_576)
+        assert cuvs.layout(300, 40, 132) == (1, 1, 300)
+        blocks, parts, rows = cuvs.layout(1000, 40, 132)
+        assert (blocks, parts * rows >= 1000, rows % 64) == (1, True, 0)
 
 
 def test_laplace_in_two_passes(emulated_device: None) -> None:
