@@ -18,7 +18,7 @@ constexpr bool in_double = sizeof(Real) == 8;
 constexpr int block = 64;
 
 // Beyond this reach of a block, coordinates rounded to float move an exponent by 1e-5 and more.
-constexpr float float_reach = 64;
+constexpr float float_reach = 128;
 // Sums of queries whose references lie further apart are not taken about a common one.
 constexpr float most_extent = 40;
 constexpr float nothing = -1e30f;

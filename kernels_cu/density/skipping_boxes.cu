@@ -6,8 +6,8 @@
 // about the centre of the queries' block, and every lane takes all of them.
 //
 // References of the queries of an item are mostly alike; then exponents are relative to their largest, which costs no
-// instruction. Where they are not, or where a block is so wide that coordinates are rounded too much, and with REAL
-// double, pairs are summed from differences of the points themselves in double.
+// instruction. Where a block is so wide that coordinates are rounded too much, squared distances are summed in double, from
+// the points themselves; with REAL double all are.
 //
 // Per pair: 3 DIMENSIONS + 3 instructions of output MOMENTS, one of them an exponential.
 //
@@ -20,10 +20,13 @@ constexpr int blocks_of_item = 2;
 constexpr int pitch = (DIMENSIONS + 4) / 4 * 4;      // of a point and its weight in shared memory
 constexpr int moments = output == MOMENTS ? DIMENSIONS : 1;
 constexpr int blocks_of_sum = 128;          // of data, until sums in registers are added to those in memory
-constexpr int blocks_at_once = in_double ? 2 : DIMENSIONS <= 4 ? 5 : 4;
+constexpr int blocks_at_once = in_double ? 2 : DIMENSIONS <= 3 ? 5 : DIMENSIONS == 4 ? 4 : 3;
 
+// The points of a block of data and their weights; of a wide block points in double, and weights apart.
 struct alignas(16) Staged {
     Real of[block][pitch];
+    double wide[in_double ? 1 : block][DIMENSIONS];
+    float weights[in_double ? 1 : block];
 };
 
 // The sums of a lane's queries.
@@ -44,7 +47,7 @@ struct Sums {
 struct Queries {
     Real at[rows_of_lane][DIMENSIONS];         // in double the points themselves, otherwise about the centre of the first block
     float reference[rows_of_lane];    // that sums are relative to
-    bool alike;                       // all references are the same, and coordinates are good
+    bool alike, narrow;               // all references are the same; coordinates are good
 };
 
 // Put a block of data into shared memory, as the queries are given, and its weights relative to their reference.
@@ -67,6 +70,7 @@ __device__ inline void stage(Staged& staged, const Points& X, const Points& Y, c
 }
 
 // All pairs of the lane's queries with the staged data.
+template <bool alike>
 __device__ inline void add_staged(Sums& sums, const Staged& staged, const Queries& queries, Factor factor, Real scale2) {
 #pragma unroll 2
     for (int j = 0; j < block; j++) {
@@ -90,7 +94,7 @@ __device__ inline void add_staged(Sums& sums, const Staged& staged, const Querie
                 square = multiply_add(apart[k], apart[k], square);
             }
             if constexpr (in_double) square *= scale2;
-            const Real power = power_of_2(x[DIMENSIONS] - (in_double && !queries.alike ? Real(queries.reference[r]) : Real(0)) - square);
+            const Real power = power_of_2((alike ? x[DIMENSIONS] : x[DIMENSIONS] - Real(queries.reference[r])) - square);
             sums.total[r] += output == SUM ? power * multiply_add(-factor.slope, square, factor.constant) : power;
             if constexpr (output == MOMENTS) {
 #pragma unroll
@@ -100,24 +104,51 @@ __device__ inline void add_staged(Sums& sums, const Staged& staged, const Querie
     }
 }
 
-// The same with references and differences of each query's own, in double.
-__device__ inline void add_exact(Sums& sums, const Points& Y, const Points& X, const float* weights, long long first_row,
-                                 bool both, int from, const Queries& queries, Factor factor, double scale) {
+// The same from the points themselves.
+__device__ inline void add_wide(Sums& sums, Staged& staged, const Points& Y, const Points& X, const float* weights,
+                                long long first_row, bool both, int from, const Queries& queries, Factor factor,
+                                double scale) {
+    if constexpr (!in_double) {
+#pragma unroll
+        for (int j = threadIdx.x % 32; j < block; j += 32) {
+            const long long column = (long long)from * block + j, x = (long long)X.source[column] * DIMENSIONS;
+#pragma unroll
+            for (int k = 0; k < DIMENSIONS; k++) staged.wide[j][k] = coordinate(X, x, k);
+            staged.weights[j] = weights[column];
+        }
+        __syncwarp();
+        // One query after the other: registers are few.
 #pragma unroll 1
-    for (int j = 0; j < block; j++) {
-        const long long column = (long long)from * block + j;
-        const long long x = (long long)X.source[column] * DIMENSIONS;
-#pragma unroll
         for (int r = 0; r < rows_of_lane; r++) {
-            const long long y = (long long)Y.source[first_row + (both ? r : r % 2) * 32] * DIMENSIONS;
-            const double square = exact_square(X, x, Y, y, DIMENSIONS, scale);
-            const double e = double(weights[column]) - double(queries.reference[r]) - square;
-            const Real power = power_of_2(Real(e));
-            sums.total[r] += power * (output == SUM ? Real(factor.constant - factor.slope * square) : Real(1));
-            if constexpr (output == MOMENTS) {
+            const long long at = (long long)Y.source[first_row + (both ? r : r % 2) * 32] * DIMENSIONS;
+            double y[DIMENSIONS];
+            Real total = 0, moment[moments] = {};
 #pragma unroll
-                for (int k = 0; k < DIMENSIONS; k++)
-                    sums.moment[r][k] += power * Real((coordinate(X, x, k) - coordinate(Y, y, k)) * (in_double ? 1.0 : scale));
+            for (int k = 0; k < DIMENSIONS; k++) y[k] = coordinate(Y, at, k);
+            float reference = queries.reference[0];
+#pragma unroll
+            for (int i = 1; i < rows_of_lane; i++) reference = i == r ? queries.reference[i] : reference;
+#pragma unroll 4
+            for (int j = 0; j < block; j++) {
+                double square = 0, apart[DIMENSIONS];
+#pragma unroll
+                for (int k = 0; k < DIMENSIONS; k++) {
+                    apart[k] = (staged.wide[j][k] - y[k]) * scale;
+                    square = fma(apart[k], apart[k], square);
+                }
+                const float power = exp2_approx(float(double(staged.weights[j]) - double(reference) - square));
+                total += output == SUM ? power * float(factor.constant - factor.slope * square) : power;
+                if constexpr (output == MOMENTS) {
+#pragma unroll
+                    for (int k = 0; k < DIMENSIONS; k++) moment[k] += power * float(apart[k]);
+                }
+            }
+#pragma unroll
+            for (int i = 0; i < rows_of_lane; i++) {
+                if (i != r) continue;
+                sums.total[i] += total;
+#pragma unroll
+                for (int k = 0; k < moments; k++) sums.moment[i][k] += moment[k];
             }
         }
     }
@@ -126,7 +157,7 @@ __device__ inline void add_exact(Sums& sums, const Points& Y, const Points& X, c
 extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
 KERNEL(const void* __restrict__ Y_given, const int* __restrict__ Y_source, const float* __restrict__ Y_local, const float* __restrict__ Y_centres,
        const float* __restrict__ Y_reach, const float* __restrict__ Y_low, const float* __restrict__ Y_high,
-       const float* __restrict__ reference, const float* __restrict__ threshold, const float* __restrict__ extent,
+       const float* __restrict__ reference, const float* __restrict__ extent, const float* __restrict__ threshold,
        const void* __restrict__ X_given, const int* __restrict__ X_source, const float* __restrict__ X_local, const float* __restrict__ X_centres,
        const float* __restrict__ X_reach, const float* __restrict__ X_low, const float* __restrict__ X_high,
        const float* __restrict__ X_weights, const float* __restrict__ most, Real* __restrict__ S, Real* __restrict__ T,
@@ -148,7 +179,7 @@ KERNEL(const void* __restrict__ Y_given, const int* __restrict__ Y_source, const
         const int first = int(item % row_items) * blocks_of_item;
         const int begin = int(item / row_items) * span, end = begin + span < data_blocks ? begin + span : data_blocks;
         const int second = first + 1 < query_blocks ? first + 1 : first;
-        const float least_threshold = fminf(threshold[first], threshold[second]);
+        const float least_threshold = threshold[first / blocks_of_item];
         const float lowest = fminf(extent[2 * first], extent[2 * second]);
         const float largest = fmaxf(extent[2 * first + 1], extent[2 * second + 1]);
         const long long first_row = (long long)first * block + lane;
@@ -158,8 +189,8 @@ KERNEL(const void* __restrict__ Y_given, const int* __restrict__ Y_source, const
 #pragma unroll
         for (int k = 0; k < DIMENSIONS; k++)
             offset = fmaxf(offset, fabsf(Y_centres[second * DIM + k] - Y_centres[first * DIM + k]));
-        const bool narrow = fmaxf(Y_reach[first], Y_reach[second] + offset) <= float_reach;
-        queries.alike = largest - lowest <= most_extent && (narrow || in_double);
+        queries.narrow = fmaxf(Y_reach[first], Y_reach[second] + offset) <= float_reach;
+        queries.alike = largest - lowest <= most_extent;
         int rows = 0;  // of the lane that there are
 #pragma unroll
         for (int r = 0; r < rows_of_lane; r++) {
@@ -206,13 +237,14 @@ KERNEL(const void* __restrict__ Y_given, const int* __restrict__ Y_source, const
             while (votes) {
                 const int from = base + __ffs(votes) - 1;
                 votes &= votes - 1;
-                if (in_double || (queries.alike && X_reach[from] <= float_reach)) {
+                if (in_double || (queries.narrow && X_reach[from] <= float_reach)) {
                     stage(staged, X, Y, X_weights, from, first, queries);
-                    add_staged(sums, staged, queries, factor, Real(scale * scale));
-                    __syncwarp();
+                    if (queries.alike) add_staged<true>(sums, staged, queries, factor, Real(scale * scale));
+                    else add_staged<false>(sums, staged, queries, factor, Real(scale * scale));
                 } else {
-                    add_exact(sums, Y, X, X_weights, first_row, second > first, from, queries, factor, scale);
+                    add_wide(sums, staged, Y, X, X_weights, first_row, second > first, from, queries, factor, scale);
                 }
+                __syncwarp();
                 if (++taken % blocks_of_sum == 0) flush();
             }
         }

@@ -18,13 +18,23 @@
 //   most         (blocks,)         float       largest log2 w
 //   reach        (blocks,)         float       largest absolute coordinate of `local`
 //
-// and for screening in float16 (skipping_units.cuh), with GROUPS = DIM / 16 rounded up, unless GROUPS is 0:
+// and, unless GROUPS is 0, operands of matrix products in float16, GROUPS = DIM / 16 rounded up (skipping_units.cu). 16 points
+// by 16 dimensions are a fragment, 32 lanes of 4 registers: lane 4 g + t has of points g and g + 8 the dimensions 2 t, 2 t + 1,
+// 2 t + 8 and 2 t + 9.
 //
-//   halves       (blocks, 4, GROUPS, 32, 4)  unsigned  sqrt(2) z as fragments of matrix products, 16 points a fragment
-//   norms        (blocks, 32, 4)   float16     -|h|^2/2 + log2 w of two neighbours, twice; h: as rounded to float16
-//   squares      (rows,)           float       |h|^2
+//   halves       (blocks, 4, GROUPS, 32, 4)  unsigned  for screening: sqrt(2) z about `centre`
+//   norms        (blocks, 32, 4)   float16     -|v|^2/2 + log2 w of two neighbours, twice; v: as rounded in `halves`
+//   squares      (rows,)           float       |v|^2
+//   first, rest  as `halves`                   `local` in two terms, the second what the first leaves
+//   across       (blocks, 4, DIM / 8, 32, 2)  unsigned  the first term for products over points: lane 4 g + t has of
+//                                              dimension g the points 2 t, 2 t + 1 and 2 t + 8, 2 t + 9
+//   exponents    (rows,)           float       log2 w - |local|^2
+//   tight        (blocks,)         unsigned char  1 where no |local|^2 is above `most_square`: then `local` is what its
+//                                              two terms hold, and products of these are good exponents
 //
-// One block of 64 threads for 64 points, a thread a point. Barriers: three, passed by all threads.
+// With `together` all blocks have the centre zero.
+//
+// One block of 64 threads for 64 points, a thread a point. Barriers: four, passed by all threads.
 //
 // Macros: STORAGE; DIM, at least d; GROUPS.
 #include "ptx.cuh"
@@ -34,6 +44,8 @@ constexpr double log2_e = 1.4426950408889634;
 constexpr float no_weight = -1e30f;
 constexpr float most_half = 60000;   // coordinates beyond are far from everything that float16 is good for
 constexpr int most_box_axes = 16;
+
+__device__ inline double square_of(float x) { return double(x) * x; }
 
 __device__ inline float warp_sum(float x) {
 #pragma unroll
@@ -56,9 +68,11 @@ order_points(const STORAGE* __restrict__ X, const long long* __restrict__ order,
              const double* __restrict__ centre, const float* __restrict__ axes, int* __restrict__ source,
              float* __restrict__ local, float* __restrict__ weights, float* __restrict__ centres, float* __restrict__ low,
              float* __restrict__ high, float* __restrict__ most, float* __restrict__ reach, unsigned* __restrict__ halves,
-             unsigned short* __restrict__ norms, float* __restrict__ squares, long long n, int blocks, int d, int box_axes,
+             unsigned short* __restrict__ norms, float* __restrict__ squares, unsigned* __restrict__ first,
+             unsigned* __restrict__ rest, unsigned* __restrict__ across, float* __restrict__ exponents,
+             unsigned char* __restrict__ tight, int together, float most_square, long long n, int blocks, int d, int box_axes,
              double scale) {
-    __shared__ float sums[2][DIM], lows[2][most_box_axes], highs[2][most_box_axes], mosts[2], reaches[2];
+    __shared__ float sums[2][DIM], lows[2][most_box_axes], highs[2][most_box_axes], mosts[2], reaches[2], lengths[2];
     const int b = blockIdx.x, j = threadIdx.x, warp = j / 32, lane = j % 32;
     const long long row = (long long)b * block + j;
     const bool exists = row < n;
@@ -70,11 +84,11 @@ order_points(const STORAGE* __restrict__ X, const long long* __restrict__ order,
         if (lane == 0) sums[warp][k] = sum;
     }
     __syncthreads();
-    float furthest = 0;
+    float furthest = 0, length2 = 0;
     for (int k = 0; k < DIM; k++) {
         float about = 0;
         if (k < d) {
-            const float middle = (sums[0][k] + sums[1][k]) * (1.0f / block);
+            const float middle = together ? 0.0f : (sums[0][k] + sums[1][k]) * (1.0f / block);
             about = float((X[from + k] - centre[k]) * scale - middle);
             if (j == 0) centres[b * DIM + k] = middle;
         } else if (j == 0) {
@@ -82,6 +96,7 @@ order_points(const STORAGE* __restrict__ X, const long long* __restrict__ order,
         }
         local[row * DIM + k] = about;
         furthest = fmaxf(furthest, fabsf(about));
+        length2 += about * about;
     }
     float weight = exists ? 0 : no_weight;
     if (exists && log_weights) weight = fmaxf(float(log_weights[place] * log2_e), no_weight);
@@ -98,9 +113,11 @@ order_points(const STORAGE* __restrict__ X, const long long* __restrict__ order,
         }
     }
     const float largest_weight = warp_most(weight), largest_reach = warp_most(furthest);
+    const float largest_length = warp_most(length2);
     if (lane == 0) {
         mosts[warp] = largest_weight;
         reaches[warp] = largest_reach;
+        lengths[warp] = largest_length;
     }
     __syncthreads();
     if (j < box_axes) {
@@ -137,5 +154,41 @@ order_points(const STORAGE* __restrict__ X, const long long* __restrict__ order,
     unsigned short* const of_pair = norms + (long long)b * 128 + j / 2 * 4 + j % 2;
     of_pair[0] = of_pair[2] = norm;
     squares[row] = square;
+
+    const bool narrow = fmaxf(lengths[0], lengths[1]) <= most_square;
+    if (j == 0) tight[b] = narrow;
+    double exponent = 0;
+#pragma unroll 1
+    for (int q = 0; q < GROUPS; q++) {
+        const long long fragment = (((long long)b * 4 + j / 16) * GROUPS + q) * 128;
+#pragma unroll
+        for (int w = 0; w < 8; w++) {
+            const int k = q * 16 + 2 * w;
+            if (k >= DIM) {  // DIM 8 has half a group
+                const long long place = fragment + ((j % 8) * 4 + w % 4) * 4 + j / 8 % 2 * 2 + w / 4;
+                first[place] = rest[place] = 0;
+                continue;
+            }
+            const float x = local[row * DIM + k], y = local[row * DIM + k + 1];
+            float x_hi, y_hi, x_lo, y_lo;
+            const unsigned hi = pack_f16(fminf(fmaxf(x, -most_half), most_half), fminf(fmaxf(y, -most_half), most_half));
+            unpack_f16(hi, x_hi, y_hi);
+            const unsigned lo = pack_f16(x - x_hi, y - y_hi);
+            unpack_f16(lo, x_lo, y_lo);
+            const long long place = fragment + ((j % 8) * 4 + w % 4) * 4 + j / 8 % 2 * 2 + w / 4;
+            first[place] = hi;
+            rest[place] = lo;
+            if (narrow) {
+                local[row * DIM + k] = x_hi + x_lo;
+                local[row * DIM + k + 1] = y_hi + y_lo;
+            }
+            exponent -= square_of(x_hi + x_lo) + square_of(y_hi + y_lo);
+            // Point j is 2 t + e of the first or the second 8 of its 16.
+            const long long tile = (((long long)b * 4 + j / 16) * (DIM / 8) + k / 8) * 64;
+            for (int e = 0; e < 2; e++)
+                reinterpret_cast<unsigned short*>(across)[((tile + ((k + e) % 8 * 4 + j % 8 / 2) * 2 + j / 8 % 2)) * 2 + j % 2] = hi >> (16 * e) & 0xffffu;
+        }
+    }
+    exponents[row] = float(weight + exponent);
 #endif
 }

@@ -14,76 +14,37 @@
 //
 // A warp takes an item at a time and waits for no other. It lists the blocks of data whose boxes are near enough to the
 // box of its queries; multiplies, for each of them, 16 x 8 tiles in float16 and keeps one bit for each unit of 16 queries
-// by 32 data, whether any pair reaches its limit; and sums the units that are left, a query to two lanes, each with half
-// of the data. Near pairs are summed from differences of coordinates about the blocks' centres, in float; where a block
-// is so wide that these are rounded too much, and with REAL double, from differences of the points themselves in double.
+// by 32 data, whether any pair reaches its limit; and sums the units that are left:
 //
-// Per pair: 2 GROUPS instructions in 16 x 8 tiles of 128 pairs; for each pair of a unit 3 DIM and about 10.
+//   tight blocks   by products of two float16 terms of the coordinates about the blocks' centres, see `Products`
+//   others         from differences of coordinates about the blocks' centres, in float, a query to two lanes
+//   blocks so wide that such coordinates are rounded too much, and REAL double: from the points themselves, in double
 //
-// No barriers but of a warp. Macros: KERNEL, OUTPUT, REAL, DIM, GROUPS, ROW_TILES (4 or 8).
-#include "skipping.cuh"
-
-constexpr int threads = 128;
-constexpr int row_tiles = ROW_TILES;
-constexpr int blocks_of_item = row_tiles / 4;
-constexpr int most_listed = 128;  // blocks of data: a span is at most so long
+// Products are for REAL float: of output SUM, and of MOMENTS where no reference is needed (`products`).
+//
+// Per pair: GROUPS / 64 products of 16 x 8 x 16 to screen, 4 GROUPS / 128 and an exponential where it is summed.
+//
+// No barriers but of a warp. Macros: KERNEL, OUTPUT, REAL, REAL_BITS, DIM, GROUPS, ROW_TILES (4 or 8).
+#include "skipping_screen.cuh"
 
 // Moments of so many columns at a time; the pairs are taken again for others.
 constexpr int moment_columns = output != MOMENTS ? 1 : in_double ? (DIM < 16 ? DIM : 16) : (DIM < 64 ? DIM : 32);
 constexpr int sweeps = output != MOMENTS ? 1 : DIM / moment_columns;
 constexpr bool keeps_differences = DIM <= 32 && !in_double;
 constexpr int columns_at_once = DIM <= 16 ? 2 : 1;
-constexpr int blocks_at_once = DIM <= 16 ? 3 : 2;
-
-struct Listed {
-    unsigned blocks[most_listed];
-    unsigned masks[most_listed];
-};
-
-__device__ inline unsigned any_bit(unsigned bits) {
-#if __CUDA_ARCH__ >= 800
-    return __reduce_or_sync(~0u, bits);
-#else
-#pragma unroll
-    for (int step = 16; step > 0; step /= 2) bits |= __shfl_xor_sync(~0u, bits, step);
-    return bits;
-#endif
-}
-
-// Blocks of data that can matter to the item's queries; returns their number.
-__device__ inline int list_blocks(Listed& listed, const Points& X, const Points& Y, const float* most,
-                                  float least_threshold, int first_row_block, int begin, int end, int box_axes) {
-    const int lane = threadIdx.x % 32;
-    int count = 0;
-    for (int base = begin; base < end; base += 32) {
-        const int b = base + lane;
-        bool near = false;
-        if (b < end) near = most[b] - box_distance(X, b, Y, first_row_block, blocks_of_item, box_axes) >= least_threshold;
-        const unsigned votes = __ballot_sync(~0u, near);
-        if (near) listed.blocks[count + __popc(votes & ((1u << lane) - 1))] = b;
-        count += __popc(votes);
-    }
-    __syncwarp();
-    return count;
-}
+constexpr int blocks_at_once = DIM <= 16 && !(in_double && output == MOMENTS) ? 3 : 2;
 
 // For each listed block a bit for each unit: bit row_tiles * half + row tile. Returns the number of bits.
 __device__ inline unsigned screen(Listed& listed, int count, const unsigned* Y_halves, const unsigned short* limits,
                                   const unsigned char* always, const unsigned* X_halves, const unsigned short* norms,
                                   int first_row_block, int tiles) {
-    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    unsigned a[row_tiles][GROUPS][4], limit[row_tiles][2], sure = 0;
+    const int lane = threadIdx.x % 32, g = lane / 4;
+    Rows rows;
+    rows.load(Y_halves, first_row_block, tiles);
+    unsigned limit[row_tiles][2], sure = 0;
 #pragma unroll
     for (int m = 0; m < row_tiles; m++) {
         const int tile = first_row_block * 4 + (m < tiles ? m : 0);
-#pragma unroll
-        for (int q = 0; q < GROUPS; q++) {
-            const uint4 f = *reinterpret_cast<const uint4*>(Y_halves + (((long long)tile * GROUPS + q) * 32 + lane) * 4);
-            a[m][q][0] = f.x;
-            a[m][q][1] = f.z;
-            a[m][q][2] = f.y;
-            a[m][q][3] = f.w;
-        }
         limit[m][0] = limits[tile * 16LL + g] * 0x10001u;
         limit[m][1] = limits[tile * 16LL + g + 8] * 0x10001u;
         if (m < tiles && always[tile]) sure |= ((1u << row_tiles) + 1) << m;
@@ -97,32 +58,7 @@ __device__ inline unsigned screen(Listed& listed, int count, const unsigned* Y_h
 #pragma unroll 1
         for (int half = 0; half < 2; half++) {
             unsigned largest[row_tiles][2];
-#pragma unroll
-            for (int n16 = 0; n16 < 2; n16++) {
-                const long long columns = from * 4 + half * 2 + n16;
-                uint4 b[GROUPS];
-#pragma unroll
-                for (int q = 0; q < GROUPS; q++)
-                    b[q] = *reinterpret_cast<const uint4*>(X_halves + ((columns * GROUPS + q) * 32 + lane) * 4);
-                const uint2 n0 = *reinterpret_cast<const uint2*>(norms + (columns * 8 + t) * 4);
-                const uint2 n1 = *reinterpret_cast<const uint2*>(norms + (columns * 8 + 4 + t) * 4);
-#pragma unroll
-                for (int m = 0; m < row_tiles; m++) {
-                    unsigned left[2], right[2];
-                    mma_f16_in_f16(left, a[m][0], b[0].x, b[0].y, n0.x, n0.y);
-                    mma_f16_in_f16(right, a[m][0], b[0].z, b[0].w, n1.x, n1.y);
-#pragma unroll
-                    for (int q = 1; q < GROUPS; q++) {
-                        mma_f16_in_f16(left, a[m][q], b[q].x, b[q].y, left[0], left[1]);
-                        mma_f16_in_f16(right, a[m][q], b[q].z, b[q].w, right[0], right[1]);
-                    }
-#pragma unroll
-                    for (int r = 0; r < 2; r++) {
-                        const unsigned both = larger_f16x2(left[r], right[r]);
-                        largest[m][r] = n16 ? larger_f16x2(largest[m][r], both) : both;
-                    }
-                }
-            }
+            largest_products<false>(largest, rows, X_halves, norms, from * 4 + half * 2);
 #pragma unroll
             for (int m = 0; m < row_tiles; m++) {
                 const unsigned over = larger_f16x2(subtract_f16x2(largest[m][0], limit[m][0]),
@@ -228,41 +164,344 @@ __device__ inline void add_local(Sums& sums, const Points& Y, const Points& X, c
 
 // The same from the points themselves, in double.
 __device__ inline void add_exact(Sums& sums, const Points& Y, const Points& X, const float* weights, long long row,
-                                 long long column, float reference, Factor factor, int first_moment, int d, double scale) {
+                                 long long column, float reference, Factor factor, int first_moment, int d,
+                                 double scale) {
+    constexpr int columns = 8, chunk = 4;  // data at once, and dimensions
     const long long own = (long long)Y.source[row] * d;
-    double y[in_double ? DIM : 1];
-    if constexpr (in_double) {
-#pragma unroll
-        for (int k = 0; k < DIM; k++) y[k] = k < d ? coordinate(Y, own, k) : 0.0;
-    }
 #pragma unroll 1
-    for (int c = 0; c < 16; c++) {
-        const long long x = (long long)X.source[column + c] * d;
-        double square = 0;
-        if constexpr (in_double) {
+    for (int first = 0; first < 16; first += columns) {
+        double square[columns];
 #pragma unroll
-            for (int k = 0; k < DIM; k++) {
-                const double apart = k < d ? coordinate(X, x, k) - y[k] : 0.0;
-                square = fma(apart, apart, square);
+        for (int c = 0; c < columns; c++) square[c] = 0;
+#pragma unroll 1
+        for (int k = 0; k < d; k += chunk) {
+            double y[chunk];
+#pragma unroll
+            for (int e = 0; e < chunk; e++) y[e] = k + e < d ? coordinate(Y, own, k + e) : 0.0;
+#pragma unroll
+            for (int c = 0; c < columns; c++) {
+                const long long x = (long long)X.source[column + first + c] * d;
+#pragma unroll
+                for (int e = 0; e < chunk; e++) {
+                    const double apart = k + e < d ? coordinate(X, x, k + e) - y[e] : 0.0;
+                    square[c] = fma(apart, apart, square[c]);
+                }
             }
-            square *= scale * scale;
-        } else {
-            square = exact_square(X, x, Y, own, d, scale);
         }
-        const double e = double(weights[column + c]) - double(reference) - square;
-        const Real power = power_of_2(Real(e));
-        sums.total += power * (output == SUM ? Real(factor.constant - factor.slope * square) : Real(1));
+        Real power[columns];
+#pragma unroll
+        for (int c = 0; c < columns; c++) {
+            square[c] *= scale * scale;
+            power[c] = power_of_2(Real(double(weights[column + first + c]) - double(reference) - square[c]));
+            sums.total += power[c] * (output == SUM ? Real(factor.constant - factor.slope * square[c]) : Real(1));
+        }
         if constexpr (output == MOMENTS) {
+            const double unit = in_double ? 1.0 : scale;
 #pragma unroll
             for (int k = 0; k < moment_columns; k++) {
                 const int at = first_moment + k;
                 if (at >= d) continue;
-                const double apart = coordinate(X, x, at) - coordinate(Y, own, at);
-                sums.moments[k] += power * Real(in_double ? apart : apart * scale);
+                const double y = coordinate(Y, own, at);
+#pragma unroll
+                for (int c = 0; c < columns; c++) {
+                    const long long x = (long long)X.source[column + first + c] * d;
+                    sums.moments[k] += power[c] * Real((coordinate(X, x, at) - y) * unit);
+                }
             }
         }
     }
 }
+
+#if REAL_BITS == 32
+// Sums by matrix products. With the coordinates u of queries about their block's centre c, those of data about c', and
+// o = c - c', e_ij = 2 u_i . u_j - |u_i + o|^2 + (log2 w_j - |u_j|^2 + 2 o . u_j), where products are of both terms of u,
+// but for the two small ones. A tile of 2^e is rounded to float16, scaled by 2^13, and multiplied by the data about c.
+struct Operands {
+    const unsigned *Y_first, *Y_rest, *X_first, *X_rest;
+    const uint2* across;
+    const float *Y_exponents, *X_exponents;
+    const unsigned char *Y_tight, *X_tight;
+    bool together;  // all centres are the same
+};
+
+constexpr int tiles_at_once = DIM <= 32 ? 4 : DIM <= 64 ? 2 : 1;  // of 16 queries
+constexpr int step = DIM <= 32 ? 32 : 16;                          // data at once
+constexpr int column_tiles = step / 8;
+constexpr int moment_tiles = DIM / 8;
+constexpr float moment_shift = 13;
+constexpr unsigned ones = 0x3c003c00;
+
+struct Products {
+    float total[tiles_at_once][2];  // of output SUM: of the lane's columns
+    float moments[output == MOMENTS ? tiles_at_once : 1][output == MOMENTS ? moment_tiles + 1 : 1][4];  // last: the total
+
+    __device__ void clear() {
+#pragma unroll
+        for (int m = 0; m < tiles_at_once; m++) {
+            total[m][0] = total[m][1] = 0;
+            if constexpr (output == MOMENTS) {
+#pragma unroll
+                for (int k = 0; k <= moment_tiles; k++)
+#pragma unroll
+                    for (int i = 0; i < 4; i++) moments[m][k][i] = 0;
+            }
+        }
+    }
+};
+
+__device__ inline void fragment(unsigned (&to)[4], const unsigned* from, long long number) {
+    const uint4 f = *reinterpret_cast<const uint4*>(from + (number * 32 + threadIdx.x % 32) * 4);
+    to[0] = f.x, to[1] = f.z, to[2] = f.y, to[3] = f.w;  // as the left operand
+}
+
+// Exponents that the queries of a row tile have of themselves: rows g and g + 8.
+__device__ inline void exponents_of_rows(float (&of)[2], const Points& Y, const Points& X, const Operands& operands,
+                                         long long first_row, long long from) {
+    const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+    if (operands.together) {
+        of[0] = operands.Y_exponents[first_row + g];
+        of[1] = operands.Y_exponents[first_row + g + 8];
+        return;
+    }
+    float square[2] = {};
+    const float* const here = Y.centres + first_row / block * DIM;
+    const float* const there = X.centres + from * DIM;
+#pragma unroll
+    for (int k = 0; k < DIM; k += 8) {
+        const float2 own = *reinterpret_cast<const float2*>(here + k + 2 * t);
+        const float2 other = *reinterpret_cast<const float2*>(there + k + 2 * t);
+        const float offset[2] = {own.x - other.x, own.y - other.y};
+#pragma unroll
+        for (int r = 0; r < 2; r++) {
+            const float2 u = *reinterpret_cast<const float2*>(Y.local + (first_row + g + 8 * r) * DIM + k + 2 * t);
+            const float x = u.x + offset[0], y = u.y + offset[1];
+            square[r] = fmaf(x, x, fmaf(y, y, square[r]));
+        }
+    }
+#pragma unroll
+    for (int r = 0; r < 2; r++) {
+        square[r] += __shfl_xor_sync(~0u, square[r], 1);
+        square[r] += __shfl_xor_sync(~0u, square[r], 2);
+        of[r] = -square[r];
+    }
+}
+
+// The same of a datum: the lane's of 32.
+__device__ inline float exponent_of_column(const Points& Y, const Points& X, const Operands& operands, int row_block,
+                                           long long from, long long column) {
+    const float own = operands.X_exponents[column];
+    if (operands.together) return own;
+    float product = 0;
+#pragma unroll 4
+    for (int k = 0; k < DIM; k += 4) {
+        float here[4], there[4], u[4];
+        four(here, Y.centres + (long long)row_block * DIM + k);
+        four(there, X.centres + from * DIM + k);
+        four(u, X.local + column * DIM + k);
+#pragma unroll
+        for (int e = 0; e < 4; e++) product = fmaf(here[e] - there[e], u[e], product);
+    }
+    return fmaf(2.0f, product, own);
+}
+
+// Points 16 n16 and on in dimensions 8 k to 8 k + 7, about the centre of the queries' block, as a right operand.
+__device__ inline uint2 point_of(const Operands& operands, const Points& Y, const Points& X, int row_block, long long from,
+                                 long long n16, int k) {
+    uint2 x = operands.across[(n16 * moment_tiles + k) * 32 + threadIdx.x % 32];
+    if (operands.together) return x;
+    const int dimension = k * 8 + threadIdx.x % 32 / 4;
+    const float offset = X.centres[from * DIM + dimension] - Y.centres[(long long)row_block * DIM + dimension];
+    const unsigned both = pack_f16(offset, offset);
+    x.x = add_f16x2(x.x, both);
+    x.y = add_f16x2(x.y, both);
+    return x;
+}
+
+// Sum the marked units of row tiles [first_tile, first_tile + tiles_at_once) of the item, in tight blocks.
+__device__ inline void add_products(Products& sums, const Listed& listed, int count, float* of_columns, const Points& Y,
+                                    const Points& X, const Operands& operands, const float* reference,
+                                    int first_row_block, int first_tile, Factor factor, bool& own_block) {
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    const int row_block = first_row_block + first_tile / 4;
+    const long long first_row = (first_row_block * 4LL + first_tile) * 16;
+    constexpr unsigned all = (1u << tiles_at_once) - 1;
+    float base[tiles_at_once][2];
+#pragma unroll
+    for (int m = 0; m < tiles_at_once; m++)
+#pragma unroll
+        for (int r = 0; r < 2; r++)
+            base[m][r] = output == MOMENTS ? moment_shift : -reference[first_row + m * 16 + g + 8 * r];
+#pragma unroll 1
+    for (int p = 0; p < count; p++) {
+        const unsigned mask = listed.masks[p];
+        const long long from = listed.blocks[p];
+        const unsigned wanted[2] = {mask >> first_tile & all, mask >> (row_tiles + first_tile) & all};
+        if (!(wanted[0] | wanted[1]) || !operands.X_tight[from]) continue;
+        own_block |= from == row_block;
+        float of_rows[tiles_at_once][2];
+#pragma unroll
+        for (int m = 0; m < tiles_at_once; m++) {
+            if (!((wanted[0] | wanted[1]) >> m & 1)) continue;
+            exponents_of_rows(of_rows[m], Y, X, operands, first_row + m * 16, from);
+            of_rows[m][0] += base[m][0];
+            of_rows[m][1] += base[m][1];
+        }
+#pragma unroll 1
+        for (int half = 0; half < 2; half++) {
+            const unsigned bits = half ? wanted[1] : wanted[0];
+            if (!bits) continue;
+            __syncwarp();
+            of_columns[lane] = exponent_of_column(Y, X, operands, row_block, from, from * block + half * 32 + lane);
+            __syncwarp();
+#pragma unroll 1
+            for (int part = 0; part < 32; part += step) {
+                constexpr int fragments = step / 16;
+                const long long n16 = from * 4 + half * 2 + part / 16;
+                constexpr int held = GROUPS <= 4 ? GROUPS : 1;  // groups in registers for all row tiles
+                unsigned hi[held][fragments][4], lo[held][fragments][4];
+#pragma unroll
+                for (int q = 0; q < (GROUPS <= 4 ? GROUPS : 0); q++)
+#pragma unroll
+                    for (int f = 0; f < fragments; f++) {
+                        fragment(hi[q][f], operands.X_first, (n16 + f) * GROUPS + q);
+                        fragment(lo[q][f], operands.X_rest, (n16 + f) * GROUPS + q);
+                    }
+                float2 of_column[column_tiles];
+#pragma unroll
+                for (int j = 0; j < column_tiles; j++)
+                    of_column[j] = *reinterpret_cast<const float2*>(&of_columns[part + j * 8 + 2 * t]);
+                uint2 points[output == MOMENTS && DIM <= 32 ? fragments : 1][output == MOMENTS && DIM <= 32 ? moment_tiles : 1];
+                if constexpr (output == MOMENTS && DIM <= 32) {
+#pragma unroll
+                    for (int f = 0; f < fragments; f++)
+#pragma unroll
+                        for (int k = 0; k < moment_tiles; k++)
+                            points[f][k] = point_of(operands, Y, X, row_block, from, n16 + f, k);
+                }
+#pragma unroll
+                for (int m = 0; m < tiles_at_once; m++) {
+                    if (!(bits >> m & 1)) continue;
+                    float e[column_tiles][4];
+#pragma unroll
+                    for (int j = 0; j < column_tiles; j++) {
+                        e[j][0] = of_column[j].x + of_rows[m][0];
+                        e[j][1] = of_column[j].y + of_rows[m][0];
+                        e[j][2] = of_column[j].x + of_rows[m][1];
+                        e[j][3] = of_column[j].y + of_rows[m][1];
+                    }
+                    const long long tile = (first_row_block * 4LL + first_tile + m) * GROUPS;
+#pragma unroll
+                    for (int q = 0; q < GROUPS; q++) {
+                        unsigned a_hi[4], a_lo[4];
+                        const int h = GROUPS <= 4 ? q : 0;
+                        if constexpr (GROUPS > 2) keep_order();  // or operands of all groups are loaded first, and spill
+                        if constexpr (GROUPS > 4) {
+                            fragment(hi[0][0], operands.X_first, n16 * GROUPS + q);
+                            fragment(lo[0][0], operands.X_rest, n16 * GROUPS + q);
+                        }
+                        fragment(a_hi, operands.Y_first, tile + q);
+                        fragment(a_lo, operands.Y_rest, tile + q);
+#pragma unroll
+                        for (int i = 0; i < 4; i++) {
+                            a_hi[i] = add_f16x2(a_hi[i], a_hi[i]);
+                            a_lo[i] = add_f16x2(a_lo[i], a_lo[i]);
+                        }
+                        // A left operand's registers are, in pairs, the right ones' of points 0..7 and 8..15.
+#pragma unroll
+                        for (int j = 0; j < column_tiles; j++)
+                            mma_f16_m16n8k16(e[j], a_hi, hi[h][j / 2][j % 2], hi[h][j / 2][j % 2 + 2]);
+#pragma unroll
+                        for (int j = 0; j < column_tiles; j++)
+                            mma_f16_m16n8k16(e[j], a_lo, hi[h][j / 2][j % 2], hi[h][j / 2][j % 2 + 2]);
+#pragma unroll
+                        for (int j = 0; j < column_tiles; j++)
+                            mma_f16_m16n8k16(e[j], a_hi, lo[h][j / 2][j % 2], lo[h][j / 2][j % 2 + 2]);
+                    }
+                    if constexpr (output == SUM) {
+#pragma unroll
+                        for (int j = 0; j < column_tiles; j++)
+#pragma unroll
+                            for (int i = 0; i < 4; i++) {
+                                const float power = exp2_approx(e[j][i]);
+                                // -|z_i - z_j|^2 is e without the reference; weights have no such factor.
+                                const float times = factor.slope == 0
+                                                        ? power
+                                                        : power * fmaf(factor.slope, e[j][i] - base[m][i / 2], factor.constant);
+                                sums.total[m][i / 2] += times;
+                            }
+                    } else {
+                        unsigned powers[fragments][4];
+#pragma unroll
+                        for (int j = 0; j < column_tiles; j++) {
+#pragma unroll
+                            for (int i = 0; i < 4; i++) e[j][i] = exp2_approx(e[j][i]);
+                            powers[j / 2][j % 2 * 2] = pack_f16(e[j][0], e[j][1]);
+                            powers[j / 2][j % 2 * 2 + 1] = pack_f16(e[j][2], e[j][3]);
+                        }
+#pragma unroll
+                        for (int f = 0; f < fragments; f++) {
+#pragma unroll
+                            for (int k = 0; k < moment_tiles; k++) {
+                                if (DIM > 32 && k % 4 == 0) keep_order();
+                                const uint2 x = DIM <= 32 ? points[DIM <= 32 ? f : 0][DIM <= 32 ? k : 0]
+                                                          : point_of(operands, Y, X, row_block, from, n16 + f, k);
+                                mma_f16_m16n8k16(sums.moments[m][k], powers[f], x.x, x.y);
+                            }
+                            mma_f16_m16n8k16(sums.moments[m][moment_tiles], powers[f], ones, ones);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+// Add what products left of a row tile to the results. Of MOMENTS the own point's term is exact: its second term, that
+// products leave out, comes in here.
+__device__ inline void finish_products(const Products& sums, int m, const Operands& operands, const float* reference,
+                                       float* S, float* T, long long first_row, bool own_block, int d) {
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    if constexpr (output == SUM) {
+#pragma unroll
+        for (int r = 0; r < 2; r++) {
+            float total = sums.total[m][r];
+            total += __shfl_xor_sync(~0u, total, 1);
+            total += __shfl_xor_sync(~0u, total, 2);
+            if (t == 0) add_to(S + first_row + g + 8 * r, total);
+        }
+    } else {
+        float scale[2], total[2];
+#pragma unroll
+        for (int r = 0; r < 2; r++) {
+            const long long row = first_row + g + 8 * r;
+            scale[r] = exp2_approx(-moment_shift - reference[row]);
+            total[r] = sums.moments[m][moment_tiles][2 * r];
+            if (t == 0) add_to(S + row, total[r] * scale[r]);
+        }
+        const float own = own_block ? 8192.0f : 0.0f;
+#pragma unroll
+        for (int q = 0; q < GROUPS; q++) {
+            unsigned hi[4], lo[4];
+            fragment(hi, operands.Y_first, first_row / 16 * GROUPS + q);
+            fragment(lo, operands.Y_rest, first_row / 16 * GROUPS + q);
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const int k = q * 2 + i / 2, r = i % 2;
+                if (k >= moment_tiles) continue;
+                float u[2], v[2];
+                unpack_f16(hi[i], u[0], u[1]);
+                unpack_f16(lo[i], v[0], v[1]);
+#pragma unroll
+                for (int e = 0; e < 2; e++) {
+                    const float moment = sums.moments[m][k][2 * r + e] + own * v[e] - total[r] * (u[e] + v[e]);
+                    const int column = k * 8 + 2 * t + e;
+                    if (column < d) add_to(T + (first_row + g + 8 * r) * DIM + column, moment * scale[r]);
+                }
+            }
+        }
+    }
+}
+#endif
 
 extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
 KERNEL(const void* __restrict__ Y_given, const int* __restrict__ Y_source, const float* __restrict__ Y_local, const float* __restrict__ Y_centres,
@@ -272,9 +511,14 @@ KERNEL(const void* __restrict__ Y_given, const int* __restrict__ Y_source, const
        const void* __restrict__ X_given, const int* __restrict__ X_source, const float* __restrict__ X_local, const float* __restrict__ X_centres,
        const float* __restrict__ X_reach, const float* __restrict__ X_low, const float* __restrict__ X_high,
        const float* __restrict__ X_weights, const float* __restrict__ most, const unsigned* __restrict__ X_halves,
-       const unsigned short* __restrict__ norms, Real* __restrict__ S, Real* __restrict__ T,
+       const unsigned short* __restrict__ norms,
+       const unsigned* __restrict__ Y_first, const unsigned* __restrict__ Y_rest, const float* __restrict__ Y_exponents,
+       const unsigned char* __restrict__ Y_tight, const unsigned* __restrict__ X_first,
+       const unsigned* __restrict__ X_rest, const unsigned* __restrict__ across, const float* __restrict__ X_exponents,
+       const unsigned char* __restrict__ X_tight, Real* __restrict__ S, Real* __restrict__ T,
        unsigned long long* __restrict__ next, unsigned long long* __restrict__ kept, int query_blocks, int data_blocks,
-       int row_items, int groups, int spans, int span, int d, int box_axes, int in_doubles, double constant, double slope,
+       int row_items, int groups, int spans, int span, int d, int box_axes, int in_doubles, int together,
+       int products, double constant, double slope,
        double scale) {
     __shared__ Listed listed_of_warp[threads / 32];
     Listed& listed = listed_of_warp[threadIdx.x / 32];
@@ -305,11 +549,32 @@ KERNEL(const void* __restrict__ Y_given, const int* __restrict__ Y_source, const
         if (!found) continue;
         units += found;
 
+#if REAL_BITS == 32
+        if (products) {
+            __shared__ float of_columns[threads / 32][32];
+            const Operands operands = {Y_first,     Y_rest,      X_first, X_rest,  reinterpret_cast<const uint2*>(across),
+                                       Y_exponents, X_exponents, Y_tight, X_tight, bool(together)};
+#pragma unroll 1
+            for (int m = 0; m < 4 * blocks_there; m += tiles_at_once) {
+                if (!Y_tight[first_row_block + m / 4]) continue;
+                Products sums;
+                sums.clear();
+                bool own_block = false;
+                add_products(sums, listed, count, of_columns[threadIdx.x / 32], Y, X, operands, reference,
+                             first_row_block, m, factor, own_block);
+#pragma unroll
+                for (int i = 0; i < tiles_at_once; i++)
+                    finish_products(sums, i, operands, reference, S, T, first_row_block * 64LL + (m + i) * 16, own_block, d);
+            }
+        }
+#endif
+
 #pragma unroll 1
         for (int m = 0; m < 4 * blocks_there; m++) {
             const long long row = first_row_block * 64LL + m * 16 + lane % 16;
             const bool wide_row = Y_reach[row / block] > float_reach;
             const float own_reference = reference[row];
+            const bool by_products = products && Y_tight[row / block];
 #pragma unroll 1
             for (int sweep = 0; sweep < sweeps; sweep++) {
                 const int first_moment = sweep * moment_columns;
@@ -318,7 +583,8 @@ KERNEL(const void* __restrict__ Y_given, const int* __restrict__ Y_source, const
                 bool some = false;
 #pragma unroll 1
                 for (int base = 0; base < count; base += 32) {
-                    const unsigned mask = base + lane < count ? listed.masks[base + lane] >> m : 0;
+                    unsigned mask = base + lane < count ? listed.masks[base + lane] >> m : 0;
+                    if (by_products && mask && X_tight[listed.blocks[base + lane]]) mask = 0;
 #pragma unroll 1
                     for (int half = 0; half < 2; half++) {
                         unsigned votes = __ballot_sync(~0u, mask >> (half * row_tiles) & 1);

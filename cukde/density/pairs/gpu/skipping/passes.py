@@ -15,6 +15,7 @@ from cukde.core.gpu import compile as core_compile, device
 from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT, Specialisation
 from cukde.density.options import Options
 from cukde.density.pairs.gpu import difference, finish as pairs_finish
+from cukde.density.pairs.gpu.operands import LOG2_E
 from cukde.density.pairs.gpu.skipping import points as skipping_points
 from cukde.density.pairs.gpu.skipping.frame import Frame
 from cukde.density.pairs.gpu.skipping.points import BLOCK, FEW_DIMENSIONS, Ordered
@@ -29,14 +30,18 @@ _SPAN = 128  # blocks of data that a warp lists at a time
 _ITEMS_OF_WARP = 4  # at least, so that none waits long for the last
 _SAMPLED_BLOCKS = 512  # of data: a point of each bounds the sums of queries whose neighbours are unknown
 _MOST_MOMENTS_IN_DOUBLE = 64  # dimensions
+_AROUND = 3  # blocks of data on either side of those that are looked at beforehand
+_MOST_FACTOR = 1000.0  # of a Laplace-corrected term beside 1 + d/2, as far as boxes tell apart
+_BLOCKS_OF_MULTIPROCESSOR = 4
+_IDLE = {"REAL": "float", "OUTPUT": "SUM"}  # what a header wants to know and a kernel does not use
 
 
 class Bounds(NamedTuple):
-    """What is known of the sums of queries beforehand; ``skipping_bounds.cu`` says what the arrays are."""
+    """What is known of the sums of queries beforehand; ``skipping_limits.cu`` says what the arrays are."""
 
     reference: Any
-    threshold: Any
     extent: Any
+    threshold: Any  # of blocks of queries; where boxes decide alone, of pairs of such
     limits: Any | None
     always: Any | None
 
@@ -72,14 +77,18 @@ def run(
     if real == DOUBLE:
         X, Y = (None if a is None else a.astype(np.float64, copy=False) for a in (X, Y))
     n, d = X.shape
-    data = skipping_points.ordered(X, h, options.log_weights, frame)
-    queries = data if Y is None else skipping_points.ordered(Y, h, None, frame)
+    square = options.squared_radius
+    together = square is not None and square * LOG2_E / 2 <= skipping_points.MOST_SQUARE
+    data = skipping_points.ordered(X, h, options.log_weights, frame, together=together)
+    queries = data if Y is None else skipping_points.ordered(Y, h, None, frame, together=together)
     m = len(queries.given)
-    bounds = _bounds(data, queries, itself=Y is None, m=m, d=d, below=math.log2(tolerance / n), output=output)
+    bounds = _bounds(data, queries, itself=Y is None, m=m, d=d, tolerance=tolerance, output=output)
     rows, width = queries.blocks * BLOCK, skipping_points.pitch(d)
     S = cp.zeros(rows, real)
     T = cp.zeros((rows, width), real) if output == "moments" else None
-    _sum(data, queries, bounds, S, T, h, output, d, real, deterministic=options.deterministic)
+    products = real == FLOAT and (output == "sum" or (Y is None if output == "moments" else True))
+    products = products and (output == "sum" or options.log_weights is None)
+    _sum(data, queries, bounds, S, T, h, output, d, real, options.deterministic, together, products)
 
     out = pairs_finish.empty(m, d if output == "moments" else 0)
     complete = cp.empty((1, m), np.float32)
@@ -98,9 +107,12 @@ def run(
 
 
 def _bounds(
-    data: Ordered, queries: Ordered, *, itself: bool, m: int, d: int, below: float, output: Output
+    data: Ordered, queries: Ordered, *, itself: bool, m: int, d: int, tolerance: float, output: Output
 ) -> Bounds:
+    """Bound the sums of the queries from below, and find what can be left out of them."""
     blocks, rows, screened = queries.blocks, queries.blocks * BLOCK, skipping_points.groups(d)
+    n, width = len(data.given), skipping_points.pitch(d)
+    top = 1 + d / 2 if output == "laplace" else 0.0
     near = None
     if not itself:  # blocks of data around the codes of the first and the last query of a block
         ends = cp.minimum(cp.arange(blocks)[:, None] * BLOCK + cp.asarray([0, BLOCK - 1]), m - 1)
@@ -108,20 +120,69 @@ def _bounds(
         near = cp.ascontiguousarray(cp.minimum(near, data.blocks - 1), dtype=np.int32)
     bounds = Bounds(
         cp.empty(rows, np.float32),
-        cp.empty(blocks, np.float32),
         cp.empty((blocks, 2), np.float32),
+        cp.empty(blocks, np.float32),
         cp.empty(rows, np.uint16) if screened else None,
         cp.empty(rows // 16, np.uint8) if screened else None,
     )
-    _bounds_kernel(skipping_points.pitch(d), screened).launch(
+    around = 0 if screened and itself else _AROUND
+    _bounds_kernel(width).launch(
         (blocks,),
         (BLOCK,),
-        *(queries.local, queries.weights, queries.centres, queries.reach, queries.squares),
-        *(data.local, data.weights, data.centres, data.reach, near, *bounds),
-        *(m, data.blocks, 0 if itself else -(-data.blocks // _SAMPLED_BLOCKS), below),
-        1 + d / 2 if output == "laplace" else 0.0,
+        *(queries.local, queries.centres, queries.reach, data.local, data.weights, data.centres, data.reach),
+        *(near, bounds.reference, bounds.extent, m, data.blocks, around),
+        *(0 if itself else -(-data.blocks // _SAMPLED_BLOCKS), top),
     )
-    return bounds
+    nearest = None
+    if screened and not itself and output != "laplace":
+        nearest = cp.zeros(rows, np.uint32)
+        items = _items(queries.blocks, data.blocks, _row_tiles(width) // 4, most_span=_SPAN)
+        _nearest_kernel(width).launch(
+            (items.grid,),
+            (_THREADS,),
+            *(queries.low, queries.high, queries.halves, queries.squares, bounds.extent),
+            *(data.low, data.high, data.most, data.halves, data.norms, nearest, cp.zeros(1, np.uint64)),
+            *(queries.blocks, data.blocks, items.rows, items.groups, items.span, data.low.shape[0]),
+        )
+    below = math.log2(tolerance / n)
+    _limits_kernel(screened).launch(
+        (blocks,),
+        (BLOCK,),
+        *(queries.squares, nearest, bounds.reference, bounds.threshold, bounds.extent, bounds.limits, bounds.always),
+        *(m, below, top),
+    )
+    if screened:
+        return bounds
+    row_items = -(-blocks // 2)
+    threshold = cp.empty(row_items, np.float32)
+    _thresholds_kernel().launch(
+        (-(-row_items // (_THREADS // 32)),),
+        (_THREADS,),
+        *(queries.low, queries.high, bounds.extent, data.low, data.high, data.most, threshold),
+        *(blocks, data.blocks, row_items, data.low.shape[0], tolerance / (top + _MOST_FACTOR if top else 1)),
+    )
+    return bounds._replace(threshold=threshold)
+
+
+class _Items(NamedTuple):
+    """How a pass is cut: an item is so many blocks of queries by `span` blocks of data, `spans` times."""
+
+    grid: int  # blocks of threads
+    rows: int  # items over queries
+    groups: int  # and over data
+    span: int
+    spans: int
+
+
+def _items(query_blocks: int, data_blocks: int, blocks_of_item: int, *, most_span: int, single: bool = False) -> _Items:
+    """Cut a pass so that the device is busy; ``single`` lets one warp take all data of its queries."""
+    grid = device.multiprocessors() * _BLOCKS_OF_MULTIPROCESSOR
+    rows = -(-query_blocks // blocks_of_item)
+    groups = 1 if single else min(data_blocks, -(-grid * (_THREADS // 32) * _ITEMS_OF_WARP // rows))
+    of_group = -(-data_blocks // groups)
+    span = -(-min(of_group, most_span) // 32) * 32
+    spans = -(-of_group // span)
+    return _Items(grid, rows, -(-data_blocks // (span * spans)), span, spans)
 
 
 def _sum(
@@ -134,21 +195,18 @@ def _sum(
     output: Output,
     d: int,
     real: np.dtype,
-    *,
     deterministic: bool,
+    together: bool,
+    products: bool,
 ) -> None:
-    few = d <= FEW_DIMENSIONS
-    row_tiles = 8 if few else _row_tiles(skipping_points.pitch(d))
-    blocks_of_item = row_tiles // 4
-    row_items = -(-queries.blocks // blocks_of_item)
-    at_once = device.multiprocessors() * _BLOCKS_OF_MULTIPROCESSOR
-    wanted = -(-at_once * (_THREADS // 32) * _ITEMS_OF_WARP // row_items)  # items of the same queries
-    span = min(_SPAN, -(-data.blocks // wanted // 32) * 32) if not few else 0
-    if few:
-        span, spans = -(-data.blocks // (1 if deterministic else wanted) // 32) * 32, 1
-    else:
-        spans = -(-data.blocks // span) if deterministic else max(1, data.blocks // span // wanted)
-    groups = -(-data.blocks // (span * spans))
+    few, width = d <= FEW_DIMENSIONS, skipping_points.pitch(d)
+    items = _items(
+        queries.blocks,
+        data.blocks,
+        2 if few else _row_tiles(width) // 4,
+        most_span=data.blocks if few else _SPAN,
+        single=deterministic,
+    )
     counts = cp.zeros(2, np.uint64)
     constant, slope = (1 + d / 2, math.log(2)) if output == "laplace" else (1.0, 0.0)
     in_doubles = data.given.dtype == DOUBLE
@@ -158,29 +216,30 @@ def _sum(
     )
     summed = "moments" if output == "moments" else "sum"
     box_axes = data.low.shape[0]
-    sizes = queries.blocks, data.blocks, row_items, groups
+    sizes = queries.blocks, data.blocks, items.rows, items.groups
     scale = skipping_points.scale_of(h)
     if few:
         _boxes_kernel(summed, real, d).launch(
-            (at_once,),
+            (items.grid,),
             (_THREADS,),
-            *(*of_queries, bounds.reference, bounds.threshold, bounds.extent, *of_data, S, T, counts[:1], counts[1:]),
-            *(*sizes, span, box_axes, in_doubles, constant, slope, scale),
+            *(*of_queries, bounds.reference, bounds.extent, bounds.threshold, *of_data, S, T, counts[:1], counts[1:]),
+            *(*sizes, items.span, box_axes, in_doubles, constant, slope, scale),
         )
     else:
-        _units_kernel(summed, real, skipping_points.pitch(d)).launch(
-            (at_once,),
+        _units_kernel(summed, real, width).launch(
+            (items.grid,),
             (_THREADS,),
             *(*of_queries, queries.halves, bounds.limits, bounds.always, bounds.reference, bounds.threshold),
-            *(*of_data, data.halves, data.norms, S, T, counts[:1], counts[1:]),
-            *(*sizes, spans, span, d, box_axes, in_doubles, constant, slope, scale),
+            *(*of_data, data.halves, data.norms),
+            *(queries.first, queries.rest, queries.exponents, queries.tight),
+            *(data.first, data.rest, data.across, data.exponents, data.tight, S, T, counts[:1], counts[1:]),
+            *(*sizes, items.spans, items.span, d, box_axes, in_doubles, together, products, constant, slope, scale),
         )
     _last.append((counts, queries.blocks * data.blocks * 8))
     del _last[:-2]
 
 
 _last: list[tuple[Any, int]] = []
-_BLOCKS_OF_MULTIPROCESSOR = 4
 
 
 def last_shares() -> list[float]:
@@ -191,8 +250,13 @@ def last_shares() -> list[float]:
 @core_compile.listed
 def specialisations() -> Iterator[Specialisation]:
     """Every kernel of this module."""
-    for d in (3, 5, 8, 16, 32, 64, 128):
-        yield _bounds_kernel(skipping_points.pitch(d), skipping_points.groups(d))
+    yield _thresholds_kernel()
+    for d in (3, 8, 16, 32, 64, 128):
+        yield _bounds_kernel(skipping_points.pitch(d))
+    for d in (3, 8, 32, 64, 128):
+        yield _limits_kernel(skipping_points.groups(d))
+    for d in (8, 16, 32, 64, 128):
+        yield _nearest_kernel(d)
     for summed, real in itertools.product(("sum", "moments"), C_TYPE):
         for d in range(2, FEW_DIMENSIONS + 1):
             yield _boxes_kernel(summed, real, d)
@@ -209,9 +273,26 @@ def _row_tiles(width: int) -> int:
 
 
 @functools.cache
-def _bounds_kernel(width: int, screened: int) -> Specialisation:
-    defines = core_compile.macros(DIM=width, GROUPS=screened)
-    return Specialisation("density/skipping_bounds", "bound_sums", defines, "15P q 2i 2f")
+def _bounds_kernel(width: int) -> Specialisation:
+    return Specialisation("density/skipping_bounds", "bound_sums", core_compile.macros(DIM=width), "10P q 3i f")
+
+
+@functools.cache
+def _nearest_kernel(width: int) -> Specialisation:
+    defines = core_compile.macros(DIM=width, GROUPS=-(-width // 16), ROW_TILES=_row_tiles(width), **_IDLE)
+    return Specialisation("density/skipping_nearest", "nearest_data", defines, "12P 6i")
+
+
+@functools.cache
+def _limits_kernel(screened: int) -> Specialisation:
+    defines = core_compile.macros(GROUPS=screened)
+    return Specialisation("density/skipping_limits", "set_limits", defines, "7P q 2f")
+
+
+@functools.cache
+def _thresholds_kernel() -> Specialisation:
+    defines = core_compile.macros(DIM=4, **_IDLE)
+    return Specialisation("density/skipping_thresholds", "box_thresholds", defines, "7P 4i f")
 
 
 @functools.cache
@@ -229,11 +310,12 @@ def _units_kernel(summed: str, real: np.dtype, width: int) -> Specialisation:
         KERNEL=name,
         OUTPUT=summed.upper(),
         REAL=C_TYPE[real],
+        REAL_BITS=8 * real.itemsize,
         DIM=width,
         GROUPS=-(-width // 16),
         ROW_TILES=_row_tiles(width),
     )
-    return Specialisation("density/skipping_units", name, defines, "27P 9i 3d")
+    return Specialisation("density/skipping_units", name, defines, "36P 11i 3d")
 
 
 @functools.cache

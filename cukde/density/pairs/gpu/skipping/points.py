@@ -20,6 +20,9 @@ BLOCK = 64
 MOST_DIMENSIONS = 128
 FEW_DIMENSIONS = 5  # up to so many boxes decide alone
 _PITCHES = (4, 8, 16, 32, 64, 128)  # of coordinates in memory
+MOST_SQUARE = 180.0
+"""Largest squared distance to a centre, in bits of an exponent, that products of two float16 terms are good for."""
+
 _THREADS_OF_CODES = 256
 
 
@@ -40,6 +43,11 @@ class Ordered(NamedTuple):
     halves: Any | None
     norms: Any | None
     squares: Any | None
+    first: Any | None
+    rest: Any | None
+    across: Any | None
+    exponents: Any | None
+    tight: Any | None
 
     @property
     def blocks(self) -> int:
@@ -62,8 +70,11 @@ def scale_of(h: float) -> float:
     return math.sqrt(LOG2_E / 2) / h
 
 
-def ordered(X: Any, h: float, log_weights: Any, frame: Frame) -> Ordered:
-    """Put points in order; ``log_weights`` are natural logarithms, float64, at most 0, or None."""
+def ordered(X: Any, h: float, log_weights: Any, frame: Frame, *, together: bool = False) -> Ordered:
+    """Put points in order; ``log_weights`` are natural logarithms, float64, at most 0, or None.
+
+    ``together`` says that all coordinates are good about one centre, the frame's.
+    """
     n, d = X.shape
     k = frame.axes.shape[0]
     codes = cp.empty(n, np.uint32)
@@ -92,12 +103,17 @@ def ordered(X: Any, h: float, log_weights: Any, frame: Frame) -> Ordered:
         cp.empty((blocks, 4, screened, 32, 4), np.uint32) if screened else None,
         cp.empty((blocks, 32, 4), np.uint16) if screened else None,
         cp.empty(rows, float32) if screened else None,
+        cp.empty((blocks, 4, screened, 32, 4), np.uint32) if screened else None,
+        cp.empty((blocks, 4, screened, 32, 4), np.uint32) if screened else None,
+        cp.empty((blocks, 4, width // 8, 32, 2), np.uint32) if screened else None,
+        cp.empty(rows, float32) if screened else None,
+        cp.empty(blocks, np.uint8) if screened else None,
     )
     _points(X.dtype, width, screened).launch(
         (blocks,),
         (BLOCK,),
         *(X, order, log_weights, frame.centre, frame.box_axes, *out[3:]),
-        *(n, blocks, d, box_axes, scale_of(h)),
+        *(together, MOST_SQUARE, n, blocks, d, box_axes, scale_of(h)),
     )
     return out
 
@@ -120,4 +136,4 @@ def _codes(storage: np.dtype) -> Specialisation:
 @functools.cache
 def _points(storage: np.dtype, width: int, screened: int) -> Specialisation:
     defines = core_compile.macros(STORAGE=C_TYPE[storage], DIM=width, GROUPS=screened)
-    return Specialisation("density/skipping_points", "order_points", defines, "16P q 3i d")
+    return Specialisation("density/skipping_points", "order_points", defines, "21P i f q 3i d")
