@@ -8,6 +8,7 @@
 //                                             densities
 //   extent      (query blocks, 2)  float      least b_i, twice
 //   around                                    blocks to look at beside these, on either side
+//   most_blocks                               of these are looked at, at equal distances
 //   sample_step                               a datum of every so many blocks, too; 0: none
 //   top                                       1 + d/2 for Laplace-corrected densities, else 0
 //
@@ -20,7 +21,6 @@
 #include "ptx.cuh"
 
 constexpr int block = 64;
-constexpr int most_blocks = 16;      // of data, for a block of queries
 constexpr float never = 3e38f;
 constexpr float float_error = 2e-7f; // of a coordinate and of a difference, relative to the reach
 
@@ -46,7 +46,7 @@ bound_sums(const float* __restrict__ Y_local, const float* __restrict__ Y_centre
            const float* __restrict__ Y_reach, const float* __restrict__ X_local,
            const float* __restrict__ X_weights, const float* __restrict__ X_centres, const float* __restrict__ X_reach,
            const int* __restrict__ near, float* __restrict__ reference, float* __restrict__ extent, long long m, int data_blocks,
-           int around, int sample_step, float top) {
+           int around, int most_blocks, int sample_step, float top) {
     __shared__ float y[DIM][block];
     __shared__ float least[2];
     const int b = blockIdx.x, i = threadIdx.x;

@@ -25,14 +25,16 @@
 //   halves       (blocks, 4, GROUPS, 32, 4)  unsigned  for screening: sqrt(2) z about `centre`
 //   norms        (blocks, 32, 4)   float16     -|v|^2/2 + log2 w of two neighbours, twice; v: as rounded in `halves`
 //   squares      (rows,)           float       |v|^2
-//   first, rest  as `halves`                   `local` in two terms, the second what the first leaves
-//   across       (blocks, 4, DIM / 8, 32, 2)  unsigned  the first term for products over points: lane 4 g + t has of
-//                                              dimension g the points 2 t, 2 t + 1 and 2 t + 8, 2 t + 9
-//   exponents    (rows,)           float       log2 w - |local|^2
-//   tight        (blocks,)         unsigned char  1 where no |local|^2 is above `most_square`: then `local` is what its
-//                                              two terms hold, and products of these are good exponents
+//   first, rest  as `halves`                   `local` in two terms: a multiple of 1/64, and what that leaves
+//   across       (blocks, 4, DIM / 8, 2, 32, 2)  unsigned  `local` rounded to float16, and what that leaves, for products
+//                                              over points: lane 4 g + t has of dimension g the points 2 t, 2 t + 1 and
+//                                              2 t + 8, 2 t + 9
+//   exponents    (rows, 2)         float       log2 w - |local|^2 in two terms: half of minus the square of the first term of
+//                                              the coordinates, and what the whole of it leaves
+//   tight        (blocks,)         unsigned char  1 where coordinates are so small that products and squares of their first
+//                                              terms add up exactly in float; then `local` is what the two terms hold
 //
-// With `together` all blocks have the centre zero.
+// With `together` all blocks have the centre zero; otherwise centres are multiples of 1/64.
 //
 // One block of 64 threads for 64 points, a thread a point. Barriers: four, passed by all threads.
 //
@@ -44,8 +46,8 @@ constexpr double log2_e = 1.4426950408889634;
 constexpr float no_weight = -1e30f;
 constexpr float most_half = 60000;   // coordinates beyond are far from everything that float16 is good for
 constexpr int most_box_axes = 16;
-
-__device__ inline double square_of(float x) { return double(x) * x; }
+constexpr float grid = 64;             // first terms of coordinates are multiples of 1 / grid
+constexpr float most_local = 31;       // so that these have 11 bits
 
 __device__ inline float warp_sum(float x) {
 #pragma unroll
@@ -88,7 +90,7 @@ order_points(const STORAGE* __restrict__ X, const long long* __restrict__ order,
     for (int k = 0; k < DIM; k++) {
         float about = 0;
         if (k < d) {
-            const float middle = together ? 0.0f : (sums[0][k] + sums[1][k]) * (1.0f / block);
+            const float middle = together ? 0.0f : rintf((sums[0][k] + sums[1][k]) * (grid / block)) / grid;
             about = float((X[from + k] - centre[k]) * scale - middle);
             if (j == 0) centres[b * DIM + k] = middle;
         } else if (j == 0) {
@@ -155,9 +157,9 @@ order_points(const STORAGE* __restrict__ X, const long long* __restrict__ order,
     of_pair[0] = of_pair[2] = norm;
     squares[row] = square;
 
-    const bool narrow = fmaxf(lengths[0], lengths[1]) <= most_square;
+    const bool narrow = fmaxf(lengths[0], lengths[1]) <= most_square && fmaxf(reaches[0], reaches[1]) <= most_local;
     if (j == 0) tight[b] = narrow;
-    double exponent = 0;
+    float coarse = 0, fine = 0;
 #pragma unroll 1
     for (int q = 0; q < GROUPS; q++) {
         const long long fragment = (((long long)b * 4 + j / 16) * GROUPS + q) * 128;
@@ -170,10 +172,11 @@ order_points(const STORAGE* __restrict__ X, const long long* __restrict__ order,
                 continue;
             }
             const float x = local[row * DIM + k], y = local[row * DIM + k + 1];
+            const float x_near = fminf(fmaxf(x, -most_local), most_local), y_near = fminf(fmaxf(y, -most_local), most_local);
             float x_hi, y_hi, x_lo, y_lo;
-            const unsigned hi = pack_f16(fminf(fmaxf(x, -most_half), most_half), fminf(fmaxf(y, -most_half), most_half));
+            const unsigned hi = pack_f16(rintf(x_near * grid) / grid, rintf(y_near * grid) / grid);
             unpack_f16(hi, x_hi, y_hi);
-            const unsigned lo = pack_f16(x - x_hi, y - y_hi);
+            const unsigned lo = pack_f16(x_near - x_hi, y_near - y_hi), rounded = pack_f16(x_near, y_near);
             unpack_f16(lo, x_lo, y_lo);
             const long long place = fragment + ((j % 8) * 4 + w % 4) * 4 + j / 8 % 2 * 2 + w / 4;
             first[place] = hi;
@@ -182,13 +185,22 @@ order_points(const STORAGE* __restrict__ X, const long long* __restrict__ order,
                 local[row * DIM + k] = x_hi + x_lo;
                 local[row * DIM + k + 1] = y_hi + y_lo;
             }
-            exponent -= square_of(x_hi + x_lo) + square_of(y_hi + y_lo);
+            coarse -= x_hi * x_hi + y_hi * y_hi;
+            fine -= (2 * x_hi + x_lo) * x_lo + (2 * y_hi + y_lo) * y_lo;
+            float x_rounded, y_rounded;
+            unpack_f16(rounded, x_rounded, y_rounded);
+            const unsigned left = pack_f16(x_near - x_rounded, y_near - y_rounded);
             // Point j is 2 t + e of the first or the second 8 of its 16.
-            const long long tile = (((long long)b * 4 + j / 16) * (DIM / 8) + k / 8) * 64;
-            for (int e = 0; e < 2; e++)
-                reinterpret_cast<unsigned short*>(across)[((tile + ((k + e) % 8 * 4 + j % 8 / 2) * 2 + j / 8 % 2)) * 2 + j % 2] = hi >> (16 * e) & 0xffffu;
+            const long long tile = (((long long)b * 4 + j / 16) * (DIM / 8) + k / 8) * 128;
+            for (int e = 0; e < 2; e++) {
+                unsigned short* const place = reinterpret_cast<unsigned short*>(across) +
+                                              (tile + ((k + e) % 8 * 4 + j % 8 / 2) * 2 + j / 8 % 2) * 2 + j % 2;
+                place[0] = rounded >> (16 * e) & 0xffffu;
+                place[128] = left >> (16 * e) & 0xffffu;
+            }
         }
     }
-    exponents[row] = float(weight + exponent);
+    exponents[2 * row] = 0.5f * coarse;
+    exponents[2 * row + 1] = weight + fine;
 #endif
 }

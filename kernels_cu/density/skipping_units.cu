@@ -32,7 +32,10 @@ constexpr int moment_columns = output != MOMENTS ? 1 : in_double ? (DIM < 16 ? D
 constexpr int sweeps = output != MOMENTS ? 1 : DIM / moment_columns;
 constexpr bool keeps_differences = DIM <= 32 && !in_double;
 constexpr int columns_at_once = DIM <= 16 ? 2 : 1;
-constexpr int blocks_at_once = DIM <= 16 && !(in_double && output == MOMENTS) ? 3 : 2;
+#ifndef AT_ONCE
+#define AT_ONCE (DIM <= 16 && output == SUM ? 3 : 2)
+#endif
+constexpr int blocks_at_once = AT_ONCE;
 
 // For each listed block a bit for each unit: bit row_tiles * half + row tile. Returns the number of bits.
 __device__ inline unsigned screen(Listed& listed, int count, const unsigned* Y_halves, const unsigned short* limits,
@@ -214,17 +217,21 @@ __device__ inline void add_exact(Sums& sums, const Points& Y, const Points& X, c
 
 #if REAL_BITS == 32
 // Sums by matrix products. With the coordinates u of queries about their block's centre c, those of data about c', and
-// o = c - c', e_ij = 2 u_i . u_j - |u_i + o|^2 + (log2 w_j - |u_j|^2 + 2 o . u_j), where products are of both terms of u,
-// but for the two small ones. A tile of 2^e is rounded to float16, scaled by 2^13, and multiplied by the data about c.
+// o = c - c', e_ij = 2 u_i . u_j - |u_i + o|^2 + (log2 w_j - |u_j|^2 + 2 o . u_j). Of u = p + q, in two float16 terms, all
+// that is made of p and o alone, halved, is a multiple of 2^-13 below 2^11, so float32 accumulators add it up exactly,
+// however large it is beside e; the rest is small. A tile of 2^e is rounded to float16, scaled by 2^13, and multiplied by the data about c.
 struct Operands {
     const unsigned *Y_first, *Y_rest, *X_first, *X_rest;
     const uint2* across;
-    const float *Y_exponents, *X_exponents;
+    const float2 *Y_exponents, *X_exponents;
     const unsigned char *Y_tight, *X_tight;
     bool together;  // all centres are the same
 };
 
-constexpr int tiles_at_once = DIM <= 32 ? 4 : DIM <= 64 ? 2 : 1;  // of 16 queries
+#ifndef TILES
+#define TILES (DIM <= 16 ? 4 : DIM <= 64 ? 2 : 1)
+#endif
+constexpr int tiles_at_once = TILES;  // of 16 queries
 constexpr int step = DIM <= 32 ? 32 : 16;                          // data at once
 constexpr int column_tiles = step / 8;
 constexpr int moment_tiles = DIM / 8;
@@ -254,8 +261,8 @@ __device__ inline void fragment(unsigned (&to)[4], const unsigned* from, long lo
     to[0] = f.x, to[1] = f.z, to[2] = f.y, to[3] = f.w;  // as the left operand
 }
 
-// Exponents that the queries of a row tile have of themselves: rows g and g + 8.
-__device__ inline void exponents_of_rows(float (&of)[2], const Points& Y, const Points& X, const Operands& operands,
+// Exponents that the queries of a row tile have of themselves: rows g and g + 8, in two terms.
+__device__ inline void exponents_of_rows(float2 (&of)[2], const Points& Y, const Points& X, const Operands& operands,
                                          long long first_row, long long from) {
     const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
     if (operands.together) {
@@ -263,35 +270,41 @@ __device__ inline void exponents_of_rows(float (&of)[2], const Points& Y, const 
         of[1] = operands.Y_exponents[first_row + g + 8];
         return;
     }
-    float square[2] = {};
+    float coarse[2] = {}, fine[2] = {};
     const float* const here = Y.centres + first_row / block * DIM;
     const float* const there = X.centres + from * DIM;
 #pragma unroll
-    for (int k = 0; k < DIM; k += 8) {
-        const float2 own = *reinterpret_cast<const float2*>(here + k + 2 * t);
-        const float2 other = *reinterpret_cast<const float2*>(there + k + 2 * t);
-        const float offset[2] = {own.x - other.x, own.y - other.y};
+    for (int q = 0; q < GROUPS; q++) {
+        unsigned p[4], rest[4];
+        fragment(p, operands.Y_first, first_row / 16 * GROUPS + q);
+        fragment(rest, operands.Y_rest, first_row / 16 * GROUPS + q);
 #pragma unroll
-        for (int r = 0; r < 2; r++) {
-            const float2 u = *reinterpret_cast<const float2*>(Y.local + (first_row + g + 8 * r) * DIM + k + 2 * t);
-            const float x = u.x + offset[0], y = u.y + offset[1];
-            square[r] = fmaf(x, x, fmaf(y, y, square[r]));
+        for (int i = 0; i < 4; i++) {
+            const int k = q * 16 + i / 2 * 8 + 2 * t, r = i % 2;
+            if (q * 16 + i / 2 * 8 >= DIM) continue;
+            const float2 own = *reinterpret_cast<const float2*>(here + k);
+            const float2 other = *reinterpret_cast<const float2*>(there + k);
+            float high[2], low[2];
+            unpack_f16(p[i], high[0], high[1]);
+            unpack_f16(rest[i], low[0], low[1]);
+            const float x = high[0] + (own.x - other.x), y = high[1] + (own.y - other.y);
+            coarse[r] = fmaf(x, x, fmaf(y, y, coarse[r]));
+            fine[r] = fmaf(fmaf(2.0f, x, low[0]), low[0], fmaf(fmaf(2.0f, y, low[1]), low[1], fine[r]));
         }
     }
 #pragma unroll
     for (int r = 0; r < 2; r++) {
-        square[r] += __shfl_xor_sync(~0u, square[r], 1);
-        square[r] += __shfl_xor_sync(~0u, square[r], 2);
-        of[r] = -square[r];
+        coarse[r] += __shfl_xor_sync(~0u, coarse[r], 1);
+        fine[r] += __shfl_xor_sync(~0u, fine[r], 1);
+        of[r] = make_float2(-0.5f * (coarse[r] + __shfl_xor_sync(~0u, coarse[r], 2)), -(fine[r] + __shfl_xor_sync(~0u, fine[r], 2)));
     }
 }
 
 // The same of a datum: the lane's of 32.
-__device__ inline float exponent_of_column(const Points& Y, const Points& X, const Operands& operands, int row_block,
-                                           long long from, long long column) {
-    const float own = operands.X_exponents[column];
-    if (operands.together) return own;
-    float product = 0;
+__device__ inline float2 exponent_of_column(const Points& Y, const Points& X, const Operands& operands, int row_block,
+                                            long long from, long long column) {
+    const float2 own = operands.X_exponents[column];
+    float coarse = 0, fine = 0;
 #pragma unroll 4
     for (int k = 0; k < DIM; k += 4) {
         float here[4], there[4], u[4];
@@ -299,28 +312,44 @@ __device__ inline float exponent_of_column(const Points& Y, const Points& X, con
         four(there, X.centres + from * DIM + k);
         four(u, X.local + column * DIM + k);
 #pragma unroll
-        for (int e = 0; e < 4; e++) product = fmaf(here[e] - there[e], u[e], product);
+        for (int e = 0; e < 4; e++) {
+            const float offset = here[e] - there[e], p = rintf(u[e] * 64.0f) * (1.0f / 64);
+            coarse = fmaf(offset, p, coarse);
+            fine = fmaf(offset, u[e] - p, fine);
+        }
     }
-    return fmaf(2.0f, product, own);
+    return make_float2(own.x + coarse, fmaf(2.0f, fine, own.y));
 }
 
-// Points 16 n16 and on in dimensions 8 k to 8 k + 7, about the centre of the queries' block, as a right operand.
-__device__ inline uint2 point_of(const Operands& operands, const Points& Y, const Points& X, int row_block, long long from,
-                                 long long n16, int k) {
-    uint2 x = operands.across[(n16 * moment_tiles + k) * 32 + threadIdx.x % 32];
-    if (operands.together) return x;
+// Points 16 n16 and on in dimensions 8 k to 8 k + 7, about the centre of the queries' block, as right operands: rounded to
+// float16, and what that leaves.
+__device__ inline void points_of(uint2 (&x)[2], const Operands& operands, const Points& Y, const Points& X, int row_block,
+                                 long long from, long long n16, int k) {
+    const uint2* const place = operands.across + (n16 * moment_tiles + k) * 64 + threadIdx.x % 32;
+    x[0] = place[0];
+    x[1] = place[32];
+    if (operands.together) return;
+    // The offset is a multiple of 1/64; what its sum with a rounded point loses goes to the rest.
     const int dimension = k * 8 + threadIdx.x % 32 / 4;
     const float offset = X.centres[from * DIM + dimension] - Y.centres[(long long)row_block * DIM + dimension];
-    const unsigned both = pack_f16(offset, offset);
-    x.x = add_f16x2(x.x, both);
-    x.y = add_f16x2(x.y, both);
-    return x;
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        unsigned& rounded = i ? x[0].y : x[0].x;
+        unsigned& rest = i ? x[1].y : x[1].x;
+        float high[2], low[2], sum[2];
+        unpack_f16(rounded, high[0], high[1]);
+        unpack_f16(rest, low[0], low[1]);
+        const float moved[2] = {high[0] + offset, high[1] + offset};
+        rounded = pack_f16(moved[0], moved[1]);
+        unpack_f16(rounded, sum[0], sum[1]);
+        rest = pack_f16(low[0] + (moved[0] - sum[0]), low[1] + (moved[1] - sum[1]));
+    }
 }
 
 // Sum the marked units of row tiles [first_tile, first_tile + tiles_at_once) of the item, in tight blocks.
-__device__ inline void add_products(Products& sums, const Listed& listed, int count, float* of_columns, const Points& Y,
+__device__ inline void add_products(Products& sums, const Listed& listed, int count, float2* of_columns, const Points& Y,
                                     const Points& X, const Operands& operands, const float* reference,
-                                    int first_row_block, int first_tile, Factor factor, bool& own_block) {
+                                    int first_row_block, int first_tile, Factor factor) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     const int row_block = first_row_block + first_tile / 4;
     const long long first_row = (first_row_block * 4LL + first_tile) * 16;
@@ -337,22 +366,23 @@ __device__ inline void add_products(Products& sums, const Listed& listed, int co
         const long long from = listed.blocks[p];
         const unsigned wanted[2] = {mask >> first_tile & all, mask >> (row_tiles + first_tile) & all};
         if (!(wanted[0] | wanted[1]) || !operands.X_tight[from]) continue;
-        own_block |= from == row_block;
-        float of_rows[tiles_at_once][2];
+        float2 of_rows[tiles_at_once][2];
 #pragma unroll
         for (int m = 0; m < tiles_at_once; m++) {
             if (!((wanted[0] | wanted[1]) >> m & 1)) continue;
             exponents_of_rows(of_rows[m], Y, X, operands, first_row + m * 16, from);
-            of_rows[m][0] += base[m][0];
-            of_rows[m][1] += base[m][1];
+            of_rows[m][0].y += base[m][0];
+            of_rows[m][1].y += base[m][1];
         }
 #pragma unroll 1
         for (int half = 0; half < 2; half++) {
             const unsigned bits = half ? wanted[1] : wanted[0];
             if (!bits) continue;
-            __syncwarp();
-            of_columns[lane] = exponent_of_column(Y, X, operands, row_block, from, from * block + half * 32 + lane);
-            __syncwarp();
+            if (!operands.together) {
+                __syncwarp();
+                of_columns[lane] = exponent_of_column(Y, X, operands, row_block, from, from * block + half * 32 + lane);
+                __syncwarp();
+            }
 #pragma unroll 1
             for (int part = 0; part < 32; part += step) {
                 constexpr int fragments = step / 16;
@@ -366,56 +396,69 @@ __device__ inline void add_products(Products& sums, const Listed& listed, int co
                         fragment(hi[q][f], operands.X_first, (n16 + f) * GROUPS + q);
                         fragment(lo[q][f], operands.X_rest, (n16 + f) * GROUPS + q);
                     }
-                float2 of_column[column_tiles];
+                float4 of_column[column_tiles];  // of columns 2 t and 2 t + 1
 #pragma unroll
                 for (int j = 0; j < column_tiles; j++)
-                    of_column[j] = *reinterpret_cast<const float2*>(&of_columns[part + j * 8 + 2 * t]);
-                uint2 points[output == MOMENTS && DIM <= 32 ? fragments : 1][output == MOMENTS && DIM <= 32 ? moment_tiles : 1];
-                if constexpr (output == MOMENTS && DIM <= 32) {
+                    of_column[j] = *reinterpret_cast<const float4*>(
+                        operands.together ? operands.X_exponents + n16 * 16 + j * 8 + 2 * t
+                                          : of_columns + part + j * 8 + 2 * t);
+                constexpr bool keeps_points = output == MOMENTS && DIM <= 16;  // in registers for all row tiles
+                uint2 points[keeps_points ? fragments : 1][keeps_points ? moment_tiles : 1][2];
+                if constexpr (keeps_points) {
 #pragma unroll
                     for (int f = 0; f < fragments; f++)
 #pragma unroll
                         for (int k = 0; k < moment_tiles; k++)
-                            points[f][k] = point_of(operands, Y, X, row_block, from, n16 + f, k);
+                            points_of(points[f][k], operands, Y, X, row_block, from, n16 + f, k);
                 }
-#pragma unroll
-                for (int m = 0; m < tiles_at_once; m++) {
-                    if (!(bits >> m & 1)) continue;
+                const auto add_tile = [&](int m) {
                     float e[column_tiles][4];
 #pragma unroll
                     for (int j = 0; j < column_tiles; j++) {
-                        e[j][0] = of_column[j].x + of_rows[m][0];
-                        e[j][1] = of_column[j].y + of_rows[m][0];
-                        e[j][2] = of_column[j].x + of_rows[m][1];
-                        e[j][3] = of_column[j].y + of_rows[m][1];
+                        e[j][0] = of_column[j].x + of_rows[m][0].x;
+                        e[j][1] = of_column[j].z + of_rows[m][0].x;
+                        e[j][2] = of_column[j].x + of_rows[m][1].x;
+                        e[j][3] = of_column[j].z + of_rows[m][1].x;
                     }
                     const long long tile = (first_row_block * 4LL + first_tile + m) * GROUPS;
-#pragma unroll
-                    for (int q = 0; q < GROUPS; q++) {
+                    // A left operand's registers are, in pairs, the right ones' of points 0..7 and 8..15. Products of first
+                    // terms come first, and are exact; the sum is then as small as the exponent.
+                    const auto multiply = [&](bool firsts, int q) {
                         unsigned a_hi[4], a_lo[4];
                         const int h = GROUPS <= 4 ? q : 0;
                         if constexpr (GROUPS > 2) keep_order();  // or operands of all groups are loaded first, and spill
                         if constexpr (GROUPS > 4) {
                             fragment(hi[0][0], operands.X_first, n16 * GROUPS + q);
-                            fragment(lo[0][0], operands.X_rest, n16 * GROUPS + q);
+                            if (!firsts) fragment(lo[0][0], operands.X_rest, n16 * GROUPS + q);
                         }
                         fragment(a_hi, operands.Y_first, tile + q);
-                        fragment(a_lo, operands.Y_rest, tile + q);
+                        if (firsts) {
 #pragma unroll
-                        for (int i = 0; i < 4; i++) {
-                            a_hi[i] = add_f16x2(a_hi[i], a_hi[i]);
-                            a_lo[i] = add_f16x2(a_lo[i], a_lo[i]);
+                            for (int j = 0; j < column_tiles; j++)
+                                mma_f16_m16n8k16(e[j], a_hi, hi[h][j / 2][j % 2], hi[h][j / 2][j % 2 + 2]);
+                            return;
                         }
-                        // A left operand's registers are, in pairs, the right ones' of points 0..7 and 8..15.
-#pragma unroll
-                        for (int j = 0; j < column_tiles; j++)
-                            mma_f16_m16n8k16(e[j], a_hi, hi[h][j / 2][j % 2], hi[h][j / 2][j % 2 + 2]);
+                        fragment(a_lo, operands.Y_rest, tile + q);
 #pragma unroll
                         for (int j = 0; j < column_tiles; j++)
                             mma_f16_m16n8k16(e[j], a_lo, hi[h][j / 2][j % 2], hi[h][j / 2][j % 2 + 2]);
 #pragma unroll
                         for (int j = 0; j < column_tiles; j++)
                             mma_f16_m16n8k16(e[j], a_hi, lo[h][j / 2][j % 2], lo[h][j / 2][j % 2 + 2]);
+#pragma unroll
+                        for (int j = 0; j < column_tiles; j++)
+                            mma_f16_m16n8k16(e[j], a_lo, lo[h][j / 2][j % 2], lo[h][j / 2][j % 2 + 2]);
+                    };
+#pragma unroll
+                    for (int q = 0; q < GROUPS; q++) multiply(true, q);
+#pragma unroll
+                    for (int q = 0; q < GROUPS; q++) multiply(false, q);
+#pragma unroll
+                    for (int j = 0; j < column_tiles; j++) {
+                        e[j][0] = fmaf(2.0f, e[j][0], of_column[j].y + of_rows[m][0].y);
+                        e[j][1] = fmaf(2.0f, e[j][1], of_column[j].w + of_rows[m][0].y);
+                        e[j][2] = fmaf(2.0f, e[j][2], of_column[j].y + of_rows[m][1].y);
+                        e[j][3] = fmaf(2.0f, e[j][3], of_column[j].w + of_rows[m][1].y);
                     }
                     if constexpr (output == SUM) {
 #pragma unroll
@@ -423,11 +466,11 @@ __device__ inline void add_products(Products& sums, const Listed& listed, int co
 #pragma unroll
                             for (int i = 0; i < 4; i++) {
                                 const float power = exp2_approx(e[j][i]);
-                                // -|z_i - z_j|^2 is e without the reference; weights have no such factor.
-                                const float times = factor.slope == 0
-                                                        ? power
-                                                        : power * fmaf(factor.slope, e[j][i] - base[m][i / 2], factor.constant);
-                                sums.total[m][i / 2] += times;
+                                // -|z_i - z_j|^2 is e without the reference, where there are no weights.
+                                if (factor.slope == 0) sums.total[m][i / 2] += power;
+                                else
+                                    sums.total[m][i / 2] +=
+                                        power * fmaf(factor.slope, e[j][i] - base[m][i / 2], factor.constant);
                             }
                     } else {
                         unsigned powers[fragments][4];
@@ -442,24 +485,37 @@ __device__ inline void add_products(Products& sums, const Listed& listed, int co
                         for (int f = 0; f < fragments; f++) {
 #pragma unroll
                             for (int k = 0; k < moment_tiles; k++) {
-                                if (DIM > 32 && k % 4 == 0) keep_order();
-                                const uint2 x = DIM <= 32 ? points[DIM <= 32 ? f : 0][DIM <= 32 ? k : 0]
-                                                          : point_of(operands, Y, X, row_block, from, n16 + f, k);
-                                mma_f16_m16n8k16(sums.moments[m][k], powers[f], x.x, x.y);
+                                if constexpr (keeps_points) {
+                                    mma_f16_m16n8k16(sums.moments[m][k], powers[f], points[f][k][0].x, points[f][k][0].y);
+                                    mma_f16_m16n8k16(sums.moments[m][k], powers[f], points[f][k][1].x, points[f][k][1].y);
+                                } else {
+                                    if (k % 4 == 0) keep_order();
+                                    uint2 x[2];
+                                    points_of(x, operands, Y, X, row_block, from, n16 + f, k);
+                                    mma_f16_m16n8k16(sums.moments[m][k], powers[f], x[0].x, x[0].y);
+                                    mma_f16_m16n8k16(sums.moments[m][k], powers[f], x[1].x, x[1].y);
+                                }
                             }
                             mma_f16_m16n8k16(sums.moments[m][moment_tiles], powers[f], ones, ones);
                         }
                     }
+                };
+                if (bits == all) {  // without a branch between tiles, which then overlap
+#pragma unroll
+                    for (int m = 0; m < tiles_at_once; m++) add_tile(m);
+                } else {
+#pragma unroll
+                    for (int m = 0; m < tiles_at_once; m++)
+                        if (bits >> m & 1) add_tile(m);
                 }
             }
         }
     }
 }
 
-// Add what products left of a row tile to the results. Of MOMENTS the own point's term is exact: its second term, that
-// products leave out, comes in here.
+// Add what products left of a row tile to the results; moments become those about the query.
 __device__ inline void finish_products(const Products& sums, int m, const Operands& operands, const float* reference,
-                                       float* S, float* T, long long first_row, bool own_block, int d) {
+                                       float* S, float* T, long long first_row, int d) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     if constexpr (output == SUM) {
 #pragma unroll
@@ -478,7 +534,6 @@ __device__ inline void finish_products(const Products& sums, int m, const Operan
             total[r] = sums.moments[m][moment_tiles][2 * r];
             if (t == 0) add_to(S + row, total[r] * scale[r]);
         }
-        const float own = own_block ? 8192.0f : 0.0f;
 #pragma unroll
         for (int q = 0; q < GROUPS; q++) {
             unsigned hi[4], lo[4];
@@ -491,9 +546,10 @@ __device__ inline void finish_products(const Products& sums, int m, const Operan
                 float u[2], v[2];
                 unpack_f16(hi[i], u[0], u[1]);
                 unpack_f16(lo[i], v[0], v[1]);
+
 #pragma unroll
                 for (int e = 0; e < 2; e++) {
-                    const float moment = sums.moments[m][k][2 * r + e] + own * v[e] - total[r] * (u[e] + v[e]);
+                    const float moment = sums.moments[m][k][2 * r + e] - total[r] * (u[e] + v[e]);
                     const int column = k * 8 + 2 * t + e;
                     if (column < d) add_to(T + (first_row + g + 8 * r) * DIM + column, moment * scale[r]);
                 }
@@ -551,20 +607,29 @@ KERNEL(const void* __restrict__ Y_given, const int* __restrict__ Y_source, const
 
 #if REAL_BITS == 32
         if (products) {
-            __shared__ float of_columns[threads / 32][32];
-            const Operands operands = {Y_first,     Y_rest,      X_first, X_rest,  reinterpret_cast<const uint2*>(across),
-                                       Y_exponents, X_exponents, Y_tight, X_tight, bool(together)};
+            __shared__ float2 of_columns[threads / 32][32];
+            const Operands operands = {
+                Y_first,
+                Y_rest,
+                X_first,
+                X_rest,
+                reinterpret_cast<const uint2*>(across),
+                reinterpret_cast<const float2*>(Y_exponents),
+                reinterpret_cast<const float2*>(X_exponents),
+                Y_tight,
+                X_tight,
+                bool(together),
+            };
 #pragma unroll 1
             for (int m = 0; m < 4 * blocks_there; m += tiles_at_once) {
                 if (!Y_tight[first_row_block + m / 4]) continue;
                 Products sums;
                 sums.clear();
-                bool own_block = false;
                 add_products(sums, listed, count, of_columns[threadIdx.x / 32], Y, X, operands, reference,
-                             first_row_block, m, factor, own_block);
+                             first_row_block, m, factor);
 #pragma unroll
                 for (int i = 0; i < tiles_at_once; i++)
-                    finish_products(sums, i, operands, reference, S, T, first_row_block * 64LL + (m + i) * 16, own_block, d);
+                    finish_products(sums, i, operands, reference, S, T, first_row_block * 64LL + (m + i) * 16, d);
             }
         }
 #endif

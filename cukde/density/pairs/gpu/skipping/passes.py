@@ -27,9 +27,10 @@ TOLERANCE = {"float32": 1e-5, "tf32": 1e-3, "float64": 1e-13}
 _THREADS = 128
 _THREADS_OF_FINISH = 128
 _SPAN = 128  # blocks of data that a warp lists at a time
-_ITEMS_OF_WARP = 4  # at least, so that none waits long for the last
+_ITEMS_OF_WARP = 16  # at least, so that none waits long for the last
 _SAMPLED_BLOCKS = 512  # of data: a point of each bounds the sums of queries whose neighbours are unknown
 _MOST_MOMENTS_IN_DOUBLE = 64  # dimensions
+_MOST_AROUND = 16  # blocks of data that are looked at beforehand
 _AROUND = 3  # blocks of data on either side of those that are looked at beforehand
 _MOST_FACTOR = 1000.0  # of a Laplace-corrected term beside 1 + d/2, as far as boxes tell apart
 _BLOCKS_OF_MULTIPROCESSOR = 4
@@ -125,13 +126,14 @@ def _bounds(
         cp.empty(rows, np.uint16) if screened else None,
         cp.empty(rows // 16, np.uint8) if screened else None,
     )
-    around = 0 if screened and itself else _AROUND
+    around = 0 if screened else _AROUND
+    sampled = 0 if itself or screened else -(-data.blocks // _SAMPLED_BLOCKS)
     _bounds_kernel(width).launch(
         (blocks,),
         (BLOCK,),
         *(queries.local, queries.centres, queries.reach, data.local, data.weights, data.centres, data.reach),
         *(near, bounds.reference, bounds.extent, m, data.blocks, around),
-        *(0 if itself else -(-data.blocks // _SAMPLED_BLOCKS), top),
+        *(2 if screened else _MOST_AROUND, sampled, top),
     )
     nearest = None
     if screened and not itself and output != "laplace":
@@ -274,7 +276,7 @@ def _row_tiles(width: int) -> int:
 
 @functools.cache
 def _bounds_kernel(width: int) -> Specialisation:
-    return Specialisation("density/skipping_bounds", "bound_sums", core_compile.macros(DIM=width), "10P q 3i f")
+    return Specialisation("density/skipping_bounds", "bound_sums", core_compile.macros(DIM=width), "10P q 4i f")
 
 
 @functools.cache

@@ -20,7 +20,7 @@ BLOCK = 64
 MOST_DIMENSIONS = 128
 FEW_DIMENSIONS = 5  # up to so many boxes decide alone
 _PITCHES = (4, 8, 16, 32, 64, 128)  # of coordinates in memory
-MOST_SQUARE = 180.0
+MOST_SQUARE = 900.0
 """Largest squared distance to a centre, in bits of an exponent, that products of two float16 terms are good for."""
 
 _THREADS_OF_CODES = 256
@@ -105,8 +105,8 @@ def ordered(X: Any, h: float, log_weights: Any, frame: Frame, *, together: bool 
         cp.empty(rows, float32) if screened else None,
         cp.empty((blocks, 4, screened, 32, 4), np.uint32) if screened else None,
         cp.empty((blocks, 4, screened, 32, 4), np.uint32) if screened else None,
-        cp.empty((blocks, 4, width // 8, 32, 2), np.uint32) if screened else None,
-        cp.empty(rows, float32) if screened else None,
+        cp.empty((blocks, 4, width // 8, 2, 32, 2), np.uint32) if screened else None,
+        cp.empty((rows, 2), float32) if screened else None,
         cp.empty(blocks, np.uint8) if screened else None,
     )
     _points(X.dtype, width, screened).launch(
