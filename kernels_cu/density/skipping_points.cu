@@ -19,13 +19,15 @@
 //   reach        (blocks,)         float       largest absolute coordinate of `local`
 //
 // and, unless GROUPS is 0, operands of matrix products in float16, GROUPS = DIM / 16 rounded up (skipping_units.cu). 16 points
-// by 16 dimensions are a fragment, 32 lanes of 4 registers: lane 4 g + t has of points g and g + 8 the dimensions 2 t, 2 t + 1,
-// 2 t + 8 and 2 t + 9.
+// by 16 dimensions are a fragment, 32 lanes of 4 registers. Lane 4 g + t has of points g and g + 8 the dimensions 2 t and
+// 2 t + 1, say a and b, and 2 t + 8 and 2 t + 9, say c and d; a left operand has them in this order, of right operands the
+// dimensions of one point come first:
 //
-//   halves       (blocks, 4, GROUPS, 32, 4)  unsigned  for screening: sqrt(2) z about `centre`
-//   norms        (blocks, 32, 4)   float16     -|v|^2/2 + log2 w of two neighbours, twice; v: as rounded in `halves`
+//   left_..., right_...  (blocks, 4, GROUPS, 32, 4)  unsigned, either of them null where it is not needed
+//     halves                                   for screening: sqrt(2) z about `centre`
+//     first, rest                              `local` in two terms: a multiple of 1/64, and what that leaves
+//   norms        (blocks, 32, 4)   float16     -|v|^2/2 + log2 w of two neighbours, twice; v: as rounded in the halves
 //   squares      (rows,)           float       |v|^2
-//   first, rest  as `halves`                   `local` in two terms: a multiple of 1/64, and what that leaves
 //   across       (blocks, 4, DIM / 8, 2, 32, 2)  unsigned  `local` rounded to float16, and what that leaves, for products
 //                                              over points: lane 4 g + t has of dimension g the points 2 t, 2 t + 1 and
 //                                              2 t + 8, 2 t + 9
@@ -65,13 +67,23 @@ __device__ inline float warp_most(float x) {
     return x;
 }
 
+#if GROUPS > 0
+// Dimensions 16 q + 2 w and the next of point j of block b, in both orders.
+__device__ inline void put(unsigned* left, unsigned* right, unsigned pair, int b, int j, int q, int w) {
+    const long long lane = ((((long long)b * 4 + j / 16) * GROUPS + q) * 32 + j % 8 * 4 + w % 4) * 4;
+    if (left) left[lane + w / 4 * 2 + j / 8 % 2] = pair;
+    if (right) right[lane + j / 8 % 2 * 2 + w / 4] = pair;
+}
+#endif
+
 extern "C" __global__ void __launch_bounds__(block, 16)
 order_points(const STORAGE* __restrict__ X, const long long* __restrict__ order, const double* __restrict__ log_weights,
              const double* __restrict__ centre, const float* __restrict__ axes, int* __restrict__ source,
              float* __restrict__ local, float* __restrict__ weights, float* __restrict__ centres, float* __restrict__ low,
-             float* __restrict__ high, float* __restrict__ most, float* __restrict__ reach, unsigned* __restrict__ halves,
-             unsigned short* __restrict__ norms, float* __restrict__ squares, unsigned* __restrict__ first,
-             unsigned* __restrict__ rest, unsigned* __restrict__ across, float* __restrict__ exponents,
+             float* __restrict__ high, float* __restrict__ most, float* __restrict__ reach, unsigned* __restrict__ left_halves,
+             unsigned* __restrict__ left_first, unsigned* __restrict__ left_rest, unsigned* __restrict__ right_halves,
+             unsigned* __restrict__ right_first, unsigned* __restrict__ right_rest, unsigned* __restrict__ across,
+             unsigned short* __restrict__ norms, float* __restrict__ squares, float* __restrict__ exponents,
              unsigned char* __restrict__ tight, int together, float most_square, long long n, int blocks, int d, int box_axes,
              double scale) {
     __shared__ float sums[2][DIM], lows[2][most_box_axes], highs[2][most_box_axes], mosts[2], reaches[2], lengths[2];
@@ -135,7 +147,6 @@ order_points(const STORAGE* __restrict__ X, const long long* __restrict__ order,
     float square = 0;
 #pragma unroll 1
     for (int q = 0; q < GROUPS; q++) {
-        unsigned* const fragment = halves + (((long long)b * 4 + j / 16) * GROUPS + q) * 128;
 #pragma unroll
         for (int w = 0; w < 8; w++) {
             float z[2];
@@ -148,8 +159,7 @@ order_points(const STORAGE* __restrict__ X, const long long* __restrict__ order,
             const unsigned pair = pack_f16(z[0], z[1]);
             unpack_f16(pair, z[0], z[1]);
             square += z[0] * z[0] + z[1] * z[1];
-            // Dimensions 2 w, 2 w + 1 belong to lane t = w % 4, register w / 4 of the 8 points that j is one of.
-            fragment[((j % 8) * 4 + w % 4) * 4 + j / 8 % 2 * 2 + w / 4] = pair;
+            put(left_halves, right_halves, pair, b, j, q, w);
         }
     }
     const unsigned short norm = pack_f16(-0.5f * square + weight, 0) & 0xffffu;
@@ -162,13 +172,12 @@ order_points(const STORAGE* __restrict__ X, const long long* __restrict__ order,
     float coarse = 0, fine = 0;
 #pragma unroll 1
     for (int q = 0; q < GROUPS; q++) {
-        const long long fragment = (((long long)b * 4 + j / 16) * GROUPS + q) * 128;
 #pragma unroll
         for (int w = 0; w < 8; w++) {
             const int k = q * 16 + 2 * w;
             if (k >= DIM) {  // DIM 8 has half a group
-                const long long place = fragment + ((j % 8) * 4 + w % 4) * 4 + j / 8 % 2 * 2 + w / 4;
-                first[place] = rest[place] = 0;
+                put(left_first, right_first, 0, b, j, q, w);
+                put(left_rest, right_rest, 0, b, j, q, w);
                 continue;
             }
             const float x = local[row * DIM + k], y = local[row * DIM + k + 1];
@@ -178,9 +187,8 @@ order_points(const STORAGE* __restrict__ X, const long long* __restrict__ order,
             unpack_f16(hi, x_hi, y_hi);
             const unsigned lo = pack_f16(x_near - x_hi, y_near - y_hi), rounded = pack_f16(x_near, y_near);
             unpack_f16(lo, x_lo, y_lo);
-            const long long place = fragment + ((j % 8) * 4 + w % 4) * 4 + j / 8 % 2 * 2 + w / 4;
-            first[place] = hi;
-            rest[place] = lo;
+            put(left_first, right_first, hi, b, j, q, w);
+            put(left_rest, right_rest, lo, b, j, q, w);
             if (narrow) {
                 local[row * DIM + k] = x_hi + x_lo;
                 local[row * DIM + k + 1] = y_hi + y_lo;
@@ -192,7 +200,7 @@ order_points(const STORAGE* __restrict__ X, const long long* __restrict__ order,
             const unsigned left = pack_f16(x_near - x_rounded, y_near - y_rounded);
             // Point j is 2 t + e of the first or the second 8 of its 16.
             const long long tile = (((long long)b * 4 + j / 16) * (DIM / 8) + k / 8) * 128;
-            for (int e = 0; e < 2; e++) {
+            for (int e = 0; e < 2 && across; e++) {
                 unsigned short* const place = reinterpret_cast<unsigned short*>(across) +
                                               (tile + ((k + e) % 8 * 4 + j % 8 / 2) * 2 + j / 8 % 2) * 2 + j % 2;
                 place[0] = rounded >> (16 * e) & 0xffffu;

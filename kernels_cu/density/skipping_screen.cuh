@@ -55,7 +55,7 @@ struct Rows {
 #pragma unroll
             for (int q = 0; q < GROUPS; q++) {
                 const uint4 f = *reinterpret_cast<const uint4*>(halves + (((long long)tile * GROUPS + q) * 32 + lane) * 4);
-                of[m][q][0] = f.x, of[m][q][1] = f.z, of[m][q][2] = f.y, of[m][q][3] = f.w;
+                of[m][q][0] = f.x, of[m][q][1] = f.y, of[m][q][2] = f.z, of[m][q][3] = f.w;
             }
         }
     }
@@ -70,21 +70,24 @@ __device__ inline void largest_products(unsigned (&largest)[row_tiles][2], const
 #pragma unroll
     for (int part = 0; part < 2; part++) {
         const long long columns = n16 + part;
-        uint4 b[GROUPS];
+        uint2 b[GROUPS][2];  // right operands: points 0..7 and 8..15
 #pragma unroll
-        for (int q = 0; q < GROUPS; q++)
-            b[q] = *reinterpret_cast<const uint4*>(X_halves + ((columns * GROUPS + q) * 32 + lane) * 4);
+        for (int q = 0; q < GROUPS; q++) {
+            const uint4 f = *reinterpret_cast<const uint4*>(X_halves + ((columns * GROUPS + q) * 32 + lane) * 4);
+            b[q][0] = {f.x, f.y};
+            b[q][1] = {f.z, f.w};
+        }
         const uint2 n0 = *reinterpret_cast<const uint2*>(norms + (columns * 8 + t) * 4);
         const uint2 n1 = *reinterpret_cast<const uint2*>(norms + (columns * 8 + 4 + t) * 4);
 #pragma unroll
         for (int m = 0; m < row_tiles; m++) {
             unsigned left[2], right[2];
-            mma_f16_in_f16(left, rows.of[m][0], b[0].x, b[0].y, n0.x, n0.y);
-            mma_f16_in_f16(right, rows.of[m][0], b[0].z, b[0].w, n1.x, n1.y);
+            mma_f16_in_f16(left, rows.of[m][0], b[0][0].x, b[0][0].y, n0.x, n0.y);
+            mma_f16_in_f16(right, rows.of[m][0], b[0][1].x, b[0][1].y, n1.x, n1.y);
 #pragma unroll
             for (int q = 1; q < GROUPS; q++) {
-                mma_f16_in_f16(left, rows.of[m][q], b[q].x, b[q].y, left[0], left[1]);
-                mma_f16_in_f16(right, rows.of[m][q], b[q].z, b[q].w, right[0], right[1]);
+                mma_f16_in_f16(left, rows.of[m][q], b[q][0].x, b[q][0].y, left[0], left[1]);
+                mma_f16_in_f16(right, rows.of[m][q], b[q][1].x, b[q][1].y, right[0], right[1]);
             }
 #pragma unroll
             for (int r = 0; r < 2; r++) {

@@ -258,7 +258,7 @@ struct Products {
 
 __device__ inline void fragment(unsigned (&to)[4], const unsigned* from, long long number) {
     const uint4 f = *reinterpret_cast<const uint4*>(from + (number * 32 + threadIdx.x % 32) * 4);
-    to[0] = f.x, to[1] = f.z, to[2] = f.y, to[3] = f.w;  // as the left operand
+    to[0] = f.x, to[1] = f.y, to[2] = f.z, to[3] = f.w;
 }
 
 // Exponents that the queries of a row tile have of themselves: rows g and g + 8, in two terms.
@@ -421,8 +421,7 @@ __device__ inline void add_products(Products& sums, const Listed& listed, int co
                         e[j][3] = of_column[j].z + of_rows[m][1].x;
                     }
                     const long long tile = (first_row_block * 4LL + first_tile + m) * GROUPS;
-                    // A left operand's registers are, in pairs, the right ones' of points 0..7 and 8..15. Products of first
-                    // terms come first, and are exact; the sum is then as small as the exponent.
+                    // Products of first terms come first, and are exact; the sum is then as small as the exponent.
                     const auto multiply = [&](bool firsts, int q) {
                         unsigned a_hi[4], a_lo[4];
                         const int h = GROUPS <= 4 ? q : 0;
@@ -435,19 +434,19 @@ __device__ inline void add_products(Products& sums, const Listed& listed, int co
                         if (firsts) {
 #pragma unroll
                             for (int j = 0; j < column_tiles; j++)
-                                mma_f16_m16n8k16(e[j], a_hi, hi[h][j / 2][j % 2], hi[h][j / 2][j % 2 + 2]);
+                                mma_f16_m16n8k16(e[j], a_hi, hi[h][j / 2][j % 2 * 2], hi[h][j / 2][j % 2 * 2 + 1]);
                             return;
                         }
                         fragment(a_lo, operands.Y_rest, tile + q);
 #pragma unroll
                         for (int j = 0; j < column_tiles; j++)
-                            mma_f16_m16n8k16(e[j], a_lo, hi[h][j / 2][j % 2], hi[h][j / 2][j % 2 + 2]);
+                            mma_f16_m16n8k16(e[j], a_lo, hi[h][j / 2][j % 2 * 2], hi[h][j / 2][j % 2 * 2 + 1]);
 #pragma unroll
                         for (int j = 0; j < column_tiles; j++)
-                            mma_f16_m16n8k16(e[j], a_hi, lo[h][j / 2][j % 2], lo[h][j / 2][j % 2 + 2]);
+                            mma_f16_m16n8k16(e[j], a_hi, lo[h][j / 2][j % 2 * 2], lo[h][j / 2][j % 2 * 2 + 1]);
 #pragma unroll
                         for (int j = 0; j < column_tiles; j++)
-                            mma_f16_m16n8k16(e[j], a_lo, lo[h][j / 2][j % 2], lo[h][j / 2][j % 2 + 2]);
+                            mma_f16_m16n8k16(e[j], a_lo, lo[h][j / 2][j % 2 * 2], lo[h][j / 2][j % 2 * 2 + 1]);
                     };
 #pragma unroll
                     for (int q = 0; q < GROUPS; q++) multiply(true, q);
@@ -461,17 +460,20 @@ __device__ inline void add_products(Products& sums, const Listed& listed, int co
                         e[j][3] = fmaf(2.0f, e[j][3], of_column[j].w + of_rows[m][1].y);
                     }
                     if constexpr (output == SUM) {
+                        if (factor.slope == 0) {
 #pragma unroll
-                        for (int j = 0; j < column_tiles; j++)
+                            for (int j = 0; j < column_tiles; j++)
 #pragma unroll
-                            for (int i = 0; i < 4; i++) {
-                                const float power = exp2_approx(e[j][i]);
-                                // -|z_i - z_j|^2 is e without the reference, where there are no weights.
-                                if (factor.slope == 0) sums.total[m][i / 2] += power;
-                                else
+                                for (int i = 0; i < 4; i++) sums.total[m][i / 2] += exp2_approx(e[j][i]);
+                        } else {  // there are no weights: -|z_i - z_j|^2 is e without the reference
+#pragma unroll
+                            for (int j = 0; j < column_tiles; j++)
+#pragma unroll
+                                for (int i = 0; i < 4; i++)
                                     sums.total[m][i / 2] +=
-                                        power * fmaf(factor.slope, e[j][i] - base[m][i / 2], factor.constant);
-                            }
+                                        exp2_approx(e[j][i]) *
+                                        fmaf(factor.slope, e[j][i] - base[m][i / 2], factor.constant);
+                        }
                     } else {
                         unsigned powers[fragments][4];
 #pragma unroll

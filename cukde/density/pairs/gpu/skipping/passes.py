@@ -80,8 +80,10 @@ def run(
     n, d = X.shape
     square = options.squared_radius
     together = square is not None and square * LOG2_E / 2 <= skipping_points.MOST_SQUARE
-    data = skipping_points.ordered(X, h, options.log_weights, frame, together=together)
-    queries = data if Y is None else skipping_points.ordered(Y, h, None, frame, together=together)
+    data = skipping_points.ordered(
+        X, h, options.log_weights, frame, "both" if Y is None else "data", together=together
+    )
+    queries = data if Y is None else skipping_points.ordered(Y, h, None, frame, "queries", together=together)
     m = len(queries.given)
     bounds = _bounds(data, queries, itself=Y is None, m=m, d=d, tolerance=tolerance, output=output)
     rows, width = queries.blocks * BLOCK, skipping_points.pitch(d)
@@ -142,8 +144,8 @@ def _bounds(
         _nearest_kernel(width).launch(
             (items.grid,),
             (_THREADS,),
-            *(queries.low, queries.high, queries.halves, queries.squares, bounds.extent),
-            *(data.low, data.high, data.most, data.halves, data.norms, nearest, cp.zeros(1, np.uint64)),
+            *(queries.low, queries.high, queries.left.halves, queries.squares, bounds.extent),
+            *(data.low, data.high, data.most, data.right.halves, data.norms, nearest, cp.zeros(1, np.uint64)),
             *(queries.blocks, data.blocks, items.rows, items.groups, items.span, data.low.shape[0]),
         )
     below = math.log2(tolerance / n)
@@ -231,10 +233,10 @@ def _sum(
         _units_kernel(summed, real, width).launch(
             (items.grid,),
             (_THREADS,),
-            *(*of_queries, queries.halves, bounds.limits, bounds.always, bounds.reference, bounds.threshold),
-            *(*of_data, data.halves, data.norms),
-            *(queries.first, queries.rest, queries.exponents, queries.tight),
-            *(data.first, data.rest, data.across, data.exponents, data.tight, S, T, counts[:1], counts[1:]),
+            *(*of_queries, queries.left.halves, bounds.limits, bounds.always, bounds.reference, bounds.threshold),
+            *(*of_data, data.right.halves, data.norms),
+            *(queries.left.first, queries.left.rest, queries.exponents, queries.tight),
+            *(data.right.first, data.right.rest, data.across, data.exponents, data.tight, S, T, counts[:1], counts[1:]),
             *(*sizes, items.spans, items.span, d, box_axes, in_doubles, together, products, constant, slope, scale),
         )
     _last.append((counts, queries.blocks * data.blocks * 8))

@@ -26,6 +26,14 @@ MOST_SQUARE = 900.0
 _THREADS_OF_CODES = 256
 
 
+class Operands(NamedTuple):
+    """Operands of products in float16; None where they are not needed."""
+
+    halves: Any | None = None  # for screening
+    first: Any | None = None
+    rest: Any | None = None
+
+
 class Ordered(NamedTuple):
     """Points in order, in blocks of 64, the last filled up; ``skipping_points.cu`` says what the arrays are."""
 
@@ -40,12 +48,11 @@ class Ordered(NamedTuple):
     high: Any
     most: Any
     reach: Any
-    halves: Any | None
+    left: Operands  # of queries
+    right: Operands  # of data
+    across: Any | None
     norms: Any | None
     squares: Any | None
-    first: Any | None
-    rest: Any | None
-    across: Any | None
     exponents: Any | None
     tight: Any | None
 
@@ -70,10 +77,10 @@ def scale_of(h: float) -> float:
     return math.sqrt(LOG2_E / 2) / h
 
 
-def ordered(X: Any, h: float, log_weights: Any, frame: Frame, *, together: bool = False) -> Ordered:
+def ordered(X: Any, h: float, log_weights: Any, frame: Frame, roles: str = "both", *, together: bool = False) -> Ordered:
     """Put points in order; ``log_weights`` are natural logarithms, float64, at most 0, or None.
 
-    ``together`` says that all coordinates are good about one centre, the frame's.
+    ``roles`` is "data", "queries" or "both". ``together`` says that all coordinates are good about one centre, the frame's.
     """
     n, d = X.shape
     k = frame.axes.shape[0]
@@ -100,22 +107,27 @@ def ordered(X: Any, h: float, log_weights: Any, frame: Frame, *, together: bool 
         cp.empty((box_axes, blocks), float32),
         cp.empty(blocks, float32),
         cp.empty(blocks, float32),
-        cp.empty((blocks, 4, screened, 32, 4), np.uint32) if screened else None,
+        _operands(blocks, screened, roles != "data"),
+        _operands(blocks, screened, roles != "queries"),
+        cp.empty((blocks, 4, width // 8, 2, 32, 2), np.uint32) if screened and roles != "queries" else None,
         cp.empty((blocks, 32, 4), np.uint16) if screened else None,
         cp.empty(rows, float32) if screened else None,
-        cp.empty((blocks, 4, screened, 32, 4), np.uint32) if screened else None,
-        cp.empty((blocks, 4, screened, 32, 4), np.uint32) if screened else None,
-        cp.empty((blocks, 4, width // 8, 2, 32, 2), np.uint32) if screened else None,
         cp.empty((rows, 2), float32) if screened else None,
         cp.empty(blocks, np.uint8) if screened else None,
     )
     _points(X.dtype, width, screened).launch(
         (blocks,),
         (BLOCK,),
-        *(X, order, log_weights, frame.centre, frame.box_axes, *out[3:]),
+        *(X, order, log_weights, frame.centre, frame.box_axes, *out[3:11], *out.left, *out.right, *out[13:]),
         *(together, MOST_SQUARE, n, blocks, d, box_axes, scale_of(h)),
     )
     return out
+
+
+def _operands(blocks: int, screened: int, wanted: bool) -> Operands:
+    if not (screened and wanted):
+        return Operands()
+    return Operands(*(cp.empty((blocks, 4, screened, 32, 4), np.uint32) for _ in range(3)))
 
 
 @core_compile.listed
@@ -136,4 +148,4 @@ def _codes(storage: np.dtype) -> Specialisation:
 @functools.cache
 def _points(storage: np.dtype, width: int, screened: int) -> Specialisation:
     defines = core_compile.macros(STORAGE=C_TYPE[storage], DIM=width, GROUPS=screened)
-    return Specialisation("density/skipping_points", "order_points", defines, "21P i f q 3i d")
+    return Specialisation("density/skipping_points", "order_points", defines, "24P i f q 3i d")
