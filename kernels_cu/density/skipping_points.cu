@@ -13,7 +13,7 @@
 //   source       (rows,)           int         where the point stands in X
 //   local        (rows, DIM)       float       z about the centre of the block, zeros past d
 //   weights      (rows,)           float       log2 w
-//   centres      (blocks, DIM)     float       means of the blocks' z, rounded; `local` allows for the rounding
+//   centres      (blocks, DIM)     float       means of the z of two blocks, b and b ^ 1
 //   low, high    (box_axes, blocks) float      boxes along the axes
 //   most         (blocks,)         float       largest log2 w
 //   reach        (blocks,)         float       largest absolute coordinate of `local`
@@ -93,8 +93,10 @@ order_points(const STORAGE* __restrict__ X, const long long* __restrict__ order,
     const long long place = order[exists ? row : n - 1], from = place * d;
     source[row] = int(place);
 
+    const long long beside = row ^ block;  // a point of the block that has the same centre
+    const long long other = order[beside < n ? beside : n - 1] * d;
     for (int k = 0; k < d; k++) {
-        const float sum = warp_sum(float((X[from + k] - centre[k]) * scale));
+        const float sum = warp_sum(float((X[from + k] - centre[k]) * scale) + float((X[other + k] - centre[k]) * scale));
         if (lane == 0) sums[warp][k] = sum;
     }
     __syncthreads();
@@ -102,7 +104,7 @@ order_points(const STORAGE* __restrict__ X, const long long* __restrict__ order,
     for (int k = 0; k < DIM; k++) {
         float about = 0;
         if (k < d) {
-            const float middle = together ? 0.0f : rintf((sums[0][k] + sums[1][k]) * (grid / block)) / grid;
+            const float middle = together ? 0.0f : rintf((sums[0][k] + sums[1][k]) * (grid / (2 * block))) / grid;
             about = float((X[from + k] - centre[k]) * scale - middle);
             if (j == 0) centres[b * DIM + k] = middle;
         } else if (j == 0) {

@@ -216,7 +216,7 @@ __device__ inline void add_exact(Sums& sums, const Points& Y, const Points& X, c
 }
 
 #if REAL_BITS == 32
-// Sums by matrix products. With the coordinates u of queries about their block's centre c, those of data about c', and
+// Sums by matrix products. With the coordinates u of queries about their blocks' centre c (two blocks have one), those of data about c', and
 // o = c - c', e_ij = 2 u_i . u_j - |u_i + o|^2 + (log2 w_j - |u_j|^2 + 2 o . u_j). Of u = p + q, in two float16 terms, all
 // that is made of p and o alone, halved, is a multiple of 2^-13 below 2^11, so float32 accumulators add it up exactly,
 // however large it is beside e; the rest is small. A tile of 2^e is rounded to float16, scaled by 2^13, and multiplied by the data about c.
@@ -225,11 +225,10 @@ struct Operands {
     const uint2* across;
     const float2 *Y_exponents, *X_exponents;
     const unsigned char *Y_tight, *X_tight;
-    bool together;  // all centres are the same
 };
 
 #ifndef TILES
-#define TILES (DIM <= 16 ? 4 : DIM <= 64 ? 2 : 1)
+#define TILES (output == SUM ? 4 : DIM <= 16 ? 8 : DIM == 32 ? 2 : 1)
 #endif
 constexpr int tiles_at_once = TILES;  // of 16 queries
 constexpr int step = DIM <= 32 ? 32 : 16;                          // data at once
@@ -237,6 +236,11 @@ constexpr int column_tiles = step / 8;
 constexpr int moment_tiles = DIM / 8;
 constexpr float moment_shift = 13;
 constexpr unsigned ones = 0x3c003c00;
+
+template <bool chosen>
+struct Choice {
+    static constexpr bool value = chosen;
+};
 
 struct Products {
     float total[tiles_at_once][2];  // of output SUM: of the lane's columns
@@ -262,10 +266,11 @@ __device__ inline void fragment(unsigned (&to)[4], const unsigned* from, long lo
 }
 
 // Exponents that the queries of a row tile have of themselves: rows g and g + 8, in two terms.
+template <bool together>
 __device__ inline void exponents_of_rows(float2 (&of)[2], const Points& Y, const Points& X, const Operands& operands,
                                          long long first_row, long long from) {
     const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-    if (operands.together) {
+    if constexpr (together) {
         of[0] = operands.Y_exponents[first_row + g];
         of[1] = operands.Y_exponents[first_row + g + 8];
         return;
@@ -323,12 +328,13 @@ __device__ inline float2 exponent_of_column(const Points& Y, const Points& X, co
 
 // Points 16 n16 and on in dimensions 8 k to 8 k + 7, about the centre of the queries' block, as right operands: rounded to
 // float16, and what that leaves.
+template <bool together>
 __device__ inline void points_of(uint2 (&x)[2], const Operands& operands, const Points& Y, const Points& X, int row_block,
                                  long long from, long long n16, int k) {
     const uint2* const place = operands.across + (n16 * moment_tiles + k) * 64 + threadIdx.x % 32;
     x[0] = place[0];
     x[1] = place[32];
-    if (operands.together) return;
+    if constexpr (together) return;
     // The offset is a multiple of 1/64; what its sum with a rounded point loses goes to the rest.
     const int dimension = k * 8 + threadIdx.x % 32 / 4;
     const float offset = X.centres[from * DIM + dimension] - Y.centres[(long long)row_block * DIM + dimension];
@@ -346,41 +352,28 @@ __device__ inline void points_of(uint2 (&x)[2], const Operands& operands, const 
     }
 }
 
-// Sum the marked units of row tiles [first_tile, first_tile + tiles_at_once) of the item, in tight blocks.
+// Sum the marked units of row tiles [first_tile, first_tile + tiles_at_once) of the item, in tight blocks. With `together` all
+// centres are the same.
+template <bool together>
 __device__ inline void add_products(Products& sums, const Listed& listed, int count, float2* of_columns, const Points& Y,
                                     const Points& X, const Operands& operands, const float* reference,
-                                    int first_row_block, int first_tile, Factor factor) {
+                                    int first_row_block, int first_tile, unsigned allowed, Factor factor) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    const int row_block = first_row_block + first_tile / 4;
     const long long first_row = (first_row_block * 4LL + first_tile) * 16;
     constexpr unsigned all = (1u << tiles_at_once) - 1;
-    float base[tiles_at_once][2];
-#pragma unroll
-    for (int m = 0; m < tiles_at_once; m++)
-#pragma unroll
-        for (int r = 0; r < 2; r++)
-            base[m][r] = output == MOMENTS ? moment_shift : -reference[first_row + m * 16 + g + 8 * r];
 #pragma unroll 1
     for (int p = 0; p < count; p++) {
         const unsigned mask = listed.masks[p];
         const long long from = listed.blocks[p];
-        const unsigned wanted[2] = {mask >> first_tile & all, mask >> (row_tiles + first_tile) & all};
+        const unsigned wanted[2] = {mask >> first_tile & allowed, mask >> (row_tiles + first_tile) & allowed};
         if (!(wanted[0] | wanted[1]) || !operands.X_tight[from]) continue;
-        float2 of_rows[tiles_at_once][2];
-#pragma unroll
-        for (int m = 0; m < tiles_at_once; m++) {
-            if (!((wanted[0] | wanted[1]) >> m & 1)) continue;
-            exponents_of_rows(of_rows[m], Y, X, operands, first_row + m * 16, from);
-            of_rows[m][0].y += base[m][0];
-            of_rows[m][1].y += base[m][1];
-        }
 #pragma unroll 1
         for (int half = 0; half < 2; half++) {
             const unsigned bits = half ? wanted[1] : wanted[0];
             if (!bits) continue;
-            if (!operands.together) {
+            if constexpr (!together) {
                 __syncwarp();
-                of_columns[lane] = exponent_of_column(Y, X, operands, row_block, from, from * block + half * 32 + lane);
+                of_columns[lane] = exponent_of_column(Y, X, operands, first_row_block, from, from * block + half * 32 + lane);
                 __syncwarp();
             }
 #pragma unroll 1
@@ -400,7 +393,7 @@ __device__ inline void add_products(Products& sums, const Listed& listed, int co
 #pragma unroll
                 for (int j = 0; j < column_tiles; j++)
                     of_column[j] = *reinterpret_cast<const float4*>(
-                        operands.together ? operands.X_exponents + n16 * 16 + j * 8 + 2 * t
+                        together ? operands.X_exponents + n16 * 16 + j * 8 + 2 * t
                                           : of_columns + part + j * 8 + 2 * t);
                 constexpr bool keeps_points = output == MOMENTS && DIM <= 16;  // in registers for all row tiles
                 uint2 points[keeps_points ? fragments : 1][keeps_points ? moment_tiles : 1][2];
@@ -409,16 +402,25 @@ __device__ inline void add_products(Products& sums, const Listed& listed, int co
                     for (int f = 0; f < fragments; f++)
 #pragma unroll
                         for (int k = 0; k < moment_tiles; k++)
-                            points_of(points[f][k], operands, Y, X, row_block, from, n16 + f, k);
+                            points_of<together>(points[f][k], operands, Y, X, first_row_block, from, n16 + f, k);
                 }
                 const auto add_tile = [&](int m) {
+                    float2 of_rows[2];
+                    exponents_of_rows<together>(of_rows, Y, X, operands, first_row + m * 16, from);
+                    float base[2] = {moment_shift, moment_shift};
+                    if constexpr (output == SUM) {
+                        base[0] = -reference[first_row + m * 16 + g];
+                        base[1] = -reference[first_row + m * 16 + g + 8];
+                    }
+                    of_rows[0].y += base[0];
+                    of_rows[1].y += base[1];
                     float e[column_tiles][4];
 #pragma unroll
                     for (int j = 0; j < column_tiles; j++) {
-                        e[j][0] = of_column[j].x + of_rows[m][0].x;
-                        e[j][1] = of_column[j].z + of_rows[m][0].x;
-                        e[j][2] = of_column[j].x + of_rows[m][1].x;
-                        e[j][3] = of_column[j].z + of_rows[m][1].x;
+                        e[j][0] = of_column[j].x + of_rows[0].x;
+                        e[j][1] = of_column[j].z + of_rows[0].x;
+                        e[j][2] = of_column[j].x + of_rows[1].x;
+                        e[j][3] = of_column[j].z + of_rows[1].x;
                     }
                     const long long tile = (first_row_block * 4LL + first_tile + m) * GROUPS;
                     // Products of first terms come first, and are exact; the sum is then as small as the exponent.
@@ -454,26 +456,22 @@ __device__ inline void add_products(Products& sums, const Listed& listed, int co
                     for (int q = 0; q < GROUPS; q++) multiply(false, q);
 #pragma unroll
                     for (int j = 0; j < column_tiles; j++) {
-                        e[j][0] = fmaf(2.0f, e[j][0], of_column[j].y + of_rows[m][0].y);
-                        e[j][1] = fmaf(2.0f, e[j][1], of_column[j].w + of_rows[m][0].y);
-                        e[j][2] = fmaf(2.0f, e[j][2], of_column[j].y + of_rows[m][1].y);
-                        e[j][3] = fmaf(2.0f, e[j][3], of_column[j].w + of_rows[m][1].y);
+                        e[j][0] = fmaf(2.0f, e[j][0], of_column[j].y + of_rows[0].y);
+                        e[j][1] = fmaf(2.0f, e[j][1], of_column[j].w + of_rows[0].y);
+                        e[j][2] = fmaf(2.0f, e[j][2], of_column[j].y + of_rows[1].y);
+                        e[j][3] = fmaf(2.0f, e[j][3], of_column[j].w + of_rows[1].y);
                     }
                     if constexpr (output == SUM) {
-                        if (factor.slope == 0) {
+                        // Without weights -|z_i - z_j|^2 is e less the reference; with weights the slope is 0.
+                        const float constant[2] = {fmaf(-factor.slope, base[0], factor.constant),
+                                                   fmaf(-factor.slope, base[1], factor.constant)};
 #pragma unroll
-                            for (int j = 0; j < column_tiles; j++)
+                        for (int j = 0; j < column_tiles; j++)
 #pragma unroll
-                                for (int i = 0; i < 4; i++) sums.total[m][i / 2] += exp2_approx(e[j][i]);
-                        } else {  // there are no weights: -|z_i - z_j|^2 is e without the reference
-#pragma unroll
-                            for (int j = 0; j < column_tiles; j++)
-#pragma unroll
-                                for (int i = 0; i < 4; i++)
-                                    sums.total[m][i / 2] +=
-                                        exp2_approx(e[j][i]) *
-                                        fmaf(factor.slope, e[j][i] - base[m][i / 2], factor.constant);
-                        }
+                            for (int i = 0; i < 4; i++) {
+                                const float times = fmaf(factor.slope, e[j][i], constant[i / 2]);
+                                sums.total[m][i / 2] = fmaf(exp2_approx(e[j][i]), times, sums.total[m][i / 2]);
+                            }
                     } else {
                         unsigned powers[fragments][4];
 #pragma unroll
@@ -493,7 +491,7 @@ __device__ inline void add_products(Products& sums, const Listed& listed, int co
                                 } else {
                                     if (k % 4 == 0) keep_order();
                                     uint2 x[2];
-                                    points_of(x, operands, Y, X, row_block, from, n16 + f, k);
+                                    points_of<together>(x, operands, Y, X, first_row_block, from, n16 + f, k);
                                     mma_f16_m16n8k16(sums.moments[m][k], powers[f], x[0].x, x[0].y);
                                     mma_f16_m16n8k16(sums.moments[m][k], powers[f], x[1].x, x[1].y);
                                 }
@@ -620,18 +618,26 @@ KERNEL(const void* __restrict__ Y_given, const int* __restrict__ Y_source, const
                 reinterpret_cast<const float2*>(X_exponents),
                 Y_tight,
                 X_tight,
-                bool(together),
             };
+            // Tiles of tight blocks.
+            unsigned tight = Y_tight[first_row_block] ? 15 : 0;
+            if (blocks_there > 1 && Y_tight[first_row_block + 1]) tight |= 15 << 4;
 #pragma unroll 1
             for (int m = 0; m < 4 * blocks_there; m += tiles_at_once) {
-                if (!Y_tight[first_row_block + m / 4]) continue;
+                const unsigned allowed = tight >> m & ((1u << tiles_at_once) - 1);
+                if (!allowed) continue;
                 Products sums;
                 sums.clear();
-                add_products(sums, listed, count, of_columns[threadIdx.x / 32], Y, X, operands, reference,
-                             first_row_block, m, factor);
+                const auto add = [&](auto choice) {
+                    add_products<decltype(choice)::value>(sums, listed, count, of_columns[threadIdx.x / 32], Y, X, operands,
+                                                          reference, first_row_block, m, allowed, factor);
+                };
+                if (together) add(Choice<true>());
+                else add(Choice<false>());
 #pragma unroll
                 for (int i = 0; i < tiles_at_once; i++)
-                    finish_products(sums, i, operands, reference, S, T, first_row_block * 64LL + (m + i) * 16, d);
+                    if (allowed >> i & 1)
+                        finish_products(sums, i, operands, reference, S, T, first_row_block * 64LL + (m + i) * 16, d);
             }
         }
 #endif
