@@ -32,10 +32,7 @@ constexpr int moment_columns = output != MOMENTS ? 1 : in_double ? (DIM < 16 ? D
 constexpr int sweeps = output != MOMENTS ? 1 : DIM / moment_columns;
 constexpr bool keeps_differences = DIM <= 32 && !in_double;
 constexpr int columns_at_once = DIM <= 16 ? 2 : 1;
-#ifndef AT_ONCE
-#define AT_ONCE (DIM <= 16 && output == SUM ? 3 : 2)
-#endif
-constexpr int blocks_at_once = AT_ONCE;
+constexpr int blocks_at_once = DIM <= 16 && !(in_double && output == MOMENTS) ? 3 : 2;
 
 // For each listed block a bit for each unit: bit row_tiles * half + row tile. Returns the number of bits.
 __device__ inline unsigned screen(Listed& listed, int count, const unsigned* Y_halves, const unsigned short* limits,
@@ -227,10 +224,7 @@ struct Operands {
     const unsigned char *Y_tight, *X_tight;
 };
 
-#ifndef TILES
-#define TILES (output == SUM ? 4 : DIM <= 16 ? 8 : DIM == 32 ? 2 : 1)
-#endif
-constexpr int tiles_at_once = TILES;  // of 16 queries
+constexpr int tiles_at_once = DIM <= 32 ? 2 : 1;  // of 16 queries
 constexpr int step = DIM <= 32 ? 32 : 16;                          // data at once
 constexpr int column_tiles = step / 8;
 constexpr int moment_tiles = DIM / 8;
