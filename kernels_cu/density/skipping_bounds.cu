@@ -41,7 +41,7 @@ __device__ inline float warp_least(float x) {
     return x;
 }
 
-extern "C" __global__ void __launch_bounds__(block, 12)
+extern "C" __global__ void __launch_bounds__(block, 8)
 bound_sums(const float* __restrict__ Y_local, const float* __restrict__ Y_centres,
            const float* __restrict__ Y_reach, const float* __restrict__ X_local,
            const float* __restrict__ X_weights, const float* __restrict__ X_centres, const float* __restrict__ X_reach,

@@ -20,7 +20,7 @@ constexpr int blocks_of_item = 2;
 constexpr int pitch = (DIMENSIONS + 4) / 4 * 4;      // of a point and its weight in shared memory
 constexpr int moments = output == MOMENTS ? DIMENSIONS : 1;
 constexpr int blocks_of_sum = 128;          // of data, until sums in registers are added to those in memory
-constexpr int blocks_at_once = in_double ? 2 : DIMENSIONS <= 3 ? 5 : DIMENSIONS == 4 ? 4 : 3;
+constexpr int blocks_at_once = in_double ? 2 : DIMENSIONS == 2 ? 5 : DIMENSIONS <= 4 ? 4 : 3;
 
 // The points of a block of data and their weights; of a wide block points in double, and weights apart.
 struct alignas(16) Staged {

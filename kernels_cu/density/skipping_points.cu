@@ -76,7 +76,7 @@ __device__ inline void put(unsigned* left, unsigned* right, unsigned pair, int b
 }
 #endif
 
-extern "C" __global__ void __launch_bounds__(block, 16)
+extern "C" __global__ void __launch_bounds__(block, 12)
 order_points(const STORAGE* __restrict__ X, const long long* __restrict__ order, const double* __restrict__ log_weights,
              const double* __restrict__ centre, const float* __restrict__ axes, int* __restrict__ source,
              float* __restrict__ local, float* __restrict__ weights, float* __restrict__ centres, float* __restrict__ low,

@@ -28,11 +28,22 @@
 #include "skipping_screen.cuh"
 
 // Moments of so many columns at a time; the pairs are taken again for others.
-constexpr int moment_columns = output != MOMENTS ? 1 : in_double ? (DIM < 16 ? DIM : 16) : (DIM < 64 ? DIM : 32);
+constexpr int moment_columns = output != MOMENTS ? 1 : in_double ? (DIM <= 16 ? DIM : 8) : (DIM < 64 ? DIM : 16);
 constexpr int sweeps = output != MOMENTS ? 1 : DIM / moment_columns;
 constexpr bool keeps_differences = DIM <= 32 && !in_double;
 constexpr int columns_at_once = DIM <= 16 ? 2 : 1;
+#if __CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1000
 constexpr int blocks_at_once = DIM <= 16 && !(in_double && output == MOMENTS) ? 3 : 2;
+#else  // compilers for others need more registers
+constexpr int blocks_at_once = 2;
+#endif
+
+// Where products of so many dimensions would spill, differences do the work.
+#if REAL_BITS == 32 && (DIM <= 64 || (__CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1000))
+#define PRODUCTS 1
+#else
+#define PRODUCTS 0
+#endif
 
 // For each listed block a bit for each unit: bit row_tiles * half + row tile. Returns the number of bits.
 __device__ inline unsigned screen(Listed& listed, int count, const unsigned* Y_halves, const unsigned short* limits,
@@ -92,72 +103,97 @@ __device__ inline void four(float (&to)[4], const float* from) {
     to[0] = f.x, to[1] = f.y, to[2] = f.z, to[3] = f.w;
 }
 
-// Add 16 data of a block from `column` on, from coordinates about the centre of their block.
+// Coordinates k to k + 3 of a query about the centre of a block of data.
+__device__ inline void shifted(float (&y)[4], const Points& Y, const Points& X, long long row, long long column, int k) {
+    float own[4], here[4], there[4];
+    four(own, Y.local + row * DIM + k);
+    four(here, Y.centres + row / block * DIM + k);
+    four(there, X.centres + column / block * DIM + k);
+#pragma unroll
+    for (int e = 0; e < 4; e++) y[e] = own[e] + (here[e] - there[e]);
+}
+
+// Add 16 data of a block from `column` on, from coordinates about the centre of their block. Up to 32 dimensions the query and
+// differences stay in registers; of more, squares of several data do, and coordinates are read again for the moments.
 __device__ inline void add_local(Sums& sums, const Points& Y, const Points& X, const float* weights, long long row,
                                  long long column, float reference, Factor factor, int first_moment) {
-    float y[DIM];
+    const auto add = [&](float weight, float square) {
+        const float power = exp2_approx((weight - reference) - square);
+        sums.total = fmaf(power, output == SUM ? fmaf(-factor.slope, square, factor.constant) : 1.0f, sums.total);
+        return power;
+    };
+    if constexpr (keeps_differences) {
+        float y[DIM];
 #pragma unroll
-    for (int k = 0; k < DIM; k += 4) {
-        float own[4], here[4], there[4];
-        four(own, Y.local + row * DIM + k);
-        four(here, Y.centres + row / block * DIM + k);
-        four(there, X.centres + column / block * DIM + k);
+        for (int k = 0; k < DIM; k += 4) {
+            float some[4];
+            shifted(some, Y, X, row, column, k);
 #pragma unroll
-        for (int e = 0; e < 4; e++) y[k + e] = own[e] + (here[e] - there[e]);
-    }
-    float total_here = 0;
+            for (int e = 0; e < 4; e++) y[k + e] = some[e];
+        }
 #pragma unroll 1
-    for (int c = 0; c < 16; c += columns_at_once) {
-        float difference[keeps_differences ? columns_at_once : 1][keeps_differences ? DIM : 1];
-        float square[columns_at_once][2] = {};
+        for (int c = 0; c < 16; c += columns_at_once) {
+            float difference[columns_at_once][DIM], square[columns_at_once][2] = {};
 #pragma unroll
-        for (int u = 0; u < columns_at_once; u++)
+            for (int u = 0; u < columns_at_once; u++)
 #pragma unroll
-            for (int k = 0; k < DIM; k += 4) {
-                float x[4];
-                if (DIM > 16 && k % 16 == 0) keep_order();  // or loads of all coordinates come first, and registers spill
-                four(x, X.local + (column + c + u) * DIM + k);
-#pragma unroll
-                for (int e = 0; e < 4; e++) {
-                    const float apart = x[e] - y[k + e];
-                    square[u][e % 2] = fmaf(apart, apart, square[u][e % 2]);
-                    if constexpr (keeps_differences) difference[u][k + e] = apart;
-                }
-            }
-#pragma unroll
-        for (int u = 0; u < columns_at_once; u++) {
-            const float r2 = square[u][0] + square[u][1];
-            const float power = exp2_approx((weights[column + c + u] - reference) - r2);
-            sums.total = fmaf(power, output == SUM ? fmaf(-factor.slope, r2, factor.constant) : 1.0f, sums.total);
-            if constexpr (output == MOMENTS && keeps_differences) {
-#pragma unroll
-                for (int k = 0; k < moment_columns; k++)
-                    sums.moments[k] = fmaf(power, difference[u][k], sums.moments[k]);
-            } else if constexpr (output == MOMENTS) {
-                // About the centre of the block of data; what that makes is taken away below.
-                total_here += power;
-                const float* const from = X.local + (column + c + u) * DIM + first_moment;
-#pragma unroll
-                for (int k = 0; k < moment_columns; k += 4) {
+                for (int k = 0; k < DIM; k += 4) {
                     float x[4];
-                    if (k % 16 == 0) keep_order();
-                    four(x, from + k);
+                    if (DIM > 16 && k % 16 == 0) keep_order();  // or loads of all coordinates come first, and registers spill
+                    four(x, X.local + (column + c + u) * DIM + k);
 #pragma unroll
-                    for (int e = 0; e < 4; e++) sums.moments[k + e] = fmaf(power, x[e], sums.moments[k + e]);
+                    for (int e = 0; e < 4; e++) {
+                        difference[u][k + e] = x[e] - y[k + e];
+                        square[u][e % 2] = fmaf(difference[u][k + e], difference[u][k + e], square[u][e % 2]);
+                    }
+                }
+#pragma unroll
+            for (int u = 0; u < columns_at_once; u++) {
+                const float power = add(weights[column + c + u], square[u][0] + square[u][1]);
+                if constexpr (output == MOMENTS) {
+#pragma unroll
+                    for (int k = 0; k < moment_columns; k++)
+                        sums.moments[k] = fmaf(power, difference[u][k], sums.moments[k]);
                 }
             }
         }
-    }
-    if constexpr (output == MOMENTS && !keeps_differences) {
+    } else {
+        constexpr int columns = 8, chunk = 8;  // data at once, and dimensions
+#pragma unroll 1
+        for (int first = 0; first < 16; first += columns) {
+            float square[columns] = {}, power[columns];
+#pragma unroll 1
+            for (int k0 = 0; k0 < DIM; k0 += chunk) {
 #pragma unroll
-        for (int k = 0; k < moment_columns; k += 4) {
-            float own[4], here[4], there[4];
-            four(own, Y.local + row * DIM + first_moment + k);
-            four(here, Y.centres + row / block * DIM + first_moment + k);
-            four(there, X.centres + column / block * DIM + first_moment + k);
+                for (int k = k0; k < k0 + chunk; k += 4) {
+                    float y[4];
+                    shifted(y, Y, X, row, column, k);
 #pragma unroll
-            for (int e = 0; e < 4; e++)
-                sums.moments[k + e] = fmaf(-total_here, own[e] + (here[e] - there[e]), sums.moments[k + e]);
+                    for (int c = 0; c < columns; c++) {
+                        float x[4];
+                        four(x, X.local + (column + first + c) * DIM + k);
+#pragma unroll
+                        for (int e = 0; e < 4; e++) square[c] = fmaf(x[e] - y[e], x[e] - y[e], square[c]);
+                    }
+                }
+            }
+#pragma unroll
+            for (int c = 0; c < columns; c++) power[c] = add(weights[column + first + c], square[c]);
+            if constexpr (output == MOMENTS) {
+#pragma unroll
+                for (int k = 0; k < moment_columns; k += 4) {
+                    float y[4];
+                    keep_order();
+                    shifted(y, Y, X, row, column, first_moment + k);
+#pragma unroll
+                    for (int c = 0; c < columns; c++) {
+                        float x[4];
+                        four(x, X.local + (column + first + c) * DIM + first_moment + k);
+#pragma unroll
+                        for (int e = 0; e < 4; e++) sums.moments[k + e] = fmaf(power[c], x[e] - y[e], sums.moments[k + e]);
+                    }
+                }
+            }
         }
     }
 }
@@ -212,7 +248,7 @@ __device__ inline void add_exact(Sums& sums, const Points& Y, const Points& X, c
     }
 }
 
-#if REAL_BITS == 32
+#if PRODUCTS
 // Sums by matrix products. With the coordinates u of queries about their blocks' centre c (two blocks have one), those of data about c', and
 // o = c - c', e_ij = 2 u_i . u_j - |u_i + o|^2 + (log2 w_j - |u_j|^2 + 2 o . u_j). Of u = p + q, in two float16 terms, all
 // that is made of p and o alone, halved, is a multiple of 2^-13 below 2^11, so float32 accumulators add it up exactly,
@@ -227,7 +263,8 @@ struct Operands {
 constexpr int tiles_at_once = DIM <= 32 ? 2 : 1;  // of 16 queries
 constexpr int step = DIM <= 32 ? 32 : 16;                          // data at once
 constexpr int column_tiles = step / 8;
-constexpr int moment_tiles = DIM / 8;
+constexpr int moment_tiles = DIM < 64 ? DIM / 8 : 8;               // of 8 dimensions, at once; products are taken again for others
+constexpr int product_sweeps = output == MOMENTS ? DIM / 8 / moment_tiles : 1;
 constexpr float moment_shift = 13;
 constexpr unsigned ones = 0x3c003c00;
 
@@ -275,6 +312,7 @@ __device__ inline void exponents_of_rows(float2 (&of)[2], const Points& Y, const
 #pragma unroll
     for (int q = 0; q < GROUPS; q++) {
         unsigned p[4], rest[4];
+        if constexpr (GROUPS > 2) keep_order();
         fragment(p, operands.Y_first, first_row / 16 * GROUPS + q);
         fragment(rest, operands.Y_rest, first_row / 16 * GROUPS + q);
 #pragma unroll
@@ -325,7 +363,7 @@ __device__ inline float2 exponent_of_column(const Points& Y, const Points& X, co
 template <bool together>
 __device__ inline void points_of(uint2 (&x)[2], const Operands& operands, const Points& Y, const Points& X, int row_block,
                                  long long from, long long n16, int k) {
-    const uint2* const place = operands.across + (n16 * moment_tiles + k) * 64 + threadIdx.x % 32;
+    const uint2* const place = operands.across + (n16 * (DIM / 8) + k) * 64 + threadIdx.x % 32;
     x[0] = place[0];
     x[1] = place[32];
     if constexpr (together) return;
@@ -351,7 +389,8 @@ __device__ inline void points_of(uint2 (&x)[2], const Operands& operands, const 
 template <bool together>
 __device__ inline void add_products(Products& sums, const Listed& listed, int count, float2* of_columns, const Points& Y,
                                     const Points& X, const Operands& operands, const float* reference,
-                                    int first_row_block, int first_tile, unsigned allowed, Factor factor) {
+                                    int first_row_block, int first_tile, int first_k, unsigned allowed,
+                                    Factor factor) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     const long long first_row = (first_row_block * 4LL + first_tile) * 16;
     constexpr unsigned all = (1u << tiles_at_once) - 1;
@@ -374,10 +413,10 @@ __device__ inline void add_products(Products& sums, const Listed& listed, int co
             for (int part = 0; part < 32; part += step) {
                 constexpr int fragments = step / 16;
                 const long long n16 = from * 4 + half * 2 + part / 16;
-                constexpr int held = GROUPS <= 4 ? GROUPS : 1;  // groups in registers for all row tiles
+                constexpr int held = GROUPS <= 2 ? GROUPS : 1;  // groups in registers for all row tiles
                 unsigned hi[held][fragments][4], lo[held][fragments][4];
 #pragma unroll
-                for (int q = 0; q < (GROUPS <= 4 ? GROUPS : 0); q++)
+                for (int q = 0; q < (GROUPS <= 2 ? GROUPS : 0); q++)
 #pragma unroll
                     for (int f = 0; f < fragments; f++) {
                         fragment(hi[q][f], operands.X_first, (n16 + f) * GROUPS + q);
@@ -396,7 +435,7 @@ __device__ inline void add_products(Products& sums, const Listed& listed, int co
                     for (int f = 0; f < fragments; f++)
 #pragma unroll
                         for (int k = 0; k < moment_tiles; k++)
-                            points_of<together>(points[f][k], operands, Y, X, first_row_block, from, n16 + f, k);
+                            points_of<together>(points[f][k], operands, Y, X, first_row_block, from, n16 + f, first_k + k);
                 }
                 const auto add_tile = [&](int m) {
                     float2 of_rows[2];
@@ -420,9 +459,9 @@ __device__ inline void add_products(Products& sums, const Listed& listed, int co
                     // Products of first terms come first, and are exact; the sum is then as small as the exponent.
                     const auto multiply = [&](bool firsts, int q) {
                         unsigned a_hi[4], a_lo[4];
-                        const int h = GROUPS <= 4 ? q : 0;
+                        const int h = GROUPS <= 2 ? q : 0;
                         if constexpr (GROUPS > 2) keep_order();  // or operands of all groups are loaded first, and spill
-                        if constexpr (GROUPS > 4) {
+                        if constexpr (GROUPS > 2) {
                             fragment(hi[0][0], operands.X_first, n16 * GROUPS + q);
                             if (!firsts) fragment(lo[0][0], operands.X_rest, n16 * GROUPS + q);
                         }
@@ -483,9 +522,9 @@ __device__ inline void add_products(Products& sums, const Listed& listed, int co
                                     mma_f16_m16n8k16(sums.moments[m][k], powers[f], points[f][k][0].x, points[f][k][0].y);
                                     mma_f16_m16n8k16(sums.moments[m][k], powers[f], points[f][k][1].x, points[f][k][1].y);
                                 } else {
-                                    if (k % 4 == 0) keep_order();
+                                    keep_order();
                                     uint2 x[2];
-                                    points_of<together>(x, operands, Y, X, first_row_block, from, n16 + f, k);
+                                    points_of<together>(x, operands, Y, X, first_row_block, from, n16 + f, first_k + k);
                                     mma_f16_m16n8k16(sums.moments[m][k], powers[f], x[0].x, x[0].y);
                                     mma_f16_m16n8k16(sums.moments[m][k], powers[f], x[1].x, x[1].y);
                                 }
@@ -494,7 +533,7 @@ __device__ inline void add_products(Products& sums, const Listed& listed, int co
                         }
                     }
                 };
-                if (bits == all) {  // without a branch between tiles, which then overlap
+                if (output == SUM && bits == all) {  // without a branch between tiles, which then overlap
 #pragma unroll
                     for (int m = 0; m < tiles_at_once; m++) add_tile(m);
                 } else {
@@ -509,7 +548,7 @@ __device__ inline void add_products(Products& sums, const Listed& listed, int co
 
 // Add what products left of a row tile to the results; moments become those about the query.
 __device__ inline void finish_products(const Products& sums, int m, const Operands& operands, const float* reference,
-                                       float* S, float* T, long long first_row, int d) {
+                                       float* S, float* T, long long first_row, int first_k, int d) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     if constexpr (output == SUM) {
 #pragma unroll
@@ -526,13 +565,14 @@ __device__ inline void finish_products(const Products& sums, int m, const Operan
             const long long row = first_row + g + 8 * r;
             scale[r] = exp2_approx(-moment_shift - reference[row]);
             total[r] = sums.moments[m][moment_tiles][2 * r];
-            if (t == 0) add_to(S + row, total[r] * scale[r]);
+            if (t == 0 && first_k == 0) add_to(S + row, total[r] * scale[r]);
         }
 #pragma unroll
-        for (int q = 0; q < GROUPS; q++) {
+        for (int q = 0; q < (moment_tiles + 1) / 2; q++) {
             unsigned hi[4], lo[4];
-            fragment(hi, operands.Y_first, first_row / 16 * GROUPS + q);
-            fragment(lo, operands.Y_rest, first_row / 16 * GROUPS + q);
+            if constexpr (GROUPS > 2) keep_order();
+            fragment(hi, operands.Y_first, first_row / 16 * GROUPS + first_k / 2 + q);
+            fragment(lo, operands.Y_rest, first_row / 16 * GROUPS + first_k / 2 + q);
 #pragma unroll
             for (int i = 0; i < 4; i++) {
                 const int k = q * 2 + i / 2, r = i % 2;
@@ -544,7 +584,7 @@ __device__ inline void finish_products(const Products& sums, int m, const Operan
 #pragma unroll
                 for (int e = 0; e < 2; e++) {
                     const float moment = sums.moments[m][k][2 * r + e] - total[r] * (u[e] + v[e]);
-                    const int column = k * 8 + 2 * t + e;
+                    const int column = (first_k + k) * 8 + 2 * t + e;
                     if (column < d) add_to(T + (first_row + g + 8 * r) * DIM + column, moment * scale[r]);
                 }
             }
@@ -599,7 +639,7 @@ KERNEL(const void* __restrict__ Y_given, const int* __restrict__ Y_source, const
         if (!found) continue;
         units += found;
 
-#if REAL_BITS == 32
+#if PRODUCTS
         if (products) {
             __shared__ float2 of_columns[threads / 32][32];
             const Operands operands = {
@@ -620,18 +660,21 @@ KERNEL(const void* __restrict__ Y_given, const int* __restrict__ Y_source, const
             for (int m = 0; m < 4 * blocks_there; m += tiles_at_once) {
                 const unsigned allowed = tight >> m & ((1u << tiles_at_once) - 1);
                 if (!allowed) continue;
+#pragma unroll 1
+                for (int first_k = 0; first_k < product_sweeps * moment_tiles; first_k += moment_tiles) {
                 Products sums;
                 sums.clear();
                 const auto add = [&](auto choice) {
                     add_products<decltype(choice)::value>(sums, listed, count, of_columns[threadIdx.x / 32], Y, X, operands,
-                                                          reference, first_row_block, m, allowed, factor);
+                                                          reference, first_row_block, m, first_k, allowed, factor);
                 };
                 if (together) add(Choice<true>());
                 else add(Choice<false>());
 #pragma unroll
                 for (int i = 0; i < tiles_at_once; i++)
                     if (allowed >> i & 1)
-                        finish_products(sums, i, operands, reference, S, T, first_row_block * 64LL + (m + i) * 16, d);
+                        finish_products(sums, i, operands, reference, S, T, first_row_block * 64LL + (m + i) * 16, first_k, d);
+                }
             }
         }
 #endif
@@ -641,7 +684,7 @@ KERNEL(const void* __restrict__ Y_given, const int* __restrict__ Y_source, const
             const long long row = first_row_block * 64LL + m * 16 + lane % 16;
             const bool wide_row = Y_reach[row / block] > float_reach;
             const float own_reference = reference[row];
-            const bool by_products = products && Y_tight[row / block];
+            const bool by_products = PRODUCTS && products && Y_tight[row / block];
 #pragma unroll 1
             for (int sweep = 0; sweep < sweeps; sweep++) {
                 const int first_moment = sweep * moment_columns;
