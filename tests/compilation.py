@@ -60,6 +60,8 @@ def supported(kernel: Kernel, architecture: int) -> bool:
         return False
     if stem == "conv1d/toeplitz" and architecture < 90 and {("STORAGE", "32"), ("GROUPS", "4")} <= set(defines):
         return False
+    if stem == "density/skipping_units" and architecture != 90 and ("DIM", "128") in defines:
+        return False
     everywhere = stem in _OF_ALL_ARCHITECTURES or name.endswith(("_ieee", "_f64")) or name in _OF_ALL_ENGINES
     return architecture >= 80 or everywhere
 

@@ -38,13 +38,6 @@ constexpr int blocks_at_once = DIM <= 16 && !(in_double && output == MOMENTS) ? 
 constexpr int blocks_at_once = 2;
 #endif
 
-// Where products of so many dimensions would spill, differences do the work.
-#if REAL_BITS == 32 && (DIM <= 64 || (__CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1000))
-#define PRODUCTS 1
-#else
-#define PRODUCTS 0
-#endif
-
 // For each listed block a bit for each unit: bit row_tiles * half + row tile. Returns the number of bits.
 __device__ inline unsigned screen(Listed& listed, int count, const unsigned* Y_halves, const unsigned short* limits,
                                   const unsigned char* always, const unsigned* X_halves, const unsigned short* norms,
@@ -248,7 +241,7 @@ __device__ inline void add_exact(Sums& sums, const Points& Y, const Points& X, c
     }
 }
 
-#if PRODUCTS
+#if REAL_BITS == 32
 // Sums by matrix products. With the coordinates u of queries about their blocks' centre c (two blocks have one), those of data about c', and
 // o = c - c', e_ij = 2 u_i . u_j - |u_i + o|^2 + (log2 w_j - |u_j|^2 + 2 o . u_j). Of u = p + q, in two float16 terms, all
 // that is made of p and o alone, halved, is a multiple of 2^-13 below 2^11, so float32 accumulators add it up exactly,
@@ -639,7 +632,7 @@ KERNEL(const void* __restrict__ Y_given, const int* __restrict__ Y_source, const
         if (!found) continue;
         units += found;
 
-#if PRODUCTS
+#if REAL_BITS == 32
         if (products) {
             __shared__ float2 of_columns[threads / 32][32];
             const Operands operands = {
@@ -684,7 +677,7 @@ KERNEL(const void* __restrict__ Y_given, const int* __restrict__ Y_source, const
             const long long row = first_row_block * 64LL + m * 16 + lane % 16;
             const bool wide_row = Y_reach[row / block] > float_reach;
             const float own_reference = reference[row];
-            const bool by_products = PRODUCTS && products && Y_tight[row / block];
+            const bool by_products = products && Y_tight[row / block];
 #pragma unroll 1
             for (int sweep = 0; sweep < sweeps; sweep++) {
                 const int first_moment = sweep * moment_columns;

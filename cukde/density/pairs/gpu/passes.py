@@ -26,6 +26,7 @@ from cukde.density.pairs.gpu import (
     wide,
     wide_f64,
 )
+from cukde.density.pairs.gpu.skipping import choice as skipping_choice, passes as skipping_passes
 from cukde.density.sums import Epilogue, Output, PartialSums, debiased, to_density
 
 
@@ -69,7 +70,9 @@ def partial_sums(
     """
     if options.local_factors is not None:
         return _local_sums(X, Y, h, options)
-    return _pose(X, Y, h, options).sums(output, values, ratio=ratio)
+    arguments = _pose(X, Y, h, options)
+    near = arguments.near(output, ratio=ratio) if values is None else None
+    return arguments.sums(output, values, ratio=ratio, near=near)
 
 
 def mutual_sums(A: Any, B: Any, h: float, options: Options, *, ratio: bool) -> tuple[PartialSums, PartialSums]:
@@ -143,8 +146,9 @@ def density(X: Any, Y: Any | None, h: float, options: Options, epilogue: Epilogu
     if options.local_factors is not None:
         return to_density(_local_sums(X, Y, h, options), *epilogue, cp)
     arguments = _pose(X, Y, h, options)
-    out = arguments.finished("sum", points, epilogue)
-    return to_density(arguments.sums("sum", None), *epilogue, cp) if out is None else out
+    near = arguments.near("sum")
+    out = arguments.finished("sum", points, epilogue) if near is None else None
+    return to_density(arguments.sums("sum", None, near=near), *epilogue, cp) if out is None else out
 
 
 def laplace_density(X: Any, Y: Any | None, h: float, options: Options, epilogue: Epilogue) -> Any:
@@ -153,8 +157,9 @@ def laplace_density(X: Any, Y: Any | None, h: float, options: Options, epilogue:
     Negative densities stay, and have no logarithm: NaN.
     """
     arguments = _pose(X, Y, h, options)
-    out = arguments.finished("laplace", None, epilogue)
-    return results.laplace(arguments.sums("laplace", None), *epilogue, cp)[0] if out is None else out
+    near = arguments.near("laplace")
+    out = arguments.finished("laplace", None, epilogue) if near is None else None
+    return results.laplace(arguments.sums("laplace", None, near=near), *epilogue, cp)[0] if out is None else out
 
 
 def debias(X: Any, Y: Any, h: float, score_h: float, options: Options) -> tuple[Any, Any, Any]:
@@ -169,13 +174,15 @@ def debias(X: Any, Y: Any, h: float, score_h: float, options: Options) -> tuple[
     """
     estimate = _pose(X, None, score_h, options.at_ratio(h / score_h))
     arguments = _pose(X, Y, h, options._replace(centre=estimate.options.centre))
+    near = estimate.near("moments", ratio=True)
     if (
-        arguments.m
+        near is None
+        and arguments.m
         and arguments.engine("sum", 0) == "f16"
         and estimate.engine("moments", X.shape[1]) == "f16_symmetric"
     ):
         return _moved_operands(arguments, estimate)
-    sums = estimate.sums("moments", None, ratio=True)
+    sums = estimate.sums("moments", None, ratio=True, near=near)
     return debiased(X, sums, 0.5 * (h / score_h) ** 2), Y.astype(np.float64, copy=False), None
 
 
@@ -221,8 +228,25 @@ class _Arguments(NamedTuple):
         """How the float16 engines make exponents."""
         return _form(self.options, self.X.shape[1], output)
 
-    def sums(self, output: Output, values: Any | None, *, ratio: bool = False) -> PartialSums:
-        """Run the pass."""
+    def near(self, output: Output, *, ratio: bool = False) -> skipping_passes.Posed | None:
+        """Pose the pass that leaves out pairs, where it is faster; else None."""
+        if not self.m or self.options.precision == "ieee":
+            return None
+        k = self.X.shape[1] if output == "moments" else 0
+        engine = self.engine(output, k, exact=not ratio)
+        return skipping_choice.posed(self.X, self.Y, self.h, output, self.options, engine, ratio=ratio)
+
+    def sums(
+        self,
+        output: Output,
+        values: Any | None,
+        *,
+        ratio: bool = False,
+        near: skipping_passes.Posed | None = None,
+    ) -> PartialSums:
+        """Run the pass; ``near`` is what :meth:`near` has posed."""
+        if near is not None:
+            return skipping_passes.run(near, ratio=ratio)
         d, options, known = self.X.shape[1], self.options, self.radius_known
         k = pairs_finish.columns_of(output, d, values)
         if self.m == 0:

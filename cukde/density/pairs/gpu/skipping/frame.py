@@ -1,4 +1,4 @@
-"""What a sample of the data says of all: an origin, the axes along which they spread, and where they lie along these."""
+"""What a sample says of all data: an origin, the axes along which they spread, and where they lie along these."""
 
 from __future__ import annotations
 

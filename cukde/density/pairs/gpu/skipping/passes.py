@@ -47,16 +47,51 @@ class Bounds(NamedTuple):
     always: Any | None
 
 
+class Posed(NamedTuple):
+    """A pass whose points are in order; memory beside the result is theirs, 16 d' + 60 bytes a row in float32.
+
+    d' is d rounded up to a power of two; queries that are the data take 24 d' + 60.
+    """
+
+    data: Ordered
+    queries: Ordered
+    h: float
+    output: Output
+    options: Options
+    tolerance: float
+    together: bool  # all coordinates are good about one centre
+
+    @property
+    def itself(self) -> bool:
+        """Whether the queries are the data."""
+        return self.queries is self.data
+
+
 def serves(output: Output, precision: str, d: int) -> bool:
-    """Whether there are kernels for a pass."""
-    most = _MOST_MOMENTS_IN_DOUBLE if precision == "float64" else skipping_points.MOST_DIMENSIONS
-    return output in ("sum", "moments", "laplace") and precision in TOLERANCE and 2 <= d <= most
+    """Whether there are kernels for a pass on the current device."""
+    capability = device.capability()
+    if capability < (8, 0) or output not in ("sum", "moments", "laplace") or precision not in TOLERANCE:
+        return False
+    wide = precision == "float64" or capability != (9, 0)  # 128 dimensions take nearly all registers
+    return 2 <= d <= (skipping_points.MOST_DIMENSIONS // 2 if wide else skipping_points.MOST_DIMENSIONS)
 
 
-def run(
-    X: Any, Y: Any | None, h: float, output: Output, options: Options, frame: Frame, tolerance: float
-) -> PartialSums:
-    """Sum over the pairs that can matter, on the current device and stream.
+def tolerance_of(options: Options) -> float:
+    """What may be left out of a query's sum, relative to what is kept; 0: nothing."""
+    return TOLERANCE.get(options.precision, 0.0) if options.rtol is None else options.rtol
+
+
+def pose(
+    X: Any,
+    Y: Any | None,
+    h: float,
+    output: Output,
+    options: Options,
+    frame: Frame,
+    tolerance: float,
+    data: Ordered | None = None,
+) -> Posed:
+    """Put the points of a pass in order, on the current device and stream.
 
     Parameters
     ----------
@@ -67,31 +102,37 @@ def run(
     tolerance : float
         What is left out of a query's sum is at most this times what is kept; of output "laplace", of the sum of
         absolute terms.
-
-    Notes
-    -----
-    Queries whose sums leave the range of float32 are summed again by differences, over all pairs; the device decides.
-
-    Memory beside the result: 8 d' + 40 bytes a row of float32, d' being the next power of two.
+    data : Ordered, optional
+        The data, where they are in order already.
     """
-    real = DOUBLE if options.precision == "float64" else FLOAT
-    if real == DOUBLE:
+    if options.precision == "float64":
         X, Y = (None if a is None else a.astype(np.float64, copy=False) for a in (X, Y))
-    n, d = X.shape
     square = options.squared_radius
     together = square is not None and square * LOG2_E / 2 <= skipping_points.MOST_SQUARE
-    data = skipping_points.ordered(
-        X, h, options.log_weights, frame, "both" if Y is None else "data", together=together
-    )
-    queries = data if Y is None else skipping_points.ordered(Y, h, None, frame, "queries", together=together)
-    m = len(queries.given)
-    bounds = _bounds(data, queries, itself=Y is None, m=m, d=d, tolerance=tolerance, output=output)
-    rows, width = queries.blocks * BLOCK, skipping_points.pitch(d)
-    S = cp.zeros(rows, real)
-    T = cp.zeros((rows, width), real) if output == "moments" else None
-    products = real == FLOAT and (output == "sum" or (Y is None if output == "moments" else True))
-    products = products and (output == "sum" or options.log_weights is None)
-    _sum(data, queries, bounds, S, T, h, output, d, real, options.deterministic, together, products)
+    if data is None:
+        roles = "both" if Y is None else "data"
+        data = skipping_points.ordered(X, h, options.log_weights, frame, roles, together=together)
+    queries = data
+    if Y is not None:
+        queries = skipping_points.ordered(Y, h, None, frame, "queries", together=together)
+    return Posed(data, queries, h, output, options, tolerance, together)
+
+
+def run(posed: Posed, *, ratio: bool = False) -> PartialSums:
+    """Sum over the pairs that can matter.
+
+    With ``ratio`` only moments / total is wanted: 2^e then is one float16 number, in moments and total alike, where the
+    queries are the data without weights.
+
+    Queries whose sums leave the range of float32 are summed again by differences, over all pairs; the device decides.
+    """
+    data, queries, h, output, options, *_ = posed
+    X, Y = data.given, None if posed.itself else queries.given
+    m, d = queries.given.shape
+    real = DOUBLE if options.precision == "float64" else FLOAT
+    order, width = queries.order, skipping_points.pitch(d)
+    reference, S, T = _summed(posed, real, ratio=ratio)
+    del posed, data, queries  # the operands are not needed any more
 
     out = pairs_finish.empty(m, d if output == "moments" else 0)
     complete = cp.empty((1, m), np.float32)
@@ -99,14 +140,32 @@ def run(
     _finish(real, width).launch(
         (-(-m // _THREADS_OF_FINISH),),
         (_THREADS_OF_FINISH,),
-        *(queries.order, bounds.reference, S, T, *out, complete, m, d, unit),
+        *(order, reference, S, T, *out, complete, m, d, unit),
     )
     guard = difference.Guard(fast_total=complete, least=0.5)
     precision = "float64" if real == DOUBLE else "float32"
-    difference.launch(
-        precision, X, Y, h, output, None, options.log_weights, out=out, guard=guard, one_split=True
-    )
+    difference.launch(precision, X, Y, h, output, None, options.log_weights, out=out, guard=guard, one_split=True)
     return out
+
+
+def share(posed: Posed) -> float:
+    """Share of all units that a pass takes; waits for the device."""
+    _summed(posed, DOUBLE if posed.options.precision == "float64" else FLOAT, ratio=True)
+    return last_shares()[-1]
+
+
+def _summed(posed: Posed, real: np.dtype, *, ratio: bool) -> tuple[Any, Any, Any]:
+    """References and sums of the queries in their order."""
+    data, queries, h, output, options, tolerance, together = posed
+    m, d = queries.given.shape
+    bounds = _bounds(data, queries, itself=posed.itself, m=m, d=d, tolerance=tolerance, output=output)
+    rows, width = queries.blocks * BLOCK, skipping_points.pitch(d)
+    S = cp.zeros(rows, real)
+    T = cp.zeros((rows, width), real) if output == "moments" else None
+    unweighted = options.log_weights is None
+    products = real == FLOAT and (output == "sum" or (unweighted and (output == "laplace" or (ratio and posed.itself))))
+    _sum(data, queries, bounds, S, T, h, output, d, real, options.deterministic, together, products)
+    return bounds.reference, S, T
 
 
 def _bounds(
@@ -214,7 +273,17 @@ def _sum(
     counts = cp.zeros(2, np.uint64)
     constant, slope = (1 + d / 2, math.log(2)) if output == "laplace" else (1.0, 0.0)
     in_doubles = data.given.dtype == DOUBLE
-    of_data = data.given, data.source, data.local, data.centres, data.reach, data.low, data.high, data.weights, data.most
+    of_data = (
+        data.given,
+        data.source,
+        data.local,
+        data.centres,
+        data.reach,
+        data.low,
+        data.high,
+        data.weights,
+        data.most,
+    )
     of_queries = (
         *(queries.given, queries.source, queries.local, queries.centres, queries.reach, queries.low, queries.high),
     )
@@ -301,7 +370,7 @@ def _thresholds_kernel() -> Specialisation:
 
 @functools.cache
 def _boxes_kernel(summed: str, real: np.dtype, d: int) -> Specialisation:
-    name = f"near_boxes_{summed}_{'f64' if real == DOUBLE else 'f32'}"
+    name = f"near_boxes_{summed}_{'double' if real == DOUBLE else 'single'}"
     width = skipping_points.pitch(d)
     defines = core_compile.macros(KERNEL=name, OUTPUT=summed.upper(), REAL=C_TYPE[real], DIMENSIONS=d, DIM=width)
     return Specialisation("density/skipping_boxes", name, defines, "23P 7i 3d")
@@ -309,7 +378,7 @@ def _boxes_kernel(summed: str, real: np.dtype, d: int) -> Specialisation:
 
 @functools.cache
 def _units_kernel(summed: str, real: np.dtype, width: int) -> Specialisation:
-    name = f"near_units_{summed}_{'f64' if real == DOUBLE else 'f32'}"
+    name = f"near_units_{summed}_{'double' if real == DOUBLE else 'single'}"
     defines = core_compile.macros(
         KERNEL=name,
         OUTPUT=summed.upper(),

@@ -1,4 +1,4 @@
-"""Points in an order that puts near ones together, in blocks: the launchers of ``skipping_order.cu`` and ``_points.cu``."""
+"""Points in an order that puts near ones together: launchers of ``skipping_order.cu`` and ``skipping_points.cu``."""
 
 from __future__ import annotations
 
@@ -77,10 +77,13 @@ def scale_of(h: float) -> float:
     return math.sqrt(LOG2_E / 2) / h
 
 
-def ordered(X: Any, h: float, log_weights: Any, frame: Frame, roles: str = "both", *, together: bool = False) -> Ordered:
+def ordered(
+    X: Any, h: float, log_weights: Any, frame: Frame, roles: str = "both", *, together: bool = False
+) -> Ordered:
     """Put points in order; ``log_weights`` are natural logarithms, float64, at most 0, or None.
 
-    ``roles`` is "data", "queries" or "both". ``together`` says that all coordinates are good about one centre, the frame's.
+    ``roles`` is "data", "queries" or "both". ``together`` says that all coordinates are good about one centre, the
+    frame's.
     """
     n, d = X.shape
     k = frame.axes.shape[0]
