@@ -136,13 +136,13 @@ class Kept:
 
 
 def last_share() -> float | None:
-    """Share of the pairs that the last call left out; None where the library does not say."""
+    """Share of the pairs that the passes since the last call left out, on a GPU; 0 where all took all pairs."""
     try:
-        from cukde.density.skipping import last_share  # type: ignore[import-not-found, import-untyped, unused-ignore]
+        from cukde.density.pairs.gpu.skipping import passes
     except ImportError:
         return None
-    share = last_share()
-    return None if share is None else float(share)
+    shares = passes.recent_shares()
+    return 1 - sum(shares) / len(shares) if shares else 0.0
 
 
 def timed(call: Callable[[], Any], setting: Setting) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+from collections import deque
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -26,6 +27,7 @@ TOLERANCE = {"float32": 1e-5, "tf32": 1e-3, "float64": 1e-13}
 
 _THREADS = 128
 _THREADS_OF_FINISH = 128
+_UNITS_OF_BLOCKS = 8  # of 16 queries by 32 data, of two blocks
 _SPAN = 128  # blocks of data that a warp lists at a time
 _ITEMS_OF_WARP = 16  # at least, so that none waits long for the last
 _SAMPLED_BLOCKS = 512  # of data: a point of each bounds the sums of queries whose neighbours are unknown
@@ -131,7 +133,8 @@ def run(posed: Posed, *, ratio: bool = False) -> PartialSums:
     m, d = queries.given.shape
     real = DOUBLE if options.precision == "float64" else FLOAT
     order, width = queries.order, skipping_points.pitch(d)
-    reference, S, T = _summed(posed, real, ratio=ratio)
+    reference, S, T, taken = _summed(posed, real, ratio=ratio)
+    _recent.append(taken)
     del posed, data, queries  # the operands are not needed any more
 
     out = pairs_finish.empty(m, d if output == "moments" else 0)
@@ -150,12 +153,11 @@ def run(posed: Posed, *, ratio: bool = False) -> PartialSums:
 
 def share(posed: Posed) -> float:
     """Share of all units that a pass takes; waits for the device."""
-    _summed(posed, DOUBLE if posed.options.precision == "float64" else FLOAT, ratio=True)
-    return last_shares()[-1]
+    return _summed(posed, DOUBLE if posed.options.precision == "float64" else FLOAT, ratio=True)[-1].share()
 
 
-def _summed(posed: Posed, real: np.dtype, *, ratio: bool) -> tuple[Any, Any, Any]:
-    """References and sums of the queries in their order."""
+def _summed(posed: Posed, real: np.dtype, *, ratio: bool) -> tuple[Any, Any, Any, Taken]:
+    """References and sums of the queries in their order, and what was taken."""
     data, queries, h, output, options, tolerance, together = posed
     m, d = queries.given.shape
     bounds = _bounds(data, queries, itself=posed.itself, m=m, d=d, tolerance=tolerance, output=output)
@@ -164,8 +166,8 @@ def _summed(posed: Posed, real: np.dtype, *, ratio: bool) -> tuple[Any, Any, Any
     T = cp.zeros((rows, width), real) if output == "moments" else None
     unweighted = options.log_weights is None
     products = real == FLOAT and (output == "sum" or (unweighted and (output == "laplace" or (ratio and posed.itself))))
-    _sum(data, queries, bounds, S, T, h, output, d, real, options.deterministic, together, products)
-    return bounds.reference, S, T
+    taken = _sum(data, queries, bounds, S, T, h, output, d, real, options.deterministic, together, products)
+    return bounds.reference, S, T, taken
 
 
 def _bounds(
@@ -261,7 +263,7 @@ def _sum(
     deterministic: bool,
     together: bool,
     products: bool,
-) -> None:
+) -> Taken:
     few, width = d <= FEW_DIMENSIONS, skipping_points.pitch(d)
     items = _items(
         queries.blocks,
@@ -308,16 +310,31 @@ def _sum(
             *(data.right.first, data.right.rest, data.across, data.exponents, data.tight, S, T, counts[:1], counts[1:]),
             *(*sizes, items.spans, items.span, d, box_axes, in_doubles, together, products, constant, slope, scale),
         )
-    _last.append((counts, queries.blocks * data.blocks * 8))
-    del _last[:-2]
+    return Taken(counts, queries.blocks * data.blocks * _UNITS_OF_BLOCKS)
 
 
-_last: list[tuple[Any, int]] = []
+class Taken(NamedTuple):
+    """Units that a pass took, on the device."""
+
+    counts: Any  # (2,) uint64: items, units
+    units: int  # that there are
+
+    def share(self) -> float:
+        """Share of the units; waits for the device."""
+        return min(1.0, float(cp.asnumpy(self.counts)[1]) / self.units)
 
 
-def last_shares() -> list[float]:
-    """Shares of all units that the last two passes took; waits for the device."""
-    return [float(cp.asnumpy(counts)[1]) / all_units for counts, all_units in _last]
+_recent: deque[Taken] = deque(maxlen=2)
+
+
+def recent_shares() -> list[float]:
+    """Shares of all pairs that recent passes took, the last of them last, and forget them; waits for the device.
+
+    There are at most two. Passes over all pairs are not among them.
+    """
+    shares = [taken.share() for taken in _recent]
+    _recent.clear()
+    return shares
 
 
 @core_compile.listed
