@@ -62,7 +62,7 @@ _OF_BACKEND = {"gpu": "torch,cupy,cuvs,flash", "cpu": "sklearn"}
 _NOTE = "takes all pairs: measured once for each function and number of dimensions"
 
 _RUNS, _LONG_MS = 3, 300.0
-_WARM_MS = 1000.0  # a first call that takes longer needs no other to warm up
+_WARM_MS = 5000.0  # a first call that takes longer needs no other to warm up
 
 
 class Setting(NamedTuple):

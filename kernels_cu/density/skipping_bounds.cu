@@ -4,6 +4,8 @@
 //   Y_local, Y_centres, Y_reach               queries
 //   X_local, X_weights, X_centres, X_reach    data
 //   near        (query blocks, 2)  int        first and last of the blocks of data to look at; null: the query block's own
+//   axes        (box_axes, d)      float      those of the boxes X_low, X_high: queries far from the data that are looked at
+//                                             look at the block of the nearest box, too; null: they do not
 //   reference   (query rows,)      float      b_i <= log2 sum_j 2^e_ij |f_ij|, f being 1 or the factors of Laplace-corrected
 //                                             densities
 //   extent      (query blocks, 2)  float      least b_i, twice
@@ -22,6 +24,8 @@
 
 constexpr int block = 64;
 constexpr float never = 3e38f;
+constexpr int most_box_axes = 5;     // where `axes` are given
+constexpr float poor = -30;          // a largest exponent below which there may be much nearer data
 constexpr float float_error = 2e-7f; // of a coordinate and of a difference, relative to the reach
 
 struct Sum {
@@ -45,8 +49,10 @@ extern "C" __global__ void __launch_bounds__(block, 8)
 bound_sums(const float* __restrict__ Y_local, const float* __restrict__ Y_centres,
            const float* __restrict__ Y_reach, const float* __restrict__ X_local,
            const float* __restrict__ X_weights, const float* __restrict__ X_centres, const float* __restrict__ X_reach,
-           const int* __restrict__ near, float* __restrict__ reference, float* __restrict__ extent, long long m, int data_blocks,
-           int around, int most_blocks, int sample_step, float top) {
+           const float* __restrict__ X_low,
+           const float* __restrict__ X_high, const float* __restrict__ axes, const int* __restrict__ near,
+           float* __restrict__ reference, float* __restrict__ extent, long long m, int data_blocks,
+           int around, int most_blocks, int sample_step, int d, int box_axes, float top) {
     __shared__ float y[DIM][block];
     __shared__ float least[2];
     const int b = blockIdx.x, i = threadIdx.x;
@@ -87,6 +93,33 @@ bound_sums(const float* __restrict__ Y_local, const float* __restrict__ Y_centre
         for (int from = 0; from < data_blocks; from += sample_step) look_at(from, block / 2, block / 2 + 1);
 
     const bool exists = row < m;
+    if (axes && exists && !(sum.total > 0 && sum.top > poor)) {
+        // A query far from these: the block of data whose box is nearest has a near point, if not the nearest.
+        float along[most_box_axes];
+        int nearest = 0;
+        float least_distance = 3e38f;
+#pragma unroll
+        for (int a = 0; a < most_box_axes; a++) {
+            along[a] = 0;
+            for (int k = 0; k < d && a < box_axes; k++)
+                along[a] = fmaf(Y_local[row * DIM + k] + Y_centres[b * DIM + k], axes[a * d + k], along[a]);
+        }
+        for (int from = 0; from < data_blocks; from++) {
+            float distance = 0;
+#pragma unroll
+            for (int a = 0; a < most_box_axes; a++) {
+                if (a >= box_axes) continue;
+                const long long place = (long long)a * data_blocks + from;
+                const float gap = fmaxf(0.0f, fmaxf(along[a] - X_high[place], X_low[place] - along[a]));
+                distance = fmaf(gap, gap, distance);
+            }
+            if (distance < least_distance) {
+                least_distance = distance;
+                nearest = from;
+            }
+        }
+        look_at(nearest, 0, block);
+    }
     float bound = sum.total > 0 ? sum.top + log2f(sum.total) - 0.001f - 1e-6f * fabsf(sum.top) : -1e38f;
     reference[row] = exists ? bound : never;
     const float low = warp_least(exists ? bound : never);

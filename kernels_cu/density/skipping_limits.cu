@@ -9,6 +9,7 @@
 //   always      (query rows / 16,) unsigned char  1: float16 cannot tell, all pairs of these 16 rows count
 //   below                                     log2 of the tolerance over the number of data: that many terms, each smaller
 //                                             than 2^(b_i + below), are together at most the tolerance times the sum
+//   shrink                                    of the operands in float16, a power of two (skipping_points.cu)
 //   top                                       1 + d/2 for Laplace-corrected densities, else 0
 //
 // The limit in float16. With v = sqrt(2) z rounded, L = |v_i| and t = threshold of row i, a pair counts only if
@@ -35,7 +36,8 @@ __device__ inline float warp_least(float x) {
 extern "C" __global__ void __launch_bounds__(block, 16)
 set_limits(const float* __restrict__ squares, const unsigned* __restrict__ nearest, float* __restrict__ reference,
            float* __restrict__ threshold, float* __restrict__ extent, unsigned short* __restrict__ limits,
-           unsigned char* __restrict__ always, long long m, float below, float top) {
+           unsigned char* __restrict__ always, long long m, float below, float top,
+           float shrink) {
     __shared__ float least[2], largest[2], least_threshold[2];
     const int b = blockIdx.x, i = threadIdx.x;
     const long long row = (long long)b * block + i;
@@ -68,8 +70,10 @@ set_limits(const float* __restrict__ squares, const unsigned* __restrict__ neare
     const float L = sqrtf(square) * 1.0001f, R = sqrtf(fmaxf(-2 * t, 0.0f));
     const float rounded = R + (2 * L + R) * (1.01f / 2048) + 1e-4f, M = L + rounded;
     const float largest_sum = 0.5f * M * M + 2 * L * rounded + fabsf(t);
-    const bool unknown = exists && !(0.5f * M * M < largest_square && fabsf(t) < largest_square);
+    const float shrink2 = shrink * shrink;
+    const bool unknown = exists && !(0.5f * M * M * shrink2 < largest_square && fabsf(t) * shrink2 < largest_square);
     float limit = 0.5f * square + t - 0.5f * (rounded * rounded - R * R) - (GROUPS + 1) * largest_sum / 1024;
+    limit *= shrink2;
     limit -= (fabsf(limit) + 1) / 1024;  // for rounding it
     limits[row] = pack_f16(exists && !unknown ? fminf(fmaxf(limit, -60000.0f), 60000.0f) : 60000.0f, 0) & 0xffffu;
     const unsigned votes = __ballot_sync(~0u, unknown);

@@ -20,7 +20,7 @@ nearest_data(const float* __restrict__ Y_low, const float* __restrict__ Y_high, 
              const float* __restrict__ squares, const float* __restrict__ extent, const float* __restrict__ X_low,
              const float* __restrict__ X_high, const float* __restrict__ most, const unsigned* __restrict__ X_halves,
              const unsigned short* __restrict__ norms, unsigned* __restrict__ nearest, unsigned long long* __restrict__ next,
-             int query_blocks, int data_blocks, int row_items, int groups, int span, int box_axes) {
+             int query_blocks, int data_blocks, int row_items, int groups, int span, int box_axes, float shrink) {
     __shared__ Listed listed_of_warp[threads / 32];
     Listed& listed = listed_of_warp[threadIdx.x / 32];
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
@@ -62,13 +62,13 @@ nearest_data(const float* __restrict__ Y_low, const float* __restrict__ Y_high, 
                 product = fmaxf(product, __shfl_xor_sync(~0u, product, 2));
                 const long long row = first_row_block * 64LL + m * 16 + g + 8 * r;
                 const float square = squares[row], L = sqrtf(square) * 1.0001f;
-                const float e = fminf(product - 0.5f * square, 0.0f);
+                const float e = fminf(product / (shrink * shrink) - 0.5f * square, 0.0f);
                 const float apart = sqrtf(-2 * e) * 1.001f + 1e-3f;
                 const float rounded = (2 * L + apart) * (1.01f / 2048) + 1e-4f, M = L + apart + rounded;
                 const float lost = (GROUPS + 1) * (0.5f * M * M + 2 * L * (apart + rounded) - e) / 1024 +
                                    (apart + rounded) * rounded;
                 const float bound = e - 1.01f * lost - 0.01f;
-                if (t == 0 && M * M < 60000 && bound > -30000) {
+                if (t == 0 && M * M * shrink * shrink < 60000 && product > -60000) {
                     const unsigned bits = __float_as_uint(bound);
                     atomicMax(nearest + row, bits >> 31 ? ~bits : bits | 0x80000000u);
                 }

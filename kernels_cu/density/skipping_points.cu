@@ -24,9 +24,10 @@
 // dimensions of one point come first:
 //
 //   left_..., right_...  (blocks, 4, GROUPS, 32, 4)  unsigned, either of them null where it is not needed
-//     halves                                   for screening: sqrt(2) z about `centre`
+//     halves                                   for screening: sqrt(2) z about `centre`, times `shrink`, a power of two
 //     first, rest                              `local` in two terms: a multiple of 1/64, and what that leaves
-//   norms        (blocks, 32, 4)   float16     -|v|^2/2 + log2 w of two neighbours, twice; v: as rounded in the halves
+//   norms        (blocks, 32, 4)   float16     shrink^2 (-|v|^2/2 + log2 w) of two neighbours, twice; v: sqrt(2) z as the
+//                                              halves have it
 //   squares      (rows,)           float       |v|^2
 //   across       (blocks, 4, DIM / 8, 2, 32, 2)  unsigned  `local` rounded to float16, and what that leaves, for products
 //                                              over points: lane 4 g + t has of dimension g the points 2 t, 2 t + 1 and
@@ -84,7 +85,7 @@ order_points(const STORAGE* __restrict__ X, const long long* __restrict__ order,
              unsigned* __restrict__ left_first, unsigned* __restrict__ left_rest, unsigned* __restrict__ right_halves,
              unsigned* __restrict__ right_first, unsigned* __restrict__ right_rest, unsigned* __restrict__ across,
              unsigned short* __restrict__ norms, float* __restrict__ squares, float* __restrict__ exponents,
-             unsigned char* __restrict__ tight, int together, float most_square, long long n, int blocks, int d, int box_axes,
+             unsigned char* __restrict__ tight, int together, float most_square, float shrink, long long n, int blocks, int d, int box_axes,
              double scale) {
     __shared__ float sums[2][DIM], lows[2][most_box_axes], highs[2][most_box_axes], mosts[2], reaches[2], lengths[2];
     const int b = blockIdx.x, j = threadIdx.x, warp = j / 32, lane = j % 32;
@@ -155,7 +156,7 @@ order_points(const STORAGE* __restrict__ X, const long long* __restrict__ order,
 #pragma unroll
             for (int e = 0; e < 2; e++) {
                 const int k = q * 16 + 2 * w + e;
-                const double given = k < d ? (X[from + k] - centre[k]) * scale * 1.4142135623730951 : 0.0;
+                const double given = k < d ? (X[from + k] - centre[k]) * scale * (1.4142135623730951 * shrink) : 0.0;
                 z[e] = fminf(fmaxf(float(given), -most_half), most_half);
             }
             const unsigned pair = pack_f16(z[0], z[1]);
@@ -164,10 +165,10 @@ order_points(const STORAGE* __restrict__ X, const long long* __restrict__ order,
             put(left_halves, right_halves, pair, b, j, q, w);
         }
     }
-    const unsigned short norm = pack_f16(-0.5f * square + weight, 0) & 0xffffu;
+    const unsigned short norm = pack_f16(-0.5f * square + weight * shrink * shrink, 0) & 0xffffu;
     unsigned short* const of_pair = norms + (long long)b * 128 + j / 2 * 4 + j % 2;
     of_pair[0] = of_pair[2] = norm;
-    squares[row] = square;
+    squares[row] = square / (shrink * shrink);
 
     const bool narrow = fmaxf(lengths[0], lengths[1]) <= most_square && fmaxf(reaches[0], reaches[1]) <= most_local;
     if (j == 0) tight[b] = narrow;

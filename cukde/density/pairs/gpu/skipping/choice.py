@@ -65,16 +65,19 @@ def posed(
     products = options.precision != "float64" and not (output != "sum" and weighted)
     products = products and (output != "moments" or (ratio and Y is None))
     whole = passes.pose(X, Y, h, output, options, frame, tolerance)
-    taken, tight = _share(whole, frame)
-    survivors = _at(_DIFFERENCES, d)
-    if products:
+    most = _cost(1.0, 0.0, options.precision, d, products=False)
+    if _ORDER_MS + 1e-9 * n * m * most > _GAIN * dense:
+        most = _cost(*_share(whole, frame), options.precision, d, products=products)
+    return whole if _ORDER_MS + 1e-9 * n * m * most < _GAIN * dense else None
+
+
+def _cost(taken: float, tight: float, precision: str, d: int, *, products: bool) -> float:
+    """Picoseconds a pair, of a share of units that are taken and a share of blocks that products are good for."""
+    survivors = _at(_BOXES if d <= skipping_points.FEW_DIMENSIONS else _DIFFERENCES, d)
+    if products and d > skipping_points.FEW_DIMENSIONS:
         survivors = tight * _at(_PRODUCTS, d) + (1 - tight) * survivors
-    cost = taken * (_at(_BOXES, d) if d <= skipping_points.FEW_DIMENSIONS else survivors)
-    if options.precision == "float64":
-        cost *= _DOUBLE
-    if d > skipping_points.FEW_DIMENSIONS:
-        cost += _at(_SCREEN, d)
-    return whole if _ORDER_MS + 1e-9 * n * m * cost < _GAIN * dense else None
+    cost = taken * survivors * (_DOUBLE if precision == "float64" else 1)
+    return cost if d <= skipping_points.FEW_DIMENSIONS else cost + _at(_SCREEN, d)
 
 
 def _dense(engine: str, precision: str, d: int) -> float:

@@ -25,6 +25,7 @@ class Frame(NamedTuple):
     edges: Any  # (k, 257) float32
     bits: int  # of a code, an axis
     box_axes: Any  # (up to 16, d) float32
+    square: float  # that squared distances of nearly all points to the centre stay below
 
 
 def sample(X: Any, rows: int = _ROWS) -> np.ndarray:
@@ -49,4 +50,5 @@ def frame(points: np.ndarray) -> Frame:
     edges = along[np.linspace(0, len(along) - 1, _INTERVALS + 1).astype(int)].T
     arrays = (directions[:k], edges, directions[:MOST_BOX_AXES])
     axes, edges, box_axes = (cp.asarray(np.ascontiguousarray(a, dtype=np.float32)) for a in arrays)
-    return Frame(points, cp.asarray(centre), axes, edges, _BITS // k, box_axes)
+    square = np.sort((about * about).sum(axis=1))[int(0.98 * (len(about) - 1))]
+    return Frame(points, cp.asarray(centre), axes, edges, _BITS // k, box_axes, float(square))

@@ -62,6 +62,8 @@ class Posed(NamedTuple):
     options: Options
     tolerance: float
     together: bool  # all coordinates are good about one centre
+    shrink: float  # of the operands in float16
+    axes: Any  # of boxes
 
     @property
     def itself(self) -> bool:
@@ -117,7 +119,9 @@ def pose(
     queries = data
     if Y is not None:
         queries = skipping_points.ordered(Y, h, None, frame, "queries", together=together)
-    return Posed(data, queries, h, output, options, tolerance, together)
+    return Posed(
+        data, queries, h, output, options, tolerance, together, skipping_points.shrink(frame, h), frame.box_axes
+    )
 
 
 def run(posed: Posed, *, ratio: bool = False) -> PartialSums:
@@ -158,9 +162,11 @@ def share(posed: Posed) -> float:
 
 def _summed(posed: Posed, real: np.dtype, *, ratio: bool) -> tuple[Any, Any, Any, Taken]:
     """References and sums of the queries in their order, and what was taken."""
-    data, queries, h, output, options, tolerance, together = posed
+    data, queries, h, output, options, tolerance, together, *_ = posed
     m, d = queries.given.shape
-    bounds = _bounds(data, queries, itself=posed.itself, m=m, d=d, tolerance=tolerance, output=output)
+    bounds = _bounds(
+        data, queries, itself=posed.itself, m=m, d=d, tolerance=tolerance, output=output, shrink=posed.shrink
+    )
     rows, width = queries.blocks * BLOCK, skipping_points.pitch(d)
     S = cp.zeros(rows, real)
     T = cp.zeros((rows, width), real) if output == "moments" else None
@@ -171,7 +177,16 @@ def _summed(posed: Posed, real: np.dtype, *, ratio: bool) -> tuple[Any, Any, Any
 
 
 def _bounds(
-    data: Ordered, queries: Ordered, *, itself: bool, m: int, d: int, tolerance: float, output: Output
+    data: Ordered,
+    queries: Ordered,
+    *,
+    itself: bool,
+    m: int,
+    d: int,
+    tolerance: float,
+    output: Output,
+    shrink: float,
+    axes: Any,
 ) -> Bounds:
     """Bound the sums of the queries from below, and find what can be left out of them."""
     blocks, rows, screened = queries.blocks, queries.blocks * BLOCK, skipping_points.groups(d)
@@ -195,8 +210,8 @@ def _bounds(
         (blocks,),
         (BLOCK,),
         *(queries.local, queries.centres, queries.reach, data.local, data.weights, data.centres, data.reach),
-        *(near, bounds.reference, bounds.extent, m, data.blocks, around),
-        *(2 if screened else _MOST_AROUND, sampled, top),
+        *(data.low, data.high, None if screened or itself else axes, near, bounds.reference, bounds.extent),
+        *(m, data.blocks, around, 2 if screened else _MOST_AROUND, sampled, d, data.low.shape[0], top),
     )
     nearest = None
     if screened and not itself and output != "laplace":
@@ -207,14 +222,14 @@ def _bounds(
             (_THREADS,),
             *(queries.low, queries.high, queries.left.halves, queries.squares, bounds.extent),
             *(data.low, data.high, data.most, data.right.halves, data.norms, nearest, cp.zeros(1, np.uint64)),
-            *(queries.blocks, data.blocks, items.rows, items.groups, items.span, data.low.shape[0]),
+            *(queries.blocks, data.blocks, items.rows, items.groups, items.span, data.low.shape[0], shrink),
         )
     below = math.log2(tolerance / n)
     _limits_kernel(screened).launch(
         (blocks,),
         (BLOCK,),
         *(queries.squares, nearest, bounds.reference, bounds.threshold, bounds.extent, bounds.limits, bounds.always),
-        *(m, below, top),
+        *(m, below, top, shrink),
     )
     if screened:
         return bounds
@@ -364,19 +379,19 @@ def _row_tiles(width: int) -> int:
 
 @functools.cache
 def _bounds_kernel(width: int) -> Specialisation:
-    return Specialisation("density/skipping_bounds", "bound_sums", core_compile.macros(DIM=width), "10P q 4i f")
+    return Specialisation("density/skipping_bounds", "bound_sums", core_compile.macros(DIM=width), "13P q 6i f")
 
 
 @functools.cache
 def _nearest_kernel(width: int) -> Specialisation:
     defines = core_compile.macros(DIM=width, GROUPS=-(-width // 16), ROW_TILES=_row_tiles(width), **_IDLE)
-    return Specialisation("density/skipping_nearest", "nearest_data", defines, "12P 6i")
+    return Specialisation("density/skipping_nearest", "nearest_data", defines, "12P 6i f")
 
 
 @functools.cache
 def _limits_kernel(screened: int) -> Specialisation:
     defines = core_compile.macros(GROUPS=screened)
-    return Specialisation("density/skipping_limits", "set_limits", defines, "7P q 2f")
+    return Specialisation("density/skipping_limits", "set_limits", defines, "7P q 3f")
 
 
 @functools.cache

@@ -20,9 +20,10 @@ BLOCK = 64
 MOST_DIMENSIONS = 128
 FEW_DIMENSIONS = 5  # up to so many boxes decide alone
 _PITCHES = (4, 8, 16, 32, 64, 128)  # of coordinates in memory
-MOST_SQUARE = 900.0
+MOST_SQUARE = 1700.0
 """Largest squared distance to a centre, in bits of an exponent, that products of two float16 terms are good for."""
 
+_MOST_HALF = 5000.0  # squared lengths of operands in float16 that most points stay below
 _THREADS_OF_CODES = 256
 
 
@@ -77,6 +78,11 @@ def scale_of(h: float) -> float:
     return math.sqrt(LOG2_E / 2) / h
 
 
+def shrink(frame: Frame, h: float) -> float:
+    """Power of two that keeps products of most points in float16."""
+    return 2.0 ** -max(0, math.ceil(0.5 * math.log2(max(1.0, frame.square * LOG2_E / h**2 / _MOST_HALF))))
+
+
 def ordered(
     X: Any, h: float, log_weights: Any, frame: Frame, roles: str = "both", *, together: bool = False
 ) -> Ordered:
@@ -122,7 +128,7 @@ def ordered(
         (blocks,),
         (BLOCK,),
         *(X, order, log_weights, frame.centre, frame.box_axes, *out[3:11], *out.left, *out.right, *out[13:]),
-        *(together, MOST_SQUARE, n, blocks, d, box_axes, scale_of(h)),
+        *(together, MOST_SQUARE, shrink(frame, h), n, blocks, d, box_axes, scale_of(h)),
     )
     return out
 
@@ -151,4 +157,4 @@ def _codes(storage: np.dtype) -> Specialisation:
 @functools.cache
 def _points(storage: np.dtype, width: int, screened: int) -> Specialisation:
     defines = core_compile.macros(STORAGE=C_TYPE[storage], DIM=width, GROUPS=screened)
-    return Specialisation("density/skipping_points", "order_points", defines, "24P i f q 3i d")
+    return Specialisation("density/skipping_points", "order_points", defines, "24P i 2f q 3i d")
