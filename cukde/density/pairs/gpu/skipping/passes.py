@@ -162,11 +162,9 @@ def share(posed: Posed) -> float:
 
 def _summed(posed: Posed, real: np.dtype, *, ratio: bool) -> tuple[Any, Any, Any, Taken]:
     """References and sums of the queries in their order, and what was taken."""
-    data, queries, h, output, options, tolerance, together, *_ = posed
-    m, d = queries.given.shape
-    bounds = _bounds(
-        data, queries, itself=posed.itself, m=m, d=d, tolerance=tolerance, output=output, shrink=posed.shrink
-    )
+    data, queries, h, output, options, _, together, *_ = posed
+    d = queries.given.shape[1]
+    bounds = _bounds(posed)
     rows, width = queries.blocks * BLOCK, skipping_points.pitch(d)
     S = cp.zeros(rows, real)
     T = cp.zeros((rows, width), real) if output == "moments" else None
@@ -176,19 +174,10 @@ def _summed(posed: Posed, real: np.dtype, *, ratio: bool) -> tuple[Any, Any, Any
     return bounds.reference, S, T, taken
 
 
-def _bounds(
-    data: Ordered,
-    queries: Ordered,
-    *,
-    itself: bool,
-    m: int,
-    d: int,
-    tolerance: float,
-    output: Output,
-    shrink: float,
-    axes: Any,
-) -> Bounds:
+def _bounds(posed: Posed) -> Bounds:
     """Bound the sums of the queries from below, and find what can be left out of them."""
+    data, queries, _, output, _, tolerance, _, shrink, axes = posed
+    itself, (m, d) = posed.itself, queries.given.shape
     blocks, rows, screened = queries.blocks, queries.blocks * BLOCK, skipping_points.groups(d)
     n, width = len(data.given), skipping_points.pitch(d)
     top = 1 + d / 2 if output == "laplace" else 0.0
