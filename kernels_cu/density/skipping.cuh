@@ -37,6 +37,7 @@ struct Points {
     const float* reach;       // (blocks,)
     const float *low, *high;  // (box_axes, blocks)
     int blocks;
+    const double* log_weights;  // (n,) natural logarithms, or null; of data alone
 };
 
 // A lower bound of the squared distance of two boxes: of `a` in x and of `b`, that joins `count` blocks, in y.
@@ -59,12 +60,24 @@ __device__ inline float box_distance(const Points& x, int a, const Points& y, in
 __device__ inline float multiply_add(float a, float b, float c) { return fmaf(a, b, c); }
 __device__ inline double multiply_add(double a, double b, double c) { return fma(a, b, c); }
 __device__ inline float power_of_2(float e) { return exp2_approx(e); }
-__device__ inline double power_of_2(double e) { return exp2_from(magic, fmax(e, -2000.0)); }
+// Infinity from 1023 on, where exp2_from would wrap: what has a reference so far below it is summed again.
+__device__ inline double power_of_2(double e) {
+    const double power = exp2_from(magic, fmax(e, -2000.0));
+    return __double2hiint(e) < 0x408ff800 ? power : __hiloint2double(0x7ff00000, 0);
+}
 
 // Coordinate k of the point that `at` is the first coordinate of.
 __device__ inline double coordinate(const Points& points, long long at, int k) {
     if (in_double || points.given_in_double) return static_cast<const double*>(points.given)[at + k];
     return static_cast<const float*>(points.given)[at + k];
+}
+
+// log2 w of the datum of a row: in double from what the caller has, for `weights` are rounded to float.
+__device__ inline Real weight_of(const Points& X, const float* weights, long long column) {
+    const float rounded = weights[column];
+    if constexpr (in_double)
+        if (X.log_weights && rounded > nothing) return X.log_weights[X.source[column]] * 1.4426950408889634;
+    return rounded;
 }
 
 // Squared distance of two points in bits, without loss wherever they lie.

@@ -121,6 +121,8 @@ bound_sums(const float* __restrict__ Y_local, const float* __restrict__ Y_centre
         look_at(nearest, 0, block);
     }
     float bound = sum.total > 0 ? sum.top + log2f(sum.total) - 0.001f - 1e-6f * fabsf(sum.top) : -1e38f;
+    // A query that is a datum has at least itself, however wide its block.
+    if (!near) bound = fmaxf(bound, X_weights[row] * 1.000001f + (top > 0 ? log2f(top) : 0.0f) - 0.001f);
     reference[row] = exists ? bound : never;
     const float low = warp_least(exists ? bound : never);
     if (i % 32 == 0) least[i / 32] = low;

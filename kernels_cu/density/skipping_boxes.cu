@@ -64,7 +64,7 @@ __device__ inline void stage(Staged& staged, const Points& X, const Points& Y, c
                 staged.of[j][k] = X.local[column * DIM + k] +
                                   (X.centres[from * DIM + k] - Y.centres[first_row_block * DIM + k]);
         }
-        staged.of[j][DIMENSIONS] = Real(weights[column]) - Real(queries.alike ? queries.reference[0] : 0.0f);
+        staged.of[j][DIMENSIONS] = weight_of(X, weights, column) - Real(queries.alike ? queries.reference[0] : 0.0f);
     }
     __syncwarp();
 }
@@ -160,14 +160,14 @@ KERNEL(const void* __restrict__ Y_given, const int* __restrict__ Y_source, const
        const float* __restrict__ reference, const float* __restrict__ extent, const float* __restrict__ threshold,
        const void* __restrict__ X_given, const int* __restrict__ X_source, const float* __restrict__ X_local, const float* __restrict__ X_centres,
        const float* __restrict__ X_reach, const float* __restrict__ X_low, const float* __restrict__ X_high,
-       const float* __restrict__ X_weights, const float* __restrict__ most, Real* __restrict__ S, Real* __restrict__ T,
+       const float* __restrict__ X_weights, const float* __restrict__ most, const double* __restrict__ log_weights, Real* __restrict__ S, Real* __restrict__ T,
        unsigned long long* __restrict__ next, unsigned long long* __restrict__ kept, int query_blocks, int data_blocks,
        int row_items, int groups, int span, int box_axes, int in_doubles, double constant, double slope, double scale) {
     __shared__ Staged staged_of_warp[threads / 32];
     Staged& staged = staged_of_warp[threadIdx.x / 32];
     const int lane = threadIdx.x % 32;
     const Points Y = {Y_given, bool(in_doubles), Y_source, Y_local, Y_centres, Y_reach, Y_low, Y_high, query_blocks};
-    const Points X = {X_given, bool(in_doubles), X_source, X_local, X_centres, X_reach, X_low, X_high, data_blocks};
+    const Points X = {X_given, bool(in_doubles), X_source, X_local, X_centres, X_reach, X_low, X_high, data_blocks, log_weights};
     const unsigned long long items = (unsigned long long)row_items * groups;
     const Factor factor = {Real(constant), Real(slope)};
     unsigned long long units = 0;

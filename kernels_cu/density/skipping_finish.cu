@@ -18,10 +18,14 @@ finish_skipping(const long long* __restrict__ order, const float* __restrict__ r
     if (row >= m) return;
     const long long i = order[row];
     const double total = S[row];
-    const bool finite = total - total == 0 && total != 0;
-    complete[i] = finite;
     out_reference[i] = double(reference[row]) * 0.6931471805599453;
     out_total[i] = total;
+    bool finite = total - total == 0 && total != 0;
     if (out_moments)
-        for (int k = 0; k < d; k++) out_moments[i * d + k] = double(T[row * DIM + k]) * unit;
+        for (int k = 0; k < d; k++) {
+            const double moment = double(T[row * DIM + k]) * unit;
+            out_moments[i * d + k] = moment;
+            finite &= moment - moment == 0;
+        }
+    complete[i] = finite;
 }

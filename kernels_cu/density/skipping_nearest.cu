@@ -9,8 +9,11 @@
 //
 // The key has the order of the numbers: their bits, all of a negative number turned over, else the sign.
 //
-// What rounding may have added is taken away: with v = sqrt(2) z rounded, L = |v_i|, an exponent v and r its distance, as in
-// skipping_limits.cu.
+// What rounding may have added is taken away. With v = sqrt(2) z rounded, L = |v_i|, the exponent -E of these points, e what
+// products say of it, and c = (GROUPS + 1) 2^-10: s = sqrt(2 E) is at least the distance of the points, so that, as in
+// skipping_limits.cu, the products are off by at most c (L^2 / 2 + 3 L s + s^2 / 2), and
+//     s^2 / 2 <= -e + c (L^2 / 2 + 3 L s + s^2 / 2),
+// of which `apart` is the larger root. The distance before rounding is larger by 2^-11 (2 L + s) at most.
 //
 // A warp takes an item at a time. No barriers but of a warp. Macros: DIM, GROUPS, ROW_TILES; REAL and OUTPUT are idle.
 #include "skipping_screen.cuh"
@@ -63,11 +66,11 @@ nearest_data(const float* __restrict__ Y_low, const float* __restrict__ Y_high, 
                 const long long row = first_row_block * 64LL + m * 16 + g + 8 * r;
                 const float square = squares[row], L = sqrtf(square) * 1.0001f;
                 const float e = fminf(product / (shrink * shrink) - 0.5f * square, 0.0f);
-                const float apart = sqrtf(-2 * e) * 1.001f + 1e-3f;
+                constexpr float c = (GROUPS + 1) * (1.01f / 1024);
+                const float apart =
+                    (3 * c * L + sqrtf(9 * c * c * square + (1 - c) * (c * square - 2 * e))) / (1 - c) * 1.001f + 1e-3f;
                 const float rounded = (2 * L + apart) * (1.01f / 2048) + 1e-4f, M = L + apart + rounded;
-                const float lost = (GROUPS + 1) * (0.5f * M * M + 2 * L * (apart + rounded) - e) / 1024 +
-                                   (apart + rounded) * rounded;
-                const float bound = e - 1.01f * lost - 0.01f;
+                const float bound = -0.5f * apart * apart - 1.01f * (apart + rounded) * rounded - 0.01f;
                 if (t == 0 && M * M * shrink * shrink < 60000 && product > -60000) {
                     const unsigned bits = __float_as_uint(bound);
                     atomicMax(nearest + row, bits >> 31 ? ~bits : bits | 0x80000000u);

@@ -3,8 +3,10 @@
 //   extent      (query blocks, 2)  float   least and largest lower bound of the queries' sums, in bits
 //   most        (data blocks,)     float   largest log2 w
 //   threshold   (row_items,)       float   least -|distance of boxes|^2 + most of the blocks to take
+//   top                                    1 + d/2 for Laplace-corrected densities, else 0
 //
-// A block of 64 data adds at most 2^(6 + most - distance^2) to a sum. Counts of blocks by this exponent, one bit a class, say
+// A block of 64 data adds at most 2^(6 + most - distance^2) to a sum, of Laplace-corrected densities times top + ln 2
+// distance^2, where distance^2 is at most minus the exponent. Counts of blocks by this exponent, one bit a class, say
 // from which class on all of them are together at most `tolerance` times 2^(least bound of the item). The boxes are those
 // of skipping_points.cu, an item is two blocks of queries (skipping_boxes.cu).
 //
@@ -19,7 +21,7 @@ extern "C" __global__ void __launch_bounds__(threads)
 box_thresholds(const float* __restrict__ Y_low, const float* __restrict__ Y_high, const float* __restrict__ extent,
                const float* __restrict__ X_low, const float* __restrict__ X_high, const float* __restrict__ most,
                float* __restrict__ threshold, int query_blocks, int data_blocks, int row_items, int box_axes,
-               float tolerance) {
+               float tolerance, float top) {
     __shared__ unsigned counts[threads / 32][classes];
     unsigned* const count = counts[threadIdx.x / 32];
     const int lane = threadIdx.x % 32, item = blockIdx.x * (threads / 32) + threadIdx.x / 32;
@@ -43,7 +45,8 @@ box_thresholds(const float* __restrict__ Y_low, const float* __restrict__ Y_high
         float together = 0;
         int taken = classes;
         while (taken > 0) {
-            together += count[taken - 1] * exp2_approx(1.0f - taken);
+            const float factor = top > 0 ? top + 0.7f * fmaxf(taken + 5 - bound, 0.0f) : 1.0f;
+            together += count[taken - 1] * exp2_approx(1.0f - taken) * factor;
             if (!(together <= tolerance)) break;
             taken--;
         }

@@ -221,7 +221,7 @@ __device__ inline void add_exact(Sums& sums, const Points& Y, const Points& X, c
 #pragma unroll
         for (int c = 0; c < columns; c++) {
             square[c] *= scale * scale;
-            power[c] = power_of_2(Real(double(weights[column + first + c]) - double(reference) - square[c]));
+            power[c] = power_of_2(Real(double(weight_of(X, weights, column + first + c)) - double(reference) - square[c]));
             sums.total += power[c] * (output == SUM ? Real(factor.constant - factor.slope * square[c]) : Real(1));
         }
         if constexpr (output == MOMENTS) {
@@ -593,7 +593,8 @@ KERNEL(const void* __restrict__ Y_given, const int* __restrict__ Y_source, const
        const unsigned char* __restrict__ always, const float* __restrict__ reference, const float* __restrict__ threshold,
        const void* __restrict__ X_given, const int* __restrict__ X_source, const float* __restrict__ X_local, const float* __restrict__ X_centres,
        const float* __restrict__ X_reach, const float* __restrict__ X_low, const float* __restrict__ X_high,
-       const float* __restrict__ X_weights, const float* __restrict__ most, const unsigned* __restrict__ X_halves,
+       const float* __restrict__ X_weights, const float* __restrict__ most, const double* __restrict__ log_weights,
+       const unsigned* __restrict__ X_halves,
        const unsigned short* __restrict__ norms,
        const unsigned* __restrict__ Y_first, const unsigned* __restrict__ Y_rest, const float* __restrict__ Y_exponents,
        const unsigned char* __restrict__ Y_tight, const unsigned* __restrict__ X_first,
@@ -607,7 +608,7 @@ KERNEL(const void* __restrict__ Y_given, const int* __restrict__ Y_source, const
     Listed& listed = listed_of_warp[threadIdx.x / 32];
     const int lane = threadIdx.x % 32;
     const Points Y = {Y_given, bool(in_doubles), Y_source, Y_local, Y_centres, Y_reach, Y_low, Y_high, query_blocks};
-    const Points X = {X_given, bool(in_doubles), X_source, X_local, X_centres, X_reach, X_low, X_high, data_blocks};
+    const Points X = {X_given, bool(in_doubles), X_source, X_local, X_centres, X_reach, X_low, X_high, data_blocks, log_weights};
     const Factor factor = {Real(constant), Real(slope)};
     const unsigned long long items = (unsigned long long)row_items * groups;
     unsigned long long units = 0;

@@ -34,7 +34,6 @@ _SAMPLED_BLOCKS = 512  # of data: a point of each bounds the sums of queries who
 _MOST_MOMENTS_IN_DOUBLE = 64  # dimensions
 _MOST_AROUND = 16  # blocks of data that are looked at beforehand
 _AROUND = 3  # blocks of data on either side of those that are looked at beforehand
-_MOST_FACTOR = 1000.0  # of a Laplace-corrected term beside 1 + d/2, as far as boxes tell apart
 _BLOCKS_OF_MULTIPROCESSOR = 4
 _IDLE = {"REAL": "float", "OUTPUT": "SUM"}  # what a header wants to know and a kernel does not use
 
@@ -170,7 +169,7 @@ def _summed(posed: Posed, real: np.dtype, *, ratio: bool) -> tuple[Any, Any, Any
     T = cp.zeros((rows, width), real) if output == "moments" else None
     unweighted = options.log_weights is None
     products = real == FLOAT and (output == "sum" or (unweighted and (output == "laplace" or (ratio and posed.itself))))
-    taken = _sum(data, queries, bounds, S, T, h, output, d, real, options.deterministic, together, products)
+    taken = _sum(data, queries, bounds, S, T, h, output, d, real, options, together, products)
     return bounds.reference, S, T, taken
 
 
@@ -211,7 +210,8 @@ def _bounds(posed: Posed) -> Bounds:
             (_THREADS,),
             *(queries.low, queries.high, queries.left.halves, queries.squares, bounds.extent),
             *(data.low, data.high, data.most, data.right.halves, data.norms, nearest, cp.zeros(1, np.uint64)),
-            *(queries.blocks, data.blocks, items.rows, items.groups, items.span, data.low.shape[0], shrink),
+            *(queries.blocks, data.blocks, items.rows, -(-data.blocks // items.span), items.span),
+            *(data.low.shape[0], shrink),
         )
     below = math.log2(tolerance / n)
     _limits_kernel(screened).launch(
@@ -228,7 +228,7 @@ def _bounds(posed: Posed) -> Bounds:
         (-(-row_items // (_THREADS // 32)),),
         (_THREADS,),
         *(queries.low, queries.high, bounds.extent, data.low, data.high, data.most, threshold),
-        *(blocks, data.blocks, row_items, data.low.shape[0], tolerance / (top + _MOST_FACTOR if top else 1)),
+        *(blocks, data.blocks, row_items, data.low.shape[0], tolerance, top),
     )
     return bounds._replace(threshold=threshold)
 
@@ -264,7 +264,7 @@ def _sum(
     output: Output,
     d: int,
     real: np.dtype,
-    deterministic: bool,
+    options: Options,
     together: bool,
     products: bool,
 ) -> Taken:
@@ -274,7 +274,7 @@ def _sum(
         data.blocks,
         2 if few else _row_tiles(width) // 4,
         most_span=data.blocks if few else _SPAN,
-        single=deterministic,
+        single=options.deterministic,
     )
     counts = cp.zeros(2, np.uint64)
     constant, slope = (1 + d / 2, math.log(2)) if output == "laplace" else (1.0, 0.0)
@@ -289,6 +289,7 @@ def _sum(
         data.high,
         data.weights,
         data.most,
+        options.log_weights,
     )
     of_queries = (
         *(queries.given, queries.source, queries.local, queries.centres, queries.reach, queries.low, queries.high),
@@ -386,7 +387,7 @@ def _limits_kernel(screened: int) -> Specialisation:
 @functools.cache
 def _thresholds_kernel() -> Specialisation:
     defines = core_compile.macros(DIM=4, **_IDLE)
-    return Specialisation("density/skipping_thresholds", "box_thresholds", defines, "7P 4i f")
+    return Specialisation("density/skipping_thresholds", "box_thresholds", defines, "7P 4i 2f")
 
 
 @functools.cache
@@ -394,7 +395,7 @@ def _boxes_kernel(summed: str, real: np.dtype, d: int) -> Specialisation:
     name = f"near_boxes_{summed}_{'double' if real == DOUBLE else 'single'}"
     width = skipping_points.pitch(d)
     defines = core_compile.macros(KERNEL=name, OUTPUT=summed.upper(), REAL=C_TYPE[real], DIMENSIONS=d, DIM=width)
-    return Specialisation("density/skipping_boxes", name, defines, "23P 7i 3d")
+    return Specialisation("density/skipping_boxes", name, defines, "24P 7i 3d")
 
 
 @functools.cache
@@ -409,7 +410,7 @@ def _units_kernel(summed: str, real: np.dtype, width: int) -> Specialisation:
         GROUPS=-(-width // 16),
         ROW_TILES=_row_tiles(width),
     )
-    return Specialisation("density/skipping_units", name, defines, "36P 11i 3d")
+    return Specialisation("density/skipping_units", name, defines, "37P 11i 3d")
 
 
 @functools.cache
