@@ -460,11 +460,11 @@ def test_rounding_of_float16_leaves_out_no_pair(gpu: SimpleNamespace, d: int, sq
     """All points of a block are the same, so that one rounding decides on all of its pairs.
 
     Sums of queries that are data are known without rounding. Beside the block's own 64 points, each of six blocks adds
-    64 times the tolerance over the number of data where it is left out, 6 bits above what may be.
+    the tolerance where it is left out, 4 bits above what may be.
     """
     tolerance, n = 1e-2, 1024
     rng = np.random.default_rng([d, int(square), seed])
-    bits = np.log2(n / tolerance) - 6 - 6
+    bits = np.log2(n / tolerance) - 6 - 4
     at = radius_of(square) * on_shells(np.ones(1), d, rng)
     others = on_shells(radius_of(np.full(6, bits)), d, rng)
     blocks = np.concatenate((at, at + others, np.zeros((9, d))))
