@@ -60,7 +60,7 @@ bound_sums(const float* __restrict__ Y_local, const float* __restrict__ Y_centre
     const float reach = Y_reach[b];
     Sum sum;
 
-    const auto look_at = [&](int from, int begin, int end) {
+    const auto look_at = [&](Sum& sum, int from, int begin, int end) {
         float offset = 0;
         for (int k = 0; k < DIM; k++) {
             const float shift = Y_centres[b * DIM + k] - X_centres[from * DIM + k];
@@ -88,9 +88,11 @@ bound_sums(const float* __restrict__ Y_local, const float* __restrict__ Y_centre
     const int first = max((near ? near[2 * b] : b) - around, 0);
     const int last = min((near ? near[2 * b + 1] : b) + around, data_blocks - 1);
     const int step = (last - first) / most_blocks + 1;
-    for (int from = first; from <= last; from += step) look_at(from, 0, block);
+    for (int from = first; from <= last; from += step) look_at(sum, from, 0, block);
+    // No datum counts twice.
     if (sample_step > 0)
-        for (int from = 0; from < data_blocks; from += sample_step) look_at(from, block / 2, block / 2 + 1);
+        for (int from = 0; from < data_blocks; from += sample_step)
+            if (from < first || from > last || (from - first) % step) look_at(sum, from, block / 2, block / 2 + 1);
 
     const bool exists = row < m;
     if (axes && exists && !(sum.total > 0 && sum.top > poor)) {
@@ -118,7 +120,9 @@ bound_sums(const float* __restrict__ Y_local, const float* __restrict__ Y_centre
                 nearest = from;
             }
         }
-        look_at(nearest, 0, block);
+        Sum there;  // it may be among those, and a datum counts once
+        look_at(there, nearest, 0, block);
+        if (there.total > 0 && !(sum.total > 0 && sum.top + log2f(sum.total) > there.top + log2f(there.total))) sum = there;
     }
     float bound = sum.total > 0 ? sum.top + log2f(sum.total) - 0.001f - 1e-6f * fabsf(sum.top) : -1e38f;
     // A query that is a datum has at least itself, however wide its block.

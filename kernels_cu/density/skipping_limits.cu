@@ -68,7 +68,7 @@ set_limits(const float* __restrict__ squares, const unsigned* __restrict__ neare
     if (!squares) return;
     const float square = squares[row];
     const float L = sqrtf(square) * 1.0001f, R = sqrtf(fmaxf(-2 * t, 0.0f));
-    const float rounded = R + (2 * L + R) * (1.01f / 2048) + 1e-4f, M = L + rounded;
+    const float rounded = R + (2 * L + R) * (1.01f / 2048) + 1e-4f + 1e-6f / shrink, M = L + rounded;
     const float largest_sum = 0.5f * M * M + 2 * L * rounded + fabsf(t);
     const float shrink2 = shrink * shrink;
     const bool unknown = exists && !(0.5f * M * M * shrink2 < largest_square && fabsf(t) * shrink2 < largest_square);

@@ -65,11 +65,13 @@ nearest_data(const float* __restrict__ Y_low, const float* __restrict__ Y_high, 
                 product = fmaxf(product, __shfl_xor_sync(~0u, product, 2));
                 const long long row = first_row_block * 64LL + m * 16 + g + 8 * r;
                 const float square = squares[row], L = sqrtf(square) * 1.0001f;
-                const float e = fminf(product / (shrink * shrink) - 0.5f * square, 0.0f);
+                // Below 2^-14 float16 rounds by up to 2^-24, whatever the number.
+                const float e = fminf(product / (shrink * shrink) - 0.5f * square, 0.0f) -
+                                (GROUPS + 2) * 6e-8f / (shrink * shrink);
                 constexpr float c = (GROUPS + 1) * (1.01f / 1024);
                 const float apart =
                     (3 * c * L + sqrtf(9 * c * c * square + (1 - c) * (c * square - 2 * e))) / (1 - c) * 1.001f + 1e-3f;
-                const float rounded = (2 * L + apart) * (1.01f / 2048) + 1e-4f, M = L + apart + rounded;
+                const float rounded = (2 * L + apart) * (1.01f / 2048) + 1e-4f + 1e-6f / shrink, M = L + apart + rounded;
                 const float bound = -0.5f * apart * apart - 1.01f * (apart + rounded) * rounded - 0.01f;
                 if (t == 0 && M * M * shrink * shrink < 60000 && product > -60000) {
                     const unsigned bits = __float_as_uint(bound);
