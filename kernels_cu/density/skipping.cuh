@@ -17,8 +17,8 @@ typedef REAL Real;
 constexpr bool in_double = sizeof(Real) == 8;
 constexpr int block = 64;
 
-// Beyond this reach of a block, coordinates rounded to float move an exponent by 1e-5 and more.
-constexpr float float_reach = 128;
+// Beyond this reach of a block, coordinates rounded to float move an exponent of 80 by 3e-5 and more.
+constexpr float float_reach = 40;
 // Sums of queries whose references lie further apart are not taken about a common one.
 constexpr float most_extent = 40;
 constexpr float nothing = -1e30f;

@@ -1,4 +1,4 @@
-// The sums of a pass that leaves out pairs, in the order of the queries and in double; see skipping_units.cuh.
+// The sums of a pass that leaves out pairs, in the order of the queries and in double; see skipping_units.cu.
 //
 //   order      (m,)                 long long  where the query of a row stands
 //   reference  (rows,)              float      b_i, in bits
