@@ -128,9 +128,14 @@ def kde(
     *Tolerance.* A pass may leave pairs out where it is certain that they add at most ``rtol`` times what is kept of the
     query's sum: by default 1e-5 in float32, 1e-3 in tf32 and 1e-13 in float64. This error stands beside the rounding
     above, wherever a query lies and however weights differ, and also holds for the logarithm of a density that
-    underflows. Moments, values with signs and Laplace-corrected terms are measured by the sum of their absolute terms.
+    underflows. Values with signs and Laplace-corrected terms are measured by the sum of their absolute terms. What is
+    left out of a score lies some sqrt(2 log(n / rtol)) bandwidths away, and its error is as many times larger.
     With ``rtol=0``, and in "ieee", all pairs are taken. The other functions of this family take ``rtol``, too, and so
     do Dask arrays, stacks and domains; a pass that has no use for it takes all pairs, which satisfies it.
+
+    A GPU does so by itself in 2 to 128 dimensions (64 in double precision, and on other devices than those of compute
+    capability 9.0), where a look at the data says that it is faster than all pairs: see ``docs/densities.md``. The
+    look waits for the device. Small calls, calls with ``check_finite=False`` and captured ones take all pairs.
 
     With a given ``rtol`` above 0 the density of two dimensions, and on the CPU of three, does more, but for Dask
     arrays, stacks, domains, ``local_factors``, few pairs and "ieee". So does the density that ends :func:`sd_kde`.
