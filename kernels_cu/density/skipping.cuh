@@ -17,8 +17,9 @@ typedef REAL Real;
 constexpr bool in_double = sizeof(Real) == 8;
 constexpr int block = 64;
 
-// Beyond this reach of a block, coordinates rounded to float move an exponent of 80 by 3e-5 and more.
-constexpr float float_reach = 40;
+// Beyond this reach of a block, coordinates rounded to float move an exponent of 80 by 3e-5 and more: three of them, or
+// more of which seldom all are as large.
+constexpr float float_reach = DIM <= 8 ? 40 : 64;
 // Sums of queries whose references lie further apart are not taken about a common one.
 constexpr float most_extent = 40;
 constexpr float nothing = -1e30f;
@@ -29,7 +30,7 @@ struct Factor {
 
 // Points as kernels see them; arrays as in skipping_points.cu.
 struct Points {
-    const void* given;        // (n, d), float or double: as the caller has them
+    const void* given;  // (n, d), float or double: as the caller has them
     bool given_in_double;
     const int* source;        // (rows,)
     const float* local;       // (rows, DIM)
@@ -51,7 +52,8 @@ __device__ inline float box_distance(const Points& x, int a, const Points& y, in
             from = fminf(from, low[b + 1]);
             to = fmaxf(to, high[b + 1]);
         }
-        const float gap = fmaxf(0.0f, fmaxf(x.low[(long long)k * x.blocks + a] - to, from - x.high[(long long)k * x.blocks + a]));
+        const float gap =
+            fmaxf(0.0f, fmaxf(x.low[(long long)k * x.blocks + a] - to, from - x.high[(long long)k * x.blocks + a]));
         distance = fmaf(gap, gap, distance);
     }
     return distance * 0.99999f;

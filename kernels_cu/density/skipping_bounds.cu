@@ -24,9 +24,9 @@
 
 constexpr int block = 64;
 constexpr float never = 3e38f;
-constexpr int most_box_axes = 5;     // where `axes` are given
-constexpr float poor = -30;          // a largest exponent below which there may be much nearer data
-constexpr float float_error = 2e-7f; // of a coordinate and of a difference, relative to the reach
+constexpr int most_box_axes = 5;      // where `axes` are given
+constexpr float poor = -30;           // a largest exponent below which there may be much nearer data
+constexpr float float_error = 2e-7f;  // of a coordinate and of a difference, relative to the reach
 
 struct Sum {
     float top = -1e38f, total = 0;
@@ -46,13 +46,13 @@ __device__ inline float warp_least(float x) {
 }
 
 extern "C" __global__ void __launch_bounds__(block, 8)
-bound_sums(const float* __restrict__ Y_local, const float* __restrict__ Y_centres,
-           const float* __restrict__ Y_reach, const float* __restrict__ X_local,
-           const float* __restrict__ X_weights, const float* __restrict__ X_centres, const float* __restrict__ X_reach,
-           const float* __restrict__ X_low,
-           const float* __restrict__ X_high, const float* __restrict__ axes, const int* __restrict__ near,
-           float* __restrict__ reference, float* __restrict__ extent, long long m, int data_blocks,
-           int around, int most_blocks, int sample_step, int d, int box_axes, float top) {
+    bound_sums(const float* __restrict__ Y_local, const float* __restrict__ Y_centres,
+               const float* __restrict__ Y_reach, const float* __restrict__ X_local,
+               const float* __restrict__ X_weights, const float* __restrict__ X_centres,
+               const float* __restrict__ X_reach, const float* __restrict__ X_low, const float* __restrict__ X_high,
+               const float* __restrict__ axes, const int* __restrict__ near, float* __restrict__ reference,
+               float* __restrict__ extent, long long m, int data_blocks, int around, int most_blocks, int sample_step,
+               int d, int box_axes, float top) {
     __shared__ float y[DIM][block];
     __shared__ float least[2];
     const int b = blockIdx.x, i = threadIdx.x;
@@ -122,7 +122,8 @@ bound_sums(const float* __restrict__ Y_local, const float* __restrict__ Y_centre
         }
         Sum there;  // it may be among those, and a datum counts once
         look_at(there, nearest, 0, block);
-        if (there.total > 0 && !(sum.total > 0 && sum.top + log2f(sum.total) > there.top + log2f(there.total))) sum = there;
+        if (there.total > 0 && !(sum.total > 0 && sum.top + log2f(sum.total) > there.top + log2f(there.total)))
+            sum = there;
     }
     float bound = sum.total > 0 ? sum.top + log2f(sum.total) - 0.001f - 1e-6f * fabsf(sum.top) : -1e38f;
     // A query that is a datum has at least itself, however wide its block.

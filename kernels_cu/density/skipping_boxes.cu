@@ -17,9 +17,9 @@
 constexpr int threads = 128;
 constexpr int rows_of_lane = 4;
 constexpr int blocks_of_item = 2;
-constexpr int pitch = (DIMENSIONS + 4) / 4 * 4;      // of a point and its weight in shared memory
+constexpr int pitch = (DIMENSIONS + 4) / 4 * 4;  // of a point and its weight in shared memory
 constexpr int moments = output == MOMENTS ? DIMENSIONS : 1;
-constexpr int blocks_of_sum = 128;          // of data, until sums in registers are added to those in memory
+constexpr int blocks_of_sum = 128;  // of data, until sums in registers are added to those in memory
 constexpr int blocks_at_once = in_double ? 2 : DIMENSIONS == 2 ? 5 : DIMENSIONS <= 4 ? 4 : 3;
 
 // The points of a block of data and their weights; of a wide block points in double, and weights apart.
@@ -45,9 +45,10 @@ struct Sums {
 };
 
 struct Queries {
-    Real at[rows_of_lane][DIMENSIONS];         // in double the points themselves, otherwise about the centre of the first block
-    float reference[rows_of_lane];    // that sums are relative to
-    bool alike, narrow;               // all references are the same; coordinates are good
+    Real at[rows_of_lane]
+           [DIMENSIONS];            // in double the points themselves, otherwise about the centre of the first block
+    float reference[rows_of_lane];  // that sums are relative to
+    bool alike, narrow;             // all references are the same; coordinates are good
 };
 
 // Put a block of data into shared memory, as the queries are given, and its weights relative to their reference.
@@ -61,8 +62,8 @@ __device__ inline void stage(Staged& staged, const Points& X, const Points& Y, c
         for (int k = 0; k < DIMENSIONS; k++) {
             if constexpr (in_double) staged.of[j][k] = coordinate(X, (long long)X.source[column] * DIMENSIONS, k);
             else
-                staged.of[j][k] = X.local[column * DIM + k] +
-                                  (X.centres[from * DIM + k] - Y.centres[first_row_block * DIM + k]);
+                staged.of[j][k] =
+                    X.local[column * DIM + k] + (X.centres[from * DIM + k] - Y.centres[first_row_block * DIM + k]);
         }
         staged.of[j][DIMENSIONS] = weight_of(X, weights, column) - Real(queries.alike ? queries.reference[0] : 0.0f);
     }
@@ -71,7 +72,8 @@ __device__ inline void stage(Staged& staged, const Points& X, const Points& Y, c
 
 // All pairs of the lane's queries with the staged data.
 template <bool alike>
-__device__ inline void add_staged(Sums& sums, const Staged& staged, const Queries& queries, Factor factor, Real scale2) {
+__device__ inline void add_staged(Sums& sums, const Staged& staged, const Queries& queries, Factor factor,
+                                  Real scale2) {
 #pragma unroll 2
     for (int j = 0; j < block; j++) {
         Real x[pitch];
@@ -94,7 +96,8 @@ __device__ inline void add_staged(Sums& sums, const Staged& staged, const Querie
                 square = multiply_add(apart[k], apart[k], square);
             }
             if constexpr (in_double) square *= scale2;
-            const Real power = power_of_2((alike ? x[DIMENSIONS] : x[DIMENSIONS] - Real(queries.reference[r])) - square);
+            const Real power =
+                power_of_2((alike ? x[DIMENSIONS] : x[DIMENSIONS] - Real(queries.reference[r])) - square);
             sums.total[r] += output == SUM ? power * multiply_add(-factor.slope, square, factor.constant) : power;
             if constexpr (output == MOMENTS) {
 #pragma unroll
@@ -155,19 +158,22 @@ __device__ inline void add_wide(Sums& sums, Staged& staged, const Points& Y, con
 }
 
 extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
-KERNEL(const void* __restrict__ Y_given, const int* __restrict__ Y_source, const float* __restrict__ Y_local, const float* __restrict__ Y_centres,
-       const float* __restrict__ Y_reach, const float* __restrict__ Y_low, const float* __restrict__ Y_high,
-       const float* __restrict__ reference, const float* __restrict__ extent, const float* __restrict__ threshold,
-       const void* __restrict__ X_given, const int* __restrict__ X_source, const float* __restrict__ X_local, const float* __restrict__ X_centres,
-       const float* __restrict__ X_reach, const float* __restrict__ X_low, const float* __restrict__ X_high,
-       const float* __restrict__ X_weights, const float* __restrict__ most, const double* __restrict__ log_weights, Real* __restrict__ S, Real* __restrict__ T,
-       unsigned long long* __restrict__ next, unsigned long long* __restrict__ kept, int query_blocks, int data_blocks,
-       int row_items, int groups, int span, int box_axes, int in_doubles, double constant, double slope, double scale) {
+    KERNEL(const void* __restrict__ Y_given, const int* __restrict__ Y_source, const float* __restrict__ Y_local,
+           const float* __restrict__ Y_centres, const float* __restrict__ Y_reach, const float* __restrict__ Y_low,
+           const float* __restrict__ Y_high, const float* __restrict__ reference, const float* __restrict__ extent,
+           const float* __restrict__ threshold, const void* __restrict__ X_given, const int* __restrict__ X_source,
+           const float* __restrict__ X_local, const float* __restrict__ X_centres, const float* __restrict__ X_reach,
+           const float* __restrict__ X_low, const float* __restrict__ X_high, const float* __restrict__ X_weights,
+           const float* __restrict__ most, const double* __restrict__ log_weights, Real* __restrict__ S,
+           Real* __restrict__ T, unsigned long long* __restrict__ next, unsigned long long* __restrict__ kept,
+           int query_blocks, int data_blocks, int row_items, int groups, int span, int box_axes, int in_doubles,
+           double constant, double slope, double scale) {
     __shared__ Staged staged_of_warp[threads / 32];
     Staged& staged = staged_of_warp[threadIdx.x / 32];
     const int lane = threadIdx.x % 32;
     const Points Y = {Y_given, bool(in_doubles), Y_source, Y_local, Y_centres, Y_reach, Y_low, Y_high, query_blocks};
-    const Points X = {X_given, bool(in_doubles), X_source, X_local, X_centres, X_reach, X_low, X_high, data_blocks, log_weights};
+    const Points X = {X_given, bool(in_doubles), X_source,    X_local,    X_centres, X_reach,
+                      X_low,   X_high,           data_blocks, log_weights};
     const unsigned long long items = (unsigned long long)row_items * groups;
     const Factor factor = {Real(constant), Real(slope)};
     unsigned long long units = 0;

@@ -11,9 +11,10 @@
 constexpr int threads = 128;
 
 extern "C" __global__ void __launch_bounds__(threads)
-finish_skipping(const long long* __restrict__ order, const float* __restrict__ reference, const REAL* __restrict__ S,
-                const REAL* __restrict__ T, double* __restrict__ out_reference, double* __restrict__ out_total,
-                double* __restrict__ out_moments, float* __restrict__ complete, long long m, int d, double unit) {
+    finish_skipping(const long long* __restrict__ order, const float* __restrict__ reference,
+                    const REAL* __restrict__ S, const REAL* __restrict__ T, double* __restrict__ out_reference,
+                    double* __restrict__ out_total, double* __restrict__ out_moments, float* __restrict__ complete,
+                    long long m, int d, double unit) {
     const long long row = (long long)blockIdx.x * threads + threadIdx.x;
     if (row >= m) return;
     const long long i = order[row];

@@ -34,10 +34,9 @@ __device__ inline float warp_least(float x) {
 }
 
 extern "C" __global__ void __launch_bounds__(block, 16)
-set_limits(const float* __restrict__ squares, const unsigned* __restrict__ nearest, float* __restrict__ reference,
-           float* __restrict__ threshold, float* __restrict__ extent, unsigned short* __restrict__ limits,
-           unsigned char* __restrict__ always, long long m, float below, float top,
-           float shrink) {
+    set_limits(const float* __restrict__ squares, const unsigned* __restrict__ nearest, float* __restrict__ reference,
+               float* __restrict__ threshold, float* __restrict__ extent, unsigned short* __restrict__ limits,
+               unsigned char* __restrict__ always, long long m, float below, float top, float shrink) {
     __shared__ float least[2], largest[2], least_threshold[2];
     const int b = blockIdx.x, i = threadIdx.x;
     const long long row = (long long)b * block + i;

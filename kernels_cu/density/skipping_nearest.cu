@@ -19,11 +19,13 @@
 #include "skipping_screen.cuh"
 
 extern "C" __global__ void __launch_bounds__(threads, GROUPS == 1 ? 3 : 2)
-nearest_data(const float* __restrict__ Y_low, const float* __restrict__ Y_high, const unsigned* __restrict__ Y_halves,
-             const float* __restrict__ squares, const float* __restrict__ extent, const float* __restrict__ X_low,
-             const float* __restrict__ X_high, const float* __restrict__ most, const unsigned* __restrict__ X_halves,
-             const unsigned short* __restrict__ norms, unsigned* __restrict__ nearest, unsigned long long* __restrict__ next,
-             int query_blocks, int data_blocks, int row_items, int groups, int span, int box_axes, float shrink) {
+    nearest_data(const float* __restrict__ Y_low, const float* __restrict__ Y_high,
+                 const unsigned* __restrict__ Y_halves, const float* __restrict__ squares,
+                 const float* __restrict__ extent, const float* __restrict__ X_low, const float* __restrict__ X_high,
+                 const float* __restrict__ most, const unsigned* __restrict__ X_halves,
+                 const unsigned short* __restrict__ norms, unsigned* __restrict__ nearest,
+                 unsigned long long* __restrict__ next, int query_blocks, int data_blocks, int row_items, int groups,
+                 int span, int box_axes, float shrink) {
     __shared__ Listed listed_of_warp[threads / 32];
     Listed& listed = listed_of_warp[threadIdx.x / 32];
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
@@ -66,12 +68,13 @@ nearest_data(const float* __restrict__ Y_low, const float* __restrict__ Y_high, 
                 const long long row = first_row_block * 64LL + m * 16 + g + 8 * r;
                 const float square = squares[row], L = sqrtf(square) * 1.0001f;
                 // Below 2^-14 float16 rounds by up to 2^-24, whatever the number.
-                const float e = fminf(product / (shrink * shrink) - 0.5f * square, 0.0f) -
-                                (GROUPS + 2) * 6e-8f / (shrink * shrink);
+                const float e =
+                    fminf(product / (shrink * shrink) - 0.5f * square, 0.0f) - (GROUPS + 2) * 6e-8f / (shrink * shrink);
                 constexpr float c = (GROUPS + 1) * (1.01f / 1024);
                 const float apart =
                     (3 * c * L + sqrtf(9 * c * c * square + (1 - c) * (c * square - 2 * e))) / (1 - c) * 1.001f + 1e-3f;
-                const float rounded = (2 * L + apart) * (1.01f / 2048) + 1e-4f + 1e-6f / shrink, M = L + apart + rounded;
+                const float rounded = (2 * L + apart) * (1.01f / 2048) + 1e-4f + 1e-6f / shrink,
+                            M = L + apart + rounded;
                 const float bound = -0.5f * apart * apart - 1.01f * (apart + rounded) * rounded - 0.01f;
                 if (t == 0 && M * M * shrink * shrink < 60000 && product > -60000) {
                     const unsigned bits = __float_as_uint(bound);

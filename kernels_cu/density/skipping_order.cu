@@ -15,10 +15,11 @@ constexpr int intervals = 256;
 constexpr int most_axes = 5;
 
 extern "C" __global__ void __launch_bounds__(threads)
-morton_codes(const STORAGE* __restrict__ X, const double* __restrict__ centre, const float* __restrict__ axes,
-             const float* __restrict__ edges, unsigned* __restrict__ codes, long long n, int d, int k, int bits) {
+    morton_codes(const STORAGE* __restrict__ X, const double* __restrict__ centre, const float* __restrict__ axes,
+                 const float* __restrict__ edges, unsigned* __restrict__ codes, long long n, int d, int k, int bits) {
     __shared__ float edge[most_axes][intervals + 1];
-    for (int i = threadIdx.x; i < k * (intervals + 1); i += threads) edge[i / (intervals + 1)][i % (intervals + 1)] = edges[i];
+    for (int i = threadIdx.x; i < k * (intervals + 1); i += threads)
+        edge[i / (intervals + 1)][i % (intervals + 1)] = edges[i];
     __syncthreads();
     const long long i = (long long)blockIdx.x * threads + threadIdx.x;
     if (i >= n) return;

@@ -47,10 +47,10 @@
 constexpr int block = 64;
 constexpr double log2_e = 1.4426950408889634;
 constexpr float no_weight = -1e30f;
-constexpr float most_half = 60000;   // coordinates beyond are far from everything that float16 is good for
+constexpr float most_half = 60000;  // coordinates beyond are far from everything that float16 is good for
 constexpr int most_box_axes = 16;
-constexpr float grid = 64;             // first terms of coordinates are multiples of 1 / grid
-constexpr float most_local = 31;       // so that these have 11 bits
+constexpr float grid = 64;        // first terms of coordinates are multiples of 1 / grid
+constexpr float most_local = 31;  // so that these have 11 bits
 
 __device__ inline float warp_sum(float x) {
 #pragma unroll
@@ -78,15 +78,17 @@ __device__ inline void put(unsigned* left, unsigned* right, unsigned pair, int b
 #endif
 
 extern "C" __global__ void __launch_bounds__(block, 12)
-order_points(const STORAGE* __restrict__ X, const long long* __restrict__ order, const double* __restrict__ log_weights,
-             const double* __restrict__ centre, const float* __restrict__ axes, int* __restrict__ source,
-             float* __restrict__ local, float* __restrict__ weights, float* __restrict__ centres, float* __restrict__ low,
-             float* __restrict__ high, float* __restrict__ most, float* __restrict__ reach, unsigned* __restrict__ left_halves,
-             unsigned* __restrict__ left_first, unsigned* __restrict__ left_rest, unsigned* __restrict__ right_halves,
-             unsigned* __restrict__ right_first, unsigned* __restrict__ right_rest, unsigned* __restrict__ across,
-             unsigned short* __restrict__ norms, float* __restrict__ squares, float* __restrict__ exponents,
-             unsigned char* __restrict__ tight, int together, float most_square, float shrink, long long n, int blocks, int d, int box_axes,
-             double scale) {
+    order_points(const STORAGE* __restrict__ X, const long long* __restrict__ order,
+                 const double* __restrict__ log_weights, const double* __restrict__ centre,
+                 const float* __restrict__ axes, int* __restrict__ source, float* __restrict__ local,
+                 float* __restrict__ weights, float* __restrict__ centres, float* __restrict__ low,
+                 float* __restrict__ high, float* __restrict__ most, float* __restrict__ reach,
+                 unsigned* __restrict__ left_halves, unsigned* __restrict__ left_first,
+                 unsigned* __restrict__ left_rest, unsigned* __restrict__ right_halves,
+                 unsigned* __restrict__ right_first, unsigned* __restrict__ right_rest, unsigned* __restrict__ across,
+                 unsigned short* __restrict__ norms, float* __restrict__ squares, float* __restrict__ exponents,
+                 unsigned char* __restrict__ tight, int together, float most_square, float shrink, long long n,
+                 int blocks, int d, int box_axes, double scale) {
     __shared__ float sums[2][DIM], lows[2][most_box_axes], highs[2][most_box_axes], mosts[2], reaches[2], lengths[2];
     const int b = blockIdx.x, j = threadIdx.x, warp = j / 32, lane = j % 32;
     const long long row = (long long)b * block + j;
@@ -97,7 +99,8 @@ order_points(const STORAGE* __restrict__ X, const long long* __restrict__ order,
     const long long beside = row ^ block;  // a point of the block that has the same centre
     const long long other = order[beside < n ? beside : n - 1] * d;
     for (int k = 0; k < d; k++) {
-        const float sum = warp_sum(float((X[from + k] - centre[k]) * scale) + float((X[other + k] - centre[k]) * scale));
+        const float sum =
+            warp_sum(float((X[from + k] - centre[k]) * scale) + float((X[other + k] - centre[k]) * scale));
         if (lane == 0) sums[warp][k] = sum;
     }
     __syncthreads();
@@ -184,7 +187,8 @@ order_points(const STORAGE* __restrict__ X, const long long* __restrict__ order,
                 continue;
             }
             const float x = local[row * DIM + k], y = local[row * DIM + k + 1];
-            const float x_near = fminf(fmaxf(x, -most_local), most_local), y_near = fminf(fmaxf(y, -most_local), most_local);
+            const float x_near = fminf(fmaxf(x, -most_local), most_local),
+                        y_near = fminf(fmaxf(y, -most_local), most_local);
             float x_hi, y_hi, x_lo, y_lo;
             const unsigned hi = pack_f16(rintf(x_near * grid) / grid, rintf(y_near * grid) / grid);
             unpack_f16(hi, x_hi, y_hi);

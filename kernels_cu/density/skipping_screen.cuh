@@ -10,7 +10,6 @@ constexpr int row_tiles = ROW_TILES;
 constexpr int blocks_of_item = row_tiles / 4;
 constexpr int most_listed = 128;  // blocks of data: a span is at most so long
 
-
 struct Listed {
     unsigned blocks[most_listed];
     unsigned masks[most_listed];
@@ -34,7 +33,8 @@ __device__ inline int list_blocks(Listed& listed, const Points& X, const Points&
     for (int base = begin; base < end; base += 32) {
         const int b = base + lane;
         bool near = false;
-        if (b < end) near = most[b] - box_distance(X, b, Y, first_row_block, blocks_of_item, box_axes) >= least_threshold;
+        if (b < end)
+            near = most[b] - box_distance(X, b, Y, first_row_block, blocks_of_item, box_axes) >= least_threshold;
         const unsigned votes = __ballot_sync(~0u, near);
         if (near) listed.blocks[count + __popc(votes & ((1u << lane) - 1))] = b;
         count += __popc(votes);
@@ -54,7 +54,8 @@ struct Rows {
             const int tile = first_row_block * 4 + (m < tiles ? m : 0);
 #pragma unroll
             for (int q = 0; q < GROUPS; q++) {
-                const uint4 f = *reinterpret_cast<const uint4*>(halves + (((long long)tile * GROUPS + q) * 32 + lane) * 4);
+                const uint4 f =
+                    *reinterpret_cast<const uint4*>(halves + (((long long)tile * GROUPS + q) * 32 + lane) * 4);
                 of[m][q][0] = f.x, of[m][q][1] = f.y, of[m][q][2] = f.z, of[m][q][3] = f.w;
             }
         }

@@ -18,10 +18,10 @@ constexpr int blocks_of_item = 2;
 constexpr int classes = 128;
 
 extern "C" __global__ void __launch_bounds__(threads)
-box_thresholds(const float* __restrict__ Y_low, const float* __restrict__ Y_high, const float* __restrict__ extent,
-               const float* __restrict__ X_low, const float* __restrict__ X_high, const float* __restrict__ most,
-               float* __restrict__ threshold, int query_blocks, int data_blocks, int row_items, int box_axes,
-               float tolerance, float top) {
+    box_thresholds(const float* __restrict__ Y_low, const float* __restrict__ Y_high, const float* __restrict__ extent,
+                   const float* __restrict__ X_low, const float* __restrict__ X_high, const float* __restrict__ most,
+                   float* __restrict__ threshold, int query_blocks, int data_blocks, int row_items, int box_axes,
+                   float tolerance, float top) {
     __shared__ unsigned counts[threads / 32][classes];
     unsigned* const count = counts[threadIdx.x / 32];
     const int lane = threadIdx.x % 32, item = blockIdx.x * (threads / 32) + threadIdx.x / 32;

@@ -30,7 +30,8 @@ _DIFFERENCES = {8: 3.0, 16: 4.5, 32: 12.0, 64: 30.0, 128: 80.0}
 _DOUBLE = 4.0  # times as much in double
 
 _ORDER_MS = 2.5  # for order, bounds and the look itself
-_LEAST_MS = 5.0  # below it, looking is not worth it
+_LEAST_MS = 5.0  # below it, looking is not worth it,
+_LEAST_OF_FAST_MS = 25.0  # and below this where the tensor cores take all pairs
 _GAIN = 0.9  # of the time of all pairs, at most
 _QUERIES_OF_SAMPLE, _DATA_OF_SAMPLE = 128, 1024
 _MOST_SHARE = 0.5  # of pairs of a sample that count: then nothing is looked at further
@@ -48,8 +49,9 @@ def posed(
     n, d = X.shape
     m = n if Y is None else len(Y)
     dense = 1e-9 * n * m * _dense(engine, options.precision, d)
+    fast = engine != "difference"
     if (
-        dense < _LEAST_MS
+        dense < (_LEAST_OF_FAST_MS if fast else _LEAST_MS)
         or tolerance <= 0
         or options.squared_radius is None
         or not passes.serves(output, options.precision, d)
@@ -57,7 +59,6 @@ def posed(
     ):
         return None
     sample = skipping_frame.sample(X)
-    fast = engine != "difference"
     if fast and _counting(sample, X if Y is None else Y, h, tolerance / n, itself=Y is None) > _MOST_SHARE:
         return None
     frame = skipping_frame.frame(sample)
