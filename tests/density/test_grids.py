@@ -130,7 +130,9 @@ def test_auto_keeps_its_promise(d: int, dtype: str, h: float, centre: float, spa
     axes = [np.linspace(centre - span, centre + span, int(rng.integers(1, 9))).astype(dtype) for _ in range(d)]
     got = cukde.evaluate_grid(X, axes, h)
     want = direct(X, axes, h)
-    assert np.abs(got - want).max() <= GRID[dtype].value * want.max() + np.finfo(dtype).tiny
+    # A transform is good to a part of the largest density, exact sums are good to a part of each.
+    allowed = GRID[dtype].value * want.max() + DENSITY["cpu", dtype].value * want + np.finfo(dtype).tiny
+    assert (np.abs(got - want) <= allowed).all()
 
 
 @pytest.mark.parametrize("order", grids_plan.ORDERS)
