@@ -72,7 +72,8 @@ def kde(
         for ``"tf32"`` too, and the CPU takes pairs in double.
     deterministic : bool
         Give the same bits on every run on the same machine. It costs time only for self-interaction (Y = X) of data of
-        2 to 64 dimensions on the GPU: 1.4 times for :func:`sd_kde` of 1,048,576 points at 131,072 queries.
+        2 to 64 dimensions on the GPU: 1.4 times for :func:`sd_kde` of 1,048,576 points at 131,072 queries; and there
+        where pairs are left out, as a warp then takes all data of its queries.
     check_finite : bool
         Refuse NaN and infinity. With False the data are unchecked: nothing waits for the GPU, and a CUDA graph can
         capture the call, except for products by cuBLAS (of more than 64 dimensions), which CuPy does not allow.
