@@ -129,6 +129,20 @@ def test_any_form_of_bandwidth(asked: list[core_compile.Kernel], h: np.ndarray) 
     assert not set(asked) - ready
 
 
+@pytest.mark.parametrize(("d", "stem"), [(3, "near_boxes"), (16, "near_units")])
+def test_passes_that_leave_out_pairs(
+    asked: list[core_compile.Kernel], monkeypatch: pytest.MonkeyPatch, d: int, stem: str
+) -> None:
+    from cukde.density.pairs.gpu.skipping import choice
+
+    for least in ("_LEAST_MS", "_LEAST_OF_FAST_MS"):
+        monkeypatch.setattr(choice, least, 0.0)
+    names = cukde.warmup(300, 40, d, functions=["sd_kde"])
+    assert {"morton_codes", "order_points", "finish_skipping"} < set(names)
+    assert {f"{stem}_{summed}_single" for summed in ("sum", "moments")} < set(names)
+    assert {"kde_f16x2", "score_symmetric_f16x2"} & set(names)  # all pairs stay a choice
+
+
 def test_only_the_functions_that_are_named(asked: list[core_compile.Kernel]) -> None:
     names = cukde.warmup(300, 40, 16, functions=["kde"])
     assert "kde_f16x2" in names
