@@ -49,6 +49,7 @@ from cukde.density.pairs.gpu import (
     wide as pairs_wide,
     wide_f64,
 )
+from cukde.density.pairs.gpu.skipping import frame as near_frame, passes as near_passes
 from cukde.density.pairs.gpu.specialisation import OPERATION
 from cukde.density.sums import Output, PartialSums, merge
 from cukde.density.truncated import gpu as truncated_gpu
@@ -412,6 +413,22 @@ def wide(launches: Launches) -> None:
                     check_symmetric(s, sums, "one-term" if terms == 1 else "split")
                 else:
                     check(s, output, sums, _ALLOWED["tf32" if terms == 1 else "float32"], k)
+
+
+def near_pairs(launches: Launches) -> None:
+    """Passes that leave out pairs, of all widths."""
+    outputs: tuple[Output, ...] = ("sum", "moments", "laplace")
+    dtypes = ("float32", "float64")
+    for d, precision, dtype in itertools.product((2, 3, 4, 5, 8, 16, 32, 64, 128), dtypes, dtypes):
+        for output, itself in itertools.product(outputs, (False, True)):
+            if not near_passes.serves(output, precision, d):
+                continue
+            s = sample(d, False, dtype, itself)
+            on = Device(s, output, 1)
+            frame = near_frame.frame(near_frame.sample(on.X))
+            tolerance = near_passes.TOLERANCE[precision]
+            posed = near_passes.pose(on.X, on.Y, s.h, output, Options(precision), frame, tolerance)
+            check(s, output, near_passes.run(posed), _ALLOWED[precision] + tolerance, 1)
 
 
 def other_kernels(launches: Launches) -> None:
@@ -860,6 +877,7 @@ PASSES = (
     f16_mutual,
     f16_symmetric_values,
     wide,
+    near_pairs,
     other_kernels,
     factors_of_points,
     products_of_columns,

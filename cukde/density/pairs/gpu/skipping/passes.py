@@ -359,7 +359,8 @@ def specialisations() -> Iterator[Specialisation]:
             if real == FLOAT or d <= _MOST_MOMENTS_IN_DOUBLE:
                 yield _units_kernel(summed, real, d)
     for real, d in itertools.product(C_TYPE, (4, 8, 16, 32, 64, 128)):
-        yield _finish(real, d)
+        if real == FLOAT or d <= _MOST_MOMENTS_IN_DOUBLE:
+            yield _finish(real, d)
 
 
 def _row_tiles(width: int) -> int:
