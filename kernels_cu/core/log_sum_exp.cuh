@@ -56,6 +56,11 @@ __device__ inline Real largest_over_lanes(Real value) {
     return value;
 }
 
+template <int lanes, typename Real>
+__device__ inline Real least_over_lanes(Real value) {
+    return -largest_over_lanes<lanes>(-value);
+}
+
 // Queries of a block, and data rows of a tile.
 constexpr int tile = 64;
 

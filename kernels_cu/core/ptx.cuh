@@ -276,13 +276,6 @@ __device__ inline void mma_f16_in_f16(unsigned (&d)[2], const unsigned (&a)[4], 
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "r"(c0), "r"(c1));
 }
 
-// Sums of two float16 numbers in a register each, to nearest.
-__device__ inline unsigned add_f16x2(unsigned a, unsigned b) {
-    unsigned sum;
-    asm("add.rn.f16x2 %0, %1, %2;" : "=r"(sum) : "r"(a), "r"(b));
-    return sum;
-}
-
 // The larger of two float16 numbers, in either half.
 __device__ inline unsigned larger_f16x2(unsigned a, unsigned b) {
     unsigned larger;

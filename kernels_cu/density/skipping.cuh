@@ -1,21 +1,20 @@
-// What the passes that leave out pairs share: points in blocks of 64 as skipping_points.cu leaves them, and which blocks
-// of data can matter to a group of queries.
+// What the sums of the passes that leave out pairs share: points in blocks of 64 as skipping_points.cu leaves them.
 //
 // What is summed is 2^e times a factor of the pair, `constant` - `slope` |z_i - z_j|^2: 1 and 0 for densities, 1 + d/2 and
 // ln 2 for Laplace-corrected ones.
 //
 // A pair (i, j) has the exponent e_ij = log2 w_j - |z_i - z_j|^2, in bits. It may be left out where e_ij is below the
-// query's threshold (skipping_bounds.cu), so that all that is left out is at most the tolerance times what is kept.
+// query's threshold (skipping_limits.cu), so that all that is left out is at most the tolerance times what is kept.
 #pragma once
-#include "ptx.cuh"
+#include "skipping_blocks.cuh"
 #include "exp2_f64.cuh"
+#include "log_sum_exp.cuh"
 
 enum Output { SUM, MOMENTS };
 constexpr Output output = OUTPUT;
 
 typedef REAL Real;
 constexpr bool in_double = sizeof(Real) == 8;
-constexpr int block = 64;
 
 // Beyond this reach of a block, coordinates rounded to float move an exponent of 80 by 3e-5 and more: three of them, or
 // more of which seldom all are as large.
@@ -32,35 +31,14 @@ struct Factor {
 struct Points {
     const void* given;  // (n, d), float or double: as the caller has them
     bool given_in_double;
-    const int* source;        // (rows,)
-    const float* local;       // (rows, DIM)
-    const float* centres;     // (blocks, DIM)
-    const float* reach;       // (blocks,)
-    const float *low, *high;  // (box_axes, blocks)
-    int blocks;
+    const int* source;     // (rows,)
+    const float* local;    // (rows, DIM)
+    const float* centres;  // (blocks, DIM)
+    const float* reach;    // (blocks,)
+    Boxes boxes;
     const double* log_weights;  // (n,) natural logarithms, or null; of data alone
 };
 
-// A lower bound of the squared distance of two boxes: of `a` in x and of `b`, that joins `count` blocks, in y.
-__device__ inline float box_distance(const Points& x, int a, const Points& y, int b, int count, int box_axes) {
-    float distance = 0;
-    for (int k = 0; k < box_axes; k++) {
-        const float* const low = y.low + (long long)k * y.blocks;
-        const float* const high = y.high + (long long)k * y.blocks;
-        float from = low[b], to = high[b];
-        if (count > 1 && b + 1 < y.blocks) {
-            from = fminf(from, low[b + 1]);
-            to = fmaxf(to, high[b + 1]);
-        }
-        const float gap =
-            fmaxf(0.0f, fmaxf(x.low[(long long)k * x.blocks + a] - to, from - x.high[(long long)k * x.blocks + a]));
-        distance = fmaf(gap, gap, distance);
-    }
-    return distance * 0.99999f;
-}
-
-__device__ inline float multiply_add(float a, float b, float c) { return fmaf(a, b, c); }
-__device__ inline double multiply_add(double a, double b, double c) { return fma(a, b, c); }
 __device__ inline float power_of_2(float e) { return exp2_approx(e); }
 // Infinity from 1023 on, where exp2_from would wrap: what has a reference so far below it is summed again.
 __device__ inline double power_of_2(double e) {
@@ -78,19 +56,8 @@ __device__ inline double coordinate(const Points& points, long long at, int k) {
 __device__ inline Real weight_of(const Points& X, const float* weights, long long column) {
     const float rounded = weights[column];
     if constexpr (in_double)
-        if (X.log_weights && rounded > nothing) return X.log_weights[X.source[column]] * 1.4426950408889634;
+        if (X.log_weights && rounded > nothing) return X.log_weights[X.source[column]] * log2_e;
     return rounded;
-}
-
-// Squared distance of two points in bits, without loss wherever they lie.
-__device__ inline double exact_square(const Points& X, long long x, const Points& Y, long long y, int d, double scale) {
-    double square = 0;
-#pragma unroll 1
-    for (int k = 0; k < d; k++) {
-        const double difference = (coordinate(X, x, k) - coordinate(Y, y, k)) * scale;
-        square = fma(difference, difference, square);
-    }
-    return square;
 }
 
 __device__ inline void add_to(float* place, float x) { atomicAdd(place, x); }

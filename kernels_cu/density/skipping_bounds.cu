@@ -21,6 +21,7 @@
 //
 // Macro: DIM as in skipping_points.cu.
 #include "ptx.cuh"
+#include "log_sum_exp.cuh"
 
 constexpr int block = 64;
 constexpr float never = 3e38f;
@@ -38,12 +39,6 @@ struct Sum {
         top = larger;
     }
 };
-
-__device__ inline float warp_least(float x) {
-#pragma unroll
-    for (int step = 16; step > 0; step /= 2) x = fminf(x, __shfl_xor_sync(~0u, x, step));
-    return x;
-}
 
 extern "C" __global__ void __launch_bounds__(block, 8)
     bound_sums(const float* __restrict__ Y_local, const float* __restrict__ Y_centres,
@@ -129,7 +124,7 @@ extern "C" __global__ void __launch_bounds__(block, 8)
     // A query that is a datum has at least itself, however wide its block.
     if (!near) bound = fmaxf(bound, X_weights[row] * 1.000001f + (top > 0 ? log2f(top) : 0.0f) - 0.001f);
     reference[row] = exists ? bound : never;
-    const float low = warp_least(exists ? bound : never);
+    const float low = least_over_lanes<32>(exists ? bound : never);
     if (i % 32 == 0) least[i / 32] = low;
     __syncthreads();
     if (i == 0) extent[2 * b] = extent[2 * b + 1] = fminf(least[0], least[1]);

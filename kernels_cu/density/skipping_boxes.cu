@@ -171,16 +171,14 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
     __shared__ Staged staged_of_warp[threads / 32];
     Staged& staged = staged_of_warp[threadIdx.x / 32];
     const int lane = threadIdx.x % 32;
-    const Points Y = {Y_given, bool(in_doubles), Y_source, Y_local, Y_centres, Y_reach, Y_low, Y_high, query_blocks};
-    const Points X = {X_given, bool(in_doubles), X_source,    X_local,    X_centres, X_reach,
-                      X_low,   X_high,           data_blocks, log_weights};
+    const Points Y = {Y_given, bool(in_doubles), Y_source, Y_local, Y_centres, Y_reach, {Y_low, Y_high, query_blocks}};
+    const Points X = {X_given,    bool(in_doubles), X_source, X_local, X_centres, X_reach, {X_low, X_high, data_blocks},
+                      log_weights};
     const unsigned long long items = (unsigned long long)row_items * groups;
     const Factor factor = {Real(constant), Real(slope)};
     unsigned long long units = 0;
     for (;;) {
-        unsigned long long item = 0;
-        if (lane == 0) item = atomicAdd(next, 1ULL);
-        item = __shfl_sync(~0u, item, 0);
+        const unsigned long long item = take_item(next);
         if (item >= items) break;
         const int first = int(item % row_items) * blocks_of_item;
         const int begin = int(item / row_items) * span, end = begin + span < data_blocks ? begin + span : data_blocks;
@@ -236,7 +234,8 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
         for (int base = begin; base < end; base += 32) {
             const int b = base + lane;
             bool near = false;
-            if (b < end) near = most[b] - box_distance(X, b, Y, first, blocks_of_item, box_axes) >= least_threshold;
+            if (b < end)
+                near = most[b] - box_distance(X.boxes, b, Y.boxes, first, blocks_of_item, box_axes) >= least_threshold;
             unsigned votes = __ballot_sync(~0u, near);
             units += __popc(votes);
 #pragma unroll 1

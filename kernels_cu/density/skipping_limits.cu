@@ -22,16 +22,11 @@
 //
 // Macro: GROUPS as in skipping_points.cu.
 #include "ptx.cuh"
+#include "log_sum_exp.cuh"
 
 constexpr int block = 64;
 constexpr float never = 3e38f;
 constexpr float largest_square = 30000;
-
-__device__ inline float warp_least(float x) {
-#pragma unroll
-    for (int step = 16; step > 0; step /= 2) x = fminf(x, __shfl_xor_sync(~0u, x, step));
-    return x;
-}
 
 extern "C" __global__ void __launch_bounds__(block, 16)
     set_limits(const float* __restrict__ squares, const unsigned* __restrict__ nearest, float* __restrict__ reference,
@@ -50,8 +45,9 @@ extern "C" __global__ void __launch_bounds__(block, 16)
     float t = bound + below;
     if (top > 0) t -= log2f(top + fabsf(t) + 20);  // what the factor of a pair at the threshold can be, and more
     if (!exists) t = never;
-    const float low = warp_least(exists ? bound : never), high = -warp_least(exists ? -bound : never);
-    const float lowest_threshold = warp_least(t);
+    const float low = least_over_lanes<32>(exists ? bound : never),
+                high = largest_over_lanes<32>(exists ? bound : -never);
+    const float lowest_threshold = least_over_lanes<32>(t);
     if (i % 32 == 0) {
         least[i / 32] = low;
         largest[i / 32] = high;

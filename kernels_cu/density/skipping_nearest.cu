@@ -15,7 +15,7 @@
 //     s^2 / 2 <= -e + c (L^2 / 2 + 3 L s + s^2 / 2),
 // of which `apart` is the larger root. The distance before rounding is larger by 2^-11 (2 L + s) at most.
 //
-// A warp takes an item at a time. No barriers but of a warp. Macros: DIM, GROUPS, ROW_TILES; REAL and OUTPUT are idle.
+// A warp takes an item at a time. No barriers but of a warp. Macros: GROUPS, ROW_TILES.
 #include "skipping_screen.cuh"
 
 extern "C" __global__ void __launch_bounds__(threads, GROUPS == 1 ? 3 : 2)
@@ -29,14 +29,10 @@ extern "C" __global__ void __launch_bounds__(threads, GROUPS == 1 ? 3 : 2)
     __shared__ Listed listed_of_warp[threads / 32];
     Listed& listed = listed_of_warp[threadIdx.x / 32];
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    Points X = {}, Y = {};
-    Y.low = Y_low, Y.high = Y_high, Y.blocks = query_blocks;
-    X.low = X_low, X.high = X_high, X.blocks = data_blocks;
+    const Boxes Y = {Y_low, Y_high, query_blocks}, X = {X_low, X_high, data_blocks};
     const unsigned long long items = (unsigned long long)row_items * groups;
     for (;;) {
-        unsigned long long item = 0;
-        if (lane == 0) item = atomicAdd(next, 1ULL);
-        item = __shfl_sync(~0u, item, 0);
+        const unsigned long long item = take_item(next);
         if (item >= items) break;
         const int first_row_block = int(item % row_items) * blocks_of_item;
         const int begin = int(item / row_items) * span;

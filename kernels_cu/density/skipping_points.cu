@@ -43,30 +43,14 @@
 //
 // Macros: STORAGE; DIM, at least d; GROUPS.
 #include "ptx.cuh"
+#include "log_sum_exp.cuh"
 
 constexpr int block = 64;
-constexpr double log2_e = 1.4426950408889634;
 constexpr float no_weight = -1e30f;
 constexpr float most_half = 60000;  // coordinates beyond are far from everything that float16 is good for
 constexpr int most_box_axes = 16;
 constexpr float grid = 64;        // first terms of coordinates are multiples of 1 / grid
 constexpr float most_local = 31;  // so that these have 11 bits
-
-__device__ inline float warp_sum(float x) {
-#pragma unroll
-    for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(~0u, x, step);
-    return x;
-}
-__device__ inline float warp_least(float x) {
-#pragma unroll
-    for (int step = 16; step > 0; step /= 2) x = fminf(x, __shfl_xor_sync(~0u, x, step));
-    return x;
-}
-__device__ inline float warp_most(float x) {
-#pragma unroll
-    for (int step = 16; step > 0; step /= 2) x = fmaxf(x, __shfl_xor_sync(~0u, x, step));
-    return x;
-}
 
 #if GROUPS > 0
 // Dimensions 16 q + 2 w and the next of point j of block b, in both orders.
@@ -100,7 +84,7 @@ extern "C" __global__ void __launch_bounds__(block, 12)
     const long long other = order[beside < n ? beside : n - 1] * d;
     for (int k = 0; k < d; k++) {
         const float sum =
-            warp_sum(float((X[from + k] - centre[k]) * scale) + float((X[other + k] - centre[k]) * scale));
+            sum_over_lanes<32>(float((X[from + k] - centre[k]) * scale) + float((X[other + k] - centre[k]) * scale));
         if (lane == 0) sums[warp][k] = sum;
     }
     __syncthreads();
@@ -126,14 +110,14 @@ extern "C" __global__ void __launch_bounds__(block, 12)
         double along = 0;
         for (int k = 0; k < d; k++) along += (X[from + k] - centre[k]) * scale * axes[a * d + k];
         const float p = float(along), slack = fabsf(p) * 2e-7f;
-        const float least = warp_least(p - slack), largest = warp_most(p + slack);
+        const float least = least_over_lanes<32>(p - slack), largest = largest_over_lanes<32>(p + slack);
         if (lane == 0) {
             lows[warp][a] = least;
             highs[warp][a] = largest;
         }
     }
-    const float largest_weight = warp_most(weight), largest_reach = warp_most(furthest);
-    const float largest_length = warp_most(length2);
+    const float largest_weight = largest_over_lanes<32>(weight), largest_reach = largest_over_lanes<32>(furthest);
+    const float largest_length = largest_over_lanes<32>(length2);
     if (lane == 0) {
         mosts[warp] = largest_weight;
         reaches[warp] = largest_reach;

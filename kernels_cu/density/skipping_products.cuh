@@ -48,12 +48,7 @@ struct Products {
     }
 };
 
-__device__ inline void fragment(unsigned (&to)[4], const unsigned* from, long long number) {
-    const uint4 f = *reinterpret_cast<const uint4*>(from + (number * 32 + threadIdx.x % 32) * 4);
-    to[0] = f.x, to[1] = f.y, to[2] = f.z, to[3] = f.w;
-}
-
-// Exponents that the queries of a row tile have of themselves: rows g and g + 8, in two terms.
+// The part of the exponents that depends on the query alone, of rows g and g + 8 of a row tile, in two terms.
 template <bool together>
 __device__ inline void exponents_of_rows(float2 (&of)[2], const Points& Y, const Points& X, const Operands& operands,
                                          long long first_row, long long from) {
@@ -95,7 +90,7 @@ __device__ inline void exponents_of_rows(float2 (&of)[2], const Points& Y, const
     }
 }
 
-// The same of a datum: the lane's of 32.
+// The part that depends on the datum alone, of the lane's of 32.
 __device__ inline float2 exponent_of_column(const Points& Y, const Points& X, const Operands& operands, int row_block,
                                             long long from, long long column) {
     const float2 own = operands.X_exponents[column];
@@ -218,9 +213,8 @@ __device__ inline void add_products(Products& sums, const Listed& listed, int co
                     const auto multiply = [&](bool firsts, int q) {
                         unsigned a_hi[4], a_lo[4];
                         const int h = GROUPS <= 2 ? q : 0;
-                        if constexpr (GROUPS > 2)
-                            keep_order();  // or operands of all groups are loaded first, and spill
                         if constexpr (GROUPS > 2) {
+                            keep_order();  // or operands of all groups are loaded first, and spill
                             fragment(hi[0][0], operands.X_first, n16 * GROUPS + q);
                             if (!firsts) fragment(lo[0][0], operands.X_rest, n16 * GROUPS + q);
                         }
@@ -341,7 +335,6 @@ __device__ inline void finish_products(const Products& sums, int m, const Operan
                 float u[2], v[2];
                 unpack_f16(hi[i], u[0], u[1]);
                 unpack_f16(lo[i], v[0], v[1]);
-
 #pragma unroll
                 for (int e = 0; e < 2; e++) {
                     const float moment = sums.moments[m][k][2 * r + e] - total[r] * (u[e] + v[e]);

@@ -1,9 +1,9 @@
 // Screening in float16 (skipping_units.cu): which blocks of data a warp looks at, and the largest product of its queries
 // with 32 data.
 //
-// Macros, beside those of skipping.cuh: GROUPS, ROW_TILES (4 or 8), of 16 queries.
+// Macros: GROUPS; ROW_TILES (4 or 8), of 16 queries.
 #pragma once
-#include "skipping.cuh"
+#include "skipping_blocks.cuh"
 
 constexpr int threads = 128;
 constexpr int row_tiles = ROW_TILES;
@@ -15,18 +15,8 @@ struct Listed {
     unsigned masks[most_listed];
 };
 
-__device__ inline unsigned any_bit(unsigned bits) {
-#if __CUDA_ARCH__ >= 800
-    return __reduce_or_sync(~0u, bits);
-#else
-#pragma unroll
-    for (int step = 16; step > 0; step /= 2) bits |= __shfl_xor_sync(~0u, bits, step);
-    return bits;
-#endif
-}
-
 // Blocks of data that can matter to the item's queries; returns their number.
-__device__ inline int list_blocks(Listed& listed, const Points& X, const Points& Y, const float* most,
+__device__ inline int list_blocks(Listed& listed, const Boxes& X, const Boxes& Y, const float* most,
                                   float least_threshold, int first_row_block, int begin, int end, int box_axes) {
     const int lane = threadIdx.x % 32;
     int count = 0;
@@ -43,21 +33,22 @@ __device__ inline int list_blocks(Listed& listed, const Points& X, const Points&
     return count;
 }
 
+// The lane's part of a fragment of 16 points by 16 dimensions.
+__device__ inline void fragment(unsigned (&to)[4], const unsigned* from, long long number) {
+    const uint4 f = *reinterpret_cast<const uint4*>(from + (number * 32 + threadIdx.x % 32) * 4);
+    to[0] = f.x, to[1] = f.y, to[2] = f.z, to[3] = f.w;
+}
+
 // The queries of an item as left operands.
 struct Rows {
     unsigned of[row_tiles][GROUPS][4];
 
     __device__ void load(const unsigned* halves, int first_row_block, int tiles) {
-        const int lane = threadIdx.x % 32;
 #pragma unroll
         for (int m = 0; m < row_tiles; m++) {
             const int tile = first_row_block * 4 + (m < tiles ? m : 0);
 #pragma unroll
-            for (int q = 0; q < GROUPS; q++) {
-                const uint4 f =
-                    *reinterpret_cast<const uint4*>(halves + (((long long)tile * GROUPS + q) * 32 + lane) * 4);
-                of[m][q][0] = f.x, of[m][q][1] = f.y, of[m][q][2] = f.z, of[m][q][3] = f.w;
-            }
+            for (int q = 0; q < GROUPS; q++) fragment(of[m][q], halves, (long long)tile * GROUPS + q);
         }
     }
 };

@@ -10,8 +10,8 @@
 // from which class on all of them are together at most `tolerance` times 2^(least bound of the item). The boxes are those
 // of skipping_points.cu, an item is two blocks of queries (skipping_boxes.cu).
 //
-// A warp takes an item, and looks at all blocks of data. No barriers but of a warp. Macros: those of skipping.cuh, idle.
-#include "skipping.cuh"
+// A warp takes an item, and looks at all blocks of data. No barriers but of a warp. Macros: none.
+#include "skipping_blocks.cuh"
 
 constexpr int threads = 128;
 constexpr int blocks_of_item = 2;
@@ -26,9 +26,7 @@ extern "C" __global__ void __launch_bounds__(threads)
     unsigned* const count = counts[threadIdx.x / 32];
     const int lane = threadIdx.x % 32, item = blockIdx.x * (threads / 32) + threadIdx.x / 32;
     if (item >= row_items) return;
-    Points X = {}, Y = {};
-    Y.low = Y_low, Y.high = Y_high, Y.blocks = query_blocks;
-    X.low = X_low, X.high = X_high, X.blocks = data_blocks;
+    const Boxes Y = {Y_low, Y_high, query_blocks}, X = {X_low, X_high, data_blocks};
     const int first = item * blocks_of_item, second = first + 1 < query_blocks ? first + 1 : first;
     const float bound = fminf(extent[2 * first], extent[2 * second]);
 #pragma unroll

@@ -6,7 +6,7 @@
 //   T_i = sum_j 2^(e_ij - b_i) (z_j - z_i)       output MOMENTS; with REAL double in the units of the data
 //
 //   Y_..., X_...   queries and data as skipping_points.cu orders them
-//   limits, always, reference, threshold          of skipping_bounds.cu
+//   limits, always, reference, threshold          of skipping_limits.cu
 //   S, T           (rows,), (rows, DIM)  REAL     zero before
 //   next           (1,)    unsigned long long     zero before: items that warps have taken
 //   kept           (1,)    unsigned long long     zero before: units that were summed
@@ -69,7 +69,7 @@ __device__ inline unsigned screen(Listed& listed, int count, const unsigned* Y_h
                 if ((over & 0x80008000u) != 0x80008000u) bits |= 1u << (half * row_tiles + m);
             }
         }
-        if (__any_sync(~0u, bits)) bits = any_bit(bits);
+        if (__any_sync(~0u, bits)) bits = __reduce_or_sync(~0u, bits);
         bits = (bits | sure) & there;
         if (lane == 0) listed.masks[p] = bits;
         kept += __popc(bits);
@@ -99,16 +99,14 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
     __shared__ Listed listed_of_warp[threads / 32];
     Listed& listed = listed_of_warp[threadIdx.x / 32];
     const int lane = threadIdx.x % 32;
-    const Points Y = {Y_given, bool(in_doubles), Y_source, Y_local, Y_centres, Y_reach, Y_low, Y_high, query_blocks};
-    const Points X = {X_given, bool(in_doubles), X_source,    X_local,    X_centres, X_reach,
-                      X_low,   X_high,           data_blocks, log_weights};
+    const Points Y = {Y_given, bool(in_doubles), Y_source, Y_local, Y_centres, Y_reach, {Y_low, Y_high, query_blocks}};
+    const Points X = {X_given,    bool(in_doubles), X_source, X_local, X_centres, X_reach, {X_low, X_high, data_blocks},
+                      log_weights};
     const Factor factor = {Real(constant), Real(slope)};
     const unsigned long long items = (unsigned long long)row_items * groups;
     unsigned long long units = 0;
     for (;;) {
-        unsigned long long item = 0;
-        if (lane == 0) item = atomicAdd(next, 1ULL);
-        item = __shfl_sync(~0u, item, 0);
+        const unsigned long long item = take_item(next);
         if (item >= items) break;
         const int first_row_block = int(item % row_items) * blocks_of_item;
         const int blocks_there = min(blocks_of_item, query_blocks - first_row_block);
@@ -119,7 +117,7 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
             const int begin = (int(item / row_items) * spans + part) * span;
             const int end = begin + span < data_blocks ? begin + span : data_blocks;
             __syncwarp();
-            const int count = list_blocks(listed, X, Y, most, least, first_row_block, begin, end, box_axes);
+            const int count = list_blocks(listed, X.boxes, Y.boxes, most, least, first_row_block, begin, end, box_axes);
             if (!count) continue;
             const unsigned found =
                 screen(listed, count, Y_halves, limits, always, X_halves, norms, first_row_block, 4 * blocks_there);

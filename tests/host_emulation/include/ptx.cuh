@@ -102,11 +102,6 @@ inline unsigned subtract_f16x2(unsigned a, unsigned b) {
     return pack_f16(f16_value(a & 0xffffu) - f16_value(b & 0xffffu), f16_value(a >> 16) - f16_value(b >> 16));
 }
 
-// add.rn.f16x2
-inline unsigned add_f16x2(unsigned a, unsigned b) {
-    return pack_f16(f16_value(a & 0xffffu) + f16_value(b & 0xffffu), f16_value(a >> 16) + f16_value(b >> 16));
-}
-
 // fma.rn.f16: the product is exact in double; the sum is rounded to odd, so that rounding it again is rounding once
 inline unsigned short fma_f16(unsigned short a, unsigned short b, unsigned short c) {
     const double product = double(f16_value(a)) * f16_value(b), added = f16_value(c);

@@ -35,7 +35,6 @@ _MOST_MOMENTS_IN_DOUBLE = 64  # dimensions
 _MOST_AROUND = 16  # blocks of data that are looked at beforehand
 _AROUND = 3  # blocks of data on either side of those that are looked at beforehand
 _BLOCKS_OF_MULTIPROCESSOR = 4
-_IDLE = {"REAL": "float", "OUTPUT": "SUM"}  # what a header wants to know and a kernel does not use
 
 
 class Bounds(NamedTuple):
@@ -350,7 +349,7 @@ def specialisations() -> Iterator[Specialisation]:
         yield _bounds_kernel(skipping_points.pitch(d))
     for d in (3, 8, 32, 64, 128):
         yield _limits_kernel(skipping_points.groups(d))
-    for d in (8, 16, 32, 64, 128):
+    for d in (16, 32, 64, 128):
         yield _nearest_kernel(d)
     for summed, real in itertools.product(("sum", "moments"), C_TYPE):
         for d in range(2, FEW_DIMENSIONS + 1):
@@ -375,7 +374,7 @@ def _bounds_kernel(width: int) -> Specialisation:
 
 @functools.cache
 def _nearest_kernel(width: int) -> Specialisation:
-    defines = core_compile.macros(DIM=width, GROUPS=-(-width // 16), ROW_TILES=_row_tiles(width), **_IDLE)
+    defines = core_compile.macros(GROUPS=skipping_points.groups(width), ROW_TILES=_row_tiles(width))
     return Specialisation("density/skipping_nearest", "nearest_data", defines, "12P 6i f")
 
 
@@ -387,8 +386,7 @@ def _limits_kernel(screened: int) -> Specialisation:
 
 @functools.cache
 def _thresholds_kernel() -> Specialisation:
-    defines = core_compile.macros(DIM=4, **_IDLE)
-    return Specialisation("density/skipping_thresholds", "box_thresholds", defines, "7P 4i 2f")
+    return Specialisation("density/skipping_thresholds", "box_thresholds", (), "7P 4i 2f")
 
 
 @functools.cache
@@ -408,7 +406,7 @@ def _units_kernel(summed: str, real: np.dtype, width: int) -> Specialisation:
         REAL=C_TYPE[real],
         REAL_BITS=8 * real.itemsize,
         DIM=width,
-        GROUPS=-(-width // 16),
+        GROUPS=skipping_points.groups(width),
         ROW_TILES=_row_tiles(width),
     )
     return Specialisation("density/skipping_units", name, defines, "37P 11i 3d")

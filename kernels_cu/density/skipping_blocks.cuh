@@ -1,0 +1,35 @@
+// Blocks of 64 points, their boxes (skipping_points.cu), and how warps share the work on them.
+#pragma once
+#include "ptx.cuh"
+
+constexpr int block = 64;
+
+struct Boxes {
+    const float *low, *high;  // (box_axes, blocks)
+    int blocks;
+};
+
+// A lower bound of the squared distance of two boxes: of `a` in x and of `b`, or of b and b + 1 if `count` is 2, in y.
+__device__ inline float box_distance(const Boxes& x, int a, const Boxes& y, int b, int count, int box_axes) {
+    float distance = 0;
+    for (int k = 0; k < box_axes; k++) {
+        const float* const low = y.low + (long long)k * y.blocks;
+        const float* const high = y.high + (long long)k * y.blocks;
+        float from = low[b], to = high[b];
+        if (count > 1 && b + 1 < y.blocks) {
+            from = fminf(from, low[b + 1]);
+            to = fmaxf(to, high[b + 1]);
+        }
+        const float gap =
+            fmaxf(0.0f, fmaxf(x.low[(long long)k * x.blocks + a] - to, from - x.high[(long long)k * x.blocks + a]));
+        distance = fmaf(gap, gap, distance);
+    }
+    return distance * 0.99999f;
+}
+
+// The next item for the warp; `next` counts those that are taken.
+__device__ inline unsigned long long take_item(unsigned long long* next) {
+    unsigned long long item = 0;
+    if (threadIdx.x % 32 == 0) item = atomicAdd(next, 1ULL);
+    return __shfl_sync(~0u, item, 0);
+}
