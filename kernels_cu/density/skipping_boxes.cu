@@ -1,5 +1,6 @@
 // Sums over the pairs of few dimensions that can matter: boxes of blocks decide alone, and near blocks are summed whole.
-// The sums and arrays are those of skipping_units.cu; they have DIMENSIONS columns.
+// The sums and arrays are those of skipping_units.cu; they have DIMENSIONS columns. With `kinds` of one data set, pairs of
+// two blocks that are not wide are left to skipping_mutual_few.cu.
 //
 // A warp takes an item at a time, 128 queries by `span` blocks of data, and waits for no other. A lane has four queries in
 // registers. It looks at the boxes of 32 blocks of data at once; the points of one that is near come to shared memory,
@@ -164,8 +165,8 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
            const float* __restrict__ threshold, const void* __restrict__ X_given, const int* __restrict__ X_source,
            const float* __restrict__ X_local, const float* __restrict__ X_centres, const float* __restrict__ X_reach,
            const float* __restrict__ X_low, const float* __restrict__ X_high, const float* __restrict__ X_weights,
-           const float* __restrict__ most, const double* __restrict__ log_weights, Real* __restrict__ S,
-           Real* __restrict__ T, unsigned long long* __restrict__ next, unsigned long long* __restrict__ kept,
+           const float* __restrict__ most, const double* __restrict__ log_weights,
+           const unsigned char* __restrict__ kinds, Real* __restrict__ S, Real* __restrict__ T, unsigned long long* __restrict__ next, unsigned long long* __restrict__ kept,
            int query_blocks, int data_blocks, int row_items, int groups, int span, int box_axes, int in_doubles,
            double constant, double slope, double scale) {
     __shared__ Staged staged_of_warp[threads / 32];
@@ -187,6 +188,7 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
         const float lowest = fminf(extent[2 * first], extent[2 * second]);
         const float largest = fmaxf(extent[2 * first + 1], extent[2 * second + 1]);
         const long long first_row = (long long)first * block + lane;
+        const bool taken_once = kinds && kinds[first] && kinds[second];
 
         Queries queries;
         float offset = 0;
@@ -234,7 +236,7 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
         for (int base = begin; base < end; base += 32) {
             const int b = base + lane;
             bool near = false;
-            if (b < end)
+            if (b < end && !(taken_once && kinds[b]))
                 near = most[b] - box_distance(X.boxes, b, Y.boxes, first, blocks_of_item, box_axes) >= least_threshold;
             unsigned votes = __ballot_sync(~0u, near);
             units += __popc(votes);

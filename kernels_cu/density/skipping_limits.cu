@@ -11,6 +11,8 @@
 //                                             than 2^(b_i + below), are together at most the tolerance times the sum
 //   shrink                                    of the operands in float16, a power of two (skipping_points.cu)
 //   top                                       1 + d/2 for Laplace-corrected densities, else 0
+//   lowest                                    limits are to be good for thresholds down to this, too, which are lower by
+//                                             as much as the limits then are (skipping_mutual.cu)
 //
 // The limit in float16. With v = sqrt(2) z rounded, L = |v_i| and t = threshold of row i, a pair counts only if
 // |z_i - z_j| <= R / sqrt(2), R = sqrt(-2 t), as log2 w <= 0. Then |v_i - v_j| <= R' = R + 2^-11 (L + M), M = L + R', and
@@ -31,7 +33,7 @@ constexpr float largest_square = 30000;
 extern "C" __global__ void __launch_bounds__(block, 16)
     set_limits(const float* __restrict__ squares, const unsigned* __restrict__ nearest, float* __restrict__ reference,
                float* __restrict__ threshold, float* __restrict__ extent, unsigned short* __restrict__ limits,
-               unsigned char* __restrict__ always, long long m, float below, float top, float shrink) {
+               unsigned char* __restrict__ always, long long m, float below, float top, float shrink, float lowest) {
     __shared__ float least[2], largest[2], least_threshold[2];
     const int b = blockIdx.x, i = threadIdx.x;
     const long long row = (long long)b * block + i;
@@ -62,11 +64,12 @@ extern "C" __global__ void __launch_bounds__(block, 16)
 
     if (!squares) return;
     const float square = squares[row];
-    const float L = sqrtf(square) * 1.0001f, R = sqrtf(fmaxf(-2 * t, 0.0f));
+    const float furthest = fminf(t, lowest);
+    const float L = sqrtf(square) * 1.0001f, R = sqrtf(fmaxf(-2 * furthest, 0.0f));
     const float rounded = R + (2 * L + R) * (1.01f / 2048) + 1e-4f + 1e-6f / shrink, M = L + rounded;
-    const float largest_sum = 0.5f * M * M + 2 * L * rounded + fabsf(t);
+    const float largest_sum = 0.5f * M * M + 2 * L * rounded + fabsf(furthest);
     const float shrink2 = shrink * shrink;
-    const bool unknown = exists && !(0.5f * M * M * shrink2 < largest_square && fabsf(t) * shrink2 < largest_square);
+    const bool unknown = exists && !(0.5f * M * M * shrink2 < largest_square && fabsf(furthest) * shrink2 < largest_square);
     float limit = 0.5f * square + t - 0.5f * (rounded * rounded - R * R) - (GROUPS + 1) * largest_sum / 1024;
     limit *= shrink2;
     limit -= (fabsf(limit) + 1) / 1024;  // for rounding it

@@ -13,17 +13,23 @@
 //   source       (rows,)           int         where the point stands in X
 //   local        (rows, DIM)       float       z about the centre of the block, zeros past d
 //   weights      (rows,)           float       log2 w
-//   centres      (blocks, DIM)     float       means of the z of two blocks, b and b ^ 1
+//   centres      (blocks, DIM)     float       a centre of two blocks, b and b ^ 1: zero, which many blocks have in common,
+//                                              or the mean of their z, a multiple of 1/64
 //   low, high    (box_axes, blocks) float      boxes along the axes
 //   most         (blocks,)         float       largest log2 w
 //   reach        (blocks,)         float       largest absolute coordinate of `local`
+//   kinds        (blocks,)         unsigned char  of `local`, by the largest |local|^2; without GROUPS of both blocks:
+//     0 wide     beyond `most_square`: differences are rounded too much for sums of many pairs
+//     1 own      up to `most_square`
+//     2 common   the same, about the centre zero; only with GROUPS
+//     3 fine     common, of both blocks up to `fine_square`; only with GROUPS
 //
 // and, unless GROUPS is 0, operands of matrix products in float16, GROUPS = DIM / 16 rounded up (skipping_units.cu). 16 points
 // by 16 dimensions are a fragment, 32 lanes of 4 registers. Lane 4 g + t has of points g and g + 8 the dimensions 2 t and
 // 2 t + 1, say a and b, and 2 t + 8 and 2 t + 9, say c and d; a left operand has them in this order, of right operands the
 // dimensions of one point come first:
 //
-//   left_..., right_...  (blocks, 4, GROUPS, 32, 4)  unsigned, either of them null where it is not needed
+//   halves, left_..., right_...  (blocks, 4, GROUPS, 32, 4)  unsigned; `halves` are right operands
 //     halves                                   for screening: sqrt(2) z about `centre`, times `shrink`, a power of two
 //     first, rest                              `local` in two terms: a multiple of 1/64, and what that leaves
 //   norms        (blocks, 32, 4)   float16     shrink^2 (-|v|^2/2 + log2 w) of two neighbours, twice; v: sqrt(2) z as the
@@ -34,22 +40,24 @@
 //                                              2 t + 8, 2 t + 9
 //   exponents    (rows, 2)         float       log2 w - |local|^2 in two terms: half of minus the square of the first term of
 //                                              the coordinates, and what the whole of it leaves
-//   tight        (blocks,)         unsigned char  1 where coordinates are so small that products and squares of their first
-//                                              terms add up exactly in float; then `local` is what the two terms hold
+//   chunks       (blocks, 2)       Chunk       for pairs that are taken once (skipping_mutual.cuh); of common blocks alone
 //
-// With `together` all blocks have the centre zero; otherwise centres are multiples of 1/64.
+// In blocks that are not wide, products and squares of first terms add up exactly in float, and `local` is what the two
+// terms hold. Any array of operands may be null.
 //
-// One block of 64 threads for 64 points, a thread a point. Barriers: four, passed by all threads.
+// One block of 64 threads for 64 points, a thread a point. Barriers: three, passed by all threads.
 //
 // Macros: STORAGE; DIM, at least d; GROUPS.
 #include "ptx.cuh"
 #include "log_sum_exp.cuh"
+#include "skipping_chunks.cuh"
 
 constexpr int block = 64;
 constexpr float no_weight = -1e30f;
 constexpr float most_half = 60000;  // coordinates beyond are far from everything that float16 is good for
 constexpr int most_box_axes = 16;
 constexpr float grid = 64;        // first terms of coordinates are multiples of 1 / grid
+constexpr float fine_grid = 256;  // and in chunks of fine blocks of this
 constexpr float most_local = 31;  // so that these have 11 bits
 
 #if GROUPS > 0
@@ -59,6 +67,30 @@ __device__ inline void put(unsigned* left, unsigned* right, unsigned pair, int b
     if (left) left[lane + w / 4 * 2 + j / 8 % 2] = pair;
     if (right) right[lane + j / 8 % 2 * 2 + w / 4] = pair;
 }
+
+// Point j of block b, as skipping_chunks.cuh describes it.
+__device__ inline void put_chunk(unsigned* chunks, const float* local, float weight, float grid, int b, int j) {
+    unsigned* const chunk = chunks + (b * 2LL + j / chunk_points) * (sizeof(Chunk) / 4);
+    const int row = j % chunk_points;
+    float coarse = 0, fine = 0;
+#pragma unroll 1
+    for (int w = 0; w < GROUPS * 8; w++) {
+        const float x = 2 * w < DIM ? local[2 * w] : 0, y = 2 * w < DIM ? local[2 * w + 1] : 0;
+        float x_hi, y_hi, x_lo, y_lo;
+        const unsigned hi = pack_f16(rintf(x * grid) / grid, rintf(y * grid) / grid);
+        unpack_f16(hi, x_hi, y_hi);
+        const unsigned lo = pack_f16(x - x_hi, y - y_hi);
+        unpack_f16(lo, x_lo, y_lo);
+        const int place = word_of_chunk(row, w);
+        chunk[place] = hi;
+        chunk[words_of_term + place] = lo;
+        coarse -= x_hi * x_hi + y_hi * y_hi;
+        fine -= (2 * x_hi + x_lo) * x_lo + (2 * y_hi + y_lo) * y_lo;
+    }
+    float* const norms = reinterpret_cast<float*>(chunk + 2 * words_of_term);
+    norms[2 * row] = coarse;
+    norms[2 * row + 1] = weight + fine;
+}
 #endif
 
 extern "C" __global__ void __launch_bounds__(block, 12)
@@ -67,13 +99,13 @@ extern "C" __global__ void __launch_bounds__(block, 12)
                  const float* __restrict__ axes, int* __restrict__ source, float* __restrict__ local,
                  float* __restrict__ weights, float* __restrict__ centres, float* __restrict__ low,
                  float* __restrict__ high, float* __restrict__ most, float* __restrict__ reach,
-                 unsigned* __restrict__ left_halves, unsigned* __restrict__ left_first,
-                 unsigned* __restrict__ left_rest, unsigned* __restrict__ right_halves,
+                 unsigned* __restrict__ halves, unsigned* __restrict__ left_first, unsigned* __restrict__ left_rest,
                  unsigned* __restrict__ right_first, unsigned* __restrict__ right_rest, unsigned* __restrict__ across,
                  unsigned short* __restrict__ norms, float* __restrict__ squares, float* __restrict__ exponents,
-                 unsigned char* __restrict__ tight, int together, float most_square, float shrink, long long n,
-                 int blocks, int d, int box_axes, double scale) {
+                 unsigned char* __restrict__ kinds, unsigned* __restrict__ chunks, float most_square,
+                 float fine_square, float shrink, long long n, int blocks, int d, int box_axes, double scale) {
     __shared__ float sums[2][DIM], lows[2][most_box_axes], highs[2][most_box_axes], mosts[2], reaches[2], lengths[2];
+    __shared__ float furthest_of[2], squares_of[2];
     const int b = blockIdx.x, j = threadIdx.x, warp = j / 32, lane = j % 32;
     const long long row = (long long)b * block + j;
     const bool exists = row < n;
@@ -82,18 +114,32 @@ extern "C" __global__ void __launch_bounds__(block, 12)
 
     const long long beside = row ^ block;  // a point of the block that has the same centre
     const long long other = order[beside < n ? beside : n - 1] * d;
+    float largest = 0, own_square = 0, other_square = 0;
     for (int k = 0; k < d; k++) {
-        const float sum =
-            sum_over_lanes<32>(float((X[from + k] - centre[k]) * scale) + float((X[other + k] - centre[k]) * scale));
+        const float z = float((X[from + k] - centre[k]) * scale), z_other = float((X[other + k] - centre[k]) * scale);
+        const float sum = sum_over_lanes<32>(z + z_other);
         if (lane == 0) sums[warp][k] = sum;
+        largest = fmaxf(largest, fmaxf(fabsf(z), fabsf(z_other)));
+        own_square += z * z;
+        other_square += z_other * z_other;
+    }
+    const float square_of_pair = largest_over_lanes<32>(fmaxf(own_square, other_square));
+    largest = largest_over_lanes<32>(largest);
+    if (lane == 0) {
+        furthest_of[warp] = largest;
+        squares_of[warp] = square_of_pair;
     }
     __syncthreads();
-    float furthest = 0, length2 = 0;
+    const float largest_square = fmaxf(squares_of[0], squares_of[1]);
+    const bool common = GROUPS > 0 && largest_square <= most_square && fmaxf(furthest_of[0], furthest_of[1]) <= most_local;
+    float furthest = 0, length2 = 0, other_length2 = 0;
     for (int k = 0; k < DIM; k++) {
         float about = 0;
         if (k < d) {
-            const float middle = together ? 0.0f : rintf((sums[0][k] + sums[1][k]) * (grid / (2 * block))) / grid;
+            const float middle = common ? 0.0f : rintf((sums[0][k] + sums[1][k]) * (grid / (2 * block))) / grid;
             about = float((X[from + k] - centre[k]) * scale - middle);
+            const float of_other = float((X[other + k] - centre[k]) * scale - middle);
+            other_length2 += of_other * of_other;
             if (j == 0) centres[b * DIM + k] = middle;
         } else if (j == 0) {
             centres[b * DIM + k] = 0;
@@ -117,7 +163,7 @@ extern "C" __global__ void __launch_bounds__(block, 12)
         }
     }
     const float largest_weight = largest_over_lanes<32>(weight), largest_reach = largest_over_lanes<32>(furthest);
-    const float largest_length = largest_over_lanes<32>(length2);
+    const float largest_length = largest_over_lanes<32>(GROUPS > 0 ? length2 : fmaxf(length2, other_length2));
     if (lane == 0) {
         mosts[warp] = largest_weight;
         reaches[warp] = largest_reach;
@@ -128,9 +174,12 @@ extern "C" __global__ void __launch_bounds__(block, 12)
         low[(long long)j * blocks + b] = fminf(lows[0][j], lows[1][j]);
         high[(long long)j * blocks + b] = fmaxf(highs[0][j], highs[1][j]);
     }
+    const bool narrow = fmaxf(lengths[0], lengths[1]) <= most_square && fmaxf(reaches[0], reaches[1]) <= most_local;
+    const int kind = !narrow ? 0 : !common ? 1 : largest_square <= fine_square ? fine_kind : common_kind;
     if (j == 0) {
         most[b] = fmaxf(mosts[0], mosts[1]);
         reach[b] = fmaxf(reaches[0], reaches[1]);
+        kinds[b] = kind;
     }
 
 #if GROUPS > 0
@@ -149,7 +198,7 @@ extern "C" __global__ void __launch_bounds__(block, 12)
             const unsigned pair = pack_f16(z[0], z[1]);
             unpack_f16(pair, z[0], z[1]);
             square += z[0] * z[0] + z[1] * z[1];
-            put(left_halves, right_halves, pair, b, j, q, w);
+            put(nullptr, halves, pair, b, j, q, w);
         }
     }
     const unsigned short norm = pack_f16(-0.5f * square + weight * shrink * shrink, 0) & 0xffffu;
@@ -157,8 +206,6 @@ extern "C" __global__ void __launch_bounds__(block, 12)
     of_pair[0] = of_pair[2] = norm;
     squares[row] = square / (shrink * shrink);
 
-    const bool narrow = fmaxf(lengths[0], lengths[1]) <= most_square && fmaxf(reaches[0], reaches[1]) <= most_local;
-    if (j == 0) tight[b] = narrow;
     float coarse = 0, fine = 0;
 #pragma unroll 1
     for (int q = 0; q < GROUPS; q++) {
@@ -201,5 +248,7 @@ extern "C" __global__ void __launch_bounds__(block, 12)
     }
     exponents[2 * row] = 0.5f * coarse;
     exponents[2 * row + 1] = weight + fine;
+    if (chunks && kind >= common_kind)
+        put_chunk(chunks, local + row * DIM, weight, kind == fine_kind ? fine_grid : grid, b, j);
 #endif
 }

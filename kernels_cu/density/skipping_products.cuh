@@ -7,13 +7,14 @@
 // by the data about c.
 #pragma once
 #include "skipping_differences.cuh"
+#include "skipping_chunks.cuh"
 #include "skipping_screen.cuh"
 
 struct Operands {
     const unsigned *Y_first, *Y_rest, *X_first, *X_rest;
     const uint2* across;
     const float2 *Y_exponents, *X_exponents;
-    const unsigned char *Y_tight, *X_tight;
+    const unsigned char *Y_kinds, *X_kinds;
 };
 
 constexpr int tiles_at_once = DIM <= 32 ? 2 : 1;  // of 16 queries
@@ -23,11 +24,6 @@ constexpr int moment_tiles = DIM < 64 ? DIM / 8 : 8;  // of 8 dimensions, at onc
 constexpr int product_sweeps = output == MOMENTS ? DIM / 8 / moment_tiles : 1;
 constexpr float moment_shift = 13;
 constexpr unsigned ones = 0x3c003c00;
-
-template <bool chosen>
-struct Choice {
-    static constexpr bool value = chosen;
-};
 
 struct Products {
     float total[tiles_at_once][2];  // of output SUM: of the lane's columns
@@ -137,8 +133,8 @@ __device__ inline void points_of(uint2 (&x)[2], const Operands& operands, const 
     }
 }
 
-// Sum the marked units of row tiles [first_tile, first_tile + tiles_at_once) of the item, in tight blocks. With `together` all
-// centres are the same.
+// Sum the marked units of row tiles [first_tile, first_tile + tiles_at_once) of the item, in blocks that are not wide. With
+// `together` those of two common blocks, else all others.
 template <bool together>
 __device__ inline void add_products(Products& sums, const Listed& listed, int count, float2* of_columns,
                                     const Points& Y, const Points& X, const Operands& operands, const float* reference,
@@ -151,7 +147,9 @@ __device__ inline void add_products(Products& sums, const Listed& listed, int co
         const unsigned mask = listed.masks[p];
         const long long from = listed.blocks[p];
         const unsigned wanted[2] = {mask >> first_tile & allowed, mask >> (row_tiles + first_tile) & allowed};
-        if (!(wanted[0] | wanted[1]) || !operands.X_tight[from]) continue;
+        const int kind = operands.X_kinds[from];
+        if (!(wanted[0] | wanted[1]) || !kind) continue;
+        if (together != (kind >= common_kind && operands.Y_kinds[first_row_block] >= common_kind)) continue;
 #pragma unroll 1
         for (int half = 0; half < 2; half++) {
             const unsigned bits = half ? wanted[1] : wanted[0];

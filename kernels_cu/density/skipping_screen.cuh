@@ -1,5 +1,5 @@
-// Screening in float16 (skipping_units.cu): which blocks of data a warp looks at, and the largest product of its queries
-// with 32 data.
+// Screening in float16 (skipping_units.cu): which blocks of data a warp looks at, the largest product of its queries with
+// 32 data, and which units have a product that reaches its limit.
 //
 // Macros: GROUPS; ROW_TILES (4 or 8), of 16 queries.
 #pragma once
@@ -9,22 +9,26 @@ constexpr int threads = 128;
 constexpr int row_tiles = ROW_TILES;
 constexpr int blocks_of_item = row_tiles / 4;
 constexpr int most_listed = 128;  // blocks of data: a span is at most so long
+constexpr float never = 3e38f;     // a threshold of blocks that do not count
 
 struct Listed {
     unsigned blocks[most_listed];
     unsigned masks[most_listed];
 };
 
-// Blocks of data that can matter to the item's queries; returns their number.
+// List blocks of data that can matter to the item's queries; returns their number. `threshold(b)` is what exponents of
+// block b must reach. `most` null: no weights.
+template <class Threshold>
 __device__ inline int list_blocks(Listed& listed, const Boxes& X, const Boxes& Y, const float* most,
-                                  float least_threshold, int first_row_block, int begin, int end, int box_axes) {
+                                  int first_row_block, int begin, int end, int box_axes, const Threshold& threshold) {
     const int lane = threadIdx.x % 32;
     int count = 0;
     for (int base = begin; base < end; base += 32) {
         const int b = base + lane;
         bool near = false;
-        if (b < end)
-            near = most[b] - box_distance(X, b, Y, first_row_block, blocks_of_item, box_axes) >= least_threshold;
+        const float least = b < end ? threshold(b) : never;
+        if (least < never)
+            near = (most ? most[b] : 0.0f) - box_distance(X, b, Y, first_row_block, blocks_of_item, box_axes) >= least;
         const unsigned votes = __ballot_sync(~0u, near);
         if (near) listed.blocks[count + __popc(votes & ((1u << lane) - 1))] = b;
         count += __popc(votes);
@@ -39,7 +43,7 @@ __device__ inline void fragment(unsigned (&to)[4], const unsigned* from, long lo
     to[0] = f.x, to[1] = f.y, to[2] = f.z, to[3] = f.w;
 }
 
-// The queries of an item as left operands.
+// The queries of an item as left operands, from right ones: two registers change places.
 struct Rows {
     unsigned of[row_tiles][GROUPS][4];
 
@@ -48,7 +52,11 @@ struct Rows {
         for (int m = 0; m < row_tiles; m++) {
             const int tile = first_row_block * 4 + (m < tiles ? m : 0);
 #pragma unroll
-            for (int q = 0; q < GROUPS; q++) fragment(of[m][q], halves, (long long)tile * GROUPS + q);
+            for (int q = 0; q < GROUPS; q++) {
+                unsigned right[4];
+                fragment(right, halves, (long long)tile * GROUPS + q);
+                of[m][q][0] = right[0], of[m][q][1] = right[2], of[m][q][2] = right[1], of[m][q][3] = right[3];
+            }
         }
     }
 };
@@ -88,4 +96,51 @@ __device__ inline void largest_products(unsigned (&largest)[row_tiles][2], const
             }
         }
     }
+}
+
+// For each listed block a bit for each unit: bit row_tiles * half + row tile. Returns the number of bits. With `loose`,
+// `loosened(b, slack)` gives what is added to limits for block b, at most 0 and twice in float16, and whether all its units
+// count.
+template <bool loose, class Loosened>
+__device__ inline unsigned screen(Listed& listed, int count, const unsigned* Y_halves, const unsigned short* limits,
+                                  const unsigned char* always, const unsigned* X_halves, const unsigned short* norms,
+                                  int first_row_block, int tiles, const Loosened& loosened) {
+    const int lane = threadIdx.x % 32, g = lane / 4;
+    Rows rows;
+    rows.load(Y_halves, first_row_block, tiles);
+    unsigned limit[row_tiles][2], sure = 0;
+#pragma unroll
+    for (int m = 0; m < row_tiles; m++) {
+        const int tile = first_row_block * 4 + (m < tiles ? m : 0);
+        limit[m][0] = limits[tile * 16LL + g] * 0x10001u;
+        limit[m][1] = limits[tile * 16LL + g + 8] * 0x10001u;
+        if (m < tiles && always[tile]) sure |= ((1u << row_tiles) + 1) << m;
+    }
+    const unsigned there = ((1u << tiles) - 1) * ((1u << row_tiles) + 1);
+    unsigned kept = 0;
+#pragma unroll 1
+    for (int p = 0; p < count; p++) {
+        const long long from = listed.blocks[p];
+        unsigned bits = 0, slack = 0;
+        bool all = false;
+        if constexpr (loose) all = loosened(int(from), slack);
+#pragma unroll 1
+        for (int half = 0; half < 2; half++) {
+            unsigned largest[row_tiles][2];
+            largest_products<false>(largest, rows, X_halves, norms, from * 4 + half * 2);
+#pragma unroll
+            for (int m = 0; m < row_tiles; m++) {
+                unsigned over = larger_f16x2(subtract_f16x2(largest[m][0], limit[m][0]),
+                                             subtract_f16x2(largest[m][1], limit[m][1]));
+                if constexpr (loose) over = subtract_f16x2(over, slack);
+                if ((over & 0x80008000u) != 0x80008000u) bits |= 1u << (half * row_tiles + m);
+            }
+        }
+        if (__any_sync(~0u, bits)) bits = __reduce_or_sync(~0u, bits);
+        bits = (bits | (all ? there : sure)) & there;
+        if (lane == 0) listed.masks[p] = bits;
+        kept += __popc(bits);
+    }
+    __syncwarp();
+    return kept;
 }

@@ -7,6 +7,7 @@
 //
 //   Y_..., X_...   queries and data as skipping_points.cu orders them
 //   limits, always, reference, threshold          of skipping_limits.cu
+//   once           pairs of two common blocks are left to skipping_mutual.cu
 //   S, T           (rows,), (rows, DIM)  REAL     zero before
 //   next           (1,)    unsigned long long     zero before: items that warps have taken
 //   kept           (1,)    unsigned long long     zero before: units that were summed
@@ -25,6 +26,7 @@
 // Per pair: GROUPS / 64 products of 16 x 8 x 16 to screen, 4 GROUPS / 128 and an exponential where it is summed.
 //
 // No barriers but of a warp. Macros: KERNEL, OUTPUT, REAL, REAL_BITS, DIM, GROUPS, ROW_TILES (4 or 8).
+#include "skipping_chunks.cuh"
 #include "skipping_differences.cuh"
 #include "skipping_screen.cuh"
 #if REAL_BITS == 32
@@ -37,47 +39,6 @@ constexpr int blocks_at_once = DIM <= 16 && !(in_double && output == MOMENTS) ? 
 constexpr int blocks_at_once = 2;
 #endif
 
-// For each listed block a bit for each unit: bit row_tiles * half + row tile. Returns the number of bits.
-__device__ inline unsigned screen(Listed& listed, int count, const unsigned* Y_halves, const unsigned short* limits,
-                                  const unsigned char* always, const unsigned* X_halves, const unsigned short* norms,
-                                  int first_row_block, int tiles) {
-    const int lane = threadIdx.x % 32, g = lane / 4;
-    Rows rows;
-    rows.load(Y_halves, first_row_block, tiles);
-    unsigned limit[row_tiles][2], sure = 0;
-#pragma unroll
-    for (int m = 0; m < row_tiles; m++) {
-        const int tile = first_row_block * 4 + (m < tiles ? m : 0);
-        limit[m][0] = limits[tile * 16LL + g] * 0x10001u;
-        limit[m][1] = limits[tile * 16LL + g + 8] * 0x10001u;
-        if (m < tiles && always[tile]) sure |= ((1u << row_tiles) + 1) << m;
-    }
-    const unsigned there = ((1u << tiles) - 1) * ((1u << row_tiles) + 1);
-    unsigned kept = 0;
-#pragma unroll 1
-    for (int p = 0; p < count; p++) {
-        const long long from = listed.blocks[p];
-        unsigned bits = 0;
-#pragma unroll 1
-        for (int half = 0; half < 2; half++) {
-            unsigned largest[row_tiles][2];
-            largest_products<false>(largest, rows, X_halves, norms, from * 4 + half * 2);
-#pragma unroll
-            for (int m = 0; m < row_tiles; m++) {
-                const unsigned over = larger_f16x2(subtract_f16x2(largest[m][0], limit[m][0]),
-                                                   subtract_f16x2(largest[m][1], limit[m][1]));
-                if ((over & 0x80008000u) != 0x80008000u) bits |= 1u << (half * row_tiles + m);
-            }
-        }
-        if (__any_sync(~0u, bits)) bits = __reduce_or_sync(~0u, bits);
-        bits = (bits | sure) & there;
-        if (lane == 0) listed.masks[p] = bits;
-        kept += __popc(bits);
-    }
-    __syncwarp();
-    return kept;
-}
-
 extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
     KERNEL(const void* __restrict__ Y_given, const int* __restrict__ Y_source, const float* __restrict__ Y_local,
            const float* __restrict__ Y_centres, const float* __restrict__ Y_reach, const float* __restrict__ Y_low,
@@ -89,13 +50,13 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
            const float* __restrict__ X_weights, const float* __restrict__ most, const double* __restrict__ log_weights,
            const unsigned* __restrict__ X_halves, const unsigned short* __restrict__ norms,
            const unsigned* __restrict__ Y_first, const unsigned* __restrict__ Y_rest,
-           const float* __restrict__ Y_exponents, const unsigned char* __restrict__ Y_tight,
+           const float* __restrict__ Y_exponents, const unsigned char* __restrict__ Y_kinds,
            const unsigned* __restrict__ X_first, const unsigned* __restrict__ X_rest,
            const unsigned* __restrict__ across, const float* __restrict__ X_exponents,
-           const unsigned char* __restrict__ X_tight, Real* __restrict__ S, Real* __restrict__ T,
+           const unsigned char* __restrict__ X_kinds, Real* __restrict__ S, Real* __restrict__ T,
            unsigned long long* __restrict__ next, unsigned long long* __restrict__ kept, int query_blocks,
            int data_blocks, int row_items, int groups, int spans, int span, int d, int box_axes, int in_doubles,
-           int together, int products, double constant, double slope, double scale) {
+           int products, int once, double constant, double slope, double scale) {
     __shared__ Listed listed_of_warp[threads / 32];
     Listed& listed = listed_of_warp[threadIdx.x / 32];
     const int lane = threadIdx.x % 32;
@@ -112,15 +73,19 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
         const int blocks_there = min(blocks_of_item, query_blocks - first_row_block);
         float least = threshold[first_row_block];
         if (blocks_there > 1) least = fminf(least, threshold[first_row_block + 1]);
+        const bool taken_once = once && Y_kinds[first_row_block] >= common_kind;
 #pragma unroll 1
         for (int part = 0; part < spans; part++) {
             const int begin = (int(item / row_items) * spans + part) * span;
             const int end = begin + span < data_blocks ? begin + span : data_blocks;
             __syncwarp();
-            const int count = list_blocks(listed, X.boxes, Y.boxes, most, least, first_row_block, begin, end, box_axes);
+            const int count = list_blocks(
+                listed, X.boxes, Y.boxes, most, first_row_block, begin, end, box_axes, [&](int b) {
+                    return taken_once && X_kinds[b] >= common_kind ? never : least;
+                });
             if (!count) continue;
-            const unsigned found =
-                screen(listed, count, Y_halves, limits, always, X_halves, norms, first_row_block, 4 * blocks_there);
+            const unsigned found = screen<false>(listed, count, Y_halves, limits, always, X_halves, norms,
+                                                 first_row_block, 4 * blocks_there, 0);
             if (!found) continue;
             units += found;
 
@@ -135,12 +100,12 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
                     reinterpret_cast<const uint2*>(across),
                     reinterpret_cast<const float2*>(Y_exponents),
                     reinterpret_cast<const float2*>(X_exponents),
-                    Y_tight,
-                    X_tight,
+                    Y_kinds,
+                    X_kinds,
                 };
                 // Tiles of tight blocks.
-                unsigned tight = Y_tight[first_row_block] ? 15 : 0;
-                if (blocks_there > 1 && Y_tight[first_row_block + 1]) tight |= 15 << 4;
+                unsigned tight = Y_kinds[first_row_block] ? 15 : 0;
+                if (blocks_there > 1 && Y_kinds[first_row_block + 1]) tight |= 15 << 4;
 #pragma unroll 1
                 for (int m = 0; m < 4 * blocks_there; m += tiles_at_once) {
                     const unsigned allowed = tight >> m & ((1u << tiles_at_once) - 1);
@@ -149,13 +114,11 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
                     for (int first_k = 0; first_k < product_sweeps * moment_tiles; first_k += moment_tiles) {
                         Products sums;
                         sums.clear();
-                        const auto add = [&](auto choice) {
-                            add_products<decltype(choice)::value>(sums, listed, count, of_columns[threadIdx.x / 32], Y,
-                                                                  X, operands, reference, first_row_block, m, first_k,
-                                                                  allowed, factor);
-                        };
-                        if (together) add(Choice<true>());
-                        else add(Choice<false>());
+                        if (Y_kinds[first_row_block] >= common_kind)
+                            add_products<true>(sums, listed, count, of_columns[threadIdx.x / 32], Y, X, operands,
+                                               reference, first_row_block, m, first_k, allowed, factor);
+                        add_products<false>(sums, listed, count, of_columns[threadIdx.x / 32], Y, X, operands,
+                                            reference, first_row_block, m, first_k, allowed, factor);
 #pragma unroll
                         for (int i = 0; i < tiles_at_once; i++)
                             if (allowed >> i & 1)
@@ -171,7 +134,7 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
                 const long long row = first_row_block * 64LL + m * 16 + lane % 16;
                 const bool wide_row = Y_reach[row / block] > float_reach;
                 const float own_reference = reference[row];
-                const bool by_products = products && Y_tight[row / block];
+                const bool by_products = products && Y_kinds[row / block];
 #pragma unroll 1
                 for (int sweep = 0; sweep < sweeps; sweep++) {
                     const int first_moment = sweep * moment_columns;
@@ -181,7 +144,7 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
 #pragma unroll 1
                     for (int base = 0; base < count; base += 32) {
                         unsigned mask = base + lane < count ? listed.masks[base + lane] >> m : 0;
-                        if (by_products && mask && X_tight[listed.blocks[base + lane]]) mask = 0;
+                        if (by_products && mask && X_kinds[listed.blocks[base + lane]]) mask = 0;
 #pragma unroll 1
                         for (int half = 0; half < 2; half++) {
                             unsigned votes = __ballot_sync(~0u, mask >> (half * row_tiles) & 1);

@@ -246,7 +246,7 @@ class _Arguments(NamedTuple):
     ) -> PartialSums:
         """Run the pass; ``near`` is what :meth:`near` has posed."""
         if near is not None:
-            return skipping_passes.run(near, ratio=ratio)
+            return skipping_passes.run(near)
         d, options, known = self.X.shape[1], self.options, self.radius_known
         k = pairs_finish.columns_of(output, d, values)
         if self.m == 0:

@@ -65,10 +65,8 @@ def posed(
     if fast and _counting(sample, X if Y is None else Y, h, tolerance / n, itself=Y is None) > _MOST_SHARE:
         return None
     frame = skipping_frame.frame(sample)
-    weighted = options.log_weights is not None
-    products = options.precision != "float64" and not (output != "sum" and weighted)
-    products = products and (output != "moments" or (ratio and Y is None))
-    whole = passes.pose(X, Y, h, output, options, frame, tolerance)
+    whole = passes.pose(X, Y, h, output, options, frame, tolerance, ratio=ratio)
+    products = whole.plan.products
     most = _cost(1.0, 0.0, options.precision, d, products=False)
     if _ORDER_MS + 1e-9 * n * m * most > _GAIN * dense:
         most = _cost(*_share(whole, frame), options.precision, d, products=products)
@@ -80,9 +78,9 @@ def _rehearse(
 ) -> None:
     """Ask for every kernel that the look and the pass may launch; what is in the arrays does not matter."""
     frame = skipping_frame.frame(np.random.default_rng(0).standard_normal((300, X.shape[1])))
-    whole = passes.pose(X, Y, h, output, options, frame, tolerance)
+    whole = passes.pose(X, Y, h, output, options, frame, tolerance, ratio=ratio)
     _share(whole, frame)
-    passes.run(whole, ratio=ratio)
+    passes.run(whole)
 
 
 def _cost(taken: float, tight: float, precision: str, d: int, *, products: bool) -> float:
@@ -127,5 +125,5 @@ def _share(whole: passes.Posed, frame: skipping_frame.Frame) -> tuple[float, flo
     output: Output = "laplace" if whole.output == "laplace" else "sum"
     probe = passes.pose(whole.data.given, few, whole.h, output, options, frame, whole.tolerance, data=whole.data)
     taken = passes.share(probe)
-    tight = 1.0 if whole.data.tight is None else float(whole.data.tight.mean())
+    tight = float((whole.data.kinds > 0).mean())
     return min(taken, 1.0), tight

@@ -16,7 +16,6 @@ from cukde.core.gpu import compile as core_compile, device
 from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT, Specialisation
 from cukde.density.options import Options
 from cukde.density.pairs.gpu import difference, finish as pairs_finish
-from cukde.density.pairs.gpu.operands import LOG2_E
 from cukde.density.pairs.gpu.skipping import points as skipping_points
 from cukde.density.pairs.gpu.skipping.frame import Frame
 from cukde.density.pairs.gpu.skipping.points import BLOCK, FEW_DIMENSIONS, Ordered
@@ -26,7 +25,6 @@ TOLERANCE = {"float32": 1e-5, "tf32": 1e-3, "float64": 1e-13}
 """What may be left out of a query's sum by default, relative to what is kept."""
 
 _THREADS = 128
-_THREADS_OF_FINISH = 128
 _UNITS_OF_BLOCKS = 8  # of 16 queries by 32 data, of two blocks
 _SPAN = 128  # blocks of data that a warp lists at a time
 _ITEMS_OF_WARP = 16  # at least, so that none waits long for the last
@@ -48,9 +46,10 @@ class Bounds(NamedTuple):
 
 
 class Posed(NamedTuple):
-    """A pass whose points are in order; memory beside the result is theirs, 16 d' + 60 bytes a row in float32.
+    """A pass whose points are in order.
 
-    d' is d rounded up to a power of two; queries that are the data take 24 d' + 60.
+    Memory beside the result, in bytes a row of float32 with d' for d rounded up to a power of two: of data whose pairs
+    are taken once 14 d' + 40; of other data and of queries 10 d' + 60, of both at once 18 d' + 60.
     """
 
     data: Ordered
@@ -59,14 +58,41 @@ class Posed(NamedTuple):
     output: Output
     options: Options
     tolerance: float
-    together: bool  # all coordinates are good about one centre
     shrink: float  # of the operands in float16
     axes: Any  # of boxes
+    plan: Plan
 
     @property
     def itself(self) -> bool:
         """Whether the queries are the data."""
         return self.queries is self.data
+
+    @property
+    def d(self) -> int:
+        """Number of dimensions."""
+        return int(self.data.given.shape[1])
+
+
+class Plan(NamedTuple):
+    """How a pass takes the pairs that can matter."""
+
+    real: np.dtype  # of sums
+    chunks: bool  # pairs of common blocks, or of a few dimensions of those that are not wide, by a kernel of their own
+    products: bool  # other pairs by products of matrices, where blocks are not wide
+
+    @classmethod
+    def of(cls, d: int, output: Output, options: Options, *, itself: bool, ratio: bool) -> Plan:
+        """Plan a pass; for ``ratio`` see :func:`pose`."""
+        if options.precision == "float64":
+            return cls(DOUBLE, False, False)
+        unweighted = options.log_weights is None
+        shift = output == "moments" and ratio and itself and unweighted
+        once = shift and not options.deterministic
+        if d <= FEW_DIMENSIONS:
+            return cls(FLOAT, once, False)
+        products = output == "sum" or (output == "laplace" and unweighted) or shift
+        narrow = skipping_points.pitch(d) <= skipping_points.CHUNKS_WIDTH
+        return cls(FLOAT, narrow and products and (once or output != "moments"), products)
 
 
 def serves(output: Output, precision: str, d: int) -> bool:
@@ -92,8 +118,10 @@ def pose(
     frame: Frame,
     tolerance: float,
     data: Ordered | None = None,
+    *,
+    ratio: bool = False,
 ) -> Posed:
-    """Put the points of a pass in order, on the current device and stream.
+    """Put the points of a pass in order, on the current device and stream; waits for it where pairs are taken once.
 
     Parameters
     ----------
@@ -106,36 +134,47 @@ def pose(
         absolute terms.
     data : Ordered, optional
         The data, where they are in order already.
+    ratio : bool
+        Only moments / total is wanted: 2^e then is one float16 number, in moments and total alike, where the queries
+        are the data without weights.
     """
-    if options.precision == "float64":
+    plan = Plan.of(X.shape[1], output, options, itself=Y is None, ratio=ratio)
+    if plan.real == DOUBLE:
         X, Y = (None if a is None else a.astype(np.float64, copy=False) for a in (X, Y))
-    square = options.squared_radius
-    together = square is not None and square * LOG2_E / 2 <= skipping_points.MOST_SQUARE
+    points = functools.partial(skipping_points.ordered, h=h, frame=frame)
+    weights, needed = options.log_weights, skipping_points.Needed
+    if plan.chunks:
+        of_data = of_queries = needed(chunks=True)
+    else:
+        of_queries = needed(left=plan.products)
+        of_data = needed(left=plan.products and Y is None, right=plan.products, across=output == "moments")
+    posed_before = data is not None
     if data is None:
-        roles = "both" if Y is None else "data"
-        data = skipping_points.ordered(X, h, options.log_weights, frame, roles, together=together)
-    queries = data
-    if Y is not None:
-        queries = skipping_points.ordered(Y, h, None, frame, "queries", together=together)
-    return Posed(
-        data, queries, h, output, options, tolerance, together, skipping_points.shrink(frame, h), frame.box_axes
-    )
+        data = points(X, log_weights=weights, needed=of_data)
+    queries = data if Y is None else points(Y, log_weights=None, needed=of_queries)
+    if posed_before:
+        plan = plan._replace(products=plan.products and data.right.first is not None)
+    elif plan.chunks and plan.products:
+        # Blocks with a centre of their own want products of other operands, and most data have none.
+        own = bool((data.kinds == skipping_points.OWN).any() | (queries.kinds == skipping_points.OWN).any())
+        plan = plan._replace(products=own)
+        if own:
+            everything = needed(True, True, output == "moments", True)
+            data = skipping_points.again(data, h, weights, frame, everything)
+            queries = data if Y is None else skipping_points.again(queries, h, None, frame, everything)
+    return Posed(data, queries, h, output, options, tolerance, skipping_points.shrink(frame, h), frame.box_axes, plan)
 
 
-def run(posed: Posed, *, ratio: bool = False) -> PartialSums:
+def run(posed: Posed) -> PartialSums:
     """Sum over the pairs that can matter.
-
-    With ``ratio`` only moments / total is wanted: 2^e then is one float16 number, in moments and total alike, where the
-    queries are the data without weights.
 
     Queries whose sums leave the range of float32 are summed again by differences, over all pairs; the device decides.
     """
-    data, queries, h, output, options, *_ = posed
+    data, queries, h, output, options, *_, plan = posed
     X, Y = data.given, None if posed.itself else queries.given
     m, d = queries.given.shape
-    real = DOUBLE if options.precision == "float64" else FLOAT
-    order, width = queries.order, skipping_points.pitch(d)
-    reference, S, T, taken = _summed(posed, real, ratio=ratio)
+    order, width, real = queries.order, skipping_points.pitch(d), plan.real
+    reference, S, T, taken = _summed(posed)
     _recent.append(taken)
     del posed, data, queries  # the operands are not needed any more
 
@@ -143,9 +182,7 @@ def run(posed: Posed, *, ratio: bool = False) -> PartialSums:
     complete = cp.empty((1, m), np.float32)
     unit = 1.0 if real == DOUBLE else 1 / skipping_points.scale_of(h)
     _finish(real, width).launch(
-        (-(-m // _THREADS_OF_FINISH),),
-        (_THREADS_OF_FINISH,),
-        *(order, reference, S, T, *out, complete, m, d, unit),
+        (-(-m // _THREADS),), (_THREADS,), *(order, reference, S, T, *out, complete, m, d, unit)
     )
     guard = difference.Guard(fast_total=complete, least=0.5)
     precision = "float64" if real == DOUBLE else "float32"
@@ -155,26 +192,32 @@ def run(posed: Posed, *, ratio: bool = False) -> PartialSums:
 
 def share(posed: Posed) -> float:
     """Share of all units that a pass takes; waits for the device."""
-    return _summed(posed, DOUBLE if posed.options.precision == "float64" else FLOAT, ratio=True)[-1].share()
+    return _summed(posed)[-1].share()
 
 
-def _summed(posed: Posed, real: np.dtype, *, ratio: bool) -> tuple[Any, Any, Any, Taken]:
+def _summed(posed: Posed) -> tuple[Any, Any, Any, Taken]:
     """References and sums of the queries in their order, and what was taken."""
-    data, queries, h, output, options, _, together, *_ = posed
-    d = queries.given.shape[1]
+    data, queries, plan = posed.data, posed.queries, posed.plan
     bounds = _bounds(posed)
-    rows, width = queries.blocks * BLOCK, skipping_points.pitch(d)
-    S = cp.zeros(rows, real)
-    T = cp.zeros((rows, width), real) if output == "moments" else None
-    unweighted = options.log_weights is None
-    products = real == FLOAT and (output == "sum" or (unweighted and (output == "laplace" or (ratio and posed.itself))))
-    taken = _sum(data, queries, bounds, S, T, h, output, d, real, options, together, products)
-    return bounds.reference, S, T, taken
+    rows, width = queries.blocks * BLOCK, skipping_points.pitch(posed.d)
+    S = cp.zeros(rows, plan.real)
+    T = cp.zeros((rows, width), plan.real) if posed.output == "moments" else None
+    counts = cp.zeros(2, np.uint64)  # items that are taken, units
+    if plan.chunks and T is not None:
+        bounds.reference.fill(0)  # a point's own term is 1
+        _sum_once(posed, bounds, S, T, counts)
+    elif plan.chunks:
+        _sum_chunks(posed, bounds, S, counts)
+    if posed.d <= FEW_DIMENSIONS:
+        _sum_boxes(posed, bounds, S, T, counts)
+    else:
+        _sum_units(posed, bounds, S, T, counts)
+    return bounds.reference, S, T, Taken(counts, queries.blocks * data.blocks * _UNITS_OF_BLOCKS)
 
 
 def _bounds(posed: Posed) -> Bounds:
     """Bound the sums of the queries from below, and find what can be left out of them."""
-    data, queries, _, output, _, tolerance, _, shrink, axes = posed
+    data, queries, _, output, _, tolerance, shrink, axes, _ = posed
     itself, (m, d) = posed.itself, queries.given.shape
     blocks, rows, screened = queries.blocks, queries.blocks * BLOCK, skipping_points.groups(d)
     n, width = len(data.given), skipping_points.pitch(d)
@@ -207,8 +250,8 @@ def _bounds(posed: Posed) -> Bounds:
         _nearest_kernel(width).launch(
             (items.grid,),
             (_THREADS,),
-            *(queries.low, queries.high, queries.left.halves, queries.squares, bounds.extent),
-            *(data.low, data.high, data.most, data.right.halves, data.norms, nearest, cp.zeros(1, np.uint64)),
+            *(queries.low, queries.high, queries.halves, queries.squares, bounds.extent),
+            *(data.low, data.high, data.most, data.halves, data.norms, nearest, cp.zeros(1, np.uint64)),
             *(queries.blocks, data.blocks, items.rows, -(-data.blocks // items.span), items.span),
             *(data.low.shape[0], shrink),
         )
@@ -217,7 +260,7 @@ def _bounds(posed: Posed) -> Bounds:
         (blocks,),
         (BLOCK,),
         *(queries.squares, nearest, bounds.reference, bounds.threshold, bounds.extent, bounds.limits, bounds.always),
-        *(m, below, top, shrink),
+        *(m, below, top, shrink, below - 1 if posed.plan.chunks and output == "moments" else math.inf),
     )
     if screened:
         return bounds
@@ -253,74 +296,101 @@ def _items(query_blocks: int, data_blocks: int, blocks_of_item: int, *, most_spa
     return _Items(grid, rows, -(-data_blocks // (span * spans)), span, spans)
 
 
-def _sum(
-    data: Ordered,
-    queries: Ordered,
-    bounds: Bounds,
-    S: Any,
-    T: Any,
-    h: float,
-    output: Output,
-    d: int,
-    real: np.dtype,
-    options: Options,
-    together: bool,
-    products: bool,
-) -> Taken:
-    few, width = d <= FEW_DIMENSIONS, skipping_points.pitch(d)
-    items = _items(
-        queries.blocks,
-        data.blocks,
-        2 if few else _row_tiles(width) // 4,
-        most_span=data.blocks if few else _SPAN,
-        single=options.deterministic,
-    )
-    counts = cp.zeros(2, np.uint64)
-    constant, slope = (1 + d / 2, math.log(2)) if output == "laplace" else (1.0, 0.0)
-    in_doubles = data.given.dtype == DOUBLE
-    of_data = (
-        data.given,
-        data.source,
-        data.local,
-        data.centres,
-        data.reach,
-        data.low,
-        data.high,
-        data.weights,
-        data.most,
-        options.log_weights,
-    )
-    of_queries = (
-        *(queries.given, queries.source, queries.local, queries.centres, queries.reach, queries.low, queries.high),
-    )
-    summed = "moments" if output == "moments" else "sum"
-    box_axes = data.low.shape[0]
-    sizes = queries.blocks, data.blocks, items.rows, items.groups
-    scale = skipping_points.scale_of(h)
+def _sum_once(posed: Posed, bounds: Bounds, S: Any, T: Any, counts: Any) -> None:
+    """Sum over pairs of blocks with a common centre, or of a few dimensions those that are not wide, each once."""
+    data, d = posed.data, posed.d
+    few, width, box_axes = d <= FEW_DIMENSIONS, skipping_points.pitch(d), data.low.shape[0]
+    items = _items(data.blocks, data.blocks, 2, most_span=_SPAN)
+    sizes = data.blocks, items.rows, -(-data.blocks // items.span), items.span, box_axes
+    next_item = cp.zeros(1, np.uint64)
     if few:
-        _boxes_kernel(summed, real, d).launch(
+        _boxes_once_kernel(d).launch(
             (items.grid,),
             (_THREADS,),
-            *(*of_queries, bounds.reference, bounds.extent, bounds.threshold, *of_data, S, T, counts[:1], counts[1:]),
-            *(*sizes, items.span, box_axes, in_doubles, constant, slope, scale),
+            *(data.local, data.centres, data.weights, data.kinds, data.low, data.high, bounds.threshold, S, T),
+            *(next_item, counts[1:], *sizes, d),
         )
-    else:
-        _units_kernel(summed, real, width).launch(
-            (items.grid,),
-            (_THREADS,),
-            *(*of_queries, queries.left.halves, bounds.limits, bounds.always, bounds.reference, bounds.threshold),
-            *(*of_data, data.right.halves, data.norms),
-            *(queries.left.first, queries.left.rest, queries.exponents, queries.tight),
-            *(data.right.first, data.right.rest, data.across, data.exponents, data.tight, S, T, counts[:1], counts[1:]),
-            *(*sizes, items.spans, items.span, d, box_axes, in_doubles, together, products, constant, slope, scale),
-        )
-    return Taken(counts, queries.blocks * data.blocks * _UNITS_OF_BLOCKS)
+        return
+    below = math.log2(posed.tolerance / len(data.order))
+    _pairs_once_kernel(width).launch(
+        (items.grid,),
+        (_THREADS,),
+        *(data.low, data.high, bounds.threshold, bounds.extent, data.kinds, data.halves, data.norms),
+        *(bounds.limits, bounds.always, data.chunks, S, T, next_item, counts[1:], *sizes, below, posed.shrink),
+    )
+    rows = data.blocks * BLOCK
+    _own_kernel(width).launch((-(-rows // _THREADS),), (_THREADS,), data.local, data.kinds, S, T, rows)
+
+
+def _sum_chunks(posed: Posed, bounds: Bounds, S: Any, counts: Any) -> None:
+    """Sum over pairs of common blocks."""
+    data, queries, width = posed.data, posed.queries, skipping_points.pitch(posed.d)
+    items = _items(queries.blocks, data.blocks, 2, most_span=_SPAN, single=posed.options.deterministic)
+    _sums_kernel(width).launch(
+        (items.grid,),
+        (_THREADS,),
+        *(queries.low, queries.high, queries.kinds, queries.halves, queries.chunks, bounds.limits, bounds.always),
+        *(bounds.reference, bounds.threshold),
+        *(data.low, data.high, data.kinds, data.most, data.halves, data.norms, data.chunks, S),
+        *(cp.zeros(1, np.uint64), counts[1:]),
+        *(queries.blocks, data.blocks, items.rows, items.groups, items.spans, items.span, data.low.shape[0]),
+        *_factor(posed),
+    )
+
+
+def _sum_boxes(posed: Posed, bounds: Bounds, S: Any, T: Any, counts: Any) -> None:
+    """Sum over pairs of near blocks of few dimensions, but for those that are taken once."""
+    data, queries, d = posed.data, posed.queries, posed.d
+    items = _items(queries.blocks, data.blocks, 2, most_span=data.blocks, single=posed.options.deterministic)
+    _boxes_kernel(_summand(posed.output), posed.plan.real, d).launch(
+        (items.grid,),
+        (_THREADS,),
+        *(*_points_of(queries), bounds.reference, bounds.extent, bounds.threshold),
+        *(*_points_of(data), data.weights, data.most, posed.options.log_weights),
+        *(data.kinds if posed.plan.chunks else None, S, T, counts[:1], counts[1:]),
+        *(queries.blocks, data.blocks, items.rows, items.groups, items.span, data.low.shape[0]),
+        *(data.given.dtype == DOUBLE, *_factor(posed), skipping_points.scale_of(posed.h)),
+    )
+
+
+def _sum_units(posed: Posed, bounds: Bounds, S: Any, T: Any, counts: Any) -> None:
+    """Sum over units that screening leaves, but for those that are taken once."""
+    data, queries, d, plan = posed.data, posed.queries, posed.d, posed.plan
+    width = skipping_points.pitch(d)
+    # Few blocks of data are left where most have a common centre: short items, so that none takes long.
+    span = _SPAN // 4 if plan.chunks else _SPAN
+    items = _items(
+        *(queries.blocks, data.blocks, _row_tiles(width) // 4), most_span=span, single=posed.options.deterministic
+    )
+    _units_kernel(_summand(posed.output), plan.real, width).launch(
+        (items.grid,),
+        (_THREADS,),
+        *(*_points_of(queries), queries.halves, bounds.limits, bounds.always, bounds.reference, bounds.threshold),
+        *(*_points_of(data), data.weights, data.most, posed.options.log_weights, data.halves, data.norms),
+        *(*queries.left, queries.exponents, queries.kinds),
+        *(*data.right, data.across, data.exponents, data.kinds, S, T, counts[:1], counts[1:]),
+        *(queries.blocks, data.blocks, items.rows, items.groups, items.spans, items.span, d, data.low.shape[0]),
+        *(data.given.dtype == DOUBLE, plan.products, plan.chunks, *_factor(posed), skipping_points.scale_of(posed.h)),
+    )
+
+
+def _points_of(points: Ordered) -> tuple[Any, ...]:
+    return points.given, points.source, points.local, points.centres, points.reach, points.low, points.high
+
+
+def _summand(output: Output) -> str:
+    return "moments" if output == "moments" else "sum"
+
+
+def _factor(posed: Posed) -> tuple[float, float]:
+    """Constant and slope of the factor of a pair (``skipping.cuh``)."""
+    return (1 + posed.d / 2, math.log(2)) if posed.output == "laplace" else (1.0, 0.0)
 
 
 class Taken(NamedTuple):
     """Units that a pass took, on the device."""
 
-    counts: Any  # (2,) uint64: items, units
+    counts: Any  # (2,) uint64: items of its last kernel, units
     units: int  # that there are
 
     def share(self) -> float:
@@ -357,6 +427,13 @@ def specialisations() -> Iterator[Specialisation]:
         for d in (8, 16, 32, 64, 128):
             if real == FLOAT or d <= _MOST_MOMENTS_IN_DOUBLE:
                 yield _units_kernel(summed, real, d)
+    for d in (3, 4, 5):
+        yield _boxes_once_kernel(d)
+    for d in (8, 16, 32):
+        yield _pairs_once_kernel(d)
+        yield _own_kernel(d)
+    for d in (16, 32):
+        yield _sums_kernel(d)
     for real, d in itertools.product(C_TYPE, (4, 8, 16, 32, 64, 128)):
         if real == FLOAT or d <= _MOST_MOMENTS_IN_DOUBLE:
             yield _finish(real, d)
@@ -381,7 +458,7 @@ def _nearest_kernel(width: int) -> Specialisation:
 @functools.cache
 def _limits_kernel(screened: int) -> Specialisation:
     defines = core_compile.macros(GROUPS=screened)
-    return Specialisation("density/skipping_limits", "set_limits", defines, "7P q 3f")
+    return Specialisation("density/skipping_limits", "set_limits", defines, "7P q 4f")
 
 
 @functools.cache
@@ -394,7 +471,7 @@ def _boxes_kernel(summed: str, real: np.dtype, d: int) -> Specialisation:
     name = f"near_boxes_{summed}_{'double' if real == DOUBLE else 'single'}"
     width = skipping_points.pitch(d)
     defines = core_compile.macros(KERNEL=name, OUTPUT=summed.upper(), REAL=C_TYPE[real], DIMENSIONS=d, DIM=width)
-    return Specialisation("density/skipping_boxes", name, defines, "24P 7i 3d")
+    return Specialisation("density/skipping_boxes", name, defines, "25P 7i 3d")
 
 
 @functools.cache
@@ -410,6 +487,42 @@ def _units_kernel(summed: str, real: np.dtype, width: int) -> Specialisation:
         ROW_TILES=_row_tiles(width),
     )
     return Specialisation("density/skipping_units", name, defines, "37P 11i 3d")
+
+
+@functools.cache
+def _boxes_once_kernel(d: int) -> Specialisation:
+    most = max(d, 3)
+    slots = 8 if most == 3 else 16
+    rows = 2 * BLOCK
+    shared = rows * (32 + 32 + 4) + BLOCK * (32 + 4) + 32 * (slots + 1) * 4 + _SPAN * 4
+    defines = core_compile.macros(DIMENSIONS=most, DIM=skipping_points.pitch(most))
+    shared *= _THREADS // 32
+    return Specialisation("density/skipping_mutual_few", "near_boxes_once", defines, "11P 6i", shared)
+
+
+@functools.cache
+def _pairs_once_kernel(width: int) -> Specialisation:
+    groups = skipping_points.groups(width)
+    defines = core_compile.macros(DIM=width, GROUPS=groups, ROW_TILES=_row_tiles(width))
+    return Specialisation("density/skipping_mutual", "near_pairs_once", defines, "14P 5i 2f", _ring_bytes(groups))
+
+
+@functools.cache
+def _sums_kernel(width: int) -> Specialisation:
+    groups = skipping_points.groups(width)
+    defines = core_compile.macros(GROUPS=groups, ROW_TILES=_row_tiles(width))
+    return Specialisation("density/skipping_sums", "near_sums", defines, "19P 7i 2f", _ring_bytes(groups))
+
+
+def _ring_bytes(groups: int) -> int:
+    """Shared memory of a block of threads (``skipping_ring.cuh``)."""
+    points = 128 // groups + 3 * 32  # of rows, and of three chunks
+    return _THREADS // 32 * (points * (64 * groups + 8) + _SPAN * 16)
+
+
+@functools.cache
+def _own_kernel(width: int) -> Specialisation:
+    return Specialisation("density/skipping_own", "add_own", core_compile.macros(DIM=width), "4P q")
 
 
 @functools.cache

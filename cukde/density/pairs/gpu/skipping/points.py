@@ -27,12 +27,29 @@ _MOST_HALF = 5000.0  # squared lengths of operands in float16 that most points s
 _THREADS_OF_CODES = 256
 
 
-class Operands(NamedTuple):
-    """Operands of products in float16; None where they are not needed."""
+OWN = 1
+"""The kind of blocks with a centre of their own (``skipping_points.cu``)."""
 
-    halves: Any | None = None  # for screening
+_FEW_SQUARE = 144.0  # the same of few dimensions, in one product
+_CHUNK = 32  # points
+CHUNKS_WIDTH = 32
+"""Widest pitch of passes that take each pair once."""
+
+
+class Operands(NamedTuple):
+    """Operands of products in two terms of float16; None where they are not needed."""
+
     first: Any | None = None
     rest: Any | None = None
+
+
+class Needed(NamedTuple):
+    """Which operands a pass needs, of more than a few dimensions; those for screening it always does."""
+
+    left: bool = False
+    right: bool = False
+    across: bool = False
+    chunks: bool = False
 
 
 class Ordered(NamedTuple):
@@ -49,13 +66,15 @@ class Ordered(NamedTuple):
     high: Any
     most: Any
     reach: Any
+    halves: Any | None
     left: Operands  # of queries
     right: Operands  # of data
     across: Any | None
     norms: Any | None
     squares: Any | None
     exponents: Any | None
-    tight: Any | None
+    kinds: Any
+    chunks: Any | None
 
     @property
     def blocks(self) -> int:
@@ -83,14 +102,8 @@ def shrink(frame: Frame, h: float) -> float:
     return 2.0 ** -max(0, math.ceil(0.5 * math.log2(max(1.0, frame.square * LOG2_E / h**2 / _MOST_HALF))))
 
 
-def ordered(
-    X: Any, h: float, log_weights: Any, frame: Frame, roles: str = "both", *, together: bool = False
-) -> Ordered:
-    """Put points in order; ``log_weights`` are natural logarithms, float64, at most 0, or None.
-
-    ``roles`` is "data", "queries" or "both". ``together`` says that all coordinates are good about one centre, the
-    frame's.
-    """
+def ordered(X: Any, h: float, log_weights: Any, frame: Frame, needed: Needed) -> Ordered:
+    """Put points in order; ``log_weights`` are natural logarithms, float64, at most 0, or None."""
     n, d = X.shape
     k = frame.axes.shape[0]
     codes = cp.empty(n, np.uint32)
@@ -98,16 +111,33 @@ def ordered(
         (-(-n // _THREADS_OF_CODES),),
         (_THREADS_OF_CODES,),
         *(X, frame.centre, frame.axes, frame.edges, codes, n, d, k, frame.bits),
+        *((_fine_square(d), MOST_SQUARE) if groups(d) else (math.inf, math.inf)),
+        scale_of(h),
     )
     order = cp.argsort(codes).astype(np.int64, copy=False)
+    return _placed(X, h, log_weights, frame, needed, order, codes[order])
+
+
+def again(points: Ordered, h: float, log_weights: Any, frame: Frame, needed: Needed) -> Ordered:
+    """The same points with other operands."""
+    return _placed(points.given, h, log_weights, frame, needed, points.order, points.codes)
+
+
+def _placed(X: Any, h: float, log_weights: Any, frame: Frame, needed: Needed, order: Any, codes: Any) -> Ordered:
+    n, d = X.shape
     blocks, width, box_axes = -(-n // BLOCK), pitch(d), frame.box_axes.shape[0]
     rows = blocks * BLOCK
     screened = groups(d)
     float32 = np.float32
+
+    def fragments(wanted: bool) -> Any | None:
+        return cp.empty((blocks, 4, screened, 32, 4), np.uint32) if screened and wanted else None
+
+    chunk_words = _CHUNK * (16 * screened + 2)
     out = Ordered(
         X,
         order,
-        codes[order],
+        codes,
         cp.empty(rows, np.int32),
         cp.empty((rows, width), float32),
         cp.empty(rows, float32),
@@ -116,27 +146,32 @@ def ordered(
         cp.empty((box_axes, blocks), float32),
         cp.empty(blocks, float32),
         cp.empty(blocks, float32),
-        _operands(blocks, screened, roles != "data"),
-        _operands(blocks, screened, roles != "queries"),
-        cp.empty((blocks, 4, width // 8, 2, 32, 2), np.uint32) if screened and roles != "queries" else None,
+        fragments(True),
+        Operands(fragments(needed.left), fragments(needed.left)),
+        Operands(fragments(needed.right), fragments(needed.right)),
+        cp.empty((blocks, 4, width // 8, 2, 32, 2), np.uint32) if screened and needed.across else None,
         cp.empty((blocks, 32, 4), np.uint16) if screened else None,
         cp.empty(rows, float32) if screened else None,
         cp.empty((rows, 2), float32) if screened else None,
-        cp.empty(blocks, np.uint8) if screened else None,
+        cp.empty(blocks, np.uint8),
+        cp.empty((2 * blocks, chunk_words), np.uint32) if screened and needed.chunks else None,
     )
     _points(X.dtype, width, screened).launch(
         (blocks,),
         (BLOCK,),
-        *(X, order, log_weights, frame.centre, frame.box_axes, *out[3:11], *out.left, *out.right, *out[13:]),
-        *(together, MOST_SQUARE, shrink(frame, h), n, blocks, d, box_axes, scale_of(h)),
+        *(X, order, log_weights, frame.centre, frame.box_axes, *out[3:12], *out.left, *out.right, *out[14:]),
+        *(MOST_SQUARE if screened else _FEW_SQUARE, _fine_square(d), shrink(frame, h)),
+        *(n, blocks, d, box_axes, scale_of(h)),
     )
     return out
 
 
-def _operands(blocks: int, screened: int, wanted: bool) -> Operands:
-    if not (screened and wanted):
-        return Operands()
-    return Operands(*(cp.empty((blocks, 4, screened, 32, 4), np.uint32) for _ in range(3)))
+def _fine_square(d: int) -> float:
+    """Largest squared distance to a centre that two terms are good for without their smallest product, in bits.
+
+    These are the limits of the dense engine of three products (``cukde.density.pairs.gpu.f16``).
+    """
+    return 0.5 * LOG2_E * min(180.0, 850 / math.sqrt(d))
 
 
 @core_compile.listed
@@ -151,10 +186,10 @@ def specialisations() -> Iterator[Specialisation]:
 @functools.cache
 def _codes(storage: np.dtype) -> Specialisation:
     defines = core_compile.macros(STORAGE=C_TYPE[storage])
-    return Specialisation("density/skipping_order", "morton_codes", defines, "5P q 3i")
+    return Specialisation("density/skipping_order", "morton_codes", defines, "5P q 3i 3f")
 
 
 @functools.cache
 def _points(storage: np.dtype, width: int, screened: int) -> Specialisation:
     defines = core_compile.macros(STORAGE=C_TYPE[storage], DIM=width, GROUPS=screened)
-    return Specialisation("density/skipping_points", "order_points", defines, "24P i 2f q 3i d")
+    return Specialisation("density/skipping_points", "order_points", defines, "24P 3f q 3i d")

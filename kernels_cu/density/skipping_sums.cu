@@ -1,0 +1,117 @@
+// Sums of queries over the pairs that can matter, of common blocks (skipping_points.cu): screening in float16, and products
+// of matrices. Other pairs are left to skipping_units.cu, where the sums and the arrays are described.
+//
+//   S_i = sum_j 2^(e_ij - b_i) (constant - slope |z_i - z_j|^2); with weights the slope is 0
+//
+//   Y_chunks, X_chunks   of skipping_points.cu, as are the other arrays of queries and data
+//   row_items, groups, spans, span   items are 128 queries by `spans` times `span` blocks of data
+//
+// A warp takes an item and waits for no other; skipping_ring.cuh says how chunks of data come to it.
+//
+// Per unit of 16 by 32 pairs: 4 GROUPS products of 16 x 8 x 16 to screen, 12 GROUPS for exponents; 512 exponentials.
+//
+// Dynamic shared memory: a Warp for each warp. No barriers but of a warp. Macros: GROUPS (1 or 2), ROW_TILES (8).
+constexpr int rows_at_once = GROUPS == 1 ? 128 : 64;  // are in shared memory
+
+#include "skipping_ring.cuh"
+
+#if __CUDA_ARCH__ < 1000
+constexpr int blocks_at_once = GROUPS == 1 ? 3 : 2;
+#else  // compilers for others need more registers
+constexpr int blocks_at_once = 2;
+#endif
+
+// Units of a chunk; `less` is taken from exponents of the lane's rows, g and g + 8 of each tile.
+template <bool coarse>
+__device__ __forceinline__ void add_chunk(float (&sums)[sum_tiles][2], const float (&less)[sum_tiles][2],
+                                          const RowPoints& rows, const Chunk& chunk, unsigned bits, float constant,
+                                          float slope) {
+    Columns<coarse> columns;
+    columns.load(chunk);
+    for_each_tile<2>(bits, [&](int m) {
+        float e[4][4];
+        exponents<coarse>(e, rows, m, columns, {-less[m][0], -less[m][1]});
+        // Without weights -|z_i - z_j|^2 is e and what was taken from it.
+        const float of_rows[2] = {fmaf(slope, less[m][0], constant), fmaf(slope, less[m][1], constant)};
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                sums[m][i / 2] = fmaf(exp2_approx(e[j][i]), fmaf(slope, e[j][i], of_rows[i / 2]), sums[m][i / 2]);
+    });
+}
+
+extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
+    near_sums(const float* __restrict__ Y_low, const float* __restrict__ Y_high,
+              const unsigned char* __restrict__ Y_kinds, const unsigned* __restrict__ Y_halves,
+              const Chunk* __restrict__ Y_chunks, const unsigned short* __restrict__ limits,
+              const unsigned char* __restrict__ always, const float* __restrict__ reference,
+              const float* __restrict__ threshold, const float* __restrict__ X_low, const float* __restrict__ X_high,
+              const unsigned char* __restrict__ X_kinds, const float* __restrict__ most,
+              const unsigned* __restrict__ X_halves, const unsigned short* __restrict__ norms,
+              const Chunk* __restrict__ X_chunks, float* __restrict__ S, unsigned long long* __restrict__ next,
+              unsigned long long* __restrict__ kept, int query_blocks, int data_blocks, int row_items, int groups,
+              int spans, int span, int box_axes, float constant, float slope) {
+    extern __shared__ uint4 memory[];
+    Warp& warp = reinterpret_cast<Warp*>(memory)[threadIdx.x / 32];
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    const Boxes Y = {Y_low, Y_high, query_blocks}, X = {X_low, X_high, data_blocks};
+    const unsigned long long items = (unsigned long long)row_items * groups;
+    unsigned long long units = 0;
+    for (;;) {
+        const unsigned long long item = take_item(next);
+        if (item >= items) break;
+        const int first = int(item % row_items) * blocks_of_item;
+        if (Y_kinds[first] < common_kind) continue;
+        const int blocks_there = min(blocks_of_item, query_blocks - first);
+        float least = threshold[first];
+        if (blocks_there > 1) least = fminf(least, threshold[first + 1]);
+#pragma unroll 1
+        for (int part = 0; part < spans; part++) {
+            const int begin = (int(item / row_items) * spans + part) * span, end = min(begin + span, data_blocks);
+            __syncwarp();
+            const int count = list_blocks(warp.listed, X, Y, most, first, begin, end, box_axes,
+                                          [&](int b) { return X_kinds[b] < common_kind ? never : least; });
+            if (!count) continue;
+            const unsigned found = screen<false>(warp.listed, count, Y_halves, limits, always, X_halves, norms, first,
+                                                 4 * blocks_there, 0);
+            if (!found) continue;
+            units += found;
+            const int queued = make_queue(warp.queue, warp.listed, count);
+#pragma unroll 1
+            for (int sweep = 0; sweep < sweeps; sweep++) {
+                const int first_chunk = first * 2 + sweep * (rows_at_once / chunk_points);
+                const int there = min(rows_at_once / chunk_points, (first + blocks_there) * 2 - first_chunk);
+                if (there <= 0) break;
+                __syncwarp();
+                load_rows(warp.rows, Y_chunks + first_chunk, there);
+                const long long first_row = (long long)first_chunk * chunk_points;
+                float sums[sum_tiles][2], less[sum_tiles][2];
+#pragma unroll
+                for (int m = 0; m < sum_tiles; m++)
+#pragma unroll
+                    for (int r = 0; r < 2; r++) {
+                        sums[m][r] = 0;
+                        less[m][r] = m * 16 < there * chunk_points ? reference[first_row + m * 16 + g + 8 * r] : 0;
+                    }
+                for_each_chunk(warp, X_chunks, queued, sweep, [&](const Chunk& chunk, int number, unsigned bits) {
+                    if (Y_kinds[first] == fine_kind && X_kinds[number / 2] == fine_kind)
+                        add_chunk<false>(sums, less, warp.rows, chunk, bits, constant, slope);
+                    else
+                        add_chunk<true>(sums, less, warp.rows, chunk, bits, constant, slope);
+                });
+#pragma unroll
+                for (int m = 0; m < sum_tiles; m++)
+#pragma unroll
+                    for (int r = 0; r < 2; r++) {
+                        float sum = sums[m][r];
+                        sum += __shfl_xor_sync(~0u, sum, 1);
+                        sum += __shfl_xor_sync(~0u, sum, 2);
+                        if (t == 0 && m * 16 < there * chunk_points && sum != 0)
+                            add_global(S + first_row + m * 16 + g + 8 * r, sum);
+                    }
+            }
+        }
+    }
+    if (lane == 0 && units) atomicAdd(kept, units);
+}
