@@ -1,8 +1,7 @@
 // The exponents below which pairs may be left out, from lower bounds of the queries' sums.
 //
 //   squares     (query rows,)      float      |v|^2, of skipping_points.cu; null: no screening
-//   nearest     (query rows,)      unsigned   keys of skipping_nearest.cu, or null
-//   reference   (query rows,)      float      b_i, of skipping_bounds.cu; becomes the larger of it and what `nearest` says
+//   reference   (query rows,)      float      b_i
 //   threshold   (query blocks,)    float      least of the block's b_i + below: pairs below it may be left out
 //   extent      (query blocks, 2)  float      least and largest b_i
 //   limits      (query rows,)      float16    what a product in float16 must reach
@@ -31,19 +30,14 @@ constexpr float never = 3e38f;
 constexpr float largest_square = 30000;
 
 extern "C" __global__ void __launch_bounds__(block, 16)
-    set_limits(const float* __restrict__ squares, const unsigned* __restrict__ nearest, float* __restrict__ reference,
-               float* __restrict__ threshold, float* __restrict__ extent, unsigned short* __restrict__ limits,
-               unsigned char* __restrict__ always, long long m, float below, float top, float shrink, float lowest) {
+    set_limits(const float* __restrict__ squares, const float* __restrict__ reference, float* __restrict__ threshold,
+               float* __restrict__ extent, unsigned short* __restrict__ limits, unsigned char* __restrict__ always,
+               long long m, float below, float top, float shrink, float lowest) {
     __shared__ float least[2], largest[2], least_threshold[2];
     const int b = blockIdx.x, i = threadIdx.x;
     const long long row = (long long)b * block + i;
     const bool exists = row < m;
-    float bound = reference[row];
-    if (nearest && exists && nearest[row]) {
-        const unsigned key = nearest[row];
-        bound = fmaxf(bound, __uint_as_float(key >> 31 ? key & 0x7fffffffu : ~key));
-        reference[row] = bound;
-    }
+    const float bound = reference[row];
     float t = bound + below;
     if (top > 0) t -= log2f(top + fabsf(t) + 20);  // what the factor of a pair at the threshold can be, and more
     if (!exists) t = never;

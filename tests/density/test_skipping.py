@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pytest
@@ -500,3 +500,75 @@ def test_deterministic_sums_are_the_same_on_every_run(
     for a, b in zip(first, again, strict=True):
         if a is not None:
             np.testing.assert_array_equal(a.view(np.int64), b.view(np.int64))
+
+
+def without_near_data(name: str, n: int, m: int, d: int) -> Case:
+    """Queries whose nearest data are far, for some or for all of them."""
+    rng = np.random.default_rng([n, m, d])
+    X, Y = rng.standard_normal((n, d)), rng.standard_normal((m, d))
+    silverman = (4 / (d + 2) / n) ** (1 / (d + 4))
+    h, w = 0.2 * silverman, None
+    if name == "a hundredth of Silverman's":
+        h = 0.01 * silverman
+    elif name == "a few far outside":
+        h = silverman
+        Y[-5:] *= np.array([[8.0], [15.0], [30.0], [60.0], [120.0]]) / np.linalg.norm(Y[-5:], axis=1)[:, None]
+    elif name == "t of 3 degrees":
+        X, Y = (Z / np.sqrt(rng.chisquare(3, (len(Z), 1)) / 3) for Z in (X, Y))
+    elif name == "weights over 60 decades":
+        w = 10.0 ** -rng.uniform(0, 60, n)
+    return Case(X, Y, h, w)
+
+
+ISOLATED = (
+    "a fifth of Silverman's",
+    "a hundredth of Silverman's",
+    "a few far outside",
+    "t of 3 degrees",
+    "weights over 60 decades",
+)
+
+
+@pytest.mark.parametrize("output", ["sum", "laplace"])
+@pytest.mark.parametrize("precision", DEFAULT)
+@pytest.mark.parametrize("name", ISOLATED)
+@pytest.mark.parametrize("d", [2, 3, 5, 8, 16, 33, 100])
+def test_bounds_of_queries_are_close(
+    gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, d: int, name: str, precision: str, output: Wanted
+) -> None:
+    """Below the sum, so that they are bounds; not far below its largest term, so that sums do not overflow."""
+    if not gpu.passes.serves(output, precision, d):
+        pytest.skip("this device has no kernels for it")
+    case = without_near_data(name, gpu.size(20000, 3000), gpu.size(2000, 130), d).of(precision)
+    log_weights = log_weights_of(case)
+    X, Y, given = (gpu.asarray(a) for a in (case.X, case.Y, log_weights))
+    options = Options(precision, given)
+    frame = gpu.frame.frame(gpu.frame.sample(X))
+    posed = gpu.passes.pose(X, Y, case.h, output, options, frame, DEFAULT[precision])
+    order = gpu.asnumpy(posed.queries.order)
+    bounds = gpu.asnumpy(gpu.passes._bounds(posed).reference)[: len(order)].astype(float)
+
+    square = np.zeros((len(order), len(case.X)))
+    for x, y in zip(case.X.T.astype(float), case.queries[order].T.astype(float), strict=True):
+        square += ((y[:, None] - x) / case.h) ** 2 / 2
+    log_w = np.zeros(len(case.X)) if log_weights is None else log_weights
+    with np.errstate(divide="ignore"):
+        terms = log_w - square + (np.log(abs(1 + d / 2 - square)) if output == "laplace" else 0)
+    largest = terms.max(axis=1)
+    total = (largest + np.log(np.exp(terms - largest[:, None]).sum(axis=1))) / np.log(2)
+    largest /= np.log(2)
+    assert (bounds <= total).all()
+    # Factors of terms are no part of the search. In few dimensions bounds from -10 bits on are good enough.
+    below = (20 if d > 5 else 4) + (4 if output == "laplace" else 0) + 3e-6 * abs(largest)
+    assert (bounds >= np.minimum(largest - below, log_w.max() / np.log(2) - 10 if d <= 5 else np.inf)).all()
+
+    guards: list[Any] = []
+    launch = gpu.passes.difference.launch
+
+    def noted(*args: object, **named: Any) -> object:
+        guards.append(named["guard"])
+        return launch(*args, **named)
+
+    monkeypatch.setattr(gpu.passes.difference, "launch", noted)
+    gpu.passes.run(posed)
+    assert (gpu.asnumpy(guards[0].fast_total) == 1).all()

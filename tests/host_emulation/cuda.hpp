@@ -139,6 +139,7 @@ inline float exp2(float x) { return exp2f(x); }
 inline double exp2(double x) { return ::exp2(x); }
 inline float exp(float x) { return expf(x); }
 inline double exp(double x) { return ::exp(x); }
+inline float rsqrtf(float x) { return 1 / sqrtf(x); }
 inline float __fdividef(float a, float b) { return fabsf(b) > 0x1p126f ? copysignf(0.0f, a) : a / b; }
 
 // CUDA's min and max take mixed arithmetic types, and like fmin and fmax ignore a NaN beside a number.

@@ -28,11 +28,13 @@ _THREADS = 128
 _UNITS_OF_BLOCKS = 8  # of 16 queries by 32 data, of two blocks
 _SPAN = 128  # blocks of data that a warp lists at a time
 _ITEMS_OF_WARP = 16  # at least, so that none waits long for the last
-_SAMPLED_BLOCKS = 512  # of data: a point of each bounds the sums of queries whose neighbours are unknown
 _MOST_MOMENTS_IN_DOUBLE = 64  # dimensions
 _MOST_AROUND = 16  # blocks of data that are looked at beforehand
 _AROUND = 3  # blocks of data on either side of those that are looked at beforehand
 _BLOCKS_OF_MULTIPROCESSOR = 4
+_BLOCKS_OF_GROUP = 32
+_WARPS_OF_SEARCH = 8
+_MOST_LENGTH = 360.0  # of points that have finite norms in float16
 
 
 class Bounds(NamedTuple):
@@ -234,32 +236,49 @@ def _bounds(posed: Posed) -> Bounds:
         cp.empty(rows, np.uint16) if screened else None,
         cp.empty(rows // 16, np.uint8) if screened else None,
     )
-    around = 0 if screened else _AROUND
-    sampled = 0 if itself or screened else -(-data.blocks // _SAMPLED_BLOCKS)
+    points = queries.local, queries.centres, queries.reach, data.local, data.weights, data.centres, data.reach
     _bounds_kernel(width).launch(
         (blocks,),
         (BLOCK,),
-        *(queries.local, queries.centres, queries.reach, data.local, data.weights, data.centres, data.reach),
-        *(data.low, data.high, None if screened or itself else axes, near, bounds.reference, bounds.extent),
-        *(m, data.blocks, around, 2 if screened else _MOST_AROUND, sampled, d, data.low.shape[0], top),
+        *(*points, near, bounds.reference, bounds.extent, m, data.blocks),
+        *((0, 2) if screened else (_AROUND, _MOST_AROUND)),
+        top,
     )
-    nearest = None
-    if screened and not itself and output != "laplace":
-        nearest = cp.zeros(rows, np.uint32)
+    if not itself and screened:
+        nearest = cp.zeros(rows, np.uint64)
         items = _items(queries.blocks, data.blocks, _row_tiles(width) // 4, most_span=_SPAN)
         _nearest_kernel(width).launch(
             (items.grid,),
             (_THREADS,),
-            *(queries.low, queries.high, queries.halves, queries.squares, bounds.extent),
+            *(queries.low, queries.high, queries.halves, bounds.extent),
             *(data.low, data.high, data.most, data.halves, data.norms, nearest, cp.zeros(1, np.uint64)),
-            *(queries.blocks, data.blocks, items.rows, -(-data.blocks // items.span), items.span),
-            *(data.low.shape[0], shrink),
+            *(queries.blocks, data.blocks, items.rows, -(-data.blocks // items.span), items.span, data.low.shape[0]),
+        )
+        _found_kernel(width).launch(
+            (-(-m // _WARPS_OF_SEARCH),),
+            (32 * _WARPS_OF_SEARCH,),
+            *(*points, queries.squares, nearest, bounds.reference, m, data.blocks, _MOST_LENGTH / shrink, top),
+        )
+    elif not itself:
+        box_axes, groups = data.low.shape[0], -(-data.blocks // _BLOCKS_OF_GROUP)
+        of_groups = cp.empty((2 * box_axes + 1, groups), np.float32)
+        _groups_kernel().launch(
+            (-(-groups // (_THREADS // 32)),),
+            (_THREADS,),
+            *(data.low, data.high, data.most, of_groups, data.blocks, groups, box_axes),
+        )
+        heaviest = None if posed.options.log_weights is None else data.most.max(keepdims=True)
+        _search_kernel(width).launch(
+            (-(-m // _WARPS_OF_SEARCH),),
+            (32 * _WARPS_OF_SEARCH,),
+            *(*points, data.low, data.high, data.most, axes, of_groups, heaviest, bounds.reference),
+            *(m, data.blocks, groups, d, box_axes, top),
         )
     below = math.log2(tolerance / n)
     _limits_kernel(screened).launch(
         (blocks,),
         (BLOCK,),
-        *(queries.squares, nearest, bounds.reference, bounds.threshold, bounds.extent, bounds.limits, bounds.always),
+        *(queries.squares, bounds.reference, bounds.threshold, bounds.extent, bounds.limits, bounds.always),
         *(m, below, top, shrink, below - 1 if posed.plan.chunks and output == "moments" else math.inf),
     )
     if screened:
@@ -419,8 +438,13 @@ def specialisations() -> Iterator[Specialisation]:
         yield _bounds_kernel(skipping_points.pitch(d))
     for d in (3, 8, 32, 64, 128):
         yield _limits_kernel(skipping_points.groups(d))
+    yield _groups_kernel()
+    for d in (4, 8):
+        yield _search_kernel(d)
     for d in (16, 32, 64, 128):
         yield _nearest_kernel(d)
+    for d in (8, 16, 32, 64, 128):
+        yield _found_kernel(d)
     for summed, real in itertools.product(("sum", "moments"), C_TYPE):
         for d in range(2, FEW_DIMENSIONS + 1):
             yield _boxes_kernel(summed, real, d)
@@ -444,21 +468,44 @@ def _row_tiles(width: int) -> int:
     return 8 if width <= 32 else 4
 
 
+def _blocks_together(width: int) -> int:
+    """Blocks of data that are looked at where one of them has the largest product; a power of two."""
+    return max(1, 4 // skipping_points.groups(width))
+
+
 @functools.cache
 def _bounds_kernel(width: int) -> Specialisation:
-    return Specialisation("density/skipping_bounds", "bound_sums", core_compile.macros(DIM=width), "13P q 6i f")
+    return Specialisation("density/skipping_bounds", "bound_sums", core_compile.macros(DIM=width), "10P q 3i f")
 
 
 @functools.cache
 def _nearest_kernel(width: int) -> Specialisation:
-    defines = core_compile.macros(GROUPS=skipping_points.groups(width), ROW_TILES=_row_tiles(width))
-    return Specialisation("density/skipping_nearest", "nearest_data", defines, "12P 6i f")
+    defines = core_compile.macros(
+        GROUPS=skipping_points.groups(width), ROW_TILES=_row_tiles(width), TOGETHER=_blocks_together(width)
+    )
+    return Specialisation("density/skipping_nearest", "nearest_data", defines, "11P 6i")
+
+
+@functools.cache
+def _found_kernel(width: int) -> Specialisation:
+    defines = core_compile.macros(DIM=width, TOGETHER=_blocks_together(width))
+    return Specialisation("density/skipping_found", "bound_by_found", defines, "10P q i 2f")
+
+
+@functools.cache
+def _groups_kernel() -> Specialisation:
+    return Specialisation("density/skipping_groups", "group_boxes", (), "4P 3i")
+
+
+@functools.cache
+def _search_kernel(width: int) -> Specialisation:
+    return Specialisation("density/skipping_search", "search_boxes", core_compile.macros(DIM=width), "14P q 4i f")
 
 
 @functools.cache
 def _limits_kernel(screened: int) -> Specialisation:
     defines = core_compile.macros(GROUPS=screened)
-    return Specialisation("density/skipping_limits", "set_limits", defines, "7P q 4f")
+    return Specialisation("density/skipping_limits", "set_limits", defines, "6P q 4f")
 
 
 @functools.cache
