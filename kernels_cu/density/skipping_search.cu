@@ -22,7 +22,7 @@
 constexpr int threads = 256;
 constexpr int most_axes = 5;
 constexpr int most_visits = 64;
-constexpr float poor = -10, close = 2;  // bits
+constexpr float poor = -10, close = 4;  // bits
 constexpr float none = -3e38f;
 
 // The largest exponent that box b of so many may hold, of a query that lies `along` the axes.
