@@ -88,11 +88,17 @@ def log_weights_of(case: Case) -> np.ndarray | None:
 
 
 def computed(
-    gpu: SimpleNamespace, case: Case, output: Wanted, precision: str, tolerance: float | None = None, **options: object
+    gpu: SimpleNamespace,
+    case: Case,
+    output: Wanted,
+    precision: str,
+    tolerance: float | None = None,
+    others: object = None,
+    **options: object,
 ) -> PartialSums:
-    """By the pass under test, on the host."""
+    """By the pass under test, on the host; ``others`` are the data of the frame, if they are not those of the pass."""
     X, Y, log_weights = (gpu.asarray(a) for a in (case.X, case.Y, log_weights_of(case)))
-    frame = gpu.frame.frame(gpu.frame.sample(X))
+    frame = gpu.frame.frame(gpu.frame.sample(X if others is None else others))
     chosen = Options(precision, log_weights, **options)
     tolerance = DEFAULT[precision] if tolerance is None else tolerance
     of_pass: Output = "moments" if output == "ratio" else output
@@ -485,6 +491,16 @@ def test_far_pairs_are_left_out(gpu: SimpleNamespace, d: int, precision: str, ou
     for chosen in (case, case._replace(Y=None)):
         check(computed(gpu, chosen, output, precision), chosen, output, precision)
         assert gpu.passes.recent_shares()[-1] < 0.5
+
+
+@pytest.mark.parametrize(("shift", "factor"), [(0.3, 0.9), (30.0, 1.0), (0.0, 1e-3), (-5.0, 1e3)])
+@pytest.mark.parametrize("output", WANTED)
+@pytest.mark.parametrize("d", [2, 6, 40])
+def test_a_frame_of_other_data(gpu: SimpleNamespace, d: int, output: Wanted, shift: float, factor: float) -> None:
+    """It steers what is left out; no sum depends on it, and that of near data is as good as their own."""
+    case = normal(gpu, gpu.size(5000, 600), gpu.size(1500, 129), d).of("float32")
+    others = gpu.asarray((shift + factor * case.X).astype(np.float32))
+    check(computed(gpu, case, output, "float32", others=others), case, output, "float32")
 
 
 @pytest.mark.parametrize("itself", [False, True], ids=["queries", "itself"])

@@ -71,7 +71,7 @@ def partial_sums(
     if options.local_factors is not None:
         return _local_sums(X, Y, h, options)
     arguments = _pose(X, Y, h, options)
-    near = arguments.near(output, ratio=ratio) if values is None else None
+    near = arguments.near(output, ratio=ratio).posed if values is None else None
     return arguments.sums(output, values, ratio=ratio, near=near)
 
 
@@ -146,8 +146,9 @@ def density(X: Any, Y: Any | None, h: float, options: Options, epilogue: Epilogu
     if options.local_factors is not None:
         return to_density(_local_sums(X, Y, h, options), *epilogue, cp)
     arguments = _pose(X, Y, h, options)
-    near = arguments.near("sum")
-    out = arguments.finished("sum", points, epilogue) if near is None else None
+    start = _Start() if points is None else points
+    near = arguments.near("sum", look=start.look).posed
+    out = arguments.finished("sum", start.operands, epilogue) if near is None else None
     return to_density(arguments.sums("sum", None, near=near), *epilogue, cp) if out is None else out
 
 
@@ -157,7 +158,7 @@ def laplace_density(X: Any, Y: Any | None, h: float, options: Options, epilogue:
     Negative densities stay, and have no logarithm: NaN.
     """
     arguments = _pose(X, Y, h, options)
-    near = arguments.near("laplace")
+    near = arguments.near("laplace").posed
     out = arguments.finished("laplace", None, epilogue) if near is None else None
     return results.laplace(arguments.sums("laplace", None, near=near), *epilogue, cp)[0] if out is None else out
 
@@ -174,21 +175,29 @@ def debias(X: Any, Y: Any, h: float, score_h: float, options: Options) -> tuple[
     """
     estimate = _pose(X, None, score_h, options.at_ratio(h / score_h))
     arguments = _pose(X, Y, h, options._replace(centre=estimate.options.centre))
-    near = estimate.near("moments", ratio=True)
+    near, look = estimate.near("moments", ratio=True, following=arguments.Y)
     if (
         near is None
         and arguments.m
         and arguments.engine("sum", 0) == "f16"
         and estimate.engine("moments", X.shape[1]) == "f16_symmetric"
     ):
-        return _moved_operands(arguments, estimate)
+        moved, queries, operands = _moved_operands(arguments, estimate)
+        return moved, queries, _Start(operands, look)
     sums = estimate.sums("moments", None, ratio=True, near=near)
-    return debiased(X, sums, 0.5 * (h / score_h) ** 2), Y.astype(np.float64, copy=False), None
+    return debiased(X, sums, 0.5 * (h / score_h) ** 2), Y.astype(np.float64, copy=False), _Start(None, look)
 
 
 def squared_radii(precision: str, d: int) -> tuple[float, ...]:
     """Scaled squared radii that stand for all others: they cover every engine and form that a pass may take."""
     return pairs_engine.squared_radii(precision, d, device.capability())
+
+
+class _Start(NamedTuple):
+    """What the pass over debiased data can start from."""
+
+    operands: f16.Points | None = None
+    look: skipping_choice.Look | None = None
 
 
 class _Arguments(NamedTuple):
@@ -228,13 +237,25 @@ class _Arguments(NamedTuple):
         """How the float16 engines make exponents."""
         return _form(self.options, self.X.shape[1], output)
 
-    def near(self, output: Output, *, ratio: bool = False) -> skipping_passes.Posed | None:
-        """Pose the pass that leaves out pairs, where it is faster; else None."""
-        if not self.m or self.options.precision == "ieee":
-            return None
-        k = self.X.shape[1] if output == "moments" else 0
-        engine = self.engine(output, k, exact=not ratio)
-        return skipping_choice.posed(self.X, self.Y, self.h, output, self.options, engine, ratio=ratio)
+    def near(
+        self,
+        output: Output,
+        *,
+        ratio: bool = False,
+        following: Any | None = None,
+        look: skipping_choice.Look | None = None,
+    ) -> skipping_choice.Chosen:
+        """Pose the pass that leaves out pairs, where it is faster.
+
+        ``following`` are queries of a pass over data near these, which can start from the look of this one.
+        """
+        n, d = self.X.shape
+        if skipping_choice.too_few(n, self.m, d) or self.options.precision == "ieee":
+            return skipping_choice.Chosen()
+        engine = self.engine(output, d if output == "moments" else 0, exact=not ratio)
+        return skipping_choice.chosen(
+            self.X, self.Y, self.h, output, self.options, engine, ratio=ratio, following=following, look=look
+        )
 
     def sums(
         self,

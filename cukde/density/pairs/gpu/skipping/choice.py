@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from typing import Any, NamedTuple
 
-import cupy as cp
 import numpy as np
 
 from cukde.core.gpu import compile as core_compile, device
@@ -33,17 +33,64 @@ _ORDER_MS = 2.5  # for order, bounds and the look itself
 _LEAST_MS = 5.0  # below it, looking is not worth it,
 _LEAST_OF_FAST_MS = 25.0  # and below this where the tensor cores take all pairs
 _GAIN = 0.9  # of the time of all pairs, at most
-_QUERIES_OF_SAMPLE, _DATA_OF_SAMPLE = 128, 1024
+_QUERIES_OF_SAMPLE, _DATA_OF_SAMPLE = 128, 512
 _MOST_SHARE = 0.5  # of pairs of a sample that count: then nothing is looked at further
 _PROBES = 8  # blocks of queries
 
 
-def posed(
-    X: Any, Y: Any | None, h: float, output: Output, options: Options, engine: str, *, ratio: bool
-) -> passes.Posed | None:
-    """Pose the pass that leaves out pairs where it is faster than ``engine``, which takes all; else None.
+class Look(NamedTuple):
+    """What a look at a pass has found. A pass over points near these data can start from it, and waits for nothing."""
 
-    Waits for the device where the time of all pairs makes it worth a look.
+    data: np.ndarray  # a sample, on the host
+    queries: np.ndarray  # likewise: of the pass, or where it takes the data themselves, of the pass to come
+    h: float
+    frame: skipping_frame.Frame | None = None  # None until a pass needs it
+    share: float | None = None  # of units that the pass takes, by a probe
+    tight: float = 0.0  # share of blocks that products are good for, likewise
+
+    def shares(self, h: float, least: float) -> tuple[float, float]:
+        """About the least and the largest share that a pass at ``queries`` takes: at ``least`` a pair still counts.
+
+        Of pairs it takes the share of the data's pass, times how many more or fewer the queries see than the data do.
+        Units hold many pairs, so that their share changes less.
+        """
+        if self.share is None:
+            return 0.0, 1.0
+        data, others = self.data[::2], self.data[1::2]
+        few = 1 / (_QUERIES_OF_SAMPLE * _DATA_OF_SAMPLE)
+        seen = max(few, _counting(data, self.queries, h, least))
+        more = seen / max(few, _counting(data, others, self.h, least))
+        return self.share * min(1.0, more), min(1.0, self.share * max(1.0, more))
+
+
+class Chosen(NamedTuple):
+    """The pass that leaves out pairs, posed, or None: all pairs are faster; and what was found, where it looked."""
+
+    posed: passes.Posed | None = None
+    look: Look | None = None
+
+
+def too_few(n: int, m: int, d: int) -> bool:
+    """Whether all pairs take so little time by any engine that nothing is worth a look."""
+    return 1e-9 * n * m * _slowest(d) <= min(_LEAST_MS, _LEAST_OF_FAST_MS)
+
+
+def chosen(
+    X: Any,
+    Y: Any | None,
+    h: float,
+    output: Output,
+    options: Options,
+    engine: str,
+    *,
+    ratio: bool,
+    following: Any | None = None,
+    look: Look | None = None,
+) -> Chosen:
+    """Pose the pass that leaves out pairs where it is faster than ``engine``, which takes all.
+
+    Waits for the device where the time of all pairs makes it worth a look; with ``look``, only where that does not
+    decide. ``look`` is of a pass over data near ``X``, with ``following`` near ``Y``: the queries of a pass to come.
     """
     tolerance = passes.tolerance_of(options)
     n, d = X.shape
@@ -57,20 +104,40 @@ def posed(
         or not passes.serves(output, options.precision, d)
         or device.capturing()
     ):
-        return None
+        return Chosen()
     if core_compile.is_rehearsal():
         _rehearse(X, Y, h, output, options, tolerance, ratio=ratio)
-        return None
-    sample = skipping_frame.sample(X)
-    if fast and _counting(sample, X if Y is None else Y, h, tolerance / n, itself=Y is None) > _MOST_SHARE:
-        return None
-    frame = skipping_frame.frame(sample)
+        return Chosen()
+
+    def worth(share: float, tight: float, *, products: bool) -> bool:
+        rate = _cost(share, tight, options.precision, d, products=products)
+        return _ORDER_MS + 1e-9 * n * m * rate < _GAIN * dense
+
+    least, most = (0.0, 1.0) if look is None else look.shares(h, tolerance / n)
+    if not worth(least, 1.0, products=True):
+        return Chosen(None, look)
+    if look is None:
+        look = _looked(X, following if Y is None else Y, h)
+    queries = look.data if Y is None else look.queries
+    if fast and _counting(look.data, queries, h, tolerance / n, itself=Y is None) > _MOST_SHARE:
+        return Chosen(None, look)
+    frame = skipping_frame.frame(look.data) if look.frame is None else look.frame
+    look = look._replace(frame=frame)
     whole = passes.pose(X, Y, h, output, options, frame, tolerance, ratio=ratio)
-    products = whole.plan.products
-    most = _cost(1.0, 0.0, options.precision, d, products=False)
-    if _ORDER_MS + 1e-9 * n * m * most > _GAIN * dense:
-        most = _cost(*_share(whole, frame), options.precision, d, products=products)
-    return whole if _ORDER_MS + 1e-9 * n * m * most < _GAIN * dense else None
+    products = whole.plan.chunks or whole.plan.products
+    if worth(most, look.tight, products=products):
+        return Chosen(whole, look)
+    share, tight = _share(whole, frame)
+    found = look._replace(share=share, tight=tight)
+    return Chosen(whole if worth(share, tight, products=products) else None, found)
+
+
+def _looked(X: Any, queries: Any | None, h: float) -> Look:
+    """Take samples, on the host; waits for the device."""
+    if queries is None:
+        data = skipping_frame.sample(X)
+        return Look(data, data, h)
+    return Look(*skipping_frame.samples(X, queries), h)
 
 
 def _rehearse(
@@ -98,32 +165,42 @@ def _dense(engine: str, precision: str, d: int) -> float:
     return _at(_DENSE.get(engine, _DENSE["f16"]), d)
 
 
+@functools.cache
+def _slowest(d: int) -> float:
+    return max(_at(rates, d) for rates in (*_DENSE.values(), _DENSE_DOUBLE))
+
+
 def _at(rates: dict[int, float], d: int) -> float:
     """The rate of the first number of dimensions that is not below ``d``, else of the last."""
     return next((rate for most, rate in rates.items() if d <= most), list(rates.values())[-1])
 
 
-def _counting(sample: np.ndarray, Y: Any, h: float, least: float, *, itself: bool) -> float:
-    """Share of pairs of a sample whose exponents are not below log(least), relative to the query's largest."""
-    queries = skipping_frame.sample(Y, _QUERIES_OF_SAMPLE)[:_QUERIES_OF_SAMPLE]
-    data = sample[:: max(1, len(sample) // _DATA_OF_SAMPLE)].astype(np.float32)
+def _counting(data: np.ndarray, queries: np.ndarray, h: float, least: float, *, itself: bool = False) -> float:
+    """Share of pairs of samples whose exponents are not below log(least), relative to the query's largest.
+
+    With ``itself`` that is 0: of the query's own pair.
+    """
+    data = data[:: max(1, len(data) // _DATA_OF_SAMPLE)]
+    queries = queries[:: max(1, len(queries) // _QUERIES_OF_SAMPLE)]
     centre = data.mean(axis=0)
-    x, y = (data - centre) / h, ((queries - centre) / h).astype(np.float32)
-    exponents = y @ x.T - 0.5 * (x * x).sum(axis=1) - 0.5 * (y * y).sum(axis=1)[:, None]
-    top = 0.0 if itself else exponents.max(axis=1, keepdims=True)
-    return float((exponents >= top + np.log(least)).mean())
+    x, y = (((a - centre) / h).astype(np.float32, copy=False) for a in (data, queries))
+    exponents = skipping_frame.product(y, np.ascontiguousarray(x.T))
+    exponents -= 0.5 * np.einsum("ij,ij->i", x, x)
+    top = 0.5 * np.einsum("ij,ij->i", y, y) if itself else exponents.max(axis=1)
+    return np.count_nonzero(exponents >= (top + np.float32(np.log(least)))[:, None]) / max(1, exponents.size)
 
 
 def _share(whole: passes.Posed, frame: skipping_frame.Frame) -> tuple[float, float]:
     """Share of units that a few blocks of queries take, and of blocks that products are good for."""
-    m = len(whole.queries.order)
-    size = skipping_points.BLOCK
-    starts = np.linspace(0, max(0, m - size), _PROBES).astype(np.int64)
-    rows = cp.asarray((starts[:, None] + np.arange(size)).ravel().clip(0, m - 1))
-    few = cp.ascontiguousarray(whole.queries.given[whole.queries.order[rows]])
+    order, size = whole.queries.order, skipping_points.BLOCK
+    blocks = len(order) // size
+    if blocks > _PROBES:
+        step = blocks // _PROBES
+        order = order[: blocks * size].reshape(blocks, size)[step // 2 :: step][:_PROBES].ravel()
+    few = whole.queries.given[order]
     options = whole.options
     output: Output = "laplace" if whole.output == "laplace" else "sum"
     probe = passes.pose(whole.data.given, few, whole.h, output, options, frame, whole.tolerance, data=whole.data)
-    taken = passes.share(probe)
-    tight = float((whole.data.kinds > 0).mean())
-    return min(taken, 1.0), tight
+    tight = (whole.data.kinds > 0).mean()
+    taken = passes.share(probe)  # waits; then the mean is there, too
+    return taken, float(tight)

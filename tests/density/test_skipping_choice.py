@@ -1,0 +1,172 @@
+"""Whether a pass leaves out pairs: what is looked at, how often, and what a later pass starts from."""
+
+from __future__ import annotations
+
+from collections import Counter
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cukde
+from cukde.density.options import Options
+from tests import reference
+
+
+def drawn(name: str, n: int, d: int) -> np.ndarray:
+    """Data whose axes may be hard to find."""
+    rng = np.random.default_rng([n, d])
+    X = rng.standard_normal((n, d))
+    return {
+        "normal": lambda: X,
+        "scales 1e-3 to 1e3": lambda: X * np.geomspace(1e-3, 1e3, d),
+        "outlier": lambda: np.concatenate((X[1:], np.full((1, d), 1e7))),
+        "all equal": lambda: np.full((n, d), 3.7),
+        "constant column": lambda: X * (np.arange(d) > 0),
+        "huge": lambda: 1e200 * X,
+        "far from zero": lambda: X + 1e4,
+    }[name]()
+
+
+KINDS = ("normal", "scales 1e-3 to 1e3", "outlier", "all equal", "constant column", "huge", "far from zero")
+
+
+@pytest.mark.usefixtures("emulated_device")
+@pytest.mark.parametrize("kind", KINDS)
+def test_axes_are_orthonormal_and_edges_ascend(kind: str) -> None:
+    from cukde.density.pairs.gpu.skipping import frame as skipping_frame
+
+    for n, d in ((3000, 2), (3000, 3), (3000, 4), (3000, 16), (3000, 17), (5, 40), (900, 64), (3000, 128)):
+        with np.errstate(over="ignore", invalid="ignore"):
+            frame = skipping_frame.frame(skipping_frame.sample(drawn(kind, n, d)))
+        axes = frame.box_axes.astype(np.float64)
+        assert axes.shape == (min(d, 16), d)
+        np.testing.assert_allclose(axes @ axes.T, np.eye(len(axes)), atol=4e-7)
+        np.testing.assert_array_equal(frame.axes, frame.box_axes[: len(frame.axes)])
+        assert frame.edges.shape == (min(d, 5), 257)
+        assert kind == "huge" or (np.diff(frame.edges, axis=1) >= 0).all()
+        assert frame.centre.shape == (d,)
+        assert frame.centre.dtype == np.float64
+
+
+@pytest.mark.usefixtures("emulated_device")
+@pytest.mark.parametrize("d", [6, 40, 128])
+def test_first_axes_are_those_along_which_data_spread_most(d: int) -> None:
+    from cukde.density.pairs.gpu.skipping import frame as skipping_frame
+
+    rng = np.random.default_rng(d)
+    directions = np.linalg.qr(rng.standard_normal((d, d)))[0]
+    X = (rng.standard_normal((4000, d)) * 0.6 ** np.arange(d)) @ directions.T
+    axes = skipping_frame.frame(skipping_frame.sample(X)).axes
+    assert (np.abs(np.diag(axes @ directions[:, :5])) > 0.95).all()
+
+
+@pytest.fixture
+def counted(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """How often a call asks the data and runs passes that leave out pairs; ``shares`` are what probes find in turn."""
+    from cukde.density.pairs.gpu.skipping import choice, frame as skipping_frame, passes
+
+    counts: Counter[str] = Counter()
+    shares: list[float] = []
+
+    def counting(module: Any, name: str) -> None:
+        original = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *args, **kw: (counts.update([name]), original(*args, **kw))[1])
+
+    for least in ("_LEAST_MS", "_LEAST_OF_FAST_MS", "_ORDER_MS"):
+        monkeypatch.setattr(choice, least, 0.0)
+    monkeypatch.setattr(choice, "_MOST_SHARE", 1.0)
+    monkeypatch.setattr(choice, "_share", lambda posed, frame: (shares.pop(0), 0.0))
+    for module, names in (
+        (skipping_frame, ("sample", "samples", "frame")),
+        (choice, ("_share",)),
+        (passes, ("run",)),
+    ):
+        for name in names:
+            counting(module, name)
+    return SimpleNamespace(counts=counts, shares=shares)
+
+
+def case(d: int = 8) -> tuple[np.ndarray, np.ndarray, float]:
+    rng = np.random.default_rng(d)
+    X = rng.standard_normal((600, d)).astype(np.float32)
+    return X, (X[:150] + 0.1).astype(np.float32), 0.4
+
+
+def check(p: np.ndarray, X: np.ndarray, Y: np.ndarray, h: float) -> None:
+    np.testing.assert_allclose(p, reference.sd_kde(X, Y, h), rtol=1e-4)
+
+
+def test_the_second_pass_of_sd_kde_starts_from_the_look_of_the_first(counted: SimpleNamespace) -> None:
+    counted.shares += [0.02]
+    X, Y, h = case()
+    check(cukde.sd_kde(X, Y, h), X, Y, h)
+    assert counted.counts == {"samples": 1, "frame": 1, "_share": 1, "run": 2}
+
+
+def test_what_the_first_pass_has_refused_is_not_looked_at_again(counted: SimpleNamespace) -> None:
+    counted.shares += [0.9]
+    X, Y, h = case()
+    check(cukde.sd_kde(X, Y, h), X, Y, h)
+    assert counted.counts == {"samples": 1, "frame": 1, "_share": 1}
+
+
+@pytest.mark.parametrize(("second", "runs"), [(0.02, 2), (0.9, 1)])
+def test_queries_that_see_more_than_the_data_do_are_probed(counted: SimpleNamespace, second: float, runs: int) -> None:
+    counted.shares += [0.04, second]
+    X, Y, h = case()
+    Y = (0.02 * Y).astype(np.float32)
+    check(cukde.sd_kde(X, Y, h), X, Y, h)
+    assert counted.counts == {"samples": 1, "frame": 1, "_share": 2, "run": runs}
+
+
+def test_a_smaller_bandwidth_than_the_refused_one_is_probed(counted: SimpleNamespace) -> None:
+    counted.shares += [0.5, 0.01]
+    X, Y, h = case()
+    cukde.sd_kde(X, Y, h, score_bandwidth=2 * h)
+    assert counted.counts == {"samples": 1, "frame": 1, "_share": 2, "run": 1}
+
+
+def test_one_pass_samples_the_data_once(counted: SimpleNamespace) -> None:
+    counted.shares += [0.01, 0.01]
+    X, Y, h = case()
+    cukde.kde(X, Y, h)
+    assert counted.counts == {"samples": 1, "frame": 1, "_share": 1, "run": 1}
+    counted.counts.clear()
+    cukde.score(X, X, h)
+    assert counted.counts["sample"] + counted.counts["samples"] == 1
+
+
+@pytest.mark.usefixtures("emulated_device")
+@pytest.mark.parametrize(("d", "itself"), [(3, True), (3, False), (8, True), (8, False)])
+def test_a_probe_finds_about_the_share_that_a_pass_takes(d: int, itself: bool) -> None:
+    from cukde.density.pairs.gpu.skipping import choice, frame as skipping_frame, passes
+
+    rng = np.random.default_rng(d)
+    X = (20 * rng.standard_normal((10, d))[np.arange(2000) % 10] + rng.standard_normal((2000, d))).astype(np.float32)
+    Y = None if itself else X[:1400] + np.float32(0.1)
+    frame = skipping_frame.frame(skipping_frame.sample(X))
+    posed = passes.pose(X, Y, 0.5, "sum", Options("float32"), frame, 1e-5)
+    found, tight = choice._share(posed, frame)
+    taken = passes.share(posed)
+    assert taken < 0.5
+    assert taken / 1.5 < found < 1.5 * taken
+    assert 0 <= tight <= 1
+
+
+@pytest.mark.usefixtures("emulated_device")
+def test_few_pairs_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    from cukde.density.pairs.gpu import engine as pairs_engine, passes
+    from cukde.density.pairs.gpu.skipping import choice
+
+    def fails(*args: object, **options: object) -> None:
+        pytest.fail("an engine is asked for")
+
+    monkeypatch.setattr(pairs_engine, "engine", fails)
+    X, Y, h = case()
+    arguments = passes._pose(X, Y, h, Options("float32", squared_radius=10.0))
+    assert arguments.near("sum") == choice.Chosen()
+    assert not choice.too_few(10**6, 10**6, 8)
+    monkeypatch.setattr(choice, "_LEAST_MS", 0.0)
+    assert not choice.too_few(600, 150, 8)
