@@ -141,7 +141,7 @@ def last_share() -> float | None:
         from cukde.density.pairs.gpu.skipping import passes
     except ImportError:
         return None
-    shares = passes.recent_shares()
+    shares = passes.recent_shares().values()
     return 1 - sum(shares) / len(shares) if shares else 0.0
 
 

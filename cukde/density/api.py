@@ -22,7 +22,7 @@ from cukde.density.stacks.over_stacks import over_stacks
 _over_dask = over_dask("cukde.density.dask.api", domains_check.without_domain)
 
 
-@declare(cost_formulas.kde, cost_calls.of_kde)
+@declare(cost_formulas.kde, cost_calls.of_kde, observed=cost_calls.shares("sum"))
 @over_stacks
 @_over_dask
 def kde(
@@ -215,7 +215,7 @@ def kde(
         return problem.density(log=log)
 
 
-@declare(cost_formulas.score, cost_calls.of_queries)
+@declare(cost_formulas.score, cost_calls.of_queries, observed=cost_calls.shares("moments"))
 @over_stacks
 @_over_dask
 def score(
@@ -261,7 +261,7 @@ def score(
         return results.cast(gradient, problem.dtype).reshape(problem.query_shape)
 
 
-@declare(cost_formulas.density_and_score, cost_calls.of_queries)
+@declare(cost_formulas.density_and_score, cost_calls.of_queries, observed=cost_calls.shares("moments"))
 @over_stacks
 @_over_dask
 def density_and_score(
@@ -301,7 +301,7 @@ def density_and_score(
         return log_density, results.cast(gradient, problem.dtype).reshape(problem.query_shape)
 
 
-@declare(cost_formulas.debias, cost_calls.of_data)
+@declare(cost_formulas.debias, cost_calls.of_data, observed=cost_calls.shares("moments"))
 @over_stacks
 @_over_dask
 def debias(
@@ -419,7 +419,12 @@ def _stages_of_sd_kde(
     }
 
 
-@declare(cost_formulas.sd_kde, cost_calls.of_queries, stages=_stages_of_sd_kde)
+@declare(
+    cost_formulas.sd_kde,
+    cost_calls.of_queries,
+    stages=_stages_of_sd_kde,
+    observed=cost_calls.shares("moments", "sum"),
+)
 @over_stacks
 @_over_dask
 def sd_kde(
@@ -480,7 +485,7 @@ def sd_kde(
         return problem.debiased(estimate).density(log=log)
 
 
-@declare(cost_formulas.laplace_kde, cost_calls.of_queries)
+@declare(cost_formulas.laplace_kde, cost_calls.of_queries, observed=cost_calls.shares("laplace"))
 @over_stacks
 @_over_dask
 def laplace_kde(

@@ -5,7 +5,7 @@ The graph is that of :mod:`cukde.dask`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -91,7 +91,10 @@ def blocks(op: str, sizes: Sizes, data: int | None, queries: int | None, *, gpu:
 def stages(op: str, sizes: Sizes, divided: Blocks, workers: int, seconds: Seconds) -> list[Stage]:
     """The stages of an operation of these sizes."""
     if op == "sd_kde":
-        first = _pass("debias", "score", sizes, divided._replace(queries=divided.data, itself=True), workers, seconds)
+        share = sizes.get("share")
+        of_score, of_density = share if isinstance(share, Sequence) else (share, share)
+        shared, sizes = {**sizes, "share": of_score}, {**sizes, "share": of_density}
+        first = _pass("debias", "score", shared, divided._replace(queries=divided.data, itself=True), workers, seconds)
         # The debiased data, in double precision, are not the queries, even where the data are.
         second = _ordered("density", "kde", sizes, divided._replace(itself=False), workers, seconds, itemsize=8)
         return [first, second]

@@ -130,6 +130,12 @@ class Explanation:
         return self.times.median_ms / 1e3
 
     @property
+    def share(self) -> tuple[float | None, ...] | None:
+        """Share of the pairs that each pass takes on a GPU, None where it takes all; None where all passes do."""
+        share = self.cost.shapes.get("share")
+        return share if share is None or isinstance(share, tuple) else (share,)
+
+    @property
     def requested(self) -> float:
         """Bytes that are asked of the cache."""
         return sum(part.asked for part in self.cost.parts)
@@ -210,7 +216,8 @@ class Explanation:
 
     def row(self) -> dict[str, Any]:
         """A row of a record, with the bound and both predictions, milliseconds."""
-        return record_row(self.prediction, self.on, self.times) | {"rel_err_max": None, "cold": self.cold}
+        row = record_row(self.prediction, self.on, self.times) | {"rel_err_max": None, "cold": self.cold}
+        return row if self.share is None else row | {"share": list(self.share)}
 
     def __repr__(self) -> str:
         """The report, as it is printed."""
@@ -264,6 +271,9 @@ def explain(
 
     Notes
     -----
+    Where a GPU's pass leaves out pairs that cannot matter, the report says which share it takes, and the prediction is
+    for that share, by the rates of ``cukde/density/pairs/cost/skipping.py``. The call is run once more to find it.
+
     The interval says how exact the time is, and the error of the model is that of :func:`predict`. Rates are modelled
     work over measured time. The unit that takes the longest by itself in the model binds, and its time is the bound.
     The share of a part is predicted; that of a stage is measured.
@@ -289,7 +299,10 @@ def explain(
         )
     modelled = from_memory(processor, cold=cold)
     try:
-        prediction = predicted(counted(known.operation, processor, known.shapes), processor, cold=modelled)
+        shapes = known.shapes
+        if gpu and known.operation.observed is not None:
+            shapes |= known.operation.observed(call)
+        prediction = predicted(counted(known.operation, processor, shapes), processor, cold=modelled)
         stages = known.stages
     except Exception:
         call()  # where arguments have no sizes its own error says what is wrong
@@ -316,7 +329,7 @@ def record_row(prediction: Prediction, on: Peaks, times: Times) -> dict[str, Any
     return {
         "op": prediction.cost.op,
         "backend": on.backend,
-        "shape": {name: size for name, size in sizes.items() if name not in ("dtype", "precision")},
+        "shape": {name: size for name, size in sizes.items() if name not in ("dtype", "precision", "share")},
         "dtype": dtype,
         "precision": sizes.get("precision") or dtype,
         **times.row(),
@@ -354,9 +367,8 @@ def _stage(name: str, stage: Callable[[], Any], times: Times, whole: Prediction,
 
 def _lines(call: Explanation) -> Iterator[str]:
     cost, prediction, times = call.cost, call.prediction, call.times
-    yield from _text.wrapped(
-        f"{call.op} {_text.sizes(told(cost.op, cost.shapes))} on {call.on.name} ({call.on.backend.upper()})", ""
-    )
+    sizes = _text.sizes(told(cost.op, cost.shapes | {"share": None}))
+    yield from _text.wrapped(f"{call.op} {sizes} on {call.on.name} ({call.on.backend.upper()})", "")
     yield (
         f"  time       {_ms(times.median_ms)}  quartiles {_ms(times.q1_ms)} to {_ms(times.q3_ms)}, "
         f"median within {_ms(times.low_ms)} to {_ms(times.high_ms)}, {times.runs} runs"
@@ -365,6 +377,9 @@ def _lines(call: Explanation) -> Iterator[str]:
         f"  predicted  {_s(prediction.seconds)}  measured/predicted {call.measured_over_predicted:.2f}; "
         f"by the report's rule {_s(prediction.report_seconds)} ({call.measured_over_report:.3g})"
     )
+    if call.share is not None:
+        taken = ["all" if share is None else f"{100 * share:.3g}%" for share in call.share]
+        yield f"  taken      {' and '.join(taken)} of the pairs; predicted is what finding and summing them takes"
     yield f"  bound      {_s(call.bound_seconds)}  {call.binds}; {call.percent_of_bound:.0f}% of it reached"
     yield (
         f"  moved      {_text.si(cost.bytes, 'B')} at least, {_text.si(call.requested, 'B')} asked of the cache; "

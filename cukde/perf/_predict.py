@@ -131,6 +131,10 @@ def predict(
 
     Notes
     -----
+    Work that depends on the data is counted as the most: of densities on a GPU, all pairs. ``share=0.1`` among the
+    sizes counts passes that leave out nine pairs of ten; of ``sd_kde`` ``share=(0.1, 0.2)`` the score's and the
+    density's. :func:`explain` finds the share of a call.
+
     On an H200 the error of the better rule is a factor of 1.11 in the geometric mean over 162 calls of all operations,
     and that of the report's rule is 6.5 (``docs/performance.md``, ``benchmarks/results/perf_h200.json``).
 
@@ -142,6 +146,12 @@ def predict(
     >>> p = perf.predict("kendall_matrix", "TITAN V", n=100, p=5, q=5)
     >>> round(1e6 * p.report_seconds, 2)
     8.03
+
+    A density, of which a tenth of the pairs matters:
+
+    >>> sizes = {"n": 2**20, "m": 2**17, "d": 16}
+    >>> perf.predict("kde", "H200", share=0.1, **sizes).seconds < perf.predict("kde", "H200", **sizes).seconds
+    True
     """
     on = peaks(gpu)
     return predicted(

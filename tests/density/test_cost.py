@@ -19,7 +19,13 @@ from cukde import perf
 from cukde.core.cost.registry import by_name, called
 from cukde.density.cost import formulas as cost_formulas
 from cukde.density.one_dimension import cost as one_dimension_cost
-from cukde.density.pairs.cost import cpu as cost_cpu, engines, tensor, wide as cost_wide
+from cukde.density.pairs.cost import (
+    cpu as cost_cpu,
+    engines,
+    skipping as cost_skipping,
+    tensor,
+    wide as cost_wide,
+)
 from cukde.density.pairs.cost.engines import Pass
 from cukde.perf._predict import predicted
 from tests.perf.processors import H200
@@ -72,6 +78,68 @@ def test_textbook_of_sd_kde_is_the_papers() -> None:
         assert cost.pairs == 4096**2 + 4096 * 512
     parts = perf.cost("score", H200, n=4096, m=4096, d=16), perf.cost("kde", H200, n=4096, m=512, d=16)
     assert sum(part.textbook_flops for part in parts) == perf.flash_flops(4096, 512, 16)
+
+
+@pytest.mark.parametrize("d", [2, 5, 6, 16, 64, 128])
+@pytest.mark.parametrize("share", [0.0, 0.1, 1.0])
+def test_a_share_of_the_pairs_takes_what_the_choice_reckons_with(share: float, d: int) -> None:
+    n, m = 2**20, 2**17
+    cost = perf.cost("kde", H200, n=n, m=m, d=d, share=share)
+    parts = {part.name: part.seconds for part in predicted(cost, H200).parts}
+    of_all, of_summed = cost_skipping.screening(d), cost_skipping.summing("float32", d, 1.0)
+    assert set(parts) == {"survey", "order", "pass"} | ({"screen"} if d > 5 else set())
+    assert parts["order"] == pytest.approx(1e-3 * cost_skipping.ORDER_MS, rel=1e-2)
+    found = parts.get("screen", 0.0) + parts["pass"]
+    assert found == pytest.approx(1e-12 * n * m * (of_all + share * of_summed), rel=0.1, abs=1e-5)
+    assert cost.exponentials == share * n * m
+    assert cost.pairs == n * m
+
+
+def test_weighted_moments_in_double_take_differences() -> None:
+    sizes = {"n": 2**18, "m": 2**18, "d": 16, "share": 0.5}
+    products, differences, double = (
+        perf.predict("score", H200, at_data=True, weighted=weighted, dtype=dtype, **sizes).seconds
+        for weighted, dtype in ((False, "float32"), (True, "float32"), (False, "float64"))
+    )
+    assert products < differences < double
+
+
+def test_each_pass_of_sd_kde_has_its_own_share() -> None:
+    sizes = {"n": 2**16, "m": 2**14, "d": 16}
+    names = {
+        share: {part.name for part in perf.cost("sd_kde", H200, share=share, **sizes).parts}
+        for share in (None, 0.1, (0.1, None), (None, 0.1))
+    }
+    assert {"score: screen", "kde: screen"} <= names[0.1]
+    assert "score: screen" in names[0.1, None]
+    assert "kde: screen" not in names[0.1, None]
+    assert "kde: screen" in names[None, 0.1]
+    assert "score: screen" not in names[None, 0.1]
+    assert perf.cost("sd_kde", H200, share=None, **sizes).parts == perf.cost("sd_kde", H200, **sizes).parts
+    few, many = (perf.predict("sd_kde", H200, share=(0.01, share), **sizes).seconds for share in (0.01, 0.9))
+    assert few < many
+    less, more = (
+        perf.scaling("sd_kde", H200, workers=2, n=2**20, m=2**20, d=16, share=share).compute
+        for share in ((0.01, 0.01), (0.01, 0.9))
+    )
+    assert less < more
+
+
+@pytest.mark.parametrize(
+    ("on", "sizes", "message"),
+    [
+        (H200, {"d": 8, "share": 1.5}, "share must be at most 1; got 1.5"),
+        (H200, {"d": 8, "share": -0.1}, "share must"),
+        (H200, {"d": 8, "share": "half"}, "share must"),
+        (H200, {"d": 1, "share": 0.5}, "share must be None for 1 dimensions on an H200"),
+        (H200, {"d": 129, "share": 0.5}, "2 to 128 dimensions"),
+        (CPU, {"d": 8, "share": 0.5}, "share must be None for 8 dimensions on two cores"),
+        (H200, {"d": 8, "share": 0.5, "local": True}, "takes all pairs"),
+    ],
+)
+def test_a_share_that_no_pass_can_have_is_an_error(on: perf.Peaks, sizes: dict[str, Any], message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        perf.cost("kde", on, n=1000, m=100, **sizes)
 
 
 def test_part_waits_for_what_its_cache_cannot_keep_and_for_itself() -> None:

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import cukde
+from cukde.density.cost import calls as cost_calls
 from cukde.density.options import Options
+from cukde.density.pairs.cost import skipping as skipping_cost
 from tests import reference
 
 
@@ -74,8 +76,9 @@ def counted(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> SimpleNam
         original = getattr(module, name)
         monkeypatch.setattr(module, name, lambda *args, **kw: (counts.update([name]), original(*args, **kw))[1])
 
-    for least in ("_LEAST_MS", "_LEAST_OF_FAST_MS", "_ORDER_MS"):
+    for least in ("_LEAST_MS", "_LEAST_OF_FAST_MS"):
         monkeypatch.setattr(choice, least, 0.0)
+    monkeypatch.setattr(skipping_cost, "ORDER_MS", 0.0)
     monkeypatch.setattr(choice, "_MOST_SHARE", 1.0)
     monkeypatch.setattr(choice, "_share", lambda posed, frame: (shares.pop(0), 0.0))
     for module, names in (
@@ -153,6 +156,19 @@ def test_a_probe_finds_about_the_share_that_a_pass_takes(d: int, itself: bool) -
     assert taken < 0.5
     assert taken / 1.5 < found < 1.5 * taken
     assert 0 <= tight <= 1
+
+
+def test_the_model_is_told_the_shares_that_a_call_takes(counted: SimpleNamespace) -> None:
+    counted.shares += [0.02]
+    X, Y, h = case()
+    both = cost_calls.shares("moments", "sum")(lambda: cukde.sd_kde(X, Y, h))["share"]
+    assert len(both) == 2
+    assert all(0 < share <= 1 for share in both)
+    counted.shares += [0.9, 0.02, 0.02]
+    assert cost_calls.shares("sum")(lambda: cukde.kde(X, Y, h)) == {"share": None}
+    (only,) = cost_calls.shares("sum")(lambda: cukde.kde(X, Y, h)).values()
+    assert only == pytest.approx(both[1], abs=0.1)
+    assert cost_calls.shares("moments", "sum")(lambda: cukde.kde(X, Y, h))["share"][0] is None
 
 
 @pytest.mark.usefixtures("emulated_device")

@@ -6,6 +6,8 @@ import dataclasses
 import functools
 import json
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -163,6 +165,50 @@ def test_a_report_fits_a_terminal_and_has_every_part(asked):
 def test_a_call_is_really_timed():
     found = perf.explain(half, X, on=CPU, seconds=0.01)
     assert 0 < found.times.q1_ms <= found.times.median_ms <= found.times.q3_ms < 100
+
+
+@pytest.mark.parametrize(
+    ("observed", "says"),
+    [
+        (0.25, "taken      25% of the pairs;"),
+        ((0.0625, None), "taken      6.25% and all of the pairs;"),
+        (None, None),
+    ],
+)
+def test_the_share_of_pairs_that_a_run_takes_is_told_and_predicted(
+    asked: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, observed: Any, says: str | None
+) -> None:
+    runs: list[None] = []
+
+    def count(on: perf.Peaks, *, n: int, share: Any = None) -> perf.Counted:
+        first = share[0] if isinstance(share, tuple) else share
+        return perf.Counted((perf.Part("pass", work={"fma": 1e6 * n * (1 if first is None else first)}),), "here")
+
+    def call(x: Any) -> Any:
+        runs.append(None)
+        return x
+
+    def observe(call: Callable[[], Any]) -> dict[str, Any]:
+        call()
+        return {"share": observed}
+
+    perf.declare(count, lambda x: {"n": x.size}, name="shared", observed=observe)(call)
+    found = perf.explain(call, OnGPU(), on=GPU)
+    assert len(runs) == 2
+    assert found.share == (observed if observed is None or isinstance(observed, tuple) else (observed,))
+    first = 1 if found.share is None else found.share[0]
+    work = 1e9 * first
+    assert found.cost.work("fma") == work
+    text = str(found)
+    assert "shared n=1,000 on" in text
+    assert says in text if says else "taken" not in text
+    row = found.row()
+    assert row["shape"] == {"n": 1000}
+    assert row.get("share") == (None if found.share is None else list(found.share))
+    on_cpu = perf.explain(call, X, on=CPU)
+    assert len(runs) == 3
+    assert on_cpu.share is None
+    assert on_cpu.cost.work("fma") == 1e9
 
 
 # --- sensitivity -----------------------------------------------------------------------------------------

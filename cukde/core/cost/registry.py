@@ -15,6 +15,7 @@ from cukde.core.cost.peaks import Peaks
 from cukde.core.cost.sizes import Formula
 
 Stages = Callable[..., Mapping[str, Callable[[], Any]]]
+Observed = Callable[[Callable[[], Any]], Mapping[str, Any]]
 T = TypeVar("T", bound=Callable[..., Any])
 
 
@@ -26,6 +27,7 @@ class Operation(NamedTuple):
     shapes: Callable[..., Mapping[str, Any]]
     target: Callable[..., Any]
     stages: Stages | None
+    observed: Observed | None = None
 
 
 _NUMBERS = ("int", "float", int, float)
@@ -40,6 +42,7 @@ def declare(
     shapes: Callable[..., Mapping[str, Any]],
     name: str | None = None,
     stages: Stages | None = None,
+    observed: Observed | None = None,
 ) -> Callable[[T], T]:
     """Declare the cost of a function, or of calls of a class's objects; the decorated object is returned as it is.
 
@@ -55,6 +58,9 @@ def declare(
         Default: that of the function.
     stages : callable, optional
         For a call that is several others in a row: takes its arguments, and returns those calls by name, in order.
+    observed : callable, optional
+        For work that depends on the data: takes a call without arguments, on a GPU, runs it, and returns sizes that
+        only a run knows, beside those of ``shapes``.
 
     Notes
     -----
@@ -73,7 +79,7 @@ def declare(
     """
 
     def declared(target: T) -> T:
-        operation = Operation(name or target.__name__, formula, shapes, target, stages)
+        operation = Operation(name or target.__name__, formula, shapes, target, stages, observed)
         _BY_NAME[operation.name] = _BY_TARGET[target] = operation
         return target
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from cukde.core.cost import arguments
 from cukde.density import check as density_check
+from cukde.density.sums import Output
 
 Sizes = dict[str, Any]
 
@@ -52,6 +54,26 @@ def of_data(X: Any, h: Any = None, **options: Any) -> Sizes:
     """Sizes of a call with the data alone."""
     sizes = of_queries(X, None, h, **options)
     return {name: size for name, size in sizes.items() if name not in ("m", "at_data")}
+
+
+def shares(*outputs: Output) -> Callable[[Callable[[], Any]], Sizes]:
+    """What :func:`cukde.core.cost.registry.declare` calls ``observed``, for an operation of passes with these outputs.
+
+    The share of pairs is None where no pass leaves out any; of several passes there is one each.
+    """
+
+    def observed(call: Callable[[], Any]) -> Sizes:
+        from cukde.density.pairs.gpu.skipping import passes  # which loads CuPy
+
+        passes.recent_shares()
+        call()
+        taken = passes.recent_shares()
+        each = tuple(taken.get(output) for output in outputs)
+        if not any(share is not None for share in each):
+            return {"share": None}
+        return {"share": each[0] if len(each) == 1 else each}
+
+    return observed
 
 
 def of_modes(X: Any, h: Any = None, *, seeds: Any = None, **options: Any) -> Sizes:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from cukde.core import check as core_check
 from cukde.core.cost import elementwise, host
 from cukde.core.cost.cost import Counted, Part, Unit
 from cukde.core.cost.peaks import Peaks
@@ -25,7 +26,7 @@ from cukde.density.cost.flash import (
 )
 from cukde.density.cost.sizes import OF_DATA, OF_QUERIES, OPTIONS, Sizes, sized
 from cukde.density.one_dimension import cost as one_dimension_cost
-from cukde.density.pairs.cost import cpu as cost_cpu, cuda_cores, engines, tensor, wide
+from cukde.density.pairs.cost import cpu as cost_cpu, cuda_cores, engines, skipping, tensor, wide
 from cukde.density.pairs.cost.engines import Pass
 from cukde.density.sums import Output
 
@@ -33,6 +34,8 @@ _SOURCE = (
     "counted from the loops of kernels_cu/ and cukde/density/, an exponential and the products of its exponent a pair; "
     "textbook: Flash-SD-KDE, section 3.1 and appendix A"
 )
+
+_MOST_DIMENSIONS_OF_SHARE = 128  # of passes that leave out pairs
 
 # Launches of CuPy's elementwise kernels, for the pre-pass reductions and for the weights with their logarithms.
 _SURVEY_LAUNCHES, _WEIGHT_LAUNCHES = 3, 10
@@ -50,17 +53,19 @@ _SCALAR_OF_ROW, _SCALAR_OF_ENTRY = 165, 5
 _SCALAR_OF_MEAN, _SCALAR_OF_LOOK = 5.5, 2.3
 
 
-@sized(f"n m d dtype precision weighted local at_data {OPTIONS} rtol")
+@sized(f"n m d dtype precision weighted local at_data {OPTIONS} rtol share")
 def kde(on: Peaks, sizes: Sizes, local: bool = False) -> Counted:
     """Count a density of ``n`` points of ``d`` dimensions at ``m`` queries; ``local``: each point has its own factor.
 
-    In two dimensions and more a call is counted as one of all pairs, the most that it takes, whatever its ``rtol``.
+    In two dimensions and more a call without ``share`` is counted as one of all pairs, whatever its ``rtol``.
     """
+    if local and sizes.share is not None:
+        raise ValueError("share must be None where each point has a factor: such a density takes all pairs")
     task = _pass("sum", sizes)
     return _estimate(task, on, _local(task, on) if local else _passed(task, on, sizes.boxes))
 
 
-@sized(f"{OF_QUERIES} rtol")
+@sized(f"{OF_QUERIES} rtol share")
 def score(on: Peaks, sizes: Sizes) -> Counted:
     """Count the gradients of the log density."""
     task = _pass("moments", sizes, ratio=True)
@@ -68,7 +73,7 @@ def score(on: Peaks, sizes: Sizes) -> Counted:
     return _estimate(task, on, [*_passed(task, on, sizes.boxes), after])
 
 
-@sized(f"{OF_QUERIES} rtol")
+@sized(f"{OF_QUERIES} rtol share")
 def density_and_score(on: Peaks, sizes: Sizes) -> Counted:
     """Count log densities with their gradients."""
     task = _pass("moments", sizes)
@@ -76,7 +81,7 @@ def density_and_score(on: Peaks, sizes: Sizes) -> Counted:
     return _estimate(task, on, [*_passed(task, on, sizes.boxes), after])
 
 
-@sized(f"{OF_QUERIES} rtol")
+@sized(f"{OF_QUERIES} rtol share")
 def laplace_kde(on: Peaks, sizes: Sizes) -> Counted:
     """Count a Laplace-corrected density: a factor, by one multiply-add, beside each exponential."""
     task = _pass("laplace", sizes)
@@ -109,19 +114,21 @@ def log_cdf(on: Peaks, sizes: Sizes) -> Counted:
     return _distribution(task, on, both)
 
 
-@sized(f"{OF_DATA} rtol")
+@sized(f"{OF_DATA} rtol share")
 def debias(on: Peaks, sizes: Sizes) -> Counted:
     """Count a shift of the data along the score at the data."""
     task = _pass("moments", sizes.at_points(), ratio=True)
     return _estimate(task, on, [*_named("score", _passed(task, on, sizes.boxes)), _shift(on, sizes.n, sizes.d)])
 
 
-@sized(f"{OF_QUERIES} rtol")
+@sized(f"{OF_QUERIES} rtol share")
 def sd_kde(on: Peaks, sizes: Sizes) -> Counted:
     """Count score-debiased densities: parts of the score, the shift and the density, by these names."""
     n, m, d, boxes = sizes.n, sizes.m, sizes.d, sizes.boxes
-    given = _pass("sum", sizes)
-    estimate = dataclasses.replace(given, output="moments", m=n, itself=True, ratio=True)
+    of_two = isinstance(sizes.share, Sequence) and len(sizes.share) == 2
+    share_of_score, share = sizes.share if of_two else (sizes.share, sizes.share)
+    given = _pass("sum", dataclasses.replace(sizes, share=share))
+    estimate = dataclasses.replace(given, output="moments", m=n, itself=True, ratio=True, share=_share(share_of_score))
     moved = dataclasses.replace(given, itemsize=8, itself=False)  # debiased data are float64
     of_score = _passed(estimate, on, boxes, in_order=not sizes.weighted)
     sorted_by_score = d == 1 and not sizes.weighted and not one_dimension_cost.takes_pairs(estimate, on.backend)
@@ -129,7 +136,14 @@ def sd_kde(on: Peaks, sizes: Sizes) -> Counted:
     shift = _shift(on, n, d, m)
     if d == 1:
         shift = elementwise.doubles("shift", on, 2 * m)
-    elif m > 0 and on.backend == "gpu" and _engine(estimate, on) == "f16_symmetric" and _engine(moved, on) == "f16":
+    elif (
+        m > 0
+        and on.backend == "gpu"
+        and estimate.share is None
+        and moved.share is None
+        and _engine(estimate, on) == "f16_symmetric"
+        and _engine(moved, on) == "f16"
+    ):
         # One launch finishes the score, moves the data and makes the operands of the density.
         of_score = [part for part in of_score if part.name != "finish"]
         prepared = next(part for part in of_kde if part.name == "prepare")
@@ -180,7 +194,18 @@ def _pass(output: Output, sizes: Sizes, *, k: int = 0, ratio: bool = False) -> P
     chosen = density_check.precision(sizes.precision, promoted)
     itemsize = 8 if chosen == "float64" else promoted.itemsize
     flags = (sizes.at_data, sizes.weighted, sizes.deterministic, sizes.check_finite)
-    return Pass(output, n, m, d, chosen, itemsize, k, *flags, ratio, density_check.tolerance(sizes.rtol))
+    tolerance, share = density_check.tolerance(sizes.rtol), _share(sizes.share)
+    return Pass(output, n, m, d, chosen, itemsize, k, *flags, ratio, tolerance, share)
+
+
+def _share(share: Any) -> float | None:
+    """Check the share of pairs that a pass takes."""
+    if share is None:
+        return None
+    share = core_check.number("share", share, 0)
+    if share > 1:
+        raise ValueError(f"share must be at most 1; got {share}")
+    return share
 
 
 def _estimate(task: Pass, on: Peaks, parts: Sequence[Part], *, flops: float = 0, traffic: float = 0) -> Counted:
@@ -200,9 +225,16 @@ def _engine(task: Pass, on: Peaks) -> engines.Engine:
 
 
 def _passed(task: Pass, on: Peaks, boxes: int, *, ordered: bool = False, in_order: bool = False) -> list[Part]:
-    """Parts of a pass over all pairs."""
+    """Parts of a pass over all pairs, or over a share of them."""
+    if task.share is not None and (on.backend == "cpu" or not 2 <= task.d <= _MOST_DIMENSIONS_OF_SHARE):
+        raise ValueError(
+            f"share must be None for {task.d} dimensions on {on.name}: passes that leave out pairs are a GPU's, of 2 "
+            f"to {_MOST_DIMENSIONS_OF_SHARE} dimensions"
+        )
     if task.m == 0:
         return []
+    if task.share is not None:
+        return skipping.passed(task, on, task.share)
     if task.d == 1:
         return one_dimension_cost.passed(task, on, boxes, ordered=ordered, in_order=in_order)
     if on.backend == "cpu":

@@ -40,6 +40,7 @@ class Pass:
     known: bool = True  # the host knows the scaled squared radius
     ratio: bool = False  # the caller needs no more of the moments than moments / total
     rtol: float | None = None  # see cukde/density/options.py
+    share: float | None = None  # of pairs, where the pass leaves out others
 
     @property
     def pairs(self) -> float:

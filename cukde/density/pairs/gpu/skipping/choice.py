@@ -2,34 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cukde.core.gpu import compile as core_compile, device
 from cukde.density.options import Options
+from cukde.density.pairs.cost import skipping as skipping_cost
 from cukde.density.pairs.gpu.skipping import frame as skipping_frame, passes, points as skipping_points
 from cukde.density.sums import Output
 
-# Picoseconds a pair on an H200, by dimensions: measured by benchmarks/density/bench_map.py and its kin. Only their
-# ratios matter, to within a third.
-_DENSE = {
-    "f16_symmetric": {16: 0.28, 32: 0.45, 64: 0.9},
-    "f16": {16: 0.36, 32: 0.55, 64: 1.0},
-    "wide": {128: 2.2},
-    "f64": {16: 2.2, 32: 3.5, 64: 6.0},
-    "wide_f64": {64: 6.0, 128: 9.0},
-    "difference": {2: 1.35, 3: 1.5, 8: 4.7, 16: 5.4, 32: 10.0, 64: 20.0, 128: 60.0},
-}
-_DENSE_DOUBLE = {3: 4.0, 8: 7.0, 16: 9.8, 32: 19.0, 64: 38.0, 128: 80.0}  # differences in double
-_BOXES = {2: 0.41, 3: 0.53, 4: 0.62, 5: 0.72}
-_SCREEN = {16: 0.06, 32: 0.13, 64: 0.30, 128: 0.66}
-_PRODUCTS = {16: 0.75, 32: 2.0, 64: 2.2, 128: 8.0}  # of pairs that are summed
-_DIFFERENCES = {8: 3.0, 16: 4.5, 32: 12.0, 64: 30.0, 128: 80.0}
-_DOUBLE = 4.0  # times as much in double
-
-_ORDER_MS = 2.5  # for order, bounds and the look itself
 _LEAST_MS = 5.0  # below it, looking is not worth it,
 _LEAST_OF_FAST_MS = 25.0  # and below this where the tensor cores take all pairs
 _GAIN = 0.9  # of the time of all pairs, at most
@@ -72,7 +54,7 @@ class Chosen(NamedTuple):
 
 def too_few(n: int, m: int, d: int) -> bool:
     """Whether all pairs take so little time by any engine that nothing is worth a look."""
-    return 1e-9 * n * m * _slowest(d) <= min(_LEAST_MS, _LEAST_OF_FAST_MS)
+    return 1e-9 * n * m * skipping_cost.slowest(d) <= min(_LEAST_MS, _LEAST_OF_FAST_MS)
 
 
 def chosen(
@@ -95,7 +77,7 @@ def chosen(
     tolerance = passes.tolerance_of(options)
     n, d = X.shape
     m = n if Y is None else len(Y)
-    dense = 1e-9 * n * m * _dense(engine, options.precision, d)
+    dense = 1e-9 * n * m * skipping_cost.dense(engine, options.precision, d)
     fast = engine != "difference"
     if (
         dense < (_LEAST_OF_FAST_MS if fast else _LEAST_MS)
@@ -109,12 +91,17 @@ def chosen(
         _rehearse(X, Y, h, output, options, tolerance, ratio=ratio)
         return Chosen()
 
-    def worth(share: float, tight: float, *, products: bool) -> bool:
-        rate = _cost(share, tight, options.precision, d, products=products)
-        return _ORDER_MS + 1e-9 * n * m * rate < _GAIN * dense
+    plan = passes.Plan.of(d, output, options, itself=Y is None, ratio=ratio)
+    products = plan.chunks or plan.products
+
+    def worth(share: float, tight: float) -> bool:
+        of_all = skipping_cost.screening(d)
+        once = plan.chunks and output == "moments"
+        of_summed = skipping_cost.summing(options.precision, d, tight if products else 0.0, once=once)
+        return skipping_cost.ORDER_MS + 1e-9 * n * m * (of_all + share * of_summed) < _GAIN * dense
 
     least, most = (0.0, 1.0) if look is None else look.shares(h, tolerance / n)
-    if not worth(least, 1.0, products=True):
+    if not worth(least, 1.0):
         return Chosen(None, look)
     if look is None:
         look = _looked(X, following if Y is None else Y, h)
@@ -124,12 +111,11 @@ def chosen(
     frame = skipping_frame.frame(look.data) if look.frame is None else look.frame
     look = look._replace(frame=frame)
     whole = passes.pose(X, Y, h, output, options, frame, tolerance, ratio=ratio)
-    products = whole.plan.chunks or whole.plan.products
-    if worth(most, look.tight, products=products):
+    if worth(most, look.tight):
         return Chosen(whole, look)
     share, tight = _share(whole, frame)
     found = look._replace(share=share, tight=tight)
-    return Chosen(whole if worth(share, tight, products=products) else None, found)
+    return Chosen(whole if worth(share, tight) else None, found)
 
 
 def _looked(X: Any, queries: Any | None, h: float) -> Look:
@@ -148,31 +134,6 @@ def _rehearse(
     whole = passes.pose(X, Y, h, output, options, frame, tolerance, ratio=ratio)
     _share(whole, frame)
     passes.run(whole)
-
-
-def _cost(taken: float, tight: float, precision: str, d: int, *, products: bool) -> float:
-    """Picoseconds a pair, of a share of units that are taken and a share of blocks that products are good for."""
-    survivors = _at(_BOXES if d <= skipping_points.FEW_DIMENSIONS else _DIFFERENCES, d)
-    if products and d > skipping_points.FEW_DIMENSIONS:
-        survivors = tight * _at(_PRODUCTS, d) + (1 - tight) * survivors
-    cost = taken * survivors * (_DOUBLE if precision == "float64" else 1)
-    return cost if d <= skipping_points.FEW_DIMENSIONS else cost + _at(_SCREEN, d)
-
-
-def _dense(engine: str, precision: str, d: int) -> float:
-    if engine == "difference" and precision == "float64":
-        return _at(_DENSE_DOUBLE, d)
-    return _at(_DENSE.get(engine, _DENSE["f16"]), d)
-
-
-@functools.cache
-def _slowest(d: int) -> float:
-    return max(_at(rates, d) for rates in (*_DENSE.values(), _DENSE_DOUBLE))
-
-
-def _at(rates: dict[int, float], d: int) -> float:
-    """The rate of the first number of dimensions that is not below ``d``, else of the last."""
-    return next((rate for most, rate in rates.items() if d <= most), list(rates.values())[-1])
 
 
 def _counting(data: np.ndarray, queries: np.ndarray, h: float, least: float, *, itself: bool = False) -> float:

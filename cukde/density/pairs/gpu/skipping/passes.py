@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections import deque
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -175,9 +174,7 @@ def run(posed: Posed) -> PartialSums:
     data, queries, h, output, options, *_, plan = posed
     X, Y = data.given, None if posed.itself else queries.given
     m, d = queries.given.shape
-    order, width, real = queries.order, skipping_points.pitch(d), plan.real
-    reference, S, T, taken = _summed(posed)
-    _recent.append(taken)
+    _recent[output] = taken
     del posed, data, queries  # the operands are not needed any more
 
     out = pairs_finish.empty(m, d if output == "moments" else 0)
@@ -417,17 +414,17 @@ class Taken(NamedTuple):
         return min(1.0, float(cp.asnumpy(self.counts)[1]) / self.units)
 
 
-_recent: deque[Taken] = deque(maxlen=2)
+_recent: dict[Output, Taken] = {}
 
 
-def recent_shares() -> list[float]:
-    """Shares of all pairs that recent passes took, the last of them last, and forget them; waits for the device.
+def recent_shares() -> dict[Output, float]:
+    """Shares of all pairs that the last passes took, by output, and forget them; waits for the device.
 
-    There are at most two. Passes over all pairs are not among them.
+    Passes over all pairs are not among them.
     """
-    shares = [taken.share() for taken in _recent]
+    taken = dict(_recent)
     _recent.clear()
-    return shares
+    return {output: of_pass.share() for output, of_pass in taken.items()}
 
 
 @core_compile.listed

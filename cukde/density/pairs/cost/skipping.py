@@ -1,0 +1,100 @@
+"""Time of passes that leave out pairs, and of those that take all, by rates: the choice between them, and the model.
+
+``cukde/density/pairs/gpu/skipping/`` has the passes.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+
+from cukde.core.cost.cost import Part, Unit
+from cukde.core.cost.peaks import Peaks
+from cukde.density.pairs.cost.engines import Pass
+
+# Picoseconds a pair on an H200, by dimensions: measured by benchmarks/density/bench_map.py and its kin. The choice
+# needs their ratios alone, to within a third.
+_DENSE = {
+    "f16_symmetric": {16: 0.28, 32: 0.45, 64: 0.9},
+    "f16": {16: 0.36, 32: 0.55, 64: 1.0},
+    "wide": {128: 2.2},
+    "f64": {16: 2.2, 32: 3.5, 64: 6.0},
+    "wide_f64": {64: 6.0, 128: 9.0},
+    "difference": {2: 1.35, 3: 1.5, 8: 4.7, 16: 5.4, 32: 10.0, 64: 20.0, 128: 60.0},
+}
+_DENSE_DOUBLE = {3: 4.0, 8: 7.0, 16: 9.8, 32: 19.0, 64: 38.0, 128: 80.0}  # differences in double
+_BOXES = {2: 0.41, 3: 0.53, 4: 0.62, 5: 0.72}  # of pairs that are summed, where boxes decide alone
+_SCREEN = {16: 0.06, 32: 0.13, 64: 0.30, 128: 0.66}  # of all pairs
+_BOXES_ONCE = {3: 0.20, 5: 0.22}  # and each pair is taken once
+_PRODUCTS = {16: 0.34, 32: 0.6, 64: 2.2, 128: 8.0}  # of pairs that are summed
+_PRODUCTS_ONCE = {16: 0.34, 32: 0.6}
+_DIFFERENCES = {8: 3.0, 16: 4.5, 32: 12.0, 64: 30.0, 128: 80.0}
+_DOUBLE = 4.0  # times as much in double
+
+ORDER_MS = 2.5
+"""Milliseconds for order, bounds and the look at the data, however many there are."""
+
+# Instructions and exponentials of an H200, a picosecond: what rates are as work, for other processors.
+_INSTRUCTIONS, _EXPONENTIALS, _EXPONENTIALS_DOUBLE = 33.0, 4.15, 1.23
+
+
+def screened(d: int) -> bool:
+    """Whether a product a pair tells what is left out; in fewer dimensions boxes do."""
+    return d > max(_BOXES)
+
+
+def screening(d: int) -> float:
+    """Picoseconds for each of all pairs."""
+    return _at(_SCREEN, d) if screened(d) else 0.0
+
+
+def summing(precision: str, d: int, tight: float, *, once: bool) -> float:
+    """Picoseconds for each pair that is not left out; products are good for a share ``tight`` of blocks.
+
+    ``once`` says that a pass takes each pair once where they are; it counts twice.
+    """
+    slow, fast = (_DIFFERENCES, _PRODUCTS) if screened(d) else (_BOXES, _BOXES)
+    if once:
+        fast = fast if d > 32 else _PRODUCTS_ONCE if screened(d) else _BOXES_ONCE
+    rate = tight * _at(fast, d) + (1 - tight) * _at(slow, d)
+    return rate * (_DOUBLE if precision == "float64" else 1)
+
+
+def dense(engine: str, precision: str, d: int) -> float:
+    """Picoseconds a pair of an engine that takes all of them."""
+    if engine == "difference" and precision == "float64":
+        return _at(_DENSE_DOUBLE, d)
+    return _at(_DENSE.get(engine, _DENSE["f16"]), d)
+
+
+@functools.cache
+def slowest(d: int) -> float:
+    """The same of the slowest engine."""
+    return max(_at(rates, d) for rates in (*_DENSE.values(), _DENSE_DOUBLE))
+
+
+def _at(rates: dict[int, float], d: int) -> float:
+    """The rate of the first number of dimensions that is not below ``d``, else of the last."""
+    return next((rate for most, rate in rates.items() if d <= most), list(rates.values())[-1])
+
+
+def passed(task: Pass, on: Peaks, share: float) -> list[Part]:
+    """Parts of a pass that takes a share of its pairs; on an H200 they take what the choice reckons with.
+
+    A part is instructions, and the exponentials of the pairs that are summed.
+    """
+    double = task.precision == "float64"
+    once = not double and not task.weighted and task.output == "moments" and task.mean_shift
+    by_products = once or (not double and (task.output == "sum" or (not task.weighted and task.output == "laplace")))
+    rate = summing(task.precision, task.d, float(by_products), once=once)
+    exponentials = share * task.pairs
+    of_exponentials = 1 / (_EXPONENTIALS_DOUBLE if double else _EXPONENTIALS)
+    others = math.sqrt(max(0.0, rate**2 - of_exponentials**2))  # units overlap: squares of their times add up
+    unit: Unit = "exponential_f64" if double else "exponential"
+    parts = [
+        Part("order", task.point_bytes, cycles=1e-3 * ORDER_MS * on.clock),
+        Part("pass", task.result_bytes, {unit: exponentials, "instruction": _INSTRUCTIONS * others * exponentials}),
+    ]
+    if screened(task.d):
+        parts.insert(1, Part("screen", work={"instruction": _INSTRUCTIONS * screening(task.d) * task.pairs}))
+    return parts
