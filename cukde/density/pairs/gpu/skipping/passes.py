@@ -174,6 +174,8 @@ def run(posed: Posed) -> PartialSums:
     data, queries, h, output, options, *_, plan = posed
     X, Y = data.given, None if posed.itself else queries.given
     m, d = queries.given.shape
+    order, width, real = queries.order, skipping_points.pitch(d), plan.real
+    reference, S, T, taken = _summed(posed)
     _recent[output] = taken
     del posed, data, queries  # the operands are not needed any more
 

@@ -30,7 +30,7 @@ _THREADS_OF_CODES = 256
 OWN = 1
 """The kind of blocks with a centre of their own (``skipping_points.cu``)."""
 
-_FEW_SQUARE = 144.0  # the same of few dimensions, in one product
+_FEW_SQUARE = 400.0  # the same of few dimensions, in one product
 _CHUNK = 32  # points
 CHUNKS_WIDTH = 32
 """Widest pitch of passes that take each pair once."""
