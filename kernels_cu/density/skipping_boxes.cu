@@ -1,6 +1,6 @@
 // Sums over the pairs of few dimensions that can matter: boxes of blocks decide alone, and near blocks are summed whole.
-// The sums and arrays are those of skipping_units.cu; they have DIMENSIONS columns. With `kinds` of one data set, pairs of
-// two blocks that are not wide are left to skipping_mutual_few.cu.
+// The sums and arrays are those of skipping_units.cu; they have DIMENSIONS columns. With the lists, pairs of two blocks
+// that are not wide are left to skipping_mutual_few.cu; they are those of skipping_units.cu.
 //
 // A warp takes an item at a time, 128 queries by `span` blocks of data, and waits for no other. A lane has four queries in
 // registers. It looks at the boxes of 32 blocks of data at once; the points of one that is near come to shared memory,
@@ -166,9 +166,10 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
            const float* __restrict__ X_local, const float* __restrict__ X_centres, const float* __restrict__ X_reach,
            const float* __restrict__ X_low, const float* __restrict__ X_high, const float* __restrict__ X_weights,
            const float* __restrict__ most, const double* __restrict__ log_weights,
-           const unsigned char* __restrict__ kinds, Real* __restrict__ S, Real* __restrict__ T, unsigned long long* __restrict__ next, unsigned long long* __restrict__ kept,
+           const unsigned char* __restrict__ kinds, const int* __restrict__ row_list, const int* __restrict__ columns,
+           Real* __restrict__ S, Real* __restrict__ T, unsigned long long* __restrict__ next, unsigned long long* __restrict__ kept,
            int query_blocks, int data_blocks, int row_items, int groups, int span, int box_axes, int in_doubles,
-           double constant, double slope, double scale) {
+           int columns_there, double constant, double slope, double scale) {
     __shared__ Staged staged_of_warp[threads / 32];
     Staged& staged = staged_of_warp[threadIdx.x / 32];
     const int lane = threadIdx.x % 32;
@@ -181,14 +182,15 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
     for (;;) {
         const unsigned long long item = take_item(next);
         if (item >= items) break;
-        const int first = int(item % row_items) * blocks_of_item;
-        const int begin = int(item / row_items) * span, end = begin + span < data_blocks ? begin + span : data_blocks;
+        const int row_item = int(item % row_items);
+        const int first = (row_list ? row_list[row_item] : row_item) * blocks_of_item;
+        const int begin = int(item / row_items) * span, end = begin + span < columns_there ? begin + span : columns_there;
         const int second = first + 1 < query_blocks ? first + 1 : first;
         const float least_threshold = threshold[first / blocks_of_item];
         const float lowest = fminf(extent[2 * first], extent[2 * second]);
         const float largest = fmaxf(extent[2 * first + 1], extent[2 * second + 1]);
         const long long first_row = (long long)first * block + lane;
-        const bool taken_once = kinds && kinds[first] && kinds[second];
+        if (columns && !(kinds[first] && kinds[second])) continue;
 
         Queries queries;
         float offset = 0;
@@ -234,15 +236,16 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
         int taken = 0;
 #pragma unroll 1
         for (int base = begin; base < end; base += 32) {
-            const int b = base + lane;
+            const bool exists = base + lane < end;
+            const int b = exists && columns ? columns[base + lane] : base + lane;
             bool near = false;
-            if (b < end && !(taken_once && kinds[b]))
+            if (exists)
                 near = most[b] - box_distance(X.boxes, b, Y.boxes, first, blocks_of_item, box_axes) >= least_threshold;
             unsigned votes = __ballot_sync(~0u, near);
             units += __popc(votes);
 #pragma unroll 1
             while (votes) {
-                const int from = base + __ffs(votes) - 1;
+                const int from = __shfl_sync(~0u, b, __ffs(votes) - 1);
                 votes &= votes - 1;
                 if (in_double || (queries.narrow && X_reach[from] <= float_reach)) {
                     stage(staged, X, Y, X_weights, from, first, queries);

@@ -4,9 +4,9 @@
 #include "skipping.cuh"
 
 // Moments of so many columns at a time; the pairs are taken again for others.
-constexpr int moment_columns = output != MOMENTS ? 1 : in_double ? (DIM <= 16 ? DIM : 8) : (DIM < 64 ? DIM : 16);
+constexpr int moment_columns = output != MOMENTS ? 1 : in_double ? (DIM <= 16 ? DIM : 8) : (DIM < 32 ? DIM : 16);
 constexpr int sweeps = output != MOMENTS ? 1 : DIM / moment_columns;
-constexpr bool keeps_differences = DIM <= 32 && !in_double;
+constexpr bool keeps_differences = DIM <= (output == MOMENTS ? 16 : 32) && !in_double;
 constexpr int columns_at_once = DIM <= 16 ? 2 : 1;
 
 // Sums of a query, which two lanes share.
@@ -37,7 +37,7 @@ __device__ inline void shifted(float (&y)[4], const Points& Y, const Points& X, 
     for (int e = 0; e < 4; e++) y[e] = own[e] + (here[e] - there[e]);
 }
 
-// Add 16 data of a block from `column` on, from coordinates about the centre of their block. Up to 32 dimensions the query and
+// Add 16 data of a block from `column` on, from coordinates about the centre of their block. Of few dimensions the query and
 // differences stay in registers; of more, squares of several data do, and coordinates are read again for the moments.
 __device__ inline void add_local(Sums& sums, const Points& Y, const Points& X, const float* weights, long long row,
                                  long long column, float reference, Factor factor, int first_moment) {

@@ -52,9 +52,9 @@ __device__ __forceinline__ void factors_of(unsigned (&to)[count][2], const unsig
 
 // Units of a chunk. `at` is where it stands from the sweep's first row on. Inside the item every pair is taken from both
 // sides, and the chunk's columns get no sums.
-template <bool coarse>
+template <bool coarse, bool inside>
 __device__ __forceinline__ void add_chunk(RowSums& row_sums, const RowPoints& rows, const Chunk& chunk, unsigned bits,
-                                          int at, bool inside, float* S, float* T, long long first_column) {
+                                          int at, float* S, float* T, long long first_column) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     Columns<coarse> columns;
     columns.load(chunk);
@@ -66,7 +66,7 @@ __device__ __forceinline__ void add_chunk(RowSums& row_sums, const RowPoints& ro
     for_each_tile<(GROUPS > 1 ? 1 : 2)>(bits, [&](int m) {
         float e[4][4];
         exponents<coarse>(e, rows, m, columns, {phi_shift, phi_shift});
-        if (inside) leave_out_own(e, m * 16 - at);
+        if constexpr (inside) leave_out_own(e, m * 16 - at);
         Phi phi;
         phi_of(phi, e);
         unsigned factors_of_rows[factor_tiles][2];
@@ -84,7 +84,7 @@ __device__ __forceinline__ void add_chunk(RowSums& row_sums, const RowPoints& ro
             }
         }
     });
-    if (inside) return;
+    if constexpr (inside) return;
 #pragma unroll
     for (int f = 0; f < 2; f++)
 #pragma unroll
@@ -147,10 +147,10 @@ extern "C" __global__ void __launch_bounds__(threads, 2)
         }
         __syncwarp();
         const int count =
-            list_blocks(warp.listed, boxes, boxes, nullptr, first, begin, end, box_axes,
+            list_blocks(warp.listed, boxes, boxes, nullptr, nullptr, first, begin, end, box_axes,
                         [&](int b) { return kinds[b] < common_kind ? never : fminf(least, threshold[b]); });
         if (!count) continue;
-        const unsigned found = screen<true>(warp.listed, count, halves, limits, always, halves, norms, first,
+        const unsigned found = screen<true>(warp.listed, count, halves, limits, always, InRing{halves, norms, reinterpret_cast<Screened*>(warp.ring)}, first,
                                       4 * blocks_there, [&](int b, unsigned& slack) {
                                           // More than the difference, for it and its sums are rounded.
                                           const float bits = fmaxf(0.0f, largest + below - threshold[b]);
@@ -174,10 +174,11 @@ extern "C" __global__ void __launch_bounds__(threads, 2)
                 const int at = (number - first_chunk) * chunk_points;
                 const long long column = (long long)number * chunk_points;
                 units += __popc(bits) * (inside ? 1 : 2);
-                if (kinds[first] == fine_kind && kinds[number / 2] == fine_kind)
-                    add_chunk<false>(sums, warp.rows, chunk, bits, at, inside, S, T, column);
+                if (inside) add_chunk<true, true>(sums, warp.rows, chunk, bits, at, S, T, column);
+                else if (kinds[first] == fine_kind && kinds[number / 2] == fine_kind)
+                    add_chunk<false, false>(sums, warp.rows, chunk, bits, at, S, T, column);
                 else
-                    add_chunk<true>(sums, warp.rows, chunk, bits, at, inside, S, T, column);
+                    add_chunk<true, false>(sums, warp.rows, chunk, bits, at, S, T, column);
             });
             give_rows(sums, there * (chunk_points / 16), S, T, (long long)first_chunk * chunk_points);
         }

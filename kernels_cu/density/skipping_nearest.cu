@@ -21,6 +21,12 @@ extern "C" __global__ void __launch_bounds__(threads, GROUPS == 1 ? 3 : 2)
                  int data_blocks, int row_items, int groups, int span, int box_axes) {
     __shared__ Listed listed_of_warp[threads / 32];
     Listed& listed = listed_of_warp[threadIdx.x / 32];
+#if GROUPS == 1
+    __shared__ Screened ring[threads / 32][stages];
+    InRing data = {X_halves, norms, ring[threadIdx.x / 32]};
+#else  // blocks are large
+    InMemory data = {X_halves, norms};
+#endif
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     const Boxes Y = {Y_low, Y_high, query_blocks}, X = {X_low, X_high, data_blocks};
     const unsigned long long items = (unsigned long long)row_items * groups;
@@ -34,7 +40,7 @@ extern "C" __global__ void __launch_bounds__(threads, GROUPS == 1 ? 3 : 2)
         float least = extent[2 * first_row_block];
         if (blocks_there > 1) least = fminf(least, extent[2 * first_row_block + 2]);
         __syncwarp();
-        const int count = list_blocks(listed, X, Y, most, first_row_block, begin, end, box_axes,
+        const int count = list_blocks(listed, X, Y, most, nullptr, first_row_block, begin, end, box_axes,
                                       [&](int) { return least; });
         if (!count) continue;
         Rows rows;
@@ -43,6 +49,7 @@ extern "C" __global__ void __launch_bounds__(threads, GROUPS == 1 ? 3 : 2)
         int best[row_tiles][2];
 #pragma unroll
         for (int m = 0; m < row_tiles; m++) best[m][0] = best[m][1] = 0x80000000;
+        data.begin(listed, count);
 #pragma unroll 1
         for (int p = 0; p < count;) {
             const unsigned number = (listed.blocks[p] - begin) / TOGETHER;
@@ -51,9 +58,12 @@ extern "C" __global__ void __launch_bounds__(threads, GROUPS == 1 ? 3 : 2)
             for (int m = 0; m < row_tiles; m++) largest[m][0] = largest[m][1] = 0xfc00fc00u;
 #pragma unroll 1
             do {
+                const unsigned* of_halves;
+                const unsigned short* of_norms;
+                data.next(listed, p, of_halves, of_norms);
 #pragma unroll 1
                 for (int half = 0; half < 2; half++)
-                    largest_products<true>(largest, rows, X_halves, norms, listed.blocks[p] * 4LL + half * 2);
+                    largest_products<true>(largest, rows, of_halves + half * (2 * GROUPS * 128), of_norms + half * 64);
                 p++;
             } while (p < count && (listed.blocks[p] - begin) / TOGETHER == number);
 #pragma unroll
@@ -66,6 +76,7 @@ extern "C" __global__ void __launch_bounds__(threads, GROUPS == 1 ? 3 : 2)
                 }
             }
         }
+        data.end();
 #pragma unroll
         for (int m = 0; m < row_tiles; m++) {
             if (m >= 4 * blocks_there) continue;

@@ -14,14 +14,14 @@ struct Operands {
     const unsigned *Y_first, *Y_rest, *X_first, *X_rest;
     const uint2* across;
     const float2 *Y_exponents, *X_exponents;
-    const unsigned char *Y_kinds, *X_kinds;
 };
 
-constexpr int tiles_at_once = DIM <= 32 ? 2 : 1;  // of 16 queries
-constexpr int step = DIM <= 32 ? 32 : 16;         // data at once
+constexpr int tiles_at_once = DIM <= (output == MOMENTS ? 16 : 32) ? 2 : 1;  // of 16 queries
+constexpr int step = tiles_at_once == 2 ? 32 : 16;  // data at once
 constexpr int column_tiles = step / 8;
 constexpr int moment_tiles = DIM < 64 ? DIM / 8 : 8;  // of 8 dimensions, at once; products are taken again for others
 constexpr int product_sweeps = output == MOMENTS ? DIM / 8 / moment_tiles : 1;
+constexpr unsigned own_mask = 1u << 30, common_mask = 3u << 30;  // in masks of listed blocks that are not wide
 constexpr float moment_shift = 13;
 constexpr unsigned ones = 0x3c003c00;
 
@@ -89,6 +89,7 @@ __device__ inline void exponents_of_rows(float2 (&of)[2], const Points& Y, const
 // The part that depends on the datum alone, of the lane's of 32.
 __device__ inline float2 exponent_of_column(const Points& Y, const Points& X, const Operands& operands, int row_block,
                                             long long from, long long column) {
+    if constexpr (GROUPS > 2) keep_order();
     const float2 own = operands.X_exponents[column];
     float coarse = 0, fine = 0;
 #pragma unroll 4
@@ -147,9 +148,7 @@ __device__ inline void add_products(Products& sums, const Listed& listed, int co
         const unsigned mask = listed.masks[p];
         const long long from = listed.blocks[p];
         const unsigned wanted[2] = {mask >> first_tile & allowed, mask >> (row_tiles + first_tile) & allowed};
-        const int kind = operands.X_kinds[from];
-        if (!(wanted[0] | wanted[1]) || !kind) continue;
-        if (together != (kind >= common_kind && operands.Y_kinds[first_row_block] >= common_kind)) continue;
+        if (!(wanted[0] | wanted[1]) || mask >> 30 != (together ? common_mask : own_mask) >> 30) continue;
 #pragma unroll 1
         for (int half = 0; half < 2; half++) {
             const unsigned bits = half ? wanted[1] : wanted[0];

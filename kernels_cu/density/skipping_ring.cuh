@@ -8,7 +8,7 @@
 
 constexpr int sum_tiles = rows_at_once / 16;
 constexpr int sweeps = 16 * row_tiles / rows_at_once;
-constexpr int stages = 3;
+static_assert(sizeof(Chunk) == sizeof(Screened), "one ring for both");
 
 struct RowPoints {
     unsigned hi[rows_at_once][depth / 2], lo[rows_at_once][depth / 2];  // twice the coordinates
@@ -75,17 +75,14 @@ __device__ inline int make_queue(unsigned* queue, const Listed& listed, int coun
 // Call use(chunk, number, bits) for each chunk of the queue that has units in the sweep.
 template <class Use>
 __device__ __forceinline__ void for_each_chunk(Warp& warp, const Chunk* chunks, int queued, int sweep, const Use& use) {
-    const int lane = threadIdx.x % 32;
+    int slot = 0;
     const auto fetch = [&](int c) {
         if (c < queued) {
-            constexpr int words = sizeof(Chunk) / 16;
-            const uint4* const from = reinterpret_cast<const uint4*>(chunks + (warp.queue[c] >> row_tiles)) + lane;
-            uint4* const to = reinterpret_cast<uint4*>(&warp.ring[c % stages]) + lane;
-#pragma unroll
-            for (int i = 0; i < words / 32; i++) copy_async_16(to + i * 32, from + i * 32);
-            if (lane < words % 32) copy_async_16(to + words / 32 * 32, from + words / 32 * 32);
+            const Chunk* const from = chunks + (warp.queue[c] >> row_tiles);
+            copy_to_ring(&warp.ring[slot], from, sizeof(Chunk));
         }
         copy_async_commit();
+        slot = slot + 1 == stages ? 0 : slot + 1;
     };
 #pragma unroll
     for (int c = 0; c < stages - 1; c++) fetch(c);
@@ -95,7 +92,7 @@ __device__ __forceinline__ void for_each_chunk(Warp& warp, const Chunk* chunks, 
         __syncwarp();
         fetch(c + stages - 1);
         const unsigned entry = warp.queue[c], bits = entry >> (sweep * sum_tiles) & ((1u << sum_tiles) - 1);
-        if (bits) use(warp.ring[c % stages], int(entry >> row_tiles), bits);
+        if (bits) use(warp.ring[slot], int(entry >> row_tiles), bits);  // the next to be filled is the oldest
     }
     copy_async_wait<0>();
 }

@@ -16,17 +16,18 @@ struct Listed {
     unsigned masks[most_listed];
 };
 
-// List blocks of data that can matter to the item's queries; returns their number. `threshold(b)` is what exponents of
-// block b must reach. `most` null: no weights.
+// List blocks of data that can matter to the item's queries; returns their number. Those from `begin` to `end` are looked
+// at, or of `among` if it is not null. `threshold(b)` is what exponents of block b must reach. `most` null: no weights.
 template <class Threshold>
-__device__ inline int list_blocks(Listed& listed, const Boxes& X, const Boxes& Y, const float* most,
+__device__ inline int list_blocks(Listed& listed, const Boxes& X, const Boxes& Y, const float* most, const int* among,
                                   int first_row_block, int begin, int end, int box_axes, const Threshold& threshold) {
     const int lane = threadIdx.x % 32;
     int count = 0;
     for (int base = begin; base < end; base += 32) {
-        const int b = base + lane;
+        const bool exists = base + lane < end;
+        const int b = exists && among ? among[base + lane] : base + lane;
         bool near = false;
-        const float least = b < end ? threshold(b) : never;
+        const float least = exists ? threshold(b) : never;
         if (least < never)
             near = (most ? most[b] : 0.0f) - box_distance(X, b, Y, first_row_block, blocks_of_item, box_axes) >= least;
         const unsigned votes = __ballot_sync(~0u, near);
@@ -43,7 +44,8 @@ __device__ inline void fragment(unsigned (&to)[4], const unsigned* from, long lo
     to[0] = f.x, to[1] = f.y, to[2] = f.z, to[3] = f.w;
 }
 
-// The queries of an item as left operands, from right ones: two registers change places.
+// The queries of an item as left operands, from right ones. Two registers change places, so they are loaded one by one: from
+// a load of all four they would be moved before each product.
 struct Rows {
     unsigned of[row_tiles][GROUPS][4];
 
@@ -53,32 +55,95 @@ struct Rows {
             const int tile = first_row_block * 4 + (m < tiles ? m : 0);
 #pragma unroll
             for (int q = 0; q < GROUPS; q++) {
-                unsigned right[4];
-                fragment(right, halves, (long long)tile * GROUPS + q);
-                of[m][q][0] = right[0], of[m][q][1] = right[2], of[m][q][2] = right[1], of[m][q][3] = right[3];
+                const unsigned* const from = halves + (((long long)tile * GROUPS + q) * 32 + threadIdx.x % 32) * 4;
+                of[m][q][0] = from[0], of[m][q][1] = from[2], of[m][q][2] = from[1], of[m][q][3] = from[3];
             }
         }
     }
 };
 
+// What screening needs of blocks of data, one after the other: right operands and norms.
+struct InMemory {
+    const unsigned* halves;       // (blocks, 4, GROUPS, 32, 4)
+    const unsigned short* norms;  // (blocks, 32, 4)
+
+    __device__ void begin(const Listed&, int) {}
+    __device__ void next(const Listed& listed, int p, const unsigned*& of_halves, const unsigned short*& of_norms) {
+        const long long block = listed.blocks[p];
+        of_halves = halves + block * (4 * GROUPS * 128);
+        of_norms = norms + block * 128;
+    }
+    __device__ void end() {}
+};
+
+constexpr int stages = 3;  // of a ring: two pieces are under way while a warp works on one
+
+// A block of data in the ring.
+struct alignas(16) Screened {
+    unsigned halves[4 * GROUPS * 128];
+    unsigned short norms[128];
+};
+
+// Begin to copy bytes to shared memory, a multiple of 16.
+__device__ __forceinline__ void copy_to_ring(void* to, const void* from, int bytes) {
+#pragma unroll
+    for (int i = threadIdx.x % 32; i < bytes / 16; i += 32)
+        copy_async_16(reinterpret_cast<uint4*>(to) + i, reinterpret_cast<const uint4*>(from) + i);
+}
+
+// The same by a ring in shared memory, of `stages`.
+struct InRing {
+    const unsigned* halves;
+    const unsigned short* norms;
+    Screened* ring;
+    int count, slot;
+
+    __device__ __forceinline__ void fetch(const Listed& listed, int p) {
+        if (p < count) {
+            const long long block = listed.blocks[p];
+            copy_to_ring(ring[slot].halves, halves + block * (4 * GROUPS * 128), sizeof ring->halves);
+            copy_to_ring(ring[slot].norms, norms + block * 128, sizeof ring->norms);
+        }
+        copy_async_commit();
+        slot = slot + 1 == stages ? 0 : slot + 1;
+    }
+
+    __device__ __forceinline__ void begin(const Listed& listed, int of_list) {
+        count = of_list;
+        slot = 0;
+#pragma unroll
+        for (int p = 0; p < stages - 1; p++) fetch(listed, p);
+    }
+
+    __device__ __forceinline__ void next(const Listed& listed, int p, const unsigned*& of_halves,
+                                         const unsigned short*& of_norms) {
+        copy_async_wait<stages - 2>();
+        __syncwarp();
+        fetch(listed, p + stages - 1);
+        of_halves = ring[slot].halves;  // the next to be filled is the oldest
+        of_norms = ring[slot].norms;
+    }
+
+    __device__ __forceinline__ void end() { copy_async_wait<0>(); }
+};
+
 // Largest v_i . v_j - |v_j|^2 / 2 + log2 w_j over the lane's columns of 32 data, of rows g and g + 8 of each row tile, two
-// columns to a register. `n16` is the number of the first 16 data. With `more`, of these and of what is there.
+// columns to a register. `halves` and `norms` are those of the data. With `more`, of these and of what is there.
 template <bool more>
-__device__ inline void largest_products(unsigned (&largest)[row_tiles][2], const Rows& rows, const unsigned* X_halves,
-                                        const unsigned short* norms, long long n16) {
+__device__ inline void largest_products(unsigned (&largest)[row_tiles][2], const Rows& rows, const unsigned* halves,
+                                        const unsigned short* norms) {
     const int lane = threadIdx.x % 32, t = lane % 4;
 #pragma unroll
     for (int part = 0; part < 2; part++) {
-        const long long columns = n16 + part;
         uint2 b[GROUPS][2];  // right operands: points 0..7 and 8..15
 #pragma unroll
         for (int q = 0; q < GROUPS; q++) {
-            const uint4 f = *reinterpret_cast<const uint4*>(X_halves + ((columns * GROUPS + q) * 32 + lane) * 4);
+            const uint4 f = *reinterpret_cast<const uint4*>(halves + ((part * GROUPS + q) * 32 + lane) * 4);
             b[q][0] = {f.x, f.y};
             b[q][1] = {f.z, f.w};
         }
-        const uint2 n0 = *reinterpret_cast<const uint2*>(norms + (columns * 8 + t) * 4);
-        const uint2 n1 = *reinterpret_cast<const uint2*>(norms + (columns * 8 + 4 + t) * 4);
+        const uint2 n0 = *reinterpret_cast<const uint2*>(norms + (part * 8 + t) * 4);
+        const uint2 n1 = *reinterpret_cast<const uint2*>(norms + (part * 8 + 4 + t) * 4);
 #pragma unroll
         for (int m = 0; m < row_tiles; m++) {
             unsigned left[2], right[2];
@@ -101,10 +166,10 @@ __device__ inline void largest_products(unsigned (&largest)[row_tiles][2], const
 // For each listed block a bit for each unit: bit row_tiles * half + row tile. Returns the number of bits. With `loose`,
 // `loosened(b, slack)` gives what is added to limits for block b, at most 0 and twice in float16, and whether all its units
 // count.
-template <bool loose, class Loosened>
+template <bool loose, class Data, class Loosened>
 __device__ inline unsigned screen(Listed& listed, int count, const unsigned* Y_halves, const unsigned short* limits,
-                                  const unsigned char* always, const unsigned* X_halves, const unsigned short* norms,
-                                  int first_row_block, int tiles, const Loosened& loosened) {
+                                  const unsigned char* always, Data data, int first_row_block, int tiles,
+                                  const Loosened& loosened) {
     const int lane = threadIdx.x % 32, g = lane / 4;
     Rows rows;
     rows.load(Y_halves, first_row_block, tiles);
@@ -118,16 +183,19 @@ __device__ inline unsigned screen(Listed& listed, int count, const unsigned* Y_h
     }
     const unsigned there = ((1u << tiles) - 1) * ((1u << row_tiles) + 1);
     unsigned kept = 0;
+    data.begin(listed, count);
 #pragma unroll 1
     for (int p = 0; p < count; p++) {
-        const long long from = listed.blocks[p];
+        const unsigned* halves;
+        const unsigned short* norms;
+        data.next(listed, p, halves, norms);
         unsigned bits = 0, slack = 0;
         bool all = false;
-        if constexpr (loose) all = loosened(int(from), slack);
+        if constexpr (loose) all = loosened(int(listed.blocks[p]), slack);
 #pragma unroll 1
         for (int half = 0; half < 2; half++) {
             unsigned largest[row_tiles][2];
-            largest_products<false>(largest, rows, X_halves, norms, from * 4 + half * 2);
+            largest_products<false>(largest, rows, halves + half * (2 * GROUPS * 128), norms + half * 64);
 #pragma unroll
             for (int m = 0; m < row_tiles; m++) {
                 unsigned over = larger_f16x2(subtract_f16x2(largest[m][0], limit[m][0]),
@@ -141,6 +209,7 @@ __device__ inline unsigned screen(Listed& listed, int count, const unsigned* Y_h
         if (lane == 0) listed.masks[p] = bits;
         kept += __popc(bits);
     }
+    data.end();
     __syncwarp();
     return kept;
 }

@@ -70,11 +70,11 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
         for (int part = 0; part < spans; part++) {
             const int begin = (int(item / row_items) * spans + part) * span, end = min(begin + span, data_blocks);
             __syncwarp();
-            const int count = list_blocks(warp.listed, X, Y, most, first, begin, end, box_axes,
+            const int count = list_blocks(warp.listed, X, Y, most, nullptr, first, begin, end, box_axes,
                                           [&](int b) { return X_kinds[b] < common_kind ? never : least; });
             if (!count) continue;
-            const unsigned found = screen<false>(warp.listed, count, Y_halves, limits, always, X_halves, norms, first,
-                                                 4 * blocks_there, 0);
+            const unsigned found = screen<false>(warp.listed, count, Y_halves, limits, always,
+                                                 InRing{X_halves, norms, reinterpret_cast<Screened*>(warp.ring)}, first, 4 * blocks_there, 0);
             if (!found) continue;
             units += found;
             const int queued = make_queue(warp.queue, warp.listed, count);

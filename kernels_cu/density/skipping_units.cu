@@ -7,7 +7,9 @@
 //
 //   Y_..., X_...   queries and data as skipping_points.cu orders them
 //   limits, always, reference, threshold          of skipping_limits.cu
-//   once           pairs of two common blocks are left to skipping_mutual.cu
+//   row_list       (row_items,)    int            items that there are; null: all
+//   columns        (columns_there,) int           blocks of data that there are, for common queries alone; null: all, for
+//                                                 any. With these lists other kernels take pairs of two common blocks
 //   S, T           (rows,), (rows, DIM)  REAL     zero before
 //   next           (1,)    unsigned long long     zero before: items that warps have taken
 //   kept           (1,)    unsigned long long     zero before: units that were summed
@@ -33,13 +35,9 @@
 #include "skipping_products.cuh"
 #endif
 
-#if __CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1000
-constexpr int blocks_at_once = DIM <= 16 && !(in_double && output == MOMENTS) ? 3 : 2;
-#else  // compilers for others need more registers
-constexpr int blocks_at_once = 2;
-#endif
+constexpr bool has_lists = DIM <= 32;  // of more dimensions all pairs are taken here
 
-extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
+extern "C" __global__ void __launch_bounds__(threads, 2)
     KERNEL(const void* __restrict__ Y_given, const int* __restrict__ Y_source, const float* __restrict__ Y_local,
            const float* __restrict__ Y_centres, const float* __restrict__ Y_reach, const float* __restrict__ Y_low,
            const float* __restrict__ Y_high, const unsigned* __restrict__ Y_halves,
@@ -53,10 +51,11 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
            const float* __restrict__ Y_exponents, const unsigned char* __restrict__ Y_kinds,
            const unsigned* __restrict__ X_first, const unsigned* __restrict__ X_rest,
            const unsigned* __restrict__ across, const float* __restrict__ X_exponents,
-           const unsigned char* __restrict__ X_kinds, Real* __restrict__ S, Real* __restrict__ T,
+           const unsigned char* __restrict__ X_kinds, const int* __restrict__ row_list,
+           const int* __restrict__ columns, Real* __restrict__ S, Real* __restrict__ T,
            unsigned long long* __restrict__ next, unsigned long long* __restrict__ kept, int query_blocks,
            int data_blocks, int row_items, int groups, int spans, int span, int d, int box_axes, int in_doubles,
-           int products, int once, double constant, double slope, double scale) {
+           int products, int columns_there, double constant, double slope, double scale) {
     __shared__ Listed listed_of_warp[threads / 32];
     Listed& listed = listed_of_warp[threadIdx.x / 32];
     const int lane = threadIdx.x % 32;
@@ -65,29 +64,27 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
                       log_weights};
     const Factor factor = {Real(constant), Real(slope)};
     const unsigned long long items = (unsigned long long)row_items * groups;
-    unsigned long long units = 0;
     for (;;) {
         const unsigned long long item = take_item(next);
         if (item >= items) break;
-        const int first_row_block = int(item % row_items) * blocks_of_item;
+        int first_row_block = int(item % row_items) * blocks_of_item;
+        if (has_lists && row_list) first_row_block = row_list[item % row_items] * blocks_of_item;
+        if (has_lists && columns && Y_kinds[first_row_block] < common_kind) continue;
         const int blocks_there = min(blocks_of_item, query_blocks - first_row_block);
         float least = threshold[first_row_block];
         if (blocks_there > 1) least = fminf(least, threshold[first_row_block + 1]);
-        const bool taken_once = once && Y_kinds[first_row_block] >= common_kind;
 #pragma unroll 1
         for (int part = 0; part < spans; part++) {
             const int begin = (int(item / row_items) * spans + part) * span;
-            const int end = begin + span < data_blocks ? begin + span : data_blocks;
+            const int end = min(begin + span, columns_there);
             __syncwarp();
-            const int count = list_blocks(
-                listed, X.boxes, Y.boxes, most, first_row_block, begin, end, box_axes, [&](int b) {
-                    return taken_once && X_kinds[b] >= common_kind ? never : least;
-                });
+            const int count = list_blocks(listed, X.boxes, Y.boxes, most, has_lists ? columns : nullptr, first_row_block, begin, end, box_axes,
+                                          [&](int) { return least; });
             if (!count) continue;
-            const unsigned found = screen<false>(listed, count, Y_halves, limits, always, X_halves, norms,
+            const unsigned found = screen<false>(listed, count, Y_halves, limits, always, InMemory{X_halves, norms},
                                                  first_row_block, 4 * blocks_there, 0);
             if (!found) continue;
-            units += found;
+            if (lane == 0) atomicAdd(kept, (unsigned long long)found);
 
 #if REAL_BITS == 32
             if (products) {
@@ -100,9 +97,13 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
                     reinterpret_cast<const uint2*>(across),
                     reinterpret_cast<const float2*>(Y_exponents),
                     reinterpret_cast<const float2*>(X_exponents),
-                    Y_kinds,
-                    X_kinds,
                 };
+#pragma unroll 1
+                for (int p = lane; p < count; p += 32) {
+                    const int kind = X_kinds[listed.blocks[p]];
+                    if (kind) listed.masks[p] |= Y_kinds[first_row_block] >= common_kind && kind >= common_kind ? common_mask : own_mask;
+                }
+                __syncwarp();
                 // Tiles of tight blocks.
                 unsigned tight = Y_kinds[first_row_block] ? 15 : 0;
                 if (blocks_there > 1 && Y_kinds[first_row_block + 1]) tight |= 15 << 4;
@@ -114,11 +115,11 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
                     for (int first_k = 0; first_k < product_sweeps * moment_tiles; first_k += moment_tiles) {
                         Products sums;
                         sums.clear();
+                        add_products<false>(sums, listed, count, of_columns[threadIdx.x / 32], Y, X, operands,
+                                            reference, first_row_block, m, first_k, allowed, factor);
                         if (Y_kinds[first_row_block] >= common_kind)
                             add_products<true>(sums, listed, count, of_columns[threadIdx.x / 32], Y, X, operands,
                                                reference, first_row_block, m, first_k, allowed, factor);
-                        add_products<false>(sums, listed, count, of_columns[threadIdx.x / 32], Y, X, operands,
-                                            reference, first_row_block, m, first_k, allowed, factor);
 #pragma unroll
                         for (int i = 0; i < tiles_at_once; i++)
                             if (allowed >> i & 1)
@@ -135,6 +136,7 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
                 const bool wide_row = Y_reach[row / block] > float_reach;
                 const float own_reference = reference[row];
                 const bool by_products = products && Y_kinds[row / block];
+                if constexpr (GROUPS > 2) keep_order();
 #pragma unroll 1
                 for (int sweep = 0; sweep < sweeps; sweep++) {
                     const int first_moment = sweep * moment_columns;
@@ -144,7 +146,7 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
 #pragma unroll 1
                     for (int base = 0; base < count; base += 32) {
                         unsigned mask = base + lane < count ? listed.masks[base + lane] >> m : 0;
-                        if (by_products && mask && X_kinds[listed.blocks[base + lane]]) mask = 0;
+                        if (by_products && mask >> (30 - m) & 1) mask = 0;
 #pragma unroll 1
                         for (int half = 0; half < 2; half++) {
                             unsigned votes = __ballot_sync(~0u, mask >> (half * row_tiles) & 1);
@@ -177,5 +179,4 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
             }
         }
     }
-    if (lane == 0 && units) atomicAdd(kept, units);
 }

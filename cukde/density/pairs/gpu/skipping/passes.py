@@ -31,6 +31,7 @@ _MOST_MOMENTS_IN_DOUBLE = 64  # dimensions
 _MOST_AROUND = 16  # blocks of data that are looked at beforehand
 _AROUND = 3  # blocks of data on either side of those that are looked at beforehand
 _BLOCKS_OF_MULTIPROCESSOR = 4
+_LEAST_OWN = 1 / 64  # of blocks: then products for those with a centre of their own are worth their operands
 _BLOCKS_OF_GROUP = 32
 _WARPS_OF_SEARCH = 8
 _MOST_LENGTH = 360.0  # of points that have finite norms in float16
@@ -62,6 +63,7 @@ class Posed(NamedTuple):
     shrink: float  # of the operands in float16
     axes: Any  # of boxes
     plan: Plan
+    left: Left | None  # of the kernels of chunks; None: there are none
 
     @property
     def itself(self) -> bool:
@@ -72,6 +74,27 @@ class Posed(NamedTuple):
     def d(self) -> int:
         """Number of dimensions."""
         return int(self.data.given.shape[1])
+
+
+class Left(NamedTuple):
+    """What the kernels of chunks leave to others, int32; None: nothing."""
+
+    rows: Any | None  # items of two blocks of queries
+    columns: Any | None  # blocks of data
+
+    @classmethod
+    def of(cls, data: Ordered, queries: Ordered) -> tuple[Left, bool]:
+        """Find it; and whether enough of it is of blocks with a centre of their own. Waits for the device."""
+        few = data.given.shape[1] <= FEW_DIMENSIONS
+        itself = queries is data
+        both = cp.asnumpy(data.kinds if itself else cp.concatenate((data.kinds, queries.kinds)))
+        if core_compile.is_rehearsal():
+            both[:] = skipping_points.OWN - few
+        of_data, of_queries = both[: data.blocks], both if itself else both[data.blocks :]
+        least = skipping_points.OWN if few else skipping_points.COMMON
+        rows, columns = np.unique(np.flatnonzero(of_queries < least) // 2), np.flatnonzero(of_data < least)
+        lists = (cp.asarray(a.astype(np.int32)) if len(a) else None for a in (rows, columns))
+        return cls(*lists), bool((both == skipping_points.OWN).mean() > _LEAST_OWN)
 
 
 class Plan(NamedTuple):
@@ -155,15 +178,17 @@ def pose(
     queries = data if Y is None else points(Y, log_weights=None, needed=of_queries)
     if posed_before:
         plan = plan._replace(products=plan.products and data.right.first is not None)
-    elif plan.chunks and plan.products:
-        # Blocks with a centre of their own want products of other operands, and most data have none.
-        own = bool((data.kinds == skipping_points.OWN).any() | (queries.kinds == skipping_points.OWN).any())
-        plan = plan._replace(products=own)
-        if own:
-            everything = needed(True, True, output == "moments", True)
-            data = skipping_points.again(data, h, weights, frame, everything)
-            queries = data if Y is None else skipping_points.again(queries, h, None, frame, everything)
-    return Posed(data, queries, h, output, options, tolerance, skipping_points.shrink(frame, h), frame.box_axes, plan)
+    left = None
+    if plan.chunks:
+        left, own = Left.of(data, queries)
+        if plan.products and not posed_before:
+            plan = plan._replace(products=own)
+            if own:
+                everything = needed(True, True, output == "moments", True)
+                data = skipping_points.again(data, h, weights, frame, everything)
+                queries = data if Y is None else skipping_points.again(queries, h, None, frame, everything)
+    shrink = skipping_points.shrink(frame, h)
+    return Posed(data, queries, h, output, options, tolerance, shrink, frame.box_axes, plan, left)
 
 
 def run(posed: Posed) -> PartialSums:
@@ -171,7 +196,7 @@ def run(posed: Posed) -> PartialSums:
 
     Queries whose sums leave the range of float32 are summed again by differences, over all pairs; the device decides.
     """
-    data, queries, h, output, options, *_, plan = posed
+    data, queries, h, output, options, *_, plan, _ = posed
     X, Y = data.given, None if posed.itself else queries.given
     m, d = queries.given.shape
     order, width, real = queries.order, skipping_points.pitch(d), plan.real
@@ -203,22 +228,27 @@ def _summed(posed: Posed) -> tuple[Any, Any, Any, Taken]:
     rows, width = queries.blocks * BLOCK, skipping_points.pitch(posed.d)
     S = cp.zeros(rows, plan.real)
     T = cp.zeros((rows, width), plan.real) if posed.output == "moments" else None
-    counts = cp.zeros(2, np.uint64)  # items that are taken, units
+    counts = cp.zeros(1, np.uint64)
     if plan.chunks and T is not None:
         bounds.reference.fill(0)  # a point's own term is 1
         _sum_once(posed, bounds, S, T, counts)
     elif plan.chunks:
         _sum_chunks(posed, bounds, S, counts)
-    if posed.d <= FEW_DIMENSIONS:
-        _sum_boxes(posed, bounds, S, T, counts)
+    others = _sum_boxes if posed.d <= FEW_DIMENSIONS else _sum_units
+    left = posed.left
+    if left is None:
+        others(posed, bounds, S, T, counts, None, None)
     else:
-        _sum_units(posed, bounds, S, T, counts)
+        if left.rows is not None:
+            others(posed, bounds, S, T, counts, left.rows, None)
+        if left.columns is not None:
+            others(posed, bounds, S, T, counts, None, left.columns)
     return bounds.reference, S, T, Taken(counts, queries.blocks * data.blocks * _UNITS_OF_BLOCKS)
 
 
 def _bounds(posed: Posed) -> Bounds:
     """Bound the sums of the queries from below, and find what can be left out of them."""
-    data, queries, _, output, _, tolerance, shrink, axes, _ = posed
+    data, queries, _, output, _, tolerance, shrink, axes, *_ = posed
     itself, (m, d) = posed.itself, queries.given.shape
     blocks, rows, screened = queries.blocks, queries.blocks * BLOCK, skipping_points.groups(d)
     n, width = len(data.given), skipping_points.pitch(d)
@@ -309,7 +339,9 @@ def _items(query_blocks: int, data_blocks: int, blocks_of_item: int, *, most_spa
     rows = -(-query_blocks // blocks_of_item)
     groups = 1 if single else min(data_blocks, -(-grid * (_THREADS // 32) * _ITEMS_OF_WARP // rows))
     of_group = -(-data_blocks // groups)
-    span = -(-min(of_group, most_span) // 32) * 32
+    span = min(of_group, most_span)
+    if span > 32:
+        span = -(-span // 32) * 32  # as many as lanes list at a time
     spans = -(-of_group // span)
     return _Items(grid, rows, -(-data_blocks // (span * spans)), span, spans)
 
@@ -326,7 +358,7 @@ def _sum_once(posed: Posed, bounds: Bounds, S: Any, T: Any, counts: Any) -> None
             (items.grid,),
             (_THREADS,),
             *(data.local, data.centres, data.weights, data.kinds, data.low, data.high, bounds.threshold, S, T),
-            *(next_item, counts[1:], *sizes, d),
+            *(next_item, counts, *sizes, d),
         )
         return
     below = math.log2(posed.tolerance / len(data.order))
@@ -334,7 +366,7 @@ def _sum_once(posed: Posed, bounds: Bounds, S: Any, T: Any, counts: Any) -> None
         (items.grid,),
         (_THREADS,),
         *(data.low, data.high, bounds.threshold, bounds.extent, data.kinds, data.halves, data.norms),
-        *(bounds.limits, bounds.always, data.chunks, S, T, next_item, counts[1:], *sizes, below, posed.shrink),
+        *(bounds.limits, bounds.always, data.chunks, S, T, next_item, counts, *sizes, below, posed.shrink),
     )
     rows = data.blocks * BLOCK
     _own_kernel(width).launch((-(-rows // _THREADS),), (_THREADS,), data.local, data.kinds, S, T, rows)
@@ -350,46 +382,55 @@ def _sum_chunks(posed: Posed, bounds: Bounds, S: Any, counts: Any) -> None:
         *(queries.low, queries.high, queries.kinds, queries.halves, queries.chunks, bounds.limits, bounds.always),
         *(bounds.reference, bounds.threshold),
         *(data.low, data.high, data.kinds, data.most, data.halves, data.norms, data.chunks, S),
-        *(cp.zeros(1, np.uint64), counts[1:]),
+        *(cp.zeros(1, np.uint64), counts),
         *(queries.blocks, data.blocks, items.rows, items.groups, items.spans, items.span, data.low.shape[0]),
         *_factor(posed),
     )
 
 
-def _sum_boxes(posed: Posed, bounds: Bounds, S: Any, T: Any, counts: Any) -> None:
-    """Sum over pairs of near blocks of few dimensions, but for those that are taken once."""
+def _sum_boxes(
+    posed: Posed, bounds: Bounds, S: Any, T: Any, counts: Any, rows: Any | None, columns: Any | None
+) -> None:
+    """Sum over pairs of near blocks of few dimensions, of the items ``rows`` or with the blocks ``columns``."""
     data, queries, d = posed.data, posed.queries, posed.d
-    items = _items(queries.blocks, data.blocks, 2, most_span=data.blocks, single=posed.options.deterministic)
+    items, there = _items_of_lists(posed, 2, data.blocks, rows, columns)
     _boxes_kernel(_summand(posed.output), posed.plan.real, d).launch(
         (items.grid,),
         (_THREADS,),
         *(*_points_of(queries), bounds.reference, bounds.extent, bounds.threshold),
         *(*_points_of(data), data.weights, data.most, posed.options.log_weights),
-        *(data.kinds if posed.plan.chunks else None, S, T, counts[:1], counts[1:]),
+        *(data.kinds, rows, columns, S, T, cp.zeros(1, np.uint64), counts),
         *(queries.blocks, data.blocks, items.rows, items.groups, items.span, data.low.shape[0]),
-        *(data.given.dtype == DOUBLE, *_factor(posed), skipping_points.scale_of(posed.h)),
+        *(data.given.dtype == DOUBLE, there, *_factor(posed), skipping_points.scale_of(posed.h)),
     )
 
 
-def _sum_units(posed: Posed, bounds: Bounds, S: Any, T: Any, counts: Any) -> None:
-    """Sum over units that screening leaves, but for those that are taken once."""
+def _sum_units(
+    posed: Posed, bounds: Bounds, S: Any, T: Any, counts: Any, rows: Any | None, columns: Any | None
+) -> None:
+    """Sum over units that screening leaves, of the items ``rows`` or with the blocks ``columns``."""
     data, queries, d, plan = posed.data, posed.queries, posed.d, posed.plan
     width = skipping_points.pitch(d)
-    # Few blocks of data are left where most have a common centre: short items, so that none takes long.
-    span = _SPAN // 4 if plan.chunks else _SPAN
-    items = _items(
-        *(queries.blocks, data.blocks, _row_tiles(width) // 4), most_span=span, single=posed.options.deterministic
-    )
+    items, there = _items_of_lists(posed, _row_tiles(width) // 4, _SPAN, rows, columns)
     _units_kernel(_summand(posed.output), plan.real, width).launch(
         (items.grid,),
         (_THREADS,),
         *(*_points_of(queries), queries.halves, bounds.limits, bounds.always, bounds.reference, bounds.threshold),
         *(*_points_of(data), data.weights, data.most, posed.options.log_weights, data.halves, data.norms),
         *(*queries.left, queries.exponents, queries.kinds),
-        *(*data.right, data.across, data.exponents, data.kinds, S, T, counts[:1], counts[1:]),
+        *(*data.right, data.across, data.exponents, data.kinds, rows, columns, S, T, cp.zeros(1, np.uint64), counts),
         *(queries.blocks, data.blocks, items.rows, items.groups, items.spans, items.span, d, data.low.shape[0]),
-        *(data.given.dtype == DOUBLE, plan.products, plan.chunks, *_factor(posed), skipping_points.scale_of(posed.h)),
+        *(data.given.dtype == DOUBLE, plan.products, there, *_factor(posed), skipping_points.scale_of(posed.h)),
     )
+
+
+def _items_of_lists(
+    posed: Posed, blocks_of_item: int, most_span: int, rows: Any | None, columns: Any | None
+) -> tuple[_Items, int]:
+    """Items of a pass, and how many blocks of data they are over."""
+    there = posed.data.blocks if columns is None else len(columns)
+    blocks = posed.queries.blocks if rows is None else blocks_of_item * len(rows)
+    return _items(blocks, there, blocks_of_item, most_span=most_span, single=posed.options.deterministic), there
 
 
 def _points_of(points: Ordered) -> tuple[Any, ...]:
@@ -408,12 +449,12 @@ def _factor(posed: Posed) -> tuple[float, float]:
 class Taken(NamedTuple):
     """Units that a pass took, on the device."""
 
-    counts: Any  # (2,) uint64: items of its last kernel, units
+    counts: Any  # (1,) uint64
     units: int  # that there are
 
     def share(self) -> float:
         """Share of the units; waits for the device."""
-        return min(1.0, float(cp.asnumpy(self.counts)[1]) / self.units)
+        return min(1.0, float(cp.asnumpy(self.counts)[0]) / self.units)
 
 
 _recent: dict[Output, Taken] = {}
@@ -517,7 +558,7 @@ def _boxes_kernel(summed: str, real: np.dtype, d: int) -> Specialisation:
     name = f"near_boxes_{summed}_{'double' if real == DOUBLE else 'single'}"
     width = skipping_points.pitch(d)
     defines = core_compile.macros(KERNEL=name, OUTPUT=summed.upper(), REAL=C_TYPE[real], DIMENSIONS=d, DIM=width)
-    return Specialisation("density/skipping_boxes", name, defines, "25P 7i 3d")
+    return Specialisation("density/skipping_boxes", name, defines, "27P 8i 3d")
 
 
 @functools.cache
@@ -532,7 +573,7 @@ def _units_kernel(summed: str, real: np.dtype, width: int) -> Specialisation:
         GROUPS=skipping_points.groups(width),
         ROW_TILES=_row_tiles(width),
     )
-    return Specialisation("density/skipping_units", name, defines, "37P 11i 3d")
+    return Specialisation("density/skipping_units", name, defines, "39P 11i 3d")
 
 
 @functools.cache

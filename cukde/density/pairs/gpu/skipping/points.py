@@ -27,8 +27,8 @@ _MOST_HALF = 5000.0  # squared lengths of operands in float16 that most points s
 _THREADS_OF_CODES = 256
 
 
-OWN = 1
-"""The kind of blocks with a centre of their own (``skipping_points.cu``)."""
+OWN, COMMON = 1, 2
+"""Kinds of blocks (``skipping_points.cu``): with a centre of their own, and with the common one or better."""
 
 _FEW_SQUARE = 400.0  # the same of few dimensions, in one product
 _CHUNK = 32  # points
