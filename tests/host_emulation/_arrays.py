@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+from bisect import bisect
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -24,7 +25,6 @@ class GuardedArrays:
     """Copies of arrays, each between guard zones; arrays that overlap in memory share one copy."""
 
     def __init__(self, arrays: Sequence[np.ndarray]) -> None:
-        self._arrays = arrays
         spans: list[tuple[int, int, int]] = []  # apart from each other, in order
         for low, high, root in sorted((*_bounds(a), _root_address(a)) for a in arrays if a.size):
             if spans and low < spans[-1][1]:
@@ -32,16 +32,16 @@ class GuardedArrays:
             else:
                 spans.append((low, high, root))
         self._copies = [_Copy(*span) for span in spans]
-        self._empty = _Copy(0, 0, 0)
-
-    def _copy_of(self, a: np.ndarray) -> _Copy:
-        start = _bounds(a)[0]
-        return next((c for c in self._copies if a.size and c.low <= start < c.high), self._empty)
+        empty, lows = _Copy(0, 0, 0), [low for low, _, _ in spans]
+        # A launch may take forty arrays: each is looked up once.
+        self._owners = [(a, self._copies[bisect(lows, _bounds(a)[0]) - 1] if a.size else empty) for a in arrays]
+        self._addresses = {
+            id(a): copy.address + (a.ctypes.data - copy.low if a.size else 0) for a, copy in self._owners
+        }
 
     def address(self, a: np.ndarray) -> int:
         """Where the copy of the array's first element lies."""
-        copy = self._copy_of(a)
-        return copy.address + (a.ctypes.data - copy.low if a.size else 0)
+        return self._addresses[id(a)]
 
     def near(self, failure: str) -> tuple[int, str] | None:
         """Return the array beside which the address in a message lies, and where it lies."""
@@ -53,19 +53,21 @@ class GuardedArrays:
         return self._first(_Copy.trespass)
 
     def _first(self, where: Callable[[_Copy], str | None]) -> tuple[int, str] | None:
-        answers = ((i, where(self._copy_of(a))) for i, a in enumerate(self._arrays))
+        answers = ((i, where(copy)) for i, (_, copy) in enumerate(self._owners))
         return next(((i, answer) for i, answer in answers if answer), None)
 
     def write_back(self) -> None:
         """Copy what the kernel left to the originals."""
+        writeable = {id(copy) for a, copy in self._owners if a.flags.writeable}
         for copy in self._copies:
-            owners = [a for a in self._arrays if self._copy_of(a) is copy]
-            copy.write_back(writeable=any(a.flags.writeable for a in owners))
+            copy.write_back(writeable=id(copy) in writeable)
 
 
 def _bounds(a: np.ndarray) -> tuple[int, int]:
     """First byte of an array's elements, and the one after the last."""
     start = a.ctypes.data
+    if a.flags.c_contiguous:
+        return start, start + a.nbytes
     reach = [(n - 1) * stride for n, stride in zip(a.shape, a.strides, strict=True)]
     return start + sum(min(0, r) for r in reach), start + sum(max(0, r) for r in reach) + a.itemsize
 
