@@ -83,7 +83,7 @@ __device__ inline void add_local(Sums& sums, const Points& Y, const Points& X, c
             }
         }
     } else {
-        constexpr int columns = 8, chunk = 8;  // data at once, and dimensions
+        constexpr int columns = output == MOMENTS && DIM == 32 ? 4 : 8, chunk = 8;  // data at once, and dimensions
 #pragma unroll 1
         for (int first = 0; first < 16; first += columns) {
             float square[columns] = {}, power[columns];

@@ -57,7 +57,8 @@ __device__ inline void exponents_of_rows(float2 (&of)[2], const Points& Y, const
     float coarse[2] = {}, fine[2] = {};
     const float* const here = Y.centres + first_row / block * DIM;
     const float* const there = X.centres + from * DIM;
-#pragma unroll
+    constexpr int unrolled = GROUPS > 2 ? 1 : GROUPS;  // registers are few
+#pragma unroll unrolled
     for (int q = 0; q < GROUPS; q++) {
         unsigned p[4], rest[4];
         if constexpr (GROUPS > 2) keep_order();

@@ -14,6 +14,7 @@ constexpr float never = 3e38f;     // a threshold of blocks that do not count
 struct Listed {
     unsigned blocks[most_listed];
     unsigned masks[most_listed];
+    int begin, end;  // blocks of the item that are left to look at: registers are few
 };
 
 // List blocks of data that can matter to the item's queries; returns their number. Those from `begin` to `end` are looked

@@ -63,21 +63,25 @@ extern "C" __global__ void __launch_bounds__(threads, 2)
     const Points X = {X_given,    bool(in_doubles), X_source, X_local, X_centres, X_reach, {X_low, X_high, data_blocks},
                       log_weights};
     const Factor factor = {Real(constant), Real(slope)};
-    const unsigned long long items = (unsigned long long)row_items * groups;
     for (;;) {
-        const unsigned long long item = take_item(next);
-        if (item >= items) break;
-        int first_row_block = int(item % row_items) * blocks_of_item;
-        if (has_lists && row_list) first_row_block = row_list[item % row_items] * blocks_of_item;
+        const unsigned item = unsigned(take_item(next));
+        if (item >= unsigned(row_items) * groups) break;
+        const unsigned group = item / row_items;
+        int first_row_block = int(item - group * row_items);
+        if (has_lists && row_list) first_row_block = row_list[first_row_block];
+        first_row_block *= blocks_of_item;
         if (has_lists && columns && Y_kinds[first_row_block] < common_kind) continue;
         const int blocks_there = min(blocks_of_item, query_blocks - first_row_block);
         float least = threshold[first_row_block];
         if (blocks_there > 1) least = fminf(least, threshold[first_row_block + 1]);
-#pragma unroll 1
-        for (int part = 0; part < spans; part++) {
-            const int begin = (int(item / row_items) * spans + part) * span;
-            const int end = min(begin + span, columns_there);
+        listed.begin = int(group) * spans * span;
+        listed.end = min(listed.begin + spans * span, columns_there);
+        for (;;) {
             __syncwarp();
+            const int begin = listed.begin, end = min(begin + span, listed.end);
+            if (begin >= end) break;
+            __syncwarp();
+            if (lane == 0) listed.begin = end;
             const int count = list_blocks(listed, X.boxes, Y.boxes, most, has_lists ? columns : nullptr, first_row_block, begin, end, box_axes,
                                           [&](int) { return least; });
             if (!count) continue;
@@ -136,7 +140,6 @@ extern "C" __global__ void __launch_bounds__(threads, 2)
                 const bool wide_row = Y_reach[row / block] > float_reach;
                 const float own_reference = reference[row];
                 const bool by_products = products && Y_kinds[row / block];
-                if constexpr (GROUPS > 2) keep_order();
 #pragma unroll 1
                 for (int sweep = 0; sweep < sweeps; sweep++) {
                     const int first_moment = sweep * moment_columns;

@@ -604,7 +604,7 @@ def _sums_kernel(width: int) -> Specialisation:
 def _ring_bytes(groups: int) -> int:
     """Shared memory of a block of threads (``skipping_ring.cuh``)."""
     points = 128 // groups + 3 * 32  # of rows, and of three chunks
-    return _THREADS // 32 * (points * (64 * groups + 8) + _SPAN * 16)
+    return _THREADS // 32 * (points * (64 * groups + 8) + _SPAN * 16 + 16)
 
 
 @functools.cache
