@@ -13,7 +13,8 @@ import cukde
 from cukde.density.cost import calls as cost_calls
 from cukde.density.options import Options
 from cukde.density.pairs.cost import skipping as skipping_cost
-from tests import reference
+from cukde.density.sums import Output
+from tests import reference, tolerances
 
 
 def drawn(name: str, n: int, d: int) -> np.ndarray:
@@ -98,7 +99,7 @@ def case(d: int = 8) -> tuple[np.ndarray, np.ndarray, float]:
 
 
 def check(p: np.ndarray, X: np.ndarray, Y: np.ndarray, h: float) -> None:
-    np.testing.assert_allclose(p, reference.sd_kde(X, Y, h), rtol=1e-4)
+    np.testing.assert_allclose(p, reference.sd_kde(X, Y, h), rtol=tolerances.SD_DENSITY["float32"].value)
 
 
 def test_the_second_pass_of_sd_kde_starts_from_the_look_of_the_first(counted: SimpleNamespace) -> None:
@@ -111,6 +112,7 @@ def test_the_second_pass_of_sd_kde_starts_from_the_look_of_the_first(counted: Si
 def test_what_the_first_pass_has_refused_is_not_looked_at_again(counted: SimpleNamespace) -> None:
     counted.shares += [0.9]
     X, Y, h = case()
+    Y = (0.02 * Y).astype(np.float32)  # they see more than the data do
     check(cukde.sd_kde(X, Y, h), X, Y, h)
     assert counted.counts == {"samples": 1, "frame": 1, "_share": 1}
 
@@ -142,20 +144,51 @@ def test_one_pass_samples_the_data_once(counted: SimpleNamespace) -> None:
 
 
 @pytest.mark.usefixtures("emulated_device")
-@pytest.mark.parametrize(("d", "itself"), [(3, True), (3, False), (8, True), (8, False)])
-def test_a_probe_finds_about_the_share_that_a_pass_takes(d: int, itself: bool) -> None:
+@pytest.mark.parametrize(
+    ("d", "output", "itself"),
+    [
+        *((d, "sum", itself) for d in (3, 8) for itself in (True, False)),
+        (8, "moments", True),
+        (8, "moments", False),
+        (8, "weighted", False),
+        (20, "laplace", False),
+    ],
+)
+def test_a_probe_finds_about_the_share_that_a_pass_takes(d: int, output: Any, itself: bool) -> None:
+    """Whichever operands the pass has: of mean shifts at queries there are no chunks, of blocks far apart all."""
     from cukde.density.pairs.gpu.skipping import choice, frame as skipping_frame, passes
 
     rng = np.random.default_rng(d)
-    X = (20 * rng.standard_normal((10, d))[np.arange(2000) % 10] + rng.standard_normal((2000, d))).astype(np.float32)
+    centres = rng.standard_normal((10, d)) * (20 if d < 6 else np.geomspace(4, 30, 10)[:, None])
+    X = (centres[np.arange(2000) % 10] + 0.7 * rng.standard_normal((2000, d))).astype(np.float32)
     Y = None if itself else X[:1400] + np.float32(0.1)
     frame = skipping_frame.frame(skipping_frame.sample(X))
-    posed = passes.pose(X, Y, 0.5, "sum", Options("float32"), frame, 1e-5)
+    weighted = output == "weighted"
+    options = Options("float32", np.log(rng.uniform(0.1, 1, len(X))) if weighted else None)
+    of_pass: Output = "moments" if weighted else output
+    posed = passes.pose(X, Y, 0.5, of_pass, options, frame, 1e-5, ratio=True)
+    assert d < 6 or set(posed.data.kinds) >= {1, 2}
     found, tight = choice._share(posed, frame)
     taken = passes.share(posed)
     assert taken < 0.5
     assert taken / 1.5 < found < 1.5 * taken
     assert 0 <= tight <= 1
+
+
+@pytest.mark.usefixtures("emulated_device")
+@pytest.mark.parametrize("output", ["sum", "moments"])
+def test_a_probe_of_two_clumps(output: Output) -> None:
+    """Blocks of both kinds of centres, so that the probe has operands of either."""
+    from cukde.density.pairs.gpu.skipping import choice, frame as skipping_frame, passes
+
+    X = np.random.default_rng(8).standard_normal((600, 8)).astype(np.float32)
+    X[:300] += 100
+    frame = skipping_frame.frame(skipping_frame.sample(X))
+    posed = passes.pose(X, None, 0.4, output, Options("float32"), frame, 1e-5, ratio=True)
+    assert posed.plan.products
+    found, tight = choice._share(posed, frame)
+    assert found == pytest.approx(passes.share(posed), abs=0.1)
+    assert 0.5 < tight < 1
 
 
 def test_the_model_is_told_the_shares_that_a_call_takes(counted: SimpleNamespace) -> None:

@@ -167,17 +167,19 @@ def pose(
         X, Y = (None if a is None else a.astype(np.float64, copy=False) for a in (X, Y))
     points = functools.partial(skipping_points.ordered, h=h, frame=frame)
     weights, needed = options.log_weights, skipping_points.Needed
+    posed_before = data is not None
+    if data is not None:  # operands are those that they have
+        right = data.right.first is not None
+        plan = plan._replace(chunks=plan.chunks and data.chunks is not None, products=plan.products and right)
     if plan.chunks:
-        of_data = of_queries = needed(chunks=True)
+        of_data = needed(chunks=True)
+        of_queries = needed(left=posed_before and plan.products, chunks=True)
     else:
         of_queries = needed(left=plan.products)
         of_data = needed(left=plan.products and Y is None, right=plan.products, across=output == "moments")
-    posed_before = data is not None
     if data is None:
         data = points(X, log_weights=weights, needed=of_data)
     queries = data if Y is None else points(Y, log_weights=None, needed=of_queries)
-    if posed_before:
-        plan = plan._replace(products=plan.products and data.right.first is not None)
     left = None
     if plan.chunks:
         left, own = Left.of(data, queries)
