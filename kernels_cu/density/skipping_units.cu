@@ -67,7 +67,7 @@ extern "C" __global__ void __launch_bounds__(threads, 2)
         const unsigned item = unsigned(take_item(next));
         if (item >= unsigned(row_items) * groups) break;
         const unsigned group = item / row_items;
-        int first_row_block = int(item - group * row_items);
+        int first_row_block = row_items - 1 - int(item - group * row_items);  // far points come last, and take longest
         if (has_lists && row_list) first_row_block = row_list[first_row_block];
         first_row_block *= blocks_of_item;
         if (has_lists && columns && Y_kinds[first_row_block] < common_kind) continue;

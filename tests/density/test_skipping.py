@@ -104,8 +104,8 @@ def computed(
     of_pass: Output = "moments" if output == "ratio" else output
     if not gpu.passes.serves(of_pass, precision, X.shape[1]):
         pytest.skip("passes that leave out pairs need compute capability 8.0, and exactly 9.0 beyond 64 dimensions")
-    posed = gpu.passes.pose(X, Y, case.h, of_pass, chosen, frame, tolerance)
-    sums = gpu.passes.run(posed, ratio=output == "ratio")
+    posed = gpu.passes.pose(X, Y, case.h, of_pass, chosen, frame, tolerance, ratio=output == "ratio")
+    sums = gpu.passes.run(posed)
     found = PartialSums(*(None if a is None else gpu.asnumpy(a) for a in sums))
     m, d = case.queries.shape
     assert found.reference.shape == found.total.shape == (m,)

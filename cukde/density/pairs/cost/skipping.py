@@ -24,14 +24,14 @@ _DENSE = {
 }
 _DENSE_DOUBLE = {3: 4.0, 8: 7.0, 16: 9.8, 32: 19.0, 64: 38.0, 128: 80.0}  # differences in double
 _BOXES = {2: 0.41, 3: 0.53, 4: 0.62, 5: 0.72}  # of pairs that are summed, where boxes decide alone
-_SCREEN = {16: 0.06, 32: 0.13, 64: 0.30, 128: 0.66}  # of all pairs
-_BOXES_ONCE = {3: 0.20, 5: 0.22}  # and each pair is taken once
-_PRODUCTS = {16: 0.34, 32: 0.6, 64: 2.2, 128: 8.0}  # of pairs that are summed
-_PRODUCTS_ONCE = {16: 0.34, 32: 0.6}
+_SCREEN = {16: 0.055, 32: 0.13, 64: 0.28, 128: 0.5}  # of all pairs
+_BOXES_ONCE = {3: 0.21, 5: 0.27}  # and each pair is taken once
+_PRODUCTS = {16: 0.43, 32: 0.67, 64: 2.1, 128: 4.2}  # of pairs that are summed
+_PRODUCTS_ONCE = {16: 0.32, 32: 0.5}
 _DIFFERENCES = {8: 3.0, 16: 4.5, 32: 12.0, 64: 30.0, 128: 80.0}
 _DOUBLE = 4.0  # times as much in double
 
-ORDER_MS = 2.5
+ORDER_MS = 1.5
 """Milliseconds for order, bounds and the look at the data, however many there are."""
 
 # Instructions and exponentials of an H200, a picosecond: what rates are as work, for other processors.

@@ -13,7 +13,7 @@ from cukde.density.pairs.gpu.skipping import frame as skipping_frame, passes, po
 from cukde.density.sums import Output
 
 _LEAST_MS = 5.0  # below it, looking is not worth it,
-_LEAST_OF_FAST_MS = 25.0  # and below this where the tensor cores take all pairs
+_LEAST_OF_FAST_MS = 15.0  # and below this where the tensor cores take all pairs
 _GAIN = 0.9  # of the time of all pairs, at most
 _QUERIES_OF_SAMPLE, _DATA_OF_SAMPLE = 128, 512
 _MOST_SHARE = 0.5  # of pairs of a sample that count: then nothing is looked at further

@@ -26,7 +26,8 @@ TOLERANCE = {"float32": 1e-5, "tf32": 1e-3, "float64": 1e-13}
 _THREADS = 128
 _UNITS_OF_BLOCKS = 8  # of 16 queries by 32 data, of two blocks
 _SPAN = 128  # blocks of data that a warp lists at a time
-_ITEMS_OF_WARP = 16  # at least, so that none waits long for the last
+_ITEMS_OF_WARP = 16  # at least, so that none waits long for the last;
+_ITEMS_OF_WARP_OF_WIDE = 64  # of many dimensions a unit takes longer
 _MOST_MOMENTS_IN_DOUBLE = 64  # dimensions
 _MOST_AROUND = 16  # blocks of data that are looked at beforehand
 _AROUND = 3  # blocks of data on either side of those that are looked at beforehand
@@ -335,11 +336,19 @@ class _Items(NamedTuple):
     spans: int
 
 
-def _items(query_blocks: int, data_blocks: int, blocks_of_item: int, *, most_span: int, single: bool = False) -> _Items:
+def _items(
+    query_blocks: int,
+    data_blocks: int,
+    blocks_of_item: int,
+    *,
+    most_span: int,
+    single: bool = False,
+    of_warp: int = _ITEMS_OF_WARP,
+) -> _Items:
     """Cut a pass so that the device is busy; ``single`` lets one warp take all data of its queries."""
     grid = device.multiprocessors() * _BLOCKS_OF_MULTIPROCESSOR
     rows = -(-query_blocks // blocks_of_item)
-    groups = 1 if single else min(data_blocks, -(-grid * (_THREADS // 32) * _ITEMS_OF_WARP // rows))
+    groups = 1 if single else min(data_blocks, -(-grid * (_THREADS // 32) * of_warp // rows))
     of_group = -(-data_blocks // groups)
     span = min(of_group, most_span)
     if span > 32:
@@ -432,7 +441,10 @@ def _items_of_lists(
     """Items of a pass, and how many blocks of data they are over."""
     there = posed.data.blocks if columns is None else len(columns)
     blocks = posed.queries.blocks if rows is None else blocks_of_item * len(rows)
-    return _items(blocks, there, blocks_of_item, most_span=most_span, single=posed.options.deterministic), there
+    wide = skipping_points.pitch(posed.d) > skipping_points.CHUNKS_WIDTH
+    of_warp = _ITEMS_OF_WARP_OF_WIDE if wide else _ITEMS_OF_WARP
+    single = posed.options.deterministic
+    return _items(blocks, there, blocks_of_item, most_span=most_span, single=single, of_warp=of_warp), there
 
 
 def _points_of(points: Ordered) -> tuple[Any, ...]:
