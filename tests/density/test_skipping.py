@@ -44,6 +44,17 @@ DEFAULT = {"float32": 1e-5, "float64": 1e-13}
 TERMS = Tolerance(8e-6, "two float16 terms hold z to 2^-19, four deviations of which move an exponent by 8e-6 r/h")
 """Error of a logarithm over the reach in float32, beyond five dimensions."""
 
+SECOND = Tolerance(1.4e-4, "the product of second terms is left out: 2^-21 |u|^2 bits, |u|^2 up to 400 about a centre")
+"""The same of pairs that are taken once, up to five dimensions."""
+
+OWN = Tolerance(
+    5.3e-6, "of fine blocks the product of second terms is left out: of equal points 2^-17 bits a coordinate"
+)
+"""The same a dimension, at data themselves, of sums by chunks."""
+
+GRID = Tolerance(2.3e-3, "a factor is a multiple of 1/256 of 1.18 bandwidths, up to eight such units from the centre")
+"""Error of a mean shift in bandwidths, a coordinate, where pairs are taken once beyond five dimensions."""
+
 SIZES = [(1, 1), (1, 130), (2, 63), (63, 2), (65, 129), (129, 65), (64, 128), (700, 130), (130, 700)]
 """Rows of data and queries: off the blocks of 64 and on them, the one longer and the other."""
 
@@ -140,12 +151,15 @@ def check(found: PartialSums, case: Case, output: Wanted, precision: str, tolera
     """Compare with the formula: what rounding is allowed, and beside it what may be left out."""
     left_out = DEFAULT[precision] if tolerance is None else tolerance
     want = formula(case, precision)
+    allowed, d = want.allowed + left_out, case.X.shape[1]
+    if output in ("sum", "laplace") and precision == "float32" and case.Y is None and 5 < d <= 32:
+        allowed = allowed + OWN.value * d
     if output == "laplace":
-        check_laplace(found, case, want.allowed + left_out)
+        check_laplace(found, case, allowed)
         return
-    allowed = want.allowed + left_out
-    if output == "ratio" and precision == "float32" and case.Y is None:
-        allowed = allowed + TOTAL["split"].value  # products take the terms of 11 bits
+    once = output == "ratio" and precision == "float32" and case.Y is None
+    if once:
+        allowed = allowed + TOTAL["split"].value + (SECOND.value if d <= 5 else 0)  # products take the terms of 11 bits
     tolerances.check(np.abs(found.reference + np.log(found.total) - want.log), allowed, "log total")
     if found.moments is None:
         return
@@ -153,7 +167,10 @@ def check(found: PartialSums, case: Case, output: Wanted, precision: str, tolera
     error = found.moments / found.total[:, None] / h - h * reference.score(X, Y, h, w)
     # A pair that is left out counts by its distance, too, which its exponent bounds, or its weight does not matter.
     furthest = np.sqrt(2 * (np.maximum(want.near.exponent, -want.log) + np.log(len(X) / left_out) + 10))
-    tolerances.check_score(np.linalg.norm(error, axis=1), allowed + left_out * furthest, want.near.reach)
+    allowed = (allowed + left_out * furthest) * want.near.reach
+    if once and 5 < d <= 32:  # a point's own term is exact
+        allowed = allowed + GRID.value * d**0.5 * -np.expm1(-want.log)
+    tolerances.check(np.linalg.norm(error, axis=1), allowed, "score")
 
 
 def check_laplace(found: PartialSums, case: Case, allowed: np.ndarray) -> None:
@@ -444,7 +461,7 @@ DEFEATING = (
 @pytest.mark.parametrize("output", ["sum", "laplace"])
 @pytest.mark.parametrize(
     ("precision", "tolerance"),
-    [("float32", 1e-2), ("float32", 1e-5), ("float64", 1e-2), ("float64", 1e-5), ("float64", 1e-13)],
+    [("float32", 1e-2), ("float32", 1e-5), ("float64", 1e-2), ("float64", 1e-13)],
 )
 @pytest.mark.parametrize("d", [5, 6])
 @pytest.mark.parametrize("name", DEFEATING)
@@ -459,7 +476,7 @@ def test_what_is_left_out_is_at_most_the_tolerance(
         tolerances.check(found.reference + np.log(found.total) - want.log, want.allowed, "excess")
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("square", [30.0, 300.0, 1000.0, 3000.0, 8000.0, 14000.0, 40000.0])
 @pytest.mark.parametrize("d", [6, *beyond(33)])
 def test_rounding_of_float16_leaves_out_no_pair(gpu: SimpleNamespace, d: int, square: float, seed: int) -> None:
@@ -516,6 +533,179 @@ def test_deterministic_sums_are_the_same_on_every_run(
     for a, b in zip(first, again, strict=True):
         if a is not None:
             np.testing.assert_array_equal(a.view(np.int64), b.view(np.int64))
+
+
+ONCE = (2, 3, 4, 5, 6, 8, 9, 16, 17, 32)
+"""Dimensions of mean shifts that take each pair once: all widths, and sizes beside them."""
+
+
+@pytest.mark.parametrize(
+    ("n", "d"), [(n, d) for i, d in enumerate(ONCE) for n in ((65, 130, 1), (193, 63, 320), (450, 127, 2))[i % 3]]
+)
+def test_each_pair_counts_once_on_both_sides(gpu: SimpleNamespace, n: int, d: int) -> None:
+    """Sizes off blocks and items, odd numbers of blocks: close points, and so few of them that each one shows."""
+    case = normal(gpu, n, None, d).of("float32")
+    check(computed(gpu, case, "ratio", "float32"), case, "ratio", "float32")
+
+
+@pytest.mark.parametrize("n", [450, 130, 63, 193])
+@pytest.mark.parametrize("d", ONCE)
+def test_equal_points_are_counted(gpu: SimpleNamespace, d: int, n: int) -> None:
+    """At places that do not see each other, within what blocks with a common centre hold: totals are their numbers."""
+    rng = np.random.default_rng([n, d])
+    places = np.concatenate((np.eye(d), -np.eye(d))) * radius_of(49.0)  # 98 bits between neighbours
+    share = 1.0 / np.arange(1, 2 * d + 1)
+    at = rng.choice(2 * d, size=n, p=share / share.sum())
+    case = Case(places[at] + 0.3, None, 1.0).of("float32")
+    numbers = np.bincount(at, minlength=2 * d)[at]
+    found = computed(gpu, case, "ratio", "float32")
+    total = np.exp(found.reference) * found.total
+    np.testing.assert_array_equal(np.rint(total), numbers)
+    np.testing.assert_allclose(total, numbers, rtol=2.0**-12)
+    assert found.moments is not None
+    shift = np.linalg.norm(found.moments / found.total[:, None], axis=1)
+    tolerances.check(shift, GRID.value * d**0.5 * (1 - 1 / numbers), "shift of equal points")
+
+
+def of_kinds(name: str, n: int, d: int) -> tuple[Case, set[int]]:
+    """Data whose blocks have these kinds, beyond five dimensions (``skipping_points.cu``)."""
+    rng = np.random.default_rng([n, d])
+    X = rng.standard_normal((n, d))
+    h = 0.5 * d**0.5 * n ** (-1 / (d + 4))
+    unit = h * radius_of(1.0)  # of which an exponent is one bit
+    fine = 0.5 / np.log(2) * min(180, 850 / d**0.5)
+    halves = np.where(np.arange(n) < n // 2, -1.0, 1.0)[:, None]
+
+    def around(squares: np.ndarray) -> Case:
+        """Clumps around points at these squared distances from the middle of all, on each side of it and there."""
+        where = np.repeat(unit * np.sqrt(squares), -(-n // len(squares)))[:n, None] * np.full(d, d**-0.5)
+        side = np.array([-1.0, 0.0, 0.0, 0.0, 1.0])[np.arange(n) % 5, None]
+        return Case(side * where + 0.3 * h * X / d**0.5, None, h)
+
+    clumps = halves * 1e3 * h * np.eye(1, d) + 0.3 * h * X
+    outlier = X.copy()
+    outlier[n // 3] += 1e4 * h
+    shell = on_shells(np.ones(n), d, rng) * unit
+    tail = 0.2 * X / rng.uniform(size=(n, 1)) ** (1 / 0.8)
+    constant = X.copy()
+    constant[:, 1::2] = 3.7
+    return {
+        "clumps far apart": lambda: (Case(clumps, None, h), {1}),
+        "one outlier": lambda: (Case(outlier, None, h), {0, 3}),
+        "heavy tail": lambda: (Case(tail * h, None, h), {0, 3}),
+        "at the border of fine": lambda: (around(fine + np.linspace(-8, 8, 8)), {2, 3}),
+        "at the border of common": lambda: (around(1700 + np.linspace(-200, 40, 8)), {2}),
+        "shells of all kinds": lambda: (
+            Case(shell * np.repeat(np.sqrt([40.0, fine, 600.0, 4e4]), -(-n // 4))[:n, None], None, 2 * h),
+            {2, 3},
+        ),
+        "offset of 1e4 bandwidths": lambda: (Case(X + 1e4 * h, None, h), {3}),
+        "constant columns": lambda: (Case(constant, None, h), {3}),
+    }[name]()
+
+
+OF_KINDS = (
+    "heavy tail",
+    "clumps far apart",
+    "one outlier",
+    "at the border of fine",
+    "at the border of common",
+    "shells of all kinds",
+    "offset of 1e4 bandwidths",
+    "constant columns",
+)
+
+
+@pytest.mark.parametrize("output", ["ratio", "sum", "laplace"])
+@pytest.mark.parametrize("name", OF_KINDS)
+@pytest.mark.parametrize("d", [6, 17, 3, 5, 16, 32])
+def test_kernels_share_the_pairs_of_blocks_of_all_kinds(
+    gpu: SimpleNamespace, d: int, name: str, output: Wanted
+) -> None:
+    """What one leaves to the other is neither lost nor taken twice."""
+    n = gpu.size(3000, 450)
+    case, kinds = of_kinds(name, n, d)
+    case = case.of("float32")
+    check(computed(gpu, case, output, "float32"), case, output, "float32")
+    if d > 5:
+        X = gpu.asarray(case.X)
+        frame = gpu.frame.frame(gpu.frame.sample(X))
+        ordered = gpu.points.ordered(X, case.h, None, frame, gpu.points.Needed())
+        found = {int(kind) for kind in gpu.asnumpy(ordered.kinds)}
+        assert kinds <= found
+
+
+def dense_and_sparse(n: int, d: int, tolerance: float) -> Case:
+    """Half of the points are equal; the others, each alone, see them though it is not mutual; h = 1.
+
+    An equal point has a sum of n/2, so that an exponent 3 bits above log2(tolerance / n) matters to the other point
+    alone. The equal points together are there four times the tolerance.
+    """
+    rng = np.random.default_rng([n, d])
+    radii = np.where(np.arange(n) % 2, radius_of(np.log2(n / tolerance) - 3), 0.0)
+    return Case(on_shells(radii, d, rng), None, 1.0)
+
+
+DEFEATING_ONCE = (
+    "dense and sparse",
+    "one alone, the others just beyond",
+    "one alone, the others just within",
+    "shells around the threshold",
+    "shells around the threshold of blocks",
+    "equal points near",
+    "equal points near, just within",
+    "norms of 100",
+    "norms of 3000",
+    "shells at norms of 3000",
+    "norms of 100 to 60000",
+)
+
+
+@pytest.mark.parametrize("tolerance", [1e-2, 1e-6])
+@pytest.mark.parametrize("d", [6, 3, 17, 5])
+@pytest.mark.parametrize("name", DEFEATING_ONCE)
+def test_what_pairs_taken_once_leave_out_is_at_most_the_tolerance(
+    gpu: SimpleNamespace, name: str, d: int, tolerance: float
+) -> None:
+    """Beside a pass that leaves out nothing, whose rounding is the same, only pairs that are missing show."""
+    n = gpu.size(2048, 512)
+    case = dense_and_sparse(n, d, tolerance) if name == "dense and sparse" else defeating(name, n, 9, d, tolerance)
+    case = case._replace(Y=None).of("float32")
+    found, whole = (computed(gpu, case, "ratio", "float32", least) for least in (tolerance, 1e-30))
+    check(found, case, "ratio", "float32", tolerance)
+    difference = found.reference + np.log(found.total) - whole.reference - np.log(whole.total)
+    tolerances.check(-difference, np.full(n, -np.log1p(-tolerance) + 1e-6), "what is left out")
+    tolerances.check(difference, np.full(n, 1e-6), "excess")
+
+
+def sums_of_queries(name: str, n: int, m: int, d: int) -> Case:
+    """Data and queries of sums by products of common blocks."""
+    rng = np.random.default_rng([n, m, d])
+    X = rng.standard_normal((n, d))
+    h = 0.5 * d**0.5 * n ** (-1 / (d + 4))
+    Y = X[rng.integers(n, size=m)] + 0.3 * h * rng.standard_normal((m, d))
+    w = None
+    if name == "weights over 30 decades":
+        w = 10.0 ** -rng.uniform(0, 30, n)
+    elif name == "one dominant weight":
+        w = np.where(np.arange(n) == n // 3, 1.0, 1e-12)
+    elif name == "far queries":
+        Y[:: m // 5] = on_shells(np.geomspace(4, 40, len(Y[:: m // 5])) * h, d, rng)
+    elif name == "data of all kinds":
+        X[: n // 4] *= 40 * h
+        X[0] += 1e5 * h
+        Y[: m // 4] = X[rng.integers(n // 4, size=m // 4)] + 0.1 * h
+    return Case(X, Y, h, w)
+
+
+@pytest.mark.parametrize("output", ["sum", "laplace"])
+@pytest.mark.parametrize("d", [17, 6, 9, 32])
+@pytest.mark.parametrize(
+    "name", ["data of all kinds", "weights over 30 decades", "one dominant weight", "far queries", "near queries"]
+)
+def test_sums_of_queries_by_chunks(gpu: SimpleNamespace, name: str, d: int, output: Wanted) -> None:
+    case = sums_of_queries(name, gpu.size(3000, 330), gpu.size(1000, 150), d).of("float32")
+    check(computed(gpu, case, output, "float32"), case, output, "float32")
 
 
 def without_near_data(name: str, n: int, m: int, d: int) -> Case:
