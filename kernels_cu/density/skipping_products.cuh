@@ -14,6 +14,7 @@ struct Operands {
     const unsigned *Y_first, *Y_rest, *X_first, *X_rest;
     const uint2* across;
     const float2 *Y_exponents, *X_exponents;
+    const float* Y_weights;  // that exponents of queries have: they are data; or null
 };
 
 constexpr int tiles_at_once = DIM <= (output == MOMENTS ? 16 : 32) ? 2 : 1;  // of 16 queries
@@ -198,6 +199,12 @@ __device__ inline void add_products(Products& sums, const Listed& listed, int co
                     }
                     of_rows[0].y += base[0];
                     of_rows[1].y += base[1];
+                    if constexpr (together && output == SUM) {
+                        if (operands.Y_weights) {
+                            of_rows[0].y -= operands.Y_weights[first_row + m * 16 + g];
+                            of_rows[1].y -= operands.Y_weights[first_row + m * 16 + g + 8];
+                        }
+                    }
                     float e[column_tiles][4];
 #pragma unroll
                     for (int j = 0; j < column_tiles; j++) {

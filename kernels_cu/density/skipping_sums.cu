@@ -4,6 +4,7 @@
 //   S_i = sum_j 2^(e_ij - b_i) (constant - slope |z_i - z_j|^2); with weights the slope is 0
 //
 //   Y_chunks, X_chunks   of skipping_points.cu, as are the other arrays of queries and data
+//   Y_weights            those that norms of the queries have, where they are the data; or null
 //   row_items, groups, spans, span   items are 128 queries by `spans` times `span` blocks of data
 //
 // A warp takes an item and waits for no other; skipping_ring.cuh says how chunks of data come to it.
@@ -44,7 +45,8 @@ __device__ __forceinline__ void add_chunk(float (&sums)[sum_tiles][2], const flo
 extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
     near_sums(const float* __restrict__ Y_low, const float* __restrict__ Y_high,
               const unsigned char* __restrict__ Y_kinds, const unsigned* __restrict__ Y_halves,
-              const Chunk* __restrict__ Y_chunks, const unsigned short* __restrict__ limits,
+              const Chunk* __restrict__ Y_chunks, const float* __restrict__ Y_weights,
+              const unsigned short* __restrict__ limits,
               const unsigned char* __restrict__ always, const float* __restrict__ reference,
               const float* __restrict__ threshold, const float* __restrict__ X_low, const float* __restrict__ X_high,
               const unsigned char* __restrict__ X_kinds, const float* __restrict__ most,
@@ -92,7 +94,10 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
 #pragma unroll
                     for (int r = 0; r < 2; r++) {
                         sums[m][r] = 0;
-                        less[m][r] = m * 16 < there * chunk_points ? reference[first_row + m * 16 + g + 8 * r] : 0;
+                        const long long row = first_row + m * 16 + g + 8 * r;
+                        less[m][r] = 0;
+                        if (m * 16 >= there * chunk_points) continue;
+                        less[m][r] = reference[row] + (Y_weights ? Y_weights[row] : 0.0f);
                     }
                 for_each_chunk(warp, X_chunks, queued, sweep, [&](const Chunk& chunk, int number, unsigned bits) {
                     if (Y_kinds[first] == fine_kind && X_kinds[number / 2] == fine_kind)

@@ -7,6 +7,7 @@
 //
 //   Y_..., X_...   queries and data as skipping_points.cu orders them
 //   limits, always, reference, threshold          of skipping_limits.cu
+//   Y_weights      (rows,)         float          those of the queries, where they are the data; or null
 //   row_list       (row_items,)    int            items that there are; null: all
 //   columns        (columns_there,) int           blocks of data that there are, for common queries alone; null: all, for
 //                                                 any. With these lists other kernels take pairs of two common blocks
@@ -48,7 +49,8 @@ extern "C" __global__ void __launch_bounds__(threads, 2)
            const float* __restrict__ X_weights, const float* __restrict__ most, const double* __restrict__ log_weights,
            const unsigned* __restrict__ X_halves, const unsigned short* __restrict__ norms,
            const unsigned* __restrict__ Y_first, const unsigned* __restrict__ Y_rest,
-           const float* __restrict__ Y_exponents, const unsigned char* __restrict__ Y_kinds,
+           const float* __restrict__ Y_exponents, const float* __restrict__ Y_weights,
+           const unsigned char* __restrict__ Y_kinds,
            const unsigned* __restrict__ X_first, const unsigned* __restrict__ X_rest,
            const unsigned* __restrict__ across, const float* __restrict__ X_exponents,
            const unsigned char* __restrict__ X_kinds, const int* __restrict__ row_list,
@@ -101,6 +103,7 @@ extern "C" __global__ void __launch_bounds__(threads, 2)
                     reinterpret_cast<const uint2*>(across),
                     reinterpret_cast<const float2*>(Y_exponents),
                     reinterpret_cast<const float2*>(X_exponents),
+                    Y_weights,
                 };
 #pragma unroll 1
                 for (int p = lane; p < count; p += 32) {

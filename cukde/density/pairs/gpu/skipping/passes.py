@@ -390,8 +390,8 @@ def _sum_chunks(posed: Posed, bounds: Bounds, S: Any, counts: Any) -> None:
     _sums_kernel(width).launch(
         (items.grid,),
         (_THREADS,),
-        *(queries.low, queries.high, queries.kinds, queries.halves, queries.chunks, bounds.limits, bounds.always),
-        *(bounds.reference, bounds.threshold),
+        *(queries.low, queries.high, queries.kinds, queries.halves, queries.chunks),
+        *(data.weights if posed.itself else None, bounds.limits, bounds.always, bounds.reference, bounds.threshold),
         *(data.low, data.high, data.kinds, data.most, data.halves, data.norms, data.chunks, S),
         *(cp.zeros(1, np.uint64), counts),
         *(queries.blocks, data.blocks, items.rows, items.groups, items.spans, items.span, data.low.shape[0]),
@@ -428,7 +428,7 @@ def _sum_units(
         (_THREADS,),
         *(*_points_of(queries), queries.halves, bounds.limits, bounds.always, bounds.reference, bounds.threshold),
         *(*_points_of(data), data.weights, data.most, posed.options.log_weights, data.halves, data.norms),
-        *(*queries.left, queries.exponents, queries.kinds),
+        *(*queries.left, queries.exponents, data.weights if posed.itself else None, queries.kinds),
         *(*data.right, data.across, data.exponents, data.kinds, rows, columns, S, T, cp.zeros(1, np.uint64), counts),
         *(queries.blocks, data.blocks, items.rows, items.groups, items.spans, items.span, d, data.low.shape[0]),
         *(data.given.dtype == DOUBLE, plan.products, there, *_factor(posed), skipping_points.scale_of(posed.h)),
@@ -587,7 +587,7 @@ def _units_kernel(summed: str, real: np.dtype, width: int) -> Specialisation:
         GROUPS=skipping_points.groups(width),
         ROW_TILES=_row_tiles(width),
     )
-    return Specialisation("density/skipping_units", name, defines, "39P 11i 3d")
+    return Specialisation("density/skipping_units", name, defines, "40P 11i 3d")
 
 
 @functools.cache
@@ -612,7 +612,7 @@ def _pairs_once_kernel(width: int) -> Specialisation:
 def _sums_kernel(width: int) -> Specialisation:
     groups = skipping_points.groups(width)
     defines = core_compile.macros(GROUPS=groups, ROW_TILES=_row_tiles(width))
-    return Specialisation("density/skipping_sums", "near_sums", defines, "19P 7i 2f", _ring_bytes(groups))
+    return Specialisation("density/skipping_sums", "near_sums", defines, "20P 7i 2f", _ring_bytes(groups))
 
 
 def _ring_bytes(groups: int) -> int:
