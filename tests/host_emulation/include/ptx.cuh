@@ -191,6 +191,24 @@ inline void mma_tf32_m16n8k8(float (&c)[4], const unsigned (&a)[4], const unsign
         });
 }
 
+// A sum as tensor cores make it: terms are cut off at 2^-25 of the largest, and so is their sum at a float's last place.
+inline float cut_off_sum(double c, const double* terms, int count) {
+    double largest = fabs(c);
+    for (int k = 0; k < count; k++) largest = fmax(largest, fabs(terms[k]));
+    if (!isfinite(largest) || largest == 0) {
+        for (int k = 0; k < count; k++) c += terms[k];
+        return float(c);
+    }
+    int exponent;
+    frexp(largest, &exponent);
+    const double unit = ldexp(1.0, exponent - 1 - 25);
+    double sum = trunc(c / unit);
+    for (int k = 0; k < count; k++) sum += trunc(terms[k] / unit);
+    sum *= unit;
+    const float rounded = float(sum);
+    return fabs(double(rounded)) > fabs(sum) ? nextafterf(rounded, 0.0f) : rounded;
+}
+
 struct Mma16BitFragments {
     float* d;
     const unsigned* a;
@@ -216,8 +234,11 @@ inline void mma_16_bit_m16n8k16(const char* what, ::emulation::Site site, Mma16B
             for (int i = 0; i < 4; i++) C[g + 8 * (i / 2)][2 * t + i % 2] = lanes[l]->c[i];
         }
         for (int row = 0; row < 16; row++)
-            for (int k = 0; k < 16; k++)
-                for (int column = 0; column < 8; column++) C[row][column] += double(A[row][k]) * B[k][column];
+            for (int column = 0; column < 8; column++) {
+                double terms[16];
+                for (int k = 0; k < 16; k++) terms[k] = double(A[row][k]) * B[k][column];
+                C[row][column] = cut_off_sum(C[row][column], terms, 16);
+            }
         for (int l = 0; l < 32; l++) {
             const int g = l / 4, t = l % 4;
             for (int i = 0; i < 4; i++) lanes[l]->d[i] = float(C[g + 8 * (i / 2)][2 * t + i % 2]);

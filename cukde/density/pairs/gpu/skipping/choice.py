@@ -17,7 +17,7 @@ _LEAST_OF_FAST_MS = 15.0  # and below this where the tensor cores take all pairs
 _GAIN = 0.9  # of the time of all pairs, at most
 _QUERIES_OF_SAMPLE, _DATA_OF_SAMPLE = 128, 512
 _MOST_SHARE = 0.5  # of pairs of a sample that count: then nothing is looked at further
-_PROBES = 8  # blocks of queries
+_PROBES = 4  # items of queries
 
 
 class Look(NamedTuple):
@@ -152,12 +152,12 @@ def _counting(data: np.ndarray, queries: np.ndarray, h: float, least: float, *, 
 
 
 def _share(whole: passes.Posed, frame: skipping_frame.Frame) -> tuple[float, float]:
-    """Share of units that a few blocks of queries take, and of blocks that products are good for."""
-    order, size = whole.queries.order, skipping_points.BLOCK
-    blocks = len(order) // size
-    if blocks > _PROBES:
-        step = blocks // _PROBES
-        order = order[: blocks * size].reshape(blocks, size)[step // 2 :: step][:_PROBES].ravel()
+    """Share of units that a few items of queries take, and of blocks that products are good for."""
+    order, size = whole.queries.order, 2 * skipping_points.BLOCK  # neighbours, as in most passes: their boxes are small
+    items = len(order) // size
+    if items > _PROBES:
+        step = items // _PROBES
+        order = order[: items * size].reshape(items, size)[step // 2 :: step][:_PROBES].ravel()
     few = whole.queries.given[order]
     options = whole.options
     output: Output = "laplace" if whole.output == "laplace" else "sum"
