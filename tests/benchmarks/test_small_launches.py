@@ -27,6 +27,7 @@ def test_every_kernel_is_launched(
     for name in (
         "check",
         "check_symmetric",
+        "check_once",
         "check_log",
         "check_ranks",
         "check_reversed",

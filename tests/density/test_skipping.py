@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from types import SimpleNamespace
 from typing import Any, Literal, NamedTuple
 
@@ -13,7 +14,7 @@ from cukde.density.options import Options
 from cukde.density.sums import Output, PartialSums
 from tests import reference, tolerances
 from tests.conftest import Backend
-from tests.density.samples import TOTAL
+from tests.density.samples import GRID, OWN, TOTAL
 from tests.tolerances import Tolerance
 
 DIMENSIONS = (2, 3, 4, 5, 6, 8, 15, 16, 17, 33, 64, 100, 128)
@@ -46,14 +47,6 @@ TERMS = Tolerance(8e-6, "two float16 terms hold z to 2^-19, four deviations of w
 
 SECOND = Tolerance(1.4e-4, "the product of second terms is left out: 2^-21 |u|^2 bits, |u|^2 up to 400 about a centre")
 """The same of pairs that are taken once, up to five dimensions."""
-
-OWN = Tolerance(
-    5.3e-6, "of fine blocks the product of second terms is left out: of equal points 2^-17 bits a coordinate"
-)
-"""The same a dimension, at data themselves, of sums by chunks."""
-
-GRID = Tolerance(2.3e-3, "a factor is a multiple of 1/256 of 1.18 bandwidths, up to eight such units from the centre")
-"""Error of a mean shift in bandwidths, a coordinate, where pairs are taken once beyond five dimensions."""
 
 SIZES = [(1, 1), (1, 130), (2, 63), (63, 2), (65, 129), (129, 65), (64, 128), (700, 130), (130, 700)]
 """Rows of data and queries: off the blocks of 64 and on them, the one longer and the other."""
@@ -104,12 +97,12 @@ def computed(
     output: Wanted,
     precision: str,
     tolerance: float | None = None,
-    others: object = None,
+    frame: Any = None,
     **options: object,
 ) -> PartialSums:
-    """By the pass under test, on the host; ``others`` are the data of the frame, if they are not those of the pass."""
+    """By the pass under test, on the host; ``frame`` is that of the data if it is not given."""
     X, Y, log_weights = (gpu.asarray(a) for a in (case.X, case.Y, log_weights_of(case)))
-    frame = gpu.frame.frame(gpu.frame.sample(X if others is None else others))
+    frame = gpu.frame.frame(gpu.frame.sample(X)) if frame is None else frame
     chosen = Options(precision, log_weights, **options)
     tolerance = DEFAULT[precision] if tolerance is None else tolerance
     of_pass: Output = "moments" if output == "ratio" else output
@@ -516,8 +509,8 @@ def test_far_pairs_are_left_out(gpu: SimpleNamespace, d: int, precision: str, ou
 def test_a_frame_of_other_data(gpu: SimpleNamespace, d: int, output: Wanted, shift: float, factor: float) -> None:
     """It steers what is left out; no sum depends on it, and that of near data is as good as their own."""
     case = normal(gpu, gpu.size(5000, 600), gpu.size(1500, 129), d).of("float32")
-    others = gpu.asarray((shift + factor * case.X).astype(np.float32))
-    check(computed(gpu, case, output, "float32", others=others), case, output, "float32")
+    frame = gpu.frame.frame(gpu.frame.sample(gpu.asarray((shift + factor * case.X).astype(np.float32))))
+    check(computed(gpu, case, output, "float32", frame=frame), case, output, "float32")
 
 
 @pytest.mark.parametrize("itself", [False, True], ids=["queries", "itself"])
@@ -635,19 +628,7 @@ def test_kernels_share_the_pairs_of_blocks_of_all_kinds(
         assert kinds <= found
 
 
-def dense_and_sparse(n: int, d: int, tolerance: float) -> Case:
-    """Half of the points are equal; the others, each alone, see them though it is not mutual; h = 1.
-
-    An equal point has a sum of n/2, so that an exponent 3 bits above log2(tolerance / n) matters to the other point
-    alone. The equal points together are there four times the tolerance.
-    """
-    rng = np.random.default_rng([n, d])
-    radii = np.where(np.arange(n) % 2, radius_of(np.log2(n / tolerance) - 3), 0.0)
-    return Case(on_shells(radii, d, rng), None, 1.0)
-
-
 DEFEATING_ONCE = (
-    "dense and sparse",
     "one alone, the others just beyond",
     "one alone, the others just within",
     "shells around the threshold",
@@ -669,13 +650,55 @@ def test_what_pairs_taken_once_leave_out_is_at_most_the_tolerance(
 ) -> None:
     """Beside a pass that leaves out nothing, whose rounding is the same, only pairs that are missing show."""
     n = gpu.size(2048, 512)
-    case = dense_and_sparse(n, d, tolerance) if name == "dense and sparse" else defeating(name, n, 9, d, tolerance)
-    case = case._replace(Y=None).of("float32")
+    case = defeating(name, n, 9, d, tolerance)._replace(Y=None).of("float32")
     found, whole = (computed(gpu, case, "ratio", "float32", least) for least in (tolerance, 1e-30))
     check(found, case, "ratio", "float32", tolerance)
-    difference = found.reference + np.log(found.total) - whole.reference - np.log(whole.total)
-    tolerances.check(-difference, np.full(n, -np.log1p(-tolerance) + 1e-6), "what is left out")
-    tolerances.check(difference, np.full(n, 1e-6), "excess")
+    check_left_out(found, whole, tolerance)
+
+
+def check_left_out(found: PartialSums, whole: PartialSums, tolerance: float) -> None:
+    """Compare with sums over all pairs by the same kernels."""
+    more = found.reference + np.log(found.total) - whole.reference - np.log(whole.total)
+    tolerances.check(-more, np.full(len(more), -np.log1p(-tolerance) + 1e-6), "what is left out")
+    tolerances.check(more, np.full(len(more), 1e-6), "excess")
+
+
+def dense_and_lone(d: int, tolerance: float, sign: float) -> Case:
+    """A block of points that are alone, between two places of many equal points; h = 1.
+
+    Across the first axis: 64 equal points, 64 that hardly see each other, 256 equal points. To the point alone in the
+    middle these add ten times the tolerance, though they need no pair with it: their own sums are 64 and more. The
+    first two blocks are one item.
+    """
+    n = 384
+    lattice = sorted(itertools.product(range(4), repeat=min(d - 1, 4)), key=lambda k: np.square(k).sum())
+    X = np.zeros((n, d))
+    X[:128, 0] = -radius_of(np.log2(n / tolerance) - 4)
+    X[:64, 0] -= radius_of(31)
+    X[64:128, 1:5] = 0.5 + 3.4 * np.array(lattice[:64])
+    return Case(sign * X, None, 1.0).of("float32")
+
+
+@pytest.mark.parametrize("output", ["ratio", "sum", "queries"])
+@pytest.mark.parametrize("sign", [1.0, -1.0], ids=["lone-first", "dense-first"])
+@pytest.mark.parametrize("tolerance", [1e-2, 1e-6])
+@pytest.mark.parametrize("d", [6, 4, 5, 17])
+def test_pairs_that_matter_to_one_side_alone(
+    gpu: SimpleNamespace, d: int, tolerance: float, sign: float, output: str
+) -> None:
+    """Whichever side comes first, by a frame whose first axis tells the three places from each other."""
+    case = dense_and_lone(d, tolerance, sign)
+    if output == "queries":
+        case = case._replace(Y=case.X[:128])
+    k = min(d, 5)
+    edges = np.tile(np.linspace(-20, 20, 257), (k, 1))
+    edges[0] += 0.5 * case.X[64, 0]  # half of all intervals between the points that are alone and the larger place
+    axes = [gpu.asarray(a.astype(np.float32)) for a in (np.eye(k, d), edges, np.eye(min(d, 16), d))]
+    frame = gpu.frame.Frame(gpu.asarray(np.zeros(d)), *axes, bits=30 // k, square=200.0)
+    wanted: Wanted = "ratio" if output == "ratio" else "sum"
+    found, whole = (computed(gpu, case, wanted, "float32", least, frame=frame) for least in (tolerance, 1e-30))
+    check(found, case, wanted, "float32", tolerance)
+    check_left_out(found, whole, tolerance)
 
 
 def sums_of_queries(name: str, n: int, m: int, d: int) -> Case:

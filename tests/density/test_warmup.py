@@ -129,16 +129,19 @@ def test_any_form_of_bandwidth(asked: list[core_compile.Kernel], h: np.ndarray) 
     assert not set(asked) - ready
 
 
-@pytest.mark.parametrize(("d", "stem"), [(3, "near_boxes"), (16, "near_units")])
+@pytest.mark.parametrize(
+    ("d", "stem", "others"),
+    [(3, "near_boxes", {"near_boxes_once"}), (16, "near_units", {"near_pairs_once", "add_own", "near_sums"})],
+)
 def test_passes_that_leave_out_pairs(
-    asked: list[core_compile.Kernel], monkeypatch: pytest.MonkeyPatch, d: int, stem: str
+    asked: list[core_compile.Kernel], monkeypatch: pytest.MonkeyPatch, d: int, stem: str, others: set[str]
 ) -> None:
     from cukde.density.pairs.gpu.skipping import choice
 
     for least in ("_LEAST_MS", "_LEAST_OF_FAST_MS"):
         monkeypatch.setattr(choice, least, 0.0)
     names = cukde.warmup(300, 40, d, functions=["sd_kde"])
-    assert {"morton_codes", "order_points", "finish_skipping"} < set(names)
+    assert {"morton_codes", "order_points", "finish_skipping"} | others < set(names)
     assert {f"{stem}_{summed}_single" for summed in ("sum", "moments")} < set(names)
     assert {"kde_f16x2", "score_symmetric_f16x2"} & set(names)  # all pairs stay a choice
 
