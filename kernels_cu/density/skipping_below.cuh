@@ -1,8 +1,8 @@
 // Sums of data's terms 2^e_ij |f_ij| from below, with e_ij = log2 w_j - |z_i - z_j|^2 and the factor f_ij = 1, or
 // top - ln 2 |z_i - z_j|^2 of Laplace-corrected densities.
 //
-// Coordinates are rounded to float, about the centres of blocks, and of tight blocks to 2^-19. That moves a distance r by at
-// most `slack`, and so r^2 by at most slack (2 r + slack).
+// Coordinates are rounded to float, about the centres of blocks, and of blocks that are not wide to 2^-19. That moves a
+// distance r by at most `slack`, and so r^2 by at most slack (2 r + slack).
 //
 // Macro: DIM as in skipping_points.cu.
 #pragma once

@@ -1,4 +1,4 @@
-// Points of a pass that takes each pair once (skipping_mutual.cuh), 32 to a chunk: as they stand in shared memory.
+// Points of common blocks, 32 to a chunk, as they stand in shared memory (skipping_mutual.cu, skipping_sums.cu).
 #pragma once
 
 constexpr int chunk_points = 32;

@@ -40,7 +40,7 @@
 //                                              2 t + 8, 2 t + 9
 //   exponents    (rows, 2)         float       log2 w - |local|^2 in two terms: half of minus the square of the first term of
 //                                              the coordinates, and what the whole of it leaves
-//   chunks       (blocks, 2)       Chunk       for pairs that are taken once (skipping_mutual.cuh); of common blocks alone
+//   chunks       (blocks, 2)       Chunk       of common blocks alone (skipping_chunks.cuh)
 //
 // In blocks that are not wide, products and squares of first terms add up exactly in float, and `local` is what the two
 // terms hold. Any array of operands may be null.
@@ -57,7 +57,6 @@ constexpr float no_weight = -1e30f;
 constexpr float most_half = 60000;  // coordinates beyond are far from everything that float16 is good for
 constexpr int most_box_axes = 16;
 constexpr float grid = 64;        // first terms of coordinates are multiples of 1 / grid
-constexpr float fine_grid = 256;  // and in chunks of fine blocks of this
 constexpr float most_local = 31;  // so that these have 11 bits
 
 #if GROUPS > 0
@@ -68,8 +67,9 @@ __device__ inline void put(unsigned* left, unsigned* right, unsigned pair, int b
     if (right) right[lane + j / 8 % 2 * 2 + w / 4] = pair;
 }
 
-// Point j of block b, as skipping_chunks.cuh describes it.
-__device__ inline void put_chunk(unsigned* chunks, const float* local, float weight, float grid, int b, int j) {
+// Point j of block b, as skipping_chunks.cuh describes it. Of fine blocks the first term is the nearest float16 number: then
+// the product of second terms is too small to matter. Of others it is a multiple of 1/64, whose products add up exactly.
+__device__ inline void put_chunk(unsigned* chunks, const float* local, float weight, bool fine_block, int b, int j) {
     unsigned* const chunk = chunks + (b * 2LL + j / chunk_points) * (sizeof(Chunk) / 4);
     const int row = j % chunk_points;
     float coarse = 0, fine = 0;
@@ -77,7 +77,7 @@ __device__ inline void put_chunk(unsigned* chunks, const float* local, float wei
     for (int w = 0; w < GROUPS * 8; w++) {
         const float x = 2 * w < DIM ? local[2 * w] : 0, y = 2 * w < DIM ? local[2 * w + 1] : 0;
         float x_hi, y_hi, x_lo, y_lo;
-        const unsigned hi = pack_f16(rintf(x * grid) / grid, rintf(y * grid) / grid);
+        const unsigned hi = fine_block ? pack_f16(x, y) : pack_f16(rintf(x * grid) / grid, rintf(y * grid) / grid);
         unpack_f16(hi, x_hi, y_hi);
         const unsigned lo = pack_f16(x - x_hi, y - y_hi);
         unpack_f16(lo, x_lo, y_lo);
@@ -249,6 +249,6 @@ extern "C" __global__ void __launch_bounds__(block, 12)
     exponents[2 * row] = 0.5f * coarse;
     exponents[2 * row + 1] = weight + fine;
     if (chunks && kind >= common_kind)
-        put_chunk(chunks, local + row * DIM, weight, kind == fine_kind ? fine_grid : grid, b, j);
+        put_chunk(chunks, local + row * DIM, weight, kind == fine_kind, b, j);
 #endif
 }

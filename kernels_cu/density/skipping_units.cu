@@ -20,9 +20,10 @@
 // box of its queries; multiplies, for each of them, 16 x 8 tiles in float16 and keeps one bit for each unit of 16 queries
 // by 32 data, whether any pair reaches its limit; and sums the units that are left:
 //
-//   tight blocks   by products of two float16 terms of the coordinates about the blocks' centres (skipping_products.cuh)
-//   others         from differences of coordinates about the blocks' centres, in float, a query to two lanes
-//   blocks so wide that such coordinates are rounded too much, and REAL double: from the points themselves, in double
+//   of blocks that are not wide, by products of two float16 terms of the coordinates about the blocks' centres
+//   (skipping_products.cuh);
+//   of others from differences of coordinates about the blocks' centres, in float, a query to two lanes;
+//   of blocks so wide that such coordinates are rounded too much, and with REAL double, from the points themselves, in double
 //
 // Products are for REAL float: of output SUM, and of MOMENTS where no reference is needed (`products`).
 //
@@ -111,7 +112,7 @@ extern "C" __global__ void __launch_bounds__(threads, 2)
                     if (kind) listed.masks[p] |= Y_kinds[first_row_block] >= common_kind && kind >= common_kind ? common_mask : own_mask;
                 }
                 __syncwarp();
-                // Tiles of tight blocks.
+                // Tiles of blocks that are not wide.
                 unsigned tight = Y_kinds[first_row_block] ? 15 : 0;
                 if (blocks_there > 1 && Y_kinds[first_row_block + 1]) tight |= 15 << 4;
 #pragma unroll 1

@@ -23,11 +23,8 @@ SHIFT = {
 }
 """Worst relative error of the total, and worst error of the mean shift moments / total in bandwidths."""
 
-GRID = Tolerance(2.3e-3, "a factor is a multiple of 1/256 of 1.18 bandwidths, up to eight such units from the centre")
+GRID = Tolerance(2.3e-3, "a factor has 11 bits: up to 8 units of 1.18 bandwidths from the centre, 2^-9 of one")
 """Error of a mean shift in bandwidths, a coordinate, where pairs are taken once beyond five dimensions."""
-
-OWN = Tolerance(5.3e-6, "the product of second terms is left out of near blocks: of equal points 2^-17 bits")
-"""Error of a logarithm a dimension, where pairs are left out: of sums at the data of 6 to 32 dimensions in float32."""
 
 OUTPUTS = ("sum", "laplace", "moments", "values")
 

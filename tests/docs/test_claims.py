@@ -83,7 +83,7 @@ def recorded(name: str) -> dict[str, list[float]]:
     for row in json.loads((RESULTS / f"{name}.json").read_text())["rows"]:
         walk("", row)
         rival = row.get("peer")
-        if isinstance(rival, dict) and "median_ms" in rival:
+        if isinstance(rival, dict) and "median_ms" in rival and "median_ms" in row:  # a rival may have a row of its own
             ratio = rival["median_ms"] / row["median_ms"]
             found["ratio"] += [ratio, 1 / ratio]
     return found
