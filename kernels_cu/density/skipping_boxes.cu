@@ -167,9 +167,9 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
            const float* __restrict__ X_low, const float* __restrict__ X_high, const float* __restrict__ X_weights,
            const float* __restrict__ most, const double* __restrict__ log_weights,
            const unsigned char* __restrict__ kinds, const int* __restrict__ row_list, const int* __restrict__ columns,
-           Real* __restrict__ S, Real* __restrict__ T, unsigned long long* __restrict__ next, unsigned long long* __restrict__ kept,
-           int query_blocks, int data_blocks, int row_items, int groups, int span, int box_axes, int in_doubles,
-           int columns_there, double constant, double slope, double scale) {
+           Real* __restrict__ S, Real* __restrict__ T, unsigned long long* __restrict__ next,
+           unsigned long long* __restrict__ kept, int query_blocks, int data_blocks, int row_items, int groups,
+           int span, int box_axes, int in_doubles, int columns_there, double constant, double slope, double scale) {
     __shared__ Staged staged_of_warp[threads / 32];
     Staged& staged = staged_of_warp[threadIdx.x / 32];
     const int lane = threadIdx.x % 32;
@@ -184,7 +184,8 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
         if (item >= items) break;
         const int row_item = int(item % row_items);
         const int first = (row_list ? row_list[row_item] : row_item) * blocks_of_item;
-        const int begin = int(item / row_items) * span, end = begin + span < columns_there ? begin + span : columns_there;
+        const int begin = int(item / row_items) * span,
+                  end = begin + span < columns_there ? begin + span : columns_there;
         const int second = first + 1 < query_blocks ? first + 1 : first;
         const float least_threshold = threshold[first / blocks_of_item];
         const float lowest = fminf(extent[2 * first], extent[2 * second]);

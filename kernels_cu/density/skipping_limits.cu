@@ -63,7 +63,8 @@ extern "C" __global__ void __launch_bounds__(block, 16)
     const float rounded = R + (2 * L + R) * (1.01f / 2048) + 1e-4f + 1e-6f / shrink, M = L + rounded;
     const float largest_sum = 0.5f * M * M + 2 * L * rounded + fabsf(furthest);
     const float shrink2 = shrink * shrink;
-    const bool unknown = exists && !(0.5f * M * M * shrink2 < largest_square && fabsf(furthest) * shrink2 < largest_square);
+    const bool unknown =
+        exists && !(0.5f * M * M * shrink2 < largest_square && fabsf(furthest) * shrink2 < largest_square);
     float limit = 0.5f * square + t - 0.5f * (rounded * rounded - R * R) - (GROUPS + 1) * largest_sum / 1024;
     limit *= shrink2;
     limit -= (fabsf(limit) + 1) / 1024;  // for rounding it

@@ -112,8 +112,9 @@ __device__ inline void give_rows(const RowSums& sums, int tiles, float* S, float
 #pragma unroll
             for (int q = 0; q < GROUPS; q++)
                 if (q * 16 + 4 * t < DIM)
-                    add_global_4(T + row * DIM + q * 16 + 4 * t, 2 * sums[m][2 * q][2 * r], 2 * sums[m][2 * q][2 * r + 1],
-                                 2 * sums[m][2 * q + 1][2 * r], 2 * sums[m][2 * q + 1][2 * r + 1]);
+                    add_global_4(T + row * DIM + q * 16 + 4 * t, 2 * sums[m][2 * q][2 * r],
+                                 2 * sums[m][2 * q][2 * r + 1], 2 * sums[m][2 * q + 1][2 * r],
+                                 2 * sums[m][2 * q + 1][2 * r + 1]);
             if (t == 0) add_global(S + row, sums[m][2 * GROUPS][2 * r]);
         }
     }
@@ -150,14 +151,15 @@ extern "C" __global__ void __launch_bounds__(threads, 2)
             list_blocks(warp.listed, boxes, boxes, nullptr, nullptr, first, begin, end, box_axes,
                         [&](int b) { return kinds[b] < common_kind ? never : fminf(least, threshold[b]); });
         if (!count) continue;
-        const unsigned found = screen<true>(warp.listed, count, halves, limits, always, InRing{halves, norms, reinterpret_cast<Screened*>(warp.ring)}, first,
-                                      4 * blocks_there, [&](int b, unsigned& slack) {
-                                          // More than the difference, for it and its sums are rounded.
-                                          const float bits = fmaxf(0.0f, largest + below - threshold[b]);
-                                          const float of_half = -fminf(bits * shrink * shrink * 1.01f, 60000.0f);
-                                          slack = pack_f16(of_half, of_half);
-                                          return reinterpret_cast<const unsigned*>(always)[b] != 0;
-                                      });
+        const unsigned found = screen<true>(warp.listed, count, halves, limits, always,
+                                            InRing{halves, norms, reinterpret_cast<Screened*>(warp.ring)}, first,
+                                            4 * blocks_there, [&](int b, unsigned& slack) {
+                                                // More than the difference, for it and its sums are rounded.
+                                                const float bits = fmaxf(0.0f, largest + below - threshold[b]);
+                                                const float of_half = -fminf(bits * shrink * shrink * 1.01f, 60000.0f);
+                                                slack = pack_f16(of_half, of_half);
+                                                return reinterpret_cast<const unsigned*>(always)[b] != 0;
+                                            });
         if (!found) continue;
         const int queued = make_queue(warp.queue, warp.listed, count);
 #pragma unroll 1
@@ -177,8 +179,7 @@ extern "C" __global__ void __launch_bounds__(threads, 2)
                 if (inside) add_chunk<true, true>(sums, warp.rows, chunk, bits, at, S, T, column);
                 else if (kinds[first] == fine_kind && kinds[number / 2] == fine_kind)
                     add_chunk<false, false>(sums, warp.rows, chunk, bits, at, S, T, column);
-                else
-                    add_chunk<true, false>(sums, warp.rows, chunk, bits, at, S, T, column);
+                else add_chunk<true, false>(sums, warp.rows, chunk, bits, at, S, T, column);
             });
             give_rows(sums, there * (chunk_points / 16), S, T, (long long)first_chunk * chunk_points);
         }

@@ -154,8 +154,8 @@ __device__ inline void give(Warp& warp, const float (&upper)[factor_tiles][4], c
 typedef float RowSums[row_tiles][factor_tiles][4];
 
 // All pairs of the item's rows with 32 columns of the staged block; `at` is where these stand from the first row on.
-__device__ __forceinline__ void add_chunk(RowSums& row_sums, float (&column_sums)[2][factor_tiles][4],
-                                          const Warp& warp, int half, bool inside, int at) {
+__device__ __forceinline__ void add_chunk(RowSums& row_sums, float (&column_sums)[2][factor_tiles][4], const Warp& warp,
+                                          int half, bool inside, int at) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     unsigned right[2][4], factors[2][factor_tiles][2];
     float norms[4][2];
@@ -190,7 +190,8 @@ __device__ __forceinline__ void add_chunk(RowSums& row_sums, float (&column_sums
     };
 #pragma unroll
     for (int m = 0; m < row_tiles; m += 4) {
-        if (!computed_here(1)) break;  // never: without a branch operands of all tiles are loaded first, and registers spill
+        if (!computed_here(1))
+            break;  // never: without a branch operands of all tiles are loaded first, and registers spill
 #pragma unroll
         for (int i = 0; i < 4; i++) add(m + i);
     }
@@ -199,10 +200,10 @@ __device__ __forceinline__ void add_chunk(RowSums& row_sums, float (&column_sums
 extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
     near_boxes_once(const float* __restrict__ local, const float* __restrict__ centres,
                     const float* __restrict__ weights, const unsigned char* __restrict__ kinds,
-                    const float* __restrict__ low, const float* __restrict__ high,
-                    const float* __restrict__ threshold, float* __restrict__ S, float* __restrict__ T,
-                    unsigned long long* __restrict__ next, unsigned long long* __restrict__ kept, int blocks,
-                    int row_items, int groups, int span, int box_axes, int d) {
+                    const float* __restrict__ low, const float* __restrict__ high, const float* __restrict__ threshold,
+                    float* __restrict__ S, float* __restrict__ T, unsigned long long* __restrict__ next,
+                    unsigned long long* __restrict__ kept, int blocks, int row_items, int groups, int span,
+                    int box_axes, int d) {
     extern __shared__ uint4 memory[];
     Warp& warp = reinterpret_cast<Warp*>(memory)[threadIdx.x / 32];
     const int lane = threadIdx.x % 32;
@@ -224,8 +225,9 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
         int count = 0;
         for (int base = begin; base < end; base += 32) {
             const int b = base + lane;
-            const bool near = b < end && kinds[b] && (reaches(first, b) || reaches(b & -blocks_of_item, first) ||
-                                                      (blocks_there > 1 && reaches(b & -blocks_of_item, first + 1)));
+            const bool near = b < end && kinds[b] &&
+                              (reaches(first, b) || reaches(b & -blocks_of_item, first) ||
+                               (blocks_there > 1 && reaches(b & -blocks_of_item, first + 1)));
             const unsigned votes = __ballot_sync(~0u, near);
             if (near) warp.listed[count + __popc(votes & ((1u << lane) - 1))] = b;
             count += __popc(votes);

@@ -40,8 +40,8 @@ extern "C" __global__ void __launch_bounds__(threads, GROUPS == 1 ? 3 : 2)
         float least = extent[2 * first_row_block];
         if (blocks_there > 1) least = fminf(least, extent[2 * first_row_block + 2]);
         __syncwarp();
-        const int count = list_blocks(listed, X, Y, most, nullptr, first_row_block, begin, end, box_axes,
-                                      [&](int) { return least; });
+        const int count =
+            list_blocks(listed, X, Y, most, nullptr, first_row_block, begin, end, box_axes, [&](int) { return least; });
         if (!count) continue;
         Rows rows;
         rows.load(Y_halves, first_row_block, 4 * blocks_there);

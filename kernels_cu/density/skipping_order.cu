@@ -19,8 +19,8 @@ constexpr float most_local = 31;  // as in skipping_points.cu
 
 extern "C" __global__ void __launch_bounds__(threads)
     morton_codes(const STORAGE* __restrict__ X, const double* __restrict__ centre, const float* __restrict__ axes,
-                 const float* __restrict__ edges, unsigned* __restrict__ codes, long long n, int d, int k, int bits, float fine_square,
-                 float most_square, float scale) {
+                 const float* __restrict__ edges, unsigned* __restrict__ codes, long long n, int d, int k, int bits,
+                 float fine_square, float most_square, float scale) {
     __shared__ float edge[most_axes][intervals + 1];
     for (int i = threadIdx.x; i < k * (intervals + 1); i += threads)
         edge[i / (intervals + 1)][i % (intervals + 1)] = edges[i];

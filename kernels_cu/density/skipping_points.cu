@@ -102,8 +102,8 @@ extern "C" __global__ void __launch_bounds__(block, 12)
                  unsigned* __restrict__ halves, unsigned* __restrict__ left_first, unsigned* __restrict__ left_rest,
                  unsigned* __restrict__ right_first, unsigned* __restrict__ right_rest, unsigned* __restrict__ across,
                  unsigned short* __restrict__ norms, float* __restrict__ squares, float* __restrict__ exponents,
-                 unsigned char* __restrict__ kinds, unsigned* __restrict__ chunks, float most_square,
-                 float fine_square, float shrink, long long n, int blocks, int d, int box_axes, double scale) {
+                 unsigned char* __restrict__ kinds, unsigned* __restrict__ chunks, float most_square, float fine_square,
+                 float shrink, long long n, int blocks, int d, int box_axes, double scale) {
     __shared__ float sums[2][DIM], lows[2][most_box_axes], highs[2][most_box_axes], mosts[2], reaches[2], lengths[2];
     __shared__ float furthest_of[2], squares_of[2];
     const int b = blockIdx.x, j = threadIdx.x, warp = j / 32, lane = j % 32;
@@ -131,7 +131,8 @@ extern "C" __global__ void __launch_bounds__(block, 12)
     }
     __syncthreads();
     const float largest_square = fmaxf(squares_of[0], squares_of[1]);
-    const bool common = GROUPS > 0 && largest_square <= most_square && fmaxf(furthest_of[0], furthest_of[1]) <= most_local;
+    const bool common =
+        GROUPS > 0 && largest_square <= most_square && fmaxf(furthest_of[0], furthest_of[1]) <= most_local;
     float furthest = 0, length2 = 0, other_length2 = 0;
     for (int k = 0; k < DIM; k++) {
         float about = 0;
@@ -248,7 +249,6 @@ extern "C" __global__ void __launch_bounds__(block, 12)
     }
     exponents[2 * row] = 0.5f * coarse;
     exponents[2 * row + 1] = weight + fine;
-    if (chunks && kind >= common_kind)
-        put_chunk(chunks, local + row * DIM, weight, kind == fine_kind, b, j);
+    if (chunks && kind >= common_kind) put_chunk(chunks, local + row * DIM, weight, kind == fine_kind, b, j);
 #endif
 }

@@ -18,7 +18,7 @@ struct Operands {
 };
 
 constexpr int tiles_at_once = DIM <= (output == MOMENTS ? 16 : 32) ? 2 : 1;  // of 16 queries
-constexpr int step = tiles_at_once == 2 ? 32 : 16;  // data at once
+constexpr int step = tiles_at_once == 2 ? 32 : 16;                           // data at once
 constexpr int column_tiles = step / 8;
 constexpr int moment_tiles = DIM < 64 ? DIM / 8 : 8;  // of 8 dimensions, at once; products are taken again for others
 constexpr int product_sweeps = output == MOMENTS ? DIM / 8 / moment_tiles : 1;

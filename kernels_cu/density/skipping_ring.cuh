@@ -132,8 +132,8 @@ struct Columns {
 
 // Exponents of a unit, with `added` to those of rows g and g + 8.
 template <bool coarse>
-__device__ __forceinline__ void exponents(float (&e)[4][4], const RowPoints& rows, int m, const Columns<coarse>& columns,
-                                          const float (&added)[2]) {
+__device__ __forceinline__ void exponents(float (&e)[4][4], const RowPoints& rows, int m,
+                                          const Columns<coarse>& columns, const float (&added)[2]) {
     const int g = threadIdx.x % 32 / 4;
     unsigned hi[GROUPS][4], lo[GROUPS][4];
 #pragma unroll

@@ -9,7 +9,7 @@ constexpr int threads = 128;
 constexpr int row_tiles = ROW_TILES;
 constexpr int blocks_of_item = row_tiles / 4;
 constexpr int most_listed = 128;  // blocks of data: a span is at most so long
-constexpr float never = 3e38f;     // a threshold of blocks that do not count
+constexpr float never = 3e38f;    // a threshold of blocks that do not count
 
 struct Listed {
     unsigned blocks[most_listed];

@@ -46,14 +46,14 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
     near_sums(const float* __restrict__ Y_low, const float* __restrict__ Y_high,
               const unsigned char* __restrict__ Y_kinds, const unsigned* __restrict__ Y_halves,
               const Chunk* __restrict__ Y_chunks, const float* __restrict__ Y_weights,
-              const unsigned short* __restrict__ limits,
-              const unsigned char* __restrict__ always, const float* __restrict__ reference,
-              const float* __restrict__ threshold, const float* __restrict__ X_low, const float* __restrict__ X_high,
-              const unsigned char* __restrict__ X_kinds, const float* __restrict__ most,
-              const unsigned* __restrict__ X_halves, const unsigned short* __restrict__ norms,
-              const Chunk* __restrict__ X_chunks, float* __restrict__ S, unsigned long long* __restrict__ next,
-              unsigned long long* __restrict__ kept, int query_blocks, int data_blocks, int row_items, int groups,
-              int spans, int span, int box_axes, float constant, float slope) {
+              const unsigned short* __restrict__ limits, const unsigned char* __restrict__ always,
+              const float* __restrict__ reference, const float* __restrict__ threshold, const float* __restrict__ X_low,
+              const float* __restrict__ X_high, const unsigned char* __restrict__ X_kinds,
+              const float* __restrict__ most, const unsigned* __restrict__ X_halves,
+              const unsigned short* __restrict__ norms, const Chunk* __restrict__ X_chunks, float* __restrict__ S,
+              unsigned long long* __restrict__ next, unsigned long long* __restrict__ kept, int query_blocks,
+              int data_blocks, int row_items, int groups, int spans, int span, int box_axes, float constant,
+              float slope) {
     extern __shared__ uint4 memory[];
     Warp& warp = reinterpret_cast<Warp*>(memory)[threadIdx.x / 32];
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
@@ -76,7 +76,8 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
                                           [&](int b) { return X_kinds[b] < common_kind ? never : least; });
             if (!count) continue;
             const unsigned found = screen<false>(warp.listed, count, Y_halves, limits, always,
-                                                 InRing{X_halves, norms, reinterpret_cast<Screened*>(warp.ring)}, first, 4 * blocks_there, 0);
+                                                 InRing{X_halves, norms, reinterpret_cast<Screened*>(warp.ring)}, first,
+                                                 4 * blocks_there, 0);
             if (!found) continue;
             units += found;
             const int queued = make_queue(warp.queue, warp.listed, count);
@@ -102,8 +103,7 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
                 for_each_chunk(warp, X_chunks, queued, sweep, [&](const Chunk& chunk, int number, unsigned bits) {
                     if (Y_kinds[first] == fine_kind && X_kinds[number / 2] == fine_kind)
                         add_chunk<false>(sums, less, warp.rows, chunk, bits, constant, slope);
-                    else
-                        add_chunk<true>(sums, less, warp.rows, chunk, bits, constant, slope);
+                    else add_chunk<true>(sums, less, warp.rows, chunk, bits, constant, slope);
                 });
 #pragma unroll
                 for (int m = 0; m < sum_tiles; m++)

@@ -51,14 +51,13 @@ extern "C" __global__ void __launch_bounds__(threads, 2)
            const unsigned* __restrict__ X_halves, const unsigned short* __restrict__ norms,
            const unsigned* __restrict__ Y_first, const unsigned* __restrict__ Y_rest,
            const float* __restrict__ Y_exponents, const float* __restrict__ Y_weights,
-           const unsigned char* __restrict__ Y_kinds,
-           const unsigned* __restrict__ X_first, const unsigned* __restrict__ X_rest,
-           const unsigned* __restrict__ across, const float* __restrict__ X_exponents,
-           const unsigned char* __restrict__ X_kinds, const int* __restrict__ row_list,
-           const int* __restrict__ columns, Real* __restrict__ S, Real* __restrict__ T,
-           unsigned long long* __restrict__ next, unsigned long long* __restrict__ kept, int query_blocks,
-           int data_blocks, int row_items, int groups, int spans, int span, int d, int box_axes, int in_doubles,
-           int products, int columns_there, double constant, double slope, double scale) {
+           const unsigned char* __restrict__ Y_kinds, const unsigned* __restrict__ X_first,
+           const unsigned* __restrict__ X_rest, const unsigned* __restrict__ across,
+           const float* __restrict__ X_exponents, const unsigned char* __restrict__ X_kinds,
+           const int* __restrict__ row_list, const int* __restrict__ columns, Real* __restrict__ S,
+           Real* __restrict__ T, unsigned long long* __restrict__ next, unsigned long long* __restrict__ kept,
+           int query_blocks, int data_blocks, int row_items, int groups, int spans, int span, int d, int box_axes,
+           int in_doubles, int products, int columns_there, double constant, double slope, double scale) {
     __shared__ Listed listed_of_warp[threads / 32];
     Listed& listed = listed_of_warp[threadIdx.x / 32];
     const int lane = threadIdx.x % 32;
@@ -85,8 +84,8 @@ extern "C" __global__ void __launch_bounds__(threads, 2)
             if (begin >= end) break;
             __syncwarp();
             if (lane == 0) listed.begin = end;
-            const int count = list_blocks(listed, X.boxes, Y.boxes, most, has_lists ? columns : nullptr, first_row_block, begin, end, box_axes,
-                                          [&](int) { return least; });
+            const int count = list_blocks(listed, X.boxes, Y.boxes, most, has_lists ? columns : nullptr,
+                                          first_row_block, begin, end, box_axes, [&](int) { return least; });
             if (!count) continue;
             const unsigned found = screen<false>(listed, count, Y_halves, limits, always, InMemory{X_halves, norms},
                                                  first_row_block, 4 * blocks_there, 0);
@@ -109,7 +108,9 @@ extern "C" __global__ void __launch_bounds__(threads, 2)
 #pragma unroll 1
                 for (int p = lane; p < count; p += 32) {
                     const int kind = X_kinds[listed.blocks[p]];
-                    if (kind) listed.masks[p] |= Y_kinds[first_row_block] >= common_kind && kind >= common_kind ? common_mask : own_mask;
+                    if (kind)
+                        listed.masks[p] |=
+                            Y_kinds[first_row_block] >= common_kind && kind >= common_kind ? common_mask : own_mask;
                 }
                 __syncwarp();
                 // Tiles of blocks that are not wide.
