@@ -35,8 +35,6 @@ _SOURCE = (
     "textbook: Flash-SD-KDE, section 3.1 and appendix A"
 )
 
-_MOST_DIMENSIONS_OF_SHARE = 128  # of passes that leave out pairs
-
 # Launches of CuPy's elementwise kernels, for the pre-pass reductions and for the weights with their logarithms.
 _SURVEY_LAUNCHES, _WEIGHT_LAUNCHES = 3, 10
 
@@ -226,10 +224,10 @@ def _engine(task: Pass, on: Peaks) -> engines.Engine:
 
 def _passed(task: Pass, on: Peaks, boxes: int, *, ordered: bool = False, in_order: bool = False) -> list[Part]:
     """Parts of a pass over all pairs, or over a share of them."""
-    if task.share is not None and (on.backend == "cpu" or not 2 <= task.d <= _MOST_DIMENSIONS_OF_SHARE):
+    if task.share is not None and (on.backend == "cpu" or not 2 <= task.d <= skipping.MOST_DIMENSIONS):
         raise ValueError(
             f"share must be None for {task.d} dimensions on {on.name}: passes that leave out pairs are a GPU's, of 2 "
-            f"to {_MOST_DIMENSIONS_OF_SHARE} dimensions"
+            f"to {skipping.MOST_DIMENSIONS} dimensions"
         )
     if task.m == 0:
         return []

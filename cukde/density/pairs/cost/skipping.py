@@ -31,6 +31,9 @@ _PRODUCTS_ONCE = {16: 0.32, 32: 0.5}
 _DIFFERENCES = {8: 3.0, 16: 4.5, 32: 12.0, 64: 30.0, 128: 80.0}
 _DOUBLE = 4.0  # times as much in double
 
+MOST_DIMENSIONS = max(_SCREEN)
+"""Of passes that leave out pairs."""
+
 ORDER_MS = 1.5
 """Milliseconds for order, bounds and the look at the data, however many there are."""
 
@@ -55,7 +58,7 @@ def summing(precision: str, d: int, tight: float, *, once: bool) -> float:
     """
     slow, fast = (_DIFFERENCES, _PRODUCTS) if screened(d) else (_BOXES, _BOXES)
     if once:
-        fast = fast if d > 32 else _PRODUCTS_ONCE if screened(d) else _BOXES_ONCE
+        fast = fast if d > max(_PRODUCTS_ONCE) else _PRODUCTS_ONCE if screened(d) else _BOXES_ONCE
     rate = tight * _at(fast, d) + (1 - tight) * _at(slow, d)
     return rate * (_DOUBLE if precision == "float64" else 1)
 

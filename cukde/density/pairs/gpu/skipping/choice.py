@@ -96,8 +96,7 @@ def chosen(
 
     def worth(share: float, tight: float) -> bool:
         of_all = skipping_cost.screening(d)
-        once = plan.chunks and output == "moments"
-        of_summed = skipping_cost.summing(options.precision, d, tight if products else 0.0, once=once)
+        of_summed = skipping_cost.summing(options.precision, d, tight if products else 0.0, once=plan.once)
         return skipping_cost.ORDER_MS + 1e-9 * n * m * (of_all + share * of_summed) < _GAIN * dense
 
     least, most = (0.0, 1.0) if look is None else look.shares(h, tolerance / n)

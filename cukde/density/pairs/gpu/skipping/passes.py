@@ -64,7 +64,7 @@ class Posed(NamedTuple):
     shrink: float  # of the operands in float16
     axes: Any  # of boxes
     plan: Plan
-    left: Left | None  # of the kernels of chunks; None: there are none
+    left: tuple[Left, ...]  # of the kernels of chunks; without such, everything
 
     @property
     def itself(self) -> bool:
@@ -76,16 +76,21 @@ class Posed(NamedTuple):
         """Number of dimensions."""
         return int(self.data.given.shape[1])
 
+    @property
+    def below(self) -> float:
+        """Bits below a query's bound from which on pairs may be left out (``skipping_limits.cu``)."""
+        return math.log2(self.tolerance / len(self.data.given))
+
 
 class Left(NamedTuple):
-    """What the kernels of chunks leave to others, int32; None: nothing."""
+    """Pairs that other kernels than those of chunks take, by lists of int32; None: all."""
 
-    rows: Any | None  # items of two blocks of queries
-    columns: Any | None  # blocks of data
+    rows: Any | None = None  # items of two blocks of queries
+    columns: Any | None = None  # blocks of data, for queries that other kernels serve but for these
 
     @classmethod
-    def of(cls, data: Ordered, queries: Ordered) -> tuple[Left, bool]:
-        """Find it; and whether enough of it is of blocks with a centre of their own. Waits for the device."""
+    def of(cls, data: Ordered, queries: Ordered) -> tuple[tuple[Left, ...], bool]:
+        """Find them; and whether enough are of blocks with a centre of their own. Waits for the device."""
         few = data.given.shape[1] <= FEW_DIMENSIONS
         itself = queries is data
         both = cp.asnumpy(data.kinds if itself else cp.concatenate((data.kinds, queries.kinds)))
@@ -94,8 +99,12 @@ class Left(NamedTuple):
         of_data, of_queries = both[: data.blocks], both if itself else both[data.blocks :]
         least = skipping_points.OWN if few else skipping_points.COMMON
         rows, columns = np.unique(np.flatnonzero(of_queries < least) // 2), np.flatnonzero(of_data < least)
-        lists = (cp.asarray(a.astype(np.int32)) if len(a) else None for a in (rows, columns))
-        return cls(*lists), bool((both == skipping_points.OWN).mean() > _LEAST_OWN)
+        left = []
+        if len(rows):
+            left.append(cls(rows=cp.asarray(rows.astype(np.int32))))
+        if len(columns):
+            left.append(cls(columns=cp.asarray(columns.astype(np.int32))))
+        return tuple(left), bool((both == skipping_points.OWN).mean() > _LEAST_OWN)
 
 
 class Plan(NamedTuple):
@@ -104,6 +113,7 @@ class Plan(NamedTuple):
     real: np.dtype  # of sums
     chunks: bool  # pairs of common blocks, or of a few dimensions of those that are not wide, by a kernel of their own
     products: bool  # other pairs by products of matrices, where blocks are not wide
+    once: bool = False  # the kernel of chunks takes each pair once
 
     @classmethod
     def of(cls, d: int, output: Output, options: Options, *, itself: bool, ratio: bool) -> Plan:
@@ -114,10 +124,10 @@ class Plan(NamedTuple):
         shift = output == "moments" and ratio and itself and unweighted
         once = shift and not options.deterministic
         if d <= FEW_DIMENSIONS:
-            return cls(FLOAT, once, False)
+            return cls(FLOAT, once, False, once)
         products = output == "sum" or (output == "laplace" and unweighted) or shift
         narrow = skipping_points.pitch(d) <= skipping_points.CHUNKS_WIDTH
-        return cls(FLOAT, narrow and products and (once or output != "moments"), products)
+        return cls(FLOAT, narrow and products and (once or output != "moments"), products, narrow and once)
 
 
 def serves(output: Output, precision: str, d: int) -> bool:
@@ -181,7 +191,7 @@ def pose(
     if data is None:
         data = points(X, log_weights=weights, needed=of_data)
     queries = data if Y is None else points(Y, log_weights=None, needed=of_queries)
-    left = None
+    left: tuple[Left, ...] = (Left(),)
     if plan.chunks:
         left, own = Left.of(data, queries)
         if plan.products and not posed_before:
@@ -232,20 +242,14 @@ def _summed(posed: Posed) -> tuple[Any, Any, Any, Taken]:
     S = cp.zeros(rows, plan.real)
     T = cp.zeros((rows, width), plan.real) if posed.output == "moments" else None
     counts = cp.zeros(1, np.uint64)
-    if plan.chunks and T is not None:
+    if plan.once:
         bounds.reference.fill(0)  # a point's own term is 1
         _sum_once(posed, bounds, S, T, counts)
     elif plan.chunks:
         _sum_chunks(posed, bounds, S, counts)
     others = _sum_boxes if posed.d <= FEW_DIMENSIONS else _sum_units
-    left = posed.left
-    if left is None:
-        others(posed, bounds, S, T, counts, None, None)
-    else:
-        if left.rows is not None:
-            others(posed, bounds, S, T, counts, left.rows, None)
-        if left.columns is not None:
-            others(posed, bounds, S, T, counts, None, left.columns)
+    for left in posed.left:
+        others(posed, bounds, S, T, counts, left)
     return bounds.reference, S, T, Taken(counts, queries.blocks * data.blocks * _UNITS_OF_BLOCKS)
 
 
@@ -254,7 +258,7 @@ def _bounds(posed: Posed) -> Bounds:
     data, queries, _, output, _, tolerance, shrink, axes, *_ = posed
     itself, (m, d) = posed.itself, queries.given.shape
     blocks, rows, screened = queries.blocks, queries.blocks * BLOCK, skipping_points.groups(d)
-    n, width = len(data.given), skipping_points.pitch(d)
+    width = skipping_points.pitch(d)
     top = 1 + d / 2 if output == "laplace" else 0.0
     near = None
     if not itself:  # blocks of data around the codes of the first and the last query of a block
@@ -306,12 +310,12 @@ def _bounds(posed: Posed) -> Bounds:
             *(*points, data.low, data.high, data.most, axes, of_groups, heaviest, bounds.reference),
             *(m, data.blocks, groups, d, box_axes, top),
         )
-    below = math.log2(tolerance / n)
+    below = posed.below
     _limits_kernel(screened).launch(
         (blocks,),
         (BLOCK,),
         *(queries.squares, bounds.reference, bounds.threshold, bounds.extent, bounds.limits, bounds.always),
-        *(m, below, top, shrink, below - 1 if posed.plan.chunks and output == "moments" else math.inf),
+        *(m, below, top, shrink, below - 1 if posed.plan.once else math.inf),
     )
     if screened:
         return bounds
@@ -372,12 +376,11 @@ def _sum_once(posed: Posed, bounds: Bounds, S: Any, T: Any, counts: Any) -> None
             *(next_item, counts, *sizes, d),
         )
         return
-    below = math.log2(posed.tolerance / len(data.order))
     _pairs_once_kernel(width).launch(
         (items.grid,),
         (_THREADS,),
         *(data.low, data.high, bounds.threshold, bounds.extent, data.kinds, data.halves, data.norms),
-        *(bounds.limits, bounds.always, data.chunks, S, T, next_item, counts, *sizes, below, posed.shrink),
+        *(bounds.limits, bounds.always, data.chunks, S, T, next_item, counts, *sizes, posed.below, posed.shrink),
     )
     rows = data.blocks * BLOCK
     _own_kernel(width).launch((-(-rows // _THREADS),), (_THREADS,), data.local, data.kinds, S, T, rows)
@@ -399,48 +402,42 @@ def _sum_chunks(posed: Posed, bounds: Bounds, S: Any, counts: Any) -> None:
     )
 
 
-def _sum_boxes(
-    posed: Posed, bounds: Bounds, S: Any, T: Any, counts: Any, rows: Any | None, columns: Any | None
-) -> None:
-    """Sum over pairs of near blocks of few dimensions, of the items ``rows`` or with the blocks ``columns``."""
+def _sum_boxes(posed: Posed, bounds: Bounds, S: Any, T: Any, counts: Any, left: Left) -> None:
+    """Sum over pairs of near blocks of few dimensions, but for those that are not left."""
     data, queries, d = posed.data, posed.queries, posed.d
-    items, there = _items_of_lists(posed, 2, data.blocks, rows, columns)
+    items, there = _items_of(posed, left, 2, data.blocks)
     _boxes_kernel(_summand(posed.output), posed.plan.real, d).launch(
         (items.grid,),
         (_THREADS,),
         *(*_points_of(queries), bounds.reference, bounds.extent, bounds.threshold),
         *(*_points_of(data), data.weights, data.most, posed.options.log_weights),
-        *(data.kinds, rows, columns, S, T, cp.zeros(1, np.uint64), counts),
+        *(data.kinds, *left, S, T, cp.zeros(1, np.uint64), counts),
         *(queries.blocks, data.blocks, items.rows, items.groups, items.span, data.low.shape[0]),
         *(data.given.dtype == DOUBLE, there, *_factor(posed), skipping_points.scale_of(posed.h)),
     )
 
 
-def _sum_units(
-    posed: Posed, bounds: Bounds, S: Any, T: Any, counts: Any, rows: Any | None, columns: Any | None
-) -> None:
-    """Sum over units that screening leaves, of the items ``rows`` or with the blocks ``columns``."""
+def _sum_units(posed: Posed, bounds: Bounds, S: Any, T: Any, counts: Any, left: Left) -> None:
+    """Sum over units that screening keeps, but for those that are not left."""
     data, queries, d, plan = posed.data, posed.queries, posed.d, posed.plan
     width = skipping_points.pitch(d)
-    items, there = _items_of_lists(posed, _row_tiles(width) // 4, _SPAN, rows, columns)
+    items, there = _items_of(posed, left, _row_tiles(width) // 4, _SPAN)
     _units_kernel(_summand(posed.output), plan.real, width).launch(
         (items.grid,),
         (_THREADS,),
         *(*_points_of(queries), queries.halves, bounds.limits, bounds.always, bounds.reference, bounds.threshold),
         *(*_points_of(data), data.weights, data.most, posed.options.log_weights, data.halves, data.norms),
         *(*queries.left, queries.exponents, data.weights if posed.itself else None, queries.kinds),
-        *(*data.right, data.across, data.exponents, data.kinds, rows, columns, S, T, cp.zeros(1, np.uint64), counts),
+        *(*data.right, data.across, data.exponents, data.kinds, *left, S, T, cp.zeros(1, np.uint64), counts),
         *(queries.blocks, data.blocks, items.rows, items.groups, items.spans, items.span, d, data.low.shape[0]),
         *(data.given.dtype == DOUBLE, plan.products, there, *_factor(posed), skipping_points.scale_of(posed.h)),
     )
 
 
-def _items_of_lists(
-    posed: Posed, blocks_of_item: int, most_span: int, rows: Any | None, columns: Any | None
-) -> tuple[_Items, int]:
-    """Items of a pass, and how many blocks of data they are over."""
-    there = posed.data.blocks if columns is None else len(columns)
-    blocks = posed.queries.blocks if rows is None else blocks_of_item * len(rows)
+def _items_of(posed: Posed, left: Left, blocks_of_item: int, most_span: int) -> tuple[_Items, int]:
+    """Items of what is left, and how many blocks of data they are over."""
+    there = posed.data.blocks if left.columns is None else len(left.columns)
+    blocks = posed.queries.blocks if left.rows is None else blocks_of_item * len(left.rows)
     wide = skipping_points.pitch(posed.d) > skipping_points.CHUNKS_WIDTH
     of_warp = _ITEMS_OF_WARP_OF_WIDE if wide else _ITEMS_OF_WARP
     single = posed.options.deterministic
@@ -594,10 +591,9 @@ def _units_kernel(summed: str, real: np.dtype, width: int) -> Specialisation:
 def _boxes_once_kernel(d: int) -> Specialisation:
     most = max(d, 3)
     slots = 8 if most == 3 else 16
-    rows = 2 * BLOCK
-    shared = rows * (32 + 32 + 4) + BLOCK * (32 + 4) + 32 * (slots + 1) * 4 + _SPAN * 4
+    of_warp = 2 * BLOCK * (32 + 32 + 4) + BLOCK * (32 + 4) + 32 * (slots + 1) * 4 + _SPAN * 4
     defines = core_compile.macros(DIMENSIONS=most, DIM=skipping_points.pitch(most))
-    shared *= _THREADS // 32
+    shared = _THREADS // 32 * of_warp
     return Specialisation("density/skipping_mutual_few", "near_boxes_once", defines, "11P 6i", shared)
 
 

@@ -23,17 +23,16 @@ _PITCHES = (4, 8, 16, 32, 64, 128)  # of coordinates in memory
 MOST_SQUARE = 1700.0
 """Largest squared distance to a centre, in bits of an exponent, that products of two float16 terms are good for."""
 
+_FEW_SQUARE = 400.0  # the same of few dimensions, in one product
 _MOST_HALF = 5000.0  # squared lengths of operands in float16 that most points stay below
 _THREADS_OF_CODES = 256
-
 
 OWN, COMMON = 1, 2
 """Kinds of blocks (``skipping_points.cu``): with a centre of their own, and with the common one or better."""
 
-_FEW_SQUARE = 400.0  # the same of few dimensions, in one product
 _CHUNK = 32  # points
 CHUNKS_WIDTH = 32
-"""Widest pitch of passes that take each pair once."""
+"""Widest pitch of the kernels of chunks."""
 
 
 class Operands(NamedTuple):
