@@ -27,6 +27,23 @@ __device__ inline float box_distance(const Boxes& x, int a, const Boxes& y, int 
     return distance * 0.99999f;
 }
 
+// List the numbers from `begin` to `end` that are near; returns how many. `near(b)` says it of number b, which it may
+// replace by another.
+template <class Near>
+__device__ inline int list_near(unsigned* listed, int begin, int end, const Near& near) {
+    const int lane = threadIdx.x % 32;
+    int count = 0;
+    for (int base = begin; base < end; base += 32) {
+        int b = base + lane;
+        const bool is_near = b < end && near(b);
+        const unsigned votes = __ballot_sync(~0u, is_near);
+        if (is_near) listed[count + __popc(votes & ((1u << lane) - 1))] = b;
+        count += __popc(votes);
+    }
+    __syncwarp();
+    return count;
+}
+
 // The next item for the warp; `next` counts those that are taken.
 __device__ inline unsigned long long take_item(unsigned long long* next) {
     unsigned long long item = 0;

@@ -4,6 +4,12 @@
 constexpr int chunk_points = 32;
 constexpr int common_kind = 2, fine_kind = 3;  // of blocks (skipping_points.cu)
 
+// Where a piece of 16 bytes of a row of `pieces` stands among them: rows of a matrix of 8 x 8 then lie in different banks.
+template <int pieces>
+__device__ inline int place_of_piece(int row, int piece) {
+    return piece ^ (row * pieces / 8 & (pieces - 1));
+}
+
 #if defined GROUPS && GROUPS > 0
 constexpr int depth = 16 * GROUPS;  // dimensions
 constexpr int pieces = depth / 8;   // of 16 bytes, a point and term
@@ -16,11 +22,8 @@ struct alignas(16) Chunk {
     float2 norms[chunk_points];
 };
 
-// Where a piece of a row stands among the row's: rows of a matrix of 8 x 8 then lie in different banks.
-__device__ inline int place_of_piece(int row, int piece) { return piece ^ (row * pieces / 8 & (pieces - 1)); }
-
 // Where dimensions 2 w and 2 w + 1 of a row stand, in words.
 __device__ inline int word_of_chunk(int row, int w) {
-    return (row * pieces + place_of_piece(row, w / 8 * 2 + w % 2)) * 4 + w % 8 / 2;
+    return (row * pieces + place_of_piece<pieces>(row, w / 8 * 2 + w % 2)) * 4 + w % 8 / 2;
 }
 #endif

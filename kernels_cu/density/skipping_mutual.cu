@@ -162,13 +162,7 @@ extern "C" __global__ void __launch_bounds__(threads, 2)
                                             });
         if (!found) continue;
         const int queued = make_queue(warp.queue, warp.listed, count);
-#pragma unroll 1
-        for (int sweep = 0; sweep < sweeps; sweep++) {
-            const int first_chunk = first * 2 + sweep * (rows_at_once / chunk_points);
-            const int there = min(rows_at_once / chunk_points, (first + blocks_there) * 2 - first_chunk);
-            if (there <= 0) break;
-            __syncwarp();
-            load_rows(warp.rows, chunks + first_chunk, there);
+        for_each_sweep(warp, chunks, first, blocks_there, [&](int sweep, int first_chunk, int there) {
             RowSums sums;
             clear(sums);
             for_each_chunk(warp, chunks, queued, sweep, [&](const Chunk& chunk, int number, unsigned bits) {
@@ -182,7 +176,7 @@ extern "C" __global__ void __launch_bounds__(threads, 2)
                 else add_chunk<true, false>(sums, warp.rows, chunk, bits, at, S, T, column);
             });
             give_rows(sums, there * (chunk_points / 16), S, T, (long long)first_chunk * chunk_points);
-        }
+        });
     }
     if (lane == 0 && units) atomicAdd(kept, units);
 }

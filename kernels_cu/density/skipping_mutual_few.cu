@@ -23,13 +23,13 @@
 //
 // Dynamic shared memory: a Warp for each warp. No barriers but of a warp. Macros: DIMENSIONS (3 to 5), DIM (the pitch of
 // `local`).
+#include "skipping_chunks.cuh"
 #include "skipping_mutual.cuh"
 
 constexpr int threads = 128;
 constexpr int blocks_of_item = 2;
 constexpr int item_rows = blocks_of_item * block;
 constexpr int row_tiles = item_rows / 16;
-constexpr int chunk_points = 32;
 constexpr int most_listed = 128;                       // blocks: a span is at most so long
 constexpr int factor_tiles = DIMENSIONS <= 3 ? 1 : 2;  // of 8 factors
 constexpr int slots = factor_tiles * 8;
@@ -55,9 +55,6 @@ struct alignas(16) Warp {
     unsigned listed[most_listed];
 };
 
-// Where a piece of a row stands: rows of a matrix of 8 x 8 then lie in different banks.
-__device__ inline int place_of_piece(int row, int piece) { return piece ^ (row / 4 & 1); }
-
 __device__ inline void put(Operand* to, int row, const float (&terms)[16]) {
 #pragma unroll
     for (int piece = 0; piece < 2; piece++) {
@@ -66,7 +63,7 @@ __device__ inline void put(Operand* to, int row, const float (&terms)[16]) {
         words.y = pack_f16(terms[piece * 8 + 2], terms[piece * 8 + 3]);
         words.z = pack_f16(terms[piece * 8 + 4], terms[piece * 8 + 5]);
         words.w = pack_f16(terms[piece * 8 + 6], terms[piece * 8 + 7]);
-        *reinterpret_cast<uint4*>(to[row] + place_of_piece(row, piece) * 4) = words;
+        *reinterpret_cast<uint4*>(to[row] + place_of_piece<2>(row, piece) * 4) = words;
     }
 }
 
@@ -115,7 +112,7 @@ struct Point {
 __device__ __forceinline__ void factors_of(unsigned (&to)[factor_tiles][2], const Operand* from, int first) {
     const int lane = threadIdx.x % 32, row = lane % 16;
     unsigned matrices[4];
-    load_matrices_transposed(matrices, from[first + row] + place_of_piece(row, lane / 16) * 4);
+    load_matrices_transposed(matrices, from[first + row] + place_of_piece<2>(row, lane / 16) * 4);
 #pragma unroll
     for (int k = 0; k < factor_tiles; k++) to[k][0] = matrices[2 * k], to[k][1] = matrices[2 * k + 1];
 }
@@ -142,7 +139,7 @@ __device__ inline void give(Warp& warp, const float (&upper)[factor_tiles][4], c
     for (int k = 0; k < DIMENSIONS; k++) {
         const auto term = [&](int slot) {
             float value, unused;
-            unpack_f16(terms[place_of_piece(lane, slot / 8) * 8 + slot % 8], value, unused);
+            unpack_f16(terms[place_of_piece<2>(lane, slot / 8) * 8 + slot % 8], value, unused);
             return value;
         };
         if (k < d)
@@ -162,7 +159,7 @@ __device__ __forceinline__ void add_chunk(RowSums& row_sums, float (&column_sums
 #pragma unroll
     for (int f = 0; f < 2; f++) {
         const int row = lane / 16 * 8 + lane % 8;
-        load_matrices(right[f], warp.columns[half * 32 + f * 16 + row] + place_of_piece(row, lane / 8 % 2) * 4);
+        load_matrices(right[f], warp.columns[half * 32 + f * 16 + row] + place_of_piece<2>(row, lane / 8 % 2) * 4);
         factors_of(factors[f], warp.columns, half * 32 + f * 16);
     }
 #pragma unroll
@@ -172,7 +169,7 @@ __device__ __forceinline__ void add_chunk(RowSums& row_sums, float (&column_sums
     }
     const auto add = [&](int m) {
         unsigned left[4], factors_of_rows[factor_tiles][2];
-        load_matrices(left, warp.left[m * 16 + lane % 16] + place_of_piece(lane % 16, lane / 16) * 4);
+        load_matrices(left, warp.left[m * 16 + lane % 16] + place_of_piece<2>(lane % 16, lane / 16) * 4);
         factors_of(factors_of_rows, warp.factors, m * 16);
         const float of_rows[2] = {warp.of_rows[m * 16 + g], warp.of_rows[m * 16 + g + 8]};
         float e[4][4];
@@ -222,18 +219,11 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
             return -box_distance(boxes, b, boxes, item, blocks_of_item, box_axes) >= threshold[item / blocks_of_item];
         };
         __syncwarp();
-        int count = 0;
-        for (int base = begin; base < end; base += 32) {
-            const int b = base + lane;
-            const bool near = b < end && kinds[b] &&
-                              (reaches(first, b) || reaches(b & -blocks_of_item, first) ||
-                               (blocks_there > 1 && reaches(b & -blocks_of_item, first + 1)));
-            const unsigned votes = __ballot_sync(~0u, near);
-            if (near) warp.listed[count + __popc(votes & ((1u << lane) - 1))] = b;
-            count += __popc(votes);
-        }
+        const int count = list_near(warp.listed, begin, end, [&](int& b) {
+            return kinds[b] && (reaches(first, b) || reaches(b & -blocks_of_item, first) ||
+                                (blocks_there > 1 && reaches(b & -blocks_of_item, first + 1)));
+        });
         if (!count) continue;
-        __syncwarp();
 
         const float* const centre = centres + first * DIM;
 #pragma unroll 1

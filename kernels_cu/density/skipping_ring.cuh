@@ -22,16 +22,17 @@ struct alignas(16) Warp {
     unsigned queue[2 * most_listed];  // chunks that have units: their number, then a bit for each row tile
 };
 
-// The lane's address of 16 rows of a term, from a multiple of 16 on, for matrices of rows 0..7 and 8..15 of a piece, then of the next piece.
+// The lane's address of 16 rows of a term, from a multiple of 16 on, for matrices of rows 0..7 and 8..15 of a piece, then
+// of the next piece.
 __device__ __forceinline__ const unsigned* by_rows(const unsigned (*term)[depth / 2], int first, int group) {
     const int row = threadIdx.x % 16, piece = group * 2 + threadIdx.x % 32 / 16;
-    return term[first + row] + place_of_piece(row, piece) * 4;
+    return term[first + row] + place_of_piece<pieces>(row, piece) * 4;
 }
 
 // And for matrices of rows 0..7 of two pieces, then of rows 8..15.
 __device__ __forceinline__ const unsigned* by_pieces(const unsigned (*term)[depth / 2], int first, int group) {
     const int lane = threadIdx.x % 32, row = lane / 16 * 8 + lane % 8, piece = group * 2 + lane / 8 % 2;
-    return term[first + row] + place_of_piece(row, piece) * 4;
+    return term[first + row] + place_of_piece<pieces>(row, piece) * 4;
 }
 
 // The rows of an item's sweep, doubled.
@@ -70,6 +71,22 @@ __device__ inline int make_queue(unsigned* queue, const Listed& listed, int coun
     }
     __syncwarp();
     return chunks;
+}
+
+// Call use(sweep, first_chunk, there) for each sweep over an item's rows, which are those of `there` chunks of `chunks`
+// from the first on; they are loaded.
+template <class Use>
+__device__ __forceinline__ void for_each_sweep(Warp& warp, const Chunk* chunks, int first_block, int blocks_there,
+                                               const Use& use) {
+#pragma unroll 1
+    for (int sweep = 0; sweep < sweeps; sweep++) {
+        const int first_chunk = first_block * 2 + sweep * (rows_at_once / chunk_points);
+        const int there = min(rows_at_once / chunk_points, (first_block + blocks_there) * 2 - first_chunk);
+        if (there <= 0) break;
+        __syncwarp();
+        load_rows(warp.rows, chunks + first_chunk, there);
+        use(sweep, first_chunk, there);
+    }
 }
 
 // Call use(chunk, number, bits) for each chunk of the queue that has units in the sweep.

@@ -22,21 +22,12 @@ struct Listed {
 template <class Threshold>
 __device__ inline int list_blocks(Listed& listed, const Boxes& X, const Boxes& Y, const float* most, const int* among,
                                   int first_row_block, int begin, int end, int box_axes, const Threshold& threshold) {
-    const int lane = threadIdx.x % 32;
-    int count = 0;
-    for (int base = begin; base < end; base += 32) {
-        const bool exists = base + lane < end;
-        const int b = exists && among ? among[base + lane] : base + lane;
-        bool near = false;
-        const float least = exists ? threshold(b) : never;
-        if (least < never)
-            near = (most ? most[b] : 0.0f) - box_distance(X, b, Y, first_row_block, blocks_of_item, box_axes) >= least;
-        const unsigned votes = __ballot_sync(~0u, near);
-        if (near) listed.blocks[count + __popc(votes & ((1u << lane) - 1))] = b;
-        count += __popc(votes);
-    }
-    __syncwarp();
-    return count;
+    return list_near(listed.blocks, begin, end, [&](int& b) {
+        if (among) b = among[b];
+        const float least = threshold(b);
+        return least < never &&
+               (most ? most[b] : 0.0f) - box_distance(X, b, Y, first_row_block, blocks_of_item, box_axes) >= least;
+    });
 }
 
 // The lane's part of a fragment of 16 points by 16 dimensions.

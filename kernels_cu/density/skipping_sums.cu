@@ -81,13 +81,7 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
             if (!found) continue;
             units += found;
             const int queued = make_queue(warp.queue, warp.listed, count);
-#pragma unroll 1
-            for (int sweep = 0; sweep < sweeps; sweep++) {
-                const int first_chunk = first * 2 + sweep * (rows_at_once / chunk_points);
-                const int there = min(rows_at_once / chunk_points, (first + blocks_there) * 2 - first_chunk);
-                if (there <= 0) break;
-                __syncwarp();
-                load_rows(warp.rows, Y_chunks + first_chunk, there);
+            for_each_sweep(warp, Y_chunks, first, blocks_there, [&](int sweep, int first_chunk, int there) {
                 const long long first_row = (long long)first_chunk * chunk_points;
                 float sums[sum_tiles][2], less[sum_tiles][2];
 #pragma unroll
@@ -115,7 +109,7 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
                         if (t == 0 && m * 16 < there * chunk_points && sum != 0)
                             add_global(S + first_row + m * 16 + g + 8 * r, sum);
                     }
-            }
+            });
         }
     }
     if (lane == 0 && units) atomicAdd(kept, units);
