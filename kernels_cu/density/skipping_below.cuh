@@ -26,11 +26,14 @@ __device__ inline float slack_of(float reach, float other_reach, float offset) {
 struct SumFromBelow {
     float largest = nothing_known, total = 0;  // total is relative to 2^largest
 
-    // Add 2^e factor.
+    // Add 2^e factor, which may be nothing.
     __device__ void add(float e, float factor) {
-        const float larger = fmaxf(largest, e);
-        total = total * exp2_approx(largest - larger) + factor * exp2_approx(e - larger);
-        largest = larger;
+        if (!(factor > 0)) return;
+        if (e > largest) {
+            total *= exp2_approx(largest - e);
+            largest = e;
+        }
+        total = fmaf(factor, exp2_approx(e - largest), total);
     }
 
     // Add the term of a datum of weight 2^weight at the squared distance r2.

@@ -27,6 +27,40 @@ __device__ inline float box_distance(const Boxes& x, int a, const Boxes& y, int 
     return distance * 0.99999f;
 }
 
+// Boxes of parts of 32 points (skipping_points.cu).
+__device__ inline Boxes boxes_of_parts(const float* parts, int blocks, int box_axes) {
+    return {parts, parts + 2LL * blocks * box_axes, 2 * blocks};
+}
+
+// Which parts of 32 points of a block of data and of some blocks of queries, from the first on, may matter to each other:
+// bit `row_parts` h + r for half h of the block and part r of the queries. Boxes are those of the parts.
+template <int row_parts>
+__device__ inline unsigned near_parts(const Boxes& x, int from, const Boxes& y, int first, int box_axes, float most,
+                                      float least) {
+    unsigned near = 0;
+#pragma unroll 1
+    for (int i = 0; i < 2 * row_parts; i++) {
+        const int part = 2 * first + i % row_parts;
+        if (part < y.blocks && most - box_distance(x, 2 * from + i / row_parts, y, part, 1, box_axes) >= least)
+            near |= 1u << i;
+    }
+    return near;
+}
+
+// Whether products serve two blocks of queries, of these kinds and extents (skipping_limits.cu), with data that are not wide:
+// data that matter to queries with lower bounds than `poor` may be too far.
+constexpr float poor = -64;  // bits
+__device__ inline bool products_serve(const unsigned char* kinds, const float* extent, int first, int blocks) {
+    const int second = min(first + 1, blocks - 1);
+    return kinds[first] && fminf(extent[2 * first], extent[2 * second]) >= poor;
+}
+
+// A block and its near parts in one number.
+constexpr int block_bits = 24;
+__device__ inline int with_parts(int b, unsigned near) { return int(unsigned(b) | near << block_bits); }
+__device__ inline int block_of(unsigned listed) { return int(listed & ((1u << block_bits) - 1)); }
+__device__ inline unsigned parts_of(unsigned listed) { return listed >> block_bits; }
+
 // List the numbers from `begin` to `end` that are near; returns how many. `near(b)` says it of number b, which it may
 // replace by another.
 template <class Near>

@@ -1,6 +1,6 @@
-// Sums over the pairs of few dimensions that can matter: boxes of blocks decide alone, and near blocks are summed whole.
-// The sums and arrays are those of skipping_units.cu; they have DIMENSIONS columns. With the lists, pairs of two blocks
-// that are not wide are left to skipping_mutual_few.cu; they are those of skipping_units.cu.
+// Sums over the pairs of few dimensions that can matter: boxes of blocks and of parts of 32 points decide alone, and near
+// parts are summed whole. The sums and arrays are those of skipping_units.cu, but for T (DIMENSIONS, rows). With `rest`
+// the pairs that products serve are left to skipping_mutual_few.cu or skipping_sums_few.cu.
 //
 // A warp takes an item at a time, 128 queries by `span` blocks of data, and waits for no other. A lane has four queries in
 // registers. It looks at the boxes of 32 blocks of data at once; the points of one that is near come to shared memory,
@@ -18,10 +18,12 @@
 constexpr int threads = 128;
 constexpr int rows_of_lane = 4;
 constexpr int blocks_of_item = 2;
+constexpr int row_parts = rows_of_lane;  // of 32 queries
+constexpr unsigned all_parts = (1u << row_parts) - 1;
 constexpr int pitch = (DIMENSIONS + 4) / 4 * 4;  // of a point and its weight in shared memory
 constexpr int moments = output == MOMENTS ? DIMENSIONS : 1;
 constexpr int blocks_of_sum = 128;  // of data, until sums in registers are added to those in memory
-constexpr int blocks_at_once = in_double ? 2 : DIMENSIONS == 2 ? 5 : DIMENSIONS <= 4 ? 4 : 3;
+constexpr int blocks_at_once = in_double ? 2 : DIMENSIONS <= 3 ? 4 : 3;
 
 // The points of a block of data and their weights; of a wide block points in double, and weights apart.
 struct alignas(16) Staged {
@@ -71,12 +73,12 @@ __device__ inline void stage(Staged& staged, const Points& X, const Points& Y, c
     __syncwarp();
 }
 
-// All pairs of the lane's queries with the staged data.
-template <bool alike>
-__device__ inline void add_staged(Sums& sums, const Staged& staged, const Queries& queries, Factor factor,
-                                  Real scale2) {
+// Pairs of the lane's queries with half of the staged data, from `first` on; all, or those of `bits`.
+template <bool alike, bool all>
+__device__ inline void add_staged(Sums& sums, const Staged& staged, const Queries& queries, Factor factor, Real scale2,
+                                  int first, unsigned bits) {
 #pragma unroll 2
-    for (int j = 0; j < block; j++) {
+    for (int j = first; j < first + 32; j++) {
         Real x[pitch];
         if constexpr (in_double) {
 #pragma unroll
@@ -90,6 +92,7 @@ __device__ inline void add_staged(Sums& sums, const Staged& staged, const Querie
         }
 #pragma unroll
         for (int r = 0; r < rows_of_lane; r++) {
+            if (!all && !(bits >> r & 1)) continue;
             Real apart[DIMENSIONS], square = 0;
 #pragma unroll
             for (int k = 0; k < DIMENSIONS; k++) {
@@ -110,7 +113,7 @@ __device__ inline void add_staged(Sums& sums, const Staged& staged, const Querie
 
 // The same from the points themselves.
 __device__ inline void add_wide(Sums& sums, Staged& staged, const Points& Y, const Points& X, const float* weights,
-                                long long first_row, bool both, int from, const Queries& queries, Factor factor,
+                                long long first_row, int from, unsigned near, const Queries& queries, Factor factor,
                                 double scale) {
     if constexpr (!in_double) {
 #pragma unroll
@@ -124,7 +127,9 @@ __device__ inline void add_wide(Sums& sums, Staged& staged, const Points& Y, con
         // One query after the other: registers are few.
 #pragma unroll 1
         for (int r = 0; r < rows_of_lane; r++) {
-            const long long at = (long long)Y.source[first_row + (both ? r : r % 2) * 32] * DIMENSIONS;
+            const bool halves[2] = {bool(near >> r & 1), bool(near >> (row_parts + r) & 1)};
+            if (!halves[0] && !halves[1]) continue;
+            const long long at = (long long)Y.source[first_row + r * 32] * DIMENSIONS;
             double y[DIMENSIONS];
             Real total = 0, moment[moments] = {};
 #pragma unroll
@@ -133,7 +138,7 @@ __device__ inline void add_wide(Sums& sums, Staged& staged, const Points& Y, con
 #pragma unroll
             for (int i = 1; i < rows_of_lane; i++) reference = i == r ? queries.reference[i] : reference;
 #pragma unroll 4
-            for (int j = 0; j < block; j++) {
+            for (int j = halves[0] ? 0 : 32; j < (halves[1] ? block : 32); j++) {
                 double square = 0, apart[DIMENSIONS];
 #pragma unroll
                 for (int k = 0; k < DIMENSIONS; k++) {
@@ -161,37 +166,40 @@ __device__ inline void add_wide(Sums& sums, Staged& staged, const Points& Y, con
 extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
     KERNEL(const void* __restrict__ Y_given, const int* __restrict__ Y_source, const float* __restrict__ Y_local,
            const float* __restrict__ Y_centres, const float* __restrict__ Y_reach, const float* __restrict__ Y_low,
-           const float* __restrict__ Y_high, const float* __restrict__ reference, const float* __restrict__ extent,
-           const float* __restrict__ threshold, const void* __restrict__ X_given, const int* __restrict__ X_source,
+           const float* __restrict__ Y_high, const float* __restrict__ Y_parts,
+           const unsigned char* __restrict__ Y_kinds, const float* __restrict__ reference,
+           const float* __restrict__ extent, const float2* __restrict__ threshold, const void* __restrict__ X_given, const int* __restrict__ X_source,
            const float* __restrict__ X_local, const float* __restrict__ X_centres, const float* __restrict__ X_reach,
            const float* __restrict__ X_low, const float* __restrict__ X_high, const float* __restrict__ X_weights,
+           const float* __restrict__ X_parts, const unsigned char* __restrict__ X_kinds,
            const float* __restrict__ most, const double* __restrict__ log_weights,
-           const unsigned char* __restrict__ kinds, const int* __restrict__ row_list, const int* __restrict__ columns,
            Real* __restrict__ S, Real* __restrict__ T, unsigned long long* __restrict__ next,
            unsigned long long* __restrict__ kept, int query_blocks, int data_blocks, int row_items, int groups,
-           int span, int box_axes, int in_doubles, int columns_there, double constant, double slope, double scale) {
+           int span, int box_axes, int in_doubles, int rest, double constant, double slope, double scale) {
     __shared__ Staged staged_of_warp[threads / 32];
     Staged& staged = staged_of_warp[threadIdx.x / 32];
     const int lane = threadIdx.x % 32;
     const Points Y = {Y_given, bool(in_doubles), Y_source, Y_local, Y_centres, Y_reach, {Y_low, Y_high, query_blocks}};
     const Points X = {X_given,    bool(in_doubles), X_source, X_local, X_centres, X_reach, {X_low, X_high, data_blocks},
                       log_weights};
+    const Boxes parts_of_Y = boxes_of_parts(Y_parts, query_blocks, box_axes),
+                parts_of_X = boxes_of_parts(X_parts, data_blocks, box_axes);
     const unsigned long long items = (unsigned long long)row_items * groups;
     const Factor factor = {Real(constant), Real(slope)};
+    const long long T_rows = (long long)query_blocks * block;
     unsigned long long units = 0;
     for (;;) {
         const unsigned long long item = take_item(next);
         if (item >= items) break;
         const int row_item = int(item % row_items);
-        const int first = (row_list ? row_list[row_item] : row_item) * blocks_of_item;
-        const int begin = int(item / row_items) * span,
-                  end = begin + span < columns_there ? begin + span : columns_there;
+        const int first = row_item * blocks_of_item;
+        const int begin = int(item / row_items) * span, end = begin + span < data_blocks ? begin + span : data_blocks;
         const int second = first + 1 < query_blocks ? first + 1 : first;
-        const float least_threshold = threshold[first / blocks_of_item];
+        const float2 least = threshold[row_item];
+        const bool served = rest && products_serve(Y_kinds, extent, first, query_blocks);
         const float lowest = fminf(extent[2 * first], extent[2 * second]);
         const float largest = fmaxf(extent[2 * first + 1], extent[2 * second + 1]);
         const long long first_row = (long long)first * block + lane;
-        if (columns && !(kinds[first] && kinds[second])) continue;
 
         Queries queries;
         float offset = 0;
@@ -228,7 +236,7 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
                 add_to(S + row, sums.total[r] * factor);
                 if constexpr (output == MOMENTS) {
 #pragma unroll
-                    for (int k = 0; k < DIMENSIONS; k++) add_to(T + row * DIM + k, sums.moment[r][k] * factor);
+                    for (int k = 0; k < DIMENSIONS; k++) add_to(T + k * T_rows + row, sums.moment[r][k] * factor);
                 }
             }
             sums.clear();
@@ -237,23 +245,33 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
         int taken = 0;
 #pragma unroll 1
         for (int base = begin; base < end; base += 32) {
-            const bool exists = base + lane < end;
-            const int b = exists && columns ? columns[base + lane] : base + lane;
-            bool near = false;
-            if (exists)
-                near = most[b] - box_distance(X.boxes, b, Y.boxes, first, blocks_of_item, box_axes) >= least_threshold;
-            unsigned votes = __ballot_sync(~0u, near);
-            units += __popc(votes);
+            const int b = base + lane;
+            unsigned near_lane = 0;
+            if (b < end && !(served && X_kinds[b]) &&
+                most[b] - box_distance(X.boxes, b, Y.boxes, first, blocks_of_item, box_axes) >= least.x)
+                near_lane = near_parts<row_parts>(parts_of_X, b, parts_of_Y, first, box_axes, most[b], least.y);
+            unsigned votes = __ballot_sync(~0u, near_lane != 0);
 #pragma unroll 1
             while (votes) {
-                const int from = __shfl_sync(~0u, b, __ffs(votes) - 1);
+                const int taken_lane = __ffs(votes) - 1, from = base + taken_lane;
+                const unsigned near = __shfl_sync(~0u, near_lane, taken_lane);
                 votes &= votes - 1;
+                units += 2 * __popc(near);
                 if (in_double || (queries.narrow && X_reach[from] <= float_reach)) {
                     stage(staged, X, Y, X_weights, from, first, queries);
-                    if (queries.alike) add_staged<true>(sums, staged, queries, factor, Real(scale * scale));
-                    else add_staged<false>(sums, staged, queries, factor, Real(scale * scale));
+                    const Real scale2 = Real(scale * scale);
+#pragma unroll 1
+                    for (int half = 0; half < 2; half++) {
+                        const unsigned bits = near >> (half * row_parts) & all_parts;
+                        if (!bits) continue;
+                        if (!queries.alike)
+                            add_staged<false, false>(sums, staged, queries, factor, scale2, half * 32, bits);
+                        else if (bits != all_parts)
+                            add_staged<true, false>(sums, staged, queries, factor, scale2, half * 32, bits);
+                        else add_staged<true, true>(sums, staged, queries, factor, scale2, half * 32, bits);
+                    }
                 } else {
-                    add_wide(sums, staged, Y, X, X_weights, first_row, second > first, from, queries, factor, scale);
+                    add_wide(sums, staged, Y, X, X_weights, first_row, from, near, queries, factor, scale);
                 }
                 __syncwarp();
                 if (++taken % blocks_of_sum == 0) flush();
@@ -261,5 +279,5 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
         }
         if (taken % blocks_of_sum) flush();
     }
-    if (lane == 0 && units) atomicAdd(kept, units * 16);
+    if (lane == 0 && units) atomicAdd(kept, units);
 }

@@ -89,6 +89,7 @@ __device__ inline void add_local(Sums& sums, const Points& Y, const Points& X, c
             float square[columns] = {}, power[columns];
 #pragma unroll 1
             for (int k0 = 0; k0 < DIM; k0 += chunk) {
+                float part[columns] = {};  // so that few terms are rounded at the size of the whole sum
 #pragma unroll
                 for (int k = k0; k < k0 + chunk; k += 4) {
                     float y[4];
@@ -98,9 +99,11 @@ __device__ inline void add_local(Sums& sums, const Points& Y, const Points& X, c
                         float x[4];
                         four(x, X.local + (column + first + c) * DIM + k);
 #pragma unroll
-                        for (int e = 0; e < 4; e++) square[c] = fmaf(x[e] - y[e], x[e] - y[e], square[c]);
+                        for (int e = 0; e < 4; e++) part[c] = fmaf(x[e] - y[e], x[e] - y[e], part[c]);
                     }
                 }
+#pragma unroll
+                for (int c = 0; c < columns; c++) square[c] += part[c];
             }
 #pragma unroll
             for (int c = 0; c < columns; c++) power[c] = add(weights[column + first + c], square[c]);

@@ -24,7 +24,7 @@ constexpr int warps = 8;
 constexpr float poor = -60;
 constexpr float product_error = 1.0f / 1024;  // of |v|^2, as a rule
 
-extern "C" __global__ void __launch_bounds__(32 * warps, 4)
+extern "C" __global__ void __launch_bounds__(32 * warps, 3)
     bound_by_found(const float* __restrict__ Y_local, const float* __restrict__ Y_centres,
                    const float* __restrict__ Y_reach, const float* __restrict__ X_local,
                    const float* __restrict__ X_weights, const float* __restrict__ X_centres,

@@ -16,6 +16,7 @@
 //   centres      (blocks, DIM)     float       a centre of two blocks, b and b ^ 1: zero, which many blocks have in common,
 //                                              or the mean of their z, a multiple of 1/64
 //   low, high    (box_axes, blocks) float      boxes along the axes
+//   parts        (2, box_axes, 2 blocks) float the same of 32 points each, low and high; or null
 //   most         (blocks,)         float       largest log2 w
 //   reach        (blocks,)         float       largest absolute coordinate of `local`
 //   kinds        (blocks,)         unsigned char  of `local`, by the largest |local|^2; without GROUPS of both blocks:
@@ -98,8 +99,8 @@ extern "C" __global__ void __launch_bounds__(block, 12)
                  const double* __restrict__ log_weights, const double* __restrict__ centre,
                  const float* __restrict__ axes, int* __restrict__ source, float* __restrict__ local,
                  float* __restrict__ weights, float* __restrict__ centres, float* __restrict__ low,
-                 float* __restrict__ high, float* __restrict__ most, float* __restrict__ reach,
-                 unsigned* __restrict__ halves, unsigned* __restrict__ left_first, unsigned* __restrict__ left_rest,
+                 float* __restrict__ high, float* __restrict__ parts, float* __restrict__ most,
+                 float* __restrict__ reach, unsigned* __restrict__ halves, unsigned* __restrict__ left_first, unsigned* __restrict__ left_rest,
                  unsigned* __restrict__ right_first, unsigned* __restrict__ right_rest, unsigned* __restrict__ across,
                  unsigned short* __restrict__ norms, float* __restrict__ squares, float* __restrict__ exponents,
                  unsigned char* __restrict__ kinds, unsigned* __restrict__ chunks, float most_square, float fine_square,
@@ -161,6 +162,10 @@ extern "C" __global__ void __launch_bounds__(block, 12)
         if (lane == 0) {
             lows[warp][a] = least;
             highs[warp][a] = largest;
+            if (parts) {
+                parts[a * 2LL * blocks + 2 * b + warp] = least;
+                parts[(box_axes + a) * 2LL * blocks + 2 * b + warp] = largest;
+            }
         }
     }
     const float largest_weight = largest_over_lanes<32>(weight), largest_reach = largest_over_lanes<32>(furthest);
@@ -175,7 +180,8 @@ extern "C" __global__ void __launch_bounds__(block, 12)
         low[(long long)j * blocks + b] = fminf(lows[0][j], lows[1][j]);
         high[(long long)j * blocks + b] = fmaxf(highs[0][j], highs[1][j]);
     }
-    const bool narrow = fmaxf(lengths[0], lengths[1]) <= most_square && fmaxf(reaches[0], reaches[1]) <= most_local;
+    const bool narrow = fmaxf(lengths[0], lengths[1]) <= most_square &&
+                        (GROUPS == 0 || fmaxf(reaches[0], reaches[1]) <= most_local);
     const int kind = !narrow ? 0 : !common ? 1 : largest_square <= fine_square ? fine_kind : common_kind;
     if (j == 0) {
         most[b] = fmaxf(mosts[0], mosts[1]);

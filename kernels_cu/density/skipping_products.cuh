@@ -192,10 +192,16 @@ __device__ inline void add_products(Products& sums, const Listed& listed, int co
                 const auto add_tile = [&](int m) {
                     float2 of_rows[2];
                     exponents_of_rows<together>(of_rows, Y, X, operands, first_row + m * 16, from);
-                    float base[2] = {moment_shift, moment_shift};
+                    float base[2] = {moment_shift, moment_shift}, all_of_base[2];
                     if constexpr (output == SUM) {
-                        base[0] = -reference[first_row + m * 16 + g];
-                        base[1] = -reference[first_row + m * 16 + g + 8];
+                        // What is exact comes first: then small terms are not rounded at the size of the exponent.
+#pragma unroll
+                        for (int r = 0; r < 2; r++) {
+                            all_of_base[r] = -reference[first_row + m * 16 + g + 8 * r];
+                            const float exact = rintf(fmaxf(all_of_base[r], -4096.0f) * 4096) / 8192;
+                            of_rows[r].x += exact;
+                            base[r] = fmaf(-2.0f, exact, all_of_base[r]);
+                        }
                     }
                     of_rows[0].y += base[0];
                     of_rows[1].y += base[1];
@@ -254,8 +260,8 @@ __device__ inline void add_products(Products& sums, const Listed& listed, int co
                     }
                     if constexpr (output == SUM) {
                         // Without weights -|z_i - z_j|^2 is e less the reference; with weights the slope is 0.
-                        const float constant[2] = {fmaf(-factor.slope, base[0], factor.constant),
-                                                   fmaf(-factor.slope, base[1], factor.constant)};
+                        const float constant[2] = {fmaf(-factor.slope, all_of_base[0], factor.constant),
+                                                   fmaf(-factor.slope, all_of_base[1], factor.constant)};
 #pragma unroll
                         for (int j = 0; j < column_tiles; j++)
 #pragma unroll

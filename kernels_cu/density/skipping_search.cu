@@ -21,7 +21,7 @@
 
 constexpr int threads = 256;
 constexpr int most_axes = 5;
-constexpr int most_visits = 64;
+constexpr int most_visits = 256;
 constexpr float poor = -10, close = 4;  // bits
 constexpr float none = -3e38f;
 

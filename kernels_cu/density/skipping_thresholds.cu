@@ -1,14 +1,15 @@
-// Which blocks of data an item of queries may leave out whole, by what they can add at most.
+// Which blocks of data an item of queries may leave out whole, and which parts of others, by what they can add at most.
 //
 //   extent      (query blocks, 2)  float   least and largest lower bound of the queries' sums, in bits
 //   most        (data blocks,)     float   largest log2 w
-//   threshold   (row_items,)       float   least -|distance of boxes|^2 + most of the blocks to take
+//   threshold   (row_items, 2)     float   least -|distance of boxes|^2 + most of the blocks to take, and of their parts
 //   top                                    1 + d/2 for Laplace-corrected densities, else 0
 //
 // A block of 64 data adds at most 2^(6 + most - distance^2) to a sum, of Laplace-corrected densities times top + ln 2
 // distance^2, where distance^2 is at most minus the exponent. Counts of blocks by this exponent, one bit a class, say
-// from which class on all of them are together at most `tolerance` times 2^(least bound of the item). The boxes are those
-// of skipping_points.cu, an item is two blocks of queries (skipping_boxes.cu).
+// from which class on all of them are together at most half of `tolerance` times 2^(least bound of the item). Of the data
+// of the others the parts that are left out are together at most the other half, if none of them adds more than an equal
+// share of it. The boxes are those of skipping_points.cu, an item is two blocks of queries (skipping_boxes.cu).
 //
 // A warp takes an item, and looks at all blocks of data. No barriers but of a warp. Macros: none.
 #include "skipping_blocks.cuh"
@@ -17,10 +18,10 @@ constexpr int threads = 128;
 constexpr int blocks_of_item = 2;
 constexpr int classes = 128;
 
-extern "C" __global__ void __launch_bounds__(threads)
+extern "C" __global__ void __launch_bounds__(threads, 8)
     box_thresholds(const float* __restrict__ Y_low, const float* __restrict__ Y_high, const float* __restrict__ extent,
                    const float* __restrict__ X_low, const float* __restrict__ X_high, const float* __restrict__ most,
-                   float* __restrict__ threshold, int query_blocks, int data_blocks, int row_items, int box_axes,
+                   float2* __restrict__ threshold, int query_blocks, int data_blocks, int row_items, int box_axes,
                    float tolerance, float top) {
     __shared__ unsigned counts[threads / 32][classes];
     unsigned* const count = counts[threadIdx.x / 32];
@@ -41,13 +42,17 @@ extern "C" __global__ void __launch_bounds__(threads)
     // From the furthest class on: lane 0 takes them one after the other.
     if (lane == 0) {
         float together = 0;
-        int taken = classes;
+        int taken = classes, blocks_taken = data_blocks;
         while (taken > 0) {
             const float factor = top > 0 ? top + 0.7f * fmaxf(taken + 5 - bound, 0.0f) : 1.0f;
             together += count[taken - 1] * exp2_approx(1.0f - taken) * factor;
-            if (!(together <= tolerance)) break;
+            if (!(together <= 0.5f * tolerance)) break;
             taken--;
+            blocks_taken -= count[taken];
         }
-        threshold[item] = bound - 6 - taken - 0.01f - 1e-6f * fabsf(bound);
+        const float rounding = 0.01f + 1e-6f * fabsf(bound);
+        float of_parts = bound - 6 + log2f(0.5f * tolerance / max(blocks_taken, 1)) - rounding;
+        if (top > 0) of_parts -= log2f(top + fabsf(of_parts) + 20);  // what the factor can be at the threshold, and more
+        threshold[item] = make_float2(bound - 6 - taken - rounding, of_parts);
     }
 }

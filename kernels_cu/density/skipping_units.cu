@@ -39,6 +39,18 @@
 
 constexpr bool has_lists = DIM <= 32;  // of more dimensions all pairs are taken here
 
+#if REAL_BITS == 32
+// Bits: the exponents of queries with lower bounds are larger than what products add up exactly.
+constexpr float far = -2048;
+
+__device__ inline float lowest_of(const float* reference, int first_block, int blocks_there) {
+    float lowest = 0;
+    for (int r = threadIdx.x % 32; r < blocks_there * block; r += 32)
+        lowest = fminf(lowest, reference[(long long)first_block * block + r]);
+    return least_over_lanes<32>(lowest);
+}
+#endif
+
 extern "C" __global__ void __launch_bounds__(threads, 2)
     KERNEL(const void* __restrict__ Y_given, const int* __restrict__ Y_source, const float* __restrict__ Y_local,
            const float* __restrict__ Y_centres, const float* __restrict__ Y_reach, const float* __restrict__ Y_low,
@@ -93,7 +105,7 @@ extern "C" __global__ void __launch_bounds__(threads, 2)
             if (lane == 0) atomicAdd(kept, (unsigned long long)found);
 
 #if REAL_BITS == 32
-            if (products) {
+            if (products && lowest_of(reference, first_row_block, blocks_there) >= far) {
                 __shared__ float2 of_columns[threads / 32][32];
                 const Operands operands = {
                     Y_first,

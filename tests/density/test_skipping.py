@@ -14,7 +14,7 @@ from cukde.density.options import Options
 from cukde.density.sums import Output, PartialSums
 from tests import reference, tolerances
 from tests.conftest import Backend
-from tests.density.samples import GRID, TOTAL
+from tests.density.samples import GRID
 from tests.tolerances import Tolerance
 
 NO_KERNELS = (
@@ -49,8 +49,8 @@ DEFAULT = {"float32": 1e-5, "float64": 1e-13}
 TERMS = Tolerance(8e-6, "two float16 terms hold z to 2^-19, four deviations of which move an exponent by 8e-6 r/h")
 """Error of a logarithm over the reach in float32, beyond five dimensions."""
 
-SECOND = Tolerance(1.4e-4, "the product of second terms is left out: 2^-21 |u|^2 bits, |u|^2 up to 400 about a centre")
-"""The same of pairs that are taken once, up to five dimensions."""
+ROUNDED = Tolerance(4.9e-4, "2^e is one float16 number, off by 2^-11, and so is a sum of equal terms")
+"""Error of a total of pairs that are taken once; the ratio of moments to it does not have it."""
 
 SIZES = [(1, 1), (1, 130), (2, 63), (63, 2), (65, 129), (129, 65), (64, 128), (700, 130), (130, 700)]
 """Rows of data and queries: off the blocks of 64 and on them, the one longer and the other."""
@@ -154,7 +154,7 @@ def check(found: PartialSums, case: Case, output: Wanted, precision: str, tolera
         return
     once = output == "ratio" and precision == "float32" and case.Y is None and case.w is None
     if once:
-        allowed = allowed + TOTAL["split"].value + (SECOND.value if d <= 5 else 0)  # products take the terms of 11 bits
+        allowed = allowed + ROUNDED.value
     tolerances.check(np.abs(found.reference + np.log(found.total) - want.log), allowed, "log total")
     if found.moments is None:
         return
@@ -795,10 +795,10 @@ def test_bounds_of_queries_are_close(
         square += ((y[:, None] - x) / case.h) ** 2 / 2
     log_w = np.zeros(len(case.X)) if log_weights is None else log_weights
     with np.errstate(divide="ignore"):
-        terms = log_w - square + (np.log(abs(1 + d / 2 - square)) if output == "laplace" else 0)
-    largest = terms.max(axis=1)
-    total = (largest + np.log(np.exp(terms - largest[:, None]).sum(axis=1))) / np.log(2)
-    largest /= np.log(2)
+        factor = abs(1 + d / 2 - square) if output == "laplace" else np.ones_like(square)
+        terms = log_w - square + np.log(factor)
+    total = np.logaddexp.reduce(terms, axis=1) / np.log(2)
+    largest = np.where(factor > 0.01, terms, -np.inf).max(axis=1) / np.log(2)  # nearly zero is left out of bounds
     assert (bounds <= total).all()
     # Factors of terms are no part of the search. In few dimensions bounds from -10 bits on are good enough.
     below = (20 if d > 5 else 5) + (4 if output == "laplace" else 0) + 3e-6 * abs(largest)

@@ -43,7 +43,7 @@ class Bounds(NamedTuple):
 
     reference: Any
     extent: Any
-    threshold: Any  # of blocks of queries; where boxes decide alone, of pairs of such
+    threshold: Any  # of blocks of queries; where boxes decide alone, of pairs of such: two
     limits: Any | None
     always: Any | None
 
@@ -91,13 +91,12 @@ class Left(NamedTuple):
     @classmethod
     def of(cls, data: Ordered, queries: Ordered) -> tuple[tuple[Left, ...], bool]:
         """Find them; and whether enough are of blocks with a centre of their own. Waits for the device."""
-        few = data.given.shape[1] <= FEW_DIMENSIONS
         itself = queries is data
         both = cp.asnumpy(data.kinds if itself else cp.concatenate((data.kinds, queries.kinds)))
         if core_compile.is_rehearsal():
-            both[:] = skipping_points.OWN - few
+            both[:] = skipping_points.OWN
         of_data, of_queries = both[: data.blocks], both if itself else both[data.blocks :]
-        least = skipping_points.OWN if few else skipping_points.COMMON
+        least = skipping_points.COMMON
         rows, columns = np.unique(np.flatnonzero(of_queries < least) // 2), np.flatnonzero(of_data < least)
         left = []
         if len(rows):
@@ -123,9 +122,9 @@ class Plan(NamedTuple):
         unweighted = options.log_weights is None
         shift = output == "moments" and ratio and itself and unweighted
         once = shift and not options.deterministic
-        if d <= FEW_DIMENSIONS:
-            return cls(FLOAT, once, False, once)
         products = output == "sum" or (output == "laplace" and unweighted) or shift
+        if d <= FEW_DIMENSIONS:
+            return cls(FLOAT, products and not options.deterministic, False, once)
         narrow = skipping_points.pitch(d) <= skipping_points.CHUNKS_WIDTH
         return cls(FLOAT, narrow and products and (once or output != "moments"), products, narrow and once)
 
@@ -179,11 +178,12 @@ def pose(
     points = functools.partial(skipping_points.ordered, h=h, frame=frame)
     weights, needed = options.log_weights, skipping_points.Needed
     posed_before = data is not None
-    if data is not None:  # operands are those that they have
+    few = X.shape[1] <= FEW_DIMENSIONS
+    if data is not None and not few:  # operands are those that they have
         right = data.right.first is not None
         plan = plan._replace(chunks=plan.chunks and data.chunks is not None, products=plan.products and right)
     if plan.chunks:
-        of_data = needed(chunks=True)
+        of_data = needed(chunks=True, rounded=plan.once)
         of_queries = needed(left=posed_before and plan.products, chunks=True)
     else:
         of_queries = needed(left=plan.products)
@@ -192,12 +192,12 @@ def pose(
         data = points(X, log_weights=weights, needed=of_data)
     queries = data if Y is None else points(Y, log_weights=None, needed=of_queries)
     left: tuple[Left, ...] = (Left(),)
-    if plan.chunks:
+    if plan.chunks and not few:
         left, own = Left.of(data, queries)
         if plan.products and not posed_before:
             plan = plan._replace(products=own)
             if own:
-                everything = needed(True, True, output == "moments", True)
+                everything = needed(True, True, output == "moments", True, plan.once)
                 data = skipping_points.again(data, h, weights, frame, everything)
                 queries = data if Y is None else skipping_points.again(queries, h, None, frame, everything)
     shrink = skipping_points.shrink(frame, h)
@@ -212,7 +212,7 @@ def run(posed: Posed) -> PartialSums:
     data, queries, h, output, options, *_, plan, _ = posed
     X, Y = data.given, None if posed.itself else queries.given
     m, d = queries.given.shape
-    order, width, real = queries.order, skipping_points.pitch(d), plan.real
+    order, real = queries.order, plan.real
     reference, S, T, taken = _summed(posed)
     _recent[output] = taken
     del posed, data, queries  # the operands are not needed any more
@@ -220,8 +220,11 @@ def run(posed: Posed) -> PartialSums:
     out = pairs_finish.empty(m, d if output == "moments" else 0)
     complete = cp.empty((1, m), np.float32)
     unit = 1.0 if real == DOUBLE else 1 / skipping_points.scale_of(h)
-    _finish(real, width).launch(
-        (-(-m // _THREADS),), (_THREADS,), *(order, reference, S, T, *out, complete, m, d, unit)
+    of_row, of_column = (0, 0) if T is None else (stride // T.itemsize for stride in T.strides)
+    _finish(real).launch(
+        (-(-m // _THREADS),),
+        (_THREADS,),
+        *(order, reference, S, T, *out, complete, m, of_row, of_column, d, unit),
     )
     guard = difference.Guard(fast_total=complete, least=0.5)
     precision = "float64" if real == DOUBLE else "float32"
@@ -237,19 +240,23 @@ def share(posed: Posed) -> float:
 def _summed(posed: Posed) -> tuple[Any, Any, Any, Taken]:
     """References and sums of the queries in their order, and what was taken."""
     data, queries, plan = posed.data, posed.queries, posed.plan
-    bounds = _bounds(posed)
+    bounds, few = _bounds(posed), posed.d <= FEW_DIMENSIONS
     rows, width = queries.blocks * BLOCK, skipping_points.pitch(posed.d)
     S = cp.zeros(rows, plan.real)
-    T = cp.zeros((rows, width), plan.real) if posed.output == "moments" else None
+    T = None
+    if posed.output == "moments":  # of few dimensions neighbouring rows are added to at once
+        T = cp.zeros((posed.d, rows), plan.real).T if few else cp.zeros((rows, width), plan.real)
     counts = cp.zeros(1, np.uint64)
     if plan.once:
         bounds.reference.fill(0)  # a point's own term is 1
         _sum_once(posed, bounds, S, T, counts)
     elif plan.chunks:
-        _sum_chunks(posed, bounds, S, counts)
-    others = _sum_boxes if posed.d <= FEW_DIMENSIONS else _sum_units
-    for left in posed.left:
-        others(posed, bounds, S, T, counts, left)
+        (_sum_few if few else _sum_chunks)(posed, bounds, S, counts)
+    if few:
+        _sum_boxes(posed, bounds, S, T, counts)
+    else:
+        for left in posed.left:
+            _sum_units(posed, bounds, S, T, counts, left)
     return bounds.reference, S, T, Taken(counts, queries.blocks * data.blocks * _UNITS_OF_BLOCKS)
 
 
@@ -320,7 +327,7 @@ def _bounds(posed: Posed) -> Bounds:
     if screened:
         return bounds
     row_items = -(-blocks // 2)
-    threshold = cp.empty(row_items, np.float32)
+    threshold = cp.empty((row_items, 2), np.float32)
     _thresholds_kernel().launch(
         (-(-row_items // (_THREADS // 32)),),
         (_THREADS,),
@@ -372,8 +379,8 @@ def _sum_once(posed: Posed, bounds: Bounds, S: Any, T: Any, counts: Any) -> None
         _boxes_once_kernel(d).launch(
             (items.grid,),
             (_THREADS,),
-            *(data.local, data.centres, data.weights, data.kinds, data.low, data.high, bounds.threshold, S, T),
-            *(next_item, counts, *sizes, d),
+            *(data.local, data.centres, data.weights, data.kinds, data.low, data.high, data.parts, bounds.threshold),
+            *(S, T, next_item, counts, *sizes, d),
         )
         return
     _pairs_once_kernel(width).launch(
@@ -402,18 +409,34 @@ def _sum_chunks(posed: Posed, bounds: Bounds, S: Any, counts: Any) -> None:
     )
 
 
-def _sum_boxes(posed: Posed, bounds: Bounds, S: Any, T: Any, counts: Any, left: Left) -> None:
-    """Sum over pairs of near blocks of few dimensions, but for those that are not left."""
+def _sum_few(posed: Posed, bounds: Bounds, S: Any, counts: Any) -> None:
+    """Sum over pairs of near parts of few dimensions that products serve."""
+    data, queries = posed.data, posed.queries
+    items = _items(queries.blocks, data.blocks, 2, most_span=_SPAN)
+    _sums_few_kernel(posed.d).launch(
+        (items.grid,),
+        (_THREADS,),
+        *(queries.local, queries.centres, queries.kinds, queries.low, queries.high, queries.parts),
+        *(bounds.reference, bounds.extent, bounds.threshold),
+        *(data.local, data.centres, data.weights, data.kinds, data.low, data.high, data.parts, data.most),
+        *(S, cp.zeros(1, np.uint64), counts),
+        *(queries.blocks, data.blocks, items.rows, -(-data.blocks // items.span), items.span, data.low.shape[0]),
+        *(posed.options.log_weights is not None, *_factor(posed)),
+    )
+
+
+def _sum_boxes(posed: Posed, bounds: Bounds, S: Any, T: Any, counts: Any) -> None:
+    """Sum over pairs of near parts of few dimensions; where products serve others, what these leave."""
     data, queries, d = posed.data, posed.queries, posed.d
-    items, there = _items_of(posed, left, 2, data.blocks)
+    items = _items(queries.blocks, data.blocks, 2, most_span=data.blocks, single=posed.options.deterministic)
     _boxes_kernel(_summand(posed.output), posed.plan.real, d).launch(
         (items.grid,),
         (_THREADS,),
-        *(*_points_of(queries), bounds.reference, bounds.extent, bounds.threshold),
-        *(*_points_of(data), data.weights, data.most, posed.options.log_weights),
-        *(data.kinds, *left, S, T, cp.zeros(1, np.uint64), counts),
+        *(*_points_of(queries), queries.parts, queries.kinds, bounds.reference, bounds.extent, bounds.threshold),
+        *(*_points_of(data), data.weights, data.parts, data.kinds, data.most, posed.options.log_weights),
+        *(S, T, cp.zeros(1, np.uint64), counts),
         *(queries.blocks, data.blocks, items.rows, items.groups, items.span, data.low.shape[0]),
-        *(data.given.dtype == DOUBLE, there, *_factor(posed), skipping_points.scale_of(posed.h)),
+        *(data.given.dtype == DOUBLE, posed.plan.chunks, *_factor(posed), skipping_points.scale_of(posed.h)),
     )
 
 
@@ -421,7 +444,7 @@ def _sum_units(posed: Posed, bounds: Bounds, S: Any, T: Any, counts: Any, left: 
     """Sum over units that screening keeps, but for those that are not left."""
     data, queries, d, plan = posed.data, posed.queries, posed.d, posed.plan
     width = skipping_points.pitch(d)
-    items, there = _items_of(posed, left, _row_tiles(width) // 4, _SPAN)
+    items, there = _items_of(posed, left, _row_tiles(width) // 4)
     _units_kernel(_summand(posed.output), plan.real, width).launch(
         (items.grid,),
         (_THREADS,),
@@ -434,14 +457,14 @@ def _sum_units(posed: Posed, bounds: Bounds, S: Any, T: Any, counts: Any, left: 
     )
 
 
-def _items_of(posed: Posed, left: Left, blocks_of_item: int, most_span: int) -> tuple[_Items, int]:
+def _items_of(posed: Posed, left: Left, blocks_of_item: int) -> tuple[_Items, int]:
     """Items of what is left, and how many blocks of data they are over."""
     there = posed.data.blocks if left.columns is None else len(left.columns)
     blocks = posed.queries.blocks if left.rows is None else blocks_of_item * len(left.rows)
     wide = skipping_points.pitch(posed.d) > skipping_points.CHUNKS_WIDTH
     of_warp = _ITEMS_OF_WARP_OF_WIDE if wide else _ITEMS_OF_WARP
     single = posed.options.deterministic
-    return _items(blocks, there, blocks_of_item, most_span=most_span, single=single, of_warp=of_warp), there
+    return _items(blocks, there, blocks_of_item, most_span=_SPAN, single=single, of_warp=of_warp), there
 
 
 def _points_of(points: Ordered) -> tuple[Any, ...]:
@@ -504,14 +527,14 @@ def specialisations() -> Iterator[Specialisation]:
                 yield _units_kernel(summed, real, d)
     for d in (3, 4, 5):
         yield _boxes_once_kernel(d)
+        yield _sums_few_kernel(d)
     for d in (8, 16, 32):
         yield _pairs_once_kernel(d)
         yield _own_kernel(d)
     for d in (16, 32):
         yield _sums_kernel(d)
-    for real, d in itertools.product(C_TYPE, (4, 8, 16, 32, 64, 128)):
-        if real == FLOAT or d <= _MOST_MOMENTS_IN_DOUBLE:
-            yield _finish(real, d)
+    for real in C_TYPE:
+        yield _finish(real)
 
 
 def _row_tiles(width: int) -> int:
@@ -569,7 +592,7 @@ def _boxes_kernel(summed: str, real: np.dtype, d: int) -> Specialisation:
     name = f"near_boxes_{summed}_{'double' if real == DOUBLE else 'single'}"
     width = skipping_points.pitch(d)
     defines = core_compile.macros(KERNEL=name, OUTPUT=summed.upper(), REAL=C_TYPE[real], DIMENSIONS=d, DIM=width)
-    return Specialisation("density/skipping_boxes", name, defines, "27P 8i 3d")
+    return Specialisation("density/skipping_boxes", name, defines, "28P 8i 3d")
 
 
 @functools.cache
@@ -591,10 +614,23 @@ def _units_kernel(summed: str, real: np.dtype, width: int) -> Specialisation:
 def _boxes_once_kernel(d: int) -> Specialisation:
     most = max(d, 3)
     slots = 8 if most == 3 else 16
-    of_warp = 2 * BLOCK * (32 + 32 + 4) + BLOCK * (32 + 4) + 32 * (slots + 1) * 4 + _SPAN * 4
+    of_warp = 2 * BLOCK * (_left_bytes(most) + 32 + 4) + 32 * (32 + 4) + 32 * (slots + 1) * 4 + _SPAN * 4
     defines = core_compile.macros(DIMENSIONS=most, DIM=skipping_points.pitch(most))
     shared = _THREADS // 32 * of_warp
-    return Specialisation("density/skipping_mutual_few", "near_boxes_once", defines, "11P 6i", shared)
+    return Specialisation("density/skipping_mutual_few", "near_boxes_once", defines, "12P 6i", shared)
+
+
+@functools.cache
+def _sums_few_kernel(d: int) -> Specialisation:
+    most = max(d, 3)
+    defines = core_compile.macros(DIMENSIONS=most, DIM=skipping_points.pitch(most))
+    shared = _THREADS // 32 * (2 * BLOCK * (_left_bytes(most) + 4) + 32 * (32 + 2 * 4) + _SPAN * 4)
+    return Specialisation("density/skipping_sums_few", "near_sums_few", defines, "20P 7i 2f", shared)
+
+
+def _left_bytes(d: int) -> int:
+    """Of a left operand (``skipping_few.cuh``)."""
+    return 48 if d <= 3 else 32
 
 
 @functools.cache
@@ -623,6 +659,6 @@ def _own_kernel(width: int) -> Specialisation:
 
 
 @functools.cache
-def _finish(real: np.dtype, width: int) -> Specialisation:
-    defines = core_compile.macros(REAL=C_TYPE[real], DIM=width)
-    return Specialisation("density/skipping_finish", "finish_skipping", defines, "8P q i d")
+def _finish(real: np.dtype) -> Specialisation:
+    defines = core_compile.macros(REAL=C_TYPE[real])
+    return Specialisation("density/skipping_finish", "finish_skipping", defines, "8P 3q i d")

@@ -23,12 +23,15 @@ _PITCHES = (4, 8, 16, 32, 64, 128)  # of coordinates in memory
 MOST_SQUARE = 1700.0
 """Largest squared distance to a centre, in bits of an exponent, that products of two float16 terms are good for."""
 
-_FEW_SQUARE = 400.0  # the same of few dimensions, in one product
+_FINE_OF_SUMS = 100.0  # the same without the product of second terms, of sums; as squared distances over h^2
 _MOST_HALF = 5000.0  # squared lengths of operands in float16 that most points stay below
 _THREADS_OF_CODES = 256
 
 OWN, COMMON = 1, 2
 """Kinds of blocks (``skipping_points.cu``): with a centre of their own, and with the common one or better."""
+
+MOST_POINTS = 2**30
+"""A block's number and its parts are one of 32 bits."""
 
 _CHUNK = 32  # points
 CHUNKS_WIDTH = 32
@@ -49,6 +52,7 @@ class Needed(NamedTuple):
     right: bool = False
     across: bool = False
     chunks: bool = False
+    rounded: bool = False  # 2^e is rounded to float16: fine blocks may be wider
 
 
 class Ordered(NamedTuple):
@@ -63,6 +67,7 @@ class Ordered(NamedTuple):
     centres: Any
     low: Any
     high: Any
+    parts: Any | None
     most: Any
     reach: Any
     halves: Any | None
@@ -110,7 +115,7 @@ def ordered(X: Any, h: float, log_weights: Any, frame: Frame, needed: Needed) ->
         (-(-n // _THREADS_OF_CODES),),
         (_THREADS_OF_CODES,),
         *(X, frame.centre, frame.axes, frame.edges, codes, n, d, k, frame.bits),
-        *((_fine_square(d), MOST_SQUARE) if groups(d) else (math.inf, math.inf)),
+        *((_fine_square(d, needed), MOST_SQUARE) if groups(d) else (math.inf, math.inf)),
         scale_of(h),
     )
     order = cp.argsort(codes).astype(np.int64, copy=False)
@@ -143,6 +148,7 @@ def _placed(X: Any, h: float, log_weights: Any, frame: Frame, needed: Needed, or
         cp.empty((blocks, width), float32),
         cp.empty((box_axes, blocks), float32),
         cp.empty((box_axes, blocks), float32),
+        None if screened else cp.empty((2, box_axes, 2 * blocks), float32),
         cp.empty(blocks, float32),
         cp.empty(blocks, float32),
         fragments(True),
@@ -158,19 +164,20 @@ def _placed(X: Any, h: float, log_weights: Any, frame: Frame, needed: Needed, or
     _points(X.dtype, width, screened).launch(
         (blocks,),
         (BLOCK,),
-        *(X, order, log_weights, frame.centre, frame.box_axes, *out[3:12], *out.left, *out.right, *out[14:]),
-        *(MOST_SQUARE if screened else _FEW_SQUARE, _fine_square(d), shrink(frame, h)),
+        *(X, order, log_weights, frame.centre, frame.box_axes, *out[3:13], *out.left, *out.right, *out[15:]),
+        *(MOST_SQUARE, _fine_square(d, needed), shrink(frame, h)),
         *(n, blocks, d, box_axes, scale_of(h)),
     )
     return out
 
 
-def _fine_square(d: int) -> float:
+def _fine_square(d: int, needed: Needed) -> float:
     """Largest squared distance to a centre that two terms are good for without their smallest product, in bits.
 
-    These are the limits of the dense engine of three products (``cukde.density.pairs.gpu.f16``).
+    These are the limits of the dense engine of three products (``cukde.density.pairs.gpu.f16``). Tensor cores cut off
+    each product at 2^-25 of that distance, twice, so that sums of 2^e themselves take less.
     """
-    return 0.5 * LOG2_E * min(180.0, 850 / math.sqrt(d))
+    return 0.5 * LOG2_E * min(180.0 if needed.rounded else _FINE_OF_SUMS, 850 / math.sqrt(d))
 
 
 @core_compile.listed
@@ -191,4 +198,4 @@ def _codes(storage: np.dtype) -> Specialisation:
 @functools.cache
 def _points(storage: np.dtype, width: int, screened: int) -> Specialisation:
     defines = core_compile.macros(STORAGE=C_TYPE[storage], DIM=width, GROUPS=screened)
-    return Specialisation("density/skipping_points", "order_points", defines, "24P 3f q 3i d")
+    return Specialisation("density/skipping_points", "order_points", defines, "25P 3f q 3i d")

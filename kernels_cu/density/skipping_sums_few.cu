@@ -1,0 +1,145 @@
+// Sums of queries over the pairs of few dimensions that can matter: boxes of blocks and of parts of 32 points decide alone,
+// and near parts are summed whole, by products of matrices.
+//
+//   S_i = sum_j 2^(e_ij - b_i) (constant - slope |z_i - z_j|^2); with weights the slope is 0
+//
+// The sums of 2^e_ij are in float's range, b_i being at least `poor`, and 2^-b_i comes in the end.
+//
+// Only of items that products serve, and over blocks that are not wide (skipping_points.cu); other pairs are left to
+// skipping_boxes.cu, where the sums and the arrays are described.
+//
+//   row_items, groups, span   items are 128 queries by `span` blocks of data
+//
+// A warp takes an item and waits for no other. Exponents are those of skipping_few.cuh; sums stay in registers until the
+// end of the item.
+//
+// Per unit of 16 by 32 pairs: 4 products of 16 x 8 x 16 and 4 or 8 of 16 x 8 x 8; 512 exponentials.
+//
+// Dynamic shared memory: a Warp for each warp. No barriers but of a warp. Macros: DIMENSIONS (3 to 5), DIM (the pitch of
+// `local`).
+#include "skipping_few.cuh"
+
+constexpr int threads = 128;
+constexpr int blocks_of_item = 2;
+constexpr int item_rows = blocks_of_item * block;
+constexpr int row_parts = item_rows / 32;
+constexpr float nothing = -1e30f;
+constexpr int most_listed = 128;  // blocks: a span is at most so long
+constexpr int blocks_at_once = 3;
+
+struct alignas(16) Warp {
+    Left rows[item_rows];
+    Right columns[32];         // of half a block
+    float of_rows[item_rows];  // what is added to exponents, exactly
+    float of_columns[32];
+    float weights[32];             // of the columns
+    unsigned listed[most_listed];  // blocks, and their near parts
+};
+
+extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
+    near_sums_few(const float* __restrict__ Y_local, const float* __restrict__ Y_centres,
+                  const unsigned char* __restrict__ Y_kinds, const float* __restrict__ Y_low,
+                  const float* __restrict__ Y_high, const float* __restrict__ Y_parts,
+                  const float* __restrict__ reference, const float* __restrict__ extent,
+                  const float2* __restrict__ threshold, const float* __restrict__ X_local,
+                  const float* __restrict__ X_centres, const float* __restrict__ X_weights,
+                  const unsigned char* __restrict__ X_kinds, const float* __restrict__ X_low,
+                  const float* __restrict__ X_high, const float* __restrict__ X_parts, const float* __restrict__ most,
+                  float* __restrict__ S, unsigned long long* __restrict__ next, unsigned long long* __restrict__ kept,
+                  int query_blocks, int data_blocks, int row_items, int groups, int span, int box_axes, int weighted,
+                  float constant, float slope) {
+    extern __shared__ uint4 memory[];
+    Warp& warp = reinterpret_cast<Warp*>(memory)[threadIdx.x / 32];
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    const Boxes Y = {Y_low, Y_high, query_blocks}, X = {X_low, X_high, data_blocks};
+    const Boxes parts_of_Y = boxes_of_parts(Y_parts, query_blocks, box_axes),
+                parts_of_X = boxes_of_parts(X_parts, data_blocks, box_axes);
+    const unsigned long long items = (unsigned long long)row_items * groups;
+    unsigned long long units = 0;
+    for (;;) {
+        const unsigned long long item = take_item(next);
+        if (item >= items) break;
+        const int row_item = int(item % row_items), first = row_item * blocks_of_item;
+        const int begin = int(item / row_items) * span, end = min(begin + span, data_blocks);
+        const int blocks_there = min(blocks_of_item, query_blocks - first);
+        if (!products_serve(Y_kinds, extent, first, query_blocks)) continue;
+        const float2 least = threshold[row_item];
+        __syncwarp();
+        const int count = list_near(warp.listed, begin, end, [&](int& b) {
+            if (!X_kinds[b] || most[b] - box_distance(X, b, Y, first, blocks_of_item, box_axes) < least.x) return false;
+            const unsigned near =
+                near_parts<row_parts>(parts_of_X, b, parts_of_Y, first, box_axes, most[b], least.y);
+            b = with_parts(b, near);
+            return near != 0;
+        });
+        if (!count) continue;
+
+        const float* const centre = Y_centres + first * DIM;
+#pragma unroll 1
+        for (int r = lane; r < item_rows; r += 32) {
+            const bool exists = r < blocks_there * block;
+            const long long row = (long long)first * block + (exists ? r : lane);
+            Point point;
+            point.load(Y_local, row);
+            const float square = point.put_operands(nullptr, warp.rows, r);
+            warp.of_rows[r] = exists ? square : nothing;
+        }
+        float sums[2 * row_parts][2];
+#pragma unroll
+        for (int m = 0; m < 2 * row_parts; m++) sums[m][0] = sums[m][1] = 0;
+        Coming coming;
+        coming.fetch(X_local, X_weights, block_of(warp.listed[0]), 0);
+#pragma unroll 1
+        for (int c = 0; c < 2 * count; c++) {
+            const int b = block_of(warp.listed[c / 2]), half = c % 2;
+            const unsigned bits = parts_of(warp.listed[c / 2]) >> (half * row_parts) & ((1u << row_parts) - 1);
+            __syncwarp();
+            if (bits) {
+                const float weight = coming.weight;
+                coming.point.move(X_centres + b * DIM, centre);
+                const float square = coming.point.put_operands(warp.columns, nullptr, lane);
+                warp.of_columns[lane] = weight > nothing ? square : nothing;
+                warp.weights[lane] = weighted && weight > nothing ? weight : 0.0f;
+            }
+            __syncwarp();
+            if (c + 1 < 2 * count) coming.fetch(X_local, X_weights, block_of(warp.listed[(c + 1) / 2]), (c + 1) % 2);
+            if (!bits) continue;
+            units += 2 * __popc(bits);
+            Columns columns;
+            columns.load(warp.columns, warp.of_columns);
+            float weights[4][2];
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+                const float2 two = *reinterpret_cast<const float2*>(&warp.weights[j * 8 + 2 * t]);
+                weights[j][0] = two.x, weights[j][1] = two.y;
+            }
+#pragma unroll
+            for (int part = 0; part < row_parts; part++) {
+                if (!(bits >> part & 1)) continue;
+#pragma unroll
+                for (int m = 2 * part; m < 2 * part + 2; m++) {
+                    float e[4][4];
+                    exponents(e, warp.rows, warp.of_rows, m * 16, columns);
+#pragma unroll
+                    for (int j = 0; j < 4; j++)
+#pragma unroll
+                        for (int i = 0; i < 4; i++)
+                            sums[m][i / 2] = fmaf(exp2_approx(e[j][i] + weights[j][i % 2]),
+                                                  fmaf(slope, e[j][i], constant), sums[m][i / 2]);
+                }
+            }
+        }
+#pragma unroll
+        for (int m = 0; m < 2 * row_parts; m++)
+#pragma unroll
+            for (int r = 0; r < 2; r++) {
+                float sum = sums[m][r];
+                sum += __shfl_xor_sync(~0u, sum, 1);
+                sum += __shfl_xor_sync(~0u, sum, 2);
+                const long long row = (long long)first * block + m * 16 + g + 8 * r;
+                if (t == 0 && m * 16 < blocks_there * block && sum != 0)
+                    add_global(S + row, sum * exp2_approx(-reference[row]));
+            }
+    }
+    if (lane == 0 && units) atomicAdd(kept, units);
+}
