@@ -32,17 +32,16 @@ __device__ inline Boxes boxes_of_parts(const float* parts, int blocks, int box_a
     return {parts, parts + 2LL * blocks * box_axes, 2 * blocks};
 }
 
-// Which parts of 32 points of a block of data and of some blocks of queries, from the first on, may matter to each other:
-// bit `row_parts` h + r for half h of the block and part r of the queries. Boxes are those of the parts.
+// Which parts of some blocks of queries, from the first on, a part of the data may matter to, a bit each. Boxes are those of
+// parts.
 template <int row_parts>
-__device__ inline unsigned near_parts(const Boxes& x, int from, const Boxes& y, int first, int box_axes, float most,
+__device__ inline unsigned near_parts(const Boxes& x, int part, const Boxes& y, int first_block, int box_axes, float most,
                                       float least) {
     unsigned near = 0;
 #pragma unroll 1
-    for (int i = 0; i < 2 * row_parts; i++) {
-        const int part = 2 * first + i % row_parts;
-        if (part < y.blocks && most - box_distance(x, 2 * from + i / row_parts, y, part, 1, box_axes) >= least)
-            near |= 1u << i;
+    for (int r = 0; r < row_parts; r++) {
+        const int row = 2 * first_block + r;
+        if (row < y.blocks && most - box_distance(x, part, y, row, 1, box_axes) >= least) near |= 1u << r;
     }
     return near;
 }
@@ -55,11 +54,11 @@ __device__ inline bool products_serve(const unsigned char* kinds, const float* e
     return kinds[first] && fminf(extent[2 * first], extent[2 * second]) >= poor;
 }
 
-// A block and its near parts in one number.
-constexpr int block_bits = 24;
-__device__ inline int with_parts(int b, unsigned near) { return int(unsigned(b) | near << block_bits); }
-__device__ inline int block_of(unsigned listed) { return int(listed & ((1u << block_bits) - 1)); }
-__device__ inline unsigned parts_of(unsigned listed) { return listed >> block_bits; }
+// A part of the data and four parts of queries that it may matter to, in one number.
+constexpr int part_bits = 28;
+__device__ inline int with_bits(int part, unsigned bits) { return int(unsigned(part) | bits << part_bits); }
+__device__ inline int part_of(unsigned listed) { return int(listed & ((1u << part_bits) - 1)); }
+__device__ inline unsigned bits_of(unsigned listed) { return listed >> part_bits; }
 
 // List the numbers from `begin` to `end` that are near; returns how many. `near(b)` says it of number b, which it may
 // replace by another.

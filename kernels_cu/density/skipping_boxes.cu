@@ -249,7 +249,11 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
             unsigned near_lane = 0;
             if (b < end && !(served && X_kinds[b]) &&
                 most[b] - box_distance(X.boxes, b, Y.boxes, first, blocks_of_item, box_axes) >= least.x)
-                near_lane = near_parts<row_parts>(parts_of_X, b, parts_of_Y, first, box_axes, most[b], least.y);
+#pragma unroll 1
+                for (int half = 0; half < 2; half++)
+                    near_lane |= near_parts<row_parts>(parts_of_X, 2 * b + half, parts_of_Y, first, box_axes, most[b],
+                                                       least.y)
+                                 << (half * row_parts);
             unsigned votes = __ballot_sync(~0u, near_lane != 0);
 #pragma unroll 1
             while (votes) {

@@ -5,11 +5,12 @@
 //   -|u - u'|^2 = (2 p p' - |p|^2 - |p'|^2) + 2 p q' + 2 q p' + 2 q q' + f + f',   f = -2 p q - |q|^2
 //
 // The first term comes first, and adds up exactly in float; the others are small. Of a left operand (a row, doubled) and a
-// right one (a column) these are in pieces of 8 float16 numbers, f in two terms, a and b:
+// right one (a column) these are in pieces of 8 float16 numbers, with -|p|^2 = n + m, an integer and what it leaves, and f
+// in two terms, a and b; a column's -|p'|^2 is what the sum begins with:
 //
-//   up to 3 dimensions   L0 = 2 p 0 0,  L1 = 2 q a 2 p 1,  L2 = 2 q b 1 0;   R0 = p 1 q a,  R1 = q 1 b 0
+//   up to 3 dimensions   L0 = 2 p n 0 m,  L1 = 2 q a 2 p b,  L2 = 2 q 1 1;   R0 = p 1 q 1,  R1 = q a b
 //                        L0 R0, then L1 R0 + L2 R1
-//   4 and 5              L0 = 2 p 0,  L1 = 2 q a b 1;                        R0 = p 1 1 a,  R1 = q 0 0 b
+//   4 and 5              L0 = 2 p n m 0,  L1 = 2 q a b 1;                    R0 = p 1 1 a,  R1 = q 0 0 b
 //                        L0 R0, then L0 R1 + L1 R0 and L1 R1
 //
 // Macros: DIMENSIONS (3 to 5), DIM (the pitch of `local`).
@@ -20,8 +21,10 @@
 constexpr bool one_tile = DIMENSIONS <= 3;  // R0 has all factors of sums: p, one and q
 constexpr int at_one = one_tile ? 3 : 5, at_q = one_tile ? 4 : 8;
 constexpr int left_pieces = one_tile ? 3 : 2;
+constexpr int most_listed = 256;  // parts: a span is at most so long
 constexpr float grid = 64;
 constexpr float to_grid = 1.5f * 8388608 / grid;  // of its size floats are multiples of 1 / grid
+constexpr float nothing = -1e30f;  // of a weight
 constexpr float furthest = 1000;  // of a coordinate: far from all that matters
 
 typedef unsigned Left[4 * left_pieces];
@@ -59,14 +62,16 @@ struct Point {
         for (int k = 0; k < DIMENSIONS; k++) at[k] = fminf(fmaxf(at[k] + (from[k] - to[k]), -furthest), furthest);
     }
 
-    // Put it into shared memory as a right operand and as a left one, where they are wanted; returns -|p|^2.
-    __device__ float put_operands(Right* rights, Left* lefts, int row) const {
+    // Put it into shared memory as a right operand and as a left one, where they are wanted, and let it be what they hold;
+    // returns -|p|^2. A left operand has `added`, an integer, beside it.
+    __device__ float put_operands(Right* rights, Left* lefts, int row, float added) {
         constexpr int D = DIMENSIONS;
         float p[D], q[D], square = 0, rest = 0, unused;
 #pragma unroll
         for (int k = 0; k < D; k++) {
             unpack_f16(pack_f16((at[k] + to_grid) - to_grid, 0), p[k], unused);
             unpack_f16(pack_f16(at[k] - p[k], 0), q[k], unused);
+            at[k] = p[k] + q[k];
             square = fmaf(p[k], p[k], square);
             rest = fmaf(-(2 * p[k] + q[k]), q[k], rest);
         }
@@ -81,14 +86,14 @@ struct Point {
                 pieces[1][k] = q[k];
                 if (one_tile) pieces[0][at_q + k] = q[k];
             }
-            pieces[0][at_one] = 1;
-            pieces[0][7] = a;
-            if (one_tile) pieces[1][3] = 1, pieces[1][4] = b;
-            else pieces[0][6] = 1, pieces[1][7] = b;
+            pieces[0][at_one] = pieces[0][one_tile ? 7 : 6] = 1;
+            if (one_tile) pieces[1][3] = a, pieces[1][4] = b;
+            else pieces[0][7] = a, pieces[1][7] = b;
 #pragma unroll
             for (int i = 0; i < 2; i++) put(rights[row], place_of_piece<2>(row, i), pieces[i]);
         }
         if (lefts) {
+            const float whole = fmaxf(added - square, -60000.0f), n = rintf(whole);
             float pieces[3][8] = {};
 #pragma unroll
             for (int k = 0; k < D; k++) {
@@ -96,10 +101,11 @@ struct Point {
                 pieces[1][k] = pieces[2][k] = 2 * q[k];
                 if (one_tile) pieces[1][at_q + k] = 2 * p[k];
             }
+            pieces[0][at_one] = n;
+            pieces[0][one_tile ? 7 : 6] = whole - n;
             pieces[1][at_one] = a;
-            pieces[1][7] = 1;
-            if (one_tile) pieces[2][3] = b, pieces[2][4] = 1;
-            else pieces[1][6] = b;
+            if (one_tile) pieces[1][7] = b, pieces[2][3] = pieces[2][4] = 1;
+            else pieces[1][6] = b, pieces[1][7] = 1;
 #pragma unroll
             for (int i = 0; i < left_pieces; i++) put(lefts[row], place_in_left(row, i), pieces[i]);
         }
@@ -107,42 +113,63 @@ struct Point {
     }
 };
 
-// The points of half a block of columns on their way to shared memory, one a lane.
+// 32 columns in shared memory: as right operands, what their exponents begin with, weights, and coordinates.
+struct alignas(16) Staged {
+    Right points[32];
+    float begin[32];
+    float weights[32];
+    float at[DIMENSIONS][32];
+};
+
+// Columns on their way to shared memory, a point a lane.
 struct Coming {
     Point point;
+    float centre[DIMENSIONS];  // of its block
     float weight;
 
-    __device__ void fetch(const float* local, const float* weights, int b, int half) {
-        const long long row = (long long)b * block + half * 32 + threadIdx.x % 32;
+    __device__ void fetch(const float* local, const float* centres, const float* weights, int part) {
+        const long long row = part * 32LL + threadIdx.x % 32;
         point.load(local, row);
         weight = weights[row];
+#pragma unroll
+        for (int k = 0; k < DIMENSIONS; k++) centre[k] = centres[part / 2 * DIM + k];
+    }
+
+    // Put them there, about another centre. Weights are not added, but where they are nothing.
+    __device__ void put(Staged& staged, const float* to) {
+        const int lane = threadIdx.x % 32;
+        point.move(centre, to);
+        const float square = point.put_operands(staged.points, nullptr, lane, 0);
+        staged.begin[lane] = weight > nothing ? square : nothing;
+        staged.weights[lane] = weight > nothing ? weight : 0.0f;
+#pragma unroll
+        for (int k = 0; k < DIMENSIONS; k++) staged.at[k][lane] = point.at[k];
     }
 };
 
-// 32 columns as right operands, and what is added to their exponents.
+// 32 columns as right operands, and what their exponents begin with.
 struct Columns {
     unsigned right[2][4];
-    float added[4][2];
+    float begin[4][2];
 
-    __device__ __forceinline__ void load(const Right* columns, const float* of_columns) {
+    __device__ __forceinline__ void load(const Staged& staged) {
         const int lane = threadIdx.x % 32, t = lane % 4;
 #pragma unroll
         for (int f = 0; f < 2; f++) {
             const int row = lane / 16 * 8 + lane % 8;
-            load_matrices(right[f], columns[f * 16 + row] + place_of_piece<2>(row, lane / 8 % 2) * 4);
+            load_matrices(right[f], staged.points[f * 16 + row] + place_of_piece<2>(row, lane / 8 % 2) * 4);
         }
 #pragma unroll
         for (int j = 0; j < 4; j++) {
-            const float2 two = *reinterpret_cast<const float2*>(&of_columns[j * 8 + 2 * t]);
-            added[j][0] = two.x, added[j][1] = two.y;
+            const float2 two = *reinterpret_cast<const float2*>(&staged.begin[j * 8 + 2 * t]);
+            begin[j][0] = two.x, begin[j][1] = two.y;
         }
     }
 };
 
-// Exponents of 16 rows from row `first` on, with what is added to each row, and 32 columns.
-__device__ __forceinline__ void exponents(float (&e)[4][4], const Left* rows, const float* of_rows, int first,
-                                          const Columns& columns) {
-    const int lane = threadIdx.x % 32, g = lane / 4, row = lane % 16;
+// Exponents of 16 rows from row `first` on and 32 columns.
+__device__ __forceinline__ void exponents(float (&e)[4][4], const Left* rows, int first, const Columns& columns) {
+    const int lane = threadIdx.x % 32, row = lane % 16;
     const auto load = [&](unsigned (&to)[4], int piece) {
         load_matrices(to, rows[first + row] + place_in_left(row, piece) * 4);
     };
@@ -154,12 +181,10 @@ __device__ __forceinline__ void exponents(float (&e)[4][4], const Left* rows, co
         load(left, lane / 16);
     }
     const unsigned first_piece[2] = {left[0], left[1]}, second_piece[2] = {left[2], left[3]};
-    const float added[2] = {of_rows[first + g], of_rows[first + g + 8]};
 #pragma unroll
     for (int j = 0; j < 4; j++) {
-#pragma unroll
-        for (int i = 0; i < 4; i++) e[j][i] = columns.added[j][i % 2] + added[i / 2];
-        mma_f16_m16n8k8(e[j], first_piece, columns.right[j / 2][j % 2 * 2], e[j]);
+        const float begin[4] = {columns.begin[j][0], columns.begin[j][1], columns.begin[j][0], columns.begin[j][1]};
+        mma_f16_m16n8k8(e[j], first_piece, columns.right[j / 2][j % 2 * 2], begin);
     }
 #pragma unroll
     for (int j = 0; j < 4; j++) {

@@ -29,7 +29,6 @@ constexpr int threads = 128;
 constexpr int blocks_of_item = 2;
 constexpr int item_rows = blocks_of_item * block;
 constexpr int row_tiles = item_rows / 16, row_parts = item_rows / 32;
-constexpr int most_listed = 128;                // blocks: a span is at most so long
 constexpr int factor_tiles = one_tile ? 1 : 2;  // of 8 factors
 constexpr int slots = factor_tiles * 8;
 #if __CUDA_ARCH__ < 1000
@@ -39,13 +38,11 @@ constexpr int blocks_at_once = 2;
 #endif
 
 struct alignas(16) Warp {
-    Left left[item_rows];      // rows in products for exponents
-    Right factors[item_rows];  // and as right operands
-    Right columns[32];         // of half a block
-    float of_rows[item_rows];  // what is added to exponents, exactly: -|p|^2, and phi_shift
-    float of_columns[32];
-    float given[32][slots + 1];    // sums on their way to memory
-    unsigned listed[most_listed];  // blocks, and their near parts
+    Staged staged[2];              // columns, and the next
+    Left left[item_rows];          // rows in products for exponents
+    Right factors[item_rows];      // and as right operands
+    float given[slots][36];        // sums of 32 points on their way to memory
+    unsigned listed[most_listed];  // parts of columns, and which of the rows they matter to
 };
 
 // Right operands for sums, of 16 points; `first` is a multiple of 16.
@@ -57,36 +54,29 @@ __device__ __forceinline__ void factors_of(unsigned (&to)[factor_tiles][2], cons
     for (int k = 0; k < factor_tiles; k++) to[k][0] = matrices[2 * k], to[k][1] = matrices[2 * k + 1];
 }
 
-// Add the sums of 32 points, 16 and 16, from `first` on to memory, moments about the points; `own` to each total.
+// Add the sums of 32 points, 16 and 16, from `first` on to memory, moments about the points, which are `at`; `own` to each
+// total.
 __device__ inline void give(Warp& warp, const float (&upper)[factor_tiles][4], const float (&lower)[factor_tiles][4],
-                            const Right* points, float own, float* S, float* T, long long first, long long rows,
-                            int d) {
+                            const float (&at)[DIMENSIONS], float own, float* S, float* T, long long first,
+                            long long rows, int d) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     __syncwarp();
 #pragma unroll
     for (int k = 0; k < factor_tiles; k++)
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            warp.given[g + i / 2 * 8][k * 8 + 2 * t + i % 2] = upper[k][i];
-            warp.given[16 + g + i / 2 * 8][k * 8 + 2 * t + i % 2] = lower[k][i];
+            warp.given[k * 8 + 2 * t + i % 2][g + i / 2 * 8] = upper[k][i];
+            warp.given[k * 8 + 2 * t + i % 2][16 + g + i / 2 * 8] = lower[k][i];
         }
     __syncwarp();
     constexpr float unit = 1.0f / (1 << int(phi_shift));
-    const float* const of = warp.given[lane];
-    const float total = of[at_one] * unit;
+    const float total = warp.given[at_one][lane] * unit;
     add_global(S + first + lane, total + own);
-    const unsigned short* const terms = reinterpret_cast<const unsigned short*>(points[lane]);
 #pragma unroll
-    for (int k = 0; k < DIMENSIONS; k++) {
-        const auto term = [&](int slot) {
-            float value, unused;
-            unpack_f16(terms[place_of_piece<2>(lane, slot / 8) * 8 + slot % 8], value, unused);
-            return value;
-        };
+    for (int k = 0; k < DIMENSIONS; k++)
         if (k < d)
             add_global(T + k * rows + first + lane,
-                       (of[k] + of[at_q + k]) * unit - (term(k) + term(at_q + k)) * total);
-    }
+                       (warp.given[k][lane] + warp.given[at_q + k][lane]) * unit - at[k] * total);
 }
 
 typedef float RowSums[row_tiles][factor_tiles][4];
@@ -94,12 +84,12 @@ typedef float RowSums[row_tiles][factor_tiles][4];
 // The pairs of the columns with the parts of the rows that have a bit; `at` is where the columns stand from the first row on.
 template <bool inside>
 __device__ __forceinline__ void add_chunk(RowSums& row_sums, float (&column_sums)[2][factor_tiles][4], const Warp& warp,
-                                          int at, unsigned bits) {
+                                          const Staged& staged, int at, unsigned bits) {
     Columns columns;
-    columns.load(warp.columns, warp.of_columns);
+    columns.load(staged);
     unsigned factors[2][factor_tiles][2];
 #pragma unroll
-    for (int f = 0; f < 2; f++) factors_of(factors[f], warp.columns, f * 16);
+    for (int f = 0; f < 2; f++) factors_of(factors[f], staged.points, f * 16);
 #pragma unroll
     for (int part = 0; part < row_parts; part++) {
         if (!(bits >> part & 1)) continue;
@@ -108,7 +98,7 @@ __device__ __forceinline__ void add_chunk(RowSums& row_sums, float (&column_sums
             unsigned factors_of_rows[factor_tiles][2];
             factors_of(factors_of_rows, warp.factors, m * 16);
             float e[4][4];
-            exponents(e, warp.left, warp.of_rows, m * 16, columns);
+            exponents(e, warp.left, m * 16, columns);
             if constexpr (inside) leave_out_own(e, m * 16 - at);
             Phi phi;
             phi_of(phi, e);
@@ -128,7 +118,7 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
     extern __shared__ uint4 memory[];
     Warp& warp = reinterpret_cast<Warp*>(memory)[threadIdx.x / 32];
     const int lane = threadIdx.x % 32;
-    const Boxes boxes = {low, high, blocks}, of_parts = boxes_of_parts(parts, blocks, box_axes);
+    const Boxes boxes = {low, high, blocks}, parts_of = boxes_of_parts(parts, blocks, box_axes);
     const long long rows = (long long)blocks * block;
     const unsigned long long items = (unsigned long long)row_items * groups;
     unsigned long long units = 0;
@@ -144,15 +134,15 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
             return -box_distance(boxes, b, boxes, item * blocks_of_item, blocks_of_item, box_axes) >= threshold[item].x;
         };
         __syncwarp();
-        const int count = list_near(warp.listed, begin, end, [&](int& b) {
-            const int of_b = b / blocks_of_item;
+        const int count = list_near(warp.listed, 2 * begin, 2 * end, [&](int& part) {
+            const int b = part / 2, of_b = b / blocks_of_item;
             if (!kinds[b] || !(reaches(row_item, b) || reaches(of_b, first) ||
                                (blocks_there > 1 && reaches(of_b, first + 1))))
                 return false;
             const float least = fminf(threshold[row_item].y, threshold[of_b].y);
-            const unsigned near = near_parts<row_parts>(of_parts, b, of_parts, first, box_axes, 0, least);
-            b = with_parts(b, near);
-            return near != 0;
+            const unsigned bits = near_parts<row_parts>(parts_of, part, parts_of, first, box_axes, 0, least);
+            part = with_bits(part, bits);
+            return bits != 0;
         });
         if (!count) continue;
 
@@ -163,42 +153,44 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
             const long long row = (long long)first * block + (exists ? r : lane);
             Point point;
             point.load(local, row);
-            const float square = point.put_operands(warp.factors, warp.left, r);
-            warp.of_rows[r] = exists ? square + weights[row] + phi_shift : -1e30f;
+            point.put_operands(warp.factors, warp.left, r, exists && weights[row] > nothing ? phi_shift : nothing);
         }
         RowSums sums;
         clear(sums);
         Coming coming;
-        coming.fetch(local, weights, block_of(warp.listed[0]), 0);
+        coming.fetch(local, centres, weights, part_of(warp.listed[0]));
+        coming.put(warp.staged[0], centre);
+        if (count > 1) coming.fetch(local, centres, weights, part_of(warp.listed[1]));
 #pragma unroll 1
-        for (int c = 0; c < 2 * count; c++) {
-            const int b = block_of(warp.listed[c / 2]), half = c % 2;
-            const unsigned bits = parts_of(warp.listed[c / 2]) >> (half * row_parts) & ((1u << row_parts) - 1);
+        for (int c = 0; c < count; c++) {
             __syncwarp();
-            if (bits) {
-                coming.point.move(centres + b * DIM, centre);
-                warp.of_columns[lane] = coming.point.put_operands(warp.columns, nullptr, lane) + coming.weight;
-            }
-            __syncwarp();
-            if (c + 1 < 2 * count) coming.fetch(local, weights, block_of(warp.listed[(c + 1) / 2]), (c + 1) % 2);
-            if (!bits) continue;
+            if (c + 1 < count) coming.put(warp.staged[(c + 1) % 2], centre);
+            if (c + 2 < count) coming.fetch(local, centres, weights, part_of(warp.listed[c + 2]));
+            const Staged& staged = warp.staged[c % 2];
+            const int part = part_of(warp.listed[c]);
+            const unsigned bits = bits_of(warp.listed[c]);
             float column_sums[2][factor_tiles][4];
             clear(column_sums);
-            const bool inside = b < first + blocks_of_item;
+            const bool inside = part < 2 * (first + blocks_of_item);
             units += 2 * __popc(bits) * (inside ? 1 : 2);
             if (inside) {
-                add_chunk<true>(sums, column_sums, warp, (b - first) * block + half * 32, bits);
+                add_chunk<true>(sums, column_sums, warp, staged, (part - 2 * first) * 32, bits);
             } else {
-                add_chunk<false>(sums, column_sums, warp, 0, bits);
-                give(warp, column_sums[0], column_sums[1], warp.columns, 0, S, T, (long long)b * block + half * 32,
-                     rows, d);
+                add_chunk<false>(sums, column_sums, warp, staged, 0, bits);
+                float at[DIMENSIONS];
+#pragma unroll
+                for (int k = 0; k < DIMENSIONS; k++) at[k] = staged.at[k][lane];
+                give(warp, column_sums[0], column_sums[1], at, 0, S, T, part * 32LL, rows, d);
             }
         }
 #pragma unroll
         for (int m = 0; m < row_tiles; m += 2) {
             if (m >= blocks_there * 4) continue;
-            give(warp, sums[m], sums[m + 1], warp.factors + m * 16, begin == first ? 1.0f : 0.0f, S, T,
-                 (long long)first * block + m * 16, rows, d);
+            const long long row = (long long)first * block + m * 16;
+            Point point;
+            point.load(local, row + lane);
+            point.put_operands(nullptr, nullptr, 0, 0);
+            give(warp, sums[m], sums[m + 1], point.at, begin == first ? 1.0f : 0.0f, S, T, row, rows, d);
         }
     }
     if (lane == 0 && units) atomicAdd(kept, units);

@@ -23,17 +23,16 @@ constexpr int threads = 128;
 constexpr int blocks_of_item = 2;
 constexpr int item_rows = blocks_of_item * block;
 constexpr int row_parts = item_rows / 32;
-constexpr float nothing = -1e30f;
-constexpr int most_listed = 128;  // blocks: a span is at most so long
+#if __CUDA_ARCH__ < 1000
+constexpr int blocks_at_once = 4;
+#else  // compilers for others need more registers
 constexpr int blocks_at_once = 3;
+#endif
 
 struct alignas(16) Warp {
+    Staged staged[2];  // columns, and the next
     Left rows[item_rows];
-    Right columns[32];         // of half a block
-    float of_rows[item_rows];  // what is added to exponents, exactly
-    float of_columns[32];
-    float weights[32];             // of the columns
-    unsigned listed[most_listed];  // blocks, and their near parts
+    unsigned listed[most_listed];  // parts of the data, and which of the queries they matter to
 };
 
 extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
@@ -65,12 +64,12 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
         if (!products_serve(Y_kinds, extent, first, query_blocks)) continue;
         const float2 least = threshold[row_item];
         __syncwarp();
-        const int count = list_near(warp.listed, begin, end, [&](int& b) {
+        const int count = list_near(warp.listed, 2 * begin, 2 * end, [&](int& part) {
+            const int b = part / 2;
             if (!X_kinds[b] || most[b] - box_distance(X, b, Y, first, blocks_of_item, box_axes) < least.x) return false;
-            const unsigned near =
-                near_parts<row_parts>(parts_of_X, b, parts_of_Y, first, box_axes, most[b], least.y);
-            b = with_parts(b, near);
-            return near != 0;
+            const unsigned bits = near_parts<row_parts>(parts_of_X, part, parts_of_Y, first, box_axes, most[b], least.y);
+            part = with_bits(part, bits);
+            return bits != 0;
         });
         if (!count) continue;
 
@@ -81,51 +80,52 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
             const long long row = (long long)first * block + (exists ? r : lane);
             Point point;
             point.load(Y_local, row);
-            const float square = point.put_operands(nullptr, warp.rows, r);
-            warp.of_rows[r] = exists ? square : nothing;
+            point.put_operands(nullptr, warp.rows, r, exists ? 0.0f : nothing);
         }
         float sums[2 * row_parts][2];
 #pragma unroll
         for (int m = 0; m < 2 * row_parts; m++) sums[m][0] = sums[m][1] = 0;
         Coming coming;
-        coming.fetch(X_local, X_weights, block_of(warp.listed[0]), 0);
+        coming.fetch(X_local, X_centres, X_weights, part_of(warp.listed[0]));
+        coming.put(warp.staged[0], centre);
+        if (count > 1) coming.fetch(X_local, X_centres, X_weights, part_of(warp.listed[1]));
 #pragma unroll 1
-        for (int c = 0; c < 2 * count; c++) {
-            const int b = block_of(warp.listed[c / 2]), half = c % 2;
-            const unsigned bits = parts_of(warp.listed[c / 2]) >> (half * row_parts) & ((1u << row_parts) - 1);
+        for (int c = 0; c < count; c++) {
             __syncwarp();
-            if (bits) {
-                const float weight = coming.weight;
-                coming.point.move(X_centres + b * DIM, centre);
-                const float square = coming.point.put_operands(warp.columns, nullptr, lane);
-                warp.of_columns[lane] = weight > nothing ? square : nothing;
-                warp.weights[lane] = weighted && weight > nothing ? weight : 0.0f;
-            }
-            __syncwarp();
-            if (c + 1 < 2 * count) coming.fetch(X_local, X_weights, block_of(warp.listed[(c + 1) / 2]), (c + 1) % 2);
-            if (!bits) continue;
+            if (c + 1 < count) coming.put(warp.staged[(c + 1) % 2], centre);
+            if (c + 2 < count) coming.fetch(X_local, X_centres, X_weights, part_of(warp.listed[c + 2]));
+            const Staged& staged = warp.staged[c % 2];
+            const unsigned bits = bits_of(warp.listed[c]);
             units += 2 * __popc(bits);
             Columns columns;
-            columns.load(warp.columns, warp.of_columns);
-            float weights[4][2];
-#pragma unroll
-            for (int j = 0; j < 4; j++) {
-                const float2 two = *reinterpret_cast<const float2*>(&warp.weights[j * 8 + 2 * t]);
-                weights[j][0] = two.x, weights[j][1] = two.y;
-            }
+            columns.load(staged);
 #pragma unroll
             for (int part = 0; part < row_parts; part++) {
                 if (!(bits >> part & 1)) continue;
 #pragma unroll
                 for (int m = 2 * part; m < 2 * part + 2; m++) {
                     float e[4][4];
-                    exponents(e, warp.rows, warp.of_rows, m * 16, columns);
+                    exponents(e, warp.rows, m * 16, columns);
+                    if (weighted) {
 #pragma unroll
-                    for (int j = 0; j < 4; j++)
+                        for (int j = 0; j < 4; j++) {
+                            const float2 two = *reinterpret_cast<const float2*>(&staged.weights[j * 8 + 2 * t]);
+                            e[j][0] += two.x, e[j][1] += two.y, e[j][2] += two.x, e[j][3] += two.y;
+                        }
+                    }
+                    if (slope == 0) {
 #pragma unroll
-                        for (int i = 0; i < 4; i++)
-                            sums[m][i / 2] = fmaf(exp2_approx(e[j][i] + weights[j][i % 2]),
-                                                  fmaf(slope, e[j][i], constant), sums[m][i / 2]);
+                        for (int j = 0; j < 4; j++)
+#pragma unroll
+                            for (int i = 0; i < 4; i++) sums[m][i / 2] += exp2_approx(e[j][i]);
+                    } else {  // without weights
+#pragma unroll
+                        for (int j = 0; j < 4; j++)
+#pragma unroll
+                            for (int i = 0; i < 4; i++)
+                                sums[m][i / 2] =
+                                    fmaf(exp2_approx(e[j][i]), fmaf(slope, e[j][i], constant), sums[m][i / 2]);
+                    }
                 }
             }
         }

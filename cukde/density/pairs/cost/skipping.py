@@ -25,7 +25,8 @@ _DENSE = {
 _DENSE_DOUBLE = {3: 4.0, 8: 7.0, 16: 9.8, 32: 19.0, 64: 38.0, 128: 80.0}  # differences in double
 _BOXES = {2: 0.41, 3: 0.53, 4: 0.62, 5: 0.72}  # of pairs that are summed, where boxes decide alone
 _SCREEN = {16: 0.055, 32: 0.13, 64: 0.28, 128: 0.5}  # of all pairs
-_BOXES_ONCE = {3: 0.21, 5: 0.27}  # and each pair is taken once
+_BOXES_BY_PRODUCTS = {5: 0.40}
+_BOXES_ONCE = {3: 0.235, 5: 0.30}  # and each pair is taken once
 _PRODUCTS = {16: 0.43, 32: 0.67, 64: 2.1, 128: 4.2}  # of pairs that are summed
 _PRODUCTS_ONCE = {16: 0.32, 32: 0.5}
 _DIFFERENCES = {8: 3.0, 16: 4.5, 32: 12.0, 64: 30.0, 128: 80.0}
@@ -56,7 +57,7 @@ def summing(precision: str, d: int, tight: float, *, once: bool) -> float:
 
     ``once`` says that a pass takes each pair once where they are; it counts twice.
     """
-    slow, fast = (_DIFFERENCES, _PRODUCTS) if screened(d) else (_BOXES, _BOXES)
+    slow, fast = (_DIFFERENCES, _PRODUCTS) if screened(d) else (_BOXES, _BOXES_BY_PRODUCTS)
     if once:
         fast = fast if d > max(_PRODUCTS_ONCE) else _PRODUCTS_ONCE if screened(d) else _BOXES_ONCE
     rate = tight * _at(fast, d) + (1 - tight) * _at(slow, d)

@@ -614,7 +614,7 @@ def _units_kernel(summed: str, real: np.dtype, width: int) -> Specialisation:
 def _boxes_once_kernel(d: int) -> Specialisation:
     most = max(d, 3)
     slots = 8 if most == 3 else 16
-    of_warp = 2 * BLOCK * (_left_bytes(most) + 32 + 4) + 32 * (32 + 4) + 32 * (slots + 1) * 4 + _SPAN * 4
+    of_warp = _few_bytes(most) + 2 * BLOCK * 32 + slots * 36 * 4
     defines = core_compile.macros(DIMENSIONS=most, DIM=skipping_points.pitch(most))
     shared = _THREADS // 32 * of_warp
     return Specialisation("density/skipping_mutual_few", "near_boxes_once", defines, "12P 6i", shared)
@@ -624,13 +624,14 @@ def _boxes_once_kernel(d: int) -> Specialisation:
 def _sums_few_kernel(d: int) -> Specialisation:
     most = max(d, 3)
     defines = core_compile.macros(DIMENSIONS=most, DIM=skipping_points.pitch(most))
-    shared = _THREADS // 32 * (2 * BLOCK * (_left_bytes(most) + 4) + 32 * (32 + 2 * 4) + _SPAN * 4)
+    shared = _THREADS // 32 * _few_bytes(most)
     return Specialisation("density/skipping_sums_few", "near_sums_few", defines, "20P 7i 2f", shared)
 
 
-def _left_bytes(d: int) -> int:
-    """Of a left operand (``skipping_few.cuh``)."""
-    return 48 if d <= 3 else 32
+def _few_bytes(d: int) -> int:
+    """Shared memory of a warp (``skipping_few.cuh``): rows, two times 32 columns, and a list of parts."""
+    left = 48 if d <= 3 else 32
+    return 2 * BLOCK * left + 2 * 32 * (32 + (2 + d) * 4) + 2 * _SPAN * 4
 
 
 @functools.cache

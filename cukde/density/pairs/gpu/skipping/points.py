@@ -30,9 +30,6 @@ _THREADS_OF_CODES = 256
 OWN, COMMON = 1, 2
 """Kinds of blocks (``skipping_points.cu``): with a centre of their own, and with the common one or better."""
 
-MOST_POINTS = 2**30
-"""A block's number and its parts are one of 32 bits."""
-
 _CHUNK = 32  # points
 CHUNKS_WIDTH = 32
 """Widest pitch of the kernels of chunks."""
