@@ -94,5 +94,11 @@ def to_density(sums: PartialSums, log_constant: float, log: bool, dtype: np.dtyp
 
 
 def debiased(X: Any, sums: PartialSums, step: Any) -> Any:
-    """Points moved by ``step`` times their mean shift, from their output "moments"; of a stack, (b, n, d)."""
-    return X + sums.moments * (step / sums.total)[..., None]
+    """Points moved by ``step`` times their mean shift, from their output "moments"; of a stack, (b, n, d).
+
+    They take the memory of the moments.
+    """
+    moved = sums.moments
+    moved *= (step / sums.total)[..., None]
+    moved += X
+    return moved
