@@ -154,7 +154,7 @@ class PiecewisePolynomial:
         backend = dispatch.backend(place, "x")
         with backend.device_of(place):
             points = core_check.floating("x", x, backend)
-            values = self._evaluator(-points if self._falls else points, beyond, backend)
+            values = self._evaluator(_negative(points) if self._falls else points, beyond, backend)
             shape = points.shape + self._c.shape[2:]
             return values if values.shape == shape else values.reshape(shape)
 
@@ -302,3 +302,9 @@ class PiecewisePolynomial:
         gpu = dispatch.backend(self.c, "c")
         with gpu.device_of(self.c):
             return gpu.asarray(a)
+
+
+def _negative(points: Any) -> Any:
+    """-points of floating point numbers, by their signs: CuPy's own takes denormal numbers for zero."""
+    bits = np.dtype(f"u{points.itemsize}")
+    return (points.view(bits) ^ bits.type(1 << (8 * points.itemsize - 1))).view(points.dtype)

@@ -522,7 +522,7 @@ def test_a_frame_of_other_data(gpu: SimpleNamespace, d: int, output: Wanted, shi
 def test_deterministic_sums_are_the_same_on_every_run(
     gpu: SimpleNamespace, d: int, precision: str, output: Wanted, itself: bool
 ) -> None:
-    case = normal(gpu, gpu.size(20000, 260), None if itself else gpu.size(5000, 150), d).of(precision)
+    case = normal(gpu, gpu.size(6000, 260), None if itself else gpu.size(1500, 150), d).of(precision)
     first, again = (computed(gpu, case, output, precision, deterministic=True) for _ in range(2))
     check(first, case, output, precision)
     for a, b in zip(first, again, strict=True):

@@ -95,6 +95,7 @@ class TestEvaluation:
     @example(m=4096, k=4, spacing="crowded", falls=True, trailing=(), dtype="float32", beyond=False, seed=0)
     @example(m=256, k=4, spacing="uniform", falls=False, trailing=(), dtype="float64", beyond="clamp", seed=0)
     @example(m=3, k=13, spacing="random", falls=False, trailing=(2, 2), dtype="float64", beyond="periodic", seed=0)
+    @example(m=3, k=1, spacing="uniform", falls=True, trailing=(), dtype="float32", beyond=True, seed=0)  # denormal x
     def test_sums_of_powers(
         self,
         backend: Backend,
