@@ -51,7 +51,6 @@ struct Queries {
     Real at[rows_of_lane]
            [DIMENSIONS];            // in double the points themselves, otherwise about the centre of the first block
     float reference[rows_of_lane];  // that sums are relative to
-    float reach;                    // largest coordinate about that centre, or more
     bool alike, narrow;             // all references are the same; coordinates are good
 };
 
@@ -112,54 +111,34 @@ __device__ inline void add_staged(Sums& sums, const Staged& staged, const Querie
     }
 }
 
-// The same from the points themselves, of those pairs whose exponents may reach `least`: rounded coordinates tell for all
-// lanes at once, as a row has few such data where blocks are wide.
+// The same from the points themselves.
 __device__ inline void add_wide(Sums& sums, Staged& staged, const Points& Y, const Points& X, const float* weights,
-                                int first_row_block, int from, unsigned near, float least, const Queries& queries,
-                                Factor factor, double scale) {
+                                long long first_row, int from, unsigned near, const Queries& queries, Factor factor,
+                                double scale) {
     if constexpr (!in_double) {
-        const int lane = threadIdx.x % 32;
 #pragma unroll
-        for (int j = lane; j < block; j += 32) {
+        for (int j = threadIdx.x % 32; j < block; j += 32) {
             const long long column = (long long)from * block + j, x = (long long)X.source[column] * DIMENSIONS;
 #pragma unroll
             for (int k = 0; k < DIMENSIONS; k++) staged.wide[j][k] = coordinate(X, x, k);
             staged.weights[j] = weights[column];
         }
-        stage(staged, X, Y, weights, from, first_row_block, queries);
-        float size = X.reach[from] + queries.reach;  // of coordinates, which are rounded
-#pragma unroll
-        for (int k = 0; k < DIMENSIONS; k++)
-            size += fabsf(X.centres[from * DIM + k] - Y.centres[first_row_block * DIM + k]);
-        const float furthest = sqrtf(fmaxf(-least, 0.0f)) * 1.0001f + 1e-6f * size + 1e-4f;
+        __syncwarp();
         // One query after the other: registers are few.
 #pragma unroll 1
         for (int r = 0; r < rows_of_lane; r++) {
-            if (!(near >> r & (1 + (1 << row_parts)))) continue;
-            const long long row = (long long)first_row_block * block + r * 32 + lane;
-            const long long at = (long long)Y.source[row] * DIMENSIONS;
+            const bool halves[2] = {bool(near >> r & 1), bool(near >> (row_parts + r) & 1)};
+            if (!halves[0] && !halves[1]) continue;
+            const long long at = (long long)Y.source[first_row + r * 32] * DIMENSIONS;
             double y[DIMENSIONS];
-            float rounded[DIMENSIONS], reference = 0;
             Real total = 0, moment[moments] = {};
 #pragma unroll
             for (int k = 0; k < DIMENSIONS; k++) y[k] = coordinate(Y, at, k);
+            float reference = queries.reference[0];
 #pragma unroll
-            for (int i = 0; i < rows_of_lane; i++) {
-                if (i != r) continue;
-                reference = queries.reference[i];
-#pragma unroll
-                for (int k = 0; k < DIMENSIONS; k++) rounded[k] = queries.at[i][k];
-            }
-#pragma unroll 1
-            for (int j = 0; j < block; j++) {
-                if (!(near >> (j / 32 * row_parts + r) & 1)) continue;
-                float about = 0;
-#pragma unroll
-                for (int k = 0; k < DIMENSIONS; k++) {
-                    const float apart = staged.of[j][k] - rounded[k];
-                    about = fmaf(apart, apart, about);
-                }
-                if (!__any_sync(~0u, !(about > furthest * furthest))) continue;
+            for (int i = 1; i < rows_of_lane; i++) reference = i == r ? queries.reference[i] : reference;
+#pragma unroll 4
+            for (int j = halves[0] ? 0 : 32; j < (halves[1] ? block : 32); j++) {
                 double square = 0, apart[DIMENSIONS];
 #pragma unroll
                 for (int k = 0; k < DIMENSIONS; k++) {
@@ -227,8 +206,7 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
 #pragma unroll
         for (int k = 0; k < DIMENSIONS; k++)
             offset = fmaxf(offset, fabsf(Y_centres[second * DIM + k] - Y_centres[first * DIM + k]));
-        queries.reach = fmaxf(Y_reach[first], Y_reach[second] + offset);
-        queries.narrow = queries.reach <= float_reach;
+        queries.narrow = fmaxf(Y_reach[first], Y_reach[second] + offset) <= float_reach;
         queries.alike = largest - lowest <= most_extent;
         int rows = 0;  // of the lane that there are
 #pragma unroll
@@ -297,8 +275,7 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
                         else add_staged<true, true>(sums, staged, queries, factor, scale2, half * 32, bits);
                     }
                 } else {
-                    add_wide(sums, staged, Y, X, X_weights, first, from, near, least.y - most[from], queries, factor,
-                             scale);
+                    add_wide(sums, staged, Y, X, X_weights, first_row, from, near, queries, factor, scale);
                 }
                 __syncwarp();
                 if (++taken % blocks_of_sum == 0) flush();
