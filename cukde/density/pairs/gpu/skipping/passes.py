@@ -27,7 +27,8 @@ _THREADS = 128
 _UNITS_OF_BLOCKS = 8  # of 16 queries by 32 data, of two blocks
 _SPAN = 128  # blocks of data that a warp lists at a time
 _ITEMS_OF_WARP = 16  # at least, so that none waits long for the last;
-_ITEMS_OF_WARP_OF_WIDE = 64  # of many dimensions a unit takes longer
+_ITEMS_OF_WARP_OF_WIDE = 64  # of many dimensions a unit takes longer,
+_ITEMS_OF_WARP_OF_BOXES = 128  # and wide blocks lie side by side, many in one item
 _MOST_MOMENTS_IN_DOUBLE = 64  # dimensions
 _MOST_AROUND = 16  # blocks of data that are looked at beforehand
 _AROUND = 3  # blocks of data on either side of those that are looked at beforehand
@@ -428,7 +429,8 @@ def _sum_few(posed: Posed, bounds: Bounds, S: Any, counts: Any) -> None:
 def _sum_boxes(posed: Posed, bounds: Bounds, S: Any, T: Any, counts: Any) -> None:
     """Sum over pairs of near parts of few dimensions; where products serve others, what these leave."""
     data, queries, d = posed.data, posed.queries, posed.d
-    items = _items(queries.blocks, data.blocks, 2, most_span=data.blocks, single=posed.options.deterministic)
+    single, of_warp = posed.options.deterministic, _ITEMS_OF_WARP_OF_BOXES
+    items = _items(queries.blocks, data.blocks, 2, most_span=data.blocks, single=single, of_warp=of_warp)
     _boxes_kernel(_summand(posed.output), posed.plan.real, d).launch(
         (items.grid,),
         (_THREADS,),
