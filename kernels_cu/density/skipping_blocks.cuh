@@ -35,8 +35,8 @@ __device__ inline Boxes boxes_of_parts(const float* parts, int blocks, int box_a
 // Which parts of some blocks of queries, from the first on, a part of the data may matter to, a bit each. Boxes are those of
 // parts.
 template <int row_parts>
-__device__ inline unsigned near_parts(const Boxes& x, int part, const Boxes& y, int first_block, int box_axes, float most,
-                                      float least) {
+__device__ inline unsigned near_parts(const Boxes& x, int part, const Boxes& y, int first_block, int box_axes,
+                                      float most, float least) {
     unsigned near = 0;
 #pragma unroll 1
     for (int r = 0; r < row_parts; r++) {

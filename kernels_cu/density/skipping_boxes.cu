@@ -168,14 +168,15 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
            const float* __restrict__ Y_centres, const float* __restrict__ Y_reach, const float* __restrict__ Y_low,
            const float* __restrict__ Y_high, const float* __restrict__ Y_parts,
            const unsigned char* __restrict__ Y_kinds, const float* __restrict__ reference,
-           const float* __restrict__ extent, const float2* __restrict__ threshold, const void* __restrict__ X_given, const int* __restrict__ X_source,
-           const float* __restrict__ X_local, const float* __restrict__ X_centres, const float* __restrict__ X_reach,
-           const float* __restrict__ X_low, const float* __restrict__ X_high, const float* __restrict__ X_weights,
-           const float* __restrict__ X_parts, const unsigned char* __restrict__ X_kinds,
-           const float* __restrict__ most, const double* __restrict__ log_weights,
-           Real* __restrict__ S, Real* __restrict__ T, unsigned long long* __restrict__ next,
-           unsigned long long* __restrict__ kept, int query_blocks, int data_blocks, int row_items, int groups,
-           int span, int box_axes, int in_doubles, int rest, double constant, double slope, double scale) {
+           const float* __restrict__ extent, const float2* __restrict__ threshold, const void* __restrict__ X_given,
+           const int* __restrict__ X_source, const float* __restrict__ X_local, const float* __restrict__ X_centres,
+           const float* __restrict__ X_reach, const float* __restrict__ X_low, const float* __restrict__ X_high,
+           const float* __restrict__ X_weights, const float* __restrict__ X_parts,
+           const unsigned char* __restrict__ X_kinds, const float* __restrict__ most,
+           const double* __restrict__ log_weights, Real* __restrict__ S, Real* __restrict__ T,
+           unsigned long long* __restrict__ next, unsigned long long* __restrict__ kept, int query_blocks,
+           int data_blocks, int row_items, int groups, int span, int box_axes, int in_doubles, int rest,
+           double constant, double slope, double scale) {
     __shared__ Staged staged_of_warp[threads / 32];
     Staged& staged = staged_of_warp[threadIdx.x / 32];
     const int lane = threadIdx.x % 32;
@@ -251,9 +252,9 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
                 most[b] - box_distance(X.boxes, b, Y.boxes, first, blocks_of_item, box_axes) >= least.x)
 #pragma unroll 1
                 for (int half = 0; half < 2; half++)
-                    near_lane |= near_parts<row_parts>(parts_of_X, 2 * b + half, parts_of_Y, first, box_axes, most[b],
-                                                       least.y)
-                                 << (half * row_parts);
+                    near_lane |=
+                        near_parts<row_parts>(parts_of_X, 2 * b + half, parts_of_Y, first, box_axes, most[b], least.y)
+                        << (half * row_parts);
             unsigned votes = __ballot_sync(~0u, near_lane != 0);
 #pragma unroll 1
             while (votes) {

@@ -24,8 +24,8 @@ constexpr int left_pieces = one_tile ? 3 : 2;
 constexpr int most_listed = 256;  // parts: a span is at most so long
 constexpr float grid = 64;
 constexpr float to_grid = 1.5f * 8388608 / grid;  // of its size floats are multiples of 1 / grid
-constexpr float nothing = -1e30f;  // of a weight
-constexpr float furthest = 1000;  // of a coordinate: far from all that matters
+constexpr float nothing = -1e30f;                 // of a weight
+constexpr float furthest = 1000;                  // of a coordinate: far from all that matters
 
 typedef unsigned Left[4 * left_pieces];
 typedef unsigned Right[8];

@@ -136,8 +136,8 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
         __syncwarp();
         const int count = list_near(warp.listed, 2 * begin, 2 * end, [&](int& part) {
             const int b = part / 2, of_b = b / blocks_of_item;
-            if (!kinds[b] || !(reaches(row_item, b) || reaches(of_b, first) ||
-                               (blocks_there > 1 && reaches(of_b, first + 1))))
+            if (!kinds[b] ||
+                !(reaches(row_item, b) || reaches(of_b, first) || (blocks_there > 1 && reaches(of_b, first + 1))))
                 return false;
             const float least = fminf(threshold[row_item].y, threshold[of_b].y);
             const unsigned bits = near_parts<row_parts>(parts_of, part, parts_of, first, box_axes, 0, least);

@@ -100,11 +100,12 @@ extern "C" __global__ void __launch_bounds__(block, 12)
                  const float* __restrict__ axes, int* __restrict__ source, float* __restrict__ local,
                  float* __restrict__ weights, float* __restrict__ centres, float* __restrict__ low,
                  float* __restrict__ high, float* __restrict__ parts, float* __restrict__ most,
-                 float* __restrict__ reach, unsigned* __restrict__ halves, unsigned* __restrict__ left_first, unsigned* __restrict__ left_rest,
-                 unsigned* __restrict__ right_first, unsigned* __restrict__ right_rest, unsigned* __restrict__ across,
-                 unsigned short* __restrict__ norms, float* __restrict__ squares, float* __restrict__ exponents,
-                 unsigned char* __restrict__ kinds, unsigned* __restrict__ chunks, float most_square, float fine_square,
-                 float shrink, long long n, int blocks, int d, int box_axes, double scale) {
+                 float* __restrict__ reach, unsigned* __restrict__ halves, unsigned* __restrict__ left_first,
+                 unsigned* __restrict__ left_rest, unsigned* __restrict__ right_first,
+                 unsigned* __restrict__ right_rest, unsigned* __restrict__ across, unsigned short* __restrict__ norms,
+                 float* __restrict__ squares, float* __restrict__ exponents, unsigned char* __restrict__ kinds,
+                 unsigned* __restrict__ chunks, float most_square, float fine_square, float shrink, long long n,
+                 int blocks, int d, int box_axes, double scale) {
     __shared__ float sums[2][DIM], lows[2][most_box_axes], highs[2][most_box_axes], mosts[2], reaches[2], lengths[2];
     __shared__ float furthest_of[2], squares_of[2];
     const int b = blockIdx.x, j = threadIdx.x, warp = j / 32, lane = j % 32;
@@ -180,8 +181,8 @@ extern "C" __global__ void __launch_bounds__(block, 12)
         low[(long long)j * blocks + b] = fminf(lows[0][j], lows[1][j]);
         high[(long long)j * blocks + b] = fmaxf(highs[0][j], highs[1][j]);
     }
-    const bool narrow = fmaxf(lengths[0], lengths[1]) <= most_square &&
-                        (GROUPS == 0 || fmaxf(reaches[0], reaches[1]) <= most_local);
+    const bool narrow =
+        fmaxf(lengths[0], lengths[1]) <= most_square && (GROUPS == 0 || fmaxf(reaches[0], reaches[1]) <= most_local);
     const int kind = !narrow ? 0 : !common ? 1 : largest_square <= fine_square ? fine_kind : common_kind;
     if (j == 0) {
         most[b] = fmaxf(mosts[0], mosts[1]);

@@ -35,18 +35,15 @@ struct alignas(16) Warp {
     unsigned listed[most_listed];  // parts of the data, and which of the queries they matter to
 };
 
-extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
-    near_sums_few(const float* __restrict__ Y_local, const float* __restrict__ Y_centres,
-                  const unsigned char* __restrict__ Y_kinds, const float* __restrict__ Y_low,
-                  const float* __restrict__ Y_high, const float* __restrict__ Y_parts,
-                  const float* __restrict__ reference, const float* __restrict__ extent,
-                  const float2* __restrict__ threshold, const float* __restrict__ X_local,
-                  const float* __restrict__ X_centres, const float* __restrict__ X_weights,
-                  const unsigned char* __restrict__ X_kinds, const float* __restrict__ X_low,
-                  const float* __restrict__ X_high, const float* __restrict__ X_parts, const float* __restrict__ most,
-                  float* __restrict__ S, unsigned long long* __restrict__ next, unsigned long long* __restrict__ kept,
-                  int query_blocks, int data_blocks, int row_items, int groups, int span, int box_axes, int weighted,
-                  float constant, float slope) {
+extern "C" __global__ void __launch_bounds__(threads, blocks_at_once) near_sums_few(
+    const float* __restrict__ Y_local, const float* __restrict__ Y_centres, const unsigned char* __restrict__ Y_kinds,
+    const float* __restrict__ Y_low, const float* __restrict__ Y_high, const float* __restrict__ Y_parts,
+    const float* __restrict__ reference, const float* __restrict__ extent, const float2* __restrict__ threshold,
+    const float* __restrict__ X_local, const float* __restrict__ X_centres, const float* __restrict__ X_weights,
+    const unsigned char* __restrict__ X_kinds, const float* __restrict__ X_low, const float* __restrict__ X_high,
+    const float* __restrict__ X_parts, const float* __restrict__ most, float* __restrict__ S,
+    unsigned long long* __restrict__ next, unsigned long long* __restrict__ kept, int query_blocks, int data_blocks,
+    int row_items, int groups, int span, int box_axes, int weighted, float constant, float slope) {
     extern __shared__ uint4 memory[];
     Warp& warp = reinterpret_cast<Warp*>(memory)[threadIdx.x / 32];
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
@@ -67,7 +64,8 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
         const int count = list_near(warp.listed, 2 * begin, 2 * end, [&](int& part) {
             const int b = part / 2;
             if (!X_kinds[b] || most[b] - box_distance(X, b, Y, first, blocks_of_item, box_axes) < least.x) return false;
-            const unsigned bits = near_parts<row_parts>(parts_of_X, part, parts_of_Y, first, box_axes, most[b], least.y);
+            const unsigned bits =
+                near_parts<row_parts>(parts_of_X, part, parts_of_Y, first, box_axes, most[b], least.y);
             part = with_bits(part, bits);
             return bits != 0;
         });

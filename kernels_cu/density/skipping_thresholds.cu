@@ -52,7 +52,8 @@ extern "C" __global__ void __launch_bounds__(threads, 8)
         }
         const float rounding = 0.01f + 1e-6f * fabsf(bound);
         float of_parts = bound - 6 + log2f(0.5f * tolerance / max(blocks_taken, 1)) - rounding;
-        if (top > 0) of_parts -= log2f(top + fabsf(of_parts) + 20);  // what the factor can be at the threshold, and more
+        if (top > 0)
+            of_parts -= log2f(top + fabsf(of_parts) + 20);  // what the factor can be at the threshold, and more
         threshold[item] = make_float2(bound - 6 - taken - rounding, of_parts);
     }
 }

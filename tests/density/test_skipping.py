@@ -781,7 +781,7 @@ def test_bounds_of_queries_are_close(
     """Below the sum, so that they are bounds; not far below its largest term, so that sums do not overflow."""
     if not gpu.passes.serves(output, precision, d):
         pytest.skip(NO_KERNELS)
-    case = without_near_data(name, gpu.size(8000, 3000), gpu.size(1000, 130), d).of(precision)
+    case = without_near_data(name, gpu.size(8000, 1200), gpu.size(1000, 130), d).of(precision)
     log_weights = log_weights_of(case)
     X, Y, given = (gpu.asarray(a) for a in (case.X, case.Y, log_weights))
     options = Options(precision, given)
