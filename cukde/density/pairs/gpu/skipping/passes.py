@@ -53,8 +53,8 @@ class Posed(NamedTuple):
     """A pass whose points are in order.
 
     Memory beside the result, in bytes a row of float32 with d' for d rounded up to a power of two: of data whose pairs
-    are taken once 14 d' + 40; of other data and of queries 10 d' + 60, of both at once 18 d' + 60. Where many blocks have a
-    centre of their own, data take up to 26 d' + 60.
+    are taken once 14 d' + 40; of other data and of queries 10 d' + 60, of both at once 18 d' + 60. Where many blocks
+    have a centre of their own, data take up to 26 d' + 60.
     """
 
     data: Ordered
