@@ -49,7 +49,7 @@ from cukde.density.pairs.gpu import (
     wide as pairs_wide,
     wide_f64,
 )
-from cukde.density.pairs.gpu.skipping import frame as near_frame, passes as near_passes
+from cukde.density.pairs.gpu.skipping import frame as near_frame, passes as near_passes, plan as near_plan
 from cukde.density.pairs.gpu.specialisation import OPERATION
 from cukde.density.sums import Output, PartialSums, merge
 from cukde.density.truncated import gpu as truncated_gpu
@@ -447,15 +447,15 @@ def near_pairs(launches: Launches) -> None:
     dtypes = ("float32", "float64")
     for d, precision, dtype in itertools.product((2, 3, 4, 5, 8, 16, 32, 64, 128), dtypes, dtypes):
         for output, itself, ratio, far in cases:
-            if not near_passes.serves(output, precision, d):
+            if not near_plan.serves(output, precision, d):
                 continue
             s = sample(d, False, dtype, itself)
             if far:
                 s.X[0] += 1000 * s.h
             on = Device(s, output, 1)
             frame = near_frame.frame(near_frame.sample(on.X))
-            tolerance = near_passes.TOLERANCE[precision]
-            posed = near_passes.pose(on.X, on.Y, s.h, output, Options(precision), frame, tolerance, ratio=ratio)
+            tolerance = near_plan.TOLERANCE[precision]
+            posed = near_plan.pose(on.X, on.Y, s.h, output, Options(precision), frame, tolerance, ratio=ratio)
             sums = near_passes.run(posed)
             if ratio and precision == "float32":
                 check_once(s, sums)

@@ -40,8 +40,8 @@ def test_every_kernel_is_launched(
     for name in ("check", "check_density"):
         monkeypatch.setattr(small.tolerances, name, lambda *_: None)
     # No kernel writes of which kind blocks are: something is left to every other kernel.
-    left = small.near_passes.Left(np.zeros(1, np.int32))
-    monkeypatch.setattr(small.near_passes.Left, "of", lambda *_: ((left,), True))
+    left = small.near_plan.Left(np.zeros(1, np.int32))
+    monkeypatch.setattr(small.near_plan.Left, "of", lambda *_: ((left,), True))
     small.main([])
     assert "all that are known" in capsys.readouterr().out
 

@@ -75,11 +75,13 @@ class Case(NamedTuple):
 @pytest.fixture
 def gpu(device: Backend) -> SimpleNamespace:
     """The modules under test, and arrays for them."""
-    from cukde.density.pairs.gpu.skipping import frame, passes, points
+    from cukde.density.pairs.gpu.skipping import bounds, frame, passes, plan, points
 
     return SimpleNamespace(
         frame=frame,
+        bounds=bounds,
         passes=passes,
+        plan=plan,
         points=points,
         asarray=device.asarray,
         asnumpy=device.asnumpy,
@@ -110,9 +112,9 @@ def computed(
     chosen = Options(precision, log_weights, **options)
     tolerance = DEFAULT[precision] if tolerance is None else tolerance
     of_pass: Output = "moments" if output == "ratio" else output
-    if not gpu.passes.serves(of_pass, precision, X.shape[1]):
+    if not gpu.plan.serves(of_pass, precision, X.shape[1]):
         pytest.skip(NO_KERNELS)
-    posed = gpu.passes.pose(X, Y, case.h, of_pass, chosen, frame, tolerance, ratio=output == "ratio")
+    posed = gpu.plan.pose(X, Y, case.h, of_pass, chosen, frame, tolerance, ratio=output == "ratio")
     sums = gpu.passes.run(posed)
     found = PartialSums(*(None if a is None else gpu.asnumpy(a) for a in sums))
     m, d = case.queries.shape
@@ -779,16 +781,16 @@ def test_bounds_of_queries_are_close(
     gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, d: int, name: str, precision: str, output: Wanted
 ) -> None:
     """Below the sum, so that they are bounds; not far below its largest term, so that sums do not overflow."""
-    if not gpu.passes.serves(output, precision, d):
+    if not gpu.plan.serves(output, precision, d):
         pytest.skip(NO_KERNELS)
     case = without_near_data(name, gpu.size(8000, 1200), gpu.size(1000, 130), d).of(precision)
     log_weights = log_weights_of(case)
     X, Y, given = (gpu.asarray(a) for a in (case.X, case.Y, log_weights))
     options = Options(precision, given)
     frame = gpu.frame.frame(gpu.frame.sample(X))
-    posed = gpu.passes.pose(X, Y, case.h, output, options, frame, DEFAULT[precision])
+    posed = gpu.plan.pose(X, Y, case.h, output, options, frame, DEFAULT[precision])
     order = gpu.asnumpy(posed.queries.order)
-    bounds = gpu.asnumpy(gpu.passes._bounds(posed).reference)[: len(order)].astype(float)
+    bounds = gpu.asnumpy(gpu.bounds.bounds_of(posed).reference)[: len(order)].astype(float)
 
     square = np.zeros((len(order), len(case.X)))
     for x, y in zip(case.X.T.astype(float), case.queries[order].T.astype(float), strict=True):

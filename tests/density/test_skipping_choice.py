@@ -156,7 +156,7 @@ def test_one_pass_samples_the_data_once(counted: SimpleNamespace) -> None:
 )
 def test_a_probe_finds_about_the_share_that_a_pass_takes(d: int, output: Any, itself: bool) -> None:
     """Whichever operands the pass has: of mean shifts at queries there are no chunks, of blocks far apart all."""
-    from cukde.density.pairs.gpu.skipping import choice, frame as skipping_frame, passes
+    from cukde.density.pairs.gpu.skipping import choice, frame as skipping_frame, passes, plan
 
     rng = np.random.default_rng(d)
     centres = rng.standard_normal((10, d)) * (20 if d < 6 else np.geomspace(4, 30, 10)[:, None])
@@ -166,7 +166,7 @@ def test_a_probe_finds_about_the_share_that_a_pass_takes(d: int, output: Any, it
     weighted = output == "weighted"
     options = Options("float32", np.log(rng.uniform(0.1, 1, len(X))) if weighted else None)
     of_pass: Output = "moments" if weighted else output
-    posed = passes.pose(X, Y, 0.5, of_pass, options, frame, 1e-5, ratio=True)
+    posed = plan.pose(X, Y, 0.5, of_pass, options, frame, 1e-5, ratio=True)
     assert d < 6 or set(posed.data.kinds) >= {1, 2}
     found, tight = choice._share(posed, frame)
     taken = passes.share(posed)
@@ -179,12 +179,12 @@ def test_a_probe_finds_about_the_share_that_a_pass_takes(d: int, output: Any, it
 @pytest.mark.parametrize("output", ["sum", "moments"])
 def test_a_probe_of_two_clumps(output: Output) -> None:
     """Blocks of both kinds of centres, so that the probe has operands of either."""
-    from cukde.density.pairs.gpu.skipping import choice, frame as skipping_frame, passes
+    from cukde.density.pairs.gpu.skipping import choice, frame as skipping_frame, passes, plan
 
     X = np.random.default_rng(8).standard_normal((600, 8)).astype(np.float32)
     X[:300] += 100
     frame = skipping_frame.frame(skipping_frame.sample(X))
-    posed = passes.pose(X, None, 0.4, output, Options("float32"), frame, 1e-5, ratio=True)
+    posed = plan.pose(X, None, 0.4, output, Options("float32"), frame, 1e-5, ratio=True)
     assert posed.plan.products
     found, tight = choice._share(posed, frame)
     assert found == pytest.approx(passes.share(posed), abs=0.1)

@@ -26,7 +26,7 @@ from cukde.density.pairs.gpu import (
     wide,
     wide_f64,
 )
-from cukde.density.pairs.gpu.skipping import choice as skipping_choice, passes as skipping_passes
+from cukde.density.pairs.gpu.skipping import choice as skipping_choice, passes as skipping_passes, plan as skipping_plan
 from cukde.density.sums import Epilogue, Output, PartialSums, debiased, to_density
 
 
@@ -263,7 +263,7 @@ class _Arguments(NamedTuple):
         values: Any | None,
         *,
         ratio: bool = False,
-        near: skipping_passes.Posed | None = None,
+        near: skipping_plan.Posed | None = None,
     ) -> PartialSums:
         """Run the pass; ``near`` is what :meth:`near` has posed."""
         if near is not None:

@@ -9,7 +9,12 @@ import numpy as np
 from cukde.core.gpu import compile as core_compile, device
 from cukde.density.options import Options
 from cukde.density.pairs.cost import skipping as skipping_cost
-from cukde.density.pairs.gpu.skipping import frame as skipping_frame, passes, points as skipping_points
+from cukde.density.pairs.gpu.skipping import (
+    frame as skipping_frame,
+    passes,
+    plan as skipping_plan,
+    points as skipping_points,
+)
 from cukde.density.sums import Output
 
 _LEAST_MS = 5.0  # below it, looking is not worth it,
@@ -48,7 +53,7 @@ class Look(NamedTuple):
 class Chosen(NamedTuple):
     """The pass that leaves out pairs, posed, or None: all pairs are faster; and what was found, where it looked."""
 
-    posed: passes.Posed | None = None
+    posed: skipping_plan.Posed | None = None
     look: Look | None = None
 
 
@@ -74,7 +79,7 @@ def chosen(
     Waits for the device where the time of all pairs makes it worth a look; with ``look``, only where that does not
     decide. ``look`` is of a pass over data near ``X``, with ``following`` near ``Y``: the queries of a pass to come.
     """
-    tolerance = passes.tolerance_of(options)
+    tolerance = skipping_plan.tolerance_of(options)
     n, d = X.shape
     m = n if Y is None else len(Y)
     dense = 1e-9 * n * m * skipping_cost.dense(engine, options.precision, d)
@@ -83,7 +88,7 @@ def chosen(
         dense < (_LEAST_OF_FAST_MS if fast else _LEAST_MS)
         or tolerance <= 0
         or options.squared_radius is None
-        or not passes.serves(output, options.precision, d)
+        or not skipping_plan.serves(output, options.precision, d)
         or device.capturing()
     ):
         return Chosen()
@@ -91,7 +96,7 @@ def chosen(
         _rehearse(X, Y, h, output, options, tolerance, ratio=ratio)
         return Chosen()
 
-    plan = passes.Plan.of(d, output, options, itself=Y is None, ratio=ratio)
+    plan = skipping_plan.Plan.of(d, output, options, itself=Y is None, ratio=ratio)
     products = plan.chunks or plan.products
 
     def worth(share: float, tight: float) -> bool:
@@ -109,7 +114,7 @@ def chosen(
         return Chosen(None, look)
     frame = skipping_frame.frame(look.data) if look.frame is None else look.frame
     look = look._replace(frame=frame)
-    whole = passes.pose(X, Y, h, output, options, frame, tolerance, ratio=ratio)
+    whole = skipping_plan.pose(X, Y, h, output, options, frame, tolerance, ratio=ratio)
     if worth(most, look.tight):
         return Chosen(whole, look)
     share, tight = _share(whole, frame)
@@ -130,7 +135,7 @@ def _rehearse(
 ) -> None:
     """Ask for every kernel that the look and the pass may launch; what is in the arrays does not matter."""
     frame = skipping_frame.frame(np.random.default_rng(0).standard_normal((300, X.shape[1])))
-    whole = passes.pose(X, Y, h, output, options, frame, tolerance, ratio=ratio)
+    whole = skipping_plan.pose(X, Y, h, output, options, frame, tolerance, ratio=ratio)
     _share(whole, frame)
     passes.run(whole)
 
@@ -150,7 +155,7 @@ def _counting(data: np.ndarray, queries: np.ndarray, h: float, least: float, *, 
     return np.count_nonzero(exponents >= (top + np.float32(np.log(least)))[:, None]) / max(1, exponents.size)
 
 
-def _share(whole: passes.Posed, frame: skipping_frame.Frame) -> tuple[float, float]:
+def _share(whole: skipping_plan.Posed, frame: skipping_frame.Frame) -> tuple[float, float]:
     """Share of units that a few items of queries take, and of blocks that products are good for."""
     order, size = whole.queries.order, 2 * skipping_points.BLOCK  # neighbours, as in most passes: their boxes are small
     items = len(order) // size
@@ -160,7 +165,7 @@ def _share(whole: passes.Posed, frame: skipping_frame.Frame) -> tuple[float, flo
     few = whole.queries.given[order]
     options = whole.options
     output: Output = "laplace" if whole.output == "laplace" else "sum"
-    probe = passes.pose(whole.data.given, few, whole.h, output, options, frame, whole.tolerance, data=whole.data)
+    probe = skipping_plan.pose(whole.data.given, few, whole.h, output, options, frame, whole.tolerance, data=whole.data)
     tight = (whole.data.kinds > 0).mean()
     taken = passes.share(probe)  # waits; then the mean is there, too
     return taken, float(tight)

@@ -1,0 +1,173 @@
+"""Lower bounds of the sums of queries before anything is summed, and from where on pairs may be left out."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import cupy as cp
+import numpy as np
+
+from cukde.core.gpu import compile as core_compile
+from cukde.core.gpu.launch import Specialisation
+from cukde.density.pairs.gpu.skipping import items as skipping_items, points as skipping_points
+from cukde.density.pairs.gpu.skipping.items import SPAN, THREADS, row_tiles
+from cukde.density.pairs.gpu.skipping.plan import Posed
+from cukde.density.pairs.gpu.skipping.points import BLOCK
+
+_MOST_AROUND = 16  # blocks of data that are looked at beforehand
+_AROUND = 3  # blocks of data on either side of those that are looked at beforehand
+_BLOCKS_OF_GROUP = 32
+_WARPS_OF_SEARCH = 8
+_MOST_LENGTH = 360.0  # of points that have finite norms in float16
+
+
+class Bounds(NamedTuple):
+    """What is known of the sums of queries beforehand; ``skipping_limits.cu`` says what the arrays are."""
+
+    reference: Any
+    extent: Any
+    threshold: Any  # of blocks of queries; where boxes decide alone, of pairs of such: two
+    limits: Any | None
+    always: Any | None
+
+
+def bounds_of(posed: Posed) -> Bounds:
+    """Bound the sums of the queries from below, and find what can be left out of them."""
+    data, queries, _, output, _, tolerance, shrink, axes, *_ = posed
+    itself, (m, d) = posed.itself, queries.given.shape
+    blocks, rows, screened = queries.blocks, queries.blocks * BLOCK, skipping_points.groups(d)
+    width = skipping_points.pitch(d)
+    top = 1 + d / 2 if output == "laplace" else 0.0
+    near = None
+    if not itself:  # blocks of data around the codes of the first and the last query of a block
+        ends = cp.minimum(cp.arange(blocks)[:, None] * BLOCK + cp.asarray([0, BLOCK - 1]), m - 1)
+        near = cp.searchsorted(data.codes, queries.codes[ends.ravel()]).reshape(blocks, 2) // BLOCK
+        near = cp.ascontiguousarray(cp.minimum(near, data.blocks - 1), dtype=np.int32)
+    bounds = Bounds(
+        cp.empty(rows, np.float32),
+        cp.empty((blocks, 2), np.float32),
+        cp.empty(blocks, np.float32),
+        cp.empty(rows, np.uint16) if screened else None,
+        cp.empty(rows // 16, np.uint8) if screened else None,
+    )
+    points = queries.local, queries.centres, queries.reach, data.local, data.weights, data.centres, data.reach
+    _bounds_kernel(width).launch(
+        (blocks,),
+        (BLOCK,),
+        *(*points, near, bounds.reference, bounds.extent, m, data.blocks),
+        *((0, 2) if screened else (_AROUND, _MOST_AROUND)),
+        top,
+    )
+    if not itself and screened:
+        nearest = cp.zeros(rows, np.uint64)
+        items = skipping_items.cut(queries.blocks, data.blocks, row_tiles(width) // 4, most_span=SPAN)
+        _nearest_kernel(width).launch(
+            (items.grid,),
+            (THREADS,),
+            *(queries.low, queries.high, queries.halves, bounds.extent),
+            *(data.low, data.high, data.most, data.halves, data.norms, nearest, cp.zeros(1, np.uint64)),
+            *(queries.blocks, data.blocks, items.rows, -(-data.blocks // items.span), items.span, data.low.shape[0]),
+        )
+        _found_kernel(width).launch(
+            (-(-m // _WARPS_OF_SEARCH),),
+            (32 * _WARPS_OF_SEARCH,),
+            *(*points, queries.squares, nearest, bounds.reference, m, data.blocks, _MOST_LENGTH / shrink, top),
+        )
+    elif not itself:
+        box_axes, groups = data.low.shape[0], -(-data.blocks // _BLOCKS_OF_GROUP)
+        of_groups = cp.empty((2 * box_axes + 1, groups), np.float32)
+        _groups_kernel().launch(
+            (-(-groups // (THREADS // 32)),),
+            (THREADS,),
+            *(data.low, data.high, data.most, of_groups, data.blocks, groups, box_axes),
+        )
+        heaviest = None if posed.options.log_weights is None else data.most.max(keepdims=True)
+        _search_kernel(width).launch(
+            (-(-m // _WARPS_OF_SEARCH),),
+            (32 * _WARPS_OF_SEARCH,),
+            *(*points, data.low, data.high, data.most, axes, of_groups, heaviest, bounds.reference),
+            *(m, data.blocks, groups, d, box_axes, top),
+        )
+    below = posed.below
+    _limits_kernel(screened).launch(
+        (blocks,),
+        (BLOCK,),
+        *(queries.squares, bounds.reference, bounds.threshold, bounds.extent, bounds.limits, bounds.always),
+        *(m, below, top, shrink, below - 1 if posed.plan.once else math.inf),
+    )
+    if screened:
+        return bounds
+    row_items = -(-blocks // 2)
+    threshold = cp.empty((row_items, 2), np.float32)
+    _thresholds_kernel().launch(
+        (-(-row_items // (THREADS // 32)),),
+        (THREADS,),
+        *(queries.low, queries.high, bounds.extent, data.low, data.high, data.most, threshold),
+        *(blocks, data.blocks, row_items, data.low.shape[0], tolerance, top),
+    )
+    return bounds._replace(threshold=threshold)
+
+
+@core_compile.listed
+def specialisations() -> Iterator[Specialisation]:
+    """Every kernel of this module."""
+    yield _thresholds_kernel()
+    for d in (3, 8, 16, 32, 64, 128):
+        yield _bounds_kernel(skipping_points.pitch(d))
+    for d in (3, 8, 32, 64, 128):
+        yield _limits_kernel(skipping_points.groups(d))
+    yield _groups_kernel()
+    for d in (4, 8):
+        yield _search_kernel(d)
+    for d in (16, 32, 64, 128):
+        yield _nearest_kernel(d)
+    for d in (8, 16, 32, 64, 128):
+        yield _found_kernel(d)
+
+
+@functools.cache
+def _bounds_kernel(width: int) -> Specialisation:
+    return Specialisation("density/skipping_bounds", "bound_sums", core_compile.macros(DIM=width), "10P q 3i f")
+
+
+@functools.cache
+def _nearest_kernel(width: int) -> Specialisation:
+    defines = core_compile.macros(
+        GROUPS=skipping_points.groups(width), ROW_TILES=row_tiles(width), TOGETHER=_blocks_together(width)
+    )
+    return Specialisation("density/skipping_nearest", "nearest_data", defines, "11P 6i")
+
+
+@functools.cache
+def _found_kernel(width: int) -> Specialisation:
+    defines = core_compile.macros(DIM=width, TOGETHER=_blocks_together(width))
+    return Specialisation("density/skipping_found", "bound_by_found", defines, "10P q i 2f")
+
+
+@functools.cache
+def _groups_kernel() -> Specialisation:
+    return Specialisation("density/skipping_groups", "group_boxes", (), "4P 3i")
+
+
+@functools.cache
+def _search_kernel(width: int) -> Specialisation:
+    return Specialisation("density/skipping_search", "search_boxes", core_compile.macros(DIM=width), "14P q 4i f")
+
+
+@functools.cache
+def _limits_kernel(screened: int) -> Specialisation:
+    defines = core_compile.macros(GROUPS=screened)
+    return Specialisation("density/skipping_limits", "set_limits", defines, "6P q 4f")
+
+
+@functools.cache
+def _thresholds_kernel() -> Specialisation:
+    return Specialisation("density/skipping_thresholds", "box_thresholds", (), "7P 4i 2f")
+
+
+def _blocks_together(width: int) -> int:
+    """Blocks of data that are looked at where one of them has the largest product; a power of two."""
+    return max(1, 4 // skipping_points.groups(width))
