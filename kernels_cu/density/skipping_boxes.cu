@@ -7,8 +7,8 @@
 // about the centre of the queries' block, and every lane takes all of them.
 //
 // References of the queries of an item are mostly alike; then exponents are relative to their largest, which costs no
-// instruction. Where a block is so wide that coordinates are rounded too much, they only tell which data may matter to any of
-// 32 queries, and those squared distances are summed in double, from the points themselves; with REAL double all are.
+// instruction. Where a block is so wide that coordinates are rounded too much, squared distances are summed in double, from
+// the points themselves; with REAL double all are.
 //
 // Per pair: 3 DIMENSIONS + 3 instructions of output MOMENTS, one of them an exponential.
 //
