@@ -147,6 +147,40 @@ struct Coming {
     }
 };
 
+// Put the rows of two blocks, of which so many are there, into shared memory about a centre that is theirs: as left operands
+// with `added`, an integer, and as right ones where they are wanted. Rows without weight have no pairs.
+__device__ inline void put_rows(Left* lefts, Right* rights, const float* local, const float* weights, int first_block,
+                                int blocks_there, float added) {
+    const int lane = threadIdx.x % 32;
+#pragma unroll 1
+    for (int r = lane; r < 2 * block; r += 32) {
+        const bool exists = r < blocks_there * block;
+        const long long row = (long long)first_block * block + (exists ? r : lane);
+        Point point;
+        point.load(local, row);
+        point.put_operands(rights, lefts, r, exists && (!weights || weights[row] > nothing) ? added : nothing);
+    }
+}
+
+// Call use(staged, part, bits) for each listed part of columns, with the parts of the rows that it may matter to. The next
+// part is put in place before, and the one after it is under way.
+template <class Use>
+__device__ __forceinline__ void for_each_part(Staged (&staged)[2], const unsigned* listed, int count,
+                                              const float* local, const float* centres, const float* weights,
+                                              const float* centre, const Use& use) {
+    Coming coming;
+    coming.fetch(local, centres, weights, part_of(listed[0]));
+    coming.put(staged[0], centre);
+    if (count > 1) coming.fetch(local, centres, weights, part_of(listed[1]));
+#pragma unroll 1
+    for (int c = 0; c < count; c++) {
+        __syncwarp();
+        if (c + 1 < count) coming.put(staged[(c + 1) % 2], centre);
+        if (c + 2 < count) coming.fetch(local, centres, weights, part_of(listed[c + 2]));
+        use(staged[c % 2], part_of(listed[c]), bits_of(listed[c]));
+    }
+}
+
 // 32 columns as right operands, and what their exponents begin with.
 struct Columns {
     unsigned right[2][4];

@@ -147,42 +147,25 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
         if (!count) continue;
 
         const float* const centre = centres + first * DIM;
-#pragma unroll 1
-        for (int r = lane; r < item_rows; r += 32) {
-            const bool exists = r < blocks_there * block;
-            const long long row = (long long)first * block + (exists ? r : lane);
-            Point point;
-            point.load(local, row);
-            point.put_operands(warp.factors, warp.left, r, exists && weights[row] > nothing ? phi_shift : nothing);
-        }
+        put_rows(warp.left, warp.factors, local, weights, first, blocks_there, phi_shift);
         RowSums sums;
         clear(sums);
-        Coming coming;
-        coming.fetch(local, centres, weights, part_of(warp.listed[0]));
-        coming.put(warp.staged[0], centre);
-        if (count > 1) coming.fetch(local, centres, weights, part_of(warp.listed[1]));
-#pragma unroll 1
-        for (int c = 0; c < count; c++) {
-            __syncwarp();
-            if (c + 1 < count) coming.put(warp.staged[(c + 1) % 2], centre);
-            if (c + 2 < count) coming.fetch(local, centres, weights, part_of(warp.listed[c + 2]));
-            const Staged& staged = warp.staged[c % 2];
-            const int part = part_of(warp.listed[c]);
-            const unsigned bits = bits_of(warp.listed[c]);
-            float column_sums[2][factor_tiles][4];
-            clear(column_sums);
-            const bool inside = part < 2 * (first + blocks_of_item);
-            units += 2 * __popc(bits) * (inside ? 1 : 2);
-            if (inside) {
-                add_chunk<true>(sums, column_sums, warp, staged, (part - 2 * first) * 32, bits);
-            } else {
-                add_chunk<false>(sums, column_sums, warp, staged, 0, bits);
-                float at[DIMENSIONS];
+        for_each_part(warp.staged, warp.listed, count, local, centres, weights, centre,
+                      [&](const Staged& staged, int part, unsigned bits) {
+                          float column_sums[2][factor_tiles][4];
+                          clear(column_sums);
+                          const bool inside = part < 2 * (first + blocks_of_item);
+                          units += 2 * __popc(bits) * (inside ? 1 : 2);
+                          if (inside) {
+                              add_chunk<true>(sums, column_sums, warp, staged, (part - 2 * first) * 32, bits);
+                          } else {
+                              add_chunk<false>(sums, column_sums, warp, staged, 0, bits);
+                              float at[DIMENSIONS];
 #pragma unroll
-                for (int k = 0; k < DIMENSIONS; k++) at[k] = staged.at[k][lane];
-                give(warp, column_sums[0], column_sums[1], at, 0, S, T, part * 32LL, rows, d);
-            }
-        }
+                              for (int k = 0; k < DIMENSIONS; k++) at[k] = staged.at[k][lane];
+                              give(warp, column_sums[0], column_sums[1], at, 0, S, T, part * 32LL, rows, d);
+                          }
+                      });
 #pragma unroll
         for (int m = 0; m < row_tiles; m += 2) {
             if (m >= blocks_there * 4) continue;

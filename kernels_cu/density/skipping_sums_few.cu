@@ -72,61 +72,46 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once) near_sums_
         if (!count) continue;
 
         const float* const centre = Y_centres + first * DIM;
-#pragma unroll 1
-        for (int r = lane; r < item_rows; r += 32) {
-            const bool exists = r < blocks_there * block;
-            const long long row = (long long)first * block + (exists ? r : lane);
-            Point point;
-            point.load(Y_local, row);
-            point.put_operands(nullptr, warp.rows, r, exists ? 0.0f : nothing);
-        }
+        put_rows(warp.rows, nullptr, Y_local, nullptr, first, blocks_there, 0);
         float sums[2 * row_parts][2];
 #pragma unroll
         for (int m = 0; m < 2 * row_parts; m++) sums[m][0] = sums[m][1] = 0;
-        Coming coming;
-        coming.fetch(X_local, X_centres, X_weights, part_of(warp.listed[0]));
-        coming.put(warp.staged[0], centre);
-        if (count > 1) coming.fetch(X_local, X_centres, X_weights, part_of(warp.listed[1]));
-#pragma unroll 1
-        for (int c = 0; c < count; c++) {
-            __syncwarp();
-            if (c + 1 < count) coming.put(warp.staged[(c + 1) % 2], centre);
-            if (c + 2 < count) coming.fetch(X_local, X_centres, X_weights, part_of(warp.listed[c + 2]));
-            const Staged& staged = warp.staged[c % 2];
-            const unsigned bits = bits_of(warp.listed[c]);
-            units += 2 * __popc(bits);
-            Columns columns;
-            columns.load(staged);
+        for_each_part(warp.staged, warp.listed, count, X_local, X_centres, X_weights, centre,
+                      [&](const Staged& staged, int, unsigned bits) {
+                          units += 2 * __popc(bits);
+                          Columns columns;
+                          columns.load(staged);
 #pragma unroll
-            for (int part = 0; part < row_parts; part++) {
-                if (!(bits >> part & 1)) continue;
+                          for (int part = 0; part < row_parts; part++) {
+                              if (!(bits >> part & 1)) continue;
 #pragma unroll
-                for (int m = 2 * part; m < 2 * part + 2; m++) {
-                    float e[4][4];
-                    exponents(e, warp.rows, m * 16, columns);
-                    if (weighted) {
+                              for (int m = 2 * part; m < 2 * part + 2; m++) {
+                                  float e[4][4];
+                                  exponents(e, warp.rows, m * 16, columns);
+                                  if (weighted) {
 #pragma unroll
-                        for (int j = 0; j < 4; j++) {
-                            const float2 two = *reinterpret_cast<const float2*>(&staged.weights[j * 8 + 2 * t]);
-                            e[j][0] += two.x, e[j][1] += two.y, e[j][2] += two.x, e[j][3] += two.y;
-                        }
-                    }
-                    if (slope == 0) {
+                                      for (int j = 0; j < 4; j++) {
+                                          const float2 two =
+                                              *reinterpret_cast<const float2*>(&staged.weights[j * 8 + 2 * t]);
+                                          e[j][0] += two.x, e[j][1] += two.y, e[j][2] += two.x, e[j][3] += two.y;
+                                      }
+                                  }
+                                  if (slope == 0) {
 #pragma unroll
-                        for (int j = 0; j < 4; j++)
+                                      for (int j = 0; j < 4; j++)
 #pragma unroll
-                            for (int i = 0; i < 4; i++) sums[m][i / 2] += exp2_approx(e[j][i]);
-                    } else {  // without weights
+                                          for (int i = 0; i < 4; i++) sums[m][i / 2] += exp2_approx(e[j][i]);
+                                  } else {  // without weights
 #pragma unroll
-                        for (int j = 0; j < 4; j++)
+                                      for (int j = 0; j < 4; j++)
 #pragma unroll
-                            for (int i = 0; i < 4; i++)
-                                sums[m][i / 2] =
-                                    fmaf(exp2_approx(e[j][i]), fmaf(slope, e[j][i], constant), sums[m][i / 2]);
-                    }
-                }
-            }
-        }
+                                          for (int i = 0; i < 4; i++)
+                                              sums[m][i / 2] = fmaf(exp2_approx(e[j][i]),
+                                                                    fmaf(slope, e[j][i], constant), sums[m][i / 2]);
+                                  }
+                              }
+                          }
+                      });
 #pragma unroll
         for (int m = 0; m < 2 * row_parts; m++)
 #pragma unroll
