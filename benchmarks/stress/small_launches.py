@@ -35,6 +35,7 @@ from cukde.density.one_dimension import plan as one_dimension_plan
 from cukde.density.one_dimension.gpu import passes as one_dimension_passes
 from cukde.density.one_dimension.plan import TOLERANCE
 from cukde.density.options import Options
+from cukde.density.pairs import tolerance as pairs_tolerance
 from cukde.density.pairs.gpu import (
     difference,
     engine,
@@ -454,7 +455,7 @@ def near_pairs(launches: Launches) -> None:
                 s.X[0] += 1000 * s.h
             on = Device(s, output, 1)
             frame = near_frame.frame(near_frame.sample(on.X))
-            tolerance = near_plan.TOLERANCE[precision]
+            tolerance = pairs_tolerance.TOLERANCE[precision]
             posed = near_plan.pose(on.X, on.Y, s.h, output, Options(precision), frame, tolerance, ratio=ratio)
             sums = near_passes.run(posed)
             if ratio and precision == "float32":

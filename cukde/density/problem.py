@@ -94,16 +94,13 @@ class Problem(NamedTuple):
         return passes.partial_sums(X, Y, self.whitening.h, output, options, values=values, ratio=ratio)
 
     def density(self, *, log: bool) -> Any:
-        """Run the pass that sums kernels; return the density at the queries, or its logarithm.
-
-        A tolerance above 0 allows for the passes of two and three dimensions to one.
-        """
+        """Run the pass that sums kernels; return the density at the queries, or its logarithm."""
         epilogue = self.epilogue(log=log)
         if self.domain is not None:
             return to_density(self.sums("sum"), *epilogue, self.xp)
         X, Y = self._whitened()
         passes, options = self._pass
-        if options.rtol and options.precision != "ieee" and options.local_factors is None and X.shape[1] in (2, 3):
+        if options.rtol != 0 and options.precision != "ieee" and options.local_factors is None and X.shape[1] == 2:
             passes = backends.truncated(self.backend)
         return passes.density(X, Y, self.whitening.h, options, epilogue, points=self.points)
 

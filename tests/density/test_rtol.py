@@ -240,17 +240,18 @@ class TestPasses:
         assert set(seen) == {1e-4}
 
     @pytest.mark.parametrize("name", ["kde", "sd_kde"])
-    def test_the_density_to_a_tolerance_ends_sd_kde_too(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_transform_ends_sd_kde_too(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         truncated = importlib.import_module("cukde.density.truncated.cpu.passes")
-        for few in ("_FEW_PAIRS", "_FEW_QUERIES"):
-            monkeypatch.setattr(truncated, few, 0)
+        monkeypatch.setattr(truncated, "_worth", lambda *args: True)
         found, sums = [], truncated._sums
-        monkeypatch.setattr(truncated, "_sums", lambda *args: found.append(args[3]) or sums(*args))
+        monkeypatch.setattr(truncated, "_sums", lambda *args: found.append(args[3].rtol) or sums(*args))
         s, on = Sample.of(2, "float64"), Backend("numpy")
         got = s.call(name, on, rtol=1e-4)
         assert found == [1e-4]
         np.testing.assert_allclose(got[0], s.call(name, on)[0], rtol=1e-3)
-        assert found == [1e-4]  # and none without a tolerance
+        assert found == [1e-4, truncated._TOLERANCE["float64"]]
+        s.call(name, on, rtol=0)
+        assert len(found) == 2
 
     def test_of_the_stages_of_sd_kde(self, seen: list[float | None]) -> None:
         s = Sample.of(4, "float64")

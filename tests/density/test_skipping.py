@@ -135,21 +135,28 @@ class Formula(NamedTuple):
     allowed: np.ndarray  # error of the logarithm by rounding
 
 
-def formula(case: Case, precision: str) -> Formula:
+def formula(case: Case, precision: str, device: str = "gpu") -> Formula:
     """Sums of densities, and their errors: of exponents, and of logarithms of weights, which are part of them."""
     X, Y, h, w = case.X, case.queries, case.h, case.w
     log = reference.log_kde(X, Y, h, w) - reference.log_constant(h, X.shape[1]) + (np.log(len(X)) if w is None else 0)
     near = reference.nearness(X, Y, h, w)
-    allowed = tolerances.log_error("gpu", precision, np.maximum(near.exponent, -log))
-    if precision == "float32" and X.shape[1] > 5:
+    allowed = tolerances.log_error(device, precision, np.maximum(near.exponent, -log))
+    if device == "gpu" and precision == "float32" and X.shape[1] > 5:
         allowed = allowed + TERMS.value * near.reach
     return Formula(log, near, allowed)
 
 
-def check(found: PartialSums, case: Case, output: Wanted, precision: str, tolerance: float | None = None) -> None:
+def check(
+    found: PartialSums,
+    case: Case,
+    output: Wanted,
+    precision: str,
+    tolerance: float | None = None,
+    device: str = "gpu",
+) -> None:
     """Compare with the formula: what rounding is allowed, and beside it what may be left out."""
     left_out = DEFAULT[precision] if tolerance is None else tolerance
-    want = formula(case, precision)
+    want = formula(case, precision, device)
     allowed, d = want.allowed + left_out, case.X.shape[1]
     if output == "laplace":
         check_laplace(found, case, allowed)

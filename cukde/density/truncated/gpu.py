@@ -1,7 +1,7 @@
 """Densities of two dimensions to a relative tolerance on the GPU: a fast Gauss transform over a grid of cells.
 
 Points are sorted into cells, ``kernels_cu/density/truncated.cu`` sums moments, accepts cells and takes values,
-and translations are products of matrices. What is not accepted, and all of three dimensions, is summed over all pairs.
+and translations are products of matrices. What is not accepted is summed over all pairs.
 See :mod:`cukde.density.truncated.plan`.
 """
 
@@ -23,6 +23,7 @@ from cukde.density.truncated import plan as truncated_plan
 from cukde.density.truncated.plan import Plan
 
 _THREADS, _MOST_POWERS = 256, 24
+_LEAST_RTOL = 1e-11  # for which these powers are enough
 
 # Up to so many pairs all of them take no longer: on an H200 the transform takes 3.7 ms however few points there are, by
 # its launches and three reads of the data, and 5.1 ms for a million at as many queries.
@@ -44,12 +45,13 @@ class _Grid(NamedTuple):
 def density(X: Any, Y: Any | None, h: float, options: Options, epilogue: Epilogue, *, points: Any = None) -> Any:
     """Return what :func:`cukde.density.pairs.gpu.passes.density` does, to ``options.rtol`` beside its rounding.
 
-    Waits for the device three times; while a stream is captured nothing may wait, and all pairs are summed.
+    Without one it does the same. Else it waits for the device three times; while a stream is captured nothing may wait,
+    and all pairs are summed.
     """
     queries = X if Y is None else Y
     sums, rtol = None, options.rtol or 0.0
     pairs = len(X) * len(queries) * (_DOUBLE if options.precision == "float64" else 1)
-    if X.shape[1] == 2 and rtol >= truncated_plan.LEAST_RTOL and pairs > _FEW_PAIRS:
+    if rtol >= _LEAST_RTOL and pairs > _FEW_PAIRS:
         sums = _sums(X, queries, h, rtol, options.log_weights)
     if sums is None:
         return pairs_passes.density(X, Y, h, options, epilogue, points=points)

@@ -39,7 +39,7 @@ from cukde.density.one_dimension import plan as one_dimension_plan
 MOST_CELLS = one_dimension_plan.MOST_BOXES
 """Numbers of cells below this have exact centres."""
 
-LEAST_RTOL = 1e-11
+LEAST_RTOL = 5e-13
 """Below this tolerance rounding decides, and expansions are not for it."""
 
 _WIDTH = 1.0  # of a cell in bandwidths: 0.5 takes 4 times as many cells of half the work, and 40 % of the powers

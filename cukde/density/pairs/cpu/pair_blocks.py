@@ -24,14 +24,16 @@ _LEAST_ROWS_OF_TWO = 64
 _LEAST_BLOCKS, _OWN_BLOCKS_A_THREAD = 8, 2
 
 
-def run(task: Callable[[slice, slice], T], n: int) -> list[T]:
+def run(task: Callable[[slice, slice], T], n: int, *, least: int = _LEAST_ROWS, most: int = _MOST_BLOCKS) -> list[T]:
     """Call ``task`` on each pair of blocks of ``n`` rows, the second the same block or a later one.
+
+    There are at most ``most`` blocks, none but the last of fewer than ``least`` rows.
 
     No two calls that run at the same time have a block in common, and the calls that a block is in always come in the
     same order: what a task adds to sums of its own two blocks needs no lock, and has the same bits on every run and
     with any number of threads. Results are in a fixed order too.
     """
-    size = max(_LEAST_ROWS, -(-n // _MOST_BLOCKS))
+    size = max(least, -(-n // most))
     blocks = [slice(start, min(start + size, n)) for start in range(0, n, size)]
     return _in_rounds(task, blocks, blas=False)
 

@@ -16,6 +16,7 @@ import numpy as np
 from cukde.core.cpu import survey, threads
 from cukde.density.options import Options
 from cukde.density.pairs.cpu import gram as pairs_gram, mutual, operands, query_blocks, tiles
+from cukde.density.pairs.cpu.skipping import choice as skipping_choice, passes as skipping_passes
 from cukde.density.sums import Epilogue, Output, PartialSums, debiased, nothing, to_density
 
 _LOG2_E = math.log2(math.e)
@@ -270,6 +271,9 @@ def partial_sums(
         if len(X) == 0:
             k = {"moments": X.shape[1], "values": 0 if values is None else values.shape[1]}.get(output)
             return nothing(len(Y), k, np)
+    near = skipping_choice.posed(X, Y, h, output, options, product=_product(X.shape[1], options))
+    if near is not None:
+        return skipping_passes.run(near)
     pairs = _pairs(X, Y, h, log2_weights, options)
     alike = Y is None  # and without weights
     if output == "moments" and alike and isinstance(pairs, _Gram) and len(X) >= _OWN_ROWS * threads.count():
@@ -332,28 +336,39 @@ def _located(options: Options, X: np.ndarray, Y: np.ndarray | None, h: float) ->
     return options._replace(centre=centre, squared_radius=squared_radius)
 
 
-def _pairs(X: np.ndarray, Y: np.ndarray | None, h: float, log2_weights: Any, options: Options) -> _Pairs:
-    """Pick how exponents are formed, by precision and scaled squared radius: the only place that decides."""
-    precision, local_factors, squared_radius = options.precision, options.local_factors, options.squared_radius
-    if local_factors is not None:  # in bandwidths of the narrowest point
-        narrowest = min(1.0, float(local_factors.min())) ** 2
-        squared_radius = squared_radius / narrowest if narrowest else math.inf  # of unchecked factors
+def _product(d: int, options: Options) -> Any:
+    """Pick how exponents of all pairs are formed, by precision and scaled squared radius: the only place that decides.
 
-    def gram(dtype: Any) -> _Gram:
-        group = _group(X.shape[1], squared_radius, dtype)
-        return _Gram(X, Y, h, options.centre, log2_weights, dtype, group, local_factors)
-
+    Return the dtype of the product that gives them, or None: by differences.
+    """
+    precision, squared_radius = options.precision, _squared_radius(options)
     if precision in ("float32", "tf32"):
         # Logarithms of factors may be large: single precision is not enough for exponents that have them.
-        if local_factors is None and squared_radius <= min(
-            _SINGLE_GRAM_RADIUS, _SINGLE_GRAM_RADIUS_ROOT_D / math.sqrt(X.shape[1])
+        if options.local_factors is None and squared_radius <= min(
+            _SINGLE_GRAM_RADIUS, _SINGLE_GRAM_RADIUS_ROOT_D / math.sqrt(d)
         ):
-            return gram(np.float32)
+            return np.float32
         if squared_radius <= _DOUBLE_GRAM_RADIUS_SINGLE:
-            return gram(np.float64)
+            return np.float64
     elif precision == "float64" and squared_radius <= _DOUBLE_GRAM_RADIUS:
-        return gram(np.float64)
-    return _Differences(X, Y, h, log2_weights, local_factors)
+        return np.float64
+    return None
+
+
+def _squared_radius(options: Options) -> float:
+    """The scaled squared radius, in bandwidths of the narrowest point."""
+    if options.local_factors is None:
+        return float(options.squared_radius)
+    narrowest = min(1.0, float(options.local_factors.min())) ** 2
+    return options.squared_radius / narrowest if narrowest else math.inf  # of unchecked factors
+
+
+def _pairs(X: np.ndarray, Y: np.ndarray | None, h: float, log2_weights: Any, options: Options) -> _Pairs:
+    dtype = _product(X.shape[1], options)
+    if dtype is None:
+        return _Differences(X, Y, h, log2_weights, options.local_factors)
+    group = _group(X.shape[1], _squared_radius(options), dtype)
+    return _Gram(X, Y, h, options.centre, log2_weights, dtype, group, options.local_factors)
 
 
 def _group(d: int, squared_radius: float, dtype: Any) -> int:

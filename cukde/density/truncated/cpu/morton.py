@@ -1,4 +1,4 @@
-"""Points of two or three dimensions in the order of a Z curve, by which neighbours in space are mostly neighbours."""
+"""Points of the plane in the order of a Z curve, by which neighbours in space are mostly neighbours."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ BLOCK_BITS = 4  # and a block is so many times a cell doubled
 OUTSIDE = 1 << 62
 """Added to the code of a point that lies outside of the lattice, whose code is that of the nearest place in it."""
 
-_BITS = {2: 30, 3: 20}  # of a coordinate, by the number of dimensions
+_BITS = 30  # of a coordinate
 
 
 class Lattice(NamedTuple):
     """Steps of the curve: point x is at floor(x / step) - low, from 0 to size - 1 in each coordinate."""
 
     step: float
-    low: np.ndarray  # (d,) int64
+    low: np.ndarray  # (2,) int64
     size: int
     cells: bool  # whether steps are as fine as CELL_BITS says
 
@@ -38,7 +38,7 @@ def lattice(X: np.ndarray, width: float) -> Lattice | None:
     low, high = (f(np.array([e[i] for e in extremes]), axis=0) for i, f in ((0, np.min), (1, np.max)))
     if not (np.isfinite(low).all() and np.isfinite(high).all()):
         return None
-    size = 1 << _BITS[X.shape[1]]
+    size = 1 << _BITS
     border = 1 << CELL_BITS + BLOCK_BITS  # a block on each side, for queries beside the data
     step = width * 2.0**-CELL_BITS
     cells = True
@@ -76,15 +76,14 @@ def _extremes(A: Any) -> Any:
 
 @njit(**_JIT)
 def _codes(A: Any, inverse: Any, low: Any, size: Any, out: Any) -> None:
-    d = A.shape[1]
     for i in range(A.shape[0]):
         code = np.int64(0)
-        for k in range(d):
+        for k in range(2):
             position = np.floor(np.float64(A[i, k]) * inverse) - low[k]
             if not (position >= 0.0 and position < size):
                 code |= np.int64(OUTSIDE)
             cell = np.int64(min(max(position, 0.0), size - 1.0))
-            code |= (spread2(cell) if d == 2 else _spread3(cell)) << k
+            code |= spread2(cell) << k
         out[i] = code
 
 
@@ -107,13 +106,3 @@ def gather2(v: Any) -> Any:
     v = (v | (v >> 4)) & 0x00FF00FF00FF00FF
     v = (v | (v >> 8)) & 0x0000FFFF0000FFFF
     return (v | (v >> 16)) & 0x00000000FFFFFFFF
-
-
-@njit(**_JIT)
-def _spread3(v: Any) -> Any:
-    """Put two zero bits before each bit of a number of 21 bits."""
-    v = (v | (v << 32)) & 0x001F00000000FFFF
-    v = (v | (v << 16)) & 0x001F0000FF0000FF
-    v = (v | (v << 8)) & 0x100F00F00F00F00F
-    v = (v | (v << 4)) & 0x10C30C30C30C30C3
-    return (v | (v << 2)) & 0x1249249249249249

@@ -8,6 +8,7 @@ import numpy as np
 
 from cukde.core.gpu import compile as core_compile, device
 from cukde.density.options import Options
+from cukde.density.pairs import counting, tolerance as pairs_tolerance
 from cukde.density.pairs.cost import skipping as skipping_cost
 from cukde.density.pairs.gpu.skipping import (
     frame as skipping_frame,
@@ -20,7 +21,6 @@ from cukde.density.sums import Output
 _LEAST_MS = 5.0  # below it, looking is not worth it,
 _LEAST_OF_FAST_MS = 15.0  # and below this where the tensor cores take all pairs
 _GAIN = 0.9  # of the time of all pairs, at most
-_QUERIES_OF_SAMPLE, _DATA_OF_SAMPLE = 128, 512
 _MOST_SHARE = 0.5  # of pairs of a sample that count: then nothing is looked at further
 _PROBES = 4  # items of queries
 
@@ -44,9 +44,9 @@ class Look(NamedTuple):
         if self.share is None:
             return 0.0, 1.0
         data, others = self.data[::2], self.data[1::2]
-        few = 1 / (_QUERIES_OF_SAMPLE * _DATA_OF_SAMPLE)
-        seen = max(few, _counting(data, self.queries, h, least))
-        more = seen / max(few, _counting(data, others, self.h, least))
+        few = 1 / (counting.QUERIES * counting.DATA)
+        seen = max(few, counting.share(data, self.queries, h, least))
+        more = seen / max(few, counting.share(data, others, self.h, least))
         return self.share * min(1.0, more), min(1.0, self.share * max(1.0, more))
 
 
@@ -79,7 +79,7 @@ def chosen(
     Waits for the device where the time of all pairs makes it worth a look; with ``look``, only where that does not
     decide. ``look`` is of a pass over data near ``X``, with ``following`` near ``Y``: the queries of a pass to come.
     """
-    tolerance = skipping_plan.tolerance_of(options)
+    tolerance = pairs_tolerance.tolerance_of(options)
     n, d = X.shape
     m = n if Y is None else len(Y)
     dense = 1e-9 * n * m * skipping_cost.dense(engine, options.precision, d)
@@ -110,7 +110,7 @@ def chosen(
     if look is None:
         look = _looked(X, following if Y is None else Y, h)
     queries = look.data if Y is None else look.queries
-    if fast and _counting(look.data, queries, h, tolerance / n, itself=Y is None) > _MOST_SHARE:
+    if fast and counting.share(look.data, queries, h, tolerance / n, itself=Y is None) > _MOST_SHARE:
         return Chosen(None, look)
     frame = skipping_frame.frame(look.data) if look.frame is None else look.frame
     look = look._replace(frame=frame)
@@ -138,21 +138,6 @@ def _rehearse(
     whole = skipping_plan.pose(X, Y, h, output, options, frame, tolerance, ratio=ratio)
     _share(whole, frame)
     passes.run(whole)
-
-
-def _counting(data: np.ndarray, queries: np.ndarray, h: float, least: float, *, itself: bool = False) -> float:
-    """Share of pairs of samples whose exponents are not below log(least), relative to the query's largest.
-
-    With ``itself`` that is 0: of the query's own pair.
-    """
-    data = data[:: max(1, len(data) // _DATA_OF_SAMPLE)]
-    queries = queries[:: max(1, len(queries) // _QUERIES_OF_SAMPLE)]
-    centre = data.mean(axis=0)
-    x, y = (((a - centre) / h).astype(np.float32, copy=False) for a in (data, queries))
-    exponents = skipping_frame.product(y, np.ascontiguousarray(x.T))
-    exponents -= 0.5 * np.einsum("ij,ij->i", x, x)
-    top = 0.5 * np.einsum("ij,ij->i", y, y) if itself else exponents.max(axis=1)
-    return np.count_nonzero(exponents >= (top + np.float32(np.log(least)))[:, None]) / max(1, exponents.size)
 
 
 def _share(whole: skipping_plan.Posed, frame: skipping_frame.Frame) -> tuple[float, float]:

@@ -12,13 +12,11 @@ import numpy as np
 from cukde.core.gpu import compile as core_compile, device
 from cukde.core.gpu.launch import DOUBLE, FLOAT
 from cukde.density.options import Options
+from cukde.density.pairs import tolerance as pairs_tolerance
 from cukde.density.pairs.gpu.skipping import points as skipping_points
 from cukde.density.pairs.gpu.skipping.frame import Frame
 from cukde.density.pairs.gpu.skipping.points import FEW_DIMENSIONS, Ordered
 from cukde.density.sums import Output
-
-TOLERANCE = {"float32": 1e-5, "tf32": 1e-3, "float64": 1e-13}
-"""What may be left out of a query's sum by default, relative to what is kept."""
 
 _LEAST_OWN = 1 / 64  # of blocks: then products for those with a centre of their own are worth their operands
 
@@ -108,15 +106,10 @@ class Plan(NamedTuple):
 def serves(output: Output, precision: str, d: int) -> bool:
     """Whether there are kernels for a pass on the current device."""
     capability = device.capability()
-    if capability < (8, 0) or output not in ("sum", "moments", "laplace") or precision not in TOLERANCE:
+    if capability < (8, 0) or output not in ("sum", "moments", "laplace") or precision not in pairs_tolerance.TOLERANCE:
         return False
     wide = precision == "float64" or capability != (9, 0)  # 128 dimensions take nearly all registers
     return 2 <= d <= (skipping_points.MOST_DIMENSIONS // 2 if wide else skipping_points.MOST_DIMENSIONS)
-
-
-def tolerance_of(options: Options) -> float:
-    """What may be left out of a query's sum, relative to what is kept; 0: nothing."""
-    return TOLERANCE.get(options.precision, 0.0) if options.rtol is None else options.rtol
 
 
 def pose(

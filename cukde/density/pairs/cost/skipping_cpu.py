@@ -1,0 +1,60 @@
+"""Time on the CPU of passes that leave out pairs, and of those that take all, by rates: the choice between them.
+
+``cukde/density/pairs/cpu/skipping/`` has the passes. Rates are nanoseconds on two cores with AVX-512 (Zen 4), by
+dimensions; the choice needs their ratios alone, to within a third.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cukde.density.sums import Output
+
+# For a pair, where all are taken: by a product in single and in double precision, and by differences in double.
+_PRODUCT_SINGLE = {5: 0.45, 16: 0.55, 32: 0.73, 64: 1.1, 128: 1.9}
+_PRODUCT_DOUBLE = {3: 0.72, 8: 0.8, 16: 0.96, 32: 1.34, 64: 2.1, 128: 3.4}
+_DIFFERENCES = {2: 1.0, 3: 1.16, 5: 1.4, 8: 1.8, 16: 2.9, 32: 5.1, 64: 9.8, 128: 19.0}
+_ONCE = 0.6  # of that, where a pair serves both of its points
+
+# For a pair of a query and a block that is not left out.
+_SUMMED_SINGLE = {2: 0.34, 3: 0.4, 5: 0.44, 8: 0.56, 16: 0.98, 32: 1.7, 64: 2.9, 128: 5.4}
+_SUMMED_DOUBLE = {2: 0.54, 3: 0.6, 5: 0.76, 8: 0.9, 16: 1.6, 32: 2.7, 64: 6.3, 128: 20.0}
+_SCREENED = {8: 0.5, 16: 0.8, 32: 1.6, 64: 3.0, 128: 6.0}
+
+_ROW, _COORDINATE = 100.0, 10.0  # for a point, and each of its coordinates: order and blocks
+_QUERY, _SIDE = 500.0, 0.1  # for a query, and a dimension of a block that it may be near
+
+
+def dense(output: Output, d: int, *, product: Any, once: bool) -> float:
+    """Nanoseconds a pair of the pass that takes all of them, by a product of a dtype, or None: by differences."""
+    moments = output == "moments"
+    if product is None:
+        return _at(_DIFFERENCES, d) * (2.0 if moments else 1.0)
+    rate = _at(_PRODUCT_SINGLE if product == np.float32 else _PRODUCT_DOUBLE, d)
+    return rate * (1 + 0.9 * d / (d + 14) if moments else 1.0) * (_ONCE if once else 1.0)
+
+
+def skipping(
+    output: Output, d: int, n: int, m: int, screened: float, summed: float, *, single: bool, once: bool, ordered: bool
+) -> float:
+    """Nanoseconds of a whole pass that screens and sums shares of its pairs; ``ordered``: without the order.
+
+    ``once`` says that each pair serves both of its points; it counts twice.
+    """
+    rate = _at(_SUMMED_SINGLE if single else _SUMMED_DOUBLE, d) * (
+        1 + 0.5 * d / (d + 3) if output == "moments" else 1.0
+    )
+    order = 0.0 if ordered else (_ROW + _COORDINATE * d) * (n + m)
+    boxes = m * (_QUERY + _SIDE * d * n / 64)
+    taken = n * m * (summed * rate + screened * _at(_SCREENED, d))
+    return order + boxes + taken * (_ONCE if once else 1.0)
+
+
+def _at(rates: dict[int, float], d: int) -> float:
+    """The rate of the first number of dimensions that is not below ``d``; beyond the last, in proportion."""
+    for most, rate in rates.items():
+        if d <= most:
+            return rate
+    return rate * d / most

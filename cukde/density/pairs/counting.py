@@ -1,0 +1,25 @@
+"""The share of pairs that can matter, by samples."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cukde.density.pairs import frame as pairs_frame
+
+QUERIES, DATA = 128, 512
+"""Rows of the samples that are looked at, at most."""
+
+
+def share(data: np.ndarray, queries: np.ndarray, h: float, least: float, *, itself: bool = False) -> float:
+    """Share of pairs of samples whose exponents are not below log(least), relative to the query's largest.
+
+    With ``itself`` that is 0: of the query's own pair.
+    """
+    data = data[:: max(1, len(data) // DATA)]
+    queries = queries[:: max(1, len(queries) // QUERIES)]
+    centre = data.mean(axis=0)
+    x, y = (((a - centre) / h).astype(np.float32, copy=False) for a in (data, queries))
+    exponents = pairs_frame.product(y, np.ascontiguousarray(x.T))
+    exponents -= 0.5 * np.einsum("ij,ij->i", x, x)
+    top = 0.5 * np.einsum("ij,ij->i", y, y) if itself else exponents.max(axis=1)
+    return np.count_nonzero(exponents >= (top + np.float32(np.log(least)))[:, None]) / max(1, exponents.size)

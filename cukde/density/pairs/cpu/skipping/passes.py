@@ -1,0 +1,154 @@
+"""Sums of Gaussian kernels on the CPU without the pairs that cannot matter."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from cukde.core.cpu import threads
+from cukde.density.options import Options
+from cukde.density.pairs.cpu import pair_blocks
+from cukde.density.pairs.cpu.skipping import once, points as skipping_points, queries as skipping_queries
+from cukde.density.pairs.cpu.skipping.points import Data
+from cukde.density.pairs.frame import Frame
+from cukde.density.sums import Output, PartialSums
+
+_QUERIES_OF_TASK = 2 * skipping_queries.QUERIES
+
+# Rows for each thread from which each pair is taken once: in fewer, threads would wait for each other.
+_OWN_ROWS = 2048
+_PARTS, _LEAST_BLOCKS = 128, 8  # of data, at most, and blocks of a part
+
+SCREENED_FROM = 6
+"""Dimensions from which on boxes of points in double are so wide that squared distances in single precision pay."""
+
+
+class Posed(NamedTuple):
+    """A pass whose points are in order.
+
+    Memory beside the result, in bytes a row: of data 8 d + 20, and where they are screened 4 d more; of queries 16 d.
+    In single precision half of that.
+    """
+
+    data: Data
+    queries: np.ndarray  # (m, d), in order and in the unit of the data
+    order: np.ndarray  # (m,) int64: their rows
+    output: Output
+    tolerance: float
+    double: bool
+    once: bool  # each pair for the sums at both points
+
+
+class Taken(NamedTuple):
+    """Numbers of pairs."""
+
+    screened: int
+    summed: int
+
+
+def dtype(X: np.ndarray, Y: np.ndarray | None, options: Options) -> np.dtype:
+    """Of the points in order."""
+    return np.result_type(X, X if Y is None else Y, np.float64 if options.precision == "float64" else np.float32)
+
+
+def pose(
+    X: np.ndarray, Y: np.ndarray | None, h: float, output: Output, options: Options, frame: Frame, tolerance: float
+) -> Posed:
+    """Put the points of a pass in order.
+
+    Parameters
+    ----------
+    X, Y : array, shape (n, d) and (m, d)
+        Float32 or float64; ``Y`` None are the data themselves. All data have weight.
+    output : {"sum", "moments", "laplace"}
+        See :class:`cukde.density.sums.PartialSums`. Local factors are for "sum".
+    frame : Frame
+        Of the data.
+    tolerance : float
+        Above 0. What is left out of a query's sum is at most this times what is kept; of output "laplace", of the sum
+        of absolute terms.
+    """
+    real = dtype(X, Y, options)
+    X = X.astype(real, copy=False)
+    order = skipping_points.ordered(X, frame)
+    data = skipping_points.data(
+        X,
+        order,
+        h,
+        frame,
+        log_weights=options.log_weights,
+        local_factors=options.local_factors,
+        screened=X.shape[1] >= SCREENED_FROM,
+    )
+    queries = X
+    if Y is not None:
+        queries, order = Y, skipping_points.ordered(Y, frame)
+    queries = queries[order].astype(real, copy=False)
+    queries *= queries.dtype.type(data.unit)
+    double = options.log_weights is not None or options.local_factors is not None
+    both = output == "moments" and Y is None and not double and len(X) >= _OWN_ROWS * threads.count()
+    return Posed(data, queries, order, output, tolerance, double, both)
+
+
+def run(posed: Posed) -> PartialSums:
+    """Take the pass; every run gives the same bits."""
+    if posed.once:
+        return _once(posed)
+    m = len(posed.queries)
+    d = posed.queries.shape[1] if posed.output == "moments" else 0
+    sums = PartialSums(np.empty(m), np.empty(m), np.empty((m, d)))
+
+    def task(first: int) -> None:
+        threads.checkpoint()
+        _add(posed, first, min(first + _QUERIES_OF_TASK, m), sums)
+
+    threads.run(task, range(0, m, _QUERIES_OF_TASK), blas=False)
+    out = PartialSums(np.empty(m), np.empty(m), np.empty((m, d)) if d else None)
+    out.reference[posed.order], out.total[posed.order] = sums.reference + posed.data.largest_log_weight, sums.total
+    if out.moments is not None:
+        out.moments[posed.order] = sums.moments
+        out.moments[:] /= posed.data.unit
+    return out
+
+
+def _once(posed: Posed) -> PartialSums:
+    """Output "moments" of the data at themselves, without weights; references are 0."""
+    data, n, (blocks, d, _) = posed.data, posed.data.n, posed.data.points.shape
+    total, moments = np.empty((blocks, skipping_points.BLOCK)), np.empty((blocks, d, skipping_points.BLOCK))
+    reach = np.empty_like(total)
+    allowed = math.log2(posed.tolerance / n)
+
+    def own(first: int) -> None:
+        threads.checkpoint()
+        once.own_blocks(data, first, min(first + _LEAST_BLOCKS, blocks), allowed, total, moments, reach)
+
+    threads.run(own, range(0, blocks, _LEAST_BLOCKS), blas=False)
+    furthest = reach.max(axis=1)
+
+    def pair(rows: slice, columns: slice) -> None:
+        threads.checkpoint()
+        once.between(data, (rows.start, rows.stop), (columns.start, columns.stop), reach, furthest, total, moments)
+
+    pair_blocks.run(pair, blocks, least=_LEAST_BLOCKS, most=_PARTS)
+    out = PartialSums(np.zeros(n), np.empty(n), np.empty((n, d)))
+    out.total[posed.order] = total.ravel()[:n]
+    out.moments[posed.order] = moments.transpose(0, 2, 1).reshape(-1, d)[:n] / data.unit
+    return out
+
+
+def tried(posed: Posed, queries: np.ndarray) -> Taken:
+    """Count the pairs that single queries take, (k,) of those in order."""
+    m = len(posed.queries)
+    nothing = PartialSums(np.empty(m), np.empty(m), np.empty(posed.queries.shape))
+    counts = threads.run(lambda i: _add(posed, i, i + 1, nothing), queries, blas=False)
+    return Taken(*map(int, np.sum(counts, axis=0)))
+
+
+def _add(posed: Posed, first: int, last: int, sums: PartialSums) -> np.ndarray:
+    """Write the sums of some queries; return the numbers of pairs screened and summed."""
+    counts = np.zeros(2, np.int64)
+    code = skipping_queries.CODES[posed.output]
+    skipping_queries.sums(posed.queries, first, last, posed.data, posed.tolerance, code, posed.double, *sums, counts)
+    return counts

@@ -1,0 +1,367 @@
+"""Numba loops over queries and blocks of data, which leave out the pairs that cannot matter.
+
+With S what is kept of a query's sum and M the mass of all data, a pair may be left out where its exponent, in bits and
+without its weight, is below -T,
+
+    T = log2(M / (tolerance S)).
+
+All that is left out then adds at most M 2^-T = tolerance S, whatever the weights are. S only grows, so that the bound
+holds for what was left out before. A query begins with a block that lies near, and takes the others whose boxes lie
+within T of it.
+
+In the terms of a Laplace-corrected density, S is of absolute terms, and T is larger by the logarithm of what the factor
+of a pair at -T can be.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from cukde.core.cpu.jit import OPTIONS, njit
+from cukde.density.pairs.cpu.skipping.points import BLOCK, BLOCKS_OF_GROUP, rounded
+from cukde.density.pairs.cpu.skipping.terms import (
+    FURTHEST,
+    NOTHING,
+    add_moments,
+    count_near,
+    least_of,
+    near_boxes,
+    slack,
+    squares_to,
+    to_bits,
+    to_boxes,
+    to_laplace_terms,
+    to_terms,
+)
+from cukde.density.pairs.cpu.tiles import _JIT
+
+SUM, MOMENTS, LAPLACE = range(3)
+CODES = {"sum": SUM, "moments": MOMENTS, "laplace": LAPLACE}
+
+QUERIES = 64
+"""Of a block of queries, which search for near data together."""
+
+_LN2 = math.log(2.0)
+# Exponents in single precision round with their size: queries that lie so many bits from all data are summed in double.
+_FAR = -20.0
+_CHUNK = 32  # blocks that one call sums at a query
+
+# State of a query: its largest exponent, in bits; its sum about that, and that of absolute terms.
+_TOP, _TOTAL, _SIZE = range(3)
+
+
+@njit(**_JIT)
+def _screened(screen: Any, blocks: Any, query: Any, limits: Any, squares: Any) -> int:
+    """Keep the numbers of blocks of which a squared distance is within the limit; return how many there are."""
+    kept = 0
+    for i in range(blocks.size):
+        squares_to(screen, blocks[i], query, squares)
+        blocks[kept] = blocks[i]
+        kept += count_near(squares, limits[i]) > 0
+    return kept
+
+
+@njit(**OPTIONS)
+def _add(
+    points: Any,
+    n: int,
+    chosen: Any,
+    log2_weights: Any,
+    factors: Any,
+    scale: float,
+    query: Any,
+    reach: float,
+    output: int,
+    bits: Any,
+    distances: Any,
+    state: Any,
+    moments: Any,
+) -> None:
+    """Add chosen blocks of ``n`` points to the sums of a query, but those that lie beyond its reach, in bits.
+
+    Arithmetic is in the dtype of the query, which is that of ``bits`` and ``distances``, (64,).
+    """
+    real = bits.dtype.type
+    limit, factor, constant = real(min(reach, NOTHING)), real(scale), real(1.0 + 0.5 * query.size)
+    for block in chosen:
+        squares_to(points, block, query, bits)
+        for j in range(n - block * BLOCK, BLOCK):
+            bits[j] = NOTHING
+        if factors.size:
+            for j in range(BLOCK):
+                bits[j] *= factors[block, j]
+        near, lower = to_bits(bits, factor, limit, real(-state[_TOP]))
+        if near == 0:
+            continue
+        if output == LAPLACE:
+            for j in range(BLOCK):
+                distances[j] = bits[j]
+        if log2_weights.size:
+            for j in range(BLOCK):
+                bits[j] -= log2_weights[block, j]
+                lower += np.int32(bits[j] < -state[_TOP])
+        if lower > 0:
+            least = np.float64(least_of(bits))
+            if -least > state[_TOP]:
+                ratio = np.exp2(state[_TOP] + least)
+                state[_TOTAL] *= ratio
+                state[_SIZE] *= ratio
+                for c in range(moments.size):
+                    moments[c] *= ratio
+                state[_TOP] = -least
+        top = real(-state[_TOP])
+        if output == LAPLACE:
+            total, size = to_laplace_terms(bits, distances, top, constant)
+        else:
+            total = size = to_terms(bits, top)
+        state[_TOTAL] += total
+        state[_SIZE] += size
+        if output == MOMENTS:
+            add_moments(bits, points, block, query, moments)
+
+
+@njit(**OPTIONS)
+def _add_in(
+    double: bool,
+    both: Any,
+    points: Any,
+    n: int,
+    chosen: Any,
+    log2_weights: Any,
+    factors: Any,
+    scale: float,
+    reach: float,
+    output: int,
+    state: Any,
+    moments: Any,
+) -> None:
+    """Add blocks in the dtype of the data, or in double; ``both`` are a query and room for each."""
+    query, bits, distances, double_query, double_bits, double_distances = both
+    if double:
+        query_, bits_, distances_ = double_query, double_bits, double_distances
+        _add(points, n, chosen, log2_weights, factors, scale, query_, reach, output, bits_, distances_, state, moments)
+    else:
+        _add(points, n, chosen, log2_weights, factors, scale, query, reach, output, bits, distances, state, moments)
+
+
+@njit(**OPTIONS)
+def _most_bits(near: float, far: float, boxes: Any, b: int, scale: float, output: int, d: int) -> float:
+    """Minus the logarithm of what the points of a box add to the sum of a query at least, within two distances."""
+    far_bits, constant = slack(d) * scale * boxes.sharpest[b] * far, 1.0 + 0.5 * d
+    if not boxes.mass[b] > 0.0:
+        return np.inf
+    bits = far_bits - np.log2(boxes.mass[b])
+    if output == LAPLACE:
+        # Factors are zero where exponents are the constant: only boxes clearly on one side of that say anything.
+        if _LN2 * far_bits < 0.5 * constant:
+            return bits - np.log2(0.5 * constant)
+        if _LN2 * scale * boxes.softest[b] * near > constant + 1.0:
+            return bits
+        return np.inf
+    return bits
+
+
+@njit(**OPTIONS)
+def _bits(least: float, allowed: float, output: int, d: int) -> float:
+    """T of a query whose sum is at least 2^-least; ``allowed`` is the logarithm of the tolerance over the mass.
+
+    It is larger by what squared distances have lost by rounding.
+    """
+    bits = least - allowed
+    if output == LAPLACE:
+        bits += np.log2(1.0 + 0.5 * d + abs(bits) + 20.0)
+    return slack(d) * bits
+
+
+@njit(**OPTIONS)
+def _find_near(
+    queries: Any,
+    blocks: Any,
+    groups: Any,
+    scale: float,
+    allowed: float,
+    output: int,
+    near: Any,
+    far: Any,
+    found: Any,
+    low: Any,
+    high: Any,
+) -> int:
+    """Find the blocks that may matter to any of some queries (q, d); write their numbers and boxes, return the count.
+
+    The largest distance to a block bounds what it adds from below, and so T from above.
+    """
+    d, count, least = queries.shape[1], 0, np.inf
+    begin, end = np.empty(d, queries.dtype), np.empty(d, queries.dtype)
+    for c in range(d):
+        begin[c], end[c] = queries[:, c].min(), queries[:, c].max()
+    to_boxes(groups.low, groups.high, begin, end, groups.mass.size, near, far)
+    for g in range(groups.mass.size):
+        least = min(least, _most_bits(near[g], far[g], groups, g, scale, output, d))
+    bits = _bits(least, allowed, output, d)
+    for g in range(groups.mass.size):
+        if scale * groups.softest[g] * near[g] > bits:
+            continue
+        for b in range(g * BLOCKS_OF_GROUP, min((g + 1) * BLOCKS_OF_GROUP, blocks.mass.size)):
+            found[count] = b
+            for c in range(d):
+                low[c, count], high[c, count] = blocks.low[c, b], blocks.high[c, b]
+            count += 1
+    to_boxes(low, high, begin, end, count, near, far)
+    for i in range(count):
+        least = min(least, _most_bits(near[i], far[i], blocks, found[i], scale, output, d))
+    bits = _bits(least, allowed, output, d)
+    kept = 0
+    for i in range(count):
+        if scale * blocks.softest[found[i]] * near[i] > bits:
+            continue
+        found[kept] = found[i]
+        for c in range(d):
+            low[c, kept], high[c, kept] = low[c, i], high[c, i]
+        kept += 1
+    return kept
+
+
+@njit(**OPTIONS)
+def _nearest(query: Any, low: Any, high: Any, count: int, distances: Any) -> int:
+    """The box whose middle lies nearest to a query."""
+    distances[:count] = 0
+    for c in range(query.size):
+        lows, highs, twice = low[c], high[c], query[c] + query[c]
+        for i in range(count):
+            difference = (lows[i] - twice) + highs[i]
+            distances[i] += difference * difference
+    best = 0
+    for i in range(1, count):
+        if distances[i] < distances[best]:
+            best = i
+    return best
+
+
+@njit(**OPTIONS)
+def sums(
+    queries: Any,
+    first: int,
+    last: int,
+    data: Any,
+    tolerance: float,
+    output: int,
+    double: bool,
+    reference: Any,
+    total: Any,
+    moments: Any,
+    counts: Any,
+) -> None:
+    """Sums of the queries from ``first`` to ``last``, which stand in order.
+
+    Parameters
+    ----------
+    queries : array, shape (m, d)
+        In the dtype and unit of the points.
+    data : Data
+        See :mod:`cukde.density.pairs.cpu.skipping.points`.
+    output : int
+        One of the codes.
+    double : bool
+        Take pairs in double even if points are in single precision: needed for weights and factors.
+    reference, total : array, shape (m,)
+        Results, natural logarithms and sums, without the largest weight.
+    moments : array, shape (m, d) or (m, 0)
+        In the unit of the points.
+    counts : array, shape (2,), int64
+        Points that are screened, and points that are summed, are added to these.
+    """
+    d, blocks = queries.shape[1], data.blocks.mass.size
+    scale, n = data.scale, data.n
+    points, log2_weights, factors, softest = data.points, data.log2_weights, data.factors, data.blocks.softest
+    screen, screen_error = data.screen.points, data.screen.error
+    screened, doubles = screen_error.size > 0, queries.itemsize == 8
+    allowed = np.log2(tolerance / data.blocks.mass.sum())
+    near, far = np.empty(blocks, queries.dtype), np.empty(blocks, queries.dtype)
+    low, high = np.empty((d, blocks), queries.dtype), np.empty((d, blocks), queries.dtype)
+    found, queue, limits = np.empty(blocks, np.int64), np.empty(_CHUNK, np.int64), np.empty(_CHUNK, np.float32)
+    bits, distances = np.empty(BLOCK, queries.dtype), np.empty(BLOCK, queries.dtype)
+    double_bits, double_distances, double_query = np.empty(BLOCK), np.empty(BLOCK), np.empty(d)
+    squares, rounded_queries = np.empty(BLOCK, np.float32), np.empty((QUERIES, d), np.float32)
+    states, own_moments, errors = np.empty((QUERIES, 3)), np.empty((QUERIES, d)), np.empty(QUERIES)
+    nearest, in_double = np.empty(QUERIES, np.int64), np.empty(QUERIES, np.bool_)
+    for begin in range(first, last, QUERIES):
+        end = min(begin + QUERIES, last)
+        count = _find_near(
+            queries[begin:end], data.blocks, data.groups, scale, allowed, output, near, far, found, low, high
+        )
+        for i in range(end - begin):
+            double_query[:] = queries[begin + i]
+            both = queries[begin + i], bits, distances, double_query, double_bits, double_distances
+            nearest[i] = _nearest(queries[begin + i], low, high, count, far)
+            queue[0] = found[nearest[i]]
+            counts[1] += BLOCK
+            in_double[i] = double
+            while True:
+                states[i], own_moments[i], states[i, _TOP] = 0.0, 0.0, -NOTHING
+                _add_in(
+                    in_double[i],
+                    both,
+                    points,
+                    n,
+                    queue[:1],
+                    log2_weights,
+                    factors,
+                    scale,
+                    np.inf,
+                    output,
+                    states[i],
+                    own_moments[i],
+                )
+                if in_double[i] or states[i, _TOP] >= _FAR:
+                    break
+                in_double[i] = True
+            in_double[i] |= doubles
+            if screened and in_double[i]:
+                errors[i] = rounded(double_query, data.screen.centre, data.screen.scale, rounded_queries[i])
+        # Some blocks for all queries, so that they stay in a cache.
+        for start in range(0, count, _CHUNK):
+            stop = min(start + _CHUNK, count)
+            for i in range(end - begin):
+                state = states[i]
+                least = -np.log2(state[_SIZE]) - state[_TOP] if state[_SIZE] > 0.0 else np.inf
+                reach = _bits(least, allowed, output, d)
+                near_boxes(low, high, queries[begin + i], start, stop, near)
+                waiting = 0
+                for k in range(start, stop):
+                    queue[waiting] = found[k]
+                    waiting += scale * softest[found[k]] * near[k] <= reach and k != nearest[i]
+                if waiting == 0:
+                    continue
+                if screened and in_double[i]:
+                    counts[0] += waiting * BLOCK
+                    for w in range(waiting):
+                        b = queue[w]
+                        # Rounding has moved the two points by less than their errors.
+                        limit = np.sqrt(reach / (softest[b] * data.screen.bits)) + errors[i] + screen_error[b]
+                        limits[w] = min(slack(d) * limit * limit, FURTHEST)
+                    waiting = _screened(screen, queue[:waiting], rounded_queries[i], limits, squares)
+                counts[1] += waiting * BLOCK
+                double_query[:] = queries[begin + i]
+                both = queries[begin + i], bits, distances, double_query, double_bits, double_distances
+                _add_in(
+                    in_double[i],
+                    both,
+                    points,
+                    n,
+                    queue[:waiting],
+                    log2_weights,
+                    factors,
+                    scale,
+                    reach,
+                    output,
+                    state,
+                    own_moments[i],
+                )
+        for i in range(end - begin):
+            reference[begin + i], total[begin + i] = states[i, _TOP] * _LN2, states[i, _TOTAL]
+            if output == MOMENTS:
+                moments[begin + i] = own_moments[i]
