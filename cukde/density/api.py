@@ -135,10 +135,10 @@ def kde(
     do Dask arrays, stacks and domains; a pass that has no use for it takes all pairs, which satisfies it.
 
     Both backends do so by themselves where a look at the data says that it is faster than all pairs: see
-    ``docs/densities.md``. Small calls take all pairs, and so does :func:`kernel_sum`. A GPU leaves out pairs in 2 to 128
-    dimensions (64 in double precision, and on other devices than those of compute capability 9.0); its look waits for
-    the device, and calls with ``check_finite=False`` and captured ones take all pairs. The CPU does in any number of
-    dimensions; "tf32" there keeps the tolerance of float32.
+    ``docs/densities.md``. Small calls take all pairs, and so does :func:`kernel_sum`. The CPU leaves out pairs in any
+    number of dimensions; "tf32" there keeps the tolerance of float32. A GPU does in 2 to 128 dimensions (64 in double
+    precision, and on other devices than those of compute capability 9.0). Its look waits for the device, and calls with
+    ``check_finite=False`` and captured ones take all pairs.
 
     In two dimensions a fast Gauss transform sums cells about a bandwidth wide in double precision, in O(n + m)
     operations, wherever a bound on its error holds for that very cell, in the density and in that which ends
@@ -146,8 +146,8 @@ def kde(
     float64 and 1e-6 in float32 by default; what is really lost is below 1e-14 and 1e-7. It has none for Dask arrays,
     stacks, domains, ``local_factors``, few pairs and "ieee" (``tests/density/test_truncated.py``).
 
-    A GPU does the same with a given ``rtol`` above 0 for more than 2^32 pairs (2^31 in double precision), over a grid of
-    cells around the data. It waits for the data three times, takes up to 600 MiB, and sums all pairs of queries for
+    A GPU does the same with a given ``rtol`` above 0, for more than 2^32 pairs (2^31 in double precision), over a grid
+    of cells around the data. It waits for the data three times, takes up to 600 MiB, and sums all pairs of queries for
     which the bound does not hold. Where the grid would be larger, and while a CUDA graph is captured, it takes all
     pairs. On an H200 n = m = 1,048,576, with a thousand queries far from the data, take 5 to 8 ms in place of 882 ms in
     float32 and 2.9 s in float64; the errors are 1.1e-6 and 8e-11 (``benchmarks/results/truncated_h200.json``).

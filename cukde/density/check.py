@@ -15,6 +15,9 @@ from cukde.core.over_dask import is_dask
 
 PRECISIONS = ("float32", "tf32", "ieee", "float64")
 
+MOST_RTOL = 0.1
+"""Largest relative tolerance of a sum."""
+
 _BANDWIDTH_RULES = ("scott", "silverman", "sd", "laplace", "isj")
 
 
@@ -189,7 +192,7 @@ def tolerance(rtol: Any) -> float | None:
         return None
     if isinstance(rtol, bool) or not isinstance(rtol, Real):
         raise TypeError(f"rtol must be a number from 0 to 0.1, or None; got {rtol!r}")
-    if not 0 <= (out := float(rtol)) <= 0.1:
+    if not 0 <= (out := float(rtol)) <= MOST_RTOL:
         raise ValueError(f"rtol must be a number from 0 to 0.1, or None; got {rtol!r}")
     return out
 

@@ -50,8 +50,12 @@ class KernelDensity(BaseEstimator):
         A distance of scikit-learn's KDTree or BallTree. Only ``"euclidean"`` (``"l2"``, ``"minkowski"`` with p = 2)
         runs on the GPU. Others have the normalising constant of the euclidean distance, as in scikit-learn, so that the
         result is at best proportional to a density.
-    atol, rtol, breadth_first, leaf_size : float, float, bool, int
-        Checked as in scikit-learn, without effect: sums are never truncated.
+    rtol : float
+        Relative tolerance of :meth:`score_samples` by the Gaussian kernel and the euclidean metric, as in
+        :func:`cukde.kde` and :func:`cukde.laplace_kde`; more than 0.1 means that. Default 0: about what rounding may
+        add. Other kernels and metrics leave out nothing.
+    atol, breadth_first, leaf_size : float, bool, int
+        Checked as in scikit-learn, without effect: errors are relative, and no tree is built.
     metric_params : dict, optional
         Further arguments of the metric.
     method : {"kde", "sd", "laplace"}
@@ -449,6 +453,11 @@ class KernelDensity(BaseEstimator):
     def _result_dtype(self, Y: Any) -> np.dtype:
         return density_check.result_dtype(np.empty(0, self._dtype), Y)
 
+    @property
+    def _tolerance(self) -> float | None:
+        """Of :func:`cukde.kde`; scikit-learn's 0 is as exact as sums are by default."""
+        return min(float(self.rtol), density_check.MOST_RTOL) if self.rtol > 0 else None
+
     def _options(self, dtype: np.dtype) -> dict[str, Any]:
         # Debiased data are always float64, so their dtype does not determine the precision.
         precision = dtype.name if self.precision is None and self.method == "sd" else self.precision
@@ -475,9 +484,9 @@ class KernelDensity(BaseEstimator):
         elif self.kernel != "gaussian":
             out = kernel_density(X, Y, h, kernel=self.kernel, weights=self.sample_weight_, log=True)
         elif self.method == "laplace":
-            out = laplace_kde(X, Y, h, log=True, **self._options(dtype))
+            out = laplace_kde(X, Y, h, log=True, rtol=self._tolerance, **self._options(dtype))
         else:
-            out = kde(X, Y, h, log=True, **self._options(dtype))
+            out = kde(X, Y, h, log=True, rtol=self._tolerance, **self._options(dtype))
         return _rounded(out, dtype)
 
 

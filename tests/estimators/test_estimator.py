@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import importlib
 import os
 import pickle
 import zipfile
@@ -67,6 +68,38 @@ def test_log_densities_are_those_of_the_oracles(backend: Any, method: str, weigh
     want = _oracle(method, X, Y, 0.9, w if weighted else None)
     assert (got.dtype, got.shape) == (np.dtype(dtype), (9,))
     np.testing.assert_allclose(got, want, rtol=0, atol=_allowed(method, backend, dtype) + np.finfo(dtype).eps * 8)
+
+
+@pytest.mark.parametrize(("rtol", "asked"), [(0, None), (1e-4, 1e-4), (1e-14, 1e-14), (7.0, 0.1)])
+@pytest.mark.parametrize("method", METHODS)
+def test_tolerances_are_those_of_the_functions(
+    method: str, rtol: float, asked: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "laplace_kde" if method == "laplace" else "kde"
+    of_estimators = importlib.import_module("cukde.estimators.kernel_density")
+    seen, function = [], getattr(of_estimators, name)
+    monkeypatch.setattr(of_estimators, name, lambda *args, **kw: seen.append(kw["rtol"]) or function(*args, **kw))
+    X, Y, _ = _data()
+    got = KernelDensity(bandwidth=0.9, method=method, rtol=rtol).fit(X).score_samples(Y)
+    assert seen == [asked]
+    np.testing.assert_allclose(got, _oracle(method, X, Y, 0.9, None), rtol=0, atol=20 * (asked or 0) + 1e-10)
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "epanechnikov"])
+@pytest.mark.parametrize("rtol", [0, 1e-3, 1e-8])
+@pytest.mark.parametrize("d", [2, 3, 6])
+def test_tolerances_are_promises(d: int, rtol: float, kernel: str) -> None:
+    """Of so many rows that pairs are left out."""
+    rng = np.random.default_rng(d)
+    X, Y = rng.standard_normal((20_000, d)), rng.standard_normal((300, d))
+    h = 0.2 * d**0.5
+    got = KernelDensity(bandwidth=h, kernel=kernel, rtol=rtol).fit(X).score_samples(Y)
+    with np.errstate(divide="ignore"):  # no data near
+        of_kernel = np.log(reference.kernel_density(X, Y, h, kernel)[0]) if kernel != "gaussian" else None
+    want = reference.log_kde(X, Y, h) if of_kernel is None else of_kernel
+    some = want > -np.inf
+    np.testing.assert_array_equal(got[~some], -np.inf)
+    np.testing.assert_allclose(got[some], want[some], rtol=0, atol=rtol + 1e-11)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -23,3 +23,13 @@ def share(data: np.ndarray, queries: np.ndarray, h: float, least: float, *, itse
     exponents -= 0.5 * np.einsum("ij,ij->i", x, x)
     top = 0.5 * np.einsum("ij,ij->i", y, y) if itself else exponents.max(axis=1)
     return np.count_nonzero(exponents >= (top + np.float32(np.log(least)))[:, None]) / max(1, exponents.size)
+
+
+def within(data: np.ndarray, queries: np.ndarray, radius: float) -> float:
+    """Share of pairs of samples that lie within a distance of each other."""
+    centre = data.mean(axis=0)
+    x, y = (((a - centre) / radius).astype(np.float32, copy=False) for a in (data, queries))
+    squares = -2 * pairs_frame.product(y, np.ascontiguousarray(x.T))
+    squares += np.einsum("ij,ij->i", x, x)
+    squares += np.einsum("ij,ij->i", y, y)[:, None]
+    return np.count_nonzero(squares < 1) / max(1, squares.size)

@@ -11,6 +11,7 @@ from cukde.core.cpu import threads
 from cukde.density.kernels import Kernel, edge
 from cukde.density.pairs.cpu import query_blocks, radial_tiles, tiles as _tiles
 from cukde.density.pairs.cpu.passes import LOG_ZERO
+from cukde.density.pairs.cpu.skipping import compact
 from cukde.density.sums import PartialSums, to_density
 
 _LOG2_E = math.log2(math.e)
@@ -47,9 +48,10 @@ def kernel_density(
     if log_weights is not None:  # no exponent is low enough for rows without weight beside a query far from the rest
         counted = np.flatnonzero(log_weights > LOG_ZERO)
         X, log_weights = X[counted], log_weights[counted]
-    sums = _Sums(X, Y, h, kernel, log_weights)
+    pairs = _Sums(X, Y, h, kernel, log_weights)
+    sums = pairs.near() if kernel != "exponential" and compact.pays(X, Y, h) else pairs.run()
     with np.errstate(divide="ignore"):  # nothing near a query: the logarithm is -inf
-        out: np.ndarray = to_density(sums.run(), log_constant, log, dtype, np)
+        out: np.ndarray = to_density(sums, log_constant, log, dtype, np)
     return out
 
 
@@ -72,6 +74,12 @@ class _Sums:
             self._weights = np.full(len(X), logs * _LOG2_E, self._dtype)
         else:
             self._weights = np.full(len(X), np.exp(logs))
+
+    def near(self) -> PartialSums:
+        """Sums of a kernel of bounded support over the blocks of data that its queries reach."""
+        points, h = np.ascontiguousarray(self._data.T), math.sqrt(self._squared_h)
+        total = compact.sums(points, self._queries, h, self._kernel, self._weights, self._edge)
+        return PartialSums(np.zeros_like(total), total)
 
     def run(self) -> PartialSums:
         n, m = self._data.shape[1], len(self._queries)

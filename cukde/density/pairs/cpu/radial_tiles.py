@@ -60,12 +60,12 @@ def take_edges(tile: Any, code: int, edge: Any, Y: Any, XT: Any, squared_h: floa
             for k in range(Y.shape[1]):
                 difference = np.float64(XT[k, j]) - np.float64(Y[i, k])
                 q += difference * difference
-            total[i] += weights[j] * _value(code, q / squared_h)
+            total[i] += weights[j] * value(code, q / squared_h)
             row[j] = beyond
 
 
 @njit(**_JIT)
-def _value(code: int, q: float) -> float:
+def value(code: int, q: float) -> float:
     """A kernel at a squared distance."""
     if q >= 1.0:
         return 0.0
@@ -74,19 +74,19 @@ def _value(code: int, q: float) -> float:
     if code == LINEAR:
         return (1.0 - q) / (1.0 + np.sqrt(q))
     if code == COSINE:
-        return (1.0 - q) * _cosine_factor(q)
+        return (1.0 - q) * cosine_factor_double(q)
     return 1.0 - q
 
 
 @njit(**_JIT)
-def _cosine_factor(q: float) -> float:
+def cosine_factor_double(q: float) -> float:
     """cos(pi sqrt(q) / 2) / (1 - q) for q <= 1."""
     p = ((((_G9 * q + _G8) * q + _G7) * q + _G6) * q + _G5) * q + _G4
     return (((p * q + _G3) * q + _G2) * q + _G1) * q + _G0
 
 
 @njit(**_JIT)
-def _cosine_factor_single(q: Any) -> Any:
+def cosine_factor_single(q: Any) -> Any:
     return ((((_F5 * q + _F4) * q + _F3) * q + _F2) * q + _F1) * q + _F0
 
 
@@ -109,9 +109,9 @@ def add_values(tile: Any, code: int, weights: Any, total: Any) -> None:
         elif tile.itemsize == 4:
             for j in range(row.size):
                 q = min(row[j], one)
-                row_sum += weights[j] * np.float64((one - q) * _cosine_factor_single(q))
+                row_sum += weights[j] * np.float64((one - q) * cosine_factor_single(q))
         else:
             for j in range(row.size):
                 q = min(row[j], one)
-                row_sum += weights[j] * ((one - q) * _cosine_factor(q))
+                row_sum += weights[j] * ((one - q) * cosine_factor_double(q))
         total[i] += row_sum

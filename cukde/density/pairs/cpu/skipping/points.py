@@ -110,9 +110,9 @@ def data(
     log2_weights, factors, largest = np.empty((0, BLOCK)), np.empty((0, BLOCK)), 0.0
     if log_weights is not None:
         largest = float(log_weights.max())
-        log2_weights = _in_blocks((log_weights - largest) * _LOG2_E, order, count)
+        log2_weights = in_blocks((log_weights - largest) * _LOG2_E, order, count)
     if local_factors is not None:
-        factors = _in_blocks(1 / (local_factors * local_factors), order, count)
+        factors = in_blocks(1 / (local_factors * local_factors), order, count)
 
     def task(blocks: slice) -> None:
         threads.checkpoint()
@@ -136,7 +136,7 @@ def _boxes(count: int, d: int, dtype: np.dtype) -> Boxes:
     return Boxes(np.empty((d, count), dtype), np.empty((d, count), dtype), *(np.empty(count) for _ in range(3)))
 
 
-def _in_blocks(values: np.ndarray, order: np.ndarray, count: int) -> np.ndarray:
+def in_blocks(values: np.ndarray, order: np.ndarray, count: int) -> np.ndarray:
     """Values of points by block and place, (blocks, 64); places that are left have the last one."""
     out = np.empty(count * BLOCK)
     out[: len(order)] = values[order]
