@@ -17,16 +17,18 @@ exponent, printed with an x.
 The reference of ``sd_kde`` sums the points that ``debias`` returns; with ``--sd-errors`` those that carry weight are
 debiased anew in float64, and the row has the least share of a query's sum that they hold.
 
-Rivals take all pairs: their times do not depend on data and bandwidth. They are measured once for each number of
-dimensions and each function, at the first kind of data and Silverman's bandwidth. Each cell has the time of the first
-of them beside its own. The record is written after each cell. Cells that the budget does not allow are listed with
-that reason.
+Rivals on a GPU take all pairs: their times do not depend on data and bandwidth. They are measured once for each number
+of dimensions and each function, at the first kind of data and Silverman's bandwidth. Each cell has the time of the
+first of them beside its own. A tree of scikit-learn's depends on both, and is measured in every cell: once, where that
+takes more than 300 ms. The record is written after each cell. Cells that the budget does not allow are listed with that
+reason.
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
+import importlib
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -57,8 +59,9 @@ RIVALS = {
     "flash": ("Flash-SD-KDE", "Flash-SD-KDE (fp32_ieee)"),
     "flash-split": ("Flash-SD-KDE (fp32_ieee, ordered_splitk)",),
     "sklearn": ("scikit-learn",),
+    "sklearn-rtol": ("scikit-learn, rtol=1e-4",),
 }
-_OF_BACKEND = {"gpu": "torch,cupy,cuvs,flash", "cpu": "sklearn"}
+_OF_BACKEND = {"gpu": "torch,cupy,cuvs,flash", "cpu": "sklearn-rtol,sklearn"}
 _NOTE = "takes all pairs: measured once for each function and number of dimensions"
 
 _RUNS, _LONG_MS = 3, 300.0
@@ -135,12 +138,9 @@ class Kept:
         self.result = self._call()
 
 
-def last_share() -> float | None:
-    """Share of the pairs that the passes since the last call left out, on a GPU; 0 where all took all pairs."""
-    try:
-        from cukde.density.pairs.gpu.skipping import passes
-    except ImportError:
-        return None
+def last_share(backend: str) -> float:
+    """Share of the pairs that the passes since the last call left out; 0 where all took all pairs."""
+    passes = importlib.import_module(f"cukde.density.pairs.{backend}.skipping.passes")
     shares = passes.recent_shares().values()
     return 1 - sum(shares) / len(shares) if shares else 0.0
 
@@ -165,7 +165,7 @@ def measured(cell: Cell, drawn: Drawn, setting: Setting) -> dict[str, Any]:
     if first_ms <= _WARM_MS:
         density()
     times = timed(density, setting)
-    row = cell.row(setting) | {"h": h, "rel_err_max": None, "share_skipped": last_share()} | times
+    row = cell.row(setting) | {"h": h, "rel_err_max": None, "share_skipped": last_share(setting.backend)} | times
 
     places = _places(logs.result, setting)
     reference = reference_of(cell.op, X, h, setting)
@@ -201,9 +201,11 @@ def reference_of(op: str, X: Any, h: float, setting: Setting) -> Callable[[Any],
     return lambda Y: map_reference.sd_kde(X, moved, Y, h, setting.sd_errors)
 
 
-def rivals(op: str, d: int, drawn: Drawn, names: Sequence[str], data: str, setting: Setting) -> list[dict[str, Any]]:
-    """Each rival's name, error and times, or the reason why it has none; at Silverman's bandwidth."""
-    X, Y, h = drawn.X, drawn.Y, drawn.h
+def rivals(
+    op: str, d: int, drawn: Drawn, names: Sequence[str], data: str, setting: Setting, factor: float = 1.0
+) -> list[dict[str, Any]]:
+    """Each rival's name, error and times, or the reason why it has none; at a multiple of Silverman's bandwidth."""
+    X, Y, h = drawn.X, drawn.Y, factor * drawn.h
     places = setting.xp.asarray(np.sort(np.random.default_rng(0).choice(len(Y), min(CHECKED, len(Y)), replace=False)))
     exact = reference_of(op, X, h, setting)(Y[places])
     found = []
@@ -216,7 +218,9 @@ def rivals(op: str, d: int, drawn: Drawn, names: Sequence[str], data: str, setti
             if isinstance(beside, str):
                 peer["reason"] = beside
             else:
-                peer |= {"rel_err_max": beside[1]} | timed(beside[0], setting) | {"data": data, "h": h, "note": _NOTE}
+                peer |= {"rel_err_max": beside[1]} | timed(beside[0], setting) | {"data": data, "h": h}
+                if setting.backend == "gpu":
+                    peer["note"] = _NOTE
         except Exception as failed:  # the library is measured all the same
             peer["reason"] = peers.reason(failed)
         found.append(peer)
@@ -228,7 +232,7 @@ def _has(name: str, op: str, d: int) -> bool:
     """Whether a rival has a function in so many dimensions."""
     if name.startswith("Flash-SD-KDE"):
         return d == 16 and (op == "sd_kde" or "ordered_splitk" not in name)  # a backend of debiasing
-    return op == "kde" or name not in ("cuVS", "scikit-learn")
+    return op == "kde" or not name.startswith(("cuVS", "scikit-learn"))
 
 
 def line(row: dict[str, Any]) -> str:
@@ -306,7 +310,7 @@ class Map:
         """Measure cells, those of the same data together."""
         left: list[Cell] = []
         for d, data, of in _grouped(cells):
-            ops = self._without_rivals(d, of) if names else []
+            ops = self._without_rivals(d, of) if names and self.setting.backend == "gpu" else []
             if left or not self.fits(self._rivals_s if ops else 0.0):
                 left += of
                 continue
@@ -317,7 +321,7 @@ class Map:
                 if left or not self.fits():
                     left.append(cell)
                 else:
-                    self._cell(cell, drawn)
+                    self._cell(cell, drawn, names if self.setting.backend == "cpu" else ())
             del drawn
             self.setting.release()
         if left:
@@ -325,7 +329,8 @@ class Map:
             self.rows += [record.named(cell.row(self.setting)) | {"reason": reason} for cell in left]
             print(f"{len(left)} cells {reason}, from {line(self.rows[-len(left)])}")
 
-    def _cell(self, cell: Cell, drawn: Drawn) -> None:
+    def _cell(self, cell: Cell, drawn: Drawn, names: Sequence[str]) -> None:
+        """Measure a cell, and beside it rivals whose times depend on its data."""
         begun = time.perf_counter()
         try:
             row = measured(cell, drawn, self.setting)
@@ -333,9 +338,12 @@ class Map:
             row = record.named(cell.row(self.setting)) | {"reason": peers.reason(failed)}
             self.setting.release()
         else:
-            of = (r["peer"] for r in self.rows if r["op"] == cell.op and r["shape"] == self._shape(cell.d))
-            if peer := next((peer for peer in of if "median_ms" in peer), None):
+            of = [r["peer"] for r in self.rows if r["op"] == cell.op and r["shape"] == self._shape(cell.d)]
+            beside = rivals(cell.op, cell.d, drawn, names, cell.data, self.setting, cell.factor) if names else of
+            if peer := next((peer for peer in beside if "median_ms" in peer), None):
                 row["peer"] = peer
+            if names:
+                row["peers"] = beside
         self._cell_s = time.perf_counter() - begun
         self.add(row, line(row))
 

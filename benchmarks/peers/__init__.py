@@ -27,6 +27,7 @@ _RIVALS = {
     "whole matrix": ("whole_matrix", "{}"),
     "KDEpy": ("kdepy", "{}"),
     "scikit-learn": ("scikit_learn", "{}"),
+    "scikit-learn, rtol=1e-4": ("scikit_learn", "rtol_{}"),
     "SciPy": ("scipy_stats", "{}"),
     "pandas": ("pandas_corr", "{}"),
     "source kernel": ("source_kernel", "{}"),

@@ -300,8 +300,8 @@ def explain(
     modelled = from_memory(processor, cold=cold)
     try:
         shapes = known.shapes
-        if gpu and known.operation.observed is not None:
-            shapes |= known.operation.observed(call)
+        if known.operation.observed is not None:
+            shapes |= known.operation.observed(call, gpu=gpu)
         prediction = predicted(counted(known.operation, processor, shapes), processor, cold=modelled)
         stages = known.stages
     except Exception:

@@ -120,10 +120,7 @@ class TestMap:
         path = tmp_path / "of" / "map.json"
         bench_map.main([*SMALL, "--sd-errors", "--record", str(path)])
         run = perf.read_record(path)
-        rivals = [row for row in run["rows"] if "data" not in row["shape"]]
-        assert [row["peer"]["name"] for row in rivals] == ["scikit-learn"]
-        assert rivals[0]["peer"]["rel_err_max"] < 1e-8
-        rows = [row for row in run["rows"] if "data" in row["shape"]]
+        rows = run["rows"]
         places = [(row["op"], row["shape"]["data"], row["shape"]["factor"]) for row in rows]
         assert places == [
             (op, data, factor) for data in ("t3", "outlier") for factor in (0.3, 1.0) for op in ("kde", "sd_kde")
@@ -133,6 +130,10 @@ class TestMap:
             assert row["rel_err_max"] <= 1e-5
             assert row["log_err_far"] <= 1
             assert ("peer" in row) == (row["op"] == "kde")
+            if row["op"] == "kde":  # a tree's time depends on data and bandwidth
+                assert row["peer"] == row["peers"][0]
+                assert [peer["name"] for peer in row["peers"]] == ["scikit-learn, rtol=1e-4", "scikit-learn"]
+                assert max(peer["rel_err_max"] for peer in row["peers"]) < 1e-3
             assert ("exact_share_far" in row) == (row["op"] == "sd_kde")
         assert "outlier" in capsys.readouterr().out
 

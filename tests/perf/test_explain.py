@@ -188,9 +188,9 @@ def test_the_share_of_pairs_that_a_run_takes_is_told_and_predicted(
         runs.append(None)
         return x
 
-    def observe(call: Callable[[], Any]) -> dict[str, Any]:
+    def observe(call: Callable[[], Any], *, gpu: bool) -> dict[str, Any]:
         call()
-        return {"share": observed}
+        return {"share": observed if gpu else None}
 
     perf.declare(count, lambda x: {"n": x.size}, name="shared", observed=observe)(call)
     found = perf.explain(call, OnGPU(), on=GPU)
@@ -206,7 +206,7 @@ def test_the_share_of_pairs_that_a_run_takes_is_told_and_predicted(
     assert row["shape"] == {"n": 1000}
     assert row.get("share") == (None if found.share is None else list(found.share))
     on_cpu = perf.explain(call, X, on=CPU)
-    assert len(runs) == 3
+    assert len(runs) == 4
     assert on_cpu.share is None
     assert on_cpu.cost.work("fma") == 1e9
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -15,8 +15,13 @@ from cukde.core.cost.peaks import Peaks
 from cukde.core.cost.sizes import Formula
 
 Stages = Callable[..., Mapping[str, Callable[[], Any]]]
-Observed = Callable[[Callable[[], Any]], Mapping[str, Any]]
 T = TypeVar("T", bound=Callable[..., Any])
+
+
+class Observed(Protocol):
+    """Sizes that only a run of a call knows, on a GPU or on the CPU."""
+
+    def __call__(self, call: Callable[[], Any], *, gpu: bool) -> Mapping[str, Any]: ...
 
 
 class Operation(NamedTuple):
@@ -59,8 +64,8 @@ def declare(
     stages : callable, optional
         For a call that is several others in a row: takes its arguments, and returns those calls by name, in order.
     observed : callable, optional
-        For work that depends on the data: takes a call without arguments, on a GPU, runs it, and returns sizes that
-        only a run knows, beside those of ``shapes``.
+        For work that depends on the data: takes a call without arguments, and whether it is a GPU's, runs it, and
+        returns sizes that only a run knows, beside those of ``shapes``.
 
     Notes
     -----

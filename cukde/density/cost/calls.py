@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Callable
 from typing import Any
 
 from cukde.core.cost import arguments
+from cukde.core.cost.registry import Observed
 from cukde.density import check as density_check
 from cukde.density.sums import Output
 
@@ -56,15 +58,14 @@ def of_data(X: Any, h: Any = None, **options: Any) -> Sizes:
     return {name: size for name, size in sizes.items() if name not in ("m", "at_data")}
 
 
-def shares(*outputs: Output) -> Callable[[Callable[[], Any]], Sizes]:
+def shares(*outputs: Output) -> Observed:
     """What :func:`cukde.core.cost.registry.declare` calls ``observed``, for an operation of passes with these outputs.
 
     The share of pairs is None where no pass leaves out any; of several passes there is one each.
     """
 
-    def observed(call: Callable[[], Any]) -> Sizes:
-        from cukde.density.pairs.gpu.skipping import passes  # which loads CuPy
-
+    def observed(call: Callable[[], Any], *, gpu: bool) -> Sizes:
+        passes = importlib.import_module(f"cukde.density.pairs.{'gpu' if gpu else 'cpu'}.skipping.passes")
         passes.recent_shares()
         call()
         taken = passes.recent_shares()

@@ -7,6 +7,7 @@ others change the points before anything else.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,7 +27,7 @@ from cukde.density.cost.flash import (
 )
 from cukde.density.cost.sizes import OF_DATA, OF_QUERIES, OPTIONS, Sizes, sized
 from cukde.density.one_dimension import cost as one_dimension_cost
-from cukde.density.pairs.cost import cpu as cost_cpu, cuda_cores, engines, skipping, tensor, wide
+from cukde.density.pairs.cost import cpu as cost_cpu, cuda_cores, engines, skipping, skipping_cpu, tensor, wide
 from cukde.density.pairs.cost.engines import Pass
 from cukde.density.sums import Output
 
@@ -57,8 +58,8 @@ def kde(on: Peaks, sizes: Sizes, local: bool = False) -> Counted:
 
     In two dimensions and more a call without ``share`` is counted as one of all pairs, whatever its ``rtol``.
     """
-    if local and sizes.share is not None:
-        raise ValueError("share must be None where each point has a factor: such a density takes all pairs")
+    if local and sizes.share is not None and on.backend == "gpu":
+        raise ValueError("share must be None where each point has a factor: such a density takes all pairs on a GPU")
     task = _pass("sum", sizes)
     return _estimate(task, on, _local(task, on) if local else _passed(task, on, sizes.boxes))
 
@@ -224,15 +225,16 @@ def _engine(task: Pass, on: Peaks) -> engines.Engine:
 
 def _passed(task: Pass, on: Peaks, boxes: int, *, ordered: bool = False, in_order: bool = False) -> list[Part]:
     """Parts of a pass over all pairs, or over a share of them."""
-    if task.share is not None and (on.backend == "cpu" or not 2 <= task.d <= skipping.MOST_DIMENSIONS):
+    most = math.inf if on.backend == "cpu" else skipping.MOST_DIMENSIONS
+    if task.share is not None and not 2 <= task.d <= most:
         raise ValueError(
-            f"share must be None for {task.d} dimensions on {on.name}: passes that leave out pairs are a GPU's, of 2 "
-            f"to {skipping.MOST_DIMENSIONS} dimensions"
+            f"share must be None for {task.d} dimensions on {on.name}: passes that leave out pairs are of 2 dimensions "
+            f"or more, on a GPU of at most {skipping.MOST_DIMENSIONS}"
         )
     if task.m == 0:
         return []
     if task.share is not None:
-        return skipping.passed(task, on, task.share)
+        return skipping_cpu.passed(task, task.share) if on.backend == "cpu" else skipping.passed(task, on, task.share)
     if task.d == 1:
         return one_dimension_cost.passed(task, on, boxes, ordered=ordered, in_order=in_order)
     if on.backend == "cpu":
@@ -254,8 +256,8 @@ def _local(task: Pass, on: Peaks) -> list[Part]:
     # Checked, squared, logarithms taken; exponents' offsets and scales written.
     factors = elementwise.doubles("factors", on, 14 * task.n, launches=12)
     if on.backend == "cpu":
-        precision = "ieee" if task.precision == "ieee" else "float64"
-        return [factors, *cost_cpu.passed(dataclasses.replace(task, precision=precision))]
+        task = dataclasses.replace(task, precision="ieee" if task.precision == "ieee" else "float64")
+        return [factors, *(cost_cpu.passed(task) if task.share is None else skipping_cpu.passed(task, task.share))]
     precision = "float64" if task.precision == "float64" else "ieee"
     return [factors, *cuda_cores.by_difference(dataclasses.replace(task, precision=precision), on)]
 

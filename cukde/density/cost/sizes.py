@@ -21,7 +21,7 @@ class Sizes:
     ``boxes`` lie between the first point and the last of a line, each half a bandwidth wide. The default is for a call
     that does not know better: a million points from a normal distribution, by Silverman's rule, have 300.
     ``rtol`` is the tolerance of a call: one below that of the transform of one dimension makes it take all pairs.
-    ``share`` is that of the pairs which a GPU's pass takes where it leaves out others; None: it takes all, in the way
+    ``share`` is that of the pairs which a pass takes where it leaves out others; None: it takes all, in the way
     that is fastest then. A call of two passes has a share for both, or a pair of them.
     """
 

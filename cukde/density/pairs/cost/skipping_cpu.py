@@ -1,4 +1,4 @@
-"""Time on the CPU of passes that leave out pairs, and of those that take all, by rates: the choice between them.
+"""Time on the CPU of passes that leave out pairs, and of those that take all, by rates: the choice, and the model.
 
 ``cukde/density/pairs/cpu/skipping/`` has the passes. Rates are nanoseconds on two cores with AVX-512 (Zen 4), by
 dimensions; the choice needs their ratios alone, to within a third.
@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from cukde.core.cost.cost import Part, Unit
+from cukde.density.pairs.cost.engines import Pass
 from cukde.density.sums import Output
 
 # For a pair, where all are taken: by a product in single and in double precision, and by differences in double.
@@ -22,6 +24,12 @@ _ONCE = 0.6  # of that, where a pair serves both of its points
 _SUMMED_SINGLE = {2: 0.34, 3: 0.4, 5: 0.44, 8: 0.56, 16: 0.98, 32: 1.7, 64: 2.9, 128: 5.4}
 _SUMMED_DOUBLE = {2: 0.54, 3: 0.6, 5: 0.76, 8: 0.9, 16: 1.6, 32: 2.7, 64: 6.3, 128: 20.0}
 _SCREENED = {8: 0.5, 16: 0.8, 32: 1.6, 64: 3.0, 128: 6.0}
+
+SCREENED_FROM = 6
+"""Dimensions from which on boxes are so wide that squared distances in single precision pay, before those in double."""
+
+# Operations of these cores, a nanosecond: what rates are as work, for other processors.
+_SCALARS = 7.6
 
 _ROW, _COORDINATE = 100.0, 10.0  # for a point, and each of its coordinates: order and blocks
 _QUERY, _SIDE = 500.0, 0.1  # for a query, and a dimension of a block that it may be near
@@ -43,13 +51,46 @@ def skipping(
 
     ``once`` says that each pair serves both of its points; it counts twice.
     """
-    rate = _at(_SUMMED_SINGLE if single else _SUMMED_DOUBLE, d) * (
-        1 + 0.5 * d / (d + 3) if output == "moments" else 1.0
-    )
-    order = 0.0 if ordered else (_ROW + _COORDINATE * d) * (n + m)
-    boxes = m * (_QUERY + _SIDE * d * n / 64)
-    taken = n * m * (summed * rate + screened * _at(_SCREENED, d))
-    return order + boxes + taken * (_ONCE if once else 1.0)
+    order = 0.0 if ordered else _order(d, n, m)
+    taken = n * m * (summed * _summing(output, d, single=single) + screened * _at(_SCREENED, d))
+    return order + _boxes(d, n, m) + taken * (_ONCE if once else 1.0)
+
+
+def passed(task: Pass, share: float) -> list[Part]:
+    """Parts of a pass that sums a share of its pairs.
+
+    How many are screened is not known of a share: it is estimated, as between mixtures and one normal distribution.
+    """
+    single = task.precision in ("float32", "tf32") and task.itemsize == 4 and not task.weighted
+    once = _ONCE if task.output == "moments" and task.itself and not task.weighted else 1.0
+    pairs = share * task.pairs
+    rate = once * _summing(task.output, task.d, single=single)
+    unit: Unit = "exponential" if single else "exponential_f64"
+    order = _order(task.d, task.n, 0 if task.itself else task.m) + _boxes(task.d, task.n, task.m)
+    parts = [
+        Part("order", task.point_bytes, {"scalar": _SCALARS * order}),
+        Part("pass", task.result_bytes, {unit: pairs, "scalar": _SCALARS * rate * pairs}),
+    ]
+    if not single and task.d >= SCREENED_FROM:
+        screened = once * share ** (3 / task.d) * task.pairs * _at(_SCREENED, task.d)
+        parts.insert(1, Part("screen", work={"scalar": _SCALARS * screened}))
+    return parts
+
+
+def _summing(output: Output, d: int, *, single: bool) -> float:
+    """Nanoseconds of a pair that is summed."""
+    rate = _at(_SUMMED_SINGLE if single else _SUMMED_DOUBLE, d)
+    return rate * (1 + 0.5 * d / (d + 3)) if output == "moments" else rate
+
+
+def _order(d: int, n: int, m: int) -> float:
+    """Nanoseconds to put points in order."""
+    return (_ROW + _COORDINATE * d) * (n + m)
+
+
+def _boxes(d: int, n: int, m: int) -> float:
+    """Nanoseconds to find the blocks that are near queries."""
+    return m * (_QUERY + _SIDE * d * n / 64)
 
 
 def _at(rates: dict[int, float], d: int) -> float:

@@ -15,6 +15,7 @@ from cukde.density.one_dimension.plan import BANDWIDTHS
 from cukde.density.options import Options
 from cukde.density.pairs import counting
 from cukde.density.pairs.cpu import passes as pairs_passes
+from cukde.density.pairs.cpu.skipping import passes as skipping_passes
 from cukde.density.sums import Epilogue, PartialSums, to_density
 from cukde.density.truncated import plan as truncated_plan
 from cukde.density.truncated.cpu import morton, plane
@@ -96,6 +97,7 @@ def _sums(X: np.ndarray, Y: np.ndarray, h: float, options: Options) -> PartialSu
         options = options._replace(log_weights=log_weights)
         sums = pairs_passes.partial_sums(X, np.ascontiguousarray(Y[rest]), h, "sum", options)
         out.reference[rest], out.total[rest] = sums.reference, sums.total
+        skipping_passes.recent_shares()  # those of the rest say nothing of all pairs
     return out
 
 

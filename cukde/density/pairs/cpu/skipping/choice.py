@@ -73,6 +73,6 @@ def _representable(X: np.ndarray, Y: np.ndarray | None, h: float, options: Optio
 
 def _expected(share: float, d: int) -> tuple[float, float]:
     """About the shares of pairs that are screened and summed, if such a share of single pairs counts."""
-    if d < passes.SCREENED_FROM:
+    if d < skipping_cost.SCREENED_FROM:
         return 0.0, min(1.0, 0.01 + (1.2 if d <= 3 else 2.5) * share)
     return 1.0, min(1.0, 0.01 + 3 * share)

@@ -99,8 +99,8 @@ def between(
     furthest: Any,
     total: Any,
     moments: Any,
-) -> None:
-    """Add the pairs of some blocks with later ones to the sums at both points.
+) -> int:
+    """Add the pairs of some blocks with later ones to the sums at both points; return how many have been added.
 
     ``rows`` and ``columns`` are the first of some blocks and the end; ``furthest`` (blocks,) is the largest reach of a
     block; other arguments are those of :func:`own_blocks`.
@@ -113,7 +113,7 @@ def between(
     to_point, bits = np.empty(BLOCK, points.dtype), np.empty(BLOCK, points.dtype)
     squares, rounded = np.empty(BLOCK, np.float32), np.empty(d, np.float32)
     query, begin, end = np.empty(d, points.dtype), np.empty(d, points.dtype), np.empty(d, points.dtype)
-    own_total, own_moments = np.empty(BLOCK), np.empty((BLOCK, d))
+    own_total, own_moments, added = np.empty(BLOCK), np.empty((BLOCK, d)), 0
     other_total, other_moments = np.empty(BLOCK, points.dtype), np.empty((d, BLOCK), points.dtype)
     for block in range(rows[0], rows[1]):
         start = max(block + 1, columns[0])
@@ -146,6 +146,7 @@ def between(
                     bits[j] = NOTHING
                 if to_bits(bits, factor, real(limit), real(0))[0] == 0:
                     continue
+                added += BLOCK
                 own_total[i] += to_terms(bits, real(0))
                 _add_to_both(bits, points, other, query, other_total, other_moments, own_moments, i)
             for j in range(BLOCK):
@@ -157,3 +158,4 @@ def between(
             total[block, i] += own_total[i]
             for c in range(d):
                 moments[block, c, i] += own_moments[i, c]
+    return added

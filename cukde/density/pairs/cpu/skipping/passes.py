@@ -9,6 +9,7 @@ import numpy as np
 
 from cukde.core.cpu import threads
 from cukde.density.options import Options
+from cukde.density.pairs.cost import skipping_cpu as skipping_cost
 from cukde.density.pairs.cpu import pair_blocks
 from cukde.density.pairs.cpu.skipping import once, points as skipping_points, queries as skipping_queries
 from cukde.density.pairs.cpu.skipping.points import Data
@@ -20,9 +21,6 @@ _QUERIES_OF_TASK = 2 * skipping_queries.QUERIES
 # Rows for each thread from which each pair is taken once: in fewer, threads would wait for each other.
 _OWN_ROWS = 2048
 _PARTS, _LEAST_BLOCKS = 128, 8  # of data, at most, and blocks of a part
-
-SCREENED_FROM = 6
-"""Dimensions from which on boxes of points in double are so wide that squared distances in single precision pay."""
 
 
 class Posed(NamedTuple):
@@ -80,7 +78,7 @@ def pose(
         frame,
         log_weights=options.log_weights,
         local_factors=options.local_factors,
-        screened=X.shape[1] >= SCREENED_FROM,
+        screened=X.shape[1] >= skipping_cost.SCREENED_FROM,
     )
     queries = X
     if Y is not None:
@@ -100,11 +98,12 @@ def run(posed: Posed) -> PartialSums:
     d = posed.queries.shape[1] if posed.output == "moments" else 0
     sums = PartialSums(np.empty(m), np.empty(m), np.empty((m, d)))
 
-    def task(first: int) -> None:
+    def task(first: int) -> np.ndarray:
         threads.checkpoint()
-        _add(posed, first, min(first + _QUERIES_OF_TASK, m), sums)
+        return _add(posed, first, min(first + _QUERIES_OF_TASK, m), sums)
 
-    threads.run(task, range(0, m, _QUERIES_OF_TASK), blas=False)
+    counts = threads.run(task, range(0, m, _QUERIES_OF_TASK), blas=False)
+    _recent[posed.output] = float(np.sum(counts, axis=0)[1]) / (m * posed.data.n) if m else 0.0
     out = PartialSums(np.empty(m), np.empty(m), np.empty((m, d)) if d else None)
     out.reference[posed.order], out.total[posed.order] = sums.reference + posed.data.largest_log_weight, sums.total
     if out.moments is not None:
@@ -127,11 +126,14 @@ def _once(posed: Posed) -> PartialSums:
     threads.run(own, range(0, blocks, _LEAST_BLOCKS), blas=False)
     furthest = reach.max(axis=1)
 
-    def pair(rows: slice, columns: slice) -> None:
+    def pair(rows: slice, columns: slice) -> int:
         threads.checkpoint()
-        once.between(data, (rows.start, rows.stop), (columns.start, columns.stop), reach, furthest, total, moments)
+        return once.between(
+            data, (rows.start, rows.stop), (columns.start, columns.stop), reach, furthest, total, moments
+        )
 
-    pair_blocks.run(pair, blocks, least=_LEAST_BLOCKS, most=_PARTS)
+    added = pair_blocks.run(pair, blocks, least=_LEAST_BLOCKS, most=_PARTS)
+    _recent["moments"] = (2 * sum(added) + n * skipping_points.BLOCK) / n**2
     out = PartialSums(np.zeros(n), np.empty(n), np.empty((n, d)))
     out.total[posed.order] = total.ravel()[:n]
     out.moments[posed.order] = moments.transpose(0, 2, 1).reshape(-1, d)[:n] / data.unit
@@ -152,3 +154,16 @@ def _add(posed: Posed, first: int, last: int, sums: PartialSums) -> np.ndarray:
     code = skipping_queries.CODES[posed.output]
     skipping_queries.sums(posed.queries, first, last, posed.data, posed.tolerance, code, posed.double, *sums, counts)
     return counts
+
+
+_recent: dict[Output, float] = {}
+
+
+def recent_shares() -> dict[Output, float]:
+    """Shares of all pairs that the last passes summed, by output, and forget them.
+
+    Passes over all pairs are not among them.
+    """
+    taken = {output: min(1.0, share) for output, share in _recent.items()}
+    _recent.clear()
+    return taken
