@@ -20,7 +20,8 @@ _QUERIES_OF_TASK = 2 * skipping_queries.QUERIES
 
 # Rows for each thread from which each pair is taken once: in fewer, threads would wait for each other.
 _OWN_ROWS = 2048
-_PARTS, _LEAST_BLOCKS = 128, 8  # of data, at most, and blocks of a part
+# Parts of the data that stand opposite each other, and blocks of one: every pair of parts is a task of 15 us.
+_FEW_PARTS, _MOST_PARTS, _LEAST_BLOCKS, _BLOCKS_OF_PART = 32, 128, 8, 128
 
 
 class Posed(NamedTuple):
@@ -132,7 +133,8 @@ def _once(posed: Posed) -> PartialSums:
             data, (rows.start, rows.stop), (columns.start, columns.stop), reach, furthest, total, moments
         )
 
-    added = pair_blocks.run(pair, blocks, least=_LEAST_BLOCKS, most=_PARTS)
+    parts = min(_MOST_PARTS, max(_FEW_PARTS, blocks // _BLOCKS_OF_PART))
+    added = pair_blocks.run(pair, blocks, least=_LEAST_BLOCKS, most=parts)
     _recent["moments"] = (2 * sum(added) + n * skipping_points.BLOCK) / n**2
     out = PartialSums(np.zeros(n), np.empty(n), np.empty((n, d)))
     out.total[posed.order] = total.ravel()[:n]
