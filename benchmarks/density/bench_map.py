@@ -164,6 +164,7 @@ def measured(cell: Cell, drawn: Drawn, setting: Setting) -> dict[str, Any]:
     density = Kept(lambda: function(X, Y, h))
     if first_ms <= _WARM_MS:
         density()
+    last_share(setting.backend)  # of calls with far queries, too
     times = timed(density, setting)
     row = cell.row(setting) | {"h": h, "rel_err_max": None, "share_skipped": last_share(setting.backend)} | times
 
