@@ -16,7 +16,7 @@ from cukde.density.sums import Output
 
 _FEW_PAIRS = 2**22  # up to so many, all are taken before points could be brought in order
 _GAIN = 0.95  # of the time of all pairs, at most
-_HOPE = 1.05  # the same of an estimate from samples, which is rough
+_HOPE, _HOPE_OF_MANY = 1.05, 1.2  # the same of an estimate from samples; of many dimensions it knows no boxes
 _QUERIES = 32  # that are tried, at most, and of so many one
 _ONE_IN = 64
 
@@ -52,7 +52,8 @@ def posed(
     queries = data if Y is None else Y[:: max(1, m // counting.QUERIES)][: counting.QUERIES]
     if options.local_factors is None:
         share = counting.share(data, queries, h, tolerance / n, itself=Y is None)
-        if not time(*_expected(share, d), ordered=False) < _HOPE * dense:
+        hope = _HOPE if d < skipping_cost.SCREENED_FROM else _HOPE_OF_MANY
+        if not time(*_expected(share, d), ordered=False) < hope * dense:
             return None
     whole = passes.pose(X, Y, h, output, options, pairs_frame.frame(data), tolerance)
     tried = np.linspace(0, m - 1, max(4, min(_QUERIES, m // _ONE_IN))).astype(int)
