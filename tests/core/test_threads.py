@@ -22,6 +22,7 @@ import cukde
 from cukde.core.cpu import blas, threads
 from cukde.core.cpu.workers import WorkerPool
 from cukde.density.pairs.cpu import gram, passes as pairs_passes, radial_tiles
+from cukde.density.pairs.cpu.skipping import compact, queries as skipping_queries
 from tests import processes
 from tests.reference import kde as exact_kde
 
@@ -299,14 +300,21 @@ def test_after_an_error_while_blas_is_being_held_it_is_free(
 
 @pytest.mark.usefixtures("workers")
 @pytest.mark.parametrize(
-    ("kernel", "module", "step"), [("gaussian", gram, "add_sums"), ("tophat", radial_tiles, "add_values")]
+    ("kernel", "bandwidth", "module", "step"),
+    [
+        ("gaussian", 10.0, gram, "add_sums"),
+        ("tophat", 10.0, radial_tiles, "add_values"),
+        ("gaussian", 0.1, skipping_queries, "sums"),
+        ("tophat", 0.1, compact, "_add"),
+    ],
 )
 def test_a_block_ends_at_its_next_tile(
-    monkeypatch: pytest.MonkeyPatch, kernel: str, module: ModuleType, step: str
+    monkeypatch: pytest.MonkeyPatch, kernel: str, bandwidth: float, module: ModuleType, step: str
 ) -> None:
+    """Of wide bandwidths all pairs are taken, of narrow ones those that can matter."""
     monkeypatch.setattr(pairs_passes, "_TILES_OF_STRETCH", 1)
-    data = np.random.default_rng(0).normal(size=(400_000, 2)).astype(np.float32)
-    fitted = cukde.KernelDensity(kernel=kernel).fit(data)
+    data = np.random.default_rng(0).normal(size=(400_000, 4)).astype(np.float32)
+    fitted = cukde.KernelDensity(kernel=kernel, bandwidth=bandwidth).fit(data)
     tiles, lock = 0, threading.Lock()
     compiled = getattr(module, step)
 

@@ -27,8 +27,8 @@ _FEW_PARTS, _MOST_PARTS, _LEAST_BLOCKS, _BLOCKS_OF_PART = 32, 128, 8, 128
 class Posed(NamedTuple):
     """A pass whose points are in order.
 
-    Memory beside the result, in bytes a row: of data 8 d + 20, and where they are screened 4 d more; of queries 16 d.
-    In single precision half of that.
+    Memory beside the result, in bytes a row: of data 8 d + 20, and where they are screened 4 d more; of queries 16 d,
+    and where each pair is taken once 16 d + 16 more. In single precision coordinates take half of that.
     """
 
     data: Data
