@@ -84,10 +84,7 @@ def test_hard_data(name: str, precision: str, d: int, output: Output) -> None:
 
 
 @pytest.mark.parametrize("output", ["sum", "laplace"])
-@pytest.mark.parametrize(
-    ("precision", "tolerance"),
-    [("float32", 1e-2), ("float32", 1e-5), ("float64", 1e-2), ("float64", 1e-13)],
-)
+@pytest.mark.parametrize(("precision", "tolerance"), cases.TOLERANCES)
 @pytest.mark.parametrize("d", [5, 6])
 @pytest.mark.parametrize("name", DEFEATING)
 def test_what_is_left_out_is_at_most_the_tolerance(

@@ -27,6 +27,8 @@ def share(data: np.ndarray, queries: np.ndarray, h: float, least: float, *, itse
 
 def within(data: np.ndarray, queries: np.ndarray, radius: float) -> float:
     """Share of pairs of samples that lie within a distance of each other."""
+    data = data[:: max(1, len(data) // DATA)]
+    queries = queries[:: max(1, len(queries) // QUERIES)]
     centre = data.mean(axis=0)
     x, y = (((a - centre) / radius).astype(np.float32, copy=False) for a in (data, queries))
     squares = -2 * pairs_frame.product(y, np.ascontiguousarray(x.T))

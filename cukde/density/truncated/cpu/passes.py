@@ -61,9 +61,8 @@ def _worth(X: np.ndarray, Y: np.ndarray, h: float, tolerance: float) -> bool:
     n, m = len(X), len(Y)
     if n * m <= _FEW_PAIRS or m <= _FEW_QUERIES or not BANDWIDTHS[0] < h < BANDWIDTHS[1]:
         return False
-    data, queries = X[:: max(1, n // counting.DATA)], Y[:: max(1, m // counting.QUERIES)]
     with np.errstate(all="ignore"):  # of unchecked data
-        share = counting.share(data, queries, h, tolerance / n)
+        share = counting.share(X, Y, h, tolerance / n)
     return share * n * m > _PAIRS_OF_POINT[np.promote_types(X.dtype, Y.dtype).itemsize] * (n + m)
 
 

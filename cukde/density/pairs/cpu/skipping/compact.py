@@ -20,8 +20,8 @@ from cukde.density.pairs.cpu.radial_tiles import (
     value,
 )
 from cukde.density.pairs.cpu.skipping import points as skipping_points
-from cukde.density.pairs.cpu.skipping.points import BLOCK, BLOCKS_OF_GROUP
-from cukde.density.pairs.cpu.skipping.terms import INLINED, near_boxes, slack, squares_to, to_boxes
+from cukde.density.pairs.cpu.skipping.points import BLOCK
+from cukde.density.pairs.cpu.skipping.terms import INLINED, blocks_of_group, near_boxes, slack, squares_to, to_boxes
 
 _QUERIES = 64  # that search for near blocks together
 _FEW_PAIRS, _FEW_QUERIES = 2**20, 128  # up to so many, all pairs are taken before points could be brought in order
@@ -37,8 +37,7 @@ def pays(X: np.ndarray, Y: np.ndarray, h: float) -> bool:
         return False
     if not all(np.isfinite(a).all() for a in (X, Y)):
         return False
-    data, queries = X[:: max(1, n // counting.DATA)], Y[:: max(1, m // counting.QUERIES)]
-    return X.shape[1] <= _FEW_DIMENSIONS or counting.within(data, queries, h) <= _MOST_SHARE
+    return X.shape[1] <= _FEW_DIMENSIONS or counting.within(X, Y, h) <= _MOST_SHARE
 
 
 def sums(
@@ -142,11 +141,7 @@ def _add(
     count = 0
     for g in range(groups.mass.size):
         if near[g] <= reach:
-            for b in range(g * BLOCKS_OF_GROUP, min((g + 1) * BLOCKS_OF_GROUP, blocks.mass.size)):
-                found[count] = b
-                for c in range(d):
-                    low[c, count], high[c, count] = blocks.low[c, b], blocks.high[c, b]
-                count += 1
+            count = blocks_of_group(blocks.low, blocks.high, g, count, found, low, high)
     for i in range(first, last):
         query = queries[i]
         near_boxes(low, high, query, 0, count, near)

@@ -21,11 +21,12 @@ from typing import Any
 import numpy as np
 
 from cukde.core.cpu.jit import OPTIONS, njit
-from cukde.density.pairs.cpu.skipping.points import BLOCK, BLOCKS_OF_GROUP, rounded
+from cukde.density.pairs.cpu.skipping.points import BLOCK, rounded
 from cukde.density.pairs.cpu.skipping.terms import (
     FURTHEST,
     NOTHING,
     add_moments,
+    blocks_of_group,
     count_near,
     least_of,
     near_boxes,
@@ -205,11 +206,7 @@ def _find_near(
     for g in range(groups.mass.size):
         if scale * groups.softest[g] * near[g] > bits:
             continue
-        for b in range(g * BLOCKS_OF_GROUP, min((g + 1) * BLOCKS_OF_GROUP, blocks.mass.size)):
-            found[count] = b
-            for c in range(d):
-                low[c, count], high[c, count] = blocks.low[c, b], blocks.high[c, b]
-            count += 1
+        count = blocks_of_group(blocks.low, blocks.high, g, count, found, low, high)
     to_boxes(low, high, begin, end, count, near, far)
     for i in range(count):
         least = min(least, _most_bits(near[i], far[i], blocks, found[i], scale, output, d))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from cukde.core.cpu.jit import OPTIONS, njit
-from cukde.density.pairs.cpu.skipping.points import BLOCK
+from cukde.density.pairs.cpu.skipping.points import BLOCK, BLOCKS_OF_GROUP
 from cukde.density.pairs.cpu.tiles import _JIT, _exp2
 
 INLINED: dict[str, Any] = _JIT | {"forceinline": True}
@@ -45,6 +45,17 @@ def to_boxes(low: Any, high: Any, begin: Any, end: Any, count: int, near: Any, f
             reach = max(highs[b] - least, largest - lows[b])
             near[b] += gap * gap
             far[b] += reach * reach
+
+
+@njit(**INLINED)
+def blocks_of_group(low: Any, high: Any, group: int, count: int, found: Any, found_low: Any, found_high: Any) -> int:
+    """Write the numbers and boxes of a group's blocks behind ``count`` others; return how many there are then."""
+    for b in range(group * BLOCKS_OF_GROUP, min((group + 1) * BLOCKS_OF_GROUP, low.shape[1])):
+        found[count] = b
+        for c in range(low.shape[0]):
+            found_low[c, count], found_high[c, count] = low[c, b], high[c, b]
+        count += 1
+    return count
 
 
 @njit(**INLINED)
