@@ -14,6 +14,8 @@ unlike the data. At the first two sets the densities of the timed calls are chec
 of a query is below 80, an error is that of the density; elsewhere that of its logarithm, in units of 8 eps times the
 exponent, printed with an x.
 
+On a GPU a further call is made for the memory that it takes beside its inputs.
+
 The reference of ``sd_kde`` sums the points that ``debias`` returns; with ``--sd-errors`` those that carry weight are
 debiased anew in float64, and the row has the least share of a query's sum that they hold.
 
@@ -39,7 +41,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import cukde
-from benchmarks import peers, record
+from benchmarks import memory, peers, record
 from benchmarks.density import map_data, map_reference
 from cukde import perf
 from cukde.core import dispatch, files
@@ -166,6 +168,9 @@ def measured(cell: Cell, drawn: Drawn, setting: Setting) -> dict[str, Any]:
         density()
     last_share(setting.backend)  # of calls with far queries, too
     times = timed(density, setting)
+    if setting.backend == "gpu":
+        density.result = None
+        times["memory_mb"] = memory.peak_mb(density)
     row = cell.row(setting) | {"h": h, "rel_err_max": None, "share_skipped": last_share(setting.backend)} | times
 
     places = _places(logs.result, setting)
