@@ -4,7 +4,7 @@
 //   reference   (query rows,)      float      b_i
 //   threshold   (query blocks,)    float      least of the block's b_i + below: pairs below it may be left out
 //   extent      (query blocks, 2)  float      least and largest b_i
-//   limits      (query rows,)      float16    what a product in float16 must reach
+//   limits      (query rows,)      float16    what a product in float16 must reach, or `no_limit`
 //   always      (query rows / 16,) unsigned char  1: float16 cannot tell, all pairs of these 16 rows count
 //   below                                     log2 of the tolerance over the number of data: that many terms, each smaller
 //                                             than 2^(b_i + below), are together at most the tolerance times the sum
@@ -24,8 +24,8 @@
 // Macro: GROUPS as in skipping_points.cu.
 #include "ptx.cuh"
 #include "log_sum_exp.cuh"
+#include "skipping_blocks.cuh"
 
-constexpr int block = 64;
 constexpr float never = 3e38f;
 constexpr float largest_square = 30000;
 
@@ -68,7 +68,8 @@ extern "C" __global__ void __launch_bounds__(block, 16)
     float limit = 0.5f * square + t - 0.5f * (rounded * rounded - R * R) - (GROUPS + 1) * largest_sum / 1024;
     limit *= shrink2;
     limit -= (fabsf(limit) + 1) / 1024;  // for rounding it
-    limits[row] = pack_f16(exists && !unknown ? fminf(fmaxf(limit, -60000.0f), 60000.0f) : 60000.0f, 0) & 0xffffu;
+    limits[row] =
+        exists && !unknown ? pack_f16(fminf(fmaxf(limit, -60000.0f), 60000.0f), 0) & 0xffffu : unsigned(no_limit);
     const unsigned votes = __ballot_sync(~0u, unknown);
     if (i % 16 == 0) always[row / 16] = (votes >> (i % 32) & 0xffffu) != 0;
 }

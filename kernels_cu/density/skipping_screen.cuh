@@ -155,13 +155,17 @@ __device__ inline void largest_products(unsigned (&largest)[row_tiles][2], const
     }
 }
 
+struct NoneFar {
+    __device__ bool operator()(int, int) const { return false; }
+};
+
 // For each listed block a bit for each unit: bit row_tiles * half + row tile. Returns the number of bits. With `loose`,
 // `loosened(b, slack)` gives what is added to limits for block b, at most 0 and twice in float16, and whether all its units
-// count.
-template <bool loose, class Data, class Loosened>
+// count. All units of tiles for which float16 tells nothing count, but for those of a block b that `far(b, tile)`.
+template <bool loose, class Data, class Loosened, class Far = NoneFar>
 __device__ inline unsigned screen(Listed& listed, int count, const unsigned* Y_halves, const unsigned short* limits,
                                   const unsigned char* always, Data data, int first_row_block, int tiles,
-                                  const Loosened& loosened) {
+                                  const Loosened& loosened, const Far& far = {}) {
     const int lane = threadIdx.x % 32, g = lane / 4;
     Rows rows;
     rows.load(Y_halves, first_row_block, tiles);
@@ -197,7 +201,13 @@ __device__ inline unsigned screen(Listed& listed, int count, const unsigned* Y_h
             }
         }
         if (__any_sync(~0u, bits)) bits = __reduce_or_sync(~0u, bits);
-        bits = (bits | (all ? there : sure)) & there;
+        unsigned certain = all ? there : sure;
+#pragma unroll 1
+        for (unsigned unsure = all ? 0 : sure & ((1u << row_tiles) - 1); unsure; unsure &= unsure - 1) {
+            const int m = __ffs(unsure) - 1;
+            if (far(int(listed.blocks[p]), m)) certain &= ~(((1u << row_tiles) + 1) << m);
+        }
+        bits = (bits | certain) & there;
         if (lane == 0) listed.masks[p] = bits;
         kept += __popc(bits);
     }

@@ -18,7 +18,8 @@
 //
 // A warp takes an item at a time and waits for no other. It lists the blocks of data whose boxes are near enough to the
 // box of its queries; multiplies, for each of them, 16 x 8 tiles in float16 and keeps one bit for each unit of 16 queries
-// by 32 data, whether any pair reaches its limit; and sums the units that are left:
+// by 32 data, whether any pair reaches its limit; takes distances to the blocks' centres for queries of which float16 tells
+// nothing; and sums the units that are left:
 //
 //   of blocks that are not wide, by products of two float16 terms of the coordinates about the blocks' centres
 //   (skipping_products.cuh);
@@ -29,9 +30,10 @@
 //
 // Per pair: GROUPS / 64 products of 16 x 8 x 16 to screen, 4 GROUPS / 128 and an exponential where it is summed.
 //
-// No barriers but of a warp. Macros: KERNEL, OUTPUT, REAL, REAL_BITS, DIM, GROUPS, ROW_TILES (4 or 8).
+// No barriers but of a warp. Macros: KERNEL, OUTPUT, REAL, REAL_BITS, DIM, GROUPS, ROW_TILES (4 or 8), MOST_SQUARE.
 #include "skipping_chunks.cuh"
 #include "skipping_differences.cuh"
+#include "skipping_far.cuh"
 #include "skipping_screen.cuh"
 #if REAL_BITS == 32
 #include "skipping_products.cuh"
@@ -85,7 +87,7 @@ extern "C" __global__ void __launch_bounds__(threads, 2)
         if (has_lists && row_list) first_row_block = row_list[first_row_block];
         first_row_block *= blocks_of_item;
         if (has_lists && columns && Y_kinds[first_row_block] < common_kind) continue;
-        const int blocks_there = min(blocks_of_item, query_blocks - first_row_block);
+        const int blocks_there = blocks_of_item == 1 ? 1 : min(blocks_of_item, query_blocks - first_row_block);
         float least = threshold[first_row_block];
         if (blocks_there > 1) least = fminf(least, threshold[first_row_block + 1]);
         listed.begin = int(group) * spans * span;
@@ -99,8 +101,11 @@ extern "C" __global__ void __launch_bounds__(threads, 2)
             const int count = list_blocks(listed, X.boxes, Y.boxes, most, has_lists ? columns : nullptr,
                                           first_row_block, begin, end, box_axes, [&](int) { return least; });
             if (!count) continue;
+            const auto lies_far = [&](int b, int m) {
+                return is_far(Y, X, limits, X_kinds, most, least, first_row_block * 64LL + m * 16, b);
+            };
             const unsigned found = screen<false>(listed, count, Y_halves, limits, always, InMemory{X_halves, norms},
-                                                 first_row_block, 4 * blocks_there, 0);
+                                                 first_row_block, 4 * blocks_there, 0, lies_far);
             if (!found) continue;
             if (lane == 0) atomicAdd(kept, (unsigned long long)found);
 

@@ -513,6 +513,23 @@ def test_far_pairs_are_left_out(gpu: SimpleNamespace, d: int, precision: str, ou
         assert gpu.passes.recent_shares()["moments" if output == "ratio" else output] < 0.5
 
 
+@pytest.mark.parametrize("output", ["sum", "ratio"])
+@pytest.mark.parametrize("precision", DEFAULT)
+@pytest.mark.parametrize("d", [32, 40, 64])
+def test_points_too_far_for_float16_leave_out_the_others(
+    gpu: SimpleNamespace, d: int, precision: str, output: Wanted
+) -> None:
+    """One in a hundred lies 100 deviations away, in a direction of its own: it sees itself alone."""
+    rng = np.random.default_rng(d)
+    n = gpu.size(8192, 1024)
+    X = rng.standard_normal((n, d))
+    X[::100] = on_shells(np.full(len(X[::100]), 100.0), d, rng)
+    case = Case(X, None, 0.3).of(precision)
+    check(computed(gpu, case, output, precision), case, output, precision)
+    own_units = 32 / n
+    assert sum(gpu.passes.recent_shares().values()) < 1.2 * own_units
+
+
 @pytest.mark.parametrize(("shift", "factor"), [(0.3, 0.9), (30.0, 1.0), (0.0, 1e-3), (-5.0, 1e3)])
 @pytest.mark.parametrize("output", WANTED)
 @pytest.mark.parametrize("d", [2, 6, 40])

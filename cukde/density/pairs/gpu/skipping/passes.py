@@ -260,6 +260,7 @@ def _units_kernel(summed: str, real: np.dtype, width: int) -> Specialisation:
         DIM=width,
         GROUPS=skipping_points.groups(width),
         ROW_TILES=row_tiles(width),
+        MOST_SQUARE=int(skipping_points.MOST_SQUARE),
     )
     return Specialisation("density/skipping_units", name, defines, "40P 11i 3d")
 
