@@ -73,6 +73,29 @@ def engine(
     return "f16"
 
 
+@functools.lru_cache(maxsize=1024)
+def most_squared_radius(
+    output: Output, precision: str, n: int, d: int, k: int, *, capability: tuple[int, int], symmetric: bool, exact: bool
+) -> float:
+    """Largest scaled squared radius, less a hundredth, of which products take the pass; 0: differences always do."""
+    for step in range(_STEPS - 1, -1, -1):
+        squared_radius = _LARGEST_SQUARED_RADIUS ** (step / _STEPS)
+        chosen = engine(
+            output,
+            precision,
+            n,
+            d,
+            k,
+            squared_radius=squared_radius,
+            capability=capability,
+            symmetric=symmetric,
+            exact=exact,
+        )
+        if chosen != "difference":
+            return squared_radius
+    return 0.0
+
+
 @functools.cache
 def squared_radii(precision: str, d: int, capability: tuple[int, int]) -> tuple[float, ...]:
     """Scaled squared radii that stand for all others: the middle of every range in which all choices are the same."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import cupy as cp
 import numpy as np
 
-from cukde.core.gpu import device, scratch, survey
+from cukde.core.gpu import compile as core_compile, device, scratch, survey
 from cukde.core.gpu.launch import FLOAT
 from cukde.density import results
 from cukde.density.options import Options
@@ -26,8 +26,11 @@ from cukde.density.pairs.gpu import (
     wide,
     wide_f64,
 )
-from cukde.density.pairs.gpu.skipping import choice as skipping_choice, passes as skipping_passes, plan as skipping_plan
-from cukde.density.sums import Epilogue, Output, PartialSums, debiased, to_density
+from cukde.density.pairs.gpu.apart import Apart
+from cukde.density.pairs.gpu.skipping import choice as skipping_choice, passes as skipping_passes
+from cukde.density.sums import Epilogue, Output, PartialSums, debiased, merge, to_density
+
+_ALL_PAIRS = skipping_choice.Chosen()
 
 
 def partial_sums(
@@ -65,13 +68,17 @@ def partial_sums(
     "float64" runs on the tensor cores, too, and where d is larger by a library's products on any device, up to a scaled
     squared radius of 620 (350 for "values"); otherwise by differences.
 
+    Where a few rows lie beyond these limits, at most one in 16 of the data and of the queries, they are taken apart, by
+    differences, and all others on the tensor cores: where the squared radius is known on the host and differences would
+    take long. That takes copies of the others.
+
     Memory beside the result: operands of the size of X, Y and the values, and what the splits of the data leave,
     at most 64 MB where there is more than one.
     """
     if options.local_factors is not None:
         return _local_sums(X, Y, h, options)
     arguments = _pose(X, Y, h, options)
-    near = arguments.near(output, ratio=ratio).posed if values is None else None
+    near = arguments.near(output, ratio=ratio) if values is None else _ALL_PAIRS
     return arguments.sums(output, values, ratio=ratio, near=near)
 
 
@@ -147,8 +154,8 @@ def density(X: Any, Y: Any | None, h: float, options: Options, epilogue: Epilogu
         return to_density(_local_sums(X, Y, h, options), *epilogue, cp)
     arguments = _pose(X, Y, h, options)
     start = _Start() if points is None else points
-    near = arguments.near("sum", look=start.look).posed
-    out = arguments.finished("sum", start.operands, epilogue) if near is None else None
+    near = arguments.near("sum", look=start.look)
+    out = arguments.finished("sum", start.operands, epilogue) if near.posed is None else None
     return to_density(arguments.sums("sum", None, near=near), *epilogue, cp) if out is None else out
 
 
@@ -158,8 +165,8 @@ def laplace_density(X: Any, Y: Any | None, h: float, options: Options, epilogue:
     Negative densities stay, and have no logarithm: NaN.
     """
     arguments = _pose(X, Y, h, options)
-    near = arguments.near("laplace").posed
-    out = arguments.finished("laplace", None, epilogue) if near is None else None
+    near = arguments.near("laplace")
+    out = arguments.finished("laplace", None, epilogue) if near.posed is None else None
     return results.laplace(arguments.sums("laplace", None, near=near), *epilogue, cp)[0] if out is None else out
 
 
@@ -175,17 +182,17 @@ def debias(X: Any, Y: Any, h: float, score_h: float, options: Options) -> tuple[
     """
     estimate = _pose(X, None, score_h, options.at_ratio(h / score_h))
     arguments = _pose(X, Y, h, options._replace(centre=estimate.options.centre))
-    near, look = estimate.near("moments", ratio=True, following=arguments.Y)
+    near = estimate.near("moments", ratio=True, following=arguments.Y)
     if (
-        near is None
+        near.posed is None
         and arguments.m
         and arguments.engine("sum", 0) == "f16"
         and estimate.engine("moments", X.shape[1]) == "f16_symmetric"
     ):
         moved, queries, operands = _moved_operands(arguments, estimate)
-        return moved, queries, _Start(operands, look)
+        return moved, queries, _Start(operands, near.look)
     sums = estimate.sums("moments", None, ratio=True, near=near)
-    return debiased(X, sums, 0.5 * (h / score_h) ** 2), Y.astype(np.float64, copy=False), _Start(None, look)
+    return debiased(X, sums, 0.5 * (h / score_h) ** 2), Y.astype(np.float64, copy=False), _Start(None, near.look)
 
 
 def squared_radii(precision: str, d: int) -> tuple[float, ...]:
@@ -220,18 +227,27 @@ class _Arguments(NamedTuple):
 
     def engine(self, output: Output, k: int, *, exact: bool = False) -> pairs_engine.Engine:
         """Which engine takes the pass; ``k`` columns of moments or values, ``exact`` totals of moments."""
-        options, (n, d) = self.options, self.X.shape
-        return pairs_engine.engine(
-            output,
-            options.precision,
-            n,
-            d,
-            k,
-            squared_radius=options.squared_radius,
-            capability=device.capability(),
-            symmetric=self.Y is None and options.log_weights is None and not options.deterministic,
-            exact=exact,
-        )
+        squared_radius = self.options.squared_radius
+        return pairs_engine.engine(*self._shape(output, k), squared_radius=squared_radius, **self._terms(exact))
+
+    def apart(self, output: Output, k: int, *, exact: bool) -> Apart | None:
+        """Find the few rows that keep the pass from products; None where there are none. Waits for the device."""
+        if not self.radius_known or device.capturing() or core_compile.is_rehearsal():
+            return None
+        shape, terms = self._shape(output, k), self._terms(exact)
+        squared_radius = pairs_engine.most_squared_radius(*shape, **terms)
+        if not squared_radius:
+            return None
+        engine = pairs_engine.engine(*shape, squared_radius=squared_radius, **terms)
+        return Apart.of(self.X, self.Y, self.h, self.options, squared_radius, engine)
+
+    def _shape(self, output: Output, k: int) -> tuple[Output, str, int, int, int]:
+        return output, self.options.precision, *self.X.shape, k
+
+    def _terms(self, exact: bool) -> dict[str, Any]:
+        options = self.options
+        symmetric = self.Y is None and options.log_weights is None and not options.deterministic
+        return {"capability": device.capability(), "symmetric": symmetric, "exact": exact}
 
     def form(self, output: Output) -> f16.Form:
         """How the float16 engines make exponents."""
@@ -251,11 +267,15 @@ class _Arguments(NamedTuple):
         """
         n, d = self.X.shape
         if skipping_choice.too_few(n, self.m, d) or self.options.precision == "ieee":
-            return skipping_choice.Chosen()
-        engine = self.engine(output, d if output == "moments" else 0, exact=not ratio)
-        return skipping_choice.chosen(
-            self.X, self.Y, self.h, output, self.options, engine, ratio=ratio, following=following, look=look
-        )
+            return _ALL_PAIRS
+        k = d if output == "moments" else 0
+        engine, apart = self.engine(output, k, exact=not ratio), None
+        if engine == "difference" and skipping_choice.differences_take_long(n, self.m, d, self.options.precision):
+            apart = self.apart(output, k, exact=not ratio)
+        if apart is not None:
+            engine = apart.engine
+        arguments = self.X, self.Y, self.h, output, self.options, engine
+        return skipping_choice.chosen(*arguments, ratio=ratio, apart=apart, following=following, look=look)
 
     def sums(
         self,
@@ -263,11 +283,13 @@ class _Arguments(NamedTuple):
         values: Any | None,
         *,
         ratio: bool = False,
-        near: skipping_plan.Posed | None = None,
+        near: skipping_choice.Chosen = _ALL_PAIRS,
     ) -> PartialSums:
-        """Run the pass; ``near`` is what :meth:`near` has posed."""
-        if near is not None:
-            return skipping_passes.run(near)
+        """Run the pass; ``near`` is what :meth:`near` has chosen."""
+        if near.posed is not None:
+            return skipping_passes.run(near.posed)
+        if near.apart is not None:
+            return self.sums_apart(output, near.apart, ratio=ratio)
         d, options, known = self.X.shape[1], self.options, self.radius_known
         k = pairs_finish.columns_of(output, d, values)
         if self.m == 0:
@@ -292,6 +314,28 @@ class _Arguments(NamedTuple):
             return tf32.run(*operands, centre)
         out = pairs_finish.empty(self.m, k)
         return pairs_finish.merge(difference.launch(options.precision, *operands, out=out), out)
+
+    def sums_apart(self, output: Output, apart: Apart, *, ratio: bool) -> PartialSums:
+        """Run the pass by products of the points near the centre, and by differences of the few others."""
+        X, h, options = self.X, self.h, self.options
+        data, queries = apart.data, apart.queries
+        Y = X if self.Y is None else self.Y
+        near = X[data.near]
+        arguments = _Arguments(near, None if self.Y is None else Y[queries.near], h, apart.of_near_data(options))
+        parts = [arguments.sums(output, None, ratio=ratio)]
+        if len(data.far):
+            at = near if arguments.Y is None else arguments.Y
+            parts.append(_differences(X[data.far], at, h, output, apart.of_far_data(options)))
+        at_near = merge(parts, cp)
+        if not len(queries.far):
+            return at_near
+        at_far = _differences(X, Y[queries.far], h, output, options)
+        out = pairs_finish.empty(self.m, pairs_finish.columns_of(output, X.shape[1], None))
+        for sums, rows in ((at_near, queries.near), (at_far, queries.far)):
+            for to, of in zip(out, sums, strict=True):
+                if to is not None:
+                    to[rows] = of
+        return out
 
     def finished(self, output: Output, points: Any, epilogue: Epilogue) -> Any | None:
         """Run the pass where it ends in the density itself, and return that; otherwise None, and nothing is run."""
@@ -326,6 +370,13 @@ def _pose(X: Any, Y: Any | None, h: float, options: Options) -> _Arguments:
     if options.centre is None:
         options = options._replace(centre=survey.mean(X))
     return _Arguments(X, Y, h, options)
+
+
+def _differences(X: Any, Y: Any, h: float, output: Output, options: Options) -> PartialSums:
+    out = pairs_finish.empty(len(Y), pairs_finish.columns_of(output, X.shape[1], None))
+    return pairs_finish.merge(
+        difference.launch(options.precision, X, Y, h, output, None, options.log_weights, out=out), out
+    )
 
 
 def _form(options: Options, d: int, output: Output) -> f16.Form:

@@ -10,6 +10,7 @@ from cukde.core.gpu import compile as core_compile, device
 from cukde.density.options import Options
 from cukde.density.pairs import counting, tolerance as pairs_tolerance
 from cukde.density.pairs.cost import skipping as skipping_cost
+from cukde.density.pairs.gpu.apart import Apart
 from cukde.density.pairs.gpu.skipping import (
     frame as skipping_frame,
     passes,
@@ -55,11 +56,17 @@ class Chosen(NamedTuple):
 
     posed: skipping_plan.Posed | None = None
     look: Look | None = None
+    apart: Apart | None = None  # rows that a pass over all pairs takes apart
 
 
 def too_few(n: int, m: int, d: int) -> bool:
     """Whether all pairs take so little time by any engine that nothing is worth a look."""
     return 1e-9 * n * m * skipping_cost.slowest(d) <= min(_LEAST_MS, _LEAST_OF_FAST_MS)
+
+
+def differences_take_long(n: int, m: int, d: int, precision: str) -> bool:
+    """Whether all pairs by differences take so long that it is worth a look whether a few rows ask for them."""
+    return 1e-9 * n * m * skipping_cost.dense("difference", precision, d) >= _LEAST_MS
 
 
 def chosen(
@@ -71,10 +78,11 @@ def chosen(
     engine: str,
     *,
     ratio: bool,
+    apart: Apart | None = None,
     following: Any | None = None,
     look: Look | None = None,
 ) -> Chosen:
-    """Pose the pass that leaves out pairs where it is faster than ``engine``, which takes all.
+    """Pose the pass that leaves out pairs where it is faster than ``engine``, which takes all but those ``apart``.
 
     Waits for the device where the time of all pairs makes it worth a look; with ``look``, only where that does not
     decide. ``look`` is of a pass over data near ``X``, with ``following`` near ``Y``: the queries of a pass to come.
@@ -83,6 +91,8 @@ def chosen(
     n, d = X.shape
     m = n if Y is None else len(Y)
     dense = 1e-9 * n * m * skipping_cost.dense(engine, options.precision, d)
+    if apart is not None:
+        dense += 1e-9 * n * m * apart.share * skipping_cost.dense("difference", options.precision, d)
     fast = engine != "difference"
     if (
         dense < (_LEAST_OF_FAST_MS if fast else _LEAST_MS)
@@ -91,7 +101,7 @@ def chosen(
         or not skipping_plan.serves(output, options.precision, d)
         or device.capturing()
     ):
-        return Chosen()
+        return Chosen(apart=apart)
     if core_compile.is_rehearsal():
         _rehearse(X, Y, h, output, options, tolerance, ratio=ratio)
         return Chosen()
@@ -106,12 +116,12 @@ def chosen(
 
     least, most = (0.0, 1.0) if look is None else look.shares(h, tolerance / n)
     if not worth(least, 1.0):
-        return Chosen(None, look)
+        return Chosen(None, look, apart)
     if look is None:
         look = _looked(X, following if Y is None else Y, h)
     queries = look.data if Y is None else look.queries
     if fast and counting.share(look.data, queries, h, tolerance / n, itself=Y is None) > _MOST_SHARE:
-        return Chosen(None, look)
+        return Chosen(None, look, apart)
     frame = skipping_frame.frame(look.data) if look.frame is None else look.frame
     look = look._replace(frame=frame)
     whole = skipping_plan.pose(X, Y, h, output, options, frame, tolerance, ratio=ratio)
@@ -119,7 +129,7 @@ def chosen(
         return Chosen(whole, look)
     share, tight = _share(whole, frame)
     found = look._replace(share=share, tight=tight)
-    return Chosen(whole if worth(share, tight) else None, found)
+    return Chosen(whole, found) if worth(share, tight) else Chosen(None, found, apart)
 
 
 def _looked(X: Any, queries: Any | None, h: float) -> Look:

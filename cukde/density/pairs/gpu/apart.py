@@ -1,0 +1,79 @@
+"""Rows so far out that products would be too coarse for all others: a few of them are taken apart, by differences."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import cupy as cp
+
+from cukde.density.options import Options
+from cukde.density.pairs.gpu.engine import Engine
+
+_MOST = 1 / 16  # of the rows: then differences of these take less time than products of the others save
+_WITHIN = 0.999  # of the limit: squared distances are rounded
+_ENTRIES = 2**22  # coordinates at a time
+
+
+class Rows(NamedTuple):
+    """Which rows of an array are near the centre and which are not, int64 both."""
+
+    near: Any
+    far: Any
+
+    @classmethod
+    def of(cls, A: Any, centre: Any, limit: float) -> Rows:
+        """Find them, by squared distances up to ``limit``; waits for the device."""
+        is_near = cp.empty(len(A), bool)
+        step = max(1, _ENTRIES // A.shape[1])
+        for first in range(0, len(A), step):
+            offsets = A[first : first + step] - centre
+            is_near[first : first + step] = (offsets * offsets).sum(axis=1) <= _WITHIN * limit
+        return cls(cp.flatnonzero(is_near), cp.flatnonzero(~is_near))
+
+    @property
+    def few(self) -> bool:
+        """Whether few of them are far."""
+        return len(self.far) <= _MOST * (len(self.near) + len(self.far))
+
+    @property
+    def share(self) -> float:
+        """Share of the far ones."""
+        return len(self.far) / max(1, len(self.near) + len(self.far))
+
+
+class Apart(NamedTuple):
+    """The rows of a pass; what is near both in data and queries is within ``squared_radius``."""
+
+    data: Rows
+    queries: Rows  # the same where the queries are the data
+    squared_radius: float
+    engine: Engine  # which takes that pass
+
+    @classmethod
+    def of(
+        cls, X: Any, Y: Any | None, h: float, options: Options, squared_radius: float, engine: Engine
+    ) -> Apart | None:
+        """Find them, or None where too many rows are far; waits for the device."""
+        limit = squared_radius * h * h
+        data = Rows.of(X, options.centre, limit)
+        queries = data if Y is None or not data.few else Rows.of(Y, options.centre, limit)
+        return cls(data, queries, squared_radius, engine) if data.few and queries.few else None
+
+    @property
+    def share(self) -> float:
+        """Share of the pairs that are taken apart."""
+        return min(1.0, self.data.share + self.queries.share)
+
+    def of_near_data(self, options: Options) -> Options:
+        """The options of the pass over near data at near queries."""
+        of = _weights_of(options, self.data.near)
+        return of._replace(squared_radius=min(options.squared_radius, self.squared_radius))
+
+    def of_far_data(self, options: Options) -> Options:
+        """The options of the pass over far data."""
+        return _weights_of(options, self.data.far)
+
+
+def _weights_of(options: Options, rows: Any) -> Options:
+    log_weights = options.log_weights
+    return options if log_weights is None else options._replace(log_weights=log_weights[rows])
