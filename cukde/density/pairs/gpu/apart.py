@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import cupy as cp
+import numpy as np
 
 from cukde.density.options import Options
 from cukde.density.pairs.gpu.engine import Engine
@@ -41,23 +43,34 @@ class Rows(NamedTuple):
         return len(self.far) / max(1, len(self.near) + len(self.far))
 
 
+class Possible(NamedTuple):
+    """A pass that products could take but for some rows; whether these are few is not known yet."""
+
+    engine: Engine
+    squared_radius: float  # up to which it takes points
+    find: Callable[[], Apart | None]  # waits for the device
+
+    def likely(self, sample: np.ndarray, h: float) -> bool:
+        """Whether few of a sample of the data are beyond, about its own mean."""
+        offsets = sample - sample.mean(axis=0)
+        squares = np.einsum("ij,ij->i", offsets, offsets, dtype=np.float64)
+        return bool((squares > self.squared_radius * h * h).mean() <= 2 * _MOST)
+
+
 class Apart(NamedTuple):
     """The rows of a pass; what is near both in data and queries is within ``squared_radius``."""
 
     data: Rows
     queries: Rows  # the same where the queries are the data
     squared_radius: float
-    engine: Engine  # which takes that pass
 
     @classmethod
-    def of(
-        cls, X: Any, Y: Any | None, h: float, options: Options, squared_radius: float, engine: Engine
-    ) -> Apart | None:
+    def of(cls, X: Any, Y: Any | None, h: float, options: Options, squared_radius: float) -> Apart | None:
         """Find them, or None where too many rows are far; waits for the device."""
         limit = squared_radius * h * h
         data = Rows.of(X, options.centre, limit)
         queries = data if Y is None or not data.few else Rows.of(Y, options.centre, limit)
-        return cls(data, queries, squared_radius, engine) if data.few and queries.few else None
+        return cls(data, queries, squared_radius) if data.few and queries.few else None
 
     @property
     def share(self) -> float:

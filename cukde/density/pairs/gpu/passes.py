@@ -26,7 +26,7 @@ from cukde.density.pairs.gpu import (
     wide,
     wide_f64,
 )
-from cukde.density.pairs.gpu.apart import Apart
+from cukde.density.pairs.gpu.apart import Apart, Possible
 from cukde.density.pairs.gpu.skipping import choice as skipping_choice, passes as skipping_passes
 from cukde.density.sums import Epilogue, Output, PartialSums, debiased, merge, to_density
 
@@ -230,16 +230,23 @@ class _Arguments(NamedTuple):
         squared_radius = self.options.squared_radius
         return pairs_engine.engine(*self._shape(output, k), squared_radius=squared_radius, **self._terms(exact))
 
-    def apart(self, output: Output, k: int, *, exact: bool) -> Apart | None:
-        """Find the few rows that keep the pass from products; None where there are none. Waits for the device."""
-        if not self.radius_known or device.capturing() or core_compile.is_rehearsal():
+    def apart(self, output: Output, k: int, *, exact: bool) -> Possible | None:
+        """Say which engine of products could take the pass but for some rows; None where it is not worth a look."""
+        n, d = self.X.shape
+        if (
+            not skipping_choice.differences_take_long(n, self.m, d, self.options.precision)
+            or not self.radius_known
+            or device.capturing()
+            or core_compile.is_rehearsal()
+        ):
             return None
         shape, terms = self._shape(output, k), self._terms(exact)
         squared_radius = pairs_engine.most_squared_radius(*shape, **terms)
         if not squared_radius:
             return None
         engine = pairs_engine.engine(*shape, squared_radius=squared_radius, **terms)
-        return Apart.of(self.X, self.Y, self.h, self.options, squared_radius, engine)
+        find = functools.partial(Apart.of, self.X, self.Y, self.h, self.options, squared_radius)
+        return Possible(engine, squared_radius, find)
 
     def _shape(self, output: Output, k: int) -> tuple[Output, str, int, int, int]:
         return output, self.options.precision, *self.X.shape, k
@@ -269,11 +276,8 @@ class _Arguments(NamedTuple):
         if skipping_choice.too_few(n, self.m, d) or self.options.precision == "ieee":
             return _ALL_PAIRS
         k = d if output == "moments" else 0
-        engine, apart = self.engine(output, k, exact=not ratio), None
-        if engine == "difference" and skipping_choice.differences_take_long(n, self.m, d, self.options.precision):
-            apart = self.apart(output, k, exact=not ratio)
-        if apart is not None:
-            engine = apart.engine
+        engine = self.engine(output, k, exact=not ratio)
+        apart = self.apart(output, k, exact=not ratio) if engine == "difference" else None
         arguments = self.X, self.Y, self.h, output, self.options, engine
         return skipping_choice.chosen(*arguments, ratio=ratio, apart=apart, following=following, look=look)
 

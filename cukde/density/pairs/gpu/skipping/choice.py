@@ -10,7 +10,7 @@ from cukde.core.gpu import compile as core_compile, device
 from cukde.density.options import Options
 from cukde.density.pairs import counting, tolerance as pairs_tolerance
 from cukde.density.pairs.cost import skipping as skipping_cost
-from cukde.density.pairs.gpu.apart import Apart
+from cukde.density.pairs.gpu.apart import Apart, Possible
 from cukde.density.pairs.gpu.skipping import (
     frame as skipping_frame,
     passes,
@@ -78,11 +78,12 @@ def chosen(
     engine: str,
     *,
     ratio: bool,
-    apart: Apart | None = None,
+    apart: Possible | None = None,
     following: Any | None = None,
     look: Look | None = None,
 ) -> Chosen:
-    """Pose the pass that leaves out pairs where it is faster than ``engine``, which takes all but those ``apart``.
+    """Pose the pass that leaves out pairs where it is faster than ``engine``, which takes all, or than products of all
+    rows but those ``apart``.
 
     Waits for the device where the time of all pairs makes it worth a look; with ``look``, only where that does not
     decide. ``look`` is of a pass over data near ``X``, with ``following`` near ``Y``: the queries of a pass to come.
@@ -91,8 +92,6 @@ def chosen(
     n, d = X.shape
     m = n if Y is None else len(Y)
     dense = 1e-9 * n * m * skipping_cost.dense(engine, options.precision, d)
-    if apart is not None:
-        dense += 1e-9 * n * m * apart.share * skipping_cost.dense("difference", options.precision, d)
     fast = engine != "difference"
     if (
         dense < (_LEAST_OF_FAST_MS if fast else _LEAST_MS)
@@ -101,7 +100,7 @@ def chosen(
         or not skipping_plan.serves(output, options.precision, d)
         or device.capturing()
     ):
-        return Chosen(apart=apart)
+        return Chosen(apart=None if apart is None else apart.find())
     if core_compile.is_rehearsal():
         _rehearse(X, Y, h, output, options, tolerance, ratio=ratio)
         return Chosen()
@@ -109,27 +108,40 @@ def chosen(
     plan = skipping_plan.Plan.of(d, output, options, itself=Y is None, ratio=ratio)
     products = plan.chunks or plan.products
 
-    def worth(share: float, tight: float) -> bool:
+    def worth(share: float, tight: float, of_others: float) -> bool:
         of_all = skipping_cost.screening(d)
         of_summed = skipping_cost.summing(options.precision, d, tight if products else 0.0, once=plan.once)
-        return skipping_cost.ORDER_MS + 1e-9 * n * m * (of_all + share * of_summed) < _GAIN * dense
+        return skipping_cost.ORDER_MS + 1e-9 * n * m * (of_all + share * of_summed) < _GAIN * of_others
 
     least, most = (0.0, 1.0) if look is None else look.shares(h, tolerance / n)
-    if not worth(least, 1.0):
-        return Chosen(None, look, apart)
+    if not worth(least, 1.0, dense):
+        return Chosen(None, look, None if apart is None else apart.find())
     if look is None:
         look = _looked(X, following if Y is None else Y, h)
+    if apart is not None and not apart.likely(look.data, h):
+        apart = None
+    fastest = dense if apart is None else 1e-9 * n * m * skipping_cost.dense(apart.engine, options.precision, d)
     queries = look.data if Y is None else look.queries
-    if fast and counting.share(look.data, queries, h, tolerance / n, itself=Y is None) > _MOST_SHARE:
-        return Chosen(None, look, apart)
+    if (fast or apart is not None) and counting.share(
+        look.data, queries, h, tolerance / n, itself=Y is None
+    ) > _MOST_SHARE:
+        rows = None if apart is None else apart.find()
+        if fast or rows is not None:
+            return Chosen(None, look, rows)
+        apart, fastest = None, dense
     frame = skipping_frame.frame(look.data) if look.frame is None else look.frame
     look = look._replace(frame=frame)
     whole = skipping_plan.pose(X, Y, h, output, options, frame, tolerance, ratio=ratio)
-    if worth(most, look.tight):
+    if worth(most, look.tight, fastest):
         return Chosen(whole, look)
     share, tight = _share(whole, frame)
     found = look._replace(share=share, tight=tight)
-    return Chosen(whole, found) if worth(share, tight) else Chosen(None, found, apart)
+    if worth(share, tight, fastest):
+        return Chosen(whole, found)
+    rows = None if apart is None else apart.find()
+    if rows is not None:
+        dense = fastest + 1e-9 * n * m * rows.share * skipping_cost.dense("difference", options.precision, d)
+    return Chosen(whole, found) if worth(share, tight, dense) else Chosen(None, found, rows)
 
 
 def _looked(X: Any, queries: Any | None, h: float) -> Look:
