@@ -23,6 +23,7 @@ _LEAST_MS = 5.0  # below it, looking is not worth it,
 _LEAST_OF_FAST_MS = 15.0  # and below this where the tensor cores take all pairs
 _GAIN = 0.9  # of the time of all pairs, at most
 _MOST_SHARE = 0.5  # of pairs of a sample that count: then nothing is looked at further
+_RATHER_APART = 1.5  # times the time of products of nearly all rows, and it is worth a look which are far
 _PROBES = 4  # items of queries
 
 
@@ -108,40 +109,45 @@ def chosen(
     plan = skipping_plan.Plan.of(d, output, options, itself=Y is None, ratio=ratio)
     products = plan.chunks or plan.products
 
-    def worth(share: float, tight: float, of_others: float) -> bool:
+    def ms(share: float, tight: float) -> float:
         of_all = skipping_cost.screening(d)
         of_summed = skipping_cost.summing(options.precision, d, tight if products else 0.0, once=plan.once)
-        return skipping_cost.ORDER_MS + 1e-9 * n * m * (of_all + share * of_summed) < _GAIN * of_others
+        return skipping_cost.ORDER_MS + 1e-9 * n * m * (of_all + share * of_summed)
+
+    def worth(share: float, tight: float) -> bool:
+        return ms(share, tight) < _GAIN * dense
+
+    def rather_apart(share: float, tight: float) -> bool:
+        if apart is None:
+            return False
+        of_products = 1e-9 * n * m * skipping_cost.dense(apart.engine, options.precision, d)
+        return ms(share, tight) > _RATHER_APART * of_products
 
     least, most = (0.0, 1.0) if look is None else look.shares(h, tolerance / n)
-    if not worth(least, 1.0, dense):
+    if not worth(least, 1.0):
         return Chosen(None, look, None if apart is None else apart.find())
     if look is None:
         look = _looked(X, following if Y is None else Y, h)
     if apart is not None and not apart.likely(look.data, h):
         apart = None
-    fastest = dense if apart is None else 1e-9 * n * m * skipping_cost.dense(apart.engine, options.precision, d)
     queries = look.data if Y is None else look.queries
-    if (fast or apart is not None) and counting.share(
-        look.data, queries, h, tolerance / n, itself=Y is None
-    ) > _MOST_SHARE:
+    if rather_apart(least, 1.0) or (
+        (fast or rather_apart(1.0, 1.0))
+        and counting.share(look.data, queries, h, tolerance / n, itself=Y is None) > _MOST_SHARE
+    ):
         rows = None if apart is None else apart.find()
         if fast or rows is not None:
             return Chosen(None, look, rows)
-        apart, fastest = None, dense
+        apart = None
     frame = skipping_frame.frame(look.data) if look.frame is None else look.frame
     look = look._replace(frame=frame)
     whole = skipping_plan.pose(X, Y, h, output, options, frame, tolerance, ratio=ratio)
-    if worth(most, look.tight, fastest):
+    if worth(most, look.tight) and not rather_apart(most, look.tight):
         return Chosen(whole, look)
     share, tight = _share(whole, frame)
     found = look._replace(share=share, tight=tight)
-    if worth(share, tight, fastest):
-        return Chosen(whole, found)
-    rows = None if apart is None else apart.find()
-    if rows is not None:
-        dense = fastest + 1e-9 * n * m * rows.share * skipping_cost.dense("difference", options.precision, d)
-    return Chosen(whole, found) if worth(share, tight, dense) else Chosen(None, found, rows)
+    rows = apart.find() if apart is not None and rather_apart(share, tight) else None
+    return Chosen(whole, found) if rows is None and worth(share, tight) else Chosen(None, found, rows)
 
 
 def _looked(X: Any, queries: Any | None, h: float) -> Look:
