@@ -248,27 +248,44 @@ def test_points_that_are_not_numbers_add_nothing(gpu: SimpleNamespace, d: int) -
     assert found[0][5] == found[0][10] == 0
 
 
-@pytest.mark.parametrize("d", [1, 2, 5, 8, 17])
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_far_blocks_are_left_out(gpu: SimpleNamespace, dtype: str, d: int) -> None:
-    """Weights of one of three clusters are not numbers: sums that took it are none, of a block's queries or a warp's.
+def of_three_clusters(
+    gpu: SimpleNamespace, d: int, step: np.ndarray, of_second: int, dtype: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Which of 128 queries have a sum, and which see the third cluster, whose weights are not numbers.
 
-    Between it and the first is one of no weight, so that no block has points of both.
+    Clusters are steps apart. The second has no weight, so that no block has points of the first and the third. Queries
+    are at the first and, so many of them, at the third.
     """
     rng = np.random.default_rng(d)
     of_cluster = np.arange(900) % 3
-    X = rng.standard_normal((900, d)) + 100.0 * of_cluster[:, None]
+    X = rng.standard_normal((900, d)) + of_cluster[:, None] * step
     weights = np.array([0.0, -1e30, np.nan])[of_cluster]
     Y = rng.standard_normal((128, d))
-    Y[96:] += 200.0  # half of the second block of queries
+    Y[128 - of_second :] += 2 * step
     order, squared_h = rng.permutation(128), 16.0 * d
+    sees_third = order >= 128 - of_second
     points = [gpu.asarray(a.astype(dtype)) for a in (X, Y[order])]
     scalars = gpu.compact.Scalars(0.25, 16 / squared_h, squared_h, *edge("epanechnikov", d, dtype == "float32"))
     frame = None if d == 1 else gpu.frame.frame(gpu.frame.sample(points[0]))
     total = gpu.backend.asnumpy(gpu.compact.sums(*points, "epanechnikov", gpu.asarray(weights), scalars, frame).total)
-    np.testing.assert_array_equal(np.isnan(total), order >= 96)
-    q = ((X[::3, None] - Y[order[order < 96]]) ** 2).sum(axis=2) / squared_h
-    np.testing.assert_allclose(total[order < 96], np.maximum(1 - q, 0).sum(axis=0), rtol=1e-5)
+    q = ((X[::3, None] - Y[order[~sees_third]]) ** 2).sum(axis=2) / squared_h
+    np.testing.assert_allclose(total[~sees_third], np.maximum(1 - q, 0).sum(axis=0), rtol=1e-5)
+    return ~np.isnan(total), sees_third
+
+
+@pytest.mark.parametrize("d", [1, 2, 5, 8, 17])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_far_blocks_are_left_out(gpu: SimpleNamespace, dtype: str, d: int) -> None:
+    """By warps too, of the block of which a half is near them."""
+    summed, near = of_three_clusters(gpu, d, np.full(d, 100.0), 32, dtype)
+    np.testing.assert_array_equal(summed, ~near)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_blocks_that_are_far_in_the_last_dimension(gpu: SimpleNamespace, dtype: str) -> None:
+    """Which boxes of blocks have, and those of warps do not."""
+    summed, near = of_three_clusters(gpu, 17, 400.0 * (np.arange(17) == 16), 64, dtype)
+    np.testing.assert_array_equal(summed, ~near)
 
 
 def test_blocks_are_shared_by_splits(gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -329,7 +346,7 @@ def test_a_rehearsal_asks_for_every_kernel(gpu: SimpleNamespace, kernel: Kernel,
         call()
     names = {asked.name for asked in rehearsal.asked}
     codes = set() if d == 1 else {"morton_codes"}
-    assert {"radial_blocks_ieee", f"near_{kernel}_ieee", f"{kernel}_ieee"} | codes <= names
+    assert {"radial_blocks_ieee", "radial_groups_ieee", f"near_{kernel}_ieee", f"{kernel}_ieee"} | codes <= names
     with core_compile.rehearsed(loads=False) as rehearsal:
         kernel_density(X[:100], X[:100], 1.0, kernel=kernel, check_finite=False)
     assert f"near_{kernel}_ieee" not in {asked.name for asked in rehearsal.asked}

@@ -1,6 +1,6 @@
 """Sums of kernels of bounded support on the GPU over the blocks that a query reaches: nothing else adds anything.
 
-The launchers of ``radial_blocks.cu`` and ``radial_near.cu``.
+The launchers of ``radial_blocks.cu``, ``radial_groups.cu`` and ``radial_near.cu``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from cukde.density.pairs.gpu.skipping.points import BLOCK
 from cukde.density.sums import PartialSums
 
 THREADS = 256
-"""Of a block."""
+"""Of a block, and blocks of data in a group."""
 
 CHUNK = 8
 """Dimensions staged at a time. Of one to three a warp squares zeros too: little beside what follows a distance."""
@@ -33,7 +33,7 @@ _LEAST_MS = 2.0  # of all pairs: below it nothing is put in order,
 _LEAST_MS_OF_SAMPLE = 5.0  # and below this no sample is counted
 # Up to so many dimensions blocks are taken whatever the bandwidth, and beyond where no larger share of the pairs of a
 # sample lies within it.
-_FEW_DIMENSIONS, _MOST_SHARE = 3, 0.2
+_FEW_DIMENSIONS, _MOST_SHARE = 3, 0.1
 _ITEMS_OF_MULTIPROCESSOR = 64  # so that none waits long for the last
 _BLOCKS_OF_SPLIT = 64  # of data, at least
 
@@ -112,11 +112,12 @@ def sums(
     out = finish.empty(m, 0)
     data = _ordered(X, log_weights, scalars.unit, frame)
     queries = data if Y is None else _ordered(Y, None, scalars.unit, frame)
+    groups = _grouped(data.low, data.high)
     splits = finish.split_by(n, _rows_of_split(n, m), finish.blocks(m, 0, 0), out)
     _near(kernel, X.dtype).launch(
         splits.grid,
         (THREADS,),
-        *(data.points, queries.points, data.log_weights, data.low, data.high, queries.low, queries.high),
+        *(data.points, queries.points, data.log_weights, data.low, data.high, *groups, queries.low, queries.high),
         *(queries.order, splits.reference, splits.total, n, m, d, *scalars),
     )
     return finish.merge(splits, out)
@@ -149,19 +150,36 @@ def _ordered(X: Any, log_weights: Any | None, unit: float, frame: Frame | None) 
     return out
 
 
+def _grouped(low: Any, high: Any) -> tuple[Any, Any]:
+    """Boxes of groups of blocks, low and high."""
+    d, blocks = low.shape
+    groups = -(-blocks // THREADS)
+    out = cp.empty((d, groups), low.dtype), cp.empty((d, groups), low.dtype)
+    _groups(low.dtype).launch((groups, d), (THREADS,), low, high, *out, blocks)
+    return out
+
+
 @core_compile.listed
 def specialisations() -> Iterator[Specialisation]:
     """Every kernel of this module."""
     for real in (FLOAT, DOUBLE):
         yield _blocks(real)
+        yield _groups(real)
         for kernel in BOUNDED:
             yield _near(kernel, real)
 
 
 @functools.cache
 def _blocks(real: np.dtype) -> Specialisation:
-    defines = core_compile.macros(KERNEL=f"radial_blocks_{_suffix(real)}", REAL=C_TYPE[real])
-    return Specialisation("density/radial_blocks", f"radial_blocks_{_suffix(real)}", defines, f"7P q i {real.char}")
+    name = f"radial_blocks_{_suffix(real)}"
+    defines = core_compile.macros(KERNEL=name, REAL=C_TYPE[real])
+    return Specialisation("density/radial_blocks", name, defines, f"7P q i {real.char}")
+
+
+@functools.cache
+def _groups(real: np.dtype) -> Specialisation:
+    name = f"radial_groups_{_suffix(real)}"
+    return Specialisation("density/radial_groups", name, core_compile.macros(KERNEL=name, REAL=C_TYPE[real]), "4P i")
 
 
 @functools.cache
@@ -170,7 +188,7 @@ def _near(kernel: Kernel, real: np.dtype) -> Specialisation:
     defines = core_compile.macros(
         KERNEL=name, KIND=kernel.upper(), REAL=C_TYPE[real], STORAGE=C_TYPE[real], CHUNK=CHUNK
     )
-    return Specialisation("density/radial_near", name, defines, f"10P 2q i {real.char} {real.char} d 2{real.char}")
+    return Specialisation("density/radial_near", name, defines, f"12P 2q i {real.char} {real.char} d 2{real.char}")
 
 
 def _suffix(real: np.dtype) -> str:
