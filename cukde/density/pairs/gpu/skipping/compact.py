@@ -97,7 +97,7 @@ def sums(
 ) -> PartialSums:
     """Sum a kernel of bounded support at each query, on the current device and stream, without waiting.
 
-    Memory beside the result, in bytes a row of float32, of the data and of the queries: 4 d + 24, of data with weights
+    Memory beside the result, in bytes a row of float32, of data and of queries: about 4 d + 24, of data with weights
     8 more; and 9 MB at most.
 
     Parameters
