@@ -20,8 +20,8 @@
 #include "radial.cuh"
 
 constexpr int warps = threads / 32;  // and a group has as many blocks as a block of threads has threads
-constexpr int lanes_of_query = 8;  // of a warp, whose other lanes have other dimensions of the same eight queries
-constexpr int dimensions_at_once = 32 / lanes_of_query;
+constexpr int queries_of_warp = 8;  // a lane each, four times: for other dimensions
+constexpr int dimensions_at_once = 32 / queries_of_warp;
 constexpr int dimensions_of_lane = CHUNK / dimensions_at_once;
 
 struct Boxes {
@@ -50,14 +50,14 @@ struct OfWarp {
 
     __device__ void find(const Pass& pass, long long first_query) {
         const int lane = threadIdx.x % 32;
-        const long long row = first_query + threadIdx.x / 32 * lanes_of_query + lane % lanes_of_query;
+        const long long row = first_query + threadIdx.x / 32 * queries_of_warp + lane % queries_of_warp;
         const long long query = row < pass.m ? row : pass.m - 1;
 #pragma unroll
         for (int s = 0; s < dimensions_of_lane; s++) {
-            const int k = s * dimensions_at_once + lane / lanes_of_query;
+            const int k = s * dimensions_at_once + lane / queries_of_warp;
             const Real y = k < pass.d ? pass.Y[query * pass.d + k] * pass.unit : Real(0);
-            low[s] = least_over_lanes<lanes_of_query>(y);
-            high[s] = largest_over_lanes<lanes_of_query>(y);
+            low[s] = least_over_lanes<queries_of_warp>(y);
+            high[s] = largest_over_lanes<queries_of_warp>(y);
         }
     }
 
@@ -65,14 +65,14 @@ struct OfWarp {
         Real distance = 0;
 #pragma unroll
         for (int s = 0; s < dimensions_of_lane; s++) {
-            const int k = s * dimensions_at_once + threadIdx.x % 32 / lanes_of_query;
+            const int k = s * dimensions_at_once + threadIdx.x % 32 / queries_of_warp;
             if (k >= pass.d) continue;
             const long long p = (long long)k * x.blocks + a;
             const Real gap = gap_of(x.low[p], x.high[p], low[s], high[s]);
             distance = multiply_add(gap, gap, distance);
         }
 #pragma unroll
-        for (int step = lanes_of_query; step < 32; step *= 2) distance += __shfl_xor_sync(~0u, distance, step);
+        for (int step = queries_of_warp; step < 32; step *= 2) distance += __shfl_xor_sync(~0u, distance, step);
         return !(distance * pass.scale > pass.edge_to);
     }
 };
@@ -108,7 +108,8 @@ KERNEL(const Storage* __restrict__ X, const Storage* __restrict__ Y, const doubl
         for (int w = 0; w < warps; w++) {
             for (unsigned left = near_boxes[w]; left; left &= left - 1) {
                 const int b = base + w * 32 + __ffs(left) - 1;
-                add_tile(sums, staged, pass, (long long)b * tile, n, first_query, first, of_warp.reaches(data, b, pass));
+                const bool reaches = of_warp.reaches(data, b, pass);
+                add_tile(sums, staged, pass, (long long)b * tile, n, first_query, first, reaches);
                 first = false;
             }
         }
