@@ -30,7 +30,7 @@ from cukde.core.gpu.launch import Specialisation
 from cukde.density.domains import gpu as domains_gpu
 from cukde.density.domains.domain import domain_of
 from cukde.density.kernel_density import kernel_density
-from cukde.density.kernels import KERNELS
+from cukde.density.kernels import BOUNDED, KERNELS, Kernel
 from cukde.density.one_dimension import plan as one_dimension_plan
 from cukde.density.one_dimension.gpu import passes as one_dimension_passes
 from cukde.density.one_dimension.plan import TOLERANCE
@@ -50,7 +50,12 @@ from cukde.density.pairs.gpu import (
     wide as pairs_wide,
     wide_f64,
 )
-from cukde.density.pairs.gpu.skipping import frame as near_frame, passes as near_passes, plan as near_plan
+from cukde.density.pairs.gpu.skipping import (
+    compact as near_compact,
+    frame as near_frame,
+    passes as near_passes,
+    plan as near_plan,
+)
 from cukde.density.pairs.gpu.specialisation import OPERATION
 from cukde.density.sums import Output, PartialSums, merge
 from cukde.density.truncated import gpu as truncated_gpu
@@ -469,13 +474,27 @@ def other_kernels(launches: Launches) -> None:
     for kernel, dtype, weighted, n in itertools.product(
         KERNELS, ("float32", "float64"), (False, True), (N, ROWS_OF_SPLITS)
     ):
-        s = sample(5, weighted, dtype, n=n)
-        h = 4 * s.h
-        w = None if s.w is None else gpu_arrays.asarray(s.w)
-        got = kernel_density(*map(gpu_arrays.asarray, (s.X, s.Y)), h, kernel=kernel, weights=w)
-        want, size = reference.kernel_density(s.X, s.Y, h, kernel, s.w)
-        allowed = tolerances.KERNEL_DENSITY[dtype].value * want + tolerances.KERNEL_DENSITY_OF_SIZE.value * size
-        tolerances.check(np.abs(gpu_arrays.asnumpy(got) - want), allowed, f"density by {kernel}")
+        check_other_kernel(kernel, sample(5, weighted, dtype, n=n), 4.0)
+
+
+def near_blocks(launches: Launches) -> None:
+    """Kernels of bounded support over the blocks that queries reach, in one part of the data and in several."""
+    always = {"_LEAST_MS": 0.0, "_LEAST_MS_OF_SAMPLE": 0.0, "_MOST_SHARE": 1.0, "_BLOCKS_OF_SPLIT": 2}
+    with mock.patch.multiple(near_compact, **always):
+        for kernel, dtype, (d, n), weighted in itertools.product(
+            BOUNDED, ("float32", "float64"), ((1, N), (2, ROWS_OF_SPLITS), (5, N), (17, N)), (False, True)
+        ):
+            check_other_kernel(kernel, sample(d, weighted, dtype, n=n), 1.5 if d < 3 else 4.0)
+
+
+def check_other_kernel(kernel: Kernel, s: Sample, bandwidths: float) -> None:
+    """Check a density by a kernel beside the Gaussian, of so many of the sample's bandwidths."""
+    h, dtype = bandwidths * s.h, str(s.X.dtype)
+    w = None if s.w is None else gpu_arrays.asarray(s.w)
+    got = kernel_density(*map(gpu_arrays.asarray, (s.X, s.Y)), h, kernel=kernel, weights=w)
+    want, size = reference.kernel_density(s.X, s.Y, h, kernel, s.w)
+    allowed = tolerances.KERNEL_DENSITY[dtype].value * want + tolerances.KERNEL_DENSITY_OF_SIZE.value * size
+    tolerances.check(np.abs(gpu_arrays.asnumpy(got) - want), allowed, f"density by {kernel}")
 
 
 def factors_of_points(launches: Launches) -> None:
@@ -912,6 +931,7 @@ PASSES = (
     wide,
     near_pairs,
     other_kernels,
+    near_blocks,
     factors_of_points,
     products_of_columns,
     stacks,

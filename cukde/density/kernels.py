@@ -13,6 +13,9 @@ Kernel = Literal["tophat", "epanechnikov", "exponential", "linear", "cosine"]
 
 KERNELS: tuple[Kernel, ...] = get_args(Kernel)
 
+BOUNDED: tuple[Kernel, ...] = ("tophat", "epanechnikov", "linear", "cosine")
+"""Those that are 0 from a bandwidth on."""
+
 
 def _cosine_series() -> tuple[float, ...]:
     """Coefficients g_k, lowest first, of cos(pi t / 2) / (1 - t^2) in powers of t^2.

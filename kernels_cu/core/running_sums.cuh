@@ -40,15 +40,17 @@ struct RunningSums {
         }
     }
 
-    // Write a split's sums, and its references in natural logarithms.
-    __device__ void write(double* references, double* totals, long long first_query, long long m) const {
+    // Write a split's sums, and its references in natural logarithms; queries stand where `order` says, if it is given.
+    __device__ void write(double* references, double* totals, long long first_query, long long m,
+                          const long long* order = nullptr) const {
         const int tx = threadIdx.x % lanes, ty = threadIdx.x / lanes;
 #pragma unroll
         for (int r = 0; r < side; r++) {
             const long long query = first_query + ty * side + r;
             if (tx == 0 && query < m) {
-                references[blockIdx.z * m + query] = reference[r] * ln_2;
-                totals[blockIdx.z * m + query] = total[r];
+                const long long to = blockIdx.z * m + (order ? order[query] : query);
+                references[to] = reference[r] * ln_2;
+                totals[to] = total[r];
             }
         }
     }

@@ -67,6 +67,7 @@ def test_some_passes(small: ModuleType, capsys: pytest.CaptureFixture[str]) -> N
         "waiting",
         "splits_merged",
         "other_kernels",
+        "near_blocks",
         "products_of_columns",
         "stacks",
         "cross_validation",

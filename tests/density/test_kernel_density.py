@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+from contextlib import AbstractContextManager
 from typing import Any
 from unittest import mock
 
@@ -46,17 +47,27 @@ def weights_of(n: int, kind: str) -> np.ndarray | None:
     return w
 
 
+def blocks_left_out(backend: Backend, *, whatever: bool) -> AbstractContextManager[Any]:
+    """Leave out blocks that no query reaches, whatever the sizes, or take all pairs."""
+    if backend.name == "numpy":
+        return mock.patch.object(compact, "pays", return_value=whatever)
+    from cukde.density.pairs.gpu.skipping import compact as on_gpu
+
+    least = 0.0 if whatever else math.inf
+    return mock.patch.multiple(on_gpu, _LEAST_MS=least, _LEAST_MS_OF_SAMPLE=least, _MOST_SHARE=1.0)
+
+
 def verify(
     backend: Backend, X: np.ndarray, Y: np.ndarray, h: Any, kernel: str, w: np.ndarray | None = None, **options: Any
 ) -> np.ndarray:
-    """Check a density, on the CPU by each of its passes; return that of the one which it chooses."""
+    """Check a density by each of its passes; return that of the one which it chooses."""
     on = backend.asarray
     call = functools.partial(kernel_density, on(X), on(Y), h, kernel=kernel, weights=on(w), **options)
     found = [backend.asnumpy(call())]
-    if backend.name == "numpy" and kernel != "exponential":
-        for near in (True, False):
-            with mock.patch.object(compact, "pays", return_value=near):
-                found.append(call())
+    if kernel != "exponential":
+        for whatever in (True, False):
+            with blocks_left_out(backend, whatever=whatever):
+                found.append(backend.asnumpy(call()))
     p, size = reference.kernel_density(X, Y, h, kernel, w)
     for got in found:
         assert got.dtype == np.result_type(X, Y)

@@ -15,14 +15,11 @@ import numpy as np
 
 from cukde.core.gpu import compile as core_compile
 from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT, Specialisation
-from cukde.density.kernels import KERNELS, Kernel, edge
+from cukde.density.kernels import BOUNDED, KERNELS, Kernel, edge
 from cukde.density.pairs.gpu import finish, operands
+from cukde.density.pairs.gpu.skipping import compact
+from cukde.density.pairs.gpu.skipping.compact import CHUNK, THREADS, Look, Scalars
 from cukde.density.sums import PartialSums, to_density
-
-_THREADS = 256
-
-# Dimensions staged at a time. Of one to three a warp squares zeros too, which is little beside what follows a distance.
-_CHUNK = 8
 
 
 def kernel_density(
@@ -38,7 +35,8 @@ def kernel_density(
 ) -> Any:
     """Return ``exp(log_constant)`` times the sums of the kernel, shape (m,), or the logarithm of that.
 
-    On the current device and stream; nothing waits for the result.
+    On the current device and stream; nothing waits for the result. Where all pairs of a kernel of bounded support take
+    milliseconds, blocks that no query reaches are left out, and a look at the points may wait for the device.
 
     Parameters
     ----------
@@ -57,8 +55,12 @@ def kernel_density(
     X, Y = operands.of_one_dtype(X, Y)
     unit = _unit(h)
     scale = operands.LOG2_E / (unit * h) if kernel == "exponential" else (unit * h) ** -2
-    edges = edge(kernel, X.shape[1], X.dtype == FLOAT)
-    sums = _sums(X, Y, h, kernel, X.dtype, log_weights, None, scale, edges)
+    scalars = Scalars(unit, scale, h * h, *edge(kernel, X.shape[1], X.dtype == FLOAT))
+    look = compact.look(X, Y, h) if kernel in BOUNDED else Look(pays=False)
+    if look.pays:
+        sums = compact.sums(X, Y, kernel, log_weights, scalars, look.frame)
+    if not look.pays or core_compile.is_rehearsal():  # whose points say nothing
+        sums = _sums(X, Y, kernel, X.dtype, log_weights, None, scalars)
     with np.errstate(divide="ignore"):  # nothing near a query: the logarithm is -inf
         return to_density(sums, log_constant, log, dtype, cp)
 
@@ -79,7 +81,7 @@ def local_sums(X: Any, Y: Any | None, h: float, factors: Any, *, log_weights: An
     X, Y = operands.of_one_dtype(X, Y)
     real = DOUBLE if precision == "float64" else FLOAT
     scales = (0.5 * operands.LOG2_E / (_unit(h) * h * factors) ** 2).astype(real)
-    return _sums(X, Y, h, "gaussian", real, log_weights, scales, 0.0, (0.0, 0.0))
+    return _sums(X, Y, "gaussian", real, log_weights, scales, Scalars(_unit(h), 0.0, h * h, 0.0, 0.0))
 
 
 def _unit(h: float) -> float:
@@ -90,13 +92,11 @@ def _unit(h: float) -> float:
 def _sums(
     X: Any,
     Y: Any | None,
-    h: float,
     kernel: Kernel | Literal["gaussian"],
     real: np.dtype,
     log_weights: Any,
     scales: Any | None,
-    scale: float,
-    edges: tuple[float, float],
+    scalars: Scalars,
 ) -> PartialSums:
     """Launch the kernel, and merge what its splits leave."""
     Y = X if Y is None else Y
@@ -106,8 +106,7 @@ def _sums(
         return out
     splits = finish.splits(n, m, 0, out)
     arrays = X, Y, log_weights, scales, splits.reference, splits.total
-    scalars = n, m, d, splits.rows, _unit(h), scale, h * h, *edges
-    _kernel(kernel, real, X.dtype).launch(splits.grid, (_THREADS,), *arrays, *scalars)
+    _kernel(kernel, real, X.dtype).launch(splits.grid, (THREADS,), *arrays, n, m, d, splits.rows, *scalars)
     return finish.merge(splits, out)
 
 
@@ -125,6 +124,6 @@ def specialisations() -> Iterator[Specialisation]:
 def _kernel(kernel: Kernel | Literal["gaussian"], real: np.dtype, storage: np.dtype) -> Specialisation:
     name = f"{kernel}_{'f64' if real == DOUBLE else 'ieee'}"
     defines = core_compile.macros(
-        KERNEL=name, KIND=kernel.upper(), REAL=C_TYPE[real], STORAGE=C_TYPE[storage], CHUNK=_CHUNK
+        KERNEL=name, KIND=kernel.upper(), REAL=C_TYPE[real], STORAGE=C_TYPE[storage], CHUNK=CHUNK
     )
     return Specialisation("density/radial", name, defines, f"6P 2q i q {storage.char} {real.char} d 2{real.char}")

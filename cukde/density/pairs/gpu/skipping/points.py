@@ -105,18 +105,23 @@ def shrink(frame: Frame, h: float) -> float:
 
 def ordered(X: Any, h: float, log_weights: Any, frame: Frame, needed: Needed) -> Ordered:
     """Put points in order; ``log_weights`` are natural logarithms, float64, at most 0, or None."""
+    d = X.shape[1]
+    limits = (_fine_square(d, needed), MOST_SQUARE) if groups(d) else (math.inf, math.inf)
+    of_points = codes(X, frame, limits, scale_of(h))
+    order = cp.argsort(of_points).astype(np.int64, copy=False)
+    return _placed(X, h, log_weights, frame, needed, order, of_points[order])
+
+
+def codes(X: Any, frame: Frame, limits: tuple[float, float] = (math.inf, math.inf), scale: float = 1.0) -> Any:
+    """Morton codes, (n,) uint32; larger ones of points that ``scale`` times are farther out than ``limits`` squared."""
     n, d = X.shape
-    k = frame.axes.shape[0]
-    codes = cp.empty(n, np.uint32)
+    out = cp.empty(n, np.uint32)
     _codes(X.dtype).launch(
         (-(-n // _THREADS_OF_CODES),),
         (_THREADS_OF_CODES,),
-        *(X, frame.centre, frame.axes, frame.edges, codes, n, d, k, frame.bits),
-        *((_fine_square(d, needed), MOST_SQUARE) if groups(d) else (math.inf, math.inf)),
-        scale_of(h),
+        *(X, frame.centre, frame.axes, frame.edges, out, n, d, frame.axes.shape[0], frame.bits, *limits, scale),
     )
-    order = cp.argsort(codes).astype(np.int64, copy=False)
-    return _placed(X, h, log_weights, frame, needed, order, codes[order])
+    return out
 
 
 def again(points: Ordered, h: float, log_weights: Any, frame: Frame, needed: Needed) -> Ordered:

@@ -1,0 +1,195 @@
+"""Sums of kernels of bounded support on the GPU over the blocks that a query reaches: nothing else adds anything.
+
+The launchers of ``radial_blocks.cu``, ``radial_groups.cu`` and ``radial_near.cu``.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import cupy as cp
+import numpy as np
+
+from cukde.core.gpu import compile as core_compile, device
+from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT, Specialisation
+from cukde.density.kernels import BOUNDED, Kernel
+from cukde.density.pairs import counting
+from cukde.density.pairs.cost import skipping as skipping_cost
+from cukde.density.pairs.gpu import finish
+from cukde.density.pairs.gpu.skipping import frame as skipping_frame, points as skipping_points
+from cukde.density.pairs.gpu.skipping.frame import Frame
+from cukde.density.pairs.gpu.skipping.points import BLOCK
+from cukde.density.sums import PartialSums
+
+THREADS = 256
+"""Of a block, and blocks of data in a group."""
+
+CHUNK = 8
+"""Dimensions staged at a time. Of one to three a warp squares zeros too: little beside what follows a distance."""
+
+_LEAST_MS = 2.0  # of all pairs: below it nothing is put in order,
+_LEAST_MS_OF_SAMPLE = 5.0  # and below this no sample is counted
+# Up to so many dimensions blocks are taken whatever the bandwidth, and beyond where no larger share of the pairs of a
+# sample lies within it.
+_FEW_DIMENSIONS, _MOST_SHARE = 3, 0.1
+_ITEMS_OF_MULTIPROCESSOR = 64  # so that none waits long for the last
+_BLOCKS_OF_SPLIT = 64  # of data, at least
+
+
+class Scalars(NamedTuple):
+    """What the kernels of ``radial.cu`` take beside arrays and sizes."""
+
+    unit: float
+    scale: float
+    squared_h: float
+    edge_from: float
+    edge_to: float
+
+
+class Look(NamedTuple):
+    """Whether blocks are left out, and the frame that puts points in order, which one dimension does not need."""
+
+    pays: bool
+    frame: Frame | None = None
+
+
+class _Ordered(NamedTuple):
+    """Points in order, and their boxes; ``radial_blocks.cu`` says what the arrays are."""
+
+    order: Any
+    points: Any
+    log_weights: Any | None
+    low: Any
+    high: Any
+
+
+def look(X: Any, Y: Any | None, h: float) -> Look:
+    """Look whether few enough pairs lie within a bandwidth.
+
+    Waits for the device where all pairs take milliseconds, in more than one dimension.
+    """
+    (n, d), m = X.shape, len(X) if Y is None else len(Y)
+    precision = "float64" if X.dtype == DOUBLE else "float32"
+    milliseconds = 1e-9 * n * m * skipping_cost.dense("difference", precision, d)
+    least = _LEAST_MS if d <= _FEW_DIMENSIONS else _LEAST_MS_OF_SAMPLE
+    if milliseconds <= least or d > skipping_cost.MOST_DIMENSIONS or device.capturing():
+        return Look(False)
+    if d == 1:
+        return Look(True)
+    if core_compile.is_rehearsal():
+        return Look(True, skipping_frame.frame(np.random.default_rng(0).standard_normal((300, d))))
+    if d <= _FEW_DIMENSIONS:
+        data = skipping_frame.sample(X)
+    else:
+        data, queries = skipping_frame.samples(X, X if Y is None else Y)
+        with np.errstate(all="ignore"):  # of points many bandwidths away, and of unchecked ones
+            if counting.within(data, queries, h) > _MOST_SHARE:
+                return Look(False)
+    if not np.isfinite(data).all():
+        return Look(False)
+    return Look(True, skipping_frame.frame(data.astype(np.float64)))
+
+
+def sums(
+    X: Any, Y: Any | None, kernel: Kernel, log_weights: Any | None, scalars: Scalars, frame: Frame | None
+) -> PartialSums:
+    """Sum a kernel of bounded support at each query, on the current device and stream, without waiting.
+
+    Memory beside the result, in bytes a row of float32, of data and of queries: about 4 d + 24, of data with weights
+    8 more; and 9 MB at most.
+
+    Parameters
+    ----------
+    X, Y, log_weights
+        As for :func:`cukde.density.pairs.gpu.radial.kernel_density`; points of one dtype.
+    frame : Frame, optional
+        Of the data; None in one dimension.
+    """
+    n, d = X.shape
+    m = n if Y is None else len(Y)
+    out = finish.empty(m, 0)
+    data = _ordered(X, log_weights, scalars.unit, frame)
+    queries = data if Y is None else _ordered(Y, None, scalars.unit, frame)
+    groups = _grouped(data.low, data.high)
+    splits = finish.split_by(n, _rows_of_split(n, m), finish.blocks(m, 0, 0), out)
+    _near(kernel, X.dtype).launch(
+        splits.grid,
+        (THREADS,),
+        *(data.points, queries.points, data.log_weights, data.low, data.high, *groups, queries.low, queries.high),
+        *(queries.order, splits.reference, splits.total, n, m, d, *scalars),
+    )
+    return finish.merge(splits, out)
+
+
+def _rows_of_split(n: int, m: int) -> int:
+    """Rows of the data that a block of threads takes, so that the device is busy to the end."""
+    data_blocks, query_blocks = -(-n // BLOCK), -(-m // BLOCK)
+    wanted = -(-_ITEMS_OF_MULTIPROCESSOR * device.multiprocessors() // query_blocks)
+    splits = max(1, min(wanted, data_blocks // _BLOCKS_OF_SPLIT))
+    return -(-data_blocks // splits) * BLOCK
+
+
+def _ordered(X: Any, log_weights: Any | None, unit: float, frame: Frame | None) -> _Ordered:
+    """Put points in order: by their coordinate in one dimension, and by codes in more."""
+    n, d = X.shape
+    blocks = -(-n // BLOCK)
+    keys = X[:, 0] if frame is None else skipping_points.codes(X, frame)
+    order = cp.argsort(keys).astype(np.int64, copy=False)
+    out = _Ordered(
+        order,
+        cp.empty_like(X),
+        None if log_weights is None else cp.empty_like(log_weights),
+        cp.empty((d, blocks), X.dtype),
+        cp.empty((d, blocks), X.dtype),
+    )
+    _blocks(X.dtype).launch(
+        (blocks,), (BLOCK,), X, order, log_weights, out.points, out.log_weights, out.low, out.high, n, d, unit
+    )
+    return out
+
+
+def _grouped(low: Any, high: Any) -> tuple[Any, Any]:
+    """Boxes of groups of blocks, low and high."""
+    d, blocks = low.shape
+    groups = -(-blocks // THREADS)
+    out = cp.empty((d, groups), low.dtype), cp.empty((d, groups), low.dtype)
+    _groups(low.dtype).launch((groups, d), (THREADS,), low, high, *out, blocks)
+    return out
+
+
+@core_compile.listed
+def specialisations() -> Iterator[Specialisation]:
+    """Every kernel of this module."""
+    for real in (FLOAT, DOUBLE):
+        yield _blocks(real)
+        yield _groups(real)
+        for kernel in BOUNDED:
+            yield _near(kernel, real)
+
+
+@functools.cache
+def _blocks(real: np.dtype) -> Specialisation:
+    name = f"radial_blocks_{_suffix(real)}"
+    defines = core_compile.macros(KERNEL=name, REAL=C_TYPE[real])
+    return Specialisation("density/radial_blocks", name, defines, f"7P q i {real.char}")
+
+
+@functools.cache
+def _groups(real: np.dtype) -> Specialisation:
+    name = f"radial_groups_{_suffix(real)}"
+    return Specialisation("density/radial_groups", name, core_compile.macros(KERNEL=name, REAL=C_TYPE[real]), "4P i")
+
+
+@functools.cache
+def _near(kernel: Kernel, real: np.dtype) -> Specialisation:
+    name = f"near_{kernel}_{_suffix(real)}"
+    defines = core_compile.macros(
+        KERNEL=name, KIND=kernel.upper(), REAL=C_TYPE[real], STORAGE=C_TYPE[real], CHUNK=CHUNK
+    )
+    return Specialisation("density/radial_near", name, defines, f"12P 2q i {real.char} {real.char} d 2{real.char}")
+
+
+def _suffix(real: np.dtype) -> str:
+    return "f64" if real == DOUBLE else "ieee"
