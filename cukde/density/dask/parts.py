@@ -71,10 +71,9 @@ def of_plain(a: Any, chunks: tuple[int, ...], weights: Any = None) -> BlockBoxes
     ends = np.cumsum([0, *chunks])
     parts = parts_of_block(len(chunks))
     measured = []
-    with np.errstate(all="ignore"):
-        for start, end in itertools.pairwise(ends):
-            w = None if weights is None else dispatch.to_host(weights[start:end])
-            measured.append(measure(a[start:end], w, parts))
+    for start, end in itertools.pairwise(ends):
+        w = None if weights is None else dispatch.to_host(weights[start:end])
+        measured.append(measure(a[start:end], w, parts))
     return together(measured, 1 if a.ndim == 1 else a.shape[1], weighted=weights is not None)
 
 
@@ -111,6 +110,7 @@ def nothing(d: int) -> Measured:
     return Measured(0, none, none, none, none, np.empty(0))
 
 
+@np.errstate(all="ignore")  # of unchecked points, and of those near the ends of the range
 def measure(x: Any, w: np.ndarray | None, parts: int) -> Measured:
     """Divide rows, on any device, by medians of a sample into parts, and measure those that have rows."""
     n = len(x)
@@ -151,8 +151,7 @@ def measure(x: Any, w: np.ndarray | None, parts: int) -> Measured:
         second[some] += np.add.reduceat(weighted * piece, starts)
     some = np.flatnonzero(count)
     low, high, about, first, second, mass = (a[some] for a in (low, high, about, first, second, mass))
-    with np.errstate(divide="ignore"):
-        log_mass = np.log(mass) + (math.log(largest) if largest > 0 else 0.0)
+    log_mass = np.log(mass) + (math.log(largest) if largest > 0 else 0.0)
     mass = np.where(mass > 0, mass, 1.0)[:, None]
     shift = first / mass
     return Measured(n, low, high, about + shift, np.maximum(second / mass - shift * shift, 0.0), log_mass)
