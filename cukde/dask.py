@@ -7,10 +7,14 @@ from cukde.conv1d.dask import depthwise_conv1d
 from cukde.core.dask.devices import to_gpu
 from cukde.density.compositions.dask import conditional, density_ratio, marginal
 from cukde.density.dask.api import debias, density_and_score, kde, kernel_sum, laplace_kde, score, sd_kde
+from cukde.density.dask.boxes import block_boxes
+from cukde.density.dask.parts import BlockBoxes
 from cukde.kendall.dask import kendall_matrix
 from cukde.piecewise.dask import pwpa
 
 __all__ = [
+    "BlockBoxes",
+    "block_boxes",
     "conditional",
     "debias",
     "density_and_score",

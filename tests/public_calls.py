@@ -670,6 +670,10 @@ _LAZY = {
 
 CALLS |= {f"dask.{name}": _lazily(getattr(cukde.dask, name), arrays, CALLS[name]) for name, arrays in _LAZY.items()}
 
+CALLS["dask.block_boxes"] = lambda a: Call(
+    lambda X, **options: cukde.dask.block_boxes(_blocks(X), **options), (a.points,), {"weights": a.weights}
+)
+
 ON_DEVICE = frozenset(
     name
     for name in CALLS

@@ -1,18 +1,24 @@
 """What Dask adds: a density of Dask arrays beside that of plain ones, and graphs on their way to a scheduler.
 
 python -m pytest benchmarks/density/bench_dask.py --record benchmarks/results/NAME.json
+
+CUKDE_GIB sets the size of the data in files, in GiB.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 
+import dask
 import dask.array as da
 import numpy as np
 import pytest
 
 import cukde
+import cukde.dask
 from cukde.core.dask import chunks as dask_chunks
 from cukde.density.options import Options
 from cukde.density.pairs.cpu import passes as pairs_passes
@@ -21,6 +27,7 @@ from tests import reference
 
 _CHECKED = 200
 _BLOCKS = 64
+_GIB = float(os.environ.get("CUKDE_GIB", "1"))
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -110,3 +117,86 @@ def bench_submission(compare: Callable[..., None], method: str) -> None:
             "precision": "float64",
         }
         compare(submit, row, {})
+
+
+@pytest.mark.parametrize("d", [2, 8])
+@pytest.mark.parametrize("method", ["kde", "sd_kde"])
+def bench_boxes_cpu(compare: Callable[..., None], method: str, d: int) -> None:
+    """64 blocks of clusters: beside a call on plain arrays, and for ``kde`` the same without boxes."""
+    rows, h = 1_000, 0.3
+    centres = np.random.default_rng(2).uniform(-100, 100, (_BLOCKS, 1, d))
+    X, Y = ((centres + np.random.default_rng(s).standard_normal((_BLOCKS, rows, d))).reshape(-1, d) for s in (0, 1))
+    x, y = (da.from_array(a, chunks=(rows, d)) for a in (X, Y))
+    call, boxes = getattr(cukde, method), (cukde.dask.block_boxes(x), cukde.dask.block_boxes(y))
+    want = call(X, Y, h)
+
+    def computed(**options: object) -> np.ndarray:
+        out: np.ndarray = call(x, y, h, **options).compute(scheduler="threads")
+        return out
+
+    def error(got: np.ndarray) -> float:
+        return float(np.abs(got / want - 1).max())
+
+    row = {
+        "op": f"{method} with boxes",
+        "backend": "cpu",
+        "shape": {"n": len(X), "m": len(Y), "d": d, "blocks": _BLOCKS},
+        "dtype": "float64",
+        "precision": "float64",
+        "pairs of blocks": _pairs(call(x, y, h, boxes=boxes)),
+        "rel_err_max": error(computed(boxes=boxes)),
+    }
+    assert row["rel_err_max"] <= 1e-12
+    peers = {
+        "plain arrays": (lambda: call(X, Y, h), 0.0),
+        "boxes": (lambda: cukde.dask.block_boxes(x), 0.0),
+    }
+    if method == "kde":
+        peers["without boxes"] = computed, error(computed())
+    compare(lambda: computed(boxes=boxes), row, peers)
+
+
+def bench_files_cpu(compare: Callable[..., None], tmp_path: Path) -> None:
+    """Data in 64 files, tiles ordered by place, against queries in one corner: the files that matter are read."""
+    m, h = 1_000, 0.2
+    rows = int(_GIB * 2**30 / _BLOCKS / 16)
+    read = []
+
+    def load(i: int) -> np.ndarray:
+        read.append(i)
+        tile: np.ndarray = np.load(tmp_path / f"{i}.npy")
+        return tile
+
+    for i in range(_BLOCKS):
+        corner = 10.0 * np.array([i % 8, i // 8])
+        np.save(tmp_path / f"{i}.npy", corner + 10 * np.random.default_rng(i).uniform(size=(rows, 2)))
+    loaded = dask.delayed(load)
+    X = da.concatenate([da.from_delayed(loaded(i), (rows, 2), np.float64) for i in range(_BLOCKS)])
+    Y = np.random.default_rng(99).uniform(0, 5, (m, 2))
+    boxes = cukde.dask.block_boxes(X)
+    read.clear()
+    lazy = cukde.kde(X, Y, h, boxes=boxes)
+    got = lazy.compute(scheduler="threads")
+    files = len(set(read))
+    near = np.concatenate([np.load(tmp_path / f"{i}.npy") for i in (0, 1, 8, 9)])
+    want = cukde.kde(near, Y[:_CHECKED], h, rtol=0) * (4 / _BLOCKS)
+    row = {
+        "op": "kde of files with boxes",
+        "backend": "cpu",
+        "shape": {"n": X.shape[0], "m": m, "d": 2, "files": _BLOCKS},
+        "dtype": "float64",
+        "precision": "float64",
+        "files read": files,
+        "rel_err_max": float(np.abs(got[:_CHECKED] / want - 1).max()),
+    }
+    assert row["rel_err_max"] <= 1e-12
+    everything = cukde.kde(X, Y, h)
+    peers = {
+        "all files": (lambda: everything.compute(scheduler="threads"), 0.0),
+        "boxes": (lambda: cukde.dask.block_boxes(X), 0.0),
+    }
+    compare(lambda: lazy.compute(scheduler="threads"), row, peers)
+
+
+def _pairs(lazy: da.Array) -> int:
+    return sum(key[0].startswith("cukde-sums-") for key in lazy.__dask_graph__())

@@ -155,8 +155,9 @@ def kde(
     *Dask arrays.* The functions of this family do the same by blocks, data by queries, and merge the sums. Results are
     equal to 1e-12 in float64 whatever the blocks (``tests/density/test_dask.py``). Forms and options are checked at
     once, the values in blocks when they are computed. Data on the host may go with queries on a GPU. A block at which
-    memory runs out is computed in parts, with a :class:`MemoryWarning`. ``docs/dask.md`` has the rule for blocks, data
-    larger than memory, clusters and several GPUs.
+    memory runs out is computed in parts, with a :class:`MemoryWarning`. With ``boxes``, an argument for Dask arrays
+    only, pairs of blocks that cannot matter are no tasks: see :func:`cukde.dask.block_boxes`. ``docs/dask.md`` has the
+    rule for blocks, data larger than memory, clusters and several GPUs.
 
     *Domains.* With ``bounds`` or ``periods`` the kernel is summed over all images of a point, mirrored or moved by
     periods. Images that matter to float64 are more data for the same engines: those near the ends, where h is small.

@@ -22,6 +22,7 @@ import pytest
 from dask.diagnostics import ProgressBar
 
 import cukde
+import cukde.dask
 from cukde.core.cpu import arrays as core_arrays, threads
 from cukde.core.cpu.workers import WorkerPool
 from cukde.core.dask import chunks as dask_chunks, graph as dask_graph
@@ -749,9 +750,12 @@ def cluster() -> Iterator[Any]:
 
 
 class TestCluster:
-    def test_a_worker_killed_in_the_middle_changes_nothing(self, cluster: Any, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("boxes", [False, True])
+    def test_a_worker_killed_in_the_middle_changes_nothing(self, cluster: Any, tmp_path: Path, boxes: bool) -> None:
         """The last block of data comes only after the kill; the victim has finished part of the sums by then."""
         x = np.random.default_rng(1).standard_normal((1500, 3))
+        x[:, 0] += np.arange(1500) // 500 * 20.0
+        of_blocks = cukde.dask.block_boxes(da.from_array(x, chunks=(250, -1))) if boxes else None
         go = str(tmp_path / "go")
 
         def wait(block: np.ndarray) -> np.ndarray:
@@ -761,7 +765,11 @@ class TestCluster:
 
         lazy = da.from_array(x, chunks=(250, -1))
         lazy = da.concatenate([lazy[:1250], lazy[1250:].map_blocks(wait, meta=np.empty((0, 0)))])
-        result = cukde.sd_kde(lazy, da.from_array(Y, chunks=(30, -1)), 0.5).persist()
+        y = np.concatenate([Y, x[-30:]])
+        result = cukde.dask.sd_kde(lazy, y, 0.5, boxes=of_blocks)
+        pairs = sum(key[0].startswith("cukde-sums-") for key in result.__dask_graph__())
+        assert pairs == (9 + 4 if boxes else 21 + 6)  # which are unordered at first
+        result = result.persist()
 
         def victim() -> int | None:
             """The process of a worker that holds sums over a pair of blocks."""
@@ -778,7 +786,7 @@ class TestCluster:
             time.sleep(0.05)
         os.kill(pid, signal.SIGKILL)
         Path(go).touch()
-        same(result.compute(), cukde.sd_kde(x, Y, 0.5))
+        same(result.compute(), cukde.sd_kde(x, y, 0.5))
         assert pid not in cluster.run(os.getpid).values()
 
     def test_warnings_and_errors_reach_the_caller(self, cluster: Any) -> None:

@@ -15,6 +15,7 @@ import pytest
 import cukde
 from cukde.core import dispatch
 from cukde.core.dask import chunks as dask_chunks
+from cukde.dask import block_boxes
 from tests import reference
 from tests.conftest import Backend
 from tests.density.test_dask import COVARIANCE, blocks, computed, same
@@ -218,6 +219,38 @@ def test_many_threads(on_gpu: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     same(host(computed(lazy, scheduler="threads", num_workers=6)), reference.kde(X, Y, 0.5), SAME)
     assert alive == 0
     assert 1 <= most <= upload._AT_ONCE
+
+
+class TestBoxes:
+    """Blocks of data that no query needs do not go to the GPU."""
+
+    PLACES = np.repeat(np.arange(6.0), 35)[:, None] * [30.0, 0.0, 0.0]
+    NEAR = Y[:20] + np.array([30.0, 0.0, 0.0])  # the second block
+
+    @pytest.mark.parametrize("weighted", [False, True])
+    @pytest.mark.parametrize("call", [name for name in CALLS if "kernel_sum" not in name and "factors" not in name])
+    def test_few_pieces_and_the_same_result(self, on_gpu: Call, pieces: list[int], call: str, weighted: bool) -> None:
+        x, w = X + self.PLACES, W if weighted else None
+        boxes = block_boxes(blocks(x, 35), weights=w)
+        lazy = CALLS[call](blocks(x, 35), on_gpu(self.NEAR), weights=w, boxes=boxes)
+        same(host(computed(lazy)), of_plain(CALLS[call], x, self.NEAR, weights=w), SAME)
+        assert sum(pieces) == 35 * (2 if "sd_kde" in call else 1)
+
+    def test_queries_in_blocks_of_which_one_is_empty(self, on_gpu: Call, pieces: list[int]) -> None:
+        x = X + self.PLACES
+        y = lazily(on_gpu, self.NEAR, (10, 0, 10))
+        lazy = cukde.kde(blocks(x, 35), y, 0.5, boxes=(block_boxes(blocks(x, 35)), block_boxes(y)))
+        same(host(computed(lazy)), reference.kde(x, self.NEAR, 0.5), SAME)
+        assert sum(pieces) == 2 * 35
+
+    def test_rows_beyond_their_boxes(self, on_gpu: Call) -> None:
+        boxes = block_boxes(blocks(X, 35))
+        with pytest.raises(ValueError, match=r"boxes must be those of X, .* rows of block \d lie outside"):
+            computed(cukde.kde(blocks(X[::-1], 35), on_gpu(Y), 0.5, boxes=boxes))
+        bad = X.copy()
+        bad[40] = np.nan
+        with pytest.raises(ValueError, match=r"X must be finite; block 1 holds NaN or infinity in 1 of its rows"):
+            computed(cukde.kde(blocks(bad, 35), on_gpu(Y), 0.5, boxes=boxes))
 
 
 class TestWhatIsWrong:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from operator import getitem
@@ -64,18 +66,23 @@ def crossed(
     merge: Callable[[list[Any]], Any],
     rows: Blocks,
     columns: Blocks,
+    needed: np.ndarray | None = None,
     **options: Any,
 ) -> Blocks:
     """Call a function on each block of ``rows`` with several of ``columns`` at a time, and merge over the columns.
 
-    A tree merges the results in the order of the blocks, with few of them in memory at a time.
+    A tree merges the results in the order of the blocks, with few of them in memory at a time. With ``needed``, (rows,
+    columns) of bool, there are no tasks for other pairs; a row without any is called with no columns.
     """
     call = partial(function, **options)
-    count = blocks_of_task(rows.count * columns.count)
-    tasks: list[Task] = [(call, row, group) for row in rows.keys for group in _groups(columns.keys, count)]
-    token = [rows.name, columns.name, function, options]
+    keys = columns.keys
+    chosen = [keys] * rows.count if needed is None else [[keys[j] for j in np.flatnonzero(row)] for row in needed]
+    count = blocks_of_task(sum(map(len, chosen)))
+    groups = [_groups(some, count) or [[]] for some in chosen]
+    tasks: list[Task] = [(call, row, group) for row, of_row in zip(rows.keys, groups, strict=True) for group in of_row]
+    token = [rows.name, columns.name, function, options, needed]
     level = Blocks(stage, tasks, list(dict.fromkeys((rows, columns))), *token)
-    return _merged(level, rows.count, merge)
+    return _merged(level, [len(of_row) for of_row in groups], merge)
 
 
 def unordered(
@@ -84,6 +91,7 @@ def unordered(
     between: Callable[..., Any],
     merge: Callable[[list[Any]], Any],
     blocks: Blocks,
+    needed: np.ndarray | None = None,
     **options: Any,
 ) -> Blocks:
     """Call functions on each unordered pair of blocks once, and merge the results of each block.
@@ -95,8 +103,17 @@ def unordered(
 
     Groups stand in a circle. Each is the first of a pair with the groups that follow it up to the opposite one, which
     gives all groups the same number of such pairs, or one less.
+
+    With ``needed``, (blocks, blocks) of bool, there are no tasks for pairs that neither block needs; each needs itself.
+    Groups are then of one block unless many pairs are left, and meet as a whole.
     """
     size = min(AT_ONCE // 2, -(-blocks.count // _MANY_GROUPS))
+    if needed is not None:
+        needed = needed | needed.T | np.eye(blocks.count, dtype=bool)
+        if np.triu(needed).sum() <= _MANY_GROUPS * (_MANY_GROUPS + 1) // 2:
+            size = 1
+        starts = range(0, blocks.count, size)
+        needed = np.logical_or.reduceat(np.logical_or.reduceat(needed, starts, axis=0), starts, axis=1)
     groups = _groups(blocks.keys, size)
     count = len(groups)
     leading = [
@@ -105,15 +122,17 @@ def unordered(
         for step in range(count // 2 + 1)
         if 2 * step < count or i < step  # one of two opposite groups leads
     ]
+    leading = [(i, j) for i, j in leading if needed is None or needed[i, j]]
     alone, both = partial(among, **options), partial(between, **options)
     tasks = [(alone, groups[i]) if i == j else (both, groups[i], groups[j]) for i, j in leading]
-    pairs = Blocks(stage, tasks, [blocks], blocks.name, among, between, options)
+    pairs = Blocks(stage, tasks, [blocks], blocks.name, among, between, options, needed, size)
     places = {}
     for key, (i, j) in zip(pairs.keys, leading, strict=True):
         places[j, i] = getitem, key, 1
         places[i, j] = getitem, key, 0
-    parts = Blocks("part", [places[i, j] for i in range(count) for j in range(count)], [pairs])
-    merged = _merged(parts, count, partial(_merge_lists, merge))
+    parts = Blocks("part", [places[place] for place in sorted(places)], [pairs])
+    widths = Counter(i for i, _ in places)
+    merged = _merged(parts, [widths[i] for i in range(count)], partial(_merge_lists, merge))
     return Blocks("part", [(getitem, merged.keys[i // size], i % size) for i in range(blocks.count)], [merged])
 
 
@@ -121,12 +140,14 @@ def _merge_lists(merge: Callable[[list[Any]], Any], lists: list[list[Any]]) -> l
     return [merge(list(results)) for results in zip(*lists, strict=True)]
 
 
-def _merged(level: Blocks, rows: int, merge: Callable[[list[Any]], Any]) -> Blocks:
-    """Merge the results of each row of a layer by a tree; rows have the same number of results."""
-    while level.count > rows:
-        width = level.count // rows
-        tasks = [(merge, group) for row in _groups(level.keys, width) for group in _groups(row, AT_ONCE)]
-        level = Blocks("merge", tasks, [level], rows)
+def _merged(level: Blocks, widths: list[int], merge: Callable[[list[Any]], Any]) -> Blocks:
+    """Merge the results of each row of a layer by a tree; ``widths`` are their numbers in each row."""
+    while max(widths, default=1) > 1:
+        keys = iter(level.keys)
+        groups = [_groups(list(itertools.islice(keys, width)), AT_ONCE) for width in widths]
+        tasks: list[Task] = [(merge, group) for row in groups for group in row]
+        level = Blocks("merge", tasks, [level], widths)
+        widths = list(map(len, groups))
     return level
 
 

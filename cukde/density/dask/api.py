@@ -23,6 +23,7 @@ from cukde.density import (
 )
 from cukde.density.dask import blocks as dask_blocks
 from cukde.density.dask.arguments import Arguments, arguments
+from cukde.density.dask.certificate import Needed
 from cukde.density.kernels import KERNELS, Kernel
 from cukde.density.problem import Problem, score_whitening
 from cukde.density.sums import Output, PartialSums
@@ -41,10 +42,19 @@ def kde(
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
+    boxes: Any = None,
 ) -> da.Array:
     """See :func:`cukde.kde`.
 
     Equal to the same call on plain arrays, to 1e-12 in float64. It costs what that does, when it is computed.
+
+    Parameters
+    ----------
+    boxes : BlockBoxes, or a pair of them, optional
+        Those of ``X``, or of ``X`` and ``Y``, by :func:`cukde.dask.block_boxes`; None for a plain array, whose boxes
+        are computed at once. Pairs of blocks that cannot matter then become no tasks, and blocks that no query needs
+        are not read: ``rtol`` is kept, by the same certificate over blocks, which takes a 64th of it. With a tolerance
+        of 0, and with ``local_factors``, all pairs are taken.
 
     Examples
     --------
@@ -54,7 +64,9 @@ def kde(
     >>> cukde.dask.kde(X, np.array([0.5]), 1.0).compute().round(4)
     array([0.3521])
     """
-    inputs = arguments(X, Y, h, weights, precision, deterministic, check_finite, local_factors=local_factors, rtol=rtol)
+    inputs = arguments(
+        X, Y, h, weights, precision, deterministic, check_finite, local_factors=local_factors, rtol=rtol, boxes=boxes
+    )
     data, sums = _sums(inputs, "sum")
     return _result(inputs, _with_total(inputs, data, sums, _density, log=core_check.flag("log", log)))
 
@@ -69,10 +81,12 @@ def score(
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
+    boxes: Any = None,
 ) -> da.Array:
     """See :func:`cukde.score`.
 
     Equal to the same call on plain arrays, to 1e-12 in float64. It costs what that does, when it is computed.
+    ``boxes`` are those of :func:`cukde.dask.kde`.
 
     Examples
     --------
@@ -82,7 +96,7 @@ def score(
     >>> cukde.dask.score(X, np.array([0.0]), 1.0).compute().round(4)
     array([0.3775])
     """
-    inputs = arguments(X, Y, h, weights, precision, deterministic, check_finite, rtol=rtol)
+    inputs = arguments(X, Y, h, weights, precision, deterministic, check_finite, rtol=rtol, boxes=boxes)
     _, sums = _sums(inputs, "moments", ratio=True)
     return _of_queries(inputs, each("score", _gradient, sums, **_shape(inputs)))
 
@@ -97,10 +111,12 @@ def density_and_score(
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
+    boxes: Any = None,
 ) -> tuple[da.Array, da.Array]:
     """See :func:`cukde.density_and_score`.
 
     Equal to the same call on plain arrays, to 1e-12 in float64. It costs what that does, when it is computed.
+    ``boxes`` are those of :func:`cukde.dask.kde`.
 
     Examples
     --------
@@ -111,7 +127,7 @@ def density_and_score(
     >>> log_p.compute().round(4), s.compute().round(4)
     (array([-1.138]), array([0.3775]))
     """
-    inputs = arguments(X, Y, h, weights, precision, deterministic, check_finite, rtol=rtol)
+    inputs = arguments(X, Y, h, weights, precision, deterministic, check_finite, rtol=rtol, boxes=boxes)
     data, sums = _sums(inputs, "moments")
     log_density = _with_total(inputs, data, sums, _log_density)
     return _result(inputs, log_density), _of_queries(inputs, each("score", _gradient, sums, **_shape(inputs)))
@@ -127,11 +143,12 @@ def debias(
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
+    boxes: Any = None,
 ) -> da.Array:
     """See :func:`cukde.debias`.
 
     Equal to the same call on plain arrays, to 1e-12 in float64. Each unordered pair of blocks is one pass where that
-    pays: it costs n^2 exponentials at most.
+    pays: it costs n^2 exponentials at most. ``boxes`` are those of ``X``, see :func:`cukde.dask.kde`.
 
     Examples
     --------
@@ -141,8 +158,8 @@ def debias(
     >>> cukde.dask.debias(X, 1.0).compute().round(4)
     array([-0.8808,  0.8808])
     """
-    inputs = arguments(X, X, h, weights, precision, deterministic, check_finite, rtol=rtol)
-    data, sums = _sums_at_data(inputs, score_bandwidth)
+    inputs = arguments(X, X, h, weights, precision, deterministic, check_finite, rtol=rtol, boxes=boxes)
+    data, sums, _ = _sums_at_data(inputs, score_bandwidth)
     return _of_queries(inputs, each("debiased", _moved, data, sums, **_shape(inputs)))
 
 
@@ -158,11 +175,13 @@ def sd_kde(
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
+    boxes: Any = None,
 ) -> da.Array:
     """See :func:`cukde.sd_kde`.
 
     Equal to the same call on plain arrays, to 1e-12 in float64. It costs what :func:`debias` does, once, and what
-    the density of the moved points does.
+    the density of the moved points does. ``boxes`` are those of :func:`cukde.dask.kde`, and a bound of the way of the
+    points widens them: only blocks that the queries need are debiased.
 
     Examples
     --------
@@ -172,11 +191,12 @@ def sd_kde(
     >>> cukde.dask.sd_kde(X, np.array([0.0]), 1.0).compute().round(4)
     array([0.2707])
     """
-    inputs = arguments(X, Y, h, weights, precision, deterministic, check_finite, rtol=rtol, debiases=True)
-    data, sums = _sums_at_data(inputs, score_bandwidth)
-    layout = inputs.layout(inputs.forms.whitening)
+    inputs = arguments(X, Y, h, weights, precision, deterministic, check_finite, rtol=rtol, debiases=True, boxes=boxes)
+    data, sums, shifts = _sums_at_data(inputs, score_bandwidth)
+    whitening = inputs.forms.whitening
+    layout = inputs.layout(whitening)
     moved = each("debiased", inputs.tasks.debiased, data, sums, layout=layout)
-    sums = _pass(inputs, inputs.query_blocks(layout), moved, "sum")
+    sums = _pass(inputs, inputs.query_blocks(layout), moved, "sum", inputs.needed(whitening, "sum", moved=shifts))
     return _result(inputs, _with_total(inputs, moved, sums, _density, log=core_check.flag("log", log)))
 
 
@@ -192,11 +212,13 @@ def laplace_kde(
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
+    boxes: Any = None,
 ) -> da.Array:
     """See :func:`cukde.laplace_kde`.
 
     What is clipped is reported when it is computed, for each block of queries.
     Equal to the same call on plain arrays, to 1e-12 in float64. It costs what that does, when it is computed.
+    ``boxes`` are those of :func:`cukde.dask.kde`.
 
     Examples
     --------
@@ -207,7 +229,7 @@ def laplace_kde(
     array([ 0.5984, -0.0133])
     """
     density_check.negative(negative)
-    inputs = arguments(X, Y, h, weights, precision, deterministic, check_finite, rtol=rtol)
+    inputs = arguments(X, Y, h, weights, precision, deterministic, check_finite, rtol=rtol, boxes=boxes)
     data, sums = _sums(inputs, "laplace")
     clip = negative == "clip"
     return _result(inputs, _with_total(inputs, data, sums, _laplace, log=core_check.flag("log", log), clip=clip))
@@ -226,7 +248,8 @@ def kernel_sum(
 ) -> da.Array:
     """See :func:`cukde.kernel_sum`.
 
-    Equal to the same call on plain arrays, to 1e-12 in float64. It costs what that does, when it is computed.
+    Equal to the same call on plain arrays, to 1e-12 in float64. It costs what that does, when it is computed. All pairs
+    of blocks are taken: values of any size may cancel.
 
     Examples
     --------
@@ -277,30 +300,39 @@ def metric_density(
 
 def _sums(inputs: Arguments, output: Output, **options: Any) -> tuple[Blocks, Blocks]:
     """Blocks of data, and sums over all of them for each block of queries; options of :func:`_pass`."""
-    layout = inputs.layout(inputs.forms.whitening)
+    whitening = inputs.forms.whitening
+    layout = inputs.layout(whitening)
     data = inputs.data_blocks(layout)
     queries = data if inputs.Y is None else inputs.query_blocks(layout)
-    return data, _pass(inputs, queries, data, output, **options)
+    return data, _pass(inputs, queries, data, output, inputs.needed(whitening, output), **options)
 
 
-def _sums_at_data(inputs: Arguments, score_bandwidth: Any) -> tuple[Blocks, Blocks]:
-    """Blocks of data, and their mean shift by self-interaction (Y = X); all of it is computed once."""
+def _sums_at_data(inputs: Arguments, score_bandwidth: Any) -> tuple[Blocks, Blocks, np.ndarray | None]:
+    """Blocks of data, and their mean shift by self-interaction (Y = X); all of it is computed once.
+
+    And how far it may move them, see :func:`cukde.density.dask.certificate.shifts`; None where that is not asked.
+    """
     dask_check.plain("score_bandwidth", is_dask(score_bandwidth))
     whitening = inputs.forms.whitening
     if score_bandwidth is not None:
         whitening = score_whitening(score_bandwidth, inputs.forms.x.shape[1])
     data = inputs.data_blocks(inputs.layout(whitening))
-    return data, _pass(inputs, data, data, "moments", ratio=True)
+    needed = inputs.needed(whitening, "moments", queries_are_data=True)
+    sums = _pass(inputs, data, data, "moments", needed, ratio=True)
+    return data, sums, inputs.shifts(needed, whitening)
 
 
-def _pass(inputs: Arguments, queries: Blocks, data: Blocks, output: Output, **options: Any) -> Blocks:
-    """One pass over all pairs of blocks; options are ``ratio`` and ``summed`` of a pair.
+def _pass(
+    inputs: Arguments, queries: Blocks, data: Blocks, output: Output, needed: Needed | None, **options: Any
+) -> Blocks:
+    """One pass over the pairs of blocks that are ``needed``; options are ``ratio`` and ``summed`` of a pair.
 
     Where ``queries`` are the data, the kernel of two points is the same both ways, and an unordered pair of blocks is
     taken once; not with weights, nor where every run is to give the same bits, nor by the fast transform of one
     dimension, which takes no pairs, nor where the data stay on the host.
     """
     several_columns = inputs.forms.x.shape[1] > 1
+    pairs = None if needed is None else needed.pairs
     if (
         queries is data
         and output == "moments"
@@ -315,9 +347,10 @@ def _pass(inputs: Arguments, queries: Blocks, data: Blocks, output: Output, **op
             dask_blocks.between,
             dask_blocks.merge,
             data,
+            pairs,
             precision=inputs.forms.precision,
             ratio=options.get("ratio", False),
-            rtol=inputs.rtol,
+            rtol=inputs.tolerance_of_pass,
         )
     return crossed(
         "sums",
@@ -325,10 +358,11 @@ def _pass(inputs: Arguments, queries: Blocks, data: Blocks, output: Output, **op
         dask_blocks.merge,
         queries,
         data,
+        pairs,
         output=output,
         precision=inputs.forms.precision,
         deterministic=inputs.deterministic,
-        rtol=inputs.rtol,
+        rtol=inputs.tolerance_of_pass,
         itself=queries is data,
         **options,
     )

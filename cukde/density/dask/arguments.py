@@ -19,9 +19,26 @@ from cukde.core.dask.graph import Blocks, each, gathered
 from cukde.core.over_dask import is_dask, meta
 from cukde.density import check as density_check
 from cukde.density.arguments import Checked, checked
-from cukde.density.dask import blocks, stream
+from cukde.density.dask import blocks, certificate, declared as dask_declared, stream
 from cukde.density.dask.blocks import Layout
+from cukde.density.dask.certificate import Needed
+from cukde.density.dask.declared import Declared, Given, Shared
+from cukde.density.options import Options
+from cukde.density.pairs import tolerance as pairs_tolerance
+from cukde.density.sums import Output
 from cukde.density.whitening import Whitening
+
+# Of what may be left out, the part of blocks that are left out as a whole. What they add falls with the square of the
+# distance: a small part costs little, and passes keep nearly all.
+_PART_OF_BLOCKS = 1 / 64
+
+
+class Boxes(NamedTuple):
+    """Boxes of the blocks of a call; those of Dask arrays are checked by its tasks."""
+
+    data: Shared
+    queries: Shared  # which may be the same
+    declared: dict[str, list[Declared]]  # by the name of a Dask array
 
 
 class Arguments(NamedTuple):
@@ -36,6 +53,7 @@ class Arguments(NamedTuple):
     check_finite: bool
     deterministic: bool
     rtol: float | None
+    boxes: Boxes | None = None  # None: all pairs of blocks are taken
 
     @property
     def gpu(self) -> bool:
@@ -64,18 +82,76 @@ class Arguments(NamedTuple):
 
     def data_blocks(self, layout: Layout) -> Blocks:
         """Blocks of the data with what belongs to their rows."""
-        return _prepared("X", self.X, (self.weights, self.V, self.local_factors), layout, self.tasks.prepare)
+        others = self.weights, self.V, self.local_factors
+        return _prepared("X", self.X, others, layout, self.tasks.prepare, self._declared("X"))
 
     def query_blocks(self, layout: Layout) -> Blocks:
         """Blocks of queries that are not the data."""
-        return _prepared("Y", self.queries, (), layout, blocks.prepare)
+        return _prepared("Y", self.queries, (), layout, blocks.prepare, self._declared("Y"))
+
+    def _declared(self, name: str) -> list[Declared] | None:
+        return None if self.boxes is None else self.boxes.declared.get(name)
+
+    @property
+    def tolerance(self) -> float:
+        """What may be left out of a query's sum, relative to what is kept; 0: nothing."""
+        precision = self.forms.precision
+        single = precision == "tf32" and not self.gpu  # which the CPU does not have
+        return pairs_tolerance.tolerance_of(Options("float32" if single else precision, rtol=self.rtol))
+
+    @property
+    def tolerance_of_pass(self) -> float | None:
+        """The ``rtol`` of a pass over a pair of blocks: what is left of it, where blocks may be left out.
+
+        The transform of one dimension leaves nothing out, and asks for no less than its own accuracy.
+        """
+        if self.boxes is None or self.forms.x.shape[1] == 1:
+            return self.rtol
+        return (1 - _PART_OF_BLOCKS) * self.tolerance
+
+    def needed(
+        self,
+        whitening: Whitening,
+        output: Output,
+        *,
+        queries_are_data: bool = False,
+        moved: np.ndarray | None = None,
+    ) -> Needed | None:
+        """Which pairs of blocks can matter; None where all are taken.
+
+        ``moved`` says how far the data lie from their boxes, see :func:`cukde.density.dask.certificate.needed`.
+        """
+        if self.boxes is None or not self.tolerance or self.local_factors is not None:
+            return None
+        data = self.boxes.data
+        queries = data if queries_are_data else self.boxes.queries
+        found = certificate.needed(
+            queries.boxes,
+            data.boxes,
+            whitening.bandwidth,
+            output,
+            _PART_OF_BLOCKS * self.tolerance,
+            itself=queries is data and moved is None and self.weights is None,
+            moved=moved,
+        )
+        return found._replace(pairs=queries.overlaps @ found.pairs @ data.overlaps.T)
+
+    def shifts(self, needed: Needed | None, of_score: Whitening) -> np.ndarray | None:
+        """How far debiasing may move the data, of the pass that ``needed`` is of; None where it is None."""
+        if needed is None or self.boxes is None:
+            return None
+        args = self.boxes.data.boxes, needed.log_least, self.forms.whitening.bandwidth, of_score.bandwidth
+        return certificate.shifts(*args, single=self.forms.precision != "float64")
 
     def log_total(self, data: Blocks) -> float | Blocks:
         """Logarithm of the sum of the weights, or of the number of rows: of a task where it is not known here."""
         n = self.X.shape[0]
-        if self.weights is None and not math.isnan(n):
-            return math.log(n)
         weighted = self.weights is not None
+        if self.boxes is not None:  # blocks that cannot matter are not read
+            total = self.boxes.data.boxes.log_total
+            return blocks.log_total([total], weighted=weighted)
+        if not weighted and not math.isnan(n):
+            return math.log(n)
         masses = each("mass", blocks.mass, data)
         return gathered("mass", blocks.log_total, masses, weighted=weighted)
 
@@ -93,10 +169,11 @@ def arguments(
     local_factors: Any = None,
     rtol: Any = None,
     debiases: bool = False,
+    boxes: Any = None,
 ) -> Arguments:
     """Check all that can be told without computing anything, and bring blocks of rows side by side.
 
-    With ``debiases`` the data are going to be queries too.
+    With ``debiases`` the data are going to be queries too. With ``boxes`` those of plain arrays are computed.
     """
     dask_check.plain("h", is_dask(h))
     check_finite = core_check.flag("check_finite", check_finite)
@@ -127,10 +204,40 @@ def arguments(
     numbers = forms.x.shape[1] if forms.v is None else max(forms.x.shape[1], math.prod(forms.v.shape[1:]))
     streamed = _streamed(x, y)
     rows = dask_chunks.rows_of_block(n, m, numbers, gpu=streamed or dispatch.is_gpu_array(meta(x)))
+    given = None if boxes is None else dask_declared.given(boxes, X, Y, itself=y is None)
+    sources = {"X": x, "Y": y, "weights": w}
     x = _in_blocks(x, rows, dask_chunks.rows_of_stream(numbers, queries=debiases) if streamed else rows)
     y = None if y is None else _in_blocks(y, rows, rows)
     w, v, factors = (beside(name, a, x) for name, a in (("weights", w), ("V", v), ("local_factors", factors)))
-    return Arguments(x, y, w, v, factors, forms, check_finite, deterministic, rtol)
+    found = None if given is None else _boxes(given, sources, x, y, weighted=w is not None, check_finite=check_finite)
+    return Arguments(x, y, w, v, factors, forms, check_finite, deterministic, rtol, found)
+
+
+def _boxes(
+    given: Given, sources: dict[str, Any], x: da.Array, y: da.Array | None, *, weighted: bool, check_finite: bool
+) -> Boxes:
+    """Bring boxes together with the blocks of a call; ``sources`` are its arrays as they came."""
+    weights = sources["weights"]
+    if weighted and is_dask(weights) and given.data is None:
+        raise ValueError(
+            "weights must be a plain array beside a plain X where boxes are given; write weights.compute()"
+        )
+    declared = {}
+    if given.data is None:
+        if weights is not None and check_finite:  # of blocks that are left out, too
+            density_check.weight_range(float(weights.min(initial=0)), math.inf)
+        data = dask_declared.plain(x, sources["X"], weights)
+    else:
+        data = dask_declared.shared(dask_declared.fitting("X", given.data, x, weighted=weighted), x)
+        declared["X"] = data.declared()
+    if y is None:
+        return Boxes(data, data, declared | ({"Y": declared["X"]} if declared else {}))
+    if given.queries is None:
+        queries = dask_declared.plain(y, sources["Y"])
+    else:
+        queries = dask_declared.shared(dask_declared.fitting("Y", given.queries, y, weighted=False), y)
+        declared["Y"] = queries.declared()
+    return Boxes(data, queries, declared)
 
 
 def _collected(name: str, a: Any) -> Any:
@@ -174,7 +281,12 @@ def _rechunked(a: da.Array, rows: tuple[int, ...]) -> da.Array:
 
 
 def _prepared(
-    name: str, a: da.Array, beside: tuple[da.Array | None, ...], layout: Layout, prepare: Callable[..., Any]
+    name: str,
+    a: da.Array,
+    beside: tuple[da.Array | None, ...],
+    layout: Layout,
+    prepare: Callable[..., Any],
+    declared: list[Declared] | None,
 ) -> Blocks:
     starts = np.cumsum([0, *a.chunks[0]])[:-1]
     tasks = [
@@ -185,6 +297,7 @@ def _prepared(
                 number=i,
                 start=None if np.isnan(starts[i]) else int(starts[i]),
                 layout=layout,
+                **({} if declared is None else {"declared": declared[i]}),
             ),
             *(None if array is None else _key(array, i) for array in (a, *beside)),
         )
@@ -193,7 +306,14 @@ def _prepared(
     dependencies = {array.name: array for array in (a, *beside) if array is not None}
     names = [None if array is None else array.name for array in (a, *beside)]
     return Blocks(
-        "data" if name == "X" else "queries", tasks, list(dependencies.values()), name, names, layout, prepare
+        "data" if name == "X" else "queries",
+        tasks,
+        list(dependencies.values()),
+        name,
+        names,
+        layout,
+        prepare,
+        declared,
     )
 
 

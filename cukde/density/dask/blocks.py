@@ -15,6 +15,7 @@ from cukde.core import dispatch
 from cukde.core.dask import check as dask_check
 from cukde.core.dask.devices import computing
 from cukde.density import backends, check as density_check, sums as density_sums
+from cukde.density.dask.declared import Declared, outside
 from cukde.density.dask.memory import WithinMemory
 from cukde.density.options import Options
 from cukde.density.problem import Problem, least_factor, log_weights, moved, squared_radius
@@ -104,6 +105,7 @@ def prepare(
     number: int,
     start: int | None,
     layout: Layout,
+    declared: Declared | None = None,
 ) -> Block:
     """Check block ``number`` of the array ``name``, and lay it out; ``start`` is the place of its first row."""
     backend = dispatch.named("gpu") if layout.gpu else dispatch.backend(points)
@@ -112,6 +114,9 @@ def prepare(
         x = backend.xp.ascontiguousarray(x, dtype=layout.storage)
         block = Block(number, x, layout.whitening, None, 0.0, log_rows(len(x)))
         block = completed(placed(block, layout, name, start, others), others, layout, name)
+        if declared is not None:
+            as_declared(declared, name, number, x, start, layout)
+            declared.refuse_mass(number, block.log_mass)
         backend.synchronize()  # another GPU may read it
         return block
 
@@ -175,6 +180,15 @@ def located(block: Block, layout: Layout, others: dict[str, Any]) -> tuple[Block
     return block._replace(centre=backend.asnumpy(centre), radius=math.sqrt(scaled)), flags
 
 
+def as_declared(declared: Declared, name: str, number: int, points: Any, start: int | None, layout: Layout) -> None:
+    """Raise unless the points of a block, (n, d), are where its box says."""
+    backend = dispatch.backend(points)
+    if not declared.holds(name, number, points, backend):
+        if layout.check_finite and not backend.xp.isfinite(points).all():
+            refuse(name, number, points, start)
+        raise outside(name, number)
+
+
 def refuse(name: str, number: int, a: Any, start: int | None) -> None:
     """Raise for an array of a block that holds NaN or infinity, and name its rows."""
     backend = dispatch.backend(a)
@@ -213,7 +227,9 @@ def log_total(masses: list[float], *, weighted: bool) -> float:
 
 
 def pairs(y: Block, data: list[Block], **options: Any) -> PartialSums:
-    """Sums over some blocks of data at one block of queries, merged as they come; options of :func:`pair`."""
+    """Sums over some blocks of data, or none, at one block of queries, merged as they come; options of :func:`pair`."""
+    if not data:
+        return none(y, options["output"])
     smaller = within_memory(dispatch.backend(data[0].points))
     compute = partial(pair, **options)
     sums = smaller(compute, y, data[0])
@@ -358,6 +374,12 @@ def pair(
         with problem.device:
             sums = problem.sums(output, x.values, ratio=ratio) if summed is None else summed(problem)
         return sums if x.log_weights is None else sums._replace(reference=sums.reference + x.log_mass)
+
+
+def none(y: Block, output: Output) -> PartialSums:
+    """Sums over no block of data at one block of queries, on its device."""
+    with computing(y.points) as backend:
+        return nothing(len(y.points), y.points.shape[1], None, output, backend.xp)
 
 
 def nothing(m: int, d: int, values: Any, output: Output, xp: Any) -> PartialSums:

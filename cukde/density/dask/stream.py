@@ -18,6 +18,7 @@ from cukde.core.dask import check as dask_check
 from cukde.density import check as density_check
 from cukde.density.dask import blocks as dask_blocks
 from cukde.density.dask.blocks import Block, HostBlock, Layout
+from cukde.density.dask.declared import Declared
 from cukde.density.sums import Output, PartialSums
 
 
@@ -31,6 +32,7 @@ def prepare(
     number: int,
     start: int | None,
     layout: Layout,
+    declared: Declared | None = None,
 ) -> HostBlock:
     """Check the forms of a block of data, and its weights, whose sum is wanted before the passes."""
     host = dispatch.named("cpu")
@@ -39,6 +41,9 @@ def prepare(
     if "weights" in others and len(x):
         with np.errstate(divide="ignore", invalid="ignore"):  # of unchecked weights
             log_mass = _log_sum(others["weights"], number, start, check=layout.check_finite)
+    if declared is not None:
+        dask_blocks.as_declared(declared, name, number, x, start, layout)
+        declared.refuse_mass(number, log_mass)
     return HostBlock(number, x, others, log_mass, start, layout)
 
 
@@ -56,7 +61,7 @@ def _log_sum(w: np.ndarray, number: int, start: int | None, *, check: bool) -> f
 
 
 def pairs(y: Block | HostBlock, data: list[HostBlock], *, output: Output, itself: bool, **options: Any) -> PartialSums:
-    """Sums over some blocks of data at one block of queries, on the device of the queries.
+    """Sums over some blocks of data, or none, at one block of queries, on the device of the queries.
 
     Sums at queries that are blocks of data themselves (``itself``) are computed on the current device, to which such a
     block goes as a whole, and come back to the host.
@@ -75,7 +80,8 @@ def _sums(
     """Stream the data past queries on the current device."""
     blocks = [x for x in data if len(x.points) and x.log_mass > -math.inf]
     if not len(y.points) or not blocks:
-        return dask_blocks.nothing(len(y.points), data[0].points.shape[1], data[0].others.get("V"), output, gpu.xp)
+        values = data[0].others.get("V") if data else None
+        return dask_blocks.nothing(len(y.points), y.points.shape[1], values, output, gpu.xp)
     smaller = dask_blocks.within_memory(gpu)
     widths, dtypes = [a.shape[1:] for a in blocks[0].arrays], blocks[0].dtypes
     rows = min(gpu.upload.rows_of_piece(widths, dtypes), max(len(x.points) for x in blocks))

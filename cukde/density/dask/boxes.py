@@ -1,0 +1,87 @@
+"""Boxes of the blocks of a Dask array, computed once for calls that leave out blocks that cannot matter."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import dask
+
+from cukde.core import dispatch
+from cukde.core.dask import check as dask_check
+from cukde.core.dask.arrays import collected
+from cukde.core.over_dask import is_dask
+from cukde.density import check as density_check
+from cukde.density.dask.arguments import beside
+from cukde.density.dask.blocks import refuse
+from cukde.density.dask.parts import BlockBoxes, Measured, measure, parts_of_block, together
+
+
+def block_boxes(X: Any, *, weights: Any = None) -> BlockBoxes:
+    """Compute where the rows of each block lie, for calls with ``boxes``, which leave out blocks that cannot matter.
+
+    All blocks are read, once, by a task for each, and some hundred numbers a block are kept. Keep them with the data:
+    later calls then read only the blocks that matter (``docs/dask.md``).
+
+    Parameters
+    ----------
+    X : dask.array.Array, or a Dask data frame, shape (n, d) or (n,)
+        Data or queries, of NumPy or CuPy arrays. Rows that are near each other should be in one block.
+    weights : array_like, shape (n,), optional
+        Weights of the data, plain or a Dask array, for calls with those weights.
+
+    Returns
+    -------
+    BlockBoxes
+        Of the rows in their order: an array with the same rows in other blocks may take it, too.
+
+    Raises
+    ------
+    TypeError
+        If ``X`` is not a Dask collection; boxes of plain arrays are computed where they are needed.
+    ValueError
+        For NaN and infinity, negative weights, and rows of unknown number beside weights in other blocks.
+
+    Notes
+    -----
+    Boxes are exact. The cost is a pass over the data, some ten operations a number, by Dask's scheduler.
+
+    Examples
+    --------
+    >>> import dask.array as da, numpy as np
+    >>> import cukde.dask
+    >>> X = da.from_array(np.arange(6.0)[:, None] ** 3, chunks=(2, 1))
+    >>> boxes = cukde.dask.block_boxes(X)
+    >>> cukde.dask.kde(X, np.array([[0.5]]), 1.0, boxes=boxes).compute().round(4)
+    array([0.1174])
+    """
+    if not is_dask(X):
+        raise TypeError(
+            f"X must be a Dask array or a Dask data frame; got {type(X).__name__}, whose boxes need no call"
+        )
+    x = collected("X", X)
+    dask_check.dimensions("X", x)
+    if x.ndim == 2 and x.numblocks[1] > 1:
+        x = x.rechunk({1: -1})
+    w = None if weights is None else beside("weights", collected("weights", weights), x)
+    parts = parts_of_block(x.numblocks[0])
+    blocks = x.to_delayed().ravel()
+    others = [None] * len(blocks) if w is None else w.to_delayed().ravel()
+    task = dask.delayed(_checked)
+    tasks = [task(a, b, number, parts) for number, (a, b) in enumerate(zip(blocks, others, strict=True))]
+    return together(dask.compute(*tasks), 1 if x.ndim == 1 else x.shape[1], weighted=w is not None)
+
+
+def _checked(points: Any, weights: Any, number: int, parts: int) -> Measured:
+    """Check the values of a block, and measure it."""
+    backend = dispatch.backend(points)
+    with dask_check.of_block("X", number):
+        x = density_check.points("X", points, backend)
+        w = None if weights is None else dispatch.to_host(density_check.weights(weights, x.shape[0], backend))
+    for name, a in (("X", x), ("weights", w)):
+        if a is not None and not dispatch.backend(a).xp.isfinite(a).all():
+            refuse(name, number, a, None)
+    if w is not None and len(w):
+        with dask_check.of_block("X", number):
+            density_check.weight_range(float(w.min()), math.inf)
+    return measure(x, w, parts)
