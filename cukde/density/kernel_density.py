@@ -18,6 +18,7 @@ def kernel_density(
     *,
     kernel: str,
     weights: Any = None,
+    rtol: float | None = None,
     log: bool = False,
     check_finite: bool = True,
 ) -> Any:
@@ -71,6 +72,6 @@ def kernel_density(
     """
     core_check.option("kernel", kernel, KERNELS)
     log = core_check.flag("log", log)
-    problem, _ = prepare(X, Y, h, weights=weights, check_finite=check_finite)
+    problem, _ = prepare(X, Y, h, weights=weights, check_finite=check_finite, rtol=rtol)
     with problem.device:
         return problem.kernel_density(kernel, log=log)  # type: ignore[arg-type]  # checked above

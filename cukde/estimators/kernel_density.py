@@ -15,6 +15,7 @@ from cukde.core import check as core_check, dispatch
 from cukde.core.over_dask import is_dask, meta
 from cukde.core.public import public_in
 from cukde.density import check as density_check
+from cukde.density.absolute import log_density
 from cukde.density.api import kde, laplace_kde, score as gradient
 from cukde.density.arguments import prepare
 from cukde.density.kernel_density import kernel_density
@@ -481,8 +482,13 @@ class KernelDensity(BaseEstimator):
                 else kernel_density(origin, origin, h, kernel=self.kernel, log=True)
             )
             out = log_sums(metric, X, Y, h, self.kernel, self.sample_weight_) + constant[0]
+        elif self.atol > 0 and not any(map(is_dask, (X, Y, self.sample_weight_))):
+            kernel: Any = None if self.kernel == "gaussian" else self.kernel
+            options = self._options(dtype) | {"rtol": self._tolerance, "atol": float(self.atol)}
+            out = log_density(X, Y, h, kernel=kernel, laplace=self.method == "laplace", **options)
         elif self.kernel != "gaussian":
-            out = kernel_density(X, Y, h, kernel=self.kernel, weights=self.sample_weight_, log=True)
+            options = {"weights": self.sample_weight_, "rtol": self._tolerance}
+            out = kernel_density(X, Y, h, kernel=self.kernel, log=True, **options)
         elif self.method == "laplace":
             out = laplace_kde(X, Y, h, log=True, rtol=self._tolerance, **self._options(dtype))
         else:

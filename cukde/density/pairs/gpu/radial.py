@@ -16,6 +16,7 @@ import numpy as np
 from cukde.core.gpu import compile as core_compile
 from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT, Specialisation
 from cukde.density.kernels import KERNELS, Kernel, edge
+from cukde.density.options import Options
 from cukde.density.pairs.gpu import finish, operands
 from cukde.density.sums import PartialSums, to_density
 
@@ -33,12 +34,12 @@ def kernel_density(
     *,
     log_constant: float,
     log: bool,
-    log_weights: Any = None,
     dtype: np.dtype,
+    options: Options,
 ) -> Any:
     """Return ``exp(log_constant)`` times the sums of the kernel, shape (m,), or the logarithm of that.
 
-    On the current device and stream; nothing waits for the result.
+    All pairs are taken. On the current device and stream; nothing waits for the result.
 
     Parameters
     ----------
@@ -51,14 +52,14 @@ def kernel_density(
         Bandwidth, in the units of ``X``.
     kernel : {"tophat", "epanechnikov", "exponential", "linear", "cosine"}
         See :mod:`cukde.density.kernels`.
-    log_weights : array, shape (n,), optional
-        Float64; -1e30 stands for the logarithm of zero. Default 0.
+    options : Options
+        Of which ``log_weights`` count.
     """
     X, Y = operands.of_one_dtype(X, Y)
     unit = _unit(h)
     scale = operands.LOG2_E / (unit * h) if kernel == "exponential" else (unit * h) ** -2
     edges = edge(kernel, X.shape[1], X.dtype == FLOAT)
-    sums = _sums(X, Y, h, kernel, X.dtype, log_weights, None, scale, edges)
+    sums = _sums(X, Y, h, kernel, X.dtype, options.log_weights, None, scale, edges)
     with np.errstate(divide="ignore"):  # nothing near a query: the logarithm is -inf
         return to_density(sums, log_constant, log, dtype, cp)
 
