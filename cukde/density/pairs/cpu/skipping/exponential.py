@@ -49,6 +49,7 @@ _LOG2_E = math.log2(math.e)
 # Bins of blocks by their least exponent, of so many bits each; the last is from T on, and the first is always taken.
 _BINS, _STEP = 256, 0.25
 _BY_BOXES = 0.875  # of what may be left out
+_ANYWHERE = 0.5 * NOTHING  # a squared distance that no point lies at
 _FIRST_BITS = 2 * _LOG2_E  # of the blocks that a query takes first
 
 
@@ -156,7 +157,7 @@ def _add_block(
     squares_to(points, block, query, bits)
     for j in range(n - block * BLOCK, BLOCK):
         bits[j] = NOTHING
-    if count_near(bits, real(min(limit, 0.5 * NOTHING))) == 0:
+    if count_near(bits, real(min(limit, _ANYWHERE))) == 0:
         return
     counts[1] += BLOCK
     lower = _to_bits(bits, real(scale), real(-state[0]))
@@ -294,15 +295,15 @@ def _add(
             nearest = nearest_box(query, low, high, count, far)
             near_boxes(low, high, query, 0, count, near)
             state[0], state[1] = -NOTHING, 0.0
-            _add_block(points, n, found[nearest], log2_weights, scale, query, np.inf, bits, state, counts)
+            _add_block(points, n, found[nearest], log2_weights, scale, query, _ANYWHERE, bits, state, counts)
             near[nearest] = NOTHING
             for k in range(count):
                 if near[k] <= inner:
-                    _add_block(points, n, found[k], log2_weights, scale, query, np.inf, bits, state, counts)
+                    _add_block(points, n, found[k], log2_weights, scale, query, _ANYWHERE, bits, state, counts)
             _to_bins(near, count, real(scale / np.sqrt(slack(d))), real(start), bins)
             mass[:] = 0.0
             for k in range(count):
-                mass[bins[k]] += masses[k] * (inner < near[k] < NOTHING)
+                mass[bins[k]] += masses[k] * (inner < near[k] < _ANYWHERE)
             added = beyond
             for b in range(_BINS - 1, -1, -1):
                 added += mass[b] * factors[b]
@@ -318,6 +319,6 @@ def _add(
                 reach = np.log2(max(within, 1e-300) / (1.0 - _BY_BOXES)) - allowed
                 reach = slack(d) * (max(0.0, reach) / scale) ** 2
                 for k in range(chunk, min(chunk + _CHUNK, count)):
-                    if bins[k] < stop and inner < near[k] < NOTHING:
+                    if bins[k] < stop and inner < near[k] < _ANYWHERE:
                         _add_block(points, n, found[k], log2_weights, scale, query, reach, bits, state, counts)
             top[i], total[i] = state

@@ -9,7 +9,7 @@ from cukde.density.pairs.cpu.skipping import exponential
 
 _FEW_PAIRS, _FEW_QUERIES = 2**20, 128  # up to so many, all pairs are taken before points could be brought in order
 _TRIED = 32  # queries
-_GAIN, _HOPE = 0.95, 0.9  # of the time of all pairs, at most: by queries that were tried, and by samples alone
+_GAIN, _HOPE = 0.8, 0.9  # of the time of all pairs, at most: by queries that were tried, and by samples
 
 # Far below what a square of single or double precision reaches: coordinates in bandwidths, and bandwidths.
 _FURTHEST = {4: 1e15, 8: 1e60}
