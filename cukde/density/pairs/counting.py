@@ -35,7 +35,7 @@ def exponential_share(data: np.ndarray, queries: np.ndarray, h: float, rtol: flo
     """Share of pairs of samples whose exponential kernels are not below rtol times the query's mean, and atol."""
     distances = np.sqrt(np.maximum(_squares(data, queries, h), 0))
     nearest = distances.min(axis=1, keepdims=True)
-    means = np.exp(nearest - distances, dtype=np.float64).mean(axis=1)
+    means = np.exp(nearest - distances).mean(axis=1, dtype=np.float64)
     with np.errstate(divide="ignore"):  # of an atol of 0
         least = np.logaddexp(np.log(rtol) + np.log(means) - nearest[:, 0], np.log(atol))
     return np.count_nonzero(-distances >= least[:, None]) / max(1, distances.size)
