@@ -18,6 +18,7 @@ def kernel_density(
     *,
     kernel: str,
     weights: Any = None,
+    rtol: float | None = None,
     log: bool = False,
     check_finite: bool = True,
 ) -> Any:
@@ -32,6 +33,10 @@ def kernel_density(
         and :math:`h^d` is :math:`|H|^{1/2}`. ``h`` is the radius of the kernels of bounded support.
     kernel : {"tophat", "epanechnikov", "exponential", "linear", "cosine"}
         K(t) is 1, 1 - t^2, exp(-t), 1 - t, cos(pi t / 2); all but the exponential are 0 from t = 1 on.
+    rtol : float, optional
+        Relative tolerance, from 0 to 0.1: on the CPU pairs of the exponential kernel may be left out of a query's sum
+        that together add at most ``rtol`` times what is kept. 0 takes all of its pairs. Default None: 1e-5 in float32
+        and 1e-13 in float64. Other kernels, and the GPU, leave out nothing that is not 0, which satisfies any.
 
     Returns
     -------
@@ -56,6 +61,11 @@ def kernel_density(
     waits for the device; while a CUDA graph is captured all pairs are taken. Sums have one order: every run gives the
     same bits.
 
+    There the exponential kernel takes the blocks that can matter, where a look at samples says that this is faster:
+    the same points in a sixth of the time, with ``rtol`` 1e-4 in an eighteenth. In more than three dimensions 32
+    queries are tried first. What is left out stands beside the rounding below, wherever a query lies and however
+    weights differ (``tests/density/test_exponential.py``).
+
     Worst relative error 1e-5 in float32, where the nearest point is within 80 bandwidths, and 1e-12 in float64
     (``tests/density/test_kernel_density.py``). Pairs near the edge of a kernel are taken in double, so that the edge
     falls where it does for those very numbers: a point at a distance of exactly ``h`` does not count. With a bandwidth
@@ -64,6 +74,8 @@ def kernel_density(
     References
     ----------
     Silverman, B. W. (1986). *Density Estimation for Statistics and Data Analysis*, section 4.2.
+    Gray, A. G. and Moore, A. W. (2003). Nonparametric density estimation: toward computational tractability. *SIAM
+    International Conference on Data Mining*, for boxes of data that bound what they add.
 
     Examples
     --------
@@ -75,6 +87,6 @@ def kernel_density(
     """
     core_check.option("kernel", kernel, KERNELS)
     log = core_check.flag("log", log)
-    problem, _ = prepare(X, Y, h, weights=weights, check_finite=check_finite)
+    problem, _ = prepare(X, Y, h, weights=weights, check_finite=check_finite, rtol=rtol)
     with problem.device:
         return problem.kernel_density(kernel, log=log)  # type: ignore[arg-type]  # checked above

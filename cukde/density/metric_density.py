@@ -33,7 +33,9 @@ def log_sums(
 ) -> np.ndarray:
     """Logarithm of the mean of kernels at each query, weighted; -inf where no point is near.
 
-    ``distance`` has scikit-learn's ``pairwise``. Cost: n m distances by one thread; memory O(n + m) beside a block.
+    ``distance`` has scikit-learn's ``pairwise``. All pairs are taken, so that any tolerance is satisfied: not every
+    distance is a metric, without which boxes and balls of points bound nothing. Cost: n m distances by one thread;
+    memory O(n + m) beside a block.
     """
     X, Y = (np.ascontiguousarray(a, np.float64) for a in (X, Y))
     with np.errstate(divide="ignore"):

@@ -23,6 +23,8 @@ from cukde.density.whitening import Whitening, whitening_of
 # Stands for log(0) in weights: finite, so that differences of exponents stay numbers in every precision.
 _LOG_ZERO = -1e30
 
+_LARGEST_LOG = 690.0  # of an absolute tolerance of sums: more means the same
+
 
 class Problem(NamedTuple):
     """Checked arguments in the backend's arrays: data, queries, one bandwidth, and the options of a pass."""
@@ -61,6 +63,16 @@ class Problem(NamedTuple):
     def log_constant(self) -> float:
         """Logarithm of the Gaussian's normalising constant, with 1/n in it where there are no weights."""
         return self.whitening.log_norm + self._log_share
+
+    def _log_constant_of(self, kernel: Kernel) -> float:
+        """The same of another kernel."""
+        return kernels.log_constant(kernel, self.X.shape[1]) - self.whitening.log_det + self._log_share
+
+    def within(self, atol: float, kernel: Kernel | None = None) -> Problem:
+        """Return the same with an absolute tolerance of densities, by the Gaussian or another kernel."""
+        log_constant = self.log_constant if kernel is None else self._log_constant_of(kernel)
+        beside = math.exp(min(_LARGEST_LOG, math.log(atol) - log_constant)) if atol > 0 else 0.0
+        return self._replace(options=self.options._replace(atol=beside))
 
     @property
     def _log_share(self) -> float:
@@ -115,8 +127,7 @@ class Problem(NamedTuple):
 
     def kernel_density(self, kernel: Kernel, *, log: bool) -> Any:
         """Return the density at the queries by another kernel than the Gaussian, or its logarithm."""
-        log_constant = kernels.log_constant(kernel, self.X.shape[1]) - self.whitening.log_det + self._log_share
-        return self._by_kernel(kernel, Epilogue(log_constant, log, self.dtype))
+        return self._by_kernel(kernel, Epilogue(self._log_constant_of(kernel), log, self.dtype))
 
     def distribution(self, *, log: bool) -> Any:
         """Return the distribution function at the queries, of data of one column, or its logarithm."""
@@ -138,8 +149,8 @@ class Problem(NamedTuple):
 
     def _by_kernel(self, kernel: Kernel, epilogue: Epilogue) -> Any:
         X, Y = self._whitened()
-        passes, log_weights = backends.radial(self.backend), self.options.log_weights
-        return passes.kernel_density(X, Y, self.whitening.h, kernel, log_weights=log_weights, **epilogue._asdict())
+        passes = backends.radial(self.backend)
+        return passes.kernel_density(X, Y, self.whitening.h, kernel, options=self.options, **epilogue._asdict())
 
     def moved(self, estimate: Problem) -> Any:
         """Return debiased data, (n, d) float64, moved along the score that ``estimate`` poses."""

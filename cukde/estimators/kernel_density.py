@@ -15,6 +15,7 @@ from cukde.core import check as core_check, dispatch
 from cukde.core.over_dask import is_dask, meta
 from cukde.core.public import public_in
 from cukde.density import check as density_check
+from cukde.density.absolute import log_density
 from cukde.density.api import kde, laplace_kde, score as gradient
 from cukde.density.arguments import prepare
 from cukde.density.kernel_density import kernel_density
@@ -50,12 +51,14 @@ class KernelDensity(BaseEstimator):
         A distance of scikit-learn's KDTree or BallTree. Only ``"euclidean"`` (``"l2"``, ``"minkowski"`` with p = 2)
         runs on the GPU. Others have the normalising constant of the euclidean distance, as in scikit-learn, so that the
         result is at best proportional to a density.
-    rtol : float
-        Relative tolerance of :meth:`score_samples` by the Gaussian kernel and the euclidean metric, as in
-        :func:`cukde.kde` and :func:`cukde.laplace_kde`; more than 0.1 means that. Default 0: about what rounding may
-        add. Other kernels and metrics leave out nothing.
-    atol, breadth_first, leaf_size : float, bool, int
-        Checked as in scikit-learn, without effect: errors are relative, and no tree is built.
+    rtol, atol : float
+        Relative and absolute tolerance of :meth:`score_samples`, as scikit-learn defines them: beside rounding the
+        density is off by at most ``atol + rtol * density``, where the density is normalised, in units of 1/volume.
+        ``rtol`` of more than 0.1 means that, and 0, the default, about what rounding may add: 1e-5 in float32, 1e-13 in
+        float64. Method "laplace" measures by the sum of absolute terms, "sd" adds the tolerances to the density of the
+        debiased data. What makes use of them, and what is more accurate than asked, is in the notes.
+    breadth_first, leaf_size : bool, int
+        Checked as in scikit-learn, without effect: no tree is built.
     metric_params : dict, optional
         Further arguments of the metric.
     method : {"kde", "sd", "laplace"}
@@ -91,6 +94,13 @@ class KernelDensity(BaseEstimator):
 
     A fitted estimator that was pickled or saved on a machine with a GPU also loads on a machine without one, and
     computes on the CPU there.
+
+    *Tolerances.* On the CPU the Gaussian and the exponential kernel leave out pairs that together add at most what the
+    two tolerances allow, where that is faster than all pairs; in one and two dimensions a fast Gauss transform may take
+    the Gaussian to ``rtol`` alone. Kernels of bounded support leave out only what is 0. A GPU makes use of ``rtol`` for
+    the Gaussian kernel, Dask collections of ``rtol`` alone, and metrics other than the euclidean take all pairs, as
+    not every one of scikit-learn's distances has bounds. Results are then more accurate than asked
+    (``tests/estimators/test_estimator_tolerances.py``).
 
     Cost: that of the functions. :meth:`fit` copies the data, and for method "sd" debiases them once, by n^2
     exponentials. A metric other than the euclidean takes n m distances of scikit-learn's in one thread.
@@ -194,9 +204,9 @@ class KernelDensity(BaseEstimator):
         Returns
         -------
         array, shape (m,)
-            In units of log(1/volume). With the Gaussian and the exponential kernel it is finite at any distance, with
-            other kernels -inf out of reach of all points. Method "laplace" has NaN where the density is negative. A
-            Dask array for Dask queries.
+            In units of log(1/volume). With the Gaussian and the exponential kernel it is finite at any distance,
+            whatever ``atol`` is, with other kernels -inf out of reach of all points. Method "laplace" has NaN where the
+            density is negative. A Dask array for Dask queries.
 
         Raises
         ------
@@ -209,7 +219,7 @@ class KernelDensity(BaseEstimator):
 
         Notes
         -----
-        Cost and accuracy are those of :func:`cukde.kde` with ``log=True``.
+        Cost and accuracy are those of :func:`cukde.kde` with ``log=True``, and the tolerances of the class.
         """
         backend = self._fitted(X)
         with backend.device_of(meta(self.points_)):
@@ -481,8 +491,13 @@ class KernelDensity(BaseEstimator):
                 else kernel_density(origin, origin, h, kernel=self.kernel, log=True)
             )
             out = log_sums(metric, X, Y, h, self.kernel, self.sample_weight_) + constant[0]
+        elif self.atol > 0 and not any(map(is_dask, (X, Y, self.sample_weight_))):
+            kernel: Any = None if self.kernel == "gaussian" else self.kernel
+            options = self._options(dtype) | {"rtol": self._tolerance, "atol": float(self.atol)}
+            out = log_density(X, Y, h, kernel=kernel, laplace=self.method == "laplace", **options)
         elif self.kernel != "gaussian":
-            out = kernel_density(X, Y, h, kernel=self.kernel, weights=self.sample_weight_, log=True)
+            options = {"weights": self.sample_weight_, "rtol": self._tolerance}
+            out = kernel_density(X, Y, h, kernel=self.kernel, log=True, **options)
         elif self.method == "laplace":
             out = laplace_kde(X, Y, h, log=True, rtol=self._tolerance, **self._options(dtype))
         else:

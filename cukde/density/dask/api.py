@@ -274,12 +274,13 @@ def kernel_density(
     *,
     kernel: Kernel,
     weights: Any = None,
+    rtol: float | None = None,
     log: bool = False,
     check_finite: bool = True,
 ) -> da.Array:
     """See :func:`cukde.density.kernel_density.kernel_density`."""
     core_check.option("kernel", kernel, KERNELS)
-    inputs = arguments(X, Y, h, weights=weights, check_finite=check_finite)
+    inputs = arguments(X, Y, h, weights=weights, check_finite=check_finite, rtol=rtol)
     data, sums = _sums(inputs, "sum", summed=partial(_sums_of_kernel, kernel=kernel))
     log_unit = kernels.log_constant(kernel, inputs.forms.x.shape[1])
     return _result(

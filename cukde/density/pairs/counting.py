@@ -27,11 +27,27 @@ def share(data: np.ndarray, queries: np.ndarray, h: float, least: float, *, itse
 
 def within(data: np.ndarray, queries: np.ndarray, radius: float) -> float:
     """Share of pairs of samples that lie within a distance of each other."""
+    squares = _squares(data, queries, radius)
+    return np.count_nonzero(squares < 1) / max(1, squares.size)
+
+
+def exponential_share(data: np.ndarray, queries: np.ndarray, h: float, rtol: float, atol: float) -> float:
+    """Share of pairs of samples whose exponential kernels are not below rtol times the query's mean, and atol."""
+    distances = np.sqrt(np.maximum(_squares(data, queries, h), 0))
+    nearest = distances.min(axis=1, keepdims=True)
+    means = np.exp(nearest - distances).mean(axis=1, dtype=np.float64)
+    with np.errstate(divide="ignore"):  # of an atol of 0
+        least = np.logaddexp(np.log(rtol) + np.log(means) - nearest[:, 0], np.log(atol))
+    return np.count_nonzero(-distances >= least[:, None]) / max(1, distances.size)
+
+
+def _squares(data: np.ndarray, queries: np.ndarray, radius: float) -> np.ndarray:
+    """Squared distances of samples in radii, about: queries by data."""
     data = data[:: max(1, len(data) // DATA)]
     queries = queries[:: max(1, len(queries) // QUERIES)]
     centre = data.mean(axis=0)
     x, y = (((a - centre) / radius).astype(np.float32, copy=False) for a in (data, queries))
-    squares = -2 * pairs_frame.product(y, np.ascontiguousarray(x.T))
+    squares: np.ndarray = -2 * pairs_frame.product(y, np.ascontiguousarray(x.T))
     squares += np.einsum("ij,ij->i", x, x)
     squares += np.einsum("ij,ij->i", y, y)[:, None]
-    return np.count_nonzero(squares < 1) / max(1, squares.size)
+    return squares

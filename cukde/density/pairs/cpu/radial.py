@@ -9,9 +9,11 @@ import numpy as np
 
 from cukde.core.cpu import threads
 from cukde.density.kernels import Kernel, edge
+from cukde.density.options import Options
+from cukde.density.pairs import tolerance as pairs_tolerance
 from cukde.density.pairs.cpu import query_blocks, radial_tiles, tiles as _tiles
 from cukde.density.pairs.cpu.passes import LOG_ZERO
-from cukde.density.pairs.cpu.skipping import compact
+from cukde.density.pairs.cpu.skipping import compact, exponential, exponential_choice
 from cukde.density.sums import PartialSums, to_density
 
 _LOG2_E = math.log2(math.e)
@@ -25,10 +27,12 @@ def kernel_density(
     *,
     log_constant: float,
     log: bool,
-    log_weights: np.ndarray | None = None,
     dtype: np.dtype,
+    options: Options,
 ) -> np.ndarray:
     """Return ``exp(log_constant)`` times the sums of the kernel, shape (m,), or the logarithm of that.
+
+    What is left out of a sum of the exponential is within the tolerances; other kernels are 0 beyond their bandwidth.
 
     Parameters
     ----------
@@ -41,18 +45,31 @@ def kernel_density(
         Bandwidth, in the units of ``X``.
     kernel : {"tophat", "epanechnikov", "exponential", "linear", "cosine"}
         See :mod:`cukde.density.kernels`.
-    log_weights : array, shape (n,), optional
-        Float64; -1e30 stands for the logarithm of zero. Default 0.
+    options : Options
+        Of which ``log_weights`` and the tolerances count.
     """
-    Y = X if Y is None else Y
+    Y, log_weights = X if Y is None else Y, options.log_weights
     if log_weights is not None:  # no exponent is low enough for rows without weight beside a query far from the rest
         counted = np.flatnonzero(log_weights > LOG_ZERO)
         X, log_weights = X[counted], log_weights[counted]
-    pairs = _Sums(X, Y, h, kernel, log_weights)
-    sums = pairs.near() if kernel != "exponential" and compact.pays(X, Y, h) else pairs.run()
+    sums = _exponential(X, Y, h, log_weights, options) if kernel == "exponential" else None
+    if sums is None:
+        pairs = _Sums(X, Y, h, kernel, log_weights)
+        sums = pairs.near() if kernel != "exponential" and compact.pays(X, Y, h) else pairs.run()
     with np.errstate(divide="ignore"):  # nothing near a query: the logarithm is -inf
         out: np.ndarray = to_density(sums, log_constant, log, dtype, np)
     return out
+
+
+def _exponential(
+    X: np.ndarray, Y: np.ndarray, h: float, log_weights: np.ndarray | None, options: Options
+) -> PartialSums | None:
+    """Sums of the exponential kernel without the pairs that cannot matter; None where all pairs are faster."""
+    dtype = np.promote_types(X.dtype, Y.dtype)
+    X, Y = (a.astype(dtype, copy=False) for a in (X, Y))
+    rtol = pairs_tolerance.tolerance_of(options)
+    posed = exponential_choice.posed(X, Y, h, log_weights, rtol=rtol, atol=options.atol)
+    return None if posed is None else exponential.run(posed)
 
 
 class _Sums:

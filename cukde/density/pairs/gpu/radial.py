@@ -16,6 +16,7 @@ import numpy as np
 from cukde.core.gpu import compile as core_compile
 from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT, Specialisation
 from cukde.density.kernels import BOUNDED, KERNELS, Kernel, edge
+from cukde.density.options import Options
 from cukde.density.pairs.gpu import finish, operands
 from cukde.density.pairs.gpu.skipping import compact
 from cukde.density.pairs.gpu.skipping.compact import CHUNK, THREADS, Look, Scalars
@@ -30,13 +31,14 @@ def kernel_density(
     *,
     log_constant: float,
     log: bool,
-    log_weights: Any = None,
     dtype: np.dtype,
+    options: Options,
 ) -> Any:
     """Return ``exp(log_constant)`` times the sums of the kernel, shape (m,), or the logarithm of that.
 
     On the current device and stream; nothing waits for the result. Where all pairs of a kernel of bounded support take
-    milliseconds, blocks that no query reaches are left out, and a look at the points may wait for the device.
+    milliseconds, blocks that no query reaches are left out, and a look at the points may wait for the device. Other
+    kernels take all pairs: no tolerance counts.
 
     Parameters
     ----------
@@ -49,8 +51,8 @@ def kernel_density(
         Bandwidth, in the units of ``X``.
     kernel : {"tophat", "epanechnikov", "exponential", "linear", "cosine"}
         See :mod:`cukde.density.kernels`.
-    log_weights : array, shape (n,), optional
-        Float64; -1e30 stands for the logarithm of zero. Default 0.
+    options : Options
+        Of which ``log_weights`` count.
     """
     X, Y = operands.of_one_dtype(X, Y)
     unit = _unit(h)
@@ -58,9 +60,9 @@ def kernel_density(
     scalars = Scalars(unit, scale, h * h, *edge(kernel, X.shape[1], X.dtype == FLOAT))
     look = compact.look(X, Y, h) if kernel in BOUNDED else Look(pays=False)
     if look.pays:
-        sums = compact.sums(X, Y, kernel, log_weights, scalars, look.frame)
+        sums = compact.sums(X, Y, kernel, options.log_weights, scalars, look.frame)
     if not look.pays or core_compile.is_rehearsal():  # whose points say nothing
-        sums = _sums(X, Y, kernel, X.dtype, log_weights, None, scalars)
+        sums = _sums(X, Y, kernel, X.dtype, options.log_weights, None, scalars)
     with np.errstate(divide="ignore"):  # nothing near a query: the logarithm is -inf
         return to_density(sums, log_constant, log, dtype, cp)
 

@@ -36,6 +36,7 @@ class Posed(NamedTuple):
     order: np.ndarray  # (m,) int64: their rows
     output: Output
     tolerance: float
+    atol: float  # beside the largest weight
     double: bool
     once: bool  # each pair for the sums at both points
 
@@ -67,7 +68,7 @@ def pose(
         Of the data.
     tolerance : float
         Above 0. What is left out of a query's sum is at most this times what is kept; of output "laplace", of the sum
-        of absolute terms.
+        of absolute terms. With an absolute tolerance among the options that may be left out beside.
     """
     real = dtype(X, Y, options)
     X = X.astype(real, copy=False)
@@ -87,8 +88,9 @@ def pose(
     queries = queries[order].astype(real, copy=False)
     queries *= queries.dtype.type(data.unit)
     double = options.log_weights is not None or options.local_factors is not None
+    atol = data.beside_largest(options.atol)
     both = output == "moments" and Y is None and not double and len(X) >= _OWN_ROWS * threads.count()
-    return Posed(data, queries, order, output, tolerance, double, both)
+    return Posed(data, queries, order, output, tolerance, atol, double, both)
 
 
 def run(posed: Posed) -> PartialSums:
@@ -154,7 +156,9 @@ def _add(posed: Posed, first: int, last: int, sums: PartialSums) -> np.ndarray:
     """Write the sums of some queries; return the numbers of pairs screened and summed."""
     counts = np.zeros(2, np.int64)
     code = skipping_queries.CODES[posed.output]
-    skipping_queries.sums(posed.queries, first, last, posed.data, posed.tolerance, code, posed.double, *sums, counts)
+    skipping_queries.sums(
+        posed.queries, first, last, posed.data, posed.tolerance, posed.atol, code, posed.double, *sums, counts
+    )
     return counts
 
 

@@ -21,6 +21,7 @@ _MOST_ROWS = 2**32
 _ROWS_OF_TASK = 8192
 _BLOCKS_OF_TASK = 256
 _FURTHEST = 1e17  # coordinate in single precision, whose square is within its range
+_LARGEST_LOG = 690.0  # of a tolerance: more means the same
 _BITS_OF_INTERVAL = INTERVALS.bit_length() - 1
 
 
@@ -57,6 +58,10 @@ class Data(NamedTuple):
     blocks: Boxes
     groups: Boxes
     screen: Screen
+
+    def beside_largest(self, atol: float) -> float:
+        """An absolute tolerance of sums, where the largest weight is 1."""
+        return math.exp(min(_LARGEST_LOG, math.log(atol) - self.largest_log_weight)) if atol > 0 else 0.0
 
 
 def ordered(X: np.ndarray, frame: Frame) -> np.ndarray:

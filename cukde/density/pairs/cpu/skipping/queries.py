@@ -3,9 +3,10 @@
 With S what is kept of a query's sum and M the mass of all data, a pair may be left out where its exponent, in bits and
 without its weight, is below -T,
 
-    T = log2(M / (tolerance S)).
+    T = log2(M / (tolerance (S + F))).
 
-All that is left out then adds at most M 2^-T = tolerance S, whatever the weights are. S only grows, so that the bound
+All that is left out then adds at most M 2^-T = tolerance (S + F), whatever the weights are; F is 0 unless some absolute
+error, tolerance F, is allowed beside the relative one. S only grows, so that the bound
 holds for what was left out before. A query begins with a block that lies near, and takes the others whose boxes lie
 within T of it.
 
@@ -30,6 +31,7 @@ from cukde.density.pairs.cpu.skipping.terms import (
     count_near,
     least_of,
     near_boxes,
+    nearest_box,
     slack,
     squares_to,
     to_bits,
@@ -166,11 +168,13 @@ def _most_bits(near: float, far: float, boxes: Any, b: int, scale: float, output
 
 
 @njit(**OPTIONS)
-def _bits(least: float, allowed: float, output: int, d: int) -> float:
+def _bits(least: float, floor: float, allowed: float, output: int, d: int) -> float:
     """T of a query whose sum is at least 2^-least; ``allowed`` is the logarithm of the tolerance over the mass.
 
-    It is larger by what squared distances have lost by rounding.
+    ``floor`` is F. T is larger by what squared distances have lost by rounding.
     """
+    if floor > 0.0:
+        least = -np.log2(np.exp2(-least) + floor)
     bits = least - allowed
     if output == LAPLACE:
         bits += np.log2(1.0 + 0.5 * d + abs(bits) + 20.0)
@@ -183,6 +187,7 @@ def _find_near(
     blocks: Any,
     groups: Any,
     scale: float,
+    floor: float,
     allowed: float,
     output: int,
     near: Any,
@@ -193,24 +198,27 @@ def _find_near(
 ) -> int:
     """Find the blocks that may matter to any of some queries (q, d); write their numbers and boxes, return the count.
 
-    The largest distance to a block bounds what it adds from below, and so T from above.
+    One at least is found. The largest distance to a block bounds what it adds from below, and so T from above.
     """
-    d, count, least = queries.shape[1], 0, np.inf
+    d, count, least, nearest = queries.shape[1], 0, np.inf, np.inf
     begin, end = np.empty(d, queries.dtype), np.empty(d, queries.dtype)
     for c in range(d):
         begin[c], end[c] = queries[:, c].min(), queries[:, c].max()
     to_boxes(groups.low, groups.high, begin, end, groups.mass.size, near, far)
     for g in range(groups.mass.size):
         least = min(least, _most_bits(near[g], far[g], groups, g, scale, output, d))
-    bits = _bits(least, allowed, output, d)
+        nearest = min(nearest, scale * groups.softest[g] * near[g])
+    bits = max(_bits(least, floor, allowed, output, d), nearest)
     for g in range(groups.mass.size):
         if scale * groups.softest[g] * near[g] > bits:
             continue
         count = blocks_of_group(blocks.low, blocks.high, g, count, found, low, high)
     to_boxes(low, high, begin, end, count, near, far)
+    nearest = np.inf
     for i in range(count):
         least = min(least, _most_bits(near[i], far[i], blocks, found[i], scale, output, d))
-    bits = _bits(least, allowed, output, d)
+        nearest = min(nearest, scale * blocks.softest[found[i]] * near[i])
+    bits = max(_bits(least, floor, allowed, output, d), nearest)
     kept = 0
     for i in range(count):
         if scale * blocks.softest[found[i]] * near[i] > bits:
@@ -223,28 +231,13 @@ def _find_near(
 
 
 @njit(**OPTIONS)
-def _nearest(query: Any, low: Any, high: Any, count: int, distances: Any) -> int:
-    """The box whose middle lies nearest to a query."""
-    distances[:count] = 0
-    for c in range(query.size):
-        lows, highs, twice = low[c], high[c], query[c] + query[c]
-        for i in range(count):
-            difference = (lows[i] - twice) + highs[i]
-            distances[i] += difference * difference
-    best = 0
-    for i in range(1, count):
-        if distances[i] < distances[best]:
-            best = i
-    return best
-
-
-@njit(**OPTIONS)
 def sums(
     queries: Any,
     first: int,
     last: int,
     data: Any,
     tolerance: float,
+    atol: float,
     output: int,
     double: bool,
     reference: Any,
@@ -260,6 +253,8 @@ def sums(
         In the dtype and unit of the points.
     data : Data
         See :mod:`cukde.density.pairs.cpu.skipping.points`.
+    tolerance, atol : float
+        What is left out of a sum is at most the former, above 0, times what is kept, and the latter beside.
     output : int
         One of the codes.
     double : bool
@@ -276,7 +271,7 @@ def sums(
     points, log2_weights, factors, softest = data.points, data.log2_weights, data.factors, data.blocks.softest
     screen, screen_error = data.screen.points, data.screen.error
     screened, doubles = screen_error.size > 0, queries.itemsize == 8
-    allowed = np.log2(tolerance / data.blocks.mass.sum())
+    allowed, floor = np.log2(tolerance / data.blocks.mass.sum()), min(atol / tolerance, 1e300)
     near, far = np.empty(blocks, queries.dtype), np.empty(blocks, queries.dtype)
     low, high = np.empty((d, blocks), queries.dtype), np.empty((d, blocks), queries.dtype)
     found, queue, limits = np.empty(blocks, np.int64), np.empty(_CHUNK, np.int64), np.empty(_CHUNK, np.float32)
@@ -288,12 +283,12 @@ def sums(
     for begin in range(first, last, QUERIES):
         end = min(begin + QUERIES, last)
         count = _find_near(
-            queries[begin:end], data.blocks, data.groups, scale, allowed, output, near, far, found, low, high
+            queries[begin:end], data.blocks, data.groups, scale, floor, allowed, output, near, far, found, low, high
         )
         for i in range(end - begin):
             double_query[:] = queries[begin + i]
             both = queries[begin + i], bits, distances, double_query, double_bits, double_distances
-            nearest[i] = _nearest(queries[begin + i], low, high, count, far)
+            nearest[i] = nearest_box(queries[begin + i], low, high, count, far)
             queue[0] = found[nearest[i]]
             counts[1] += BLOCK
             in_double[i] = double
@@ -325,7 +320,7 @@ def sums(
             for i in range(end - begin):
                 state = states[i]
                 least = -np.log2(state[_SIZE]) - state[_TOP] if state[_SIZE] > 0.0 else np.inf
-                reach = _bits(least, allowed, output, d)
+                reach = _bits(least, floor, allowed, output, d)
                 near_boxes(low, high, queries[begin + i], start, stop, near)
                 waiting = 0
                 for k in range(start, stop):

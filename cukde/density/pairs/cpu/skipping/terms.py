@@ -72,6 +72,22 @@ def near_boxes(low: Any, high: Any, query: Any, start: int, stop: int, near: Any
             near[b] += gap * gap
 
 
+@njit(**OPTIONS)
+def nearest_box(query: Any, low: Any, high: Any, count: int, distances: Any) -> int:
+    """The box whose middle lies nearest to a query."""
+    distances[:count] = 0
+    for c in range(query.size):
+        lows, highs, twice = low[c], high[c], query[c] + query[c]
+        for i in range(count):
+            difference = (lows[i] - twice) + highs[i]
+            distances[i] += difference * difference
+    best = 0
+    for i in range(1, count):
+        if distances[i] < distances[best]:
+            best = i
+    return best
+
+
 @njit(**INLINED)
 def squares_to(points: Any, block: int, query: Any, out: Any) -> None:
     """Write the squared distances of a block (d, 64) to a query."""
