@@ -2,6 +2,7 @@
 
 Cross-validation passes over all pairs of rows, and takes each distance once for many bandwidths. It is counted for a
 grid that is not extended, without the search for one deviation a column.
+Exponentials that a GPU leaves out of likelihoods of many rows are counted too: how many depends on the data.
 """
 
 from __future__ import annotations

@@ -6,15 +6,21 @@
 //   X          (n, d)  REAL    data
 //   factors    (B,)    REAL    c_b, positive
 //   weights    (n,)    REAL    w_i, at most 1; or null: all 1
-//   total      (B, n)  double  S_bj; zero before
+//   bits       (tiles, B)  REAL  of each tile's points the exponent c_b r^2 from which on pairs may be left out of their
+//                              sums; tiles of 4 SIDE points, those of all row blocks; or null: all pairs are taken
+//   total      (B, n)  double  S_bj, added to what is there
 //   a_pass     bandwidths of a block, at most MOST_BANDWIDTHS
 //   strip      tiles of columns of a block
+//   from, until  tiles of a row block that are taken, which count from its own first row
 //   unit       a power of two that brings the distances that matter to about 1
 //
 // A row block has the rows of 4 warps, 8 SIDE rows each. It goes through tiles of 4 SIDE columns j from its own first row
 // on; in tiles on the diagonal only pairs j > i count. For every k, row block k and the k-th from the last together have
 // the same number of tiles. One after the other they are the walk blockIdx.x. A block takes the strip blockIdx.y of the
 // walk for the bandwidths blockIdx.z, so all blocks have the same work.
+//
+// A warp takes the least of its r^2 in a tile. Bandwidths for which this is beyond the bits of all its rows and columns take
+// no exponentials: where points are in an order of neighbours, those are most of the small ones in most of the tiles.
 //
 // In a tile a thread has SIDE x SIDE pairs. Their r^2, from differences, stay in registers for all bandwidths. An
 // exponential costs a multiply-add, ex2 and a multiply-add for each of its rows. Slot r of the rows of lane 4 p + q holds
@@ -60,11 +66,13 @@ struct Shared {
     Real factors[MOST_BANDWIDTHS];
     alignas(16) Real row_sums[MOST_BANDWIDTHS][block_rows];     // of the strip
     Real column_sums[MOST_BANDWIDTHS][warps][column_tile];      // of the tile
+    unsigned counted[warps];                                    // bandwidths of which a warp has them
 };
 
 struct Data {
-    const Real *X, *weights;
+    const Real *X, *weights, *bits;  // bits of the first bandwidth of the block
     long long n;
+    int B;  // of a row of bits
     int d;
     Real unit;
 };
@@ -81,6 +89,11 @@ __device__ inline double power(double factor, double r2) {
 
 __device__ inline float multiply_add(float a, float b, float c) { return fmaf(a, b, c); }
 __device__ inline double multiply_add(double a, double b, double c) { return fma(a, b, c); }
+
+__device__ inline float least(float a, float b) { return fminf(a, b); }
+__device__ inline double least(double a, double b) { return fmin(a, b); }
+__device__ inline float most(float a, float b) { return fmaxf(a, b); }
+__device__ inline double most(double a, double b) { return fmax(a, b); }
 
 // A squared distance at which every power is zero.
 __device__ inline Real beyond_all() {
@@ -187,17 +200,42 @@ __device__ inline void add_chunk(Real (&r2)[SIDE][SIDE], const Shared& shared, c
     }
 }
 
-// The sums of a tile for each bandwidth.
-__device__ inline void add_powers(Shared& shared, const Real (&r2)[SIDE][SIDE], int bandwidths) {
+// The bandwidths for which pairs of a warp in a tile, of the points from `row` and `column` on, may count, a bit each.
+// Distances that are NaN are of pairs that count for nothing.
+__device__ inline unsigned that_count(const Shared& shared, const Data& data, const Real (&r2)[SIDE][SIDE],
+                                      long long row, long long column, int bandwidths) {
+    Real nearest = beyond_all();
+#pragma unroll
+    for (int r = 0; r < SIDE; r++)
+#pragma unroll
+        for (int s = 0; s < SIDE; s++) nearest = least(nearest, r2[r][s]);
+#pragma unroll
+    for (int step = 16; step > 0; step /= 2) nearest = least(nearest, __shfl_xor_sync(~0u, nearest, step));
+    const int b = threadIdx.x % 32;
+    bool counts = false;
+    if (b < bandwidths) {
+        Real bits = data.bits[column / column_tile * data.B + b];
+#pragma unroll
+        for (int i = 0; i < warp_rows / column_tile; i++)
+            bits = most(bits, data.bits[(row / column_tile + i) * data.B + b]);
+        counts = shared.factors[b] * nearest <= bits;
+    }
+    return __ballot_sync(~0u, counts);
+}
+
+// The sums of a tile for each of the bandwidths that `counted` has a bit of, the same of all lanes.
+__device__ inline void add_powers(Shared& shared, const Real (&r2)[SIDE][SIDE], unsigned counted) {
     const Slots slots;
     const int warp = threadIdx.x / 32;
+    if (threadIdx.x % 32 == 0) shared.counted[warp] = counted;
     Real row_weights[SIDE], column_weights[SIDE];
 #pragma unroll
     for (int r = 0; r < SIDE; r++) row_weights[r] = shared.row_weights[slots.row(r)];
 #pragma unroll
     for (int s = 0; s < SIDE; s++) column_weights[s] = shared.column_weights[slots.column(s)];
 #pragma unroll 1
-    for (int b = 0; b < bandwidths; b++) {
+    for (; counted; counted &= counted - 1) {
+        const int b = __ffs(counted) - 1;
         const Real factor = shared.factors[b];
         Real rows[SIDE], columns[SIDE];
 #pragma unroll
@@ -233,7 +271,8 @@ __device__ inline void add_columns(double* total, const Shared& shared, long lon
     for (; b < bandwidths; b += at_a_time, to += at_a_time * n) {
         Real sum = 0;
 #pragma unroll
-        for (int warp = 0; warp < warps; warp++) sum += shared.column_sums[b][warp][column];
+        for (int warp = 0; warp < warps; warp++)
+            if (shared.counted[warp] >> b & 1) sum += shared.column_sums[b][warp][column];
         if (sum > 0) atomicAdd(to, double(sum));
     }
 }
@@ -280,7 +319,11 @@ __device__ inline void walk(Shared& shared, double* total, const Data& data, lon
                 for (int s = 0; s < SIDE; s++)
                     if (t * column_tile + slots.column(s) <= slots.row(r)) r2[r][s] = beyond_all();
         }
-        add_powers(shared, r2, bandwidths);
+        unsigned counted = (1u << bandwidths) - 1;
+        if (data.bits)
+            counted = that_count(shared, data, r2, first_row + threadIdx.x / 32 * warp_rows,
+                                 first_row + (long long)t * column_tile, bandwidths);
+        add_powers(shared, r2, counted);
         __syncthreads();
         add_columns(total, shared, first_row + (long long)t * column_tile, data.n, bandwidths);
     }
@@ -290,10 +333,11 @@ __device__ inline void walk(Shared& shared, double* total, const Data& data, lon
 
 extern "C" __global__ void __launch_bounds__(threads, BLOCKS)
 KERNEL(const Real* __restrict__ X, const Real* __restrict__ factors, const Real* __restrict__ weights,
-       double* __restrict__ total, long long n, int d, int B, int a_pass, int strip, Real unit) {
+       const Real* __restrict__ bits, double* __restrict__ total, long long n, int d, int B, int a_pass, int strip,
+       int from, int until, Real unit) {
     __shared__ Shared shared;
-    const Data data = {X, weights, n, d, unit};
     const int first_bandwidth = blockIdx.z * a_pass;
+    const Data data = {X, weights, bits ? bits + first_bandwidth : nullptr, n, B, d, unit};
     const int bandwidths = min(a_pass, B - first_bandwidth);
     for (int b = threadIdx.x; b < bandwidths; b += threads) shared.factors[b] = factors[first_bandwidth + b];
 
@@ -303,9 +347,11 @@ KERNEL(const Real* __restrict__ X, const Real* __restrict__ factors, const Real*
 #pragma unroll 1
     for (int part = 0; part < (first == last ? 1 : 2); part++) {
         const long long first_row = (part == 0 ? first : last) * block_rows;
-        const long long tiles = (n - first_row - 1) / column_tile + 1;
-        const long long from = max(begin - before, 0ll), to = min(begin + strip - before, tiles);
-        if (from < to) walk(shared, total + first_bandwidth * n, data, first_row, int(from), int(to), bandwidths);
+        const long long tiles = max(min((n - first_row - 1) / column_tile + 1, (long long)until) - from, 0ll);
+        const long long first_tile = max(begin - before, 0ll), last_tile = min(begin + strip - before, tiles);
+        if (first_tile < last_tile)
+            walk(shared, total + first_bandwidth * n, data, first_row, from + int(first_tile), from + int(last_tile),
+                 bandwidths);
         before += tiles;
     }
 }

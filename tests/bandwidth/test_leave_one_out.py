@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from types import ModuleType
 from typing import Any
@@ -223,3 +224,113 @@ def test_bandwidths_of_every_size(device: Backend, launcher: ModuleType) -> None
     unsettled = verify(device, launcher, X, np.geomspace(1e-17, 1e17, 35))
     assert not unsettled[:17].any()
     assert unsettled[-8:].all()
+
+
+@pytest.fixture
+def leaving_out(launcher: ModuleType, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The launcher, made to leave out pairs of any number of points, beyond the own tiles of a row block."""
+    monkeypatch.setattr(launcher, "_leaves_out", lambda *sizes: True)
+    monkeypatch.setattr(launcher, "_NEAR", 8)
+    return launcher
+
+
+@pytest.mark.parametrize("weights", ["uniform", "skewed"])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("d", [1, 4, 17])
+def test_leaving_out_matches_reference(
+    device: Backend, leaving_out: ModuleType, d: int, dtype: str, weights: str
+) -> None:
+    n = device.size(5000, 901)
+    X, scale = sample(n, d, dtype)
+    w = skewed(n) if weights == "skewed" else None
+    unsettled = verify(device, leaving_out, X, scale * np.array([20.0, 0.1, 1.0]), w)
+    assert unsettled[1:].mean() < 0.02
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [2, 31, 255, 256, 257, 511, 513, 770])
+def test_leaving_out_at_edges(device: Backend, leaving_out: ModuleType, n: int, dtype: str) -> None:
+    X, _ = sample(n, 2, dtype)
+    assert not verify(device, leaving_out, X, [0.5, 40.0], skewed(n)).any()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("bandwidths", [1, 16, 17, 24, 25, 50])
+def test_leaving_out_of_numbers_of_bandwidths(
+    device: Backend, leaving_out: ModuleType, bandwidths: int, dtype: str
+) -> None:
+    X, _ = sample(600, 2, dtype)
+    scales = np.random.default_rng(bandwidths).permutation(np.geomspace(0.1, 50, bandwidths))
+    assert verify(device, leaving_out, X, scales).mean() < 0.1
+
+
+@pytest.mark.parametrize("weights", ["uniform", "skewed"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_what_is_left_out(
+    device: Backend, leaving_out: ModuleType, monkeypatch: pytest.MonkeyPatch, dtype: str, weights: str
+) -> None:
+    """Of a tolerance that shows: something of many sums, and of none more than that part of what is kept."""
+    from cukde.density.pairs.tolerance import TOLERANCE
+
+    n, tolerance = device.size(4000, 1100), 50.0
+    X = np.random.default_rng(3).standard_normal((n, 2)).astype(dtype)
+    w = skewed(n) if weights == "skewed" else None
+    scales = np.array([0.5, 5.0, 50.0])
+    monkeypatch.setitem(TOLERANCE, dtype, tolerance)
+    logs, unsettled = map(device.asnumpy, leaving_out.symmetric(device.asarray(X), scales, device.asarray(w)))
+    assert not unsettled.any()
+    full = np.stack([reference.leave_one_out(X.astype(np.float64), float(scale), w).log for scale in scales])
+    kept = np.exp(logs - full)
+    assert kept.max() <= 1.0001
+    assert 1 / (1 + tolerance) <= kept.min() < 0.95
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_leaving_out_beside_isolated_points(device: Backend, leaving_out: ModuleType, dtype: str) -> None:
+    """Whose sums are all of far pairs, where they are in range, and without a bound where they are not."""
+    n = 777
+    X = np.random.default_rng(5).standard_normal((n, 2)).astype(dtype)
+    X[5], X[200], X[n - 1] = 9.0, -14.0, -3000.0
+    unsettled = verify(device, leaving_out, X, [1e-9, 0.4, 0.5, 1e12], skewed(n))
+    assert not unsettled[0].any()
+    assert unsettled[1:3, n - 1].all()
+    assert unsettled[1:3].sum() <= 6
+    assert unsettled[3].mean() > 0.99
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_leaving_out_coordinates_out_of_range(device: Backend, leaving_out: ModuleType, dtype: str) -> None:
+    largest = float(np.finfo(dtype).max)
+    near = np.linspace(0, 1, 700)
+    X = np.concatenate((near, [largest, largest, -largest, largest / 2**20]))[:, None].astype(dtype)
+    logs, unsettled = map(device.asnumpy, leaving_out.symmetric(device.asarray(X), np.array([1e3, 1e4]), None))
+    assert np.isfinite(logs).all()
+    assert unsettled[:, 700:].all()
+    for log, scale in zip(logs, (1e3, 1e4), strict=True):
+        want = reference.leave_one_out(X[:700].astype(np.float64), scale)
+        allowed = tolerances.leave_one_out_error("gpu", dtype, want)
+        tolerances.check_log(log[:700] + np.log(len(X) / 700), want.log, allowed, "log of a leave-one-out sum")
+
+
+def test_only_many_exponentials_are_left_out(launcher: ModuleType) -> None:
+    """Of few, an order of the points takes longer than it saves."""
+    for form in launcher._FORMS.values():
+        assert launcher._leaves_out((100_000, 4), 64, form)
+        assert not launcher._leaves_out((10_000, 4), 32, form)
+        assert not launcher._leaves_out((100_000, 129), 64, form)
+
+
+def test_cuts_cover_near_and_other_tiles(launcher: ModuleType) -> None:
+    """Of every walk, those of a row block and of the one as far from the end."""
+    for form in launcher._FORMS.values():
+        own = form.rows // form.columns
+        for n, (first, until) in itertools.product(
+            (5000, 5128, 100_000), ((0, own), (0, launcher._NEAR), (launcher._NEAR, launcher._ALL))
+        ):
+            cut = launcher._cut(n, 64, form, 132, first, until)
+            walks, strips, _ = cut.grid
+            row_blocks = -(-n // form.rows)
+            assert 2 * walks - row_blocks in (0, 1)
+            of_blocks = [max(0, min(-(-(n - k * form.rows) // form.columns), until) - first) for k in range(row_blocks)]
+            of_walks = [of_blocks[k] + of_blocks[-1 - k] for k in range(row_blocks // 2)]
+            assert max(of_walks) <= strips * cut.tiles < max(of_walks) + own + cut.tiles

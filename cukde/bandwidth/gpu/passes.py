@@ -5,9 +5,9 @@ Weights are positive and sum to 1; None is 1/n each. There are two rows at least
 
 Of float64 data a logarithm is accurate to 1e-12 and a sum over pairs to 1e-12 of its absolute terms, of float32 data to
 3e-5, where the smallest q_ij of a row is below 80; beyond, a logarithm to 8 eps times that
-(``tests/bandwidth/test_passes.py`` measures it). The exponentials are one a scale and unordered pair of
-leave-one-out sums and of least squares, two of the gradient of the likelihood, one an ordered pair of ``settle`` and
-two of debiased points. Memory is O(n d + B n).
+(``tests/bandwidth/test_passes.py`` measures it). The exponentials are one a scale and unordered pair of least squares,
+and of leave-one-out sums at most: of many rows those that cannot matter are left out. They are two of the gradient of
+the likelihood, one an ordered pair of ``settle`` and two of debiased points. Memory is O(n d + B n).
 """
 
 from __future__ import annotations
