@@ -126,15 +126,7 @@ def codes(X: Any, frame: Frame, limits: tuple[float, float] = (math.inf, math.in
 
 def order_of(X: Any, frame: Frame) -> Any:
     """An order of the points, (n,) int64, in which near ones are together, whatever operands are made of them."""
-    n, d = X.shape
-    codes = cp.empty(n, np.uint32)
-    arrays = X, frame.centre, frame.axes, frame.edges, codes
-    _codes(X.dtype).launch(
-        (-(-n // _THREADS_OF_CODES),),
-        (_THREADS_OF_CODES,),
-        *(*arrays, n, d, frame.axes.shape[0], frame.bits, math.inf, math.inf, 1.0),
-    )
-    return cp.argsort(codes).astype(np.int64, copy=False)
+    return cp.argsort(codes(X, frame)).astype(np.int64, copy=False)
 
 
 def again(points: Ordered, h: float, log_weights: Any, frame: Frame, needed: Needed) -> Ordered:
