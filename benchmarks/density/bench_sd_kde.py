@@ -34,7 +34,7 @@ _TOLERANCE = {("kde", "float32"): 3e-5, ("score", "float32"): 3e-5, ("sd_kde", "
 _TOLERANCE_OF_TF32, _TOLERANCE_OF_TF32_ELSEWHERE = 2e-2, 5e-2
 
 # Of bench_memory: 2^20 bytes each, above the inputs.
-_MOST_MB = 400
+_MOST_MB = 500
 
 
 def _tolerance(op: str, precision: str, n: int, m: int) -> float:
