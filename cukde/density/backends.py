@@ -6,9 +6,18 @@ from functools import cache, partial
 from types import ModuleType
 
 from cukde.core import dispatch
+from cukde.density.options import Options
 
 pairs = partial(dispatch.passes, "cukde.density.pairs")  # Gaussian sums over all pairs
 one_dimension = partial(dispatch.passes, "cukde.density.one_dimension")  # Gaussian sums of one column
+
+
+def passes(backend: ModuleType, d: int, options: Options) -> ModuleType:
+    """Gaussian sums of ``d`` columns without local factors, by what the options allow."""
+    if d == 1:
+        return one_dimension(backend)
+    to_a_tolerance = options.rtol != 0 and options.precision != "ieee"
+    return truncated(backend) if d == 2 and to_a_tolerance else pairs(backend)
 
 
 @cache
@@ -25,7 +34,7 @@ def radial(backend: ModuleType) -> ModuleType:
 
 @cache
 def truncated(backend: ModuleType) -> ModuleType:
-    """Gaussian sums to a tolerance."""
+    """Gaussian sums of the plane to a tolerance."""
     if backend.name == "gpu":
         from cukde.density.truncated import gpu as on_gpu
 

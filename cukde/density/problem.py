@@ -47,8 +47,8 @@ class Problem(NamedTuple):
 
     @property
     def passes(self) -> ModuleType:
-        """The backend's passes over the data: one dimension has some of its own."""
-        return (backends.one_dimension if self.X.shape[1] == 1 else backends.pairs)(self.backend)
+        """The backend's passes over the data: one dimension has some of its own, and so has the plane."""
+        return backends.passes(self.backend, self.X.shape[1], self.options)
 
     @property
     def device(self) -> AbstractContextManager[Any]:
@@ -112,8 +112,6 @@ class Problem(NamedTuple):
             return to_density(self.sums("sum"), *epilogue, self.xp)
         X, Y = self._whitened()
         passes, options = self._pass
-        if options.rtol != 0 and options.precision != "ieee" and options.local_factors is None and X.shape[1] == 2:
-            passes = backends.truncated(self.backend)
         return passes.density(X, Y, self.whitening.h, options, epilogue, points=self.points)
 
     def laplace_density(self, *, log: bool) -> Any:

@@ -20,6 +20,7 @@ from cukde.core.cost.registry import call_of
 from cukde.density import backends
 from cukde.density.one_dimension import plan as one_dimension_plan
 from cukde.density.options import Options
+from cukde.density.truncated import plan as truncated_plan
 from tests import reference, tolerances
 from tests.conftest import Backend
 from tests.perf.processors import H200
@@ -239,19 +240,19 @@ class TestPasses:
             np.testing.assert_allclose(got.compute(scheduler="sync"), expected, rtol=1e-9, atol=1e-9)
         assert set(seen) == {1e-4}
 
-    @pytest.mark.parametrize("name", ["kde", "sd_kde"])
-    def test_the_transform_ends_sd_kde_too(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    @pytest.mark.parametrize("name", ["kde", "sd_kde", "score"])
+    def test_the_transform_of_the_plane_takes_it(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         truncated = importlib.import_module("cukde.density.truncated.cpu.passes")
         monkeypatch.setattr(truncated, "_worth", lambda *args: True)
         found, sums = [], truncated._sums
-        monkeypatch.setattr(truncated, "_sums", lambda *args: found.append(args[3].rtol) or sums(*args))
-        s, on = Sample.of(2, "float64"), Backend("numpy")
+        monkeypatch.setattr(truncated, "_sums", lambda *args: found.append(args[4].rtol) or sums(*args))
+        s, on, stages = Sample.of(2, "float64"), Backend("numpy"), 2 if name == "sd_kde" else 1
         got = s.call(name, on, rtol=1e-4)
-        assert found == [1e-4]
+        assert found == stages * [1e-4]
         np.testing.assert_allclose(got[0], s.call(name, on)[0], rtol=1e-3)
-        assert found == [1e-4, truncated._TOLERANCE["float64"]]
+        assert found[stages:] == stages * [truncated_plan.TOLERANCE["float64"]]
         s.call(name, on, rtol=0)
-        assert len(found) == 2
+        assert len(found) == 2 * stages
 
     def test_of_the_stages_of_sd_kde(self, seen: list[float | None]) -> None:
         s = Sample.of(4, "float64")

@@ -17,7 +17,7 @@ from cukde.density.truncated.cpu import morton, passes as truncated, plane
 from tests import reference
 from tests.conftest import Backend
 from tests.density.samples import adversarial
-from tests.tolerances import check_density, check_log, log_error
+from tests.tolerances import check_density, check_log, check_score, log_error
 
 H = 0.11
 
@@ -83,10 +83,25 @@ def verify(X: Any, Y: Any, h: Any, rtol: float | None, weights: Any = None, back
     check_density(on.asnumpy(cukde.kde(x, y, h, weights=w, rtol=rtol)), want, allowed)
 
 
+def verify_score(
+    X: Any, Y: Any, h: float, rtol: float | None, weights: Any = None, backend: Backend | None = None
+) -> None:
+    """Check scores in units of 1/h: the error of either moment, of the sum, and what rounding is allowed to do."""
+    on = backend or Backend("numpy")
+    near = reference.nearness(X, Y, h, weights)
+    got = on.asnumpy(cukde.score(*(on.asarray(a) for a in (X, Y)), h, weights=on.asarray(weights), rtol=rtol))
+    error = h * np.linalg.norm(got - reference.score(X, Y, h, weights), axis=1)
+    allowed = log_error(on.device, str(np.result_type(X, Y)), near.exponent) + (1 + np.sqrt(2)) * (rtol or 0.0)
+    rounding = h * np.finfo(got.dtype).eps * np.abs(got).max(axis=1)
+    # Differences of coordinates far from zero keep fewer digits than the bandwidth has.
+    held = 2 * reference.size_in_bandwidths(X, h) * np.finfo(np.float64).eps
+    check_score(np.maximum(0, error - rounding - held), allowed, near.reach)
+
+
 @pytest.fixture
 def without_rules(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few pairs, and expansions wherever their bound holds, whatever costs less."""
-    monkeypatch.setattr(truncated, "_worth", lambda X, Y, h, tolerance: True)
+    monkeypatch.setattr(truncated, "_worth", lambda *arguments: True)
     monkeypatch.setattr(truncated, "_PAIR_COST", {4: 1e9, 8: 1e9})
 
 
@@ -95,6 +110,37 @@ def without_rules(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_density_is_within_the_tolerance(name: str, rtol: float | None, without_rules: None) -> None:
     X, h, weights = _data(name, 2, 700)
     verify(X, adversarial(X, h, 150), h, rtol, weights)
+
+
+@pytest.mark.parametrize("rtol", [1e-2, 1e-5, 1e-9, None])
+@pytest.mark.parametrize("name", DATA)
+def test_score_is_within_the_tolerance(name: str, rtol: float | None, without_rules: None) -> None:
+    X, h, weights = _data(name, 2, 700)
+    verify_score(X, adversarial(X, h, 150), h, rtol, weights)
+    verify_score(X, X, h, rtol, weights)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_debiased_data_are_moved_by_expansions(
+    dtype: str, weighted: bool, without_rules: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(8)
+    X = rng.standard_normal((900, 2)).astype(dtype)
+    w = rng.uniform(0.1, 1, 900) if weighted else None
+    found: list[Any] = []
+    expand = truncated._expand
+    monkeypatch.setattr(truncated, "_expand", lambda *args: (expand(*args), found.append(args[-1]))[0])
+    for score_bandwidth in (None, 0.8):
+        moved = cukde.debias(X, 0.5, score_bandwidth=score_bandwidth, weights=w)
+        want = reference.debias(X, 0.5, score_bandwidth, w)
+        assert np.abs(moved - want).max() <= (2e-6 if dtype == "float32" else 2e-12)
+        got = cukde.sd_kde(X, X[:50], 0.5, score_bandwidth=score_bandwidth, weights=w)
+        check_log(
+            np.log(got), reference.log_kde(want, X[:50], 0.5, w), np.full(50, 1e-5 if dtype == "float32" else 1e-11)
+        )
+    assert len(found) == 2 * 3  # debias, and both passes of sd_kde
+    assert np.mean([left.mean() for left in found]) < 0.3  # of the few points of each cell here
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -17,7 +17,14 @@ exp(-g^2/2) the most that phi can be there. The product of two kernels is then m
 
     e(o_1) a(o_2) + (a(o_1) + e(o_1)) e(o_2).
 
-A mass outside of the window adds at most exp(-R^2/2), R = 2 rho W. A cell of queries is *accepted* where the masses
+A mass outside of the window adds at most exp(-R^2/2), R = 2 rho W.
+
+The first moments about the query are h^2 times the gradient: h^2 / (rho h) times the derivatives of the polynomial by
+alpha and beta. For them e(o) is the larger bound of the value and of the derivative, in bandwidths, a(o) the most that
+max(1, |u|) phi(u) can be, and what lies outside adds at most R exp(-R^2/2). The moments, in bandwidths, are then within
+the same tolerance of the sum.
+
+A cell of queries is *accepted* where the masses
 around it show that all this is at most rtol times sum_s m_s least(o_1) least(o_2), the least that the sum can be: then
 the relative error is at most rtol at each of its queries. What is not accepted is summed point by point.
 
@@ -35,12 +42,19 @@ from typing import NamedTuple
 import numpy as np
 
 from cukde.density.one_dimension import plan as one_dimension_plan
+from cukde.density.sums import Output
 
 MOST_CELLS = one_dimension_plan.MOST_BOXES
 """Numbers of cells below this have exact centres."""
 
 LEAST_RTOL = 5e-13
 """Below this tolerance rounding decides, and expansions are not for it."""
+
+SERVED: tuple[Output, ...] = ("sum", "moments")
+"""What the transform sums."""
+
+TOLERANCE = {"float32": 1e-6, "tf32": 1e-6, "float64": LEAST_RTOL}
+"""Of the sums by default, by precision; all arithmetic is in double precision."""
 
 _WIDTH = 1.0  # of a cell in bandwidths: 0.5 takes 4 times as many cells of half the work, and 40 % of the powers
 _CONTRAST = 30.0  # orders are for cells whose neighbours hold up to so many times their own mass
@@ -53,13 +67,18 @@ class Plan(NamedTuple):
     width: float  # of a cell, in the data's units
     bandwidth: float
     rtol: float
-    order: int  # P
+    order: int  # P, even
     reach: int  # W
     translation: np.ndarray  # (2 W + 1, P, P): T[o, l, k]
     error: np.ndarray  # (2 W + 1,): on a line, for a unit of mass
     most: np.ndarray  # (2 W + 1,)
     least: np.ndarray  # (2 W + 1,)
     beyond: float  # for a unit of mass further away
+
+    @property
+    def slope(self) -> float:
+        """Turns derivatives of the polynomials into moments about the query, in the data's units."""
+        return self.bandwidth**2 / (0.5 * self.width)
 
 
 def width_of(h: float) -> float:
@@ -69,20 +88,28 @@ def width_of(h: float) -> float:
 
 
 @functools.lru_cache(64)
-def plan(h: float, rtol: float) -> Plan:
-    """Choose cells, order and window for a bandwidth."""
+def plan(h: float, rtol: float, output: Output = "sum") -> Plan:
+    """Choose cells, order and window for a bandwidth and one of the outputs ``SERVED``."""
     width = width_of(h)
     rho = width / (2 * h)
-    reach = next(w for w in range(1, 1000) if math.exp(-0.5 * (2 * rho * w) ** 2) <= _PART * rtol)
+    reach = next(w for w in range(1, 1000) if _beyond(2 * rho * w, output) <= _PART * rtol)
     offsets = np.arange(-reach, reach + 1)
     least = np.exp(-0.5 * (2 * rho * (np.abs(offsets) + 1)) ** 2)
     gap = 2 * rho * np.maximum(0, np.abs(offsets) - 1)
     most = np.exp(-0.5 * gap**2)
+    if output == "moments":
+        most = np.maximum(most, np.maximum(1.0, gap) * np.exp(-0.5 * np.maximum(1.0, gap) ** 2))
     near = np.exp(-0.25 * gap**2)
     allowed = rtol / _CONTRAST * least.sum() ** 2 / (2 * most.sum() * near.sum())
-    order = next(p for p in range(2, 100) if one_dimension_plan.truncation(p, rho, "sum") <= allowed)
-    translation = one_dimension_plan.translation(2 * rho * offsets, order, rho, "sum")
-    error = one_dimension_plan.truncation(order, rho, "sum") * near
-    error += one_dimension_plan.rounding(translation, rho, "sum")
-    beyond = math.exp(-0.5 * (2 * rho * reach) ** 2)
+    # Even: pairs of numbers are read at once.
+    order = next(p for p in range(2, 100, 2) if one_dimension_plan.truncation(p, rho, output) <= allowed)
+    translation = one_dimension_plan.translation(2 * rho * offsets, order, rho, output)
+    error = one_dimension_plan.truncation(order, rho, output) * near
+    error += one_dimension_plan.rounding(translation, rho, output)
+    beyond = _beyond(2 * rho * reach, output)
     return Plan(width, h, rtol, order, reach, translation, error, most, least, beyond)
+
+
+def _beyond(distance: float, output: Output) -> float:
+    """Return the most that a unit of mass at a distance of one bandwidth or more, or further away, adds."""
+    return (max(1.0, distance) if output == "moments" else 1.0) * math.exp(-0.5 * distance**2)

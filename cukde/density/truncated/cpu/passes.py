@@ -1,4 +1,4 @@
-"""Densities of the plane on the CPU: a fast Gauss transform where bandwidths are wide, else pairs that can matter.
+"""Gaussian sums of the plane on the CPU: a fast Gauss transform where bandwidths are wide, else pairs that can matter.
 
 See :mod:`cukde.density.truncated.plan` for what is proved of the transform. Cells that are not accepted are summed by
 :mod:`cukde.density.pairs.cpu.passes`.
@@ -16,54 +16,74 @@ from cukde.density.options import Options
 from cukde.density.pairs import counting
 from cukde.density.pairs.cpu import passes as pairs_passes
 from cukde.density.pairs.cpu.skipping import passes as skipping_passes
-from cukde.density.sums import Epilogue, PartialSums, to_density
+from cukde.density.sums import Epilogue, Output, PartialSums, debiased, to_density
 from cukde.density.truncated import plan as truncated_plan
 from cukde.density.truncated.cpu import morton, plane
-
-_TOLERANCE = {"float32": 1e-6, "tf32": 1e-6, "float64": 5e-13}  # by default
+from cukde.density.truncated.plan import Plan
 
 # Up to so many pairs, or queries, the sum over all pairs is as fast as it is to bring points in order.
 _FEW_PAIRS, _FEW_QUERIES = 2**22, 128
 
 # The transform takes as long for a point as the sum over so many pairs that can matter, by the size of a coordinate
-# (two cores with AVX-512: 600 ns beside 0.54 and 0.34 ns).
-_PAIRS_OF_POINT = {4: 1800.0, 8: 1100.0}
+# (two cores with AVX-512). Moments take it longer, and pairs of data with themselves are taken once.
+_PAIRS_OF_POINT: dict[Output, dict[int, float]] = {
+    "sum": {4: 1800.0, 8: 1100.0},
+    "moments": {4: 2500.0, 8: 3500.0},
+}
 
 # A pair summed on its own costs as much as so many multiply-adds of an expansion (CPU with AVX2).
 _PAIR_COST = {4: 4.0, 8: 8.0}
 
 
-def density(
+def partial_sums(
     X: np.ndarray,
     Y: np.ndarray | None,
     h: float,
+    output: Output,
     options: Options,
-    epilogue: Epilogue,
     *,
-    points: None = None,
-) -> np.ndarray:
-    """Return what :func:`cukde.density.pairs.cpu.passes.density` does, to the tolerance beside its rounding.
+    values: np.ndarray | None = None,
+    ratio: bool = False,
+) -> PartialSums:
+    """Return what :func:`cukde.density.pairs.cpu.passes.partial_sums` does, to the tolerance beside its rounding.
 
     ``X`` (n, 2) and ``Y`` (m, 2). Pairs are taken in their type, expansions in double.
     """
-    sums = None
-    queries = X if Y is None else Y
-    tolerance = _TOLERANCE[options.precision] if options.rtol is None else options.rtol
-    if _worth(X, queries, h, tolerance):
-        sums = _sums(X, queries, h, options._replace(rtol=tolerance))
-    if sums is None:
-        return pairs_passes.density(X, Y, h, options, epilogue)
-    return to_density(sums, *epilogue, np)
+    sums = _transformed(X, X if Y is None else Y, h, output, options)
+    return pairs_passes.partial_sums(X, Y, h, output, options, values=values, ratio=ratio) if sums is None else sums
 
 
-def _worth(X: np.ndarray, Y: np.ndarray, h: float, tolerance: float) -> bool:
+def density(
+    X: np.ndarray, Y: np.ndarray | None, h: float, options: Options, epilogue: Epilogue, *, points: None = None
+) -> np.ndarray:
+    """See :func:`cukde.density.pairs.cpu.passes.density`."""
+    return to_density(partial_sums(X, Y, h, "sum", options), *epilogue, np)
+
+
+def debias(
+    X: np.ndarray, Y: np.ndarray, h: float, score_h: float, options: Options
+) -> tuple[np.ndarray, np.ndarray, None]:
+    """See :func:`cukde.density.pairs.cpu.passes.debias`."""
+    sums = partial_sums(X, None, score_h, "moments", options.at_ratio(h / score_h))
+    return debiased(X, sums, 0.5 * (h / score_h) ** 2), Y.astype(np.float64, copy=False), None
+
+
+def _transformed(X: np.ndarray, Y: np.ndarray, h: float, output: Output, options: Options) -> PartialSums | None:
+    """Sums by the transform; None where others are faster, or where it cannot be."""
+    if output not in truncated_plan.SERVED:
+        return None
+    rtol = truncated_plan.TOLERANCE[options.precision] if options.rtol is None else options.rtol
+    return _sums(X, Y, h, output, options._replace(rtol=rtol)) if _worth(X, Y, h, rtol, output) else None
+
+
+def _worth(X: np.ndarray, Y: np.ndarray, h: float, tolerance: float, output: Output) -> bool:
     """Whether the transform is faster than the sum over the pairs that can matter, by their share of a sample."""
     n, m = len(X), len(Y)
     if n * m <= _FEW_PAIRS or m <= _FEW_QUERIES or not BANDWIDTHS[0] < h < BANDWIDTHS[1]:
         return False
     with np.errstate(all="ignore"):  # of unchecked data
         share = counting.share(X, Y, h, tolerance / n)
-    return share * n * m > _PAIRS_OF_POINT[np.promote_types(X.dtype, Y.dtype).itemsize] * (n + m)
+    return share * n * m > _PAIRS_OF_POINT[output][np.promote_types(X.dtype, Y.dtype).itemsize] * (n + m)
 
 
 class _Data(NamedTuple):
@@ -75,7 +95,7 @@ class _Data(NamedTuple):
     weights: np.ndarray  # (n,), or empty
 
 
-def _sums(X: np.ndarray, Y: np.ndarray, h: float, options: Options) -> PartialSums | None:
+def _sums(X: np.ndarray, Y: np.ndarray, h: float, output: Output, options: Options) -> PartialSums | None:
     """Sums at the queries; None where points have no order, or there are more cells than numbers for them."""
     log_weights = options.log_weights
     if log_weights is not None:  # no exponent is low enough for rows without weight beside a query far from the rest
@@ -86,16 +106,22 @@ def _sums(X: np.ndarray, Y: np.ndarray, h: float, options: Options) -> PartialSu
         return None
     codes = morton.codes(Y, data.lattice)
     order = np.argsort(codes)
-    out = PartialSums(np.zeros(len(Y)), np.empty(len(Y)))
+    moments = np.empty((len(Y) if output == "moments" else 0, 2))
     total, left = np.empty(len(Y)), np.ones(len(Y), np.bool_)
     queries = np.ascontiguousarray(Y[order], data.points.dtype)
-    _expanded(data, codes[order], queries, h, options.rtol or 0.0, total, left)
+    if (plan := _planned(data.lattice, h, output, options)) is not None:
+        _expand(data, codes[order], queries, plan, total, moments, left)
+    out = PartialSums(np.zeros(len(Y)), np.empty(len(Y)), np.empty_like(moments) if len(moments) else None)
     out.total[order] = total
+    if out.moments is not None:
+        out.moments[order] = moments
     rest = order[left]
     if len(rest):
         options = options._replace(log_weights=log_weights)
-        sums = pairs_passes.partial_sums(X, np.ascontiguousarray(Y[rest]), h, "sum", options)
-        out.reference[rest], out.total[rest] = sums.reference, sums.total
+        sums = pairs_passes.partial_sums(X, np.ascontiguousarray(Y[rest]), h, output, options)
+        for to, of in zip(out, sums, strict=True):
+            if to is not None:
+                to[rest] = of
         skipping_passes.recent_shares()  # those of the rest say nothing of all pairs
     return out
 
@@ -111,17 +137,26 @@ def _ordered(X: np.ndarray, h: float, dtype: np.dtype, log_weights: np.ndarray |
     return _Data(lattice, codes[order], points, weights)
 
 
-def _expanded(
-    data: _Data, codes: np.ndarray, Y: np.ndarray, h: float, rtol: float, total: np.ndarray, left: np.ndarray
+def _planned(lattice: morton.Lattice, h: float, output: Output, options: Options) -> Plan | None:
+    """Plan the expansions; None where there are none for the tolerance or for cells so far out."""
+    rtol = options.rtol or 0.0
+    if rtol < truncated_plan.LEAST_RTOL:
+        return None
+    plan = truncated_plan.plan(h, rtol, output)
+    furthest = np.abs(lattice.low >> morton.CELL_BITS).max() + lattice.size
+    return plan if plan.reach <= plane.MOST_REACH and furthest <= truncated_plan.MOST_CELLS else None
+
+
+def _expand(
+    data: _Data,
+    codes: np.ndarray,
+    Y: np.ndarray,
+    plan: Plan,
+    total: np.ndarray,
+    moments: np.ndarray,
+    left: np.ndarray,
 ) -> None:
     """Write the sums of queries whose cells are accepted; say which are left."""
-    if rtol < truncated_plan.LEAST_RTOL:
-        return
-    plan = truncated_plan.plan(h, rtol)
-    lattice = data.lattice
-    low = lattice.low >> morton.CELL_BITS
-    if plan.reach > plane.MOST_REACH or np.abs(low).max() + lattice.size > truncated_plan.MOST_CELLS:
-        return
     inside = int(np.searchsorted(codes, morton.OUTSIDE))
     if inside == 0:
         return
@@ -134,14 +169,14 @@ def _expanded(
     blocks, firsts = np.unique(query_cells >> 2 * morton.BLOCK_BITS, return_index=True)
     lasts = np.append(firsts[1:], len(query_cells))
     queries = query_cells, query_starts, Y
-    source = cells, starts, data.points, data.weights, mass, whole, low
-    tables = plan.width, rows_of_table, table, plan.error, plan.most, plan.least, plan.beyond, plan.rtol
+    source = cells, starts, data.points, data.weights, mass, whole, data.lattice.low >> morton.CELL_BITS
+    tables = plan.width, rows_of_table, table, plan.error, plan.most, plan.least, plan.beyond, plan.rtol, plan.slope
     pair = _PAIR_COST[data.points.itemsize]
     left[:inside] = False
 
     def block(i: int) -> None:
         threads.checkpoint()
-        plane.block(blocks[i], firsts[i], lasts[i], *queries, *source, *tables, pair, total, left)
+        plane.block(blocks[i], firsts[i], lasts[i], *queries, *source, *tables, pair, total, moments, left)
 
     threads.run(block, range(len(blocks)), blas=False)
 

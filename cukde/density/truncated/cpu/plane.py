@@ -76,6 +76,27 @@ def _value(B: Any, first: Any, a: Any, b: Any, v: Any) -> Any:
     return value
 
 
+@njit(**_FAST)
+def _value_and_slopes(B: Any, first: Any, a: Any, b: Any, v: Any, w: Any) -> Any:
+    """The same with its derivatives by a and by b."""
+    last = B.shape[0] - 1
+    row = B[last, first : first + v.size]
+    for j in range(v.size):
+        v[j] = row[j]
+        w[j] = 0.0
+    for k in range(last - 1, -1, -1):
+        row = B[k, first : first + v.size]
+        for j in range(v.size):
+            w[j] = w[j] * a + v[j]
+            v[j] = v[j] * a + row[j]
+    value, by_a, by_b = 0.0, 0.0, 0.0
+    for j in range(v.size - 1, -1, -1):
+        by_b = by_b * b + value
+        value = value * b + v[j]
+        by_a = by_a * b + w[j]
+    return value, by_a, by_b
+
+
 @njit(**_JIT)
 def _within(code: Any) -> Any:
     """Place of a cell in its block."""
@@ -105,8 +126,10 @@ def block(
     least: Any,
     beyond: Any,
     rtol: Any,
+    slope: Any,
     pair: Any,
     total: Any,
+    moments: Any,
     left: Any,
 ) -> None:
     """Write sums of the queries of the block ``code``, whose cells are ``first`` to ``last``, and which are left.
@@ -121,8 +144,12 @@ def block(
         Number of the first cell in each coordinate, and width of a cell.
     rows_of_table, table
         T[l, (o, k)] of the second coordinate, (P, (2 W + 1) P), and T[o, k, l] of the first.
+    slope
+        Moments about a query by derivatives of its polynomial.
     pair
         What a pair summed on its own costs, in multiply-adds.
+    moments
+        (m, 2), or without rows where none are wanted.
     """
     order, reach = table.shape[1], error.size // 2
     wide = _SIDE + 2 * reach
@@ -209,7 +236,7 @@ def block(
             for k in range(order):
                 _add_rows(C[gx, k, begin * order : end * order], M[k], shifted, 0, (end - begin) * order)
     # By the first, and the queries.
-    B = np.empty((order, _SIDE * order))
+    B, slopes = np.empty((order, _SIDE * order)), np.empty(order)
     for tx in range(_SIDE):
         has_queries = False
         for ty in range(_SIDE):
@@ -231,7 +258,11 @@ def block(
             for i in range(query_starts[t], query_starts[t + 1]):
                 a = (np.float64(Y[i, 0]) - centre_x) / unit
                 b = (np.float64(Y[i, 1]) - centre_y) / unit
-                total[i] = _value(B, ty * order, a, b, powers)
+                if len(moments):
+                    total[i], by_a, by_b = _value_and_slopes(B, ty * order, a, b, powers, slopes)
+                    moments[i, 0], moments[i, 1] = slope * by_a, slope * by_b
+                else:
+                    total[i] = _value(B, ty * order, a, b, powers)
     for t in range(first, last):
         tx, ty = _within(query_cells[t])
         if cell_at[tx, ty] < 0:
