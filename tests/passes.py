@@ -5,7 +5,7 @@ ON_GPU = (
     "cukde.density.pairs.gpu.passes",
     "cukde.density.pairs.gpu.radial",
     "cukde.density.one_dimension.gpu.passes",
-    "cukde.density.truncated.gpu",
+    "cukde.density.plane.gpu.passes",
     "cukde.density.domains.gpu",
     "cukde.density.stacks.gpu",
     "cukde.bandwidth.gpu.passes",

@@ -57,8 +57,8 @@ from cukde.density.pairs.gpu.skipping import (
     plan as near_plan,
 )
 from cukde.density.pairs.gpu.specialisation import OPERATION
+from cukde.density.plane import gpu as plane_gpu
 from cukde.density.sums import Output, PartialSums, merge
-from cukde.density.truncated import gpu as truncated_gpu
 from cukde.kendall import sign_tiles, statistics
 from cukde.kendall.cpu import passes as kendall_cpu
 from cukde.kendall.gpu import (
@@ -686,7 +686,7 @@ def plane_to_a_tolerance(launches: Launches) -> None:
     Y = np.concatenate([X[: M - 2], [[50.0, 0.0], [-1.0, 30.0]]])
     for weighted in (False, True):
         w = np.arange(1.0, N + 1) if weighted else None
-        with mock.patch.object(truncated_gpu, "_FEW_PAIRS", 0):
+        with mock.patch.object(plane_gpu, "_FEW_PAIRS", 0):
             got = gpu_arrays.asnumpy(
                 cukde.kde(
                     *map(gpu_arrays.asarray, (X, Y)),

@@ -144,7 +144,7 @@ def kde(
     operations, wherever a bound on its error holds for that very cell, in the density and in that which ends
     :func:`sd_kde`. Other queries are summed over pairs. The CPU takes it where many pairs can matter, to 5e-13 in
     float64 and 1e-6 in float32 by default; what is really lost is below 1e-14 and 1e-7. It has none for Dask arrays,
-    stacks, domains, ``local_factors``, few pairs and "ieee" (``tests/density/test_truncated.py``).
+    stacks, domains, ``local_factors``, few pairs and "ieee" (``tests/density/test_plane.py``).
 
     A GPU does the same with a given ``rtol`` above 0, for more than 2^32 pairs (2^31 in double precision), over a grid
     of cells around the data. It waits for the data three times, takes up to 600 MiB, and sums all pairs of queries for

@@ -10,6 +10,7 @@ from cukde.density.options import Options
 
 pairs = partial(dispatch.passes, "cukde.density.pairs")  # Gaussian sums over all pairs
 one_dimension = partial(dispatch.passes, "cukde.density.one_dimension")  # Gaussian sums of one column
+plane = partial(dispatch.passes, "cukde.density.plane")  # Gaussian sums of two columns, to a tolerance
 
 
 def passes(backend: ModuleType, d: int, options: Options) -> ModuleType:
@@ -17,7 +18,7 @@ def passes(backend: ModuleType, d: int, options: Options) -> ModuleType:
     if d == 1:
         return one_dimension(backend)
     to_a_tolerance = options.rtol != 0 and options.precision != "ieee"
-    return truncated(backend) if d == 2 and to_a_tolerance else pairs(backend)
+    return plane(backend) if d == 2 and to_a_tolerance else pairs(backend)
 
 
 @cache
@@ -28,17 +29,5 @@ def radial(backend: ModuleType) -> ModuleType:
 
         return on_gpu
     from cukde.density.pairs.cpu import radial as on_cpu
-
-    return on_cpu
-
-
-@cache
-def truncated(backend: ModuleType) -> ModuleType:
-    """Gaussian sums of the plane to a tolerance."""
-    if backend.name == "gpu":
-        from cukde.density.truncated import gpu as on_gpu
-
-        return on_gpu
-    from cukde.density.truncated.cpu import passes as on_cpu
 
     return on_cpu

@@ -14,6 +14,7 @@ from cukde.core.cpu import arrays as cpu
 from cukde.core.gpu import compile as core_compile
 from cukde.core.warnings import NegativeDensityWarning
 from cukde.density import api, backends, check
+from cukde.density.options import Options
 from cukde.density.whitening import Whitening
 
 FUNCTIONS = ("kde", "score", "density_and_score", "debias", "sd_kde", "laplace_kde", "kernel_sum")
@@ -119,7 +120,7 @@ def warmup(
     options = {"precision": precision, "deterministic": deterministic}
     with warnings.catch_warnings(), core_compile.rehearsed(but="core/survey") as rehearsal:
         warnings.simplefilter("ignore", NegativeDensityWarning)
-        passes = (backends.one_dimension if d == 1 else backends.pairs)(module)
+        passes = backends.passes(module, d, Options(chosen))
         for squared_radius in passes.squared_radii(chosen, d):
             calls.spread_over(squared_radius, whitening)
             for name in names:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cukde.density.truncated import plan as truncated_plan
+from cukde.density.plane import plan as plane_plan
 from tests import reference
 from tests.tolerances import Tolerance, check, check_score
 
@@ -101,7 +101,7 @@ def adversarial(X: np.ndarray, h: float, m: int, seed: int = 0) -> np.ndarray:
     rng = np.random.default_rng(seed)
     n, d = X.shape
     at = X[rng.integers(n, size=(m, 2))]
-    width = truncated_plan.width_of(h)
+    width = plane_plan.width_of(h)
     border = np.rint(at[:, 0] / width) * width
     kinds = [
         np.where(rng.uniform(size=(m, d)) < 0.6, border, at[:, 0]),

@@ -20,7 +20,7 @@ from cukde.core.cost.registry import call_of
 from cukde.density import backends
 from cukde.density.one_dimension import plan as one_dimension_plan
 from cukde.density.options import Options
-from cukde.density.truncated import plan as truncated_plan
+from cukde.density.plane import plan as plane_plan
 from tests import reference, tolerances
 from tests.conftest import Backend
 from tests.perf.processors import H200
@@ -172,7 +172,7 @@ class TestAllPairs:
     def test_no_density_to_a_tolerance(
         self, backend: Backend, name: str, d: int, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(backends, "truncated", None)
+        monkeypatch.setattr(backends, "plane", None)
         s = Sample.of(d, "float32")
         without = {key: value for key, value in options.items() if key != "rtol"}
         same_bits(s.call(name, backend, **options), s.call(name, backend, **(without or {"rtol": 0})))
@@ -242,15 +242,15 @@ class TestPasses:
 
     @pytest.mark.parametrize("name", ["kde", "sd_kde", "score"])
     def test_the_transform_of_the_plane_takes_it(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        truncated = importlib.import_module("cukde.density.truncated.cpu.passes")
-        monkeypatch.setattr(truncated, "_worth", lambda *args: True)
-        found, sums = [], truncated._sums
-        monkeypatch.setattr(truncated, "_sums", lambda *args: found.append(args[4].rtol) or sums(*args))
+        passes = importlib.import_module("cukde.density.plane.cpu.passes")
+        monkeypatch.setattr(passes, "_worth", lambda *args: True)
+        found, sums = [], passes._sums
+        monkeypatch.setattr(passes, "_sums", lambda *args: found.append(args[4].rtol) or sums(*args))
         s, on, stages = Sample.of(2, "float64"), Backend("numpy"), 2 if name == "sd_kde" else 1
         got = s.call(name, on, rtol=1e-4)
         assert found == stages * [1e-4]
         np.testing.assert_allclose(got[0], s.call(name, on)[0], rtol=1e-3)
-        assert found[stages:] == stages * [truncated_plan.TOLERANCE["float64"]]
+        assert found[stages:] == stages * [plane_plan.TOLERANCE["float64"]]
         s.call(name, on, rtol=0)
         assert len(found) == 2 * stages
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings, strategies as st
 
 import cukde
 from cukde.density.pairs.cpu import passes as pairs_passes
-from cukde.density.truncated import plan as truncated_plan
-from cukde.density.truncated.cpu import morton, passes as truncated, plane
+from cukde.density.plane import plan as plane_plan
+from cukde.density.plane.cpu import expansions, morton, passes as plane_passes
 from tests import reference
 from tests.conftest import Backend
 from tests.density.samples import adversarial
@@ -26,7 +26,7 @@ def _data(name: str, d: int, n: int) -> tuple[np.ndarray, float, np.ndarray | No
     """Points, a bandwidth and weights."""
     rng = np.random.default_rng([d, n])
     normal = rng.standard_normal((n, d))
-    width = truncated_plan.width_of(H)
+    width = plane_plan.width_of(H)
     light = np.arange(n) % 3 == 0
     return {
         "normal": lambda: (normal, H, None),
@@ -101,8 +101,8 @@ def verify_score(
 @pytest.fixture
 def without_rules(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few pairs, and expansions wherever their bound holds, whatever costs less."""
-    monkeypatch.setattr(truncated, "_worth", lambda *arguments: True)
-    monkeypatch.setattr(truncated, "_PAIR_COST", {4: 1e9, 8: 1e9})
+    monkeypatch.setattr(plane_passes, "_worth", lambda *arguments: True)
+    monkeypatch.setattr(plane_passes, "_PAIR_COST", {4: 1e9, 8: 1e9})
 
 
 @pytest.mark.parametrize("rtol", [1e-2, 1e-5, 1e-9, None])
@@ -129,8 +129,8 @@ def test_debiased_data_are_moved_by_expansions(
     X = rng.standard_normal((900, 2)).astype(dtype)
     w = rng.uniform(0.1, 1, 900) if weighted else None
     found: list[Any] = []
-    expand = truncated._expand
-    monkeypatch.setattr(truncated, "_expand", lambda *args: (expand(*args), found.append(args[-1]))[0])
+    expand = plane_passes._expand
+    monkeypatch.setattr(plane_passes, "_expand", lambda *args: (expand(*args), found.append(args[-1]))[0])
     for score_bandwidth in (None, 0.8):
         moved = cukde.debias(X, 0.5, score_bandwidth=score_bandwidth, weights=w)
         want = reference.debias(X, 0.5, score_bandwidth, w)
@@ -178,8 +178,8 @@ def test_any_clusters(seed: int, rtol: float | None, dtype: str, weighted: bool)
     # In float64 only: rounding is judged by the nearest point, which may be one of hardly any weight.
     weights = 10.0 ** rng.uniform(-12, 0, clusters)[of] if weighted and dtype == "float64" else None
     with (
-        mock.patch.object(truncated, "_worth", return_value=True),
-        mock.patch.dict(truncated._PAIR_COST, {4: 1e9, 8: 1e9} if rng.uniform() < 0.7 else {}),
+        mock.patch.object(plane_passes, "_worth", return_value=True),
+        mock.patch.dict(plane_passes._PAIR_COST, {4: 1e9, 8: 1e9} if rng.uniform() < 0.7 else {}),
     ):
         verify(X, adversarial(X.astype(float), h, 120, seed).astype(dtype), h, rtol, weights)
 
@@ -219,7 +219,7 @@ class TestWork:
 
 @pytest.mark.parametrize("rtol", [1e-2, 1e-6])
 def test_the_bound_of_a_cell_is_no_less_than_its_error(rtol: float) -> None:
-    plan = truncated_plan.plan(1.0, rtol)
+    plan = plane_plan.plan(1.0, rtol)
     rho = plan.width / 2
     powers = np.arange(plan.order)
     edge = np.linspace(-1, 1, 9)
@@ -230,12 +230,12 @@ def test_the_bound_of_a_cell_is_no_less_than_its_error(rtol: float) -> None:
         assert of_line.max() <= plan.error[o + plan.reach]
         assert exact.max() <= plan.most[o + plan.reach] * (1 + 1e-12)
         assert exact.min() >= plan.least[o + plan.reach] * (1 - 1e-12)
-    assert plan.reach <= plane.MOST_REACH
+    assert plan.reach <= expansions.MOST_REACH
 
 
 def test_windows_of_every_tolerance_lie_in_the_blocks_around() -> None:
-    for rtol in (0.1, 1e-4, truncated_plan.LEAST_RTOL):
-        assert truncated_plan.plan(0.3, rtol).reach <= plane.MOST_REACH
+    for rtol in (0.1, 1e-4, plane_plan.LEAST_RTOL):
+        assert plane_plan.plan(0.3, rtol).reach <= expansions.MOST_REACH
 
 
 def test_codes_interleave_the_bits_of_places() -> None:
@@ -253,7 +253,22 @@ class TestDevice:
 
     @pytest.fixture(autouse=True)
     def of_few_pairs(self, device: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(importlib.import_module("cukde.density.truncated.gpu"), "_FEW_PAIRS", 0)
+        monkeypatch.setattr(importlib.import_module("cukde.density.plane.gpu.passes"), "_FEW_PAIRS", 0)
+
+    @pytest.fixture
+    def expanded(self, device: Backend, monkeypatch: pytest.MonkeyPatch) -> list[np.ndarray]:
+        """Which queries of each transform are left to pairs."""
+        found: list[np.ndarray] = []
+        expansions = importlib.import_module("cukde.density.plane.gpu.expansions")
+        values = expansions.values
+
+        def noted(*arguments: Any) -> Any:
+            left = values(*arguments)
+            found.append(device.asnumpy(left) != 0)
+            return left
+
+        monkeypatch.setattr(expansions, "values", noted)
+        return found
 
     @pytest.mark.parametrize("name", DATA)
     def test_density_is_within_the_tolerance(self, device: Backend, name: str) -> None:
@@ -271,23 +286,59 @@ class TestDevice:
         Y = np.concatenate([rng.standard_normal((m, 2)), adversarial(X.astype(float), 0.2, m)]).astype(dtype)
         verify(X, Y, 0.2, 1e-4, backend=device)
 
-    def test_most_queries_of_dense_data_are_accepted(self, device: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
-        truncated = importlib.import_module("cukde.density.truncated.gpu")
-        found = []
-        sums = truncated._sums
-        monkeypatch.setattr(truncated, "_sums", lambda *args: found.append(sums(*args)) or found[-1])
+    @pytest.mark.parametrize("name", DATA)
+    def test_score_is_within_the_tolerance(self, device: Backend, name: str) -> None:
+        rtol = (1e-8, None)[DATA.index(name) % 2]
+        X, h, weights = _data(name, 2, 300)
+        if device.name == "emulated" and h == H and weights is None:
+            h *= 10
+        verify_score(X, adversarial(X, h, 80), h, rtol, weights, device)
+        verify_score(X, X, h, rtol, weights, device)
+
+    @pytest.mark.parametrize("dtype", ["float32", "float64"])
+    def test_debiased_data(self, device: Backend, dtype: str, expanded: list[np.ndarray]) -> None:
+        X = np.random.default_rng(8).standard_normal((600, 2)).astype(dtype)
+        x, y = device.asarray(X), device.asarray(X[:40])
+        want = reference.debias(X, 0.6)
+        error = np.abs(device.asnumpy(cukde.debias(x, 0.6)) - want).max()
+        assert error <= (2e-6 if dtype == "float32" else 2e-12)
+        got = device.asnumpy(cukde.sd_kde(x, y, 0.6))
+        check_log(np.log(got), reference.log_kde(want, X[:40], 0.6), np.full(40, 3e-5 if dtype == "float32" else 1e-11))
+        assert len(expanded) == 3  # debias, and both passes of sd_kde
+
+    def test_most_queries_of_dense_data_are_accepted(self, device: Backend, expanded: list[np.ndarray]) -> None:
         rng = np.random.default_rng(7)
         X, Y = rng.standard_normal((1500, 2)), rng.standard_normal((200, 2))
         verify(X, Y, 0.5, 1e-5, backend=device)
-        total, left = (device.asnumpy(a) for a in found[0])
-        assert left.mean() < 0.05
-        kept = left == 0
-        want = reference.log_kde(X, Y[kept], 0.5) - reference.log_constant(0.5, 2) + np.log(1500)
-        check_log(np.log(total[kept]), want, np.full(kept.sum(), 2e-6))  # the bound is far above the error
+        assert expanded[0].mean() < 0.05
+
+    @pytest.mark.parametrize("output", ["density", "score"])
+    @pytest.mark.parametrize("weighted", [False, True])
+    def test_data_outside_of_the_grid_are_added_as_pairs(
+        self, device: Backend, output: str, weighted: bool, expanded: list[np.ndarray], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        cells = importlib.import_module("cukde.density.plane.gpu.cells")
+        monkeypatch.setattr(cells, "_MOST_NUMBERS", 2**18)
+        rng = np.random.default_rng(9)
+        X = rng.standard_normal((1000, 2))
+        X[::200] *= 500
+        X[50] = [4.0, 0.0]  # just outside of most of them
+        Y = np.concatenate([rng.standard_normal((50, 2)), X[::50] + 0.1])
+        weights = rng.uniform(0.1, 10, 1000) if weighted else None
+        check = verify if output == "density" else verify_score
+        check(X, Y, 0.6, 1e-6, weights, backend=device)
+        assert 0 < expanded[0].mean() < 0.5
+
+    def test_a_cell_of_many_points_is_summed_in_parts(self, device: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+        expansions = importlib.import_module("cukde.density.plane.gpu.expansions")
+        monkeypatch.setattr(expansions, "_POINTS_OF_PART", 50)
+        X = np.random.default_rng(3).standard_normal((700, 2))
+        verify(X, X[:50], 3.0, 1e-6, backend=device)
+        verify_score(X, X[:50], 3.0, 1e-6, backend=device)
 
     def test_a_grid_too_large_is_not_made(self, device: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
-        truncated = importlib.import_module("cukde.density.truncated.gpu")
-        monkeypatch.setattr(truncated, "_moments", None)
+        expansions = importlib.import_module("cukde.density.plane.gpu.expansions")
+        monkeypatch.setattr(expansions, "moments", None)
         X = np.random.default_rng(7).standard_normal((50, 2))
         verify(X, X, 1e-4, 1e-5, backend=device)
 

@@ -1,7 +1,7 @@
 """Numba kernels of the two-dimensional fast Gauss transform, a block of cells of queries at a time.
 
-See :mod:`cukde.density.truncated.plan` for what they compute and its bound. Cells are known by their codes on the curve
-of :mod:`cukde.density.truncated.cpu.morton`, so that those of a block are one stretch of the list of them.
+See :mod:`cukde.density.plane.plan` for what they compute and its bound. Cells are known by their codes on the curve
+of :mod:`cukde.density.plane.cpu.morton`, so that those of a block are one stretch of the list of them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from cukde.core.cpu.jit import njit
-from cukde.density.truncated.cpu.morton import BLOCK_BITS, gather2, spread2
+from cukde.density.plane.cpu.morton import BLOCK_BITS, gather2, spread2
 
 _JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "cache": True}
 # Sums may be reordered; differences of a point and its centre may not, so they are taken elsewhere.

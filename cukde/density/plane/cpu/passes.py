@@ -1,6 +1,6 @@
 """Gaussian sums of the plane on the CPU: a fast Gauss transform where bandwidths are wide, else pairs that can matter.
 
-See :mod:`cukde.density.truncated.plan` for what is proved of the transform. Cells that are not accepted are summed by
+See :mod:`cukde.density.plane.plan` for what is proved of the transform. Cells that are not accepted are summed by
 :mod:`cukde.density.pairs.cpu.passes`.
 """
 
@@ -16,10 +16,12 @@ from cukde.density.options import Options
 from cukde.density.pairs import counting
 from cukde.density.pairs.cpu import passes as pairs_passes
 from cukde.density.pairs.cpu.skipping import passes as skipping_passes
+from cukde.density.plane import plan as plane_plan
+from cukde.density.plane.cpu import expansions, morton
+from cukde.density.plane.plan import Plan
 from cukde.density.sums import Epilogue, Output, PartialSums, debiased, to_density
-from cukde.density.truncated import plan as truncated_plan
-from cukde.density.truncated.cpu import morton, plane
-from cukde.density.truncated.plan import Plan
+
+squared_radii = pairs_passes.squared_radii
 
 # Up to so many pairs, or queries, the sum over all pairs is as fast as it is to bring points in order.
 _FEW_PAIRS, _FEW_QUERIES = 2**22, 128
@@ -70,9 +72,9 @@ def debias(
 
 def _transformed(X: np.ndarray, Y: np.ndarray, h: float, output: Output, options: Options) -> PartialSums | None:
     """Sums by the transform; None where others are faster, or where it cannot be."""
-    if output not in truncated_plan.SERVED:
+    if output not in plane_plan.SERVED:
         return None
-    rtol = truncated_plan.TOLERANCE[options.precision] if options.rtol is None else options.rtol
+    rtol = plane_plan.TOLERANCE[options.precision] if options.rtol is None else options.rtol
     return _sums(X, Y, h, output, options._replace(rtol=rtol)) if _worth(X, Y, h, rtol, output) else None
 
 
@@ -127,7 +129,7 @@ def _sums(X: np.ndarray, Y: np.ndarray, h: float, output: Output, options: Optio
 
 
 def _ordered(X: np.ndarray, h: float, dtype: np.dtype, log_weights: np.ndarray | None) -> _Data | None:
-    lattice = morton.lattice(X, truncated_plan.width_of(h))
+    lattice = morton.lattice(X, plane_plan.width_of(h))
     if lattice is None:
         return None
     codes = morton.codes(X, lattice)
@@ -140,11 +142,11 @@ def _ordered(X: np.ndarray, h: float, dtype: np.dtype, log_weights: np.ndarray |
 def _planned(lattice: morton.Lattice, h: float, output: Output, options: Options) -> Plan | None:
     """Plan the expansions; None where there are none for the tolerance or for cells so far out."""
     rtol = options.rtol or 0.0
-    if rtol < truncated_plan.LEAST_RTOL:
+    if rtol < plane_plan.LEAST_RTOL:
         return None
-    plan = truncated_plan.plan(h, rtol, output)
+    plan = plane_plan.plan(h, rtol, output)
     furthest = np.abs(lattice.low >> morton.CELL_BITS).max() + lattice.size
-    return plan if plan.reach <= plane.MOST_REACH and furthest <= truncated_plan.MOST_CELLS else None
+    return plan if plan.reach <= expansions.MOST_REACH and furthest <= plane_plan.MOST_CELLS else None
 
 
 def _expand(
@@ -176,7 +178,7 @@ def _expand(
 
     def block(i: int) -> None:
         threads.checkpoint()
-        plane.block(blocks[i], firsts[i], lasts[i], *queries, *source, *tables, pair, total, moments, left)
+        expansions.block(blocks[i], firsts[i], lasts[i], *queries, *source, *tables, pair, total, moments, left)
 
     threads.run(block, range(len(blocks)), blas=False)
 

@@ -1,0 +1,1 @@
+"""The fast Gauss transform of the plane by Numba."""

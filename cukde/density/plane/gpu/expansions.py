@@ -1,0 +1,115 @@
+"""Launchers of ``kernels_cu/density/plane.cu`` from moments of cells to sums at queries.
+
+See :mod:`cukde.density.plane.plan`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import cupy as cp
+import numpy as np
+
+from cukde.core.gpu import compile as core_compile
+from cukde.core.gpu.launch import C_TYPE, DOUBLE, Specialisation
+from cukde.density.plane.gpu.cells import THREADS, Grid, Sorted
+from cukde.density.plane.plan import Plan
+
+MOST_POWERS = 24
+"""Of a plan that the kernels take."""
+
+_POINTS_OF_PART = 1024  # points of a cell that one block takes
+_SUMS_OF_THREAD = 4  # of a translation
+_WARP = 32
+
+
+class Moments(NamedTuple):
+    """Of the cells of data."""
+
+    M: Any  # (rows, columns, P, P)
+    mass: Any  # (rows, columns)
+
+
+def moments(data: Sorted, starts: Any, weights: Any | None, plan: Plan, grid: Grid) -> Moments:
+    """Moments of the cells; ``starts`` (cells + 1,) int64 says where each begins."""
+    number, P = grid.number, plan.order
+    M, mass = cp.empty((grid.rows, grid.columns, P, P)), cp.empty((grid.rows, grid.columns))
+    further = cp.zeros(number + 1, np.int64)
+    # A cell of more points than a block takes has further parts.
+    cp.cumsum(cp.maximum(starts[1:] - starts[:-1] - 1, 0) // _POINTS_OF_PART, out=further[1:])
+    most = len(data.order) // _POINTS_OF_PART
+    parts = cp.empty((max(1, most), P, P))
+    arrays = data.points, data.order, starts, further, weights, M, parts
+    scalars = number, grid.columns, P, _POINTS_OF_PART, *grid.low, plan.width
+    _kernel("cell_moments", data.points.dtype).launch((number + most,), (THREADS,), *arrays, *scalars)
+    _kernel("add_parts").launch((number,), (THREADS,), further, parts, M, mass, P)
+    return Moments(M, mass)
+
+
+def accepted(mass: Any, plan: Plan, grid: Grid) -> Any:
+    """Whether the bound holds of each cell of queries."""
+    around = grid.widened(plan.reach)
+    out = cp.empty((around.rows, around.columns), np.uint8)
+    tables = cp.asarray(np.stack((plan.error, plan.most, plan.least)))
+    arrays = mass, mass.sum()[None], *tables, out
+    scalars = grid.rows, grid.columns, plan.reach, plan.beyond, plan.rtol
+    _kernel("accept_cells").launch((-(-around.number // THREADS),), (THREADS,), *arrays, *scalars)
+    return out
+
+
+def translated(M: Any, wanted: Any, plan: Plan, grid: Grid) -> Any:
+    """Expansions B[k, l] about the wanted cells of queries, (rows + 2 W, columns + 2 W, P, P)."""
+    around, P = grid.widened(plan.reach), plan.order
+    table = cp.asarray(plan.translation)
+    threads = -(-P * -(-P // _SUMS_OF_THREAD) // _WARP) * _WARP
+    kernel = _kernel("translate")
+
+    def launch(source: Any, only: Any | None, out: Any, lines: int, count: int, *steps: int) -> None:
+        shape = count + 2 * plan.reach, lines
+        kernel.launch(shape, (threads,), source, table, only, out, count, plan.reach, P, *steps)
+
+    # Columns first, which are next to each other; then rows.
+    C = cp.empty((grid.rows, around.columns, P, P))
+    launch(M, None, C, grid.rows, grid.columns, grid.columns, 1, around.columns, 1)
+    B = cp.empty((around.rows, around.columns, P, P))
+    launch(C, wanted, B, around.columns, grid.rows, 1, around.columns, 1, around.columns)
+    return B
+
+
+def values(queries: Sorted, B: Any, accepted: Any, plan: Plan, around: Grid, total: Any, moments: Any | None) -> Any:
+    """Write the sums at the queries, and moments where wanted; return whether each is left, (m,) uint8."""
+    m = len(queries.order)
+    left = cp.empty(m, np.uint8)
+    arrays = *queries, B, accepted, total, moments, left
+    scalars = m, around.number, around.columns, plan.order, *around.low, plan.width, plan.slope
+    kernel = _kernel("cell_values", queries.points.dtype, moments is not None)
+    kernel.launch((-(-m // THREADS),), (THREADS,), *arrays, *scalars)
+    return left
+
+
+@core_compile.listed
+def specialisations() -> Iterator[Specialisation]:
+    """Every kernel of this module."""
+    for name in ("add_parts", "accept_cells", "translate"):
+        yield _kernel(name)
+    for storage in C_TYPE:
+        yield _kernel("cell_moments", storage)
+        for with_moments in (False, True):
+            yield _kernel("cell_values", storage, with_moments)
+
+
+_TYPES = {
+    "cell_moments": "7P 4i 3d",
+    "add_parts": "4P i",
+    "accept_cells": "6P 3i 2d",
+    "translate": "4P 3i 4q",
+    "cell_values": "8P q 3i 4d",
+}
+
+
+@functools.cache
+def _kernel(name: str, storage: np.dtype = DOUBLE, with_moments: bool = False) -> Specialisation:
+    defines = core_compile.macros(STORAGE=C_TYPE[storage], MOMENTS=int(with_moments))
+    return Specialisation("density/plane", name, defines, _TYPES[name])

@@ -1,0 +1,116 @@
+"""Gaussian sums of the plane on the GPU: a fast Gauss transform over a grid of cells, else pairs that can matter.
+
+Data outside of the grid are summed as pairs at all queries, and so are all data at queries of cells for which the bound
+does not hold. See :mod:`cukde.density.plane.plan`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cupy as cp
+import numpy as np
+
+from cukde.core.gpu import compile as core_compile, device
+from cukde.density.one_dimension.plan import BANDWIDTHS
+from cukde.density.options import Options
+from cukde.density.pairs.gpu import finish as pairs_finish, operands as pairs_operands, passes as pairs_passes
+from cukde.density.plane import plan as plane_plan
+from cukde.density.plane.gpu import cells as plane_cells, expansions
+from cukde.density.plane.plan import Plan
+from cukde.density.sums import Epilogue, Output, PartialSums, debiased, merge, to_density
+
+squared_radii = pairs_passes.squared_radii
+laplace_density = pairs_passes.laplace_density
+
+# Up to so many pairs all of them take no longer.
+_FEW_PAIRS = 2**32
+_DOUBLE = 2  # a pair in double precision counts so many
+
+_MOST_FAR = 1 / 32  # of the data, outside of the grid
+
+_REHEARSED = plane_cells.Grid((0, 0), 2, 2)
+
+
+def partial_sums(
+    X: Any, Y: Any | None, h: float, output: Output, options: Options, *, values: Any = None, ratio: bool = False
+) -> PartialSums:
+    """Return what :func:`cukde.density.pairs.gpu.passes.partial_sums` does, to the tolerance beside its rounding.
+
+    The transform waits for the device two or three times. While a stream is captured nothing may wait; where the scaled
+    squared radius is unknown nothing does unless ``options.rtol`` is given. Then pairs are summed.
+    """
+    sums = _transformed(X, Y, h, output, options)
+    return pairs_passes.partial_sums(X, Y, h, output, options, values=values, ratio=ratio) if sums is None else sums
+
+
+def density(X: Any, Y: Any | None, h: float, options: Options, epilogue: Epilogue, *, points: Any = None) -> Any:
+    """See :func:`cukde.density.pairs.gpu.passes.density`."""
+    sums = _transformed(X, Y, h, "sum", options)
+    if sums is None:
+        return pairs_passes.density(X, Y, h, options, epilogue, points=points)
+    return to_density(sums, *epilogue, cp)
+
+
+def debias(X: Any, Y: Any, h: float, score_h: float, options: Options) -> tuple[Any, Any, Any]:
+    """See :func:`cukde.density.pairs.gpu.passes.debias`."""
+    sums = _transformed(X, None, score_h, "moments", options.at_ratio(h / score_h))
+    if sums is None:
+        return pairs_passes.debias(X, Y, h, score_h, options)
+    return debiased(X, sums, 0.5 * (h / score_h) ** 2), Y.astype(np.float64, copy=False), None
+
+
+def _transformed(X: Any, Y: Any | None, h: float, output: Output, options: Options) -> PartialSums | None:
+    """Sums by the transform; None where others are faster, or where it cannot be."""
+    if output not in plane_plan.SERVED or not BANDWIDTHS[0] < h < BANDWIDTHS[1] or device.capturing():
+        return None
+    if options.rtol is None and options.squared_radius is None:
+        return None
+    rtol = plane_plan.TOLERANCE[options.precision] if options.rtol is None else options.rtol
+    pairs = len(X) * len(X if Y is None else Y) * (_DOUBLE if options.precision == "float64" else 1)
+    if rtol < plane_plan.LEAST_RTOL or pairs <= _FEW_PAIRS:
+        return None
+    plan = plane_plan.plan(h, rtol, output)
+    return _sums(X, Y, h, output, options, plan) if plan.order <= expansions.MOST_POWERS else None
+
+
+def _sums(X: Any, Y: Any | None, h: float, output: Output, options: Options, plan: Plan) -> PartialSums | None:
+    """Sums at the queries; None where a grid does not hold nearly all data."""
+    X, Y = pairs_operands.of_one_dtype(X, Y)
+    queries = X if Y is None else Y
+    m = len(queries)
+    grid = _REHEARSED if core_compile.is_rehearsal() else plane_cells.grid(X, m, plan)
+    if grid is None:
+        return None
+    data = plane_cells.in_cells(X, grid, plan)
+    starts = cp.searchsorted(data.cells, cp.arange(grid.number + 1, dtype=np.int32)).astype(np.int64, copy=False)
+    far = 0 if core_compile.is_rehearsal() else len(X) - int(starts[-1])
+    if far > _MOST_FAR * len(X):
+        return None
+    weights = None if options.log_weights is None else cp.exp(options.log_weights)
+    cells = expansions.moments(data, starts, weights, plan, grid)
+    accepted = expansions.accepted(cells.mass, plan, grid)
+    B = expansions.translated(cells.M, accepted, plan, grid)
+    del cells
+    around = grid.widened(plan.reach)
+    of_queries = plane_cells.in_cells(queries, around, plan)
+    out = pairs_finish.empty(m, pairs_finish.columns_of(output, 2, None))
+    out.reference.fill(0.0)
+    left = expansions.values(of_queries, B, accepted, plan, around, out.total, out.moments)
+    if core_compile.is_rehearsal():
+        return None
+    del B
+    if far:
+        rows = data.order[len(X) - far :]
+        log_weights = None if options.log_weights is None else options.log_weights[rows]
+        beyond = pairs_passes.partial_sums(
+            X[rows], queries, h, output, options._replace(log_weights=log_weights), ratio=False
+        )
+        out = merge([out, beyond], cp)
+    rest = cp.flatnonzero(left)
+    if rest.size:
+        at_rest = pairs_passes.partial_sums(X, queries[rest], h, output, options)
+        for to, of in zip(out, at_rest, strict=True):
+            if to is not None:
+                to[rest] = of
+    return out

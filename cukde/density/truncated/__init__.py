@@ -1,1 +1,0 @@
-"""Sums to a tolerance, in two and three dimensions."""

@@ -1,1 +1,0 @@
-"""Sums to a tolerance by Numba."""

@@ -1,0 +1,299 @@
+// The fast Gauss transform in two dimensions: cells, P2M (moments of cells of data), the choice of cells, M2L (translations)
+// and L2P (polynomials at queries). cukde/density/plane/plan.py has the formulas and the bound: order P (even), window W,
+// width of a cell 2 rho h.
+//
+// Cells lie in a grid, those of data (rows, columns), those of queries with W more on each side. A cell of a grid has the
+// number row * columns + column.
+//
+// Macros: STORAGE, what X and Y hold; MOMENTS, whether queries get first moments, too.
+constexpr int threads = 256;
+constexpr int most_powers = 24;
+constexpr int strip = 32;
+constexpr int wide_tile = 4;  // sums of a thread in a translation
+
+// Coordinate of a point relative to the centre of a cell. The number of the cell, and so its centre, is exact in double.
+__device__ inline double coordinate(double x, double cell, double width) {
+    return (x - (cell + 0.5) * width) / (0.5 * width);
+}
+
+// The bits of a double as a number that grows with it; 0 is below all of them, NaN is above or is 0.
+__device__ inline unsigned long long in_order(double x) {
+    const unsigned long long bits = __double_as_longlong(x);
+    return bits >> 63 ? ~bits : bits | 1ull << 63;
+}
+
+// Extremes of the coordinates:
+//
+//   X         (n, 2)  STORAGE
+//   extremes  (4,)    uint64, zero before: become in_order of the largest x, y, -x and -y
+//
+// A thread takes every so many-th point; no barriers.
+extern "C" __global__ void __launch_bounds__(threads)
+extremes(const STORAGE* __restrict__ X, unsigned long long* __restrict__ extremes, long long n) {
+    unsigned long long most[4] = {0, 0, 0, 0};
+    for (long long i = (long long)blockIdx.x * threads + threadIdx.x; i < n; i += (long long)gridDim.x * threads) {
+#pragma unroll
+        for (int k = 0; k < 4; k++) {
+            const double x = X[2 * i + k % 2];
+            const unsigned long long value = in_order(k < 2 ? x : -x);
+            most[k] = value > most[k] ? value : most[k];
+        }
+    }
+#pragma unroll
+    for (int k = 0; k < 4; k++)
+        if (most[k] > *static_cast<volatile unsigned long long*>(&extremes[k])) atomicMax(&extremes[k], most[k]);
+}
+
+// Numbers of the cells that points lie in:
+//
+//   X      (n, 2)  STORAGE
+//   cells  (n,)    int32    rows * columns: outside of the grid
+//
+// One thread a point; no barriers.
+extern "C" __global__ void __launch_bounds__(threads)
+cells_of_points(const STORAGE* __restrict__ X, int* __restrict__ cells, long long n, int rows, int columns, double low_x,
+                double low_y, double width) {
+    const long long i = (long long)blockIdx.x * threads + threadIdx.x;
+    if (i >= n) return;
+    const double x = floor(double(X[2 * i]) / width) - low_x, y = floor(double(X[2 * i + 1]) / width) - low_y;
+    const bool inside = x >= 0 && x < rows && y >= 0 && y < columns;
+    cells[i] = inside ? int(x) * columns + int(y) : rows * columns;
+}
+
+// P2M: moments of the cells of data.
+//
+//   X        (n, 2)           STORAGE
+//   order    (n,)             int64   rows of the points cell by cell
+//   starts   (cells + 1,)     int64   where each cell begins in that order
+//   further  (cells + 1,)     int64   how many parts the cells before have beyond their first
+//   weights  (n,)             double  or null: all are 1
+//   M        (cells, P, P)    double  M[k, l] = sum_j w_j alpha_j^k beta_j^l
+//   parts    (parts, P, P)    double  the same of parts of cells beyond the first
+//
+// A block owns `points_of_part` points of a cell: block b the first ones of cell b, and blocks after the last cell what is
+// further. It stages the powers of `strip` points in shared memory, and a thread sums some of the P^2 moments.
+// Barriers: two a strip, and all threads of a block have the same strips. For each point 2 P shared numbers are written,
+// and 2 P^2 are read for P^2 multiply-adds.
+extern "C" __global__ void __launch_bounds__(threads, 4)
+cell_moments(const STORAGE* __restrict__ X, const long long* __restrict__ order, const long long* __restrict__ starts,
+             const long long* __restrict__ further, const double* __restrict__ weights, double* __restrict__ M,
+             double* __restrict__ parts, int cells, int columns, int powers, int points_of_part, double low_x, double low_y,
+             double width) {
+    // A row is one number longer than needed, or neighbours of a warp would all read the same bank.
+    __shared__ double of_x[most_powers][strip + 1], of_y[most_powers][strip + 1];
+    constexpr int sums_of_thread = (most_powers * most_powers + threads - 1) / threads;
+    double sum[sums_of_thread];
+#pragma unroll
+    for (int s = 0; s < sums_of_thread; s++) sum[s] = 0;
+    const int count = powers * powers;
+    int cell = blockIdx.x, part = 0;
+    double* out = M + (long long)cell * count;
+    if (cell >= cells) {
+        const long long at = cell - cells;
+        if (at >= further[cells]) return;
+        int first = 0, last = cells - 1;  // the last cell that has no more than `at` parts before it
+        while (first < last) {
+            const int middle = (first + last + 1) / 2;
+            if (further[middle] <= at) first = middle;
+            else last = middle - 1;
+        }
+        cell = first;
+        part = 1 + int(at - further[cell]);
+        out = parts + at * count;
+    }
+    const double cell_x = low_x + double(cell / columns), cell_y = low_y + double(cell % columns);
+    const long long first = starts[cell] + (long long)part * points_of_part;
+    const long long end = first + points_of_part < starts[cell + 1] ? first + points_of_part : starts[cell + 1];
+    for (long long begin = first; begin < end; begin += strip) {
+        const int points = int(end - begin < strip ? end - begin : strip);
+        __syncthreads();
+        if (threadIdx.x < strip) {
+            double a = 0, b = 0, power_of_a = 0, power_of_b = 0;
+            if (int(threadIdx.x) < points) {
+                const long long row = order[begin + threadIdx.x];
+                a = coordinate(X[2 * row], cell_x, width);
+                b = coordinate(X[2 * row + 1], cell_y, width);
+                power_of_a = weights ? weights[row] : 1.0;
+                power_of_b = 1;
+            }
+            for (int k = 0; k < powers; k++) {
+                of_x[k][threadIdx.x] = power_of_a;
+                of_y[k][threadIdx.x] = power_of_b;
+                power_of_a *= a;
+                power_of_b *= b;
+            }
+        }
+        __syncthreads();
+#pragma unroll
+        for (int s = 0; s < sums_of_thread; s++) {
+            const int at = threadIdx.x + s * threads;
+            if (at >= count) continue;
+            const double* const x = of_x[at / powers];
+            const double* const y = of_y[at % powers];
+#pragma unroll 8
+            for (int j = 0; j < strip; j++) sum[s] += x[j] * y[j];
+        }
+    }
+#pragma unroll
+    for (int s = 0; s < sums_of_thread; s++) {
+        const int at = threadIdx.x + s * threads;
+        if (at < count) out[at] = sum[s];
+    }
+}
+
+// Adds the parts of a cell to its moments, one after the other, and takes its mass from them:
+//
+//   further  (cells + 1,)   int64
+//   parts    (parts, P, P)  double
+//   M        (cells, P, P)  double  changed where a cell has parts
+//   mass     (cells,)       double  M[0, 0]
+//
+// A block owns a cell, a thread some of its moments; no barriers.
+extern "C" __global__ void __launch_bounds__(threads)
+add_parts(const long long* __restrict__ further, const double* __restrict__ parts, double* __restrict__ M,
+          double* __restrict__ mass, int powers) {
+    const long long cell = blockIdx.x, begin = further[cell], end = further[cell + 1];
+    const int count = powers * powers;
+    for (int at = threadIdx.x; at < count; at += threads) {
+        double sum = M[cell * count + at];
+#pragma unroll 8
+        for (long long part = begin; part < end; part++) sum += parts[part * count + at];
+        if (begin < end) M[cell * count + at] = sum;
+        if (at == 0) mass[cell] = sum;
+    }
+}
+
+// Which cells of queries pass the bound:
+//
+//   mass                (rows, columns)                  double
+//   whole               (1,)                             double  sum of all masses
+//   error, most, least  (2 W + 1,)                       double
+//   accepted            (rows + 2 W, columns + 2 W)      unsigned char
+//
+// One thread a cell; its window is read through the cache. No barriers.
+extern "C" __global__ void __launch_bounds__(threads, 4)
+accept_cells(const double* __restrict__ mass, const double* __restrict__ whole, const double* __restrict__ error,
+             const double* __restrict__ most, const double* __restrict__ least, unsigned char* __restrict__ accepted,
+             int rows, int columns, int reach, double beyond, double rtol) {
+    const long long wide = columns + 2 * reach, cells = (rows + 2 * reach) * wide;
+    const long long cell = (long long)blockIdx.x * threads + threadIdx.x;
+    if (cell >= cells) return;
+    const int tx = int(cell / wide), ty = int(cell % wide);  // data in window: from t - 2 W to t in their own grid
+    double off = 0, near = 0, inside = 0;
+    for (int sx = tx - 2 * reach < 0 ? 0 : tx - 2 * reach; sx <= tx && sx < rows; sx++) {
+        const int p = tx - sx;
+#pragma unroll 2
+        for (int sy = ty - 2 * reach < 0 ? 0 : ty - 2 * reach; sy <= ty && sy < columns; sy++) {
+            const int q = ty - sy;
+            const double m = mass[(long long)sx * columns + sy];
+            off += m * (error[p] * most[q] + (most[p] + error[p]) * error[q]);
+            near += m * (least[p] * least[q]);
+            inside += m;
+        }
+    }
+    const double outside = whole[0] - inside * (1 - 1e-14);
+    off += (outside > 0 ? outside : 0.0) * beyond;
+    accepted[cell] = near > 1e-280 && off <= rtol * near;
+}
+
+// M2L along one coordinate, from the cells of lines to those with W more on each side:
+//
+//   in      (sources, P, P)      double
+//   table   (2 W + 1, P, P)      double          T[o, l, k]
+//   wanted  (targets,)           unsigned char   or null: all are
+//   out     (targets, P, P)      double          out[t][l, b] = sum_{o, k} T[o, l, k] in[t - o][b, k]
+//
+// The two powers change their places, so that a second launch takes the other coordinate. Cell i of line j is at
+// j * line + i * step in its array. Targets that are not wanted keep what they are.
+//
+// Grid: x over targets of a line, y over lines. A block owns a target, a thread four of its sums, which share a row of the
+// table: 5 reads of two numbers for 8 multiply-adds, through the cache. No barriers.
+extern "C" __global__ void __launch_bounds__(160)
+translate(const double2* __restrict__ in, const double2* __restrict__ table, const unsigned char* __restrict__ wanted,
+          double* __restrict__ out, int count, int reach, int powers, long long in_line, long long in_step,
+          long long out_line, long long out_step) {
+    const long long target = blockIdx.y * out_line + blockIdx.x * out_step;
+    if (wanted && !wanted[target]) return;
+    const int tiles = (powers + wide_tile - 1) / wide_tile, pairs = powers / 2;
+    const int l = threadIdx.x / tiles, first = wide_tile * (threadIdx.x % tiles);
+    if (l >= powers) return;
+    const int t = blockIdx.x;
+    double sum[wide_tile] = {0, 0, 0, 0};
+    for (int o = t - count + 1 > 0 ? t - count + 1 : 0; o <= 2 * reach && o <= t; o++) {
+        const double2* const row = table + ((long long)o * powers + l) * pairs;
+        const double2* const cell = in + (blockIdx.y * in_line + (t - o) * in_step) * powers * pairs;
+        const double2* of[wide_tile];
+#pragma unroll
+        for (int b = 0; b < wide_tile; b++) of[b] = cell + (first + b < powers ? first + b : first) * pairs;
+#pragma unroll 2
+        for (int k = 0; k < pairs; k++) {
+            const double2 factor = row[k];
+#pragma unroll
+            for (int b = 0; b < wide_tile; b++) {
+                const double2 moment = of[b][k];
+                sum[b] += factor.x * moment.x;
+                sum[b] += factor.y * moment.y;
+            }
+        }
+    }
+#pragma unroll
+    for (int b = 0; b < wide_tile; b++)
+        if (first + b < powers) out[(target * powers + l) * powers + first + b] = sum[b];
+}
+
+// L2P: sums at the queries of accepted cells, and which queries are left to the sum over pairs:
+//
+//   Y         (m, 2)               STORAGE
+//   order     (m,)                 int64          rows of the queries cell by cell
+//   cells     (m,)                 int32          of each query of `order`; one past the last cell means no cell
+//   B         (query cells, P, P)  double         B[k, l], of alpha^k beta^l
+//   accepted  (query cells,)       unsigned char
+//   total     (m,)                 double         1 if a query is left
+//   moments   (m, 2)               double         `slope` times the derivatives; 0 if it is left; null without MOMENTS
+//   left      (m,)                 unsigned char
+//
+// One thread for each query, in the order of cells, so that a warp mostly reads one polynomial: P^2 multiply-adds, with
+// MOMENTS three times as many. No barriers.
+extern "C" __global__ void __launch_bounds__(threads, 4)
+cell_values(const STORAGE* __restrict__ Y, const long long* __restrict__ order, const int* __restrict__ cells,
+            const double2* __restrict__ B, const unsigned char* __restrict__ accepted, double* __restrict__ total,
+            double* __restrict__ moments, unsigned char* __restrict__ left, long long m, int nowhere, int columns,
+            int powers, double low_x, double low_y, double width, double slope) {
+    const long long i = (long long)blockIdx.x * threads + threadIdx.x;
+    if (i >= m) return;
+    const long long row = order[i];
+    const int cell = cells[i];
+    if (cell >= nowhere || !accepted[cell]) {
+        total[row] = 1;
+        if (MOMENTS) moments[2 * row] = moments[2 * row + 1] = 0;
+        left[row] = 1;
+        return;
+    }
+    const double a = coordinate(Y[2 * row], low_x + double(cell / columns), width);
+    const double b = coordinate(Y[2 * row + 1], low_y + double(cell % columns), width);
+    const int pairs = powers / 2;
+    const double2* const polynomial = B + (long long)cell * powers * pairs;
+    double value = 0, by_a = 0, by_b = 0;
+    for (int k = powers - 1; k >= 0; k--) {
+        double of_row = 0, slope_of_row = 0;
+#pragma unroll 4
+        for (int l = pairs - 1; l >= 0; l--) {
+            const double2 two = polynomial[k * pairs + l];
+            if (MOMENTS) slope_of_row = slope_of_row * b + of_row;
+            of_row = of_row * b + two.y;
+            if (MOMENTS) slope_of_row = slope_of_row * b + of_row;
+            of_row = of_row * b + two.x;
+        }
+        if (MOMENTS) {
+            by_a = by_a * a + value;
+            by_b = by_b * a + slope_of_row;
+        }
+        value = value * a + of_row;
+    }
+    total[row] = value;
+    if (MOMENTS) {
+        moments[2 * row] = slope * by_a;
+        moments[2 * row + 1] = slope * by_b;
+    }
+    left[row] = 0;
+}
