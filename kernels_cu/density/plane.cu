@@ -1,6 +1,6 @@
 // The fast Gauss transform in two dimensions: cells, P2M (moments of cells of data), the choice of cells, M2L (translations)
-// and L2P (polynomials at queries). cukde/density/plane/plan.py has the formulas and the bound: order P (even), window W,
-// width of a cell 2 rho h.
+// and L2P (polynomials at queries). cukde/density/plane/plan.py has the formulas and the bound: order P (a multiple of 4),
+// window W, width of a cell 2 rho h.
 //
 // Cells lie in a grid, those of data (rows, columns), those of queries with W more on each side. A cell of a grid has the
 // number row * columns + column.
@@ -9,7 +9,8 @@
 constexpr int threads = 256;
 constexpr int most_powers = 24;
 constexpr int strip = 32;
-constexpr int wide_tile = 4;  // sums of a thread in a translation
+constexpr int threads_of_translation = 128;
+constexpr int tile = 4;  // by as many sums of a thread in a translation
 
 // Coordinate of a point relative to the centre of a cell. The number of the cell, and so its centre, is exact in double.
 __device__ inline double coordinate(double x, double cell, double width) {
@@ -29,7 +30,7 @@ __device__ inline unsigned long long in_order(double x) {
 //
 // A thread takes every so many-th point; no barriers.
 extern "C" __global__ void __launch_bounds__(threads)
-extremes(const STORAGE* __restrict__ X, unsigned long long* __restrict__ extremes, long long n) {
+    extremes(const STORAGE* __restrict__ X, unsigned long long* __restrict__ extremes, long long n) {
     unsigned long long most[4] = {0, 0, 0, 0};
     for (long long i = (long long)blockIdx.x * threads + threadIdx.x; i < n; i += (long long)gridDim.x * threads) {
 #pragma unroll
@@ -51,8 +52,8 @@ extremes(const STORAGE* __restrict__ X, unsigned long long* __restrict__ extreme
 //
 // One thread a point; no barriers.
 extern "C" __global__ void __launch_bounds__(threads)
-cells_of_points(const STORAGE* __restrict__ X, int* __restrict__ cells, long long n, int rows, int columns, double low_x,
-                double low_y, double width) {
+    cells_of_points(const STORAGE* __restrict__ X, int* __restrict__ cells, long long n, int rows, int columns,
+                    double low_x, double low_y, double width) {
     const long long i = (long long)blockIdx.x * threads + threadIdx.x;
     if (i >= n) return;
     const double x = floor(double(X[2 * i]) / width) - low_x, y = floor(double(X[2 * i + 1]) / width) - low_y;
@@ -62,23 +63,23 @@ cells_of_points(const STORAGE* __restrict__ X, int* __restrict__ cells, long lon
 
 // P2M: moments of the cells of data.
 //
-//   X        (n, 2)           STORAGE
-//   order    (n,)             int64   rows of the points cell by cell
-//   starts   (cells + 1,)     int64   where each cell begins in that order
-//   further  (cells + 1,)     int64   how many parts the cells before have beyond their first
-//   weights  (n,)             double  or null: all are 1
-//   M        (cells, P, P)    double  M[k, l] = sum_j w_j alpha_j^k beta_j^l
-//   parts    (parts, P, P)    double  the same of parts of cells beyond the first
+//   X        (n, 2)         STORAGE
+//   order    (n,)           int64   rows of the points cell by cell
+//   starts   (cells + 1,)   int64   where each cell begins in that order
+//   weights  (n,)           double  or null: all are 1
+//   M        (cells, P, P)  double  M[l, k] = sum_j w_j alpha_j^k beta_j^l
+//   parts    (n / Q, P, P)  double  the same of parts of cells beyond the first
 //
-// A block owns `points_of_part` points of a cell: block b the first ones of cell b, and blocks after the last cell what is
-// further. It stages the powers of `strip` points in shared memory, and a thread sums some of the P^2 moments.
+// A block owns Q = `points_of_part` points of a cell: block b the first ones of cell b, and blocks after the last cell what
+// is further. Part p beyond the first of a cell that begins at s has place s / Q + p, so that no two have the same. A block
+// stages the powers of `strip` points in shared memory, and a thread sums some of the P^2 moments.
 // Barriers: two a strip, and all threads of a block have the same strips. For each point 2 P shared numbers are written,
 // and 2 P^2 are read for P^2 multiply-adds.
 extern "C" __global__ void __launch_bounds__(threads, 4)
-cell_moments(const STORAGE* __restrict__ X, const long long* __restrict__ order, const long long* __restrict__ starts,
-             const long long* __restrict__ further, const double* __restrict__ weights, double* __restrict__ M,
-             double* __restrict__ parts, int cells, int columns, int powers, int points_of_part, double low_x, double low_y,
-             double width) {
+    cell_moments(const STORAGE* __restrict__ X, const long long* __restrict__ order,
+                 const long long* __restrict__ starts, const double* __restrict__ weights, double* __restrict__ M,
+                 double* __restrict__ parts, int cells, int columns, int powers, int points_of_part, double low_x,
+                 double low_y, double width) {
     // A row is one number longer than needed, or neighbours of a warp would all read the same bank.
     __shared__ double of_x[most_powers][strip + 1], of_y[most_powers][strip + 1];
     constexpr int sums_of_thread = (most_powers * most_powers + threads - 1) / threads;
@@ -90,19 +91,19 @@ cell_moments(const STORAGE* __restrict__ X, const long long* __restrict__ order,
     double* out = M + (long long)cell * count;
     if (cell >= cells) {
         const long long at = cell - cells;
-        if (at >= further[cells]) return;
-        int first = 0, last = cells - 1;  // the last cell that has no more than `at` parts before it
+        int first = 0, last = cells - 1;  // the last cell whose parts have no later place
         while (first < last) {
             const int middle = (first + last + 1) / 2;
-            if (further[middle] <= at) first = middle;
+            if (starts[middle] / points_of_part <= at) first = middle;
             else last = middle - 1;
         }
         cell = first;
-        part = 1 + int(at - further[cell]);
+        part = 1 + int(at - starts[cell] / points_of_part);
         out = parts + at * count;
     }
     const double cell_x = low_x + double(cell / columns), cell_y = low_y + double(cell % columns);
     const long long first = starts[cell] + (long long)part * points_of_part;
+    if (part > 0 && first >= starts[cell + 1]) return;  // a place that is no part's
     const long long end = first + points_of_part < starts[cell + 1] ? first + points_of_part : starts[cell + 1];
     for (long long begin = first; begin < end; begin += strip) {
         const int points = int(end - begin < strip ? end - begin : strip);
@@ -128,8 +129,8 @@ cell_moments(const STORAGE* __restrict__ X, const long long* __restrict__ order,
         for (int s = 0; s < sums_of_thread; s++) {
             const int at = threadIdx.x + s * threads;
             if (at >= count) continue;
-            const double* const x = of_x[at / powers];
-            const double* const y = of_y[at % powers];
+            const double* const x = of_x[at % powers];
+            const double* const y = of_y[at / powers];
 #pragma unroll 8
             for (int j = 0; j < strip; j++) sum[s] += x[j] * y[j];
         }
@@ -143,22 +144,23 @@ cell_moments(const STORAGE* __restrict__ X, const long long* __restrict__ order,
 
 // Adds the parts of a cell to its moments, one after the other, and takes its mass from them:
 //
-//   further  (cells + 1,)   int64
-//   parts    (parts, P, P)  double
-//   M        (cells, P, P)  double  changed where a cell has parts
-//   mass     (cells,)       double  M[0, 0]
+//   starts  (cells + 1,)   int64
+//   parts   (n / Q, P, P)  double
+//   M       (cells, P, P)  double  changed where a cell has parts
+//   mass    (cells,)       double  M[0, 0]
 //
 // A block owns a cell, a thread some of its moments; no barriers.
 extern "C" __global__ void __launch_bounds__(threads)
-add_parts(const long long* __restrict__ further, const double* __restrict__ parts, double* __restrict__ M,
-          double* __restrict__ mass, int powers) {
-    const long long cell = blockIdx.x, begin = further[cell], end = further[cell + 1];
-    const int count = powers * powers;
+    add_parts(const long long* __restrict__ starts, const double* __restrict__ parts, double* __restrict__ M,
+              double* __restrict__ mass, int powers, int points_of_part) {
+    const long long cell = blockIdx.x, points = starts[cell + 1] - starts[cell];
+    const long long first = starts[cell] / points_of_part;
+    const int count = powers * powers, further = points > 0 ? int((points - 1) / points_of_part) : 0;
     for (int at = threadIdx.x; at < count; at += threads) {
         double sum = M[cell * count + at];
 #pragma unroll 8
-        for (long long part = begin; part < end; part++) sum += parts[part * count + at];
-        if (begin < end) M[cell * count + at] = sum;
+        for (int part = 0; part < further; part++) sum += parts[(first + part) * count + at];
+        if (further) M[cell * count + at] = sum;
         if (at == 0) mass[cell] = sum;
     }
 }
@@ -172,9 +174,9 @@ add_parts(const long long* __restrict__ further, const double* __restrict__ part
 //
 // One thread a cell; its window is read through the cache. No barriers.
 extern "C" __global__ void __launch_bounds__(threads, 4)
-accept_cells(const double* __restrict__ mass, const double* __restrict__ whole, const double* __restrict__ error,
-             const double* __restrict__ most, const double* __restrict__ least, unsigned char* __restrict__ accepted,
-             int rows, int columns, int reach, double beyond, double rtol) {
+    accept_cells(const double* __restrict__ mass, const double* __restrict__ whole, const double* __restrict__ error,
+                 const double* __restrict__ most, const double* __restrict__ least,
+                 unsigned char* __restrict__ accepted, int rows, int columns, int reach, double beyond, double rtol) {
     const long long wide = columns + 2 * reach, cells = (rows + 2 * reach) * wide;
     const long long cell = (long long)blockIdx.x * threads + threadIdx.x;
     if (cell >= cells) return;
@@ -198,47 +200,53 @@ accept_cells(const double* __restrict__ mass, const double* __restrict__ whole, 
 
 // M2L along one coordinate, from the cells of lines to those with W more on each side:
 //
-//   in      (sources, P, P)      double
-//   table   (2 W + 1, P, P)      double          T[o, l, k]
-//   wanted  (targets,)           unsigned char   or null: all are
-//   out     (targets, P, P)      double          out[t][l, b] = sum_{o, k} T[o, l, k] in[t - o][b, k]
+//   in      (sources, P, P)  double
+//   table   (2 W + 1, P, P)  double         T[o, k, l], of powers k of data and l of queries
+//   masses  (sources,)       double         or null: sources without mass are skipped
+//   wanted  (targets,)       unsigned char  or null: all are
+//   out     (targets, P, P)  double         out[t][b, l] = sum_{o, k} T[o, k, l] in[t - o][k, b]
 //
 // The two powers change their places, so that a second launch takes the other coordinate. Cell i of line j is at
 // j * line + i * step in its array. Targets that are not wanted keep what they are.
 //
-// Grid: x over targets of a line, y over lines. A block owns a target, a thread four of its sums, which share a row of the
-// table: 5 reads of two numbers for 8 multiply-adds, through the cache. No barriers.
-extern "C" __global__ void __launch_bounds__(160)
-translate(const double2* __restrict__ in, const double2* __restrict__ table, const unsigned char* __restrict__ wanted,
-          double* __restrict__ out, int count, int reach, int powers, long long in_line, long long in_step,
-          long long out_line, long long out_step) {
-    const long long target = blockIdx.y * out_line + blockIdx.x * out_step;
+// Grid: x over groups of targets of a line, y over lines. (P / 4)^2 threads own a target, as many targets as there is room
+// for share a block, and a thread has 4 by 4 of the sums: for 16 multiply-adds it reads 4 times two numbers through the
+// cache, and a warp one or two lines of it each time. No barriers.
+extern "C" __global__ void __launch_bounds__(threads_of_translation)
+    translate(const double2* __restrict__ in, const double2* __restrict__ table, const double* __restrict__ masses,
+              const unsigned char* __restrict__ wanted, double2* __restrict__ out, int count, int reach, int powers,
+              long long in_line, long long in_step, long long out_line, long long out_step) {
+    const int tiles = powers / tile, threads_of_target = tiles * tiles;
+    const int of_block = threads_of_translation / threads_of_target, place = threadIdx.x / threads_of_target;
+    const int t = blockIdx.x * of_block + place;
+    if (place >= of_block || t >= count + 2 * reach) return;
+    const long long target = blockIdx.y * out_line + t * out_step;
     if (wanted && !wanted[target]) return;
-    const int tiles = (powers + wide_tile - 1) / wide_tile, pairs = powers / 2;
-    const int l = threadIdx.x / tiles, first = wide_tile * (threadIdx.x % tiles);
-    if (l >= powers) return;
-    const int t = blockIdx.x;
-    double sum[wide_tile] = {0, 0, 0, 0};
+    const int l = tile * (threadIdx.x % threads_of_target / tiles), b = tile * (threadIdx.x % tiles);
+    double sum[tile][tile] = {};  // [b][l]
     for (int o = t - count + 1 > 0 ? t - count + 1 : 0; o <= 2 * reach && o <= t; o++) {
-        const double2* const row = table + ((long long)o * powers + l) * pairs;
-        const double2* const cell = in + (blockIdx.y * in_line + (t - o) * in_step) * powers * pairs;
-        const double2* of[wide_tile];
-#pragma unroll
-        for (int b = 0; b < wide_tile; b++) of[b] = cell + (first + b < powers ? first + b : first) * pairs;
+        const long long source = blockIdx.y * in_line + (t - o) * in_step;
+        if (masses && masses[source] == 0) continue;
+        const double2* factors = table + ((long long)o * powers * powers + l) / 2;
+        const double2* moments = in + (source * powers * powers + b) / 2;
 #pragma unroll 2
-        for (int k = 0; k < pairs; k++) {
-            const double2 factor = row[k];
+        for (int k = 0; k < powers; k++) {
+            const double2 f01 = factors[0], f23 = factors[1], m01 = moments[0], m23 = moments[1];
+            const double f[tile] = {f01.x, f01.y, f23.x, f23.y}, m[tile] = {m01.x, m01.y, m23.x, m23.y};
 #pragma unroll
-            for (int b = 0; b < wide_tile; b++) {
-                const double2 moment = of[b][k];
-                sum[b] += factor.x * moment.x;
-                sum[b] += factor.y * moment.y;
-            }
+            for (int i = 0; i < tile; i++)
+#pragma unroll
+                for (int j = 0; j < tile; j++) sum[i][j] += m[i] * f[j];
+            factors += powers / 2;
+            moments += powers / 2;
         }
     }
 #pragma unroll
-    for (int b = 0; b < wide_tile; b++)
-        if (first + b < powers) out[(target * powers + l) * powers + first + b] = sum[b];
+    for (int i = 0; i < tile; i++) {
+        double2* const row = out + ((target * powers + b + i) * powers + l) / 2;
+        row[0] = make_double2(sum[i][0], sum[i][1]);
+        row[1] = make_double2(sum[i][2], sum[i][3]);
+    }
 }
 
 // L2P: sums at the queries of accepted cells, and which queries are left to the sum over pairs:
@@ -246,7 +254,7 @@ translate(const double2* __restrict__ in, const double2* __restrict__ table, con
 //   Y         (m, 2)               STORAGE
 //   order     (m,)                 int64          rows of the queries cell by cell
 //   cells     (m,)                 int32          of each query of `order`; one past the last cell means no cell
-//   B         (query cells, P, P)  double         B[k, l], of alpha^k beta^l
+//   B         (query cells, P, P)  double         B[l, k], of alpha^k beta^l
 //   accepted  (query cells,)       unsigned char
 //   total     (m,)                 double         1 if a query is left
 //   moments   (m, 2)               double         `slope` times the derivatives; 0 if it is left; null without MOMENTS
@@ -255,10 +263,10 @@ translate(const double2* __restrict__ in, const double2* __restrict__ table, con
 // One thread for each query, in the order of cells, so that a warp mostly reads one polynomial: P^2 multiply-adds, with
 // MOMENTS three times as many. No barriers.
 extern "C" __global__ void __launch_bounds__(threads, 4)
-cell_values(const STORAGE* __restrict__ Y, const long long* __restrict__ order, const int* __restrict__ cells,
-            const double2* __restrict__ B, const unsigned char* __restrict__ accepted, double* __restrict__ total,
-            double* __restrict__ moments, unsigned char* __restrict__ left, long long m, int nowhere, int columns,
-            int powers, double low_x, double low_y, double width, double slope) {
+    cell_values(const STORAGE* __restrict__ Y, const long long* __restrict__ order, const int* __restrict__ cells,
+                const double2* __restrict__ B, const unsigned char* __restrict__ accepted, double* __restrict__ total,
+                double* __restrict__ moments, unsigned char* __restrict__ left, long long m, int nowhere, int columns,
+                int powers, double low_x, double low_y, double width, double slope) {
     const long long i = (long long)blockIdx.x * threads + threadIdx.x;
     if (i >= m) return;
     const long long row = order[i];
@@ -274,21 +282,21 @@ cell_values(const STORAGE* __restrict__ Y, const long long* __restrict__ order, 
     const int pairs = powers / 2;
     const double2* const polynomial = B + (long long)cell * powers * pairs;
     double value = 0, by_a = 0, by_b = 0;
-    for (int k = powers - 1; k >= 0; k--) {
+    for (int l = powers - 1; l >= 0; l--) {
         double of_row = 0, slope_of_row = 0;
 #pragma unroll 4
-        for (int l = pairs - 1; l >= 0; l--) {
-            const double2 two = polynomial[k * pairs + l];
-            if (MOMENTS) slope_of_row = slope_of_row * b + of_row;
-            of_row = of_row * b + two.y;
-            if (MOMENTS) slope_of_row = slope_of_row * b + of_row;
-            of_row = of_row * b + two.x;
+        for (int k = pairs - 1; k >= 0; k--) {
+            const double2 two = polynomial[l * pairs + k];
+            if (MOMENTS) slope_of_row = slope_of_row * a + of_row;
+            of_row = of_row * a + two.y;
+            if (MOMENTS) slope_of_row = slope_of_row * a + of_row;
+            of_row = of_row * a + two.x;
         }
         if (MOMENTS) {
-            by_a = by_a * a + value;
-            by_b = by_b * a + slope_of_row;
+            by_b = by_b * b + value;
+            by_a = by_a * b + slope_of_row;
         }
-        value = value * a + of_row;
+        value = value * b + of_row;
     }
     total[row] = value;
     if (MOMENTS) {

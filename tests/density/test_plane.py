@@ -318,7 +318,7 @@ class TestDevice:
         self, device: Backend, output: str, weighted: bool, expanded: list[np.ndarray], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         cells = importlib.import_module("cukde.density.plane.gpu.cells")
-        monkeypatch.setattr(cells, "_MOST_NUMBERS", 2**18)
+        monkeypatch.setattr(cells, "_NUMBERS", 2**19)
         rng = np.random.default_rng(9)
         X = rng.standard_normal((1000, 2))
         X[::200] *= 500

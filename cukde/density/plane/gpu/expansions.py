@@ -21,14 +21,13 @@ MOST_POWERS = 24
 """Of a plan that the kernels take."""
 
 _POINTS_OF_PART = 1024  # points of a cell that one block takes
-_SUMS_OF_THREAD = 4  # of a translation
-_WARP = 32
+_THREADS_OF_TRANSLATION, _TILE = 128, 4
 
 
 class Moments(NamedTuple):
     """Of the cells of data."""
 
-    M: Any  # (rows, columns, P, P)
+    M: Any  # (rows, columns, P, P): of powers of y and x
     mass: Any  # (rows, columns)
 
 
@@ -36,15 +35,12 @@ def moments(data: Sorted, starts: Any, weights: Any | None, plan: Plan, grid: Gr
     """Moments of the cells; ``starts`` (cells + 1,) int64 says where each begins."""
     number, P = grid.number, plan.order
     M, mass = cp.empty((grid.rows, grid.columns, P, P)), cp.empty((grid.rows, grid.columns))
-    further = cp.zeros(number + 1, np.int64)
-    # A cell of more points than a block takes has further parts.
-    cp.cumsum(cp.maximum(starts[1:] - starts[:-1] - 1, 0) // _POINTS_OF_PART, out=further[1:])
-    most = len(data.order) // _POINTS_OF_PART
+    most = len(data.order) // _POINTS_OF_PART  # of the parts of cells beyond their first
     parts = cp.empty((max(1, most), P, P))
-    arrays = data.points, data.order, starts, further, weights, M, parts
+    arrays = data.points, data.order, starts, weights, M, parts
     scalars = number, grid.columns, P, _POINTS_OF_PART, *grid.low, plan.width
     _kernel("cell_moments", data.points.dtype).launch((number + most,), (THREADS,), *arrays, *scalars)
-    _kernel("add_parts").launch((number,), (THREADS,), further, parts, M, mass, P)
+    _kernel("add_parts").launch((number,), (THREADS,), starts, parts, M, mass, P, _POINTS_OF_PART)
     return Moments(M, mass)
 
 
@@ -59,22 +55,25 @@ def accepted(mass: Any, plan: Plan, grid: Grid) -> Any:
     return out
 
 
-def translated(M: Any, wanted: Any, plan: Plan, grid: Grid) -> Any:
-    """Expansions B[k, l] about the wanted cells of queries, (rows + 2 W, columns + 2 W, P, P)."""
+def translated(cells: Moments, wanted: Any, plan: Plan, grid: Grid) -> Any:
+    """Expansions about the wanted cells of queries, (rows + 2 W, columns + 2 W, P, P): of powers of y and x."""
     around, P = grid.widened(plan.reach), plan.order
-    table = cp.asarray(plan.translation)
-    threads = -(-P * -(-P // _SUMS_OF_THREAD) // _WARP) * _WARP
+    table = cp.asarray(np.ascontiguousarray(plan.translation.transpose(0, 2, 1)))
+    of_block = _THREADS_OF_TRANSLATION // (P // _TILE) ** 2
     kernel = _kernel("translate")
 
-    def launch(source: Any, only: Any | None, out: Any, lines: int, count: int, *steps: int) -> None:
-        shape = count + 2 * plan.reach, lines
-        kernel.launch(shape, (threads,), source, table, only, out, count, plan.reach, P, *steps)
+    def launch(
+        source: Any, masses: Any | None, only: Any | None, out: Any, lines: int, count: int, *steps: int
+    ) -> None:
+        shape = -(-(count + 2 * plan.reach) // of_block), lines
+        arrays = source, table, masses, only, out
+        kernel.launch(shape, (_THREADS_OF_TRANSLATION,), *arrays, count, plan.reach, P, *steps)
 
-    # Columns first, which are next to each other; then rows.
+    # Along y first, in which neighbours are next to each other; then along x.
     C = cp.empty((grid.rows, around.columns, P, P))
-    launch(M, None, C, grid.rows, grid.columns, grid.columns, 1, around.columns, 1)
+    launch(cells.M, cells.mass, None, C, grid.rows, grid.columns, grid.columns, 1, around.columns, 1)
     B = cp.empty((around.rows, around.columns, P, P))
-    launch(C, wanted, B, around.columns, grid.rows, 1, around.columns, 1, around.columns)
+    launch(C, None, wanted, B, around.columns, grid.rows, 1, around.columns, 1, around.columns)
     return B
 
 
@@ -101,10 +100,10 @@ def specialisations() -> Iterator[Specialisation]:
 
 
 _TYPES = {
-    "cell_moments": "7P 4i 3d",
-    "add_parts": "4P i",
+    "cell_moments": "6P 4i 3d",
+    "add_parts": "4P 2i",
     "accept_cells": "6P 3i 2d",
-    "translate": "4P 3i 4q",
+    "translate": "5P 3i 4q",
     "cell_values": "8P q 3i 4d",
 }
 

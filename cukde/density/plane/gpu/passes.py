@@ -90,7 +90,7 @@ def _sums(X: Any, Y: Any | None, h: float, output: Output, options: Options, pla
     weights = None if options.log_weights is None else cp.exp(options.log_weights)
     cells = expansions.moments(data, starts, weights, plan, grid)
     accepted = expansions.accepted(cells.mass, plan, grid)
-    B = expansions.translated(cells.M, accepted, plan, grid)
+    B = expansions.translated(cells, accepted, plan, grid)
     del cells
     around = grid.widened(plan.reach)
     of_queries = plane_cells.in_cells(queries, around, plan)
