@@ -57,7 +57,7 @@ from cukde.density.pairs.gpu.skipping import (
     plan as near_plan,
 )
 from cukde.density.pairs.gpu.specialisation import OPERATION
-from cukde.density.plane import gpu as plane_gpu
+from cukde.density.plane.gpu import choice as plane_choice
 from cukde.density.sums import Output, PartialSums, merge
 from cukde.kendall import sign_tiles, statistics
 from cukde.kendall.cpu import passes as kendall_cpu
@@ -684,20 +684,21 @@ def plane_to_a_tolerance(launches: Launches) -> None:
     rng = np.random.default_rng(0)
     X = np.concatenate([0.1 * rng.standard_normal((N // 2, 2)), 2 + rng.standard_normal((N // 2, 2))])
     Y = np.concatenate([X[: M - 2], [[50.0, 0.0], [-1.0, 30.0]]])
-    for weighted in (False, True):
+    for weighted, dtype in itertools.product((False, True), ("float32", "float64")):
         w = np.arange(1.0, N + 1) if weighted else None
-        with mock.patch.object(plane_gpu, "_FEW_PAIRS", 0):
-            got = gpu_arrays.asnumpy(
-                cukde.kde(
-                    *map(gpu_arrays.asarray, (X, Y)),
-                    0.8,
-                    weights=None if w is None else gpu_arrays.asarray(w),
-                    rtol=1e-5,
-                    log=True,
-                )
-            )
-        exponent = reference.nearness(X, Y, 0.8, w).exponent
-        check_log(got, reference.log_kde(X, Y, 0.8, w), tolerances.log_error("gpu", "float64", exponent) + 1.1e-5)
+        X, Y = X.astype(dtype), Y.astype(dtype)
+        data, queries, weights = (None if a is None else gpu_arrays.asarray(a) for a in (X, Y, w))
+        with (
+            mock.patch.object(plane_choice, "too_few", return_value=False),
+            mock.patch.object(plane_choice, "_pairs_ms", return_value=math.inf),
+        ):
+            log_p = gpu_arrays.asnumpy(cukde.kde(data, queries, 0.8, weights=weights, rtol=1e-5, log=True))
+            score = gpu_arrays.asnumpy(cukde.score(data, queries, 0.8, weights=weights, rtol=1e-5))
+        near = reference.nearness(X, Y, 0.8, w)
+        allowed = tolerances.log_error("gpu", dtype, near.exponent) + 1.1e-5
+        check_log(log_p, reference.log_kde(X, Y, 0.8, w), allowed)
+        error = 0.8 * np.linalg.norm(score - reference.score(X, Y, 0.8, w), axis=1)
+        tolerances.check_score(error, allowed + 1.5e-5, near.reach)
 
 
 def values_in_two_terms(launches: Launches) -> None:

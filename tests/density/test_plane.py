@@ -248,12 +248,18 @@ def test_codes_interleave_the_bits_of_places() -> None:
     assert (outside >= morton.OUTSIDE).all()
 
 
+_CHOICE = "cukde.density.plane.gpu.choice"
+
+
 class TestDevice:
     """The transform of the GPU backend, whose kernels are emulated where there is no GPU."""
 
     @pytest.fixture(autouse=True)
     def of_few_pairs(self, device: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(importlib.import_module("cukde.density.plane.gpu.passes"), "_FEW_PAIRS", 0)
+        """Whatever they take."""
+        choice = importlib.import_module(_CHOICE)
+        monkeypatch.setattr(choice, "too_few", lambda *arguments: False)
+        monkeypatch.setattr(choice, "_pairs_ms", lambda *arguments: np.inf)
 
     @pytest.fixture
     def expanded(self, device: Backend, monkeypatch: pytest.MonkeyPatch) -> list[np.ndarray]:
@@ -317,8 +323,8 @@ class TestDevice:
     def test_data_outside_of_the_grid_are_added_as_pairs(
         self, device: Backend, output: str, weighted: bool, expanded: list[np.ndarray], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        cells = importlib.import_module("cukde.density.plane.gpu.cells")
-        monkeypatch.setattr(cells, "_NUMBERS", 2**19)
+        monkeypatch.setattr(importlib.import_module(_CHOICE), "_NUMBERS", 2**19)
+        monkeypatch.setattr(importlib.import_module(_CHOICE), "_MS_OF_FAR_PAIR", {"float64": 0.0})
         rng = np.random.default_rng(9)
         X = rng.standard_normal((1000, 2))
         X[::200] *= 500

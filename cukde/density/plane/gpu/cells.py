@@ -18,13 +18,7 @@ THREADS = 256
 
 _BLOCKS_OF_EXTREMES = 256
 
-# Multiply-adds of the translations, and numbers of an array of expansions, of which there are three at a time: so many
-# are few, and so many more for each point. On an H200 2^32 of the first take about 0.7 ms.
-_PRODUCTS, _PRODUCTS_OF_POINT = 2**32, 2**14
-_NUMBERS, _NUMBERS_OF_POINT = 2**24, 4
-
 _SAMPLE = 1024  # points that say where most of the data lie
-_TRIMMED = (0, 2, 5)  # of them, beyond either end of a coordinate: 1 / 48 of the data or so at most
 
 
 class Grid(NamedTuple):
@@ -52,46 +46,43 @@ class Sorted(NamedTuple):
     cells: Any  # (n,) int32, of these, ascending
 
 
-def grid(X: Any, m: int, plan: Plan) -> Grid | None:
-    """Lay cells over the data, or over most of them where they are spread out; waits for the device.
+class Extent(NamedTuple):
+    """Where data lie."""
 
-    None where cells would be too many or too far out.
-    """
-    whole = _extremes(X)
-    found = _laid(whole, len(X) + m, plan)
-    if found is not None or not np.isfinite(whole).all():
-        return found
-    sample = np.sort(cp.asnumpy(X[:: max(1, len(X) // _SAMPLE)][:_SAMPLE]).astype(np.float64), axis=0)
-    for trimmed in _TRIMMED:
-        ends = sample[[min(trimmed, len(sample) - 1), max(0, len(sample) - 1 - trimmed)]]
-        found = _laid(ends, len(X) + m, plan)
-        if found is not None:
-            return found
-    return None
+    whole: np.ndarray  # (2, 2): least and largest coordinates, infinite or NaN where some are
+    sample: np.ndarray  # (up to 1024, 2) float64, each coordinate in ascending order
+
+    @classmethod
+    def of(cls, X: Any) -> Extent:
+        """Find them; waits for the device."""
+        bits = cp.zeros(4, np.uint64)
+        blocks = min(_BLOCKS_OF_EXTREMES, -(-len(X) // THREADS))
+        _kernel("extremes", X.dtype).launch((blocks,), (THREADS,), X, bits, len(X))
+        sample = cp.ascontiguousarray(X[:: max(1, len(X) // _SAMPLE)][:_SAMPLE])
+        packed = cp.asnumpy(cp.concatenate((bits.view(np.uint8), sample.view(np.uint8).ravel())))  # one copy, one wait
+        found, top = packed[: bits.nbytes].view(np.uint64), np.uint64(1 << 63)
+        values = np.where(found & top, found ^ top, ~found).view(np.float64)
+        points = packed[bits.nbytes :].view(X.dtype).reshape(-1, 2).astype(np.float64)
+        return cls(np.stack((-values[2:], values[:2])), np.sort(points, axis=0))
+
+    def trimmed(self, points: int) -> np.ndarray:
+        """Coordinates of the sample without so many points beyond either end."""
+        last = len(self.sample) - 1
+        return self.sample[[min(points, last), max(0, last - points)]]
+
+    def beyond(self, points: int) -> float:
+        """About the share of data beyond those, of either coordinate."""
+        return 4 * (points + 0.5) / len(self.sample)
 
 
-def _laid(ends: np.ndarray, points: int, plan: Plan) -> Grid | None:
-    """Lay cells from the least coordinates to the largest, (2, 2)."""
-    if not (ends[0] <= ends[1]).all() or not np.abs(ends).max() < plane_plan.MOST_CELLS * plan.width:
-        return None
+def grid(ends: np.ndarray, plan: Plan) -> Grid | None:
+    """Lay cells from the least coordinates to the largest, (2, 2); None where they would be too far out."""
+    with np.errstate(invalid="ignore"):
+        if not (ends[0] <= ends[1]).all() or not np.abs(ends).max() < plane_plan.MOST_CELLS * plan.width:
+            return None
     first, last = np.floor(ends / plan.width)
     rows, columns = (int(size) for size in last - first + 1)
-    found = Grid((int(first[0]), int(first[1])), rows, columns)
-    numbers = found.widened(plan.reach).number * plan.order**2
-    products = 2 * (2 * plan.reach + 1) * plan.order * numbers
-    few = products <= _PRODUCTS + _PRODUCTS_OF_POINT * points and numbers <= _NUMBERS + _NUMBERS_OF_POINT * points
-    return found if few else None
-
-
-def _extremes(X: Any) -> np.ndarray:
-    """Least and largest coordinates, (2, 2); NaN or infinite where some are."""
-    bits = cp.zeros(4, np.uint64)
-    blocks = min(_BLOCKS_OF_EXTREMES, -(-len(X) // THREADS))
-    _kernel("extremes", X.dtype).launch((blocks,), (THREADS,), X, bits, len(X))
-    found = cp.asnumpy(bits)
-    top = np.uint64(1 << 63)
-    values = np.where(found & top, found ^ top, ~found).view(np.float64)
-    return np.stack((-values[2:], values[:2]))
+    return Grid((int(first[0]), int(first[1])), rows, columns)
 
 
 def in_cells(A: Any, of: Grid, plan: Plan) -> Sorted:

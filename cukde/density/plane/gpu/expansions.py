@@ -24,6 +24,22 @@ _POINTS_OF_PART = 1024  # points of a cell that one block takes
 _THREADS_OF_TRANSLATION, _TILE = 128, 4
 
 
+class Tables(NamedTuple):
+    """Of a plan, on the device."""
+
+    translation: Any  # (2 W + 1, P, P): T[o, k, l]
+    bounds: tuple[Any, Any, Any]  # error, most, least: (2 W + 1,)
+
+    @classmethod
+    def of(cls, plan: Plan) -> Tables:
+        """Bring them there by one copy."""
+        offsets, P = len(plan.error), plan.order
+        columns = plan.translation.transpose(0, 2, 1).reshape(offsets * P * P)
+        packed = cp.asarray(np.concatenate((columns, plan.error, plan.most, plan.least)))
+        bounds = packed[offsets * P * P :].reshape(3, offsets)
+        return cls(packed[: offsets * P * P].reshape(offsets, P, P), (bounds[0], bounds[1], bounds[2]))
+
+
 class Moments(NamedTuple):
     """Of the cells of data."""
 
@@ -44,21 +60,19 @@ def moments(data: Sorted, starts: Any, weights: Any | None, plan: Plan, grid: Gr
     return Moments(M, mass)
 
 
-def accepted(mass: Any, plan: Plan, grid: Grid) -> Any:
+def accepted(mass: Any, tables: Tables, plan: Plan, grid: Grid) -> Any:
     """Whether the bound holds of each cell of queries."""
     around = grid.widened(plan.reach)
     out = cp.empty((around.rows, around.columns), np.uint8)
-    tables = cp.asarray(np.stack((plan.error, plan.most, plan.least)))
-    arrays = mass, mass.sum()[None], *tables, out
+    arrays = mass, mass.sum()[None], *tables.bounds, out
     scalars = grid.rows, grid.columns, plan.reach, plan.beyond, plan.rtol
     _kernel("accept_cells").launch((-(-around.number // THREADS),), (THREADS,), *arrays, *scalars)
     return out
 
 
-def translated(cells: Moments, wanted: Any, plan: Plan, grid: Grid) -> Any:
+def translated(cells: Moments, wanted: Any, tables: Tables, plan: Plan, grid: Grid) -> Any:
     """Expansions about the wanted cells of queries, (rows + 2 W, columns + 2 W, P, P): of powers of y and x."""
     around, P = grid.widened(plan.reach), plan.order
-    table = cp.asarray(np.ascontiguousarray(plan.translation.transpose(0, 2, 1)))
     of_block = _THREADS_OF_TRANSLATION // (P // _TILE) ** 2
     kernel = _kernel("translate")
 
@@ -66,7 +80,7 @@ def translated(cells: Moments, wanted: Any, plan: Plan, grid: Grid) -> Any:
         source: Any, masses: Any | None, only: Any | None, out: Any, lines: int, count: int, *steps: int
     ) -> None:
         shape = -(-(count + 2 * plan.reach) // of_block), lines
-        arrays = source, table, masses, only, out
+        arrays = source, tables.translation, masses, only, out
         kernel.launch(shape, (_THREADS_OF_TRANSLATION,), *arrays, count, plan.reach, P, *steps)
 
     # Along y first, in which neighbours are next to each other; then along x.

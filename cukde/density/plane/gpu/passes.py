@@ -16,20 +16,14 @@ from cukde.density.one_dimension.plan import BANDWIDTHS
 from cukde.density.options import Options
 from cukde.density.pairs.gpu import finish as pairs_finish, operands as pairs_operands, passes as pairs_passes
 from cukde.density.plane import plan as plane_plan
-from cukde.density.plane.gpu import cells as plane_cells, expansions
+from cukde.density.plane.gpu import cells as plane_cells, choice, expansions
 from cukde.density.plane.plan import Plan
 from cukde.density.sums import Epilogue, Output, PartialSums, debiased, merge, to_density
 
 squared_radii = pairs_passes.squared_radii
 laplace_density = pairs_passes.laplace_density
 
-# Up to so many pairs all of them take no longer.
-_FEW_PAIRS = 2**32
-_DOUBLE = 2  # a pair in double precision counts so many
-
 _MOST_FAR = 1 / 32  # of the data, outside of the grid
-
-_REHEARSED = plane_cells.Grid((0, 0), 2, 2)
 
 
 def partial_sums(
@@ -37,7 +31,7 @@ def partial_sums(
 ) -> PartialSums:
     """Return what :func:`cukde.density.pairs.gpu.passes.partial_sums` does, to the tolerance beside its rounding.
 
-    The transform waits for the device two or three times. While a stream is captured nothing may wait; where the scaled
+    The transform waits for the device three times. While a stream is captured nothing may wait; where the scaled
     squared radius is unknown nothing does unless ``options.rtol`` is given. Then pairs are summed.
     """
     sums = _transformed(X, Y, h, output, options)
@@ -67,8 +61,7 @@ def _transformed(X: Any, Y: Any | None, h: float, output: Output, options: Optio
     if options.rtol is None and options.squared_radius is None:
         return None
     rtol = plane_plan.TOLERANCE[options.precision] if options.rtol is None else options.rtol
-    pairs = len(X) * len(X if Y is None else Y) * (_DOUBLE if options.precision == "float64" else 1)
-    if rtol < plane_plan.LEAST_RTOL or pairs <= _FEW_PAIRS:
+    if rtol < plane_plan.LEAST_RTOL or choice.too_few(len(X), len(X if Y is None else Y), options.precision):
         return None
     plan = plane_plan.plan(h, rtol, output)
     return _sums(X, Y, h, output, options, plan) if plan.order <= expansions.MOST_POWERS else None
@@ -79,9 +72,10 @@ def _sums(X: Any, Y: Any | None, h: float, output: Output, options: Options, pla
     X, Y = pairs_operands.of_one_dtype(X, Y)
     queries = X if Y is None else Y
     m = len(queries)
-    grid = _REHEARSED if core_compile.is_rehearsal() else plane_cells.grid(X, m, plan)
+    grid = choice.chosen(X, m, output, options, plan)
     if grid is None:
         return None
+    tables = expansions.Tables.of(plan)
     data = plane_cells.in_cells(X, grid, plan)
     starts = cp.searchsorted(data.cells, cp.arange(grid.number + 1, dtype=np.int32)).astype(np.int64, copy=False)
     far = 0 if core_compile.is_rehearsal() else len(X) - int(starts[-1])
@@ -89,8 +83,8 @@ def _sums(X: Any, Y: Any | None, h: float, output: Output, options: Options, pla
         return None
     weights = None if options.log_weights is None else cp.exp(options.log_weights)
     cells = expansions.moments(data, starts, weights, plan, grid)
-    accepted = expansions.accepted(cells.mass, plan, grid)
-    B = expansions.translated(cells, accepted, plan, grid)
+    accepted = expansions.accepted(cells.mass, tables, plan, grid)
+    B = expansions.translated(cells, accepted, tables, plan, grid)
     del cells
     around = grid.widened(plan.reach)
     of_queries = plane_cells.in_cells(queries, around, plan)

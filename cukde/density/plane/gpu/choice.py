@@ -1,0 +1,83 @@
+"""Whether the transform of the plane takes less time on a GPU than pairs, and over which grid."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from cukde.core.gpu import compile as core_compile
+from cukde.density.options import Options
+from cukde.density.pairs import tolerance as pairs_tolerance
+from cukde.density.plane.gpu.cells import Extent, Grid, grid
+from cukde.density.plane.plan import Plan
+from cukde.density.sums import Output
+
+# Milliseconds on an H200, measured by benchmarks/density/bench_map.py and its kin: of the transform however few points
+# there are; of a multiply-add of its translations; of a pair of a point outside of the grid.
+_TRANSFORM_MS, _MS_OF_POINT = 1.1, 1e-7
+_MS_OF_PRODUCT = 1.3e-10
+_MS_OF_FAR_PAIR = {"float32": 1.35e-9, "float64": 4e-9}
+# Of all pairs on the tensor cores; and where pairs are left out: in any case, of a point, of a pair that is not.
+_MS_OF_DENSE_PAIR = {"float32": 2.8e-10, "float64": 1.5e-9}
+_LEAST_MS_OF_NEAR, _MS_OF_NEAR_POINT = 1.2, 3e-6
+_MS_OF_NEAR_PAIR = {"float32": (4.1e-10, 2.35e-10), "float64": (1.6e-9, 1.6e-9)}  # and of moments, each pair once
+_OF_BLOCKS = 2.5  # times the pairs that can matter are taken: blocks hold others, and data are not spread evenly
+
+# Numbers of an array of expansions, of which there are three at a time: so many are few, and so many more for a point.
+_NUMBERS, _NUMBERS_OF_POINT = 2**24, 4
+
+_TRIMMED = (0, 2, 5)  # points of a sample, beyond either end of a coordinate
+_REHEARSED = Grid((0, 0), 2, 2)
+
+
+def too_few(n: int, m: int, precision: str) -> bool:
+    """Whether all pairs take less time than any transform."""
+    return _MS_OF_DENSE_PAIR[_arithmetic(precision)] * n * m <= _TRANSFORM_MS
+
+
+def chosen(X: Any, m: int, output: Output, options: Options, plan: Plan) -> Grid | None:
+    """Lay the cells of data for a transform that is faster than pairs; None where none is. Waits for the device.
+
+    A grid holds all data, or most of them where few lie far from the others: these are then taken as pairs.
+    """
+    if core_compile.is_rehearsal():
+        return _REHEARSED
+    n, extent = len(X), Extent.of(X)
+    if not np.isfinite(extent.whole).all():
+        return None
+    arithmetic = _arithmetic(options.precision)
+    best, least = None, _pairs_ms(extent, n, m, output, options, plan)
+    for trimmed in (None, *_TRIMMED):
+        ends = extent.whole if trimmed is None else extent.trimmed(trimmed)
+        found = grid(ends, plan)
+        if found is None or _numbers(found, plan) > _NUMBERS + _NUMBERS_OF_POINT * (n + m):
+            continue
+        far = 0.0 if trimmed is None else extent.beyond(trimmed)
+        ms = _TRANSFORM_MS + _MS_OF_POINT * (n + m) + 2 * _MS_OF_FAR_PAIR[arithmetic] * far * n * m
+        ms += _MS_OF_PRODUCT * 2 * (2 * plan.reach + 1) * plan.order * _numbers(found, plan)
+        if ms < least:
+            best, least = found, ms
+    return best
+
+
+def _pairs_ms(extent: Extent, n: int, m: int, output: Output, options: Options, plan: Plan) -> float:
+    """About what pairs take: all of them on the tensor cores, or those that can matter of data spread evenly."""
+    arithmetic = _arithmetic(options.precision)
+    squared_reach = 2 * math.log(n / pairs_tolerance.tolerance_of(options))  # within which a pair counts, in bandwidths
+    low, high = extent.trimmed(max(_TRIMMED))
+    sides = np.maximum((high - low) / plan.bandwidth, math.sqrt(squared_reach))
+    share = min(1.0, _OF_BLOCKS * math.pi * squared_reach / float(sides.prod()))
+    near = _MS_OF_NEAR_PAIR[arithmetic][output == "moments"] * share * n * m
+    near += _LEAST_MS_OF_NEAR + _MS_OF_NEAR_POINT * (n + m)
+    return min(near, _MS_OF_DENSE_PAIR[arithmetic] * n * m)
+
+
+def _numbers(found: Grid, plan: Plan) -> int:
+    """Numbers of the expansions about all cells of queries."""
+    return found.widened(plan.reach).number * plan.order**2
+
+
+def _arithmetic(precision: str) -> str:
+    return "float64" if precision == "float64" else "float32"
