@@ -57,7 +57,7 @@ from cukde.density.pairs.gpu.skipping import (
     plan as near_plan,
 )
 from cukde.density.pairs.gpu.specialisation import OPERATION
-from cukde.density.plane.gpu import choice as plane_choice
+from cukde.density.plane.gpu import cells as plane_cells, choice as plane_choice
 from cukde.density.sums import Output, PartialSums, merge
 from cukde.kendall import sign_tiles, statistics
 from cukde.kendall.cpu import passes as kendall_cpu
@@ -688,10 +688,14 @@ def plane_to_a_tolerance(launches: Launches) -> None:
         w = np.arange(1.0, N + 1) if weighted else None
         X, Y = X.astype(dtype), Y.astype(dtype)
         data, queries, weights = (None if a is None else gpu_arrays.asarray(a) for a in (X, Y, w))
-        with (
-            mock.patch.object(plane_choice, "too_few", return_value=False),
-            mock.patch.object(plane_choice, "_pairs_ms", return_value=math.inf),
-        ):
+        extent = plane_cells.Extent.of(data)
+        ends = np.stack((X.min(axis=0), X.max(axis=0))).astype(np.float64)
+        tolerances.check(np.abs(extent.whole - ends), np.zeros(()), "extremes")
+
+        def laid(X: Any, m: int, output: Output, options: Options, plan: Any, ends: np.ndarray = ends) -> Any:
+            return plane_cells.grid(ends, plan)
+
+        with mock.patch.multiple(plane_choice, too_few=lambda *_: False, chosen=laid):
             log_p = gpu_arrays.asnumpy(cukde.kde(data, queries, 0.8, weights=weights, rtol=1e-5, log=True))
             score = gpu_arrays.asnumpy(cukde.score(data, queries, 0.8, weights=weights, rtol=1e-5))
         near = reference.nearness(X, Y, 0.8, w)

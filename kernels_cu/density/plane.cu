@@ -305,3 +305,64 @@ extern "C" __global__ void __launch_bounds__(threads, 4)
     }
     left[row] = 0;
 }
+
+// P2P: sums at queries that are left over the data of the cells around, W in each direction, pair by pair:
+//
+//   X, Y      (n, 2), (m, 2)  STORAGE
+//   order     (n,)            int64          rows of the data cell by cell
+//   starts    (cells + 1,)    int64          where each cell begins in that order
+//   weights   (n,)            double         or null: all are 1
+//   whole     (1,)            double         sum of all masses
+//   rest      (count,)        int64          rows of the queries
+//   total     (m,)            double         changed where data further away can be left out
+//   moments   (m, 2)          double         likewise; null without MOMENTS
+//   left      (m,)            unsigned char  0 there
+//
+// A warp owns a query. Cells next to each other in a row of the grid are one stretch of the data: 2 W + 1 stretches, of which
+// each lane takes every 32nd point. No barriers.
+extern "C" __global__ void __launch_bounds__(threads)
+sum_window(const STORAGE* __restrict__ X, const STORAGE* __restrict__ Y, const long long* __restrict__ order,
+           const long long* __restrict__ starts, const double* __restrict__ weights, const double* __restrict__ whole,
+           const long long* __restrict__ rest, double* __restrict__ total, double* __restrict__ moments,
+           unsigned char* __restrict__ left, long long count, int rows, int columns, int reach, double low_x, double low_y,
+           double width, double scale, double beyond, double rtol) {
+    const long long at = (long long)blockIdx.x * (threads / 32) + threadIdx.x / 32;
+    if (at >= count) return;
+    const long long query = rest[at];
+    const double x = Y[2 * query], y = Y[2 * query + 1];
+    const double place_x = floor(x / width) - low_x, place_y = floor(y / width) - low_y;
+    if (!(place_x >= -reach && place_x < rows + reach && place_y >= -reach && place_y < columns + reach)) return;
+    const int cell_x = int(place_x), cell_y = int(place_y);
+    const int first_x = cell_x > reach ? cell_x - reach : 0, last_x = cell_x + reach < rows ? cell_x + reach : rows - 1;
+    const int first_y = cell_y > reach ? cell_y - reach : 0;
+    const int last_y = cell_y + reach < columns ? cell_y + reach : columns - 1;
+    double sums[MOMENTS ? 4 : 2] = {};  // of kernels, of masses, and of moments
+    for (int row = first_x; row <= last_x; row++) {
+        const long long end = starts[(long long)row * columns + last_y + 1];
+        for (long long j = starts[(long long)row * columns + first_y] + threadIdx.x % 32; j < end; j += 32) {
+            const long long point = order[j];
+            const double along_x = X[2 * point] - x, along_y = X[2 * point + 1] - y;
+            const double mass = weights ? weights[point] : 1.0;
+            const double kernel = mass * exp(scale * (along_x * along_x + along_y * along_y));
+            sums[0] += kernel;
+            sums[1] += mass;
+            if (MOMENTS) {
+                sums[2] += kernel * along_x;
+                sums[3] += kernel * along_y;
+            }
+        }
+    }
+#pragma unroll
+    for (int step = 16; step > 0; step /= 2)
+#pragma unroll
+        for (int k = 0; k < (MOMENTS ? 4 : 2); k++) sums[k] += __shfl_xor_sync(~0u, sums[k], step);
+    const double outside = whole[0] - sums[1] * (1 - 1e-14);
+    if (!(sums[0] > 1e-280 && (outside > 0 ? outside : 0.0) * beyond <= rtol * sums[0])) return;
+    if (threadIdx.x % 32) return;
+    total[query] = sums[0];
+    if (MOMENTS) {
+        moments[2 * query] = sums[2];
+        moments[2 * query + 1] = sums[3];
+    }
+    left[query] = 0;
+}

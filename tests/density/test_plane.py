@@ -318,6 +318,30 @@ class TestDevice:
         verify(X, Y, 0.5, 1e-5, backend=device)
         assert expanded[0].mean() < 0.05
 
+    @pytest.mark.parametrize("weighted", [False, True])
+    def test_queries_beside_the_data_take_those_around(
+        self, device: Backend, weighted: bool, expanded: list[np.ndarray], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        passes = importlib.import_module("cukde.density.plane.gpu.passes")
+        over_all, sums = [], passes.pairs_passes.partial_sums
+
+        def noted(X: Any, Y: Any, *arguments: Any, **options: Any) -> Any:
+            if len(X) == 800:  # or data outside of the grid
+                over_all.append(len(Y))
+            return sums(X, Y, *arguments, **options)
+
+        monkeypatch.setattr(passes.pairs_passes, "partial_sums", noted)
+        rng = np.random.default_rng(11)
+        X = rng.standard_normal((800, 2))
+        angles = rng.uniform(0, 2 * np.pi, 60)
+        Y = rng.uniform(2.5, 4.5, (60, 1)) * np.stack((np.cos(angles), np.sin(angles)), axis=1)
+        Y[7] = [60.0, 0.0]
+        weights = rng.uniform(0.1, 10, 800) if weighted else None
+        verify(X, Y, 0.4, 1e-6, weights, backend=device)
+        verify_score(X, Y, 0.4, 1e-6, weights, backend=device)
+        assert min(left.sum() for left in expanded) > 10
+        assert max(over_all) < 6  # the far one, and some others at most
+
     @pytest.mark.parametrize("output", ["density", "score"])
     @pytest.mark.parametrize("weighted", [False, True])
     def test_data_outside_of_the_grid_are_added_as_pairs(

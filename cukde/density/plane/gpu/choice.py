@@ -25,6 +25,9 @@ _LEAST_MS_OF_NEAR, _MS_OF_NEAR_POINT = 1.2, 3e-6
 _MS_OF_NEAR_PAIR = {"float32": (4.1e-10, 2.35e-10), "float64": (1.6e-9, 1.6e-9)}  # and of moments, each pair once
 _OF_BLOCKS = 2.5  # times the pairs that can matter are taken: blocks hold others, and data are not spread evenly
 
+_GAIN = 0.75  # of the time of pairs, at most: the rates are rough
+_LEAST_MS = 2.2  # of all pairs: below it a look takes too much of what it may save
+
 # Numbers of an array of expansions, of which there are three at a time: so many are few, and so many more for a point.
 _NUMBERS, _NUMBERS_OF_POINT = 2**24, 4
 
@@ -33,8 +36,8 @@ _REHEARSED = Grid((0, 0), 2, 2)
 
 
 def too_few(n: int, m: int, precision: str) -> bool:
-    """Whether all pairs take less time than any transform."""
-    return _MS_OF_DENSE_PAIR[_arithmetic(precision)] * n * m <= _TRANSFORM_MS
+    """Whether all pairs take so little time that nothing is worth a look."""
+    return _MS_OF_DENSE_PAIR[_arithmetic(precision)] * n * m < _LEAST_MS
 
 
 def chosen(X: Any, m: int, output: Output, options: Options, plan: Plan) -> Grid | None:
@@ -47,19 +50,26 @@ def chosen(X: Any, m: int, output: Output, options: Options, plan: Plan) -> Grid
     n, extent = len(X), Extent.of(X)
     if not np.isfinite(extent.whole).all():
         return None
-    arithmetic = _arithmetic(options.precision)
-    best, least = None, _pairs_ms(extent, n, m, output, options, plan)
-    for trimmed in (None, *_TRIMMED):
-        ends = extent.whole if trimmed is None else extent.trimmed(trimmed)
-        found = grid(ends, plan)
+    best, least = None, _GAIN * _pairs_ms(extent, n, m, output, options, plan)
+    for trimmed in (*reversed(_TRIMMED), None):  # from the smallest grid on
+        found = grid(extent.whole if trimmed is None else extent.trimmed(trimmed), plan)
         if found is None or _numbers(found, plan) > _NUMBERS + _NUMBERS_OF_POINT * (n + m):
-            continue
-        far = 0.0 if trimmed is None else extent.beyond(trimmed)
-        ms = _TRANSFORM_MS + _MS_OF_POINT * (n + m) + 2 * _MS_OF_FAR_PAIR[arithmetic] * far * n * m
-        ms += _MS_OF_PRODUCT * 2 * (2 * plan.reach + 1) * plan.order * _numbers(found, plan)
+            break
+        ms = _transform_ms(found, n, m, plan)
+        if ms >= least:
+            break
+        if trimmed is not None:
+            far = extent.beyond(trimmed) * n * m
+            ms += _MS_OF_FAR_PAIR[_arithmetic(options.precision)] * far
         if ms < least:
             best, least = found, ms
     return best
+
+
+def _transform_ms(found: Grid, n: int, m: int, plan: Plan) -> float:
+    """About what the transform takes over a grid."""
+    products = 2 * (2 * plan.reach + 1) * plan.order * _numbers(found, plan)
+    return _TRANSFORM_MS + _MS_OF_POINT * (n + m) + _MS_OF_PRODUCT * products
 
 
 def _pairs_ms(extent: Extent, n: int, m: int, output: Output, options: Options, plan: Plan) -> float:

@@ -22,6 +22,7 @@ MOST_POWERS = 24
 
 _POINTS_OF_PART = 1024  # points of a cell that one block takes
 _THREADS_OF_TRANSLATION, _TILE = 128, 4
+_WARP = 32
 
 
 class Tables(NamedTuple):
@@ -102,6 +103,27 @@ def values(queries: Sorted, B: Any, accepted: Any, plan: Plan, around: Grid, tot
     return left
 
 
+def sum_windows(
+    data: Sorted,
+    starts: Any,
+    weights: Any | None,
+    mass: Any,
+    rest: Any,
+    queries: Any,
+    plan: Plan,
+    grid: Grid,
+    total: Any,
+    moments: Any | None,
+    left: Any,
+) -> None:
+    """Write the sums at the queries of the rows ``rest`` where the cells around hold all data that can matter."""
+    arrays = data.points, queries, data.order, starts, weights, mass.sum()[None], rest, total, moments, left
+    scale = -0.5 / plan.bandwidth**2
+    scalars = len(rest), grid.rows, grid.columns, plan.reach, *grid.low, plan.width, scale, plan.beyond, plan.rtol
+    kernel = _kernel("sum_window", queries.dtype, moments is not None)
+    kernel.launch((-(-len(rest) * _WARP // THREADS),), (THREADS,), *arrays, *scalars)
+
+
 @core_compile.listed
 def specialisations() -> Iterator[Specialisation]:
     """Every kernel of this module."""
@@ -111,6 +133,7 @@ def specialisations() -> Iterator[Specialisation]:
         yield _kernel("cell_moments", storage)
         for with_moments in (False, True):
             yield _kernel("cell_values", storage, with_moments)
+            yield _kernel("sum_window", storage, with_moments)
 
 
 _TYPES = {
@@ -119,6 +142,7 @@ _TYPES = {
     "accept_cells": "6P 3i 2d",
     "translate": "5P 3i 4q",
     "cell_values": "8P q 3i 4d",
+    "sum_window": "10P q 3i 6d",
 }
 
 

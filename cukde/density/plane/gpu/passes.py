@@ -1,12 +1,13 @@
 """Gaussian sums of the plane on the GPU: a fast Gauss transform over a grid of cells, else pairs that can matter.
 
-Data outside of the grid are summed as pairs at all queries, and so are all data at queries of cells for which the bound
-does not hold. See :mod:`cukde.density.plane.plan`.
+Queries of cells for which the bound does not hold are summed over the data around, pair by pair, or over all data where
+those further away may matter. Data outside of the grid are summed as pairs at all queries.
+See :mod:`cukde.density.plane.plan`.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import cupy as cp
 import numpy as np
@@ -26,6 +27,13 @@ laplace_density = pairs_passes.laplace_density
 _MOST_FAR = 1 / 32  # of the data, outside of the grid
 
 
+class _Start(NamedTuple):
+    """What the pass over debiased data can start from, where pairs have moved them."""
+
+    points: Any  # for pairs
+    narrow: bool  # whether the transform would be no faster for the density
+
+
 def partial_sums(
     X: Any, Y: Any | None, h: float, output: Output, options: Options, *, values: Any = None, ratio: bool = False
 ) -> PartialSums:
@@ -40,9 +48,10 @@ def partial_sums(
 
 def density(X: Any, Y: Any | None, h: float, options: Options, epilogue: Epilogue, *, points: Any = None) -> Any:
     """See :func:`cukde.density.pairs.gpu.passes.density`."""
-    sums = _transformed(X, Y, h, "sum", options)
+    sums = None if points is not None and points.narrow else _transformed(X, Y, h, "sum", options)
     if sums is None:
-        return pairs_passes.density(X, Y, h, options, epilogue, points=points)
+        of_pairs = None if points is None else points.points
+        return pairs_passes.density(X, Y, h, options, epilogue, points=of_pairs)
     return to_density(sums, *epilogue, cp)
 
 
@@ -50,7 +59,9 @@ def debias(X: Any, Y: Any, h: float, score_h: float, options: Options) -> tuple[
     """See :func:`cukde.density.pairs.gpu.passes.debias`."""
     sums = _transformed(X, None, score_h, "moments", options.at_ratio(h / score_h))
     if sums is None:
-        return pairs_passes.debias(X, Y, h, score_h, options)
+        moved, queries, points = pairs_passes.debias(X, Y, h, score_h, options)
+        # Of more pairs and no smaller a bandwidth they were faster.
+        return moved, queries, _Start(points, narrow=len(Y) <= len(X) and h <= score_h)
     return debiased(X, sums, 0.5 * (h / score_h) ** 2), Y.astype(np.float64, copy=False), None
 
 
@@ -85,23 +96,24 @@ def _sums(X: Any, Y: Any | None, h: float, output: Output, options: Options, pla
     cells = expansions.moments(data, starts, weights, plan, grid)
     accepted = expansions.accepted(cells.mass, tables, plan, grid)
     B = expansions.translated(cells, accepted, tables, plan, grid)
-    del cells
     around = grid.widened(plan.reach)
     of_queries = plane_cells.in_cells(queries, around, plan)
     out = pairs_finish.empty(m, pairs_finish.columns_of(output, 2, None))
     out.reference.fill(0.0)
     left = expansions.values(of_queries, B, accepted, plan, around, out.total, out.moments)
+    del B
+    rest = cp.arange(m) if core_compile.is_rehearsal() else cp.flatnonzero(left)
+    if rest.size:
+        arguments = rest, queries, plan, grid, out.total, out.moments, left
+        expansions.sum_windows(data, starts, weights, cells.mass, *arguments)
+        rest = cp.flatnonzero(left)
     if core_compile.is_rehearsal():
         return None
-    del B
     if far:
         rows = data.order[len(X) - far :]
         log_weights = None if options.log_weights is None else options.log_weights[rows]
-        beyond = pairs_passes.partial_sums(
-            X[rows], queries, h, output, options._replace(log_weights=log_weights), ratio=False
-        )
-        out = merge([out, beyond], cp)
-    rest = cp.flatnonzero(left)
+        of_far = options._replace(log_weights=log_weights)
+        out = merge([out, pairs_passes.partial_sums(X[rows], queries, h, output, of_far)], cp)
     if rest.size:
         at_rest = pairs_passes.partial_sums(X, queries[rest], h, output, options)
         for to, of in zip(out, at_rest, strict=True):
