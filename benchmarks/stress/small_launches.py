@@ -693,7 +693,7 @@ def plane_to_a_tolerance(launches: Launches) -> None:
         tolerances.check(np.abs(extent.whole - ends), np.zeros(()), "extremes")
 
         def laid(X: Any, m: int, output: Output, options: Options, plan: Any, ends: np.ndarray = ends) -> Any:
-            return plane_cells.grid(ends, plan)
+            return plane_choice.Chosen(plane_cells.grid(ends, plan), of_all=True)
 
         with mock.patch.multiple(plane_choice, too_few=lambda *_: False, chosen=laid):
             log_p = gpu_arrays.asnumpy(cukde.kde(data, queries, 0.8, weights=weights, rtol=1e-5, log=True))

@@ -63,12 +63,11 @@ extern "C" __global__ void __launch_bounds__(threads)
 
 // P2M: moments of the cells of data.
 //
-//   X        (n, 2)         STORAGE
-//   order    (n,)           int64   rows of the points cell by cell
-//   starts   (cells + 1,)   int64   where each cell begins in that order
-//   weights  (n,)           double  or null: all are 1
-//   M        (cells, P, P)  double  M[l, k] = sum_j w_j alpha_j^k beta_j^l
-//   parts    (n / Q, P, P)  double  the same of parts of cells beyond the first
+//   X        (n, 2)         STORAGE  cell by cell
+//   starts   (cells + 1,)   int64    where each cell begins
+//   weights  (n,)           double   of X, or null: all are 1
+//   M        (cells, P, P)  double   M[l, k] = sum_j w_j alpha_j^k beta_j^l
+//   parts    (n / Q, P, P)  double   the same of parts of cells beyond the first
 //
 // A block owns Q = `points_of_part` points of a cell: block b the first ones of cell b, and blocks after the last cell what
 // is further. Part p beyond the first of a cell that begins at s has place s / Q + p, so that no two have the same. A block
@@ -76,10 +75,9 @@ extern "C" __global__ void __launch_bounds__(threads)
 // Barriers: two a strip, and all threads of a block have the same strips. For each point 2 P shared numbers are written,
 // and 2 P^2 are read for P^2 multiply-adds.
 extern "C" __global__ void __launch_bounds__(threads, 4)
-    cell_moments(const STORAGE* __restrict__ X, const long long* __restrict__ order,
-                 const long long* __restrict__ starts, const double* __restrict__ weights, double* __restrict__ M,
-                 double* __restrict__ parts, int cells, int columns, int powers, int points_of_part, double low_x,
-                 double low_y, double width) {
+    cell_moments(const STORAGE* __restrict__ X, const long long* __restrict__ starts,
+                 const double* __restrict__ weights, double* __restrict__ M, double* __restrict__ parts, int cells,
+                 int columns, int powers, int points_of_part, double low_x, double low_y, double width) {
     // A row is one number longer than needed, or neighbours of a warp would all read the same bank.
     __shared__ double of_x[most_powers][strip + 1], of_y[most_powers][strip + 1];
     constexpr int sums_of_thread = (most_powers * most_powers + threads - 1) / threads;
@@ -111,7 +109,7 @@ extern "C" __global__ void __launch_bounds__(threads, 4)
         if (threadIdx.x < strip) {
             double a = 0, b = 0, power_of_a = 0, power_of_b = 0;
             if (int(threadIdx.x) < points) {
-                const long long row = order[begin + threadIdx.x];
+                const long long row = begin + threadIdx.x;
                 a = coordinate(X[2 * row], cell_x, width);
                 b = coordinate(X[2 * row + 1], cell_y, width);
                 power_of_a = weights ? weights[row] : 1.0;
@@ -249,38 +247,39 @@ extern "C" __global__ void __launch_bounds__(threads_of_translation)
     }
 }
 
-// L2P: sums at the queries of accepted cells, and which queries are left to the sum over pairs:
+// L2P: sums at the queries of accepted cells, and a list of those that are left:
 //
 //   Y         (m, 2)               STORAGE
-//   order     (m,)                 int64          rows of the queries cell by cell
-//   cells     (m,)                 int32          of each query of `order`; one past the last cell means no cell
+//   order     (m,)                 int64          rows of the queries, near ones together, or null: as they are
 //   B         (query cells, P, P)  double         B[l, k], of alpha^k beta^l
 //   accepted  (query cells,)       unsigned char
 //   total     (m,)                 double         1 if a query is left
 //   moments   (m, 2)               double         `slope` times the derivatives; 0 if it is left; null without MOMENTS
-//   left      (m,)                 unsigned char
+//   rest      (m,)                 int64          rows of the queries that are left, in no fixed order
+//   counts    (2,)                 int64          zero before; [0] becomes their number
 //
-// One thread for each query, in the order of cells, so that a warp mostly reads one polynomial: P^2 multiply-adds, with
-// MOMENTS three times as many. No barriers.
+// One thread a query: P^2 multiply-adds, with MOMENTS three times as many. No barriers.
 extern "C" __global__ void __launch_bounds__(threads, 4)
-    cell_values(const STORAGE* __restrict__ Y, const long long* __restrict__ order, const int* __restrict__ cells,
-                const double2* __restrict__ B, const unsigned char* __restrict__ accepted, double* __restrict__ total,
-                double* __restrict__ moments, unsigned char* __restrict__ left, long long m, int nowhere, int columns,
-                int powers, double low_x, double low_y, double width, double slope) {
+    cell_values(const STORAGE* __restrict__ Y, const long long* __restrict__ order, const double2* __restrict__ B,
+                const unsigned char* __restrict__ accepted, double* __restrict__ total, double* __restrict__ moments,
+                long long* __restrict__ rest, unsigned long long* __restrict__ counts, long long m, int rows,
+                int columns, int powers, double low_x, double low_y, double width, double slope) {
     const long long i = (long long)blockIdx.x * threads + threadIdx.x;
     if (i >= m) return;
-    const long long row = order[i];
-    const int cell = cells[i];
-    if (cell >= nowhere || !accepted[cell]) {
+    const long long row = order ? order[i] : i;
+    const double x = Y[2 * row], y = Y[2 * row + 1];
+    const double cell_x = floor(x / width) - low_x, cell_y = floor(y / width) - low_y;
+    const bool inside = cell_x >= 0 && cell_x < rows && cell_y >= 0 && cell_y < columns;
+    const long long cell = inside ? (long long)cell_x * columns + (long long)cell_y : 0;
+    if (!inside || !accepted[cell]) {
         total[row] = 1;
         if (MOMENTS) moments[2 * row] = moments[2 * row + 1] = 0;
-        left[row] = 1;
+        rest[atomicAdd(&counts[0], 1ull)] = row;
         return;
     }
-    const double a = coordinate(Y[2 * row], low_x + double(cell / columns), width);
-    const double b = coordinate(Y[2 * row + 1], low_y + double(cell % columns), width);
+    const double a = coordinate(x, low_x + cell_x, width), b = coordinate(y, low_y + cell_y, width);
     const int pairs = powers / 2;
-    const double2* const polynomial = B + (long long)cell * powers * pairs;
+    const double2* const polynomial = B + cell * powers * pairs;
     double value = 0, by_a = 0, by_b = 0;
     for (int l = powers - 1; l >= 0; l--) {
         double of_row = 0, slope_of_row = 0;
@@ -303,66 +302,79 @@ extern "C" __global__ void __launch_bounds__(threads, 4)
         moments[2 * row] = slope * by_a;
         moments[2 * row + 1] = slope * by_b;
     }
-    left[row] = 0;
 }
 
 // P2P: sums at queries that are left over the data of the cells around, W in each direction, pair by pair:
 //
-//   X, Y      (n, 2), (m, 2)  STORAGE
-//   order     (n,)            int64          rows of the data cell by cell
-//   starts    (cells + 1,)    int64          where each cell begins in that order
-//   weights   (n,)            double         or null: all are 1
-//   whole     (1,)            double         sum of all masses
-//   rest      (count,)        int64          rows of the queries
-//   total     (m,)            double         changed where data further away can be left out
-//   moments   (m, 2)          double         likewise; null without MOMENTS
-//   left      (m,)            unsigned char  0 there
+//   X        (n, 2)        STORAGE  cell by cell
+//   starts   (cells + 1,)  int64    where each cell begins
+//   weights  (n,)          double   of X, or null: all are 1
+//   whole    (1,)          double   sum of all masses
+//   Y        (m, 2)        STORAGE
+//   rest     (m,)          int64    rows of the queries that cell_values left
+//   total    (m,)          double   changed where data further away can be left out
+//   moments  (m, 2)        double   likewise; null without MOMENTS
+//   beyond   (m,)          int64    rows of the queries where they cannot, in no fixed order
+//   counts   (2,)          int64    [0]: number of `rest`; [1], zero before, becomes that of `beyond`
 //
-// A warp owns a query. Cells next to each other in a row of the grid are one stretch of the data: 2 W + 1 stretches, of which
-// each lane takes every 32nd point. No barriers.
+// A block owns every so many-th query of `rest`. Cells next to each other in a row of the grid are one stretch of the data:
+// 2 W + 1 stretches, of which each thread takes every 256th point. Barriers: two a query, and all threads of a block have
+// the same queries.
 extern "C" __global__ void __launch_bounds__(threads)
-sum_window(const STORAGE* __restrict__ X, const STORAGE* __restrict__ Y, const long long* __restrict__ order,
-           const long long* __restrict__ starts, const double* __restrict__ weights, const double* __restrict__ whole,
-           const long long* __restrict__ rest, double* __restrict__ total, double* __restrict__ moments,
-           unsigned char* __restrict__ left, long long count, int rows, int columns, int reach, double low_x, double low_y,
-           double width, double scale, double beyond, double rtol) {
-    const long long at = (long long)blockIdx.x * (threads / 32) + threadIdx.x / 32;
-    if (at >= count) return;
-    const long long query = rest[at];
-    const double x = Y[2 * query], y = Y[2 * query + 1];
-    const double place_x = floor(x / width) - low_x, place_y = floor(y / width) - low_y;
-    if (!(place_x >= -reach && place_x < rows + reach && place_y >= -reach && place_y < columns + reach)) return;
-    const int cell_x = int(place_x), cell_y = int(place_y);
-    const int first_x = cell_x > reach ? cell_x - reach : 0, last_x = cell_x + reach < rows ? cell_x + reach : rows - 1;
-    const int first_y = cell_y > reach ? cell_y - reach : 0;
-    const int last_y = cell_y + reach < columns ? cell_y + reach : columns - 1;
-    double sums[MOMENTS ? 4 : 2] = {};  // of kernels, of masses, and of moments
-    for (int row = first_x; row <= last_x; row++) {
-        const long long end = starts[(long long)row * columns + last_y + 1];
-        for (long long j = starts[(long long)row * columns + first_y] + threadIdx.x % 32; j < end; j += 32) {
-            const long long point = order[j];
-            const double along_x = X[2 * point] - x, along_y = X[2 * point + 1] - y;
-            const double mass = weights ? weights[point] : 1.0;
-            const double kernel = mass * exp(scale * (along_x * along_x + along_y * along_y));
-            sums[0] += kernel;
-            sums[1] += mass;
-            if (MOMENTS) {
-                sums[2] += kernel * along_x;
-                sums[3] += kernel * along_y;
+    sum_window(const STORAGE* __restrict__ X, const long long* __restrict__ starts, const double* __restrict__ weights,
+               const double* __restrict__ whole, const STORAGE* __restrict__ Y, const long long* __restrict__ rest,
+               double* __restrict__ total, double* __restrict__ moments, long long* __restrict__ beyond,
+               unsigned long long* __restrict__ counts, int rows, int columns, int reach, double low_x, double low_y,
+               double width, double scale, double most_beyond, double rtol) {
+    constexpr int kinds = MOMENTS ? 4 : 2;
+    __shared__ double of_warps[kinds][threads / 32];
+    const long long count = counts[0];
+    for (long long at = blockIdx.x; at < count; at += gridDim.x) {
+        const long long query = rest[at];
+        const double x = Y[2 * query], y = Y[2 * query + 1];
+        const double cell_x = floor(x / width) - low_x, cell_y = floor(y / width) - low_y;
+        double sums[kinds] = {};  // of kernels, of masses, and of moments
+        const bool near = cell_x >= -reach && cell_x < rows + reach && cell_y >= -reach && cell_y < columns + reach;
+        const int place_x = near ? int(cell_x) : 0, place_y = near ? int(cell_y) : 0;
+        const int first_y = place_y > reach ? place_y - reach : 0;
+        const int last_y = place_y + reach < columns ? place_y + reach : columns - 1;
+        const int last_x = place_x + reach < rows ? place_x + reach : rows - 1;
+        for (int row = place_x > reach ? place_x - reach : 0; near && row <= last_x; row++) {
+            const long long end = starts[(long long)row * columns + last_y + 1];
+#pragma unroll 4
+            for (long long j = starts[(long long)row * columns + first_y] + threadIdx.x; j < end; j += threads) {
+                const double along_x = X[2 * j] - x, along_y = X[2 * j + 1] - y;
+                const double mass = weights ? weights[j] : 1.0;
+                const double kernel = mass * exp(scale * (along_x * along_x + along_y * along_y));
+                sums[0] += kernel;
+                sums[1] += mass;
+                if (MOMENTS) {
+                    sums[2] += kernel * along_x;
+                    sums[3] += kernel * along_y;
+                }
             }
         }
-    }
+        __syncthreads();  // the last query's sums have been read
 #pragma unroll
-    for (int step = 16; step > 0; step /= 2)
+        for (int k = 0; k < kinds; k++) {
 #pragma unroll
-        for (int k = 0; k < (MOMENTS ? 4 : 2); k++) sums[k] += __shfl_xor_sync(~0u, sums[k], step);
-    const double outside = whole[0] - sums[1] * (1 - 1e-14);
-    if (!(sums[0] > 1e-280 && (outside > 0 ? outside : 0.0) * beyond <= rtol * sums[0])) return;
-    if (threadIdx.x % 32) return;
-    total[query] = sums[0];
-    if (MOMENTS) {
-        moments[2 * query] = sums[2];
-        moments[2 * query + 1] = sums[3];
+            for (int step = 16; step > 0; step /= 2) sums[k] += __shfl_xor_sync(~0u, sums[k], step);
+            if (threadIdx.x % 32 == 0) of_warps[k][threadIdx.x / 32] = sums[k];
+        }
+        __syncthreads();
+        if (threadIdx.x) continue;
+#pragma unroll
+        for (int k = 0; k < kinds; k++)
+            for (int warp = 1; warp < threads / 32; warp++) sums[k] += of_warps[k][warp];
+        const double outside = whole[0] - sums[1] * (1 - 1e-14);
+        if (!(sums[0] > 1e-280 && (outside > 0 ? outside : 0.0) * most_beyond <= rtol * sums[0])) {
+            beyond[atomicAdd(&counts[1], 1ull)] = query;
+            continue;
+        }
+        total[query] = sums[0];
+        if (MOMENTS) {
+            moments[2 * query] = sums[2];
+            moments[2 * query + 1] = sums[3];
+        }
     }
-    left[query] = 0;
 }

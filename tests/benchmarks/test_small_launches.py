@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from types import ModuleType
 
 import numpy as np
@@ -40,11 +39,6 @@ def test_every_kernel_is_launched(
         monkeypatch.setattr(small, name, lambda *_: None)
     for name in ("check", "check_density"):
         monkeypatch.setattr(small.tolerances, name, lambda *_: None)
-    # No kernel says in which cells points are: none is far, and all queries are left to the cells around.
-    monkeypatch.setattr(importlib.import_module("cukde.density.plane.gpu.passes"), "_MOST_FAR", np.inf)
-    expansions = importlib.import_module("cukde.density.plane.gpu.expansions")
-    values = expansions.values
-    monkeypatch.setattr(expansions, "values", lambda *of: 0 * values(*of) + 1)
     # No kernel writes of which kind blocks are: something is left to every other kernel.
     left = small.near_plan.Left(np.zeros(1, np.int32))
     monkeypatch.setattr(small.near_plan.Left, "of", lambda *_: ((left,), True))

@@ -39,11 +39,12 @@ class Grid(NamedTuple):
 
 
 class Sorted(NamedTuple):
-    """Points cell by cell."""
+    """Data cell by cell."""
 
-    points: Any  # (n, 2), as they were given
-    order: Any  # (n,) int64: their rows; those outside of the grid come last
-    cells: Any  # (n,) int32, of these, ascending
+    points: Any  # (n, 2); those outside of the grid come last
+    order: Any  # (n,) int64: their rows
+    starts: Any  # (cells + 1,) int64: where each cell begins
+    weights: Any | None  # (n,) float64, of the points; None: all are 1
 
 
 class Extent(NamedTuple):
@@ -85,13 +86,14 @@ def grid(ends: np.ndarray, plan: Plan) -> Grid | None:
     return Grid((int(first[0]), int(first[1])), rows, columns)
 
 
-def in_cells(A: Any, of: Grid, plan: Plan) -> Sorted:
-    """Put points in the order of the cells of a grid; those outside of it have the number after the last."""
-    cells = cp.empty(len(A), np.int32)
-    scalars = len(A), of.rows, of.columns, *of.low, plan.width
-    _kernel("cells_of_points", A.dtype).launch((-(-len(A) // THREADS),), (THREADS,), A, cells, *scalars)
-    order = cp.argsort(cells)
-    return Sorted(A, order.astype(np.int64, copy=False), cells[order])
+def in_cells(X: Any, log_weights: Any | None, found: Grid, plan: Plan) -> Sorted:
+    """Put data in the order of the cells of a grid."""
+    cells = cp.empty(len(X), np.int32)
+    scalars = len(X), found.rows, found.columns, *found.low, plan.width
+    _kernel("cells_of_points", X.dtype).launch((-(-len(X) // THREADS),), (THREADS,), X, cells, *scalars)
+    order = cp.argsort(cells).astype(np.int64, copy=False)
+    starts = cp.searchsorted(cells[order], cp.arange(found.number + 1, dtype=np.int32)).astype(np.int64, copy=False)
+    return Sorted(X[order], order, starts, None if log_weights is None else cp.exp(log_weights[order]))
 
 
 @core_compile.listed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,13 +40,17 @@ def too_few(n: int, m: int, precision: str) -> bool:
     return _MS_OF_DENSE_PAIR[_arithmetic(precision)] * n * m < _LEAST_MS
 
 
-def chosen(X: Any, m: int, output: Output, options: Options, plan: Plan) -> Grid | None:
-    """Lay the cells of data for a transform that is faster than pairs; None where none is. Waits for the device.
+class Chosen(NamedTuple):
+    """The cells of a transform."""
 
-    A grid holds all data, or most of them where few lie far from the others: these are then taken as pairs.
-    """
+    grid: Grid
+    of_all: bool  # whether they hold all data; otherwise few lie far from the others, and are taken as pairs
+
+
+def chosen(X: Any, m: int, output: Output, options: Options, plan: Plan) -> Chosen | None:
+    """Lay the cells of data for a transform that is faster than pairs; None where none is. Waits for the device."""
     if core_compile.is_rehearsal():
-        return _REHEARSED
+        return Chosen(_REHEARSED, of_all=True)
     n, extent = len(X), Extent.of(X)
     if not np.isfinite(extent.whole).all():
         return None
@@ -62,7 +66,7 @@ def chosen(X: Any, m: int, output: Output, options: Options, plan: Plan) -> Grid
             far = extent.beyond(trimmed) * n * m
             ms += _MS_OF_FAR_PAIR[_arithmetic(options.precision)] * far
         if ms < least:
-            best, least = found, ms
+            best, least = Chosen(found, of_all=trimmed is None), ms
     return best
 
 

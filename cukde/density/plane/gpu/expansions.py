@@ -12,17 +12,18 @@ from typing import Any, NamedTuple
 import cupy as cp
 import numpy as np
 
-from cukde.core.gpu import compile as core_compile
+from cukde.core.gpu import compile as core_compile, device
 from cukde.core.gpu.launch import C_TYPE, DOUBLE, Specialisation
 from cukde.density.plane.gpu.cells import THREADS, Grid, Sorted
 from cukde.density.plane.plan import Plan
+from cukde.density.sums import PartialSums
 
 MOST_POWERS = 24
 """Of a plan that the kernels take."""
 
 _POINTS_OF_PART = 1024  # points of a cell that one block takes
 _THREADS_OF_TRANSLATION, _TILE = 128, 4
-_WARP = 32
+_BLOCKS_OF_WINDOWS = 8  # of a multiprocessor
 
 
 class Tables(NamedTuple):
@@ -46,26 +47,27 @@ class Moments(NamedTuple):
 
     M: Any  # (rows, columns, P, P): of powers of y and x
     mass: Any  # (rows, columns)
+    whole: Any  # (1,): of all cells
 
 
-def moments(data: Sorted, starts: Any, weights: Any | None, plan: Plan, grid: Grid) -> Moments:
-    """Moments of the cells; ``starts`` (cells + 1,) int64 says where each begins."""
+def moments(data: Sorted, plan: Plan, grid: Grid) -> Moments:
+    """Moments of the cells."""
     number, P = grid.number, plan.order
     M, mass = cp.empty((grid.rows, grid.columns, P, P)), cp.empty((grid.rows, grid.columns))
-    most = len(data.order) // _POINTS_OF_PART  # of the parts of cells beyond their first
+    most = len(data.points) // _POINTS_OF_PART  # of the parts of cells beyond their first
     parts = cp.empty((max(1, most), P, P))
-    arrays = data.points, data.order, starts, weights, M, parts
+    arrays = data.points, data.starts, data.weights, M, parts
     scalars = number, grid.columns, P, _POINTS_OF_PART, *grid.low, plan.width
     _kernel("cell_moments", data.points.dtype).launch((number + most,), (THREADS,), *arrays, *scalars)
-    _kernel("add_parts").launch((number,), (THREADS,), starts, parts, M, mass, P, _POINTS_OF_PART)
-    return Moments(M, mass)
+    _kernel("add_parts").launch((number,), (THREADS,), data.starts, parts, M, mass, P, _POINTS_OF_PART)
+    return Moments(M, mass, mass.sum()[None])
 
 
-def accepted(mass: Any, tables: Tables, plan: Plan, grid: Grid) -> Any:
+def accepted(cells: Moments, tables: Tables, plan: Plan, grid: Grid) -> Any:
     """Whether the bound holds of each cell of queries."""
     around = grid.widened(plan.reach)
     out = cp.empty((around.rows, around.columns), np.uint8)
-    arrays = mass, mass.sum()[None], *tables.bounds, out
+    arrays = cells.mass, cells.whole, *tables.bounds, out
     scalars = grid.rows, grid.columns, plan.reach, plan.beyond, plan.rtol
     _kernel("accept_cells").launch((-(-around.number // THREADS),), (THREADS,), *arrays, *scalars)
     return out
@@ -92,36 +94,36 @@ def translated(cells: Moments, wanted: Any, tables: Tables, plan: Plan, grid: Gr
     return B
 
 
-def values(queries: Sorted, B: Any, accepted: Any, plan: Plan, around: Grid, total: Any, moments: Any | None) -> Any:
-    """Write the sums at the queries, and moments where wanted; return whether each is left, (m,) uint8."""
-    m = len(queries.order)
-    left = cp.empty(m, np.uint8)
-    arrays = *queries, B, accepted, total, moments, left
-    scalars = m, around.number, around.columns, plan.order, *around.low, plan.width, plan.slope
-    kernel = _kernel("cell_values", queries.points.dtype, moments is not None)
+class Sums(NamedTuple):
+    """At queries."""
+
+    total: Any  # (m,) float64
+    moments: Any | None  # (m, 2) float64
+    rest: Any  # (m,) int64: rows of the queries that are left to the data around; at first so many as counts[0] says
+    beyond: Any  # (m,) int64: rows of those that all data may matter to, as many as counts[1] says
+    counts: Any  # (2,) int64
+
+
+def values(Y: Any, order: Any | None, B: Any, accepted: Any, plan: Plan, grid: Grid, out: PartialSums) -> Sums:
+    """Write the sums at the queries of accepted cells; ``order`` has near ones together."""
+    around, m = grid.widened(plan.reach), len(Y)
+    sums = Sums(out.total, out.moments, cp.empty(m, np.int64), cp.empty(m, np.int64), cp.zeros(2, np.int64))
+    arrays = Y, order, B, accepted, sums.total, sums.moments, sums.rest, sums.counts
+    scalars = m, around.rows, around.columns, plan.order, *around.low, plan.width, plan.slope
+    kernel = _kernel("cell_values", Y.dtype, sums.moments is not None)
     kernel.launch((-(-m // THREADS),), (THREADS,), *arrays, *scalars)
-    return left
+    return sums
 
 
-def sum_windows(
-    data: Sorted,
-    starts: Any,
-    weights: Any | None,
-    mass: Any,
-    rest: Any,
-    queries: Any,
-    plan: Plan,
-    grid: Grid,
-    total: Any,
-    moments: Any | None,
-    left: Any,
-) -> None:
-    """Write the sums at the queries of the rows ``rest`` where the cells around hold all data that can matter."""
-    arrays = data.points, queries, data.order, starts, weights, mass.sum()[None], rest, total, moments, left
+def sum_windows(sums: Sums, data: Sorted, cells: Moments, Y: Any, plan: Plan, grid: Grid) -> None:
+    """Write the sums at the other queries where the cells around hold all data that can matter."""
+    of_data = data.points, data.starts, data.weights, cells.whole
+    arrays = *of_data, Y, sums.rest, sums.total, sums.moments, sums.beyond, sums.counts
     scale = -0.5 / plan.bandwidth**2
-    scalars = len(rest), grid.rows, grid.columns, plan.reach, *grid.low, plan.width, scale, plan.beyond, plan.rtol
-    kernel = _kernel("sum_window", queries.dtype, moments is not None)
-    kernel.launch((-(-len(rest) * _WARP // THREADS),), (THREADS,), *arrays, *scalars)
+    scalars = grid.rows, grid.columns, plan.reach, *grid.low, plan.width, scale, plan.beyond, plan.rtol
+    kernel = _kernel("sum_window", Y.dtype, sums.moments is not None)
+    blocks = min(len(Y), _BLOCKS_OF_WINDOWS * device.multiprocessors())
+    kernel.launch((blocks,), (THREADS,), *arrays, *scalars)
 
 
 @core_compile.listed
@@ -137,12 +139,12 @@ def specialisations() -> Iterator[Specialisation]:
 
 
 _TYPES = {
-    "cell_moments": "6P 4i 3d",
+    "cell_moments": "5P 4i 3d",
     "add_parts": "4P 2i",
     "accept_cells": "6P 3i 2d",
     "translate": "5P 3i 4q",
     "cell_values": "8P q 3i 4d",
-    "sum_window": "10P q 3i 6d",
+    "sum_window": "10P 3i 6d",
 }
 
 

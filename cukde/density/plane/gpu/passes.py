@@ -82,39 +82,31 @@ def _sums(X: Any, Y: Any | None, h: float, output: Output, options: Options, pla
     """Sums at the queries; None where a grid does not hold nearly all data."""
     X, Y = pairs_operands.of_one_dtype(X, Y)
     queries = X if Y is None else Y
-    m = len(queries)
-    grid = choice.chosen(X, m, output, options, plan)
-    if grid is None:
+    chosen = choice.chosen(X, len(queries), output, options, plan)
+    if chosen is None:
         return None
+    grid, log_weights = chosen.grid, options.log_weights
     tables = expansions.Tables.of(plan)
-    data = plane_cells.in_cells(X, grid, plan)
-    starts = cp.searchsorted(data.cells, cp.arange(grid.number + 1, dtype=np.int32)).astype(np.int64, copy=False)
-    far = 0 if core_compile.is_rehearsal() else len(X) - int(starts[-1])
-    if far > _MOST_FAR * len(X):
+    data = plane_cells.in_cells(X, log_weights, grid, plan)
+    far = data.order[len(X) :] if chosen.of_all else data.order[int(data.starts[-1]) :]
+    if len(far) > _MOST_FAR * len(X):
         return None
-    weights = None if options.log_weights is None else cp.exp(options.log_weights)
-    cells = expansions.moments(data, starts, weights, plan, grid)
-    accepted = expansions.accepted(cells.mass, tables, plan, grid)
+    cells = expansions.moments(data, plan, grid)
+    accepted = expansions.accepted(cells, tables, plan, grid)
     B = expansions.translated(cells, accepted, tables, plan, grid)
-    around = grid.widened(plan.reach)
-    of_queries = plane_cells.in_cells(queries, around, plan)
-    out = pairs_finish.empty(m, pairs_finish.columns_of(output, 2, None))
+    out = pairs_finish.empty(len(queries), pairs_finish.columns_of(output, 2, None))
     out.reference.fill(0.0)
-    left = expansions.values(of_queries, B, accepted, plan, around, out.total, out.moments)
+    order = data.order if Y is None else None
+    sums = expansions.values(queries, order, B, accepted, plan, grid, out)
     del B
-    rest = cp.arange(m) if core_compile.is_rehearsal() else cp.flatnonzero(left)
-    if rest.size:
-        arguments = rest, queries, plan, grid, out.total, out.moments, left
-        expansions.sum_windows(data, starts, weights, cells.mass, *arguments)
-        rest = cp.flatnonzero(left)
+    expansions.sum_windows(sums, data, cells, queries, plan, grid)
     if core_compile.is_rehearsal():
         return None
-    if far:
-        rows = data.order[len(X) - far :]
-        log_weights = None if options.log_weights is None else options.log_weights[rows]
-        of_far = options._replace(log_weights=log_weights)
-        out = merge([out, pairs_passes.partial_sums(X[rows], queries, h, output, of_far)], cp)
-    if rest.size:
+    if len(far):
+        of_far = options if log_weights is None else options._replace(log_weights=log_weights[far])
+        out = merge([out, pairs_passes.partial_sums(X[far], queries, h, output, of_far)], cp)
+    if count := int(sums.counts[1]):
+        rest = cp.sort(sums.beyond[:count])
         at_rest = pairs_passes.partial_sums(X, queries[rest], h, output, options)
         for to, of in zip(out, at_rest, strict=True):
             if to is not None:
