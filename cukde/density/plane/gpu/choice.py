@@ -15,9 +15,10 @@ from cukde.density.plane.plan import Plan
 from cukde.density.sums import Output
 
 # Milliseconds on an H200, measured by benchmarks/density/bench_map.py and its kin: of the transform however few points
-# there are; of a multiply-add of its translations; of a pair of a point outside of the grid.
+# there are; of a multiply-add of its translations; of points outside of the grid, and of a pair of one.
 _TRANSFORM_MS, _MS_OF_POINT = 1.1, 1e-7
-_MS_OF_PRODUCT = 1.3e-10
+_MS_OF_PRODUCT = 1.6e-10
+_FAR_MS = 0.7
 _MS_OF_FAR_PAIR = {"float32": 1.35e-9, "float64": 4e-9}
 # Of all pairs on the tensor cores; and where pairs are left out: in any case, of a point, of a pair that is not.
 _MS_OF_DENSE_PAIR = {"float32": 2.8e-10, "float64": 1.5e-9}
@@ -64,7 +65,7 @@ def chosen(X: Any, m: int, output: Output, options: Options, plan: Plan) -> Chos
             break
         if trimmed is not None:
             far = extent.beyond(trimmed) * n * m
-            ms += _MS_OF_FAR_PAIR[_arithmetic(options.precision)] * far
+            ms += _FAR_MS + _MS_OF_FAR_PAIR[_arithmetic(options.precision)] * far
         if ms < least:
             best, least = Chosen(found, of_all=trimmed is None), ms
     return best
