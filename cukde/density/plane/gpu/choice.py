@@ -14,19 +14,21 @@ from cukde.density.plane.gpu.cells import Extent, Grid, grid
 from cukde.density.plane.plan import Plan
 from cukde.density.sums import Output
 
-# Milliseconds on an H200, measured by benchmarks/density/bench_map.py and its kin: of the transform however few points
-# there are; of a multiply-add of its translations; of points outside of the grid, and of a pair of one.
+# Milliseconds on an H200, fitted to runs of both ways over kinds of data, bandwidths and sizes: of the transform for any
+# number of points; of a multiply-add of its translations; of a pair of a point outside of the grid.
 _TRANSFORM_MS, _MS_OF_POINT = 1.1, 1e-7
-_MS_OF_PRODUCT = 1.6e-10
-_FAR_MS = 0.7
-_MS_OF_FAR_PAIR = {"float32": 1.35e-9, "float64": 4e-9}
-# Of all pairs on the tensor cores; and where pairs are left out: in any case, of a point, of a pair that is not.
-_MS_OF_DENSE_PAIR = {"float32": 2.8e-10, "float64": 1.5e-9}
+_MS_OF_PRODUCT = 1.3e-10
+_MS_OF_FAR_PAIR = {"float32": 2e-9, "float64": 3e-9}
+# Of all pairs, by products up to a scaled squared radius and by differences beyond; and where pairs are left out: in
+# any case, of a point, of a pair that is not.
+_MS_OF_PRODUCT_PAIR = {"float32": 2.8e-10, "float64": 1.5e-9}
+_MS_OF_DIFFERENCE_PAIR = {"float32": 1.35e-9, "float64": 4e-9}
+_PRODUCTS_UP_TO = 1700.0
 _LEAST_MS_OF_NEAR, _MS_OF_NEAR_POINT = 1.2, 3e-6
 _MS_OF_NEAR_PAIR = {"float32": (4.1e-10, 2.35e-10), "float64": (1.6e-9, 1.6e-9)}  # and of moments, each pair once
-_OF_BLOCKS = 2.5  # times the pairs that can matter are taken: blocks hold others, and data are not spread evenly
+_OF_BLOCKS = 3.0  # times the pairs that can matter are taken: blocks hold others, and data are not spread evenly
 
-_GAIN = 0.75  # of the time of pairs, at most: the rates are rough
+_GAIN = 0.9  # of the time of pairs, at most: the rates are rough
 _LEAST_MS = 2.2  # of all pairs: below it a look takes too much of what it may save
 
 # Numbers of an array of expansions, of which there are three at a time: so many are few, and so many more for a point.
@@ -36,9 +38,9 @@ _TRIMMED = (0, 2, 5)  # points of a sample, beyond either end of a coordinate
 _REHEARSED = Grid((0, 0), 2, 2)
 
 
-def too_few(n: int, m: int, precision: str) -> bool:
+def too_few(n: int, m: int, options: Options) -> bool:
     """Whether all pairs take so little time that nothing is worth a look."""
-    return _MS_OF_DENSE_PAIR[_arithmetic(precision)] * n * m < _LEAST_MS
+    return _all_pairs_ms(n, m, options) < _LEAST_MS
 
 
 class Chosen(NamedTuple):
@@ -65,7 +67,7 @@ def chosen(X: Any, m: int, output: Output, options: Options, plan: Plan) -> Chos
             break
         if trimmed is not None:
             far = extent.beyond(trimmed) * n * m
-            ms += _FAR_MS + _MS_OF_FAR_PAIR[_arithmetic(options.precision)] * far
+            ms += _MS_OF_FAR_PAIR[_arithmetic(options.precision)] * far
         if ms < least:
             best, least = Chosen(found, of_all=trimmed is None), ms
     return best
@@ -86,7 +88,13 @@ def _pairs_ms(extent: Extent, n: int, m: int, output: Output, options: Options, 
     share = min(1.0, _OF_BLOCKS * math.pi * squared_reach / float(sides.prod()))
     near = _MS_OF_NEAR_PAIR[arithmetic][output == "moments"] * share * n * m
     near += _LEAST_MS_OF_NEAR + _MS_OF_NEAR_POINT * (n + m)
-    return min(near, _MS_OF_DENSE_PAIR[arithmetic] * n * m)
+    return min(near, _all_pairs_ms(n, m, options))
+
+
+def _all_pairs_ms(n: int, m: int, options: Options) -> float:
+    """About what all pairs take; by products where the radius is unknown."""
+    by_products = options.squared_radius is None or options.squared_radius <= _PRODUCTS_UP_TO
+    return (_MS_OF_PRODUCT_PAIR if by_products else _MS_OF_DIFFERENCE_PAIR)[_arithmetic(options.precision)] * n * m
 
 
 def _numbers(found: Grid, plan: Plan) -> int:

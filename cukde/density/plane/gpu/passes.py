@@ -72,7 +72,7 @@ def _transformed(X: Any, Y: Any | None, h: float, output: Output, options: Optio
     if options.rtol is None and options.squared_radius is None:
         return None
     rtol = plane_plan.TOLERANCE[options.precision] if options.rtol is None else options.rtol
-    if rtol < plane_plan.LEAST_RTOL or choice.too_few(len(X), len(X if Y is None else Y), options.precision):
+    if rtol < plane_plan.LEAST_RTOL or choice.too_few(len(X), len(X if Y is None else Y), options):
         return None
     plan = plane_plan.plan(h, rtol, output)
     return _sums(X, Y, h, output, options, plan) if plan.order <= expansions.MOST_POWERS else None
