@@ -141,16 +141,14 @@ def kde(
     ``check_finite=False`` and captured ones take all pairs.
 
     In two dimensions a fast Gauss transform sums cells about a bandwidth wide in double precision, in O(n + m)
-    operations, wherever a bound on its error holds for that very cell, in the density and in that which ends
-    :func:`sd_kde`. Other queries are summed over pairs. The CPU takes it where many pairs can matter, to 5e-13 in
-    float64 and 1e-6 in float32 by default; what is really lost is below 1e-14 and 1e-7. It has none for Dask arrays,
-    stacks, domains, ``local_factors``, few pairs and "ieee" (``tests/density/test_plane.py``).
+    operations, wherever a bound on its error holds for that very cell: in densities, scores and debiased data. Other
+    queries are summed over pairs. Both backends take it where many pairs can matter, by default to 5e-13 in float64 and
+    1e-5 in float32; what is really lost is below 1e-13 and 1e-8 (``tests/density/test_plane.py``). Stacks, domains,
+    ``local_factors``, Laplace-corrected densities, few pairs and "ieee" do without.
 
-    A GPU does the same with a given ``rtol`` above 0, for more than 2^32 pairs (2^31 in double precision), over a grid
-    of cells around the data. It waits for the data three times, takes up to 600 MiB, and sums all pairs of queries for
-    which the bound does not hold. Where the grid would be larger, and while a CUDA graph is captured, it takes all
-    pairs. On an H200 n = m = 1,048,576, with a thousand queries far from the data, take 5 to 8 ms in place of 882 ms in
-    float32 and 2.9 s in float64; the errors are 1.1e-6 and 8e-11 (``benchmarks/results/truncated_h200.json``).
+    On a GPU the cells lie in a grid around the data, or around most of them: few data far from the others are summed as
+    pairs. The transform waits for the data two or three times. It takes up to 400 MiB and about 150 bytes a point;
+    where the grid would take more, and while a CUDA graph is captured, pairs are summed.
 
     *Dask arrays.* The functions of this family do the same by blocks, data by queries, and merge the sums. Results are
     equal to 1e-12 in float64 whatever the blocks (``tests/density/test_dask.py``). Forms and options are checked at

@@ -14,8 +14,8 @@ from cukde.density.plane.gpu.cells import Extent, Grid, grid
 from cukde.density.plane.plan import Plan
 from cukde.density.sums import Output
 
-# Milliseconds on an H200, fitted to runs of both ways over kinds of data, bandwidths and sizes: of the transform for any
-# number of points; of a multiply-add of its translations; of a pair of a point outside of the grid.
+# Milliseconds on an H200, fitted to runs of both ways (benchmarks/results/plane_choice_h200.txt): of the transform for
+# any number of points; of a multiply-add of its translations; of a pair of a point outside of the grid.
 _TRANSFORM_MS, _MS_OF_POINT = 1.1, 1e-7
 _MS_OF_PRODUCT = 1.3e-10
 _MS_OF_FAR_PAIR = {"float32": 2e-9, "float64": 3e-9}
