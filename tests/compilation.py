@@ -35,7 +35,7 @@ _OF_ALL_ARCHITECTURES = (  # stems
     *("piecewise/piecewise", "piecewise/columns", "piecewise/knots", "piecewise/lookup_f16"),
     *("conv1d/weight_grad", "conv1d/weight_grad_strided", "conv1d/weight_grad_channels_last"),
     *("conv1d/weight_grad_few_taps", "conv1d/weight_grad_short_rows", "conv1d/weight_grad_finish"),
-    *("perf/peaks", "perf/peaks_cache"),
+    *("perf/peaks", "perf/peaks_cache", "density/plane"),
     *(
         "conv1d/rows",
         "conv1d/short_rows",

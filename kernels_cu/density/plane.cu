@@ -320,7 +320,7 @@ extern "C" __global__ void __launch_bounds__(threads, 4)
 // A block owns every so many-th query of `rest`. Cells next to each other in a row of the grid are one stretch of the data:
 // 2 W + 1 stretches, of which each thread takes every 256th point. Barriers: two a query, and all threads of a block have
 // the same queries.
-extern "C" __global__ void __launch_bounds__(threads)
+extern "C" __global__ void __launch_bounds__(threads, 2)
     sum_window(const STORAGE* __restrict__ X, const long long* __restrict__ starts, const double* __restrict__ weights,
                const double* __restrict__ whole, const STORAGE* __restrict__ Y, const long long* __restrict__ rest,
                double* __restrict__ total, double* __restrict__ moments, long long* __restrict__ beyond,
@@ -341,7 +341,7 @@ extern "C" __global__ void __launch_bounds__(threads)
         const int last_x = place_x + reach < rows ? place_x + reach : rows - 1;
         for (int row = place_x > reach ? place_x - reach : 0; near && row <= last_x; row++) {
             const long long end = starts[(long long)row * columns + last_y + 1];
-#pragma unroll 4
+#pragma unroll 2
             for (long long j = starts[(long long)row * columns + first_y] + threadIdx.x; j < end; j += threads) {
                 const double along_x = X[2 * j] - x, along_y = X[2 * j + 1] - y;
                 const double mass = weights ? weights[j] : 1.0;
