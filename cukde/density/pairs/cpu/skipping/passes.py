@@ -39,7 +39,7 @@ class Posed(NamedTuple):
     """
 
     data: Data
-    values: Values
+    values: Values | None  # of output "values"
     queries: np.ndarray  # (m, d), in order and in the unit of the data
     order: np.ndarray  # (m,) int64: their rows
     output: Output
@@ -51,7 +51,9 @@ class Posed(NamedTuple):
     @property
     def columns(self) -> int:
         """Of moments, or of sums of values."""
-        return self.queries.shape[1] if self.output == "moments" else len(self.values.mass)
+        if self.values is not None:
+            return len(self.values.mass)
+        return self.queries.shape[1] if self.output == "moments" else 0
 
 
 class Taken(NamedTuple):
@@ -106,7 +108,7 @@ def pose(
         local_factors=options.local_factors,
         screened=X.shape[1] >= skipping_cost.SCREENED_FROM,
     )
-    columns = skipping_values.none(real)
+    columns = None
     if values is not None:
         columns, data = skipping_values.ordered(values, data, order)
     queries = X

@@ -128,13 +128,15 @@ def _add(
                 state[_SIZE] *= ratio
                 for c in range(moments.size):
                     moments[c] *= ratio
-                for c in range(sizes.size):
-                    sizes[c] *= ratio
+                if values is not None:
+                    for c in range(sizes.size):
+                        sizes[c] *= ratio
                 state[_TOP] = -least
-        far = output == VALUES and bits.itemsize == 4 and reach + state[_TOP] > _SINGLE_BITS
-        if far and _count_between(bits, real(_SINGLE_BITS - state[_TOP]), min(limit, real(0.5 * NOTHING))) > 0:
-            taken = i
-            break
+        if values is not None:
+            far = bits.itemsize == 4 and reach + state[_TOP] > _SINGLE_BITS
+            if far and _count_between(bits, real(_SINGLE_BITS - state[_TOP]), min(limit, real(0.5 * NOTHING))) > 0:
+                taken = i
+                break
         top = real(-state[_TOP])
         if output == LAPLACE:
             total, size = to_laplace_terms(bits, distances, top, constant)
@@ -144,9 +146,9 @@ def _add(
         state[_SIZE] += size
         if output == MOMENTS:
             add_moments(bits, points, block, query, moments)
-        elif output == VALUES:
+        if values is not None:
             add_values(bits, values.blocks, block, values.signed, moments, sizes)
-    if output == VALUES:
+    if values is not None:
         state[_SIZE] = _least_share(state[_TOTAL] / values.weight, sizes, values.mass)
     return taken
 
@@ -332,7 +334,7 @@ def sums(
     data : Data
         See :mod:`cukde.density.pairs.cpu.skipping.points`. Of output "values" masses are shares of the whole.
     values : Values
-        See :mod:`cukde.density.pairs.cpu.skipping.values`; of other outputs there are no columns.
+        See :mod:`cukde.density.pairs.cpu.skipping.values`; of other outputs None, for which loops without are compiled.
     tolerance, atol : float
         What is left out of a sum is at most the former, above 0, times what is kept, and the latter beside.
     output : int
@@ -351,7 +353,7 @@ def sums(
     points, log2_weights, factors, softest = data.points, data.log2_weights, data.factors, data.blocks.softest
     screen, screen_error = data.screen.points, data.screen.error
     screened, doubles = screen_error.size > 0, queries.itemsize == 8
-    whole = 1.0 if output == VALUES else data.blocks.mass.sum()
+    whole = data.blocks.mass.sum() if values is None else 1.0
     allowed, floor = np.log2(tolerance / whole), min(atol / tolerance, 1e300)
     near, far = np.empty(blocks, queries.dtype), np.empty(blocks, queries.dtype)
     low, high = np.empty((d, blocks), queries.dtype), np.empty((d, blocks), queries.dtype)
@@ -360,7 +362,7 @@ def sums(
     double_bits, double_distances, double_query = np.empty(BLOCK), np.empty(BLOCK), np.empty(d)
     squares, rounded_queries = np.empty(BLOCK, np.float32), np.empty((QUERIES, d), np.float32)
     states, own_moments, errors = np.empty((QUERIES, 3)), np.empty((QUERIES, moments.shape[1])), np.empty(QUERIES)
-    sizes = np.empty((QUERIES, values.mass.size))
+    sizes = np.empty((QUERIES, moments.shape[1]))
     nearest, in_double = np.empty(QUERIES, np.int64), np.empty(QUERIES, np.bool_)
     for begin in range(first, last, QUERIES):
         end = min(begin + QUERIES, last)
@@ -386,7 +388,7 @@ def sums(
                     factors,
                     values,
                     scale,
-                    furthest if output == VALUES else np.inf,
+                    np.inf if values is None else furthest,
                     output,
                     states[i],
                     own_moments[i],

@@ -19,17 +19,12 @@ _MASSES = (1e-250, 1e290)  # of columns, beside those of zero
 
 
 class Values(NamedTuple):
-    """Columns of values; none for outputs without."""
+    """Columns of values."""
 
     blocks: np.ndarray  # (blocks, k, 64) in the dtype of the points
     mass: np.ndarray  # (k,) float64: sum of absolute values times weights
     signed: np.ndarray  # (k,) bool: a column has values of both signs
     weight: float  # sum of the weights
-
-
-def none(dtype: np.dtype) -> Values:
-    """No columns."""
-    return Values(np.empty((0, 0, BLOCK), dtype), np.empty(0), np.empty(0, np.bool_), 1.0)
 
 
 def served(values: np.ndarray, log_weights: np.ndarray | None, itemsize: int) -> bool:
