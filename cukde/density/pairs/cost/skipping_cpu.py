@@ -29,7 +29,7 @@ SCREENED_FROM = 6
 """Dimensions from which on boxes are so wide that squared distances in single precision pay, before those in double."""
 
 # Beside, with values: for any of them, and for each column.
-_VALUES_SINGLE, _VALUES_DOUBLE = (0.06, 0.02), (0.15, 0.04)
+_VALUES_SINGLE, _VALUES_DOUBLE = (0.05, 0.02), (0.06, 0.025)
 _VALUES_SUMMED_SINGLE, _VALUES_SUMMED_DOUBLE = (0.15, 0.04), (0.2, 0.06)
 
 # Operations of these cores, a nanosecond: what rates are as work, for other processors.
