@@ -121,9 +121,9 @@ def kde(
 
     .. math:: \hat p(y) = \sum_j w_j (2\pi \lambda_j^2 h^2)^{-d/2} \exp(-|y - x_j|^2 / (2 \lambda_j^2 h^2))
 
-    It takes all pairs in one dimension too, on the GPU with 3 d n m flops, and is deterministic on any device. The
-    errors are those above, measured by the exponents
-    :math:`|y - x_j|^2 / (2 \lambda_j^2 h^2) + d |\log \lambda_j|` of the points that make the density
+    It takes pairs in one dimension too, and is deterministic on any device. The CPU leaves out pairs by ``rtol``; a GPU
+    takes all, with 3 d n m flops, as its bounds are for one bandwidth. The errors are those above, measured by the
+    exponents :math:`|y - x_j|^2 / (2 \lambda_j^2 h^2) + d |\log \lambda_j|` of the points that make the density
     (``tests/density/test_local_factors.py``).
 
     *Tolerance.* A pass may leave pairs out where it is certain that they add at most ``rtol`` times what is kept of the
@@ -135,10 +135,10 @@ def kde(
     do Dask arrays, stacks and domains; a pass that has no use for it takes all pairs, which satisfies it.
 
     Both backends do so by themselves where a look at the data says that it is faster than all pairs: see
-    ``docs/densities.md``. Small calls take all pairs, and so does :func:`kernel_sum`. The CPU leaves out pairs in any
-    number of dimensions; "tf32" there keeps the tolerance of float32. A GPU does in 2 to 128 dimensions (64 in double
-    precision, and on other devices than those of compute capability 9.0). Its look waits for the device, and calls with
-    ``check_finite=False`` and captured ones take all pairs.
+    ``docs/densities.md``. Small calls take all pairs. The CPU leaves out pairs in any number of dimensions; "tf32"
+    there keeps the tolerance of float32. A GPU does in 2 to 128 dimensions (64 in double precision, and on other
+    devices than those of compute capability 9.0), but not for :func:`kernel_sum`. Its look waits for the device, and
+    calls with ``check_finite=False`` and captured ones take all pairs.
 
     In two dimensions a fast Gauss transform sums cells about a bandwidth wide in double precision, in O(n + m)
     operations, wherever a bound on its error holds for that very cell: in densities, scores and debiased data. Other
@@ -159,9 +159,11 @@ def kde(
 
     *Domains.* With ``bounds`` or ``periods`` the kernel is summed over all images of a point, mirrored or moved by
     periods. Images that matter to float64 are more data for the same engines: those near the ends, where h is small.
-    Where they are many, a product over the columns takes their place, a few exponentials a column, in float64. Errors
-    are those above (``tests/density/test_domains.py``). On a GPU such a call waits for the range of the queries and for
-    their least density. ``docs/domains.md`` has formulas, limits and cost.
+    Where they are many, a product over the columns takes their place, a few exponentials a column, in float64. Images
+    are left out that add at most 1e-17 of any query's sum, whatever ``rtol`` is, which holds among the data and among
+    the images that are taken. The product takes all pairs. Errors are those above (``tests/density/test_domains.py``).
+    On a GPU such a call waits for the range of the queries and for their least density. ``docs/domains.md`` has
+    formulas, limits and cost.
 
     *Stacks.* ``X`` of shape (b, n, d) is b densities of one size at once, here and in :func:`score`,
     :func:`density_and_score`, :func:`debias`, :func:`sd_kde` and :func:`laplace_kde`. Results begin with the axis of
@@ -550,7 +552,7 @@ def laplace_kde(
     return out
 
 
-@declare(cost_formulas.kernel_sum, cost_calls.of_values)
+@declare(cost_formulas.kernel_sum, cost_calls.of_values, observed=cost_calls.shares("values"))
 @_over_dask
 def kernel_sum(
     X: Any,
@@ -584,6 +586,11 @@ def kernel_sum(
     Cost: n m exponentials and 2 (d + k) n m flops; with ``X`` itself for ``Y``, half of the exponentials in float32 on
     the GPU for up to 32 values, or of more than 64 dimensions. Errors are those of :func:`kde`, relative to the sum of
     the absolute terms.
+
+    *Tolerance.* In two dimensions and more the CPU leaves out pairs as :func:`kde` does, for up to 32 columns: of each
+    column at most ``rtol`` times the sum of its own absolute terms (``tests/density/test_skipping_values_cpu.py``). A
+    column that is zero near a query makes it take more pairs. More columns, and a GPU, take all pairs: products of
+    matrices are fast, and that bound needs a second sum for each column.
 
     Examples
     --------

@@ -73,6 +73,9 @@ def cdf(
     a CUDA graph is captured: on a GPU by array operations, with 320 bytes of traffic a pair in device memory, of which
     a tile holds some ten arrays of 32 MiB.
 
+    There is no ``rtol``: data far below a query add all of their weight, so that none are negligible. The transform
+    has the weight of boxes beyond its reach as running sums; what it leaves out is part of the error above.
+
     References
     ----------
     Nadaraya, E. A. (1964). Some new estimates for distribution functions. *Theory Probab. Appl.* 9.

@@ -122,6 +122,20 @@ def test_what_a_run_on_the_cpu_takes_is_told() -> None:
     assert perf.explain(cukde.sd_kde, X, Y, 50.0, on=CPU, calls=1).share is None  # all pairs matter
 
 
+def test_a_share_of_sums_of_values() -> None:
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((20_000, 3)), rng.standard_normal((500, 3))
+    found = perf.explain(cukde.kernel_sum, X, X, Y, 0.05, on=CPU, calls=1)
+    assert found.share is not None
+    assert 0 < found.share[0] < 0.3
+    sizes = {"n": 2**16, "m": 2**16, "d": 3}
+    seconds = [perf.predict("kernel_sum", CPU, k=k, share=0.1, **sizes).seconds for k in (1, 8, 32)]
+    assert seconds == sorted(set(seconds))
+    assert perf.cost("kernel_sum", CPU, k=8, share=0.1, **sizes).exponentials == pytest.approx(0.1 * 2**32)
+    with pytest.raises(ValueError, match="take all pairs on a GPU"):
+        perf.cost("kernel_sum", H200, share=0.1, **sizes)
+
+
 def test_weighted_moments_in_double_take_differences() -> None:
     sizes = {"n": 2**18, "m": 2**18, "d": 16, "share": 0.5}
     products, differences, double = (

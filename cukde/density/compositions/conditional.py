@@ -68,7 +68,7 @@ def marginal(
     Notes
     -----
     Cost and accuracy are those of :func:`cukde.kde` of k columns (``tests/density/test_conditional.py``), and
-    a copy of them.
+    a copy of them. Pairs are left out as there, by its default ``rtol``.
 
     References
     ----------
@@ -162,6 +162,8 @@ def conditional(
     *Far from all data* the answer is that of the rows whose values are nearest to the given ones in bandwidths, since
     all others have a vanishing share of :math:`\hat p(g)`: finite, never NaN, and no warning. The logarithm of
     :func:`marginal` at g says how near data are.
+
+    Each pass leaves out pairs by the default ``rtol`` of :func:`cukde.kde`, which these errors include.
 
     Memory O(n d + m d). Of Dask arrays it is the quotient always.
 

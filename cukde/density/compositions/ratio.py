@@ -75,6 +75,7 @@ def density_ratio(
     Cost: that of both densities, (n + k) m exponentials. Logarithms are subtracted in double precision; the error of
     the result is the sum of both: 2e-5 in float32 on the CPU, 6e-5 on the GPU, 2e-12 in float64, where points of both
     samples lie within 12 bandwidths of the query (``tests/density/test_ratio.py``); beyond, 8 eps times each exponent.
+    Both passes leave out pairs by the default ``rtol`` of :func:`cukde.kde`, each relative to its own density.
 
     Far from both samples the logarithm grows with the squared distance, and says which of them has the nearest point:
     kernels decide there, and no data. :func:`hdr_threshold` of either tells where data are. With equal bandwidths the

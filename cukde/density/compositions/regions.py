@@ -85,7 +85,8 @@ def hdr_threshold(
     of order :math:`h^2`.
 
     Cost: one density of self-interaction (Y = X), n^2 exponentials (in one dimension O(n)); for "sd" a score pass
-    besides; and a sort. In many dimensions densities under- or overflow: take ``log=True``.
+    besides; and a sort. Pairs are left out by the default ``rtol`` of :func:`cukde.kde`. In many dimensions densities
+    under- or overflow: take ``log=True``.
 
     References
     ----------

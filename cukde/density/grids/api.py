@@ -73,7 +73,7 @@ def evaluate_grid(
     weights : array_like, shape (n,), optional
         Non-negative weights of the data, normalised to sum to 1. Default 1/n each.
     log : bool
-        Return the log density: finite anywhere, by the passes of :func:`kde` over all pairs.
+        Return the log density: finite anywhere, by the passes of :func:`kde`.
     method : {"auto", "exact", "fft"}
         "fft" spreads the data over the cells of a regular grid by B-splines and convolves by Fourier transforms, for
         d <= 3; its error is relative to the largest density. "exact" sums all pairs, with small errors relative to each
@@ -120,8 +120,9 @@ def evaluate_grid(
     8 (d + 1) bytes a point.
 
     *Cost of "exact".* For scalar bandwidths or one a dimension, d > 1: two matrices of about n times the square root of
-    the grid's size exponentials, and their product, 2 n m flops for m numbers, by BLAS. Otherwise :func:`kde` of the
-    grid's points, in one dimension O(n + m).
+    the grid's size exponentials, and their product, 2 n m flops for m numbers, by BLAS: it takes all pairs, each for
+    one multiply-add, which leaves little to gain. Otherwise, and with ``log``, :func:`kde` of the grid's points, which
+    leaves out pairs by its default ``rtol``; in one dimension O(n + m).
 
     References
     ----------

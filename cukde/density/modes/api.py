@@ -142,6 +142,7 @@ def modes(
     (Y = X), takes each pair once on the GPU where :func:`cukde.debias` does. Together they come to 6 passes of all rows
     for 10,000 rows of six groups in two columns at Silverman's bandwidth, 4 in four columns, and 17 to 19 at half of
     that bandwidth, where plain mean shift takes a hundred to several hundred. In one column a pass is a fast transform.
+    Passes leave out pairs by the default ``rtol`` of :func:`cukde.kde`, those of Newton's method by that of float64.
 
     Newton's method takes d + 1 points in float64 a step for each of the few that it moves. Every four passes the host
     checks which points have settled and waits for the device four times, once a pass on average; Newton's method waits

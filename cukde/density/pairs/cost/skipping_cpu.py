@@ -28,6 +28,10 @@ _SCREENED = {8: 0.5, 16: 0.8, 32: 1.6, 64: 3.0, 128: 6.0}
 SCREENED_FROM = 6
 """Dimensions from which on boxes are so wide that squared distances in single precision pay, before those in double."""
 
+# Beside, with values: for any of them, and for each column.
+_VALUES_SINGLE, _VALUES_DOUBLE = (0.05, 0.02), (0.06, 0.025)
+_VALUES_SUMMED_SINGLE, _VALUES_SUMMED_DOUBLE = (0.15, 0.04), (0.2, 0.06)
+
 # Operations of these cores, a nanosecond: what rates are as work, for other processors.
 _SCALARS = 7.6
 
@@ -35,24 +39,35 @@ _ROW, _COORDINATE = 100.0, 10.0  # for a point, and each of its coordinates: ord
 _QUERY, _SIDE = 500.0, 0.1  # for a query, and a dimension of a block that it may be near
 
 
-def dense(output: Output, d: int, *, product: Any, once: bool) -> float:
+def dense(output: Output, d: int, k: int = 0, *, product: Any, once: bool) -> float:
     """Nanoseconds a pair of the pass that takes all of them, by a product of a dtype, or None: by differences."""
     moments = output == "moments"
+    values = _of_values(_VALUES_SINGLE if product == np.float32 else _VALUES_DOUBLE, k)
     if product is None:
-        return _at(_DIFFERENCES, d) * (2.0 if moments else 1.0)
+        return _at(_DIFFERENCES, d) * (2.0 if moments else 1.0) + values
     rate = _at(_PRODUCT_SINGLE if product == np.float32 else _PRODUCT_DOUBLE, d)
-    return rate * (1 + 0.9 * d / (d + 14) if moments else 1.0) * (_ONCE if once else 1.0)
+    return rate * (1 + 0.9 * d / (d + 14) if moments else 1.0) * (_ONCE if once else 1.0) + values
 
 
 def skipping(
-    output: Output, d: int, n: int, m: int, screened: float, summed: float, *, single: bool, once: bool, ordered: bool
+    output: Output,
+    d: int,
+    n: int,
+    m: int,
+    k: int,
+    screened: float,
+    summed: float,
+    *,
+    single: bool,
+    once: bool,
+    ordered: bool,
 ) -> float:
     """Nanoseconds of a whole pass that screens and sums shares of its pairs; ``ordered``: without the order.
 
     ``once`` says that each pair serves both of its points; it counts twice.
     """
     order = 0.0 if ordered else _order(d, n, m)
-    taken = n * m * (summed * _summing(output, d, single=single) + screened * _at(_SCREENED, d))
+    taken = n * m * (summed * _summing(output, d, k, single=single) + screened * _at(_SCREENED, d))
     return order + _boxes(d, n, m) + taken * (_ONCE if once else 1.0)
 
 
@@ -64,7 +79,7 @@ def passed(task: Pass, share: float) -> list[Part]:
     single = task.precision in ("float32", "tf32") and task.itemsize == 4 and not task.weighted
     once = _ONCE if task.output == "moments" and task.itself and not task.weighted else 1.0
     pairs = share * task.pairs
-    rate = once * _summing(task.output, task.d, single=single)
+    rate = once * _summing(task.output, task.d, task.k, single=single)
     unit: Unit = "exponential" if single else "exponential_f64"
     order = _order(task.d, task.n, 0 if task.itself else task.m) + _boxes(task.d, task.n, task.m)
     parts = [
@@ -77,10 +92,15 @@ def passed(task: Pass, share: float) -> list[Part]:
     return parts
 
 
-def _summing(output: Output, d: int, *, single: bool) -> float:
+def _summing(output: Output, d: int, k: int = 0, *, single: bool) -> float:
     """Nanoseconds of a pair that is summed."""
     rate = _at(_SUMMED_SINGLE if single else _SUMMED_DOUBLE, d)
-    return rate * (1 + 0.5 * d / (d + 3)) if output == "moments" else rate
+    rate = rate * (1 + 0.5 * d / (d + 3)) if output == "moments" else rate
+    return rate + _of_values(_VALUES_SUMMED_SINGLE if single else _VALUES_SUMMED_DOUBLE, k)
+
+
+def _of_values(rates: tuple[float, float], k: int) -> float:
+    return rates[0] + rates[1] * k if k else 0.0
 
 
 def _order(d: int, n: int, m: int) -> float:

@@ -271,7 +271,7 @@ def partial_sums(
         if len(X) == 0:
             k = {"moments": X.shape[1], "values": 0 if values is None else values.shape[1]}.get(output)
             return nothing(len(Y), k, np)
-    near = skipping_choice.posed(X, Y, h, output, options, product=_product(X.shape[1], options))
+    near = skipping_choice.posed(X, Y, h, output, options, product=_product(X.shape[1], options), values=values)
     if near is not None:
         return skipping_passes.run(near)
     pairs = _pairs(X, Y, h, log2_weights, options)

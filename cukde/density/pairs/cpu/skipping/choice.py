@@ -11,7 +11,7 @@ import numpy as np
 from cukde.density.options import Options
 from cukde.density.pairs import counting, frame as pairs_frame, tolerance as pairs_tolerance
 from cukde.density.pairs.cost import skipping_cpu as skipping_cost
-from cukde.density.pairs.cpu.skipping import passes
+from cukde.density.pairs.cpu.skipping import passes, values as skipping_values
 from cukde.density.sums import Output
 
 _FEW_PAIRS = 2**22  # up to so many, all are taken before points could be brought in order
@@ -27,7 +27,14 @@ _LARGEST_OFFSET = {4: 1e15, 8: 1e60}  # of the data from zero, in bandwidths
 
 
 def posed(
-    X: np.ndarray, Y: np.ndarray | None, h: float, output: Output, options: Options, *, product: Any
+    X: np.ndarray,
+    Y: np.ndarray | None,
+    h: float,
+    output: Output,
+    options: Options,
+    *,
+    product: Any,
+    values: np.ndarray | None = None,
 ) -> passes.Posed | None:
     """Pose the pass that leaves out pairs, or return None where all pairs are faster.
 
@@ -36,17 +43,22 @@ def posed(
     """
     n, d = X.shape
     m = n if Y is None else len(Y)
-    if n * m <= _FEW_PAIRS or output not in ("sum", "moments", "laplace"):
+    if n * m <= _FEW_PAIRS or output not in ("sum", "moments", "laplace", "values"):
         return None
     options = options._replace(precision="float32") if options.precision == "tf32" else options
     tolerance = pairs_tolerance.tolerance_of(options)
     if tolerance <= 0 or not _representable(X, Y, h, options):
         return None
+    if values is not None and not skipping_values.served(
+        values, options.log_weights, passes.dtype(X, Y, options).itemsize
+    ):
+        return None
+    k = 0 if values is None else values.shape[1]
     once = output == "moments" and Y is None and options.log_weights is None
-    dense = n * m * skipping_cost.dense(output, d, product=product, once=once)
+    dense = n * m * skipping_cost.dense(output, d, k, product=product, once=once)
     single = options.log_weights is None and options.local_factors is None and passes.dtype(X, Y, options) == np.float32
 
-    time = functools.partial(skipping_cost.skipping, output, d, n, m, single=single, once=once)
+    time = functools.partial(skipping_cost.skipping, output, d, n, m, k, single=single, once=once)
     rows = pairs_frame.rows(d)
     data = X[:: max(1, n // rows)][:rows]
     queries = data if Y is None else Y[:: max(1, m // counting.QUERIES)][: counting.QUERIES]
@@ -55,7 +67,7 @@ def posed(
         hope = _HOPE if d < skipping_cost.SCREENED_FROM else _HOPE_OF_MANY
         if not time(*_expected(share, d), ordered=False) < hope * dense:
             return None
-    whole = passes.pose(X, Y, h, output, options, pairs_frame.frame(data), tolerance)
+    whole = passes.pose(X, Y, h, output, options, pairs_frame.frame(data), tolerance, values=values)
     tried = np.linspace(0, m - 1, max(4, min(_QUERIES, m // _ONE_IN))).astype(int)
     taken = passes.tried(whole, tried)
     pairs = n * len(tried)

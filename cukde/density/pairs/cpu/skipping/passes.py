@@ -11,8 +11,14 @@ from cukde.core.cpu import threads
 from cukde.density.options import Options
 from cukde.density.pairs.cost import skipping_cpu as skipping_cost
 from cukde.density.pairs.cpu import pair_blocks
-from cukde.density.pairs.cpu.skipping import once, points as skipping_points, queries as skipping_queries
+from cukde.density.pairs.cpu.skipping import (
+    once,
+    points as skipping_points,
+    queries as skipping_queries,
+    values as skipping_values,
+)
 from cukde.density.pairs.cpu.skipping.points import Data
+from cukde.density.pairs.cpu.skipping.values import Values
 from cukde.density.pairs.frame import Frame
 from cukde.density.sums import Output, PartialSums
 
@@ -28,10 +34,12 @@ class Posed(NamedTuple):
     """A pass whose points are in order.
 
     Memory beside the result, in bytes a row: of data 8 d + 20, and where they are screened 4 d more; of queries 16 d,
-    and where each pair is taken once 16 d + 16 more. In single precision coordinates take half of that.
+    and where each pair is taken once 16 d + 16 more; k columns of values take 8 k of each. In single precision
+    coordinates take half of that, and so do values of data.
     """
 
     data: Data
+    values: Values | None  # of output "values"
     queries: np.ndarray  # (m, d), in order and in the unit of the data
     order: np.ndarray  # (m,) int64: their rows
     output: Output
@@ -39,6 +47,13 @@ class Posed(NamedTuple):
     atol: float  # beside the largest weight
     double: bool
     once: bool  # each pair for the sums at both points
+
+    @property
+    def columns(self) -> int:
+        """Of moments, or of sums of values."""
+        if self.values is not None:
+            return len(self.values.mass)
+        return self.queries.shape[1] if self.output == "moments" else 0
 
 
 class Taken(NamedTuple):
@@ -54,7 +69,15 @@ def dtype(X: np.ndarray, Y: np.ndarray | None, options: Options) -> np.dtype:
 
 
 def pose(
-    X: np.ndarray, Y: np.ndarray | None, h: float, output: Output, options: Options, frame: Frame, tolerance: float
+    X: np.ndarray,
+    Y: np.ndarray | None,
+    h: float,
+    output: Output,
+    options: Options,
+    frame: Frame,
+    tolerance: float,
+    *,
+    values: np.ndarray | None = None,
 ) -> Posed:
     """Put the points of a pass in order.
 
@@ -62,13 +85,16 @@ def pose(
     ----------
     X, Y : array, shape (n, d) and (m, d)
         Float32 or float64; ``Y`` None are the data themselves. All data have weight.
-    output : {"sum", "moments", "laplace"}
+    output : {"sum", "moments", "laplace", "values"}
         See :class:`cukde.density.sums.PartialSums`. Local factors are for "sum".
     frame : Frame
         Of the data.
     tolerance : float
-        Above 0. What is left out of a query's sum is at most this times what is kept; of output "laplace", of the sum
-        of absolute terms. With an absolute tolerance among the options that may be left out beside.
+        Above 0. What is left out of a query's sum is at most this times what is kept; of outputs "laplace" and
+        "values", of the sum of absolute terms. With an absolute tolerance among the options that may be left out
+        beside; not of values.
+    values : array, shape (n, k), optional
+        For output "values": such that :func:`cukde.density.pairs.cpu.skipping.values.served`.
     """
     real = dtype(X, Y, options)
     X = X.astype(real, copy=False)
@@ -82,24 +108,26 @@ def pose(
         local_factors=options.local_factors,
         screened=X.shape[1] >= skipping_cost.SCREENED_FROM,
     )
+    columns = None
+    if values is not None:
+        columns, data = skipping_values.ordered(values, data, order)
     queries = X
     if Y is not None:
         queries, order = Y, skipping_points.ordered(Y, frame)
     queries = queries[order].astype(real, copy=False)
     queries *= queries.dtype.type(data.unit)
     double = options.log_weights is not None or options.local_factors is not None
-    atol = data.beside_largest(options.atol)
+    atol = data.beside_largest(options.atol) if values is None else 0.0
     both = output == "moments" and Y is None and not double and len(X) >= _OWN_ROWS * threads.count()
-    return Posed(data, queries, order, output, tolerance, atol, double, both)
+    return Posed(data, columns, queries, order, output, tolerance, atol, double, both)
 
 
 def run(posed: Posed) -> PartialSums:
     """Take the pass; every run gives the same bits."""
     if posed.once:
         return _once(posed)
-    m = len(posed.queries)
-    d = posed.queries.shape[1] if posed.output == "moments" else 0
-    sums = PartialSums(np.empty(m), np.empty(m), np.empty((m, d)))
+    m, k = len(posed.queries), posed.columns
+    sums = PartialSums(np.empty(m), np.empty(m), np.empty((m, k)))
 
     def task(first: int) -> np.ndarray:
         threads.checkpoint()
@@ -107,10 +135,11 @@ def run(posed: Posed) -> PartialSums:
 
     counts = threads.run(task, range(0, m, _QUERIES_OF_TASK), blas=False)
     _recent[posed.output] = float(np.sum(counts, axis=0)[1]) / (m * posed.data.n) if m else 0.0
-    out = PartialSums(np.empty(m), np.empty(m), np.empty((m, d)) if d else None)
+    out = PartialSums(np.empty(m), np.empty(m), np.empty((m, k)) if k else None)
     out.reference[posed.order], out.total[posed.order] = sums.reference + posed.data.largest_log_weight, sums.total
     if out.moments is not None:
         out.moments[posed.order] = sums.moments
+    if posed.output == "moments":
         out.moments[:] /= posed.data.unit
     return out
 
@@ -147,7 +176,7 @@ def _once(posed: Posed) -> PartialSums:
 def tried(posed: Posed, queries: np.ndarray) -> Taken:
     """Count the pairs that single queries take, (k,) of those in order."""
     m = len(posed.queries)
-    nothing = PartialSums(np.empty(m), np.empty(m), np.empty(posed.queries.shape))
+    nothing = PartialSums(np.empty(m), np.empty(m), np.empty((m, posed.columns)))
     counts = threads.run(lambda i: _add(posed, i, i + 1, nothing), queries, blas=False)
     return Taken(*map(int, np.sum(counts, axis=0)))
 
@@ -156,9 +185,8 @@ def _add(posed: Posed, first: int, last: int, sums: PartialSums) -> np.ndarray:
     """Write the sums of some queries; return the numbers of pairs screened and summed."""
     counts = np.zeros(2, np.int64)
     code = skipping_queries.CODES[posed.output]
-    skipping_queries.sums(
-        posed.queries, first, last, posed.data, posed.tolerance, posed.atol, code, posed.double, *sums, counts
-    )
+    of = posed.queries, first, last, posed.data, posed.values
+    skipping_queries.sums(*of, posed.tolerance, posed.atol, code, posed.double, *sums, counts)
     return counts
 
 

@@ -12,6 +12,10 @@ within T of it.
 
 In the terms of a Laplace-corrected density, S is of absolute terms, and T is larger by the logarithm of what the factor
 of a pair at -T can be.
+
+Of sums of values every column of those has its own S and M, of absolute values times weights, and so has the sum of
+weights alone. What counts is the least S / M. A column that is zero near a query has none: the query then takes all
+blocks until it has one.
 """
 
 from __future__ import annotations
@@ -27,6 +31,7 @@ from cukde.density.pairs.cpu.skipping.terms import (
     FURTHEST,
     NOTHING,
     add_moments,
+    add_values,
     blocks_of_group,
     count_near,
     least_of,
@@ -41,8 +46,8 @@ from cukde.density.pairs.cpu.skipping.terms import (
 )
 from cukde.density.pairs.cpu.tiles import _JIT
 
-SUM, MOMENTS, LAPLACE = range(3)
-CODES = {"sum": SUM, "moments": MOMENTS, "laplace": LAPLACE}
+SUM, MOMENTS, LAPLACE, VALUES = range(4)
+CODES = {"sum": SUM, "moments": MOMENTS, "laplace": LAPLACE, "values": VALUES}
 
 QUERIES = 64
 """Of a block of queries, which search for near data together."""
@@ -50,9 +55,13 @@ QUERIES = 64
 _LN2 = math.log(2.0)
 # Exponents in single precision round with their size: queries that lie so many bits from all data are summed in double.
 _FAR = -20.0
+# Of values a column may have only far terms: those so many bits below the largest kernel are taken in double, as single
+# precision would round their exponents by more, and twice as far has no numbers for them.
+_SINGLE_BITS = 64.0
 _CHUNK = 32  # blocks that one call sums at a query
 
-# State of a query: its largest exponent, in bits; its sum about that, and that of absolute terms.
+# State of a query: its largest exponent, in bits; its sum about that, and that of absolute terms; of values the least
+# share of a column's whole mass that such a sum is.
 _TOP, _TOTAL, _SIZE = range(3)
 
 
@@ -74,6 +83,7 @@ def _add(
     chosen: Any,
     log2_weights: Any,
     factors: Any,
+    values: Any,
     scale: float,
     query: Any,
     reach: float,
@@ -82,14 +92,18 @@ def _add(
     distances: Any,
     state: Any,
     moments: Any,
-) -> None:
+    sizes: Any,
+) -> int:
     """Add chosen blocks of ``n`` points to the sums of a query, but those that lie beyond its reach, in bits.
 
-    Arithmetic is in the dtype of the query, which is that of ``bits`` and ``distances``, (64,).
+    Arithmetic is in the dtype of the query, which is that of ``bits`` and ``distances``, (64,). Return how many blocks
+    were taken: fewer than all if the next one needs double precision.
     """
     real = bits.dtype.type
     limit, factor, constant = real(min(reach, NOTHING)), real(scale), real(1.0 + 0.5 * query.size)
-    for block in chosen:
+    taken: int = chosen.size
+    for i in range(chosen.size):
+        block = chosen[i]
         squares_to(points, block, query, bits)
         for j in range(n - block * BLOCK, BLOCK):
             bits[j] = NOTHING
@@ -114,7 +128,15 @@ def _add(
                 state[_SIZE] *= ratio
                 for c in range(moments.size):
                     moments[c] *= ratio
+                if values is not None:
+                    for c in range(sizes.size):
+                        sizes[c] *= ratio
                 state[_TOP] = -least
+        if values is not None:
+            far = bits.itemsize == 4 and reach + state[_TOP] > _SINGLE_BITS
+            if far and _count_between(bits, real(_SINGLE_BITS - state[_TOP]), min(limit, real(0.5 * NOTHING))) > 0:
+                taken = i
+                break
         top = real(-state[_TOP])
         if output == LAPLACE:
             total, size = to_laplace_terms(bits, distances, top, constant)
@@ -124,6 +146,28 @@ def _add(
         state[_SIZE] += size
         if output == MOMENTS:
             add_moments(bits, points, block, query, moments)
+        if values is not None:
+            add_values(bits, values.blocks, block, values.signed, moments, sizes)
+    if values is not None:
+        state[_SIZE] = _least_share(state[_TOTAL] / values.weight, sizes, values.mass)
+    return taken
+
+
+@njit(**_JIT)
+def _count_between(bits: Any, low: Any, high: Any) -> Any:
+    count = np.int32(0)
+    for j in range(BLOCK):
+        count += np.int32(bits[j] > low) & np.int32(bits[j] <= high)
+    return count
+
+
+@njit(**OPTIONS)
+def _least_share(least: float, sizes: Any, mass: Any) -> float:
+    """Least share that sums of absolute terms are of their masses, or ``least``; zero columns have no mass."""
+    for c in range(sizes.size):
+        if mass[c] > 0.0:
+            least = min(least, sizes[c] / mass[c])
+    return least
 
 
 @njit(**OPTIONS)
@@ -135,19 +179,53 @@ def _add_in(
     chosen: Any,
     log2_weights: Any,
     factors: Any,
+    values: Any,
     scale: float,
     reach: float,
     output: int,
     state: Any,
     moments: Any,
+    sizes: Any,
 ) -> None:
-    """Add blocks in the dtype of the data, or in double; ``both`` are a query and room for each."""
+    """Add blocks in the dtype of the data where that serves, or in double; ``both`` are a query and room for each."""
     query, bits, distances, double_query, double_bits, double_distances = both
-    if double:
-        query_, bits_, distances_ = double_query, double_bits, double_distances
-        _add(points, n, chosen, log2_weights, factors, scale, query_, reach, output, bits_, distances_, state, moments)
-    else:
-        _add(points, n, chosen, log2_weights, factors, scale, query, reach, output, bits, distances, state, moments)
+    taken = 0
+    if not double:
+        taken = _add(
+            points,
+            n,
+            chosen,
+            log2_weights,
+            factors,
+            values,
+            scale,
+            query,
+            reach,
+            output,
+            bits,
+            distances,
+            state,
+            moments,
+            sizes,
+        )
+    if taken < chosen.size:
+        _add(
+            points,
+            n,
+            chosen[taken:],
+            log2_weights,
+            factors,
+            values,
+            scale,
+            double_query,
+            reach,
+            output,
+            double_bits,
+            double_distances,
+            state,
+            moments,
+            sizes,
+        )
 
 
 @njit(**OPTIONS)
@@ -195,10 +273,11 @@ def _find_near(
     found: Any,
     low: Any,
     high: Any,
-) -> int:
-    """Find the blocks that may matter to any of some queries (q, d); write their numbers and boxes, return the count.
+) -> tuple[int, float]:
+    """Find the blocks that may matter to any of some queries (q, d); write their numbers and boxes.
 
-    One at least is found. The largest distance to a block bounds what it adds from below, and so T from above.
+    Return the count, which is at least one, and a bound on T: the largest distance to a block bounds what it adds from
+    below, and so T from above.
     """
     d, count, least, nearest = queries.shape[1], 0, np.inf, np.inf
     begin, end = np.empty(d, queries.dtype), np.empty(d, queries.dtype)
@@ -227,7 +306,7 @@ def _find_near(
         for c in range(d):
             low[c, kept], high[c, kept] = low[c, i], high[c, i]
         kept += 1
-    return kept
+    return kept, bits
 
 
 @njit(**OPTIONS)
@@ -236,6 +315,7 @@ def sums(
     first: int,
     last: int,
     data: Any,
+    values: Any,
     tolerance: float,
     atol: float,
     output: int,
@@ -252,7 +332,9 @@ def sums(
     queries : array, shape (m, d)
         In the dtype and unit of the points.
     data : Data
-        See :mod:`cukde.density.pairs.cpu.skipping.points`.
+        See :mod:`cukde.density.pairs.cpu.skipping.points`. Of output "values" masses are shares of the whole.
+    values : Values
+        See :mod:`cukde.density.pairs.cpu.skipping.values`; of other outputs None, for which loops without are compiled.
     tolerance, atol : float
         What is left out of a sum is at most the former, above 0, times what is kept, and the latter beside.
     output : int
@@ -261,8 +343,8 @@ def sums(
         Take pairs in double even if points are in single precision: needed for weights and factors.
     reference, total : array, shape (m,)
         Results, natural logarithms and sums, without the largest weight.
-    moments : array, shape (m, d) or (m, 0)
-        In the unit of the points.
+    moments : array, shape (m, d), (m, k) or (m, 0)
+        Moments in the unit of the points, or sums of values.
     counts : array, shape (2,), int64
         Points that are screened, and points that are summed, are added to these.
     """
@@ -271,18 +353,20 @@ def sums(
     points, log2_weights, factors, softest = data.points, data.log2_weights, data.factors, data.blocks.softest
     screen, screen_error = data.screen.points, data.screen.error
     screened, doubles = screen_error.size > 0, queries.itemsize == 8
-    allowed, floor = np.log2(tolerance / data.blocks.mass.sum()), min(atol / tolerance, 1e300)
+    whole = data.blocks.mass.sum() if values is None else 1.0
+    allowed, floor = np.log2(tolerance / whole), min(atol / tolerance, 1e300)
     near, far = np.empty(blocks, queries.dtype), np.empty(blocks, queries.dtype)
     low, high = np.empty((d, blocks), queries.dtype), np.empty((d, blocks), queries.dtype)
     found, queue, limits = np.empty(blocks, np.int64), np.empty(_CHUNK, np.int64), np.empty(_CHUNK, np.float32)
     bits, distances = np.empty(BLOCK, queries.dtype), np.empty(BLOCK, queries.dtype)
     double_bits, double_distances, double_query = np.empty(BLOCK), np.empty(BLOCK), np.empty(d)
     squares, rounded_queries = np.empty(BLOCK, np.float32), np.empty((QUERIES, d), np.float32)
-    states, own_moments, errors = np.empty((QUERIES, 3)), np.empty((QUERIES, d)), np.empty(QUERIES)
+    states, own_moments, errors = np.empty((QUERIES, 3)), np.empty((QUERIES, moments.shape[1])), np.empty(QUERIES)
+    sizes = np.empty((QUERIES, moments.shape[1]))
     nearest, in_double = np.empty(QUERIES, np.int64), np.empty(QUERIES, np.bool_)
     for begin in range(first, last, QUERIES):
         end = min(begin + QUERIES, last)
-        count = _find_near(
+        count, furthest = _find_near(
             queries[begin:end], data.blocks, data.groups, scale, floor, allowed, output, near, far, found, low, high
         )
         for i in range(end - begin):
@@ -293,7 +377,7 @@ def sums(
             counts[1] += BLOCK
             in_double[i] = double
             while True:
-                states[i], own_moments[i], states[i, _TOP] = 0.0, 0.0, -NOTHING
+                states[i], own_moments[i], sizes[i], states[i, _TOP] = 0.0, 0.0, 0.0, -NOTHING
                 _add_in(
                     in_double[i],
                     both,
@@ -302,11 +386,13 @@ def sums(
                     queue[:1],
                     log2_weights,
                     factors,
+                    values,
                     scale,
-                    np.inf,
+                    np.inf if values is None else furthest,
                     output,
                     states[i],
                     own_moments[i],
+                    sizes[i],
                 )
                 if in_double[i] or states[i, _TOP] >= _FAR:
                     break
@@ -320,7 +406,7 @@ def sums(
             for i in range(end - begin):
                 state = states[i]
                 least = -np.log2(state[_SIZE]) - state[_TOP] if state[_SIZE] > 0.0 else np.inf
-                reach = _bits(least, floor, allowed, output, d)
+                reach = min(_bits(least, floor, allowed, output, d), furthest)
                 near_boxes(low, high, queries[begin + i], start, stop, near)
                 waiting = 0
                 for k in range(start, stop):
@@ -347,13 +433,14 @@ def sums(
                     queue[:waiting],
                     log2_weights,
                     factors,
+                    values,
                     scale,
                     reach,
                     output,
                     state,
                     own_moments[i],
+                    sizes[i],
                 )
         for i in range(end - begin):
             reference[begin + i], total[begin + i] = states[i, _TOP] * _LN2, states[i, _TOTAL]
-            if output == MOMENTS:
-                moments[begin + i] = own_moments[i]
+            moments[begin + i] = own_moments[i]

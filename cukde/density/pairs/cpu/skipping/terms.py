@@ -167,6 +167,24 @@ def to_laplace_terms(bits: Any, distances: Any, least: Any, constant: Any) -> An
 
 
 @njit(**INLINED)
+def add_values(terms: Any, values: Any, block: int, signed: Any, sums: Any, sizes: Any) -> None:
+    """Add terms times values of a block (k, 64) to sums (k,), and the absolute products to sizes (k,)."""
+    for c in range(signed.size):
+        total = size = terms.dtype.type(0)
+        if signed[c]:
+            for j in range(BLOCK):
+                product = terms[j] * values[block, c, j]
+                total += product
+                size += abs(product)
+        else:
+            for j in range(BLOCK):
+                total += terms[j] * values[block, c, j]
+            size = abs(total)
+        sums[c] += total
+        sizes[c] += size
+
+
+@njit(**INLINED)
 def add_moments(terms: Any, points: Any, block: int, query: Any, moments: Any) -> None:
     """Add terms times differences to moments (d,)."""
     for c in range(query.size):
