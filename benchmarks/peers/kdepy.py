@@ -1,18 +1,20 @@
-"""KDEpy: data binned to a grid, convolved by FFT, interpolated at the queries or asked at a grid; NumPy arrays."""
+"""KDEpy: data binned to a grid and convolved by FFT, or a tree in several dimensions; NumPy arrays."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from KDEpy import FFTKDE
+from KDEpy import FFTKDE, TreeKDE
 
 # A step of a thirtieth of the bandwidth of a million points: more of them give no less error, and take no less time.
 _GRID = 2**12
 
 
 def kde(X: Any, Y: Any, h: float) -> Any:
-    """Density."""
+    """Density; of one column interpolated from a grid."""
+    if X.ndim == 2 and X.shape[1] > 1:
+        return TreeKDE(bw=h).fit(X).evaluate(Y)
     grid = np.linspace(min(X.min(), Y.min()) - 4 * h, max(X.max(), Y.max()) + 4 * h, _GRID)
     return np.interp(Y, grid, FFTKDE(bw=h).fit(X).evaluate(grid))
 
