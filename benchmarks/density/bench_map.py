@@ -21,8 +21,8 @@ debiased anew in float64, and the row has the least share of a query's sum that 
 
 Rivals on a GPU take all pairs: their times do not depend on data and bandwidth. They are measured once for each number
 of dimensions and each function, at the first kind of data and Silverman's bandwidth. Each cell has the time of the
-first of them beside its own. A tree of scikit-learn's depends on both, and is measured in every cell: once, where that
-takes more than 300 ms. The record is written after each cell. Cells that the budget does not allow are listed with that
+first of them beside its own. Those on a CPU are measured in every cell, as trees depend on both: once, where that takes
+more than 300 ms. The record is written after each cell. Cells that the budget does not allow are listed with that
 reason.
 """
 
@@ -62,8 +62,12 @@ RIVALS = {
     "flash-split": ("Flash-SD-KDE (fp32_ieee, ordered_splitk)",),
     "sklearn": ("scikit-learn",),
     "sklearn-rtol": ("scikit-learn, rtol=1e-4",),
+    "scipy": ("SciPy",),
+    "kdepy": ("KDEpy",),
 }
-_OF_BACKEND = {"gpu": "torch,cupy,cuvs,flash", "cpu": "sklearn-rtol,sklearn"}
+_OF_BACKEND = {"gpu": "torch,cupy,cuvs,flash", "cpu": "sklearn-rtol,sklearn,scipy,kdepy"}
+_OF_DENSITIES_ALONE = "cuVS", "scikit-learn", "SciPy", "KDEpy"
+_OF_OTHER_BANDWIDTHS = {"SciPy": "its bandwidth is a multiple of the data's covariance: another density"}
 _NOTE = "takes all pairs: measured once for each function and number of dimensions"
 
 _RUNS, _LONG_MS = 3, 300.0
@@ -224,9 +228,11 @@ def rivals(
             if isinstance(beside, str):
                 peer["reason"] = beside
             else:
-                peer |= {"rel_err_max": beside[1]} | timed(beside[0], setting) | {"data": data, "h": h}
-                if setting.backend == "gpu":
-                    peer["note"] = _NOTE
+                error = None if name in _OF_OTHER_BANDWIDTHS else beside[1]
+                peer |= {"rel_err_max": error} | timed(beside[0], setting) | {"data": data, "h": h}
+                note = _NOTE if setting.backend == "gpu" else _OF_OTHER_BANDWIDTHS.get(name)
+                if note is not None:
+                    peer["note"] = note
         except Exception as failed:  # the library is measured all the same
             peer["reason"] = peers.reason(failed)
         found.append(peer)
@@ -238,7 +244,7 @@ def _has(name: str, op: str, d: int) -> bool:
     """Whether a rival has a function in so many dimensions."""
     if name.startswith("Flash-SD-KDE"):
         return d == 16 and (op == "sd_kde" or "ordered_splitk" not in name)  # a backend of debiasing
-    return op == "kde" or not name.startswith(("cuVS", "scikit-learn"))
+    return op == "kde" or not name.startswith(_OF_DENSITIES_ALONE)
 
 
 def line(row: dict[str, Any]) -> str:
