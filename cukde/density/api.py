@@ -22,7 +22,7 @@ from cukde.density.stacks.over_stacks import over_stacks
 _over_dask = over_dask("cukde.density.dask.api", domains_check.without_domain)
 
 
-@declare(cost_formulas.kde, cost_calls.of_kde, observed=cost_calls.shares("sum"))
+@declare(cost_formulas.kde, cost_calls.of_kde, observed=cost_calls.taken("sum"))
 @over_stacks
 @_over_dask
 def kde(
@@ -214,7 +214,7 @@ def kde(
         return problem.density(log=log)
 
 
-@declare(cost_formulas.score, cost_calls.of_queries, observed=cost_calls.shares("moments"))
+@declare(cost_formulas.score, cost_calls.of_queries, observed=cost_calls.taken("moments"))
 @over_stacks
 @_over_dask
 def score(
@@ -260,7 +260,7 @@ def score(
         return results.cast(gradient, problem.dtype).reshape(problem.query_shape)
 
 
-@declare(cost_formulas.density_and_score, cost_calls.of_queries, observed=cost_calls.shares("moments"))
+@declare(cost_formulas.density_and_score, cost_calls.of_queries, observed=cost_calls.taken("moments"))
 @over_stacks
 @_over_dask
 def density_and_score(
@@ -300,7 +300,7 @@ def density_and_score(
         return log_density, results.cast(gradient, problem.dtype).reshape(problem.query_shape)
 
 
-@declare(cost_formulas.debias, cost_calls.of_data, observed=cost_calls.shares("moments"))
+@declare(cost_formulas.debias, cost_calls.of_data, observed=cost_calls.taken("moments"))
 @over_stacks
 @_over_dask
 def debias(
@@ -422,7 +422,7 @@ def _stages_of_sd_kde(
     cost_formulas.sd_kde,
     cost_calls.of_queries,
     stages=_stages_of_sd_kde,
-    observed=cost_calls.shares("moments", "sum"),
+    observed=cost_calls.taken("moments", "sum"),
 )
 @over_stacks
 @_over_dask
@@ -484,7 +484,7 @@ def sd_kde(
         return problem.debiased(estimate).density(log=log)
 
 
-@declare(cost_formulas.laplace_kde, cost_calls.of_queries, observed=cost_calls.shares("laplace"))
+@declare(cost_formulas.laplace_kde, cost_calls.of_queries, observed=cost_calls.taken("laplace"))
 @over_stacks
 @_over_dask
 def laplace_kde(
@@ -552,7 +552,7 @@ def laplace_kde(
     return out
 
 
-@declare(cost_formulas.kernel_sum, cost_calls.of_values, observed=cost_calls.shares("values"))
+@declare(cost_formulas.kernel_sum, cost_calls.of_values, observed=cost_calls.taken("values"))
 @_over_dask
 def kernel_sum(
     X: Any,

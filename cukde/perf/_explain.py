@@ -136,6 +136,12 @@ class Explanation:
         return share if share is None or isinstance(share, tuple) else (share,)
 
     @property
+    def cells(self) -> tuple[int | None, ...] | None:
+        """Cells of queries of each pass that the plane's transform took, None where it took pairs; None without any."""
+        cells = self.cost.shapes.get("cells")
+        return cells if cells is None or isinstance(cells, tuple) else (cells,)
+
+    @property
     def requested(self) -> float:
         """Bytes that are asked of the cache."""
         return sum(part.asked for part in self.cost.parts)
@@ -217,7 +223,8 @@ class Explanation:
     def row(self) -> dict[str, Any]:
         """A row of a record, with the bound and both predictions, milliseconds."""
         row = record_row(self.prediction, self.on, self.times) | {"rel_err_max": None, "cold": self.cold}
-        return row if self.share is None else row | {"share": list(self.share)}
+        found = {"share": self.share, "cells": self.cells}
+        return row | {name: list(each) for name, each in found.items() if each is not None}
 
     def __repr__(self) -> str:
         """The report, as it is printed."""
@@ -273,6 +280,8 @@ def explain(
     -----
     Where a GPU's pass leaves out pairs that cannot matter, the report says which share it takes, and the prediction is
     for that share, by the rates of ``cukde/density/pairs/cost/skipping.py``. The call is run once more to find it.
+    In the plane it likewise says how many cells of queries a fast Gauss transform took
+    (``cukde/density/plane/cost.py``).
 
     The interval says how exact the time is, and the error of the model is that of :func:`predict`. Rates are modelled
     work over measured time. The unit that takes the longest by itself in the model binds, and its time is the bound.
@@ -329,7 +338,7 @@ def record_row(prediction: Prediction, on: Peaks, times: Times) -> dict[str, Any
     return {
         "op": prediction.cost.op,
         "backend": on.backend,
-        "shape": {name: size for name, size in sizes.items() if name not in ("dtype", "precision", "share")},
+        "shape": {name: size for name, size in sizes.items() if name not in ("dtype", "precision", "share", "cells")},
         "dtype": dtype,
         "precision": sizes.get("precision") or dtype,
         **times.row(),
@@ -367,7 +376,7 @@ def _stage(name: str, stage: Callable[[], Any], times: Times, whole: Prediction,
 
 def _lines(call: Explanation) -> Iterator[str]:
     cost, prediction, times = call.cost, call.prediction, call.times
-    sizes = _text.sizes(told(cost.op, cost.shapes | {"share": None}))
+    sizes = _text.sizes(told(cost.op, cost.shapes | {"share": None} | ({"cells": None} if call.cells else {})))
     yield from _text.wrapped(f"{call.op} {sizes} on {call.on.name} ({call.on.backend.upper()})", "")
     yield (
         f"  time       {_ms(times.median_ms)}  quartiles {_ms(times.q1_ms)} to {_ms(times.q3_ms)}, "
@@ -377,6 +386,9 @@ def _lines(call: Explanation) -> Iterator[str]:
         f"  predicted  {_s(prediction.seconds)}  measured/predicted {call.measured_over_predicted:.2f}; "
         f"by the report's rule {_s(prediction.report_seconds)} ({call.measured_over_report:.3g})"
     )
+    if call.cells is not None:
+        taken = ["pairs" if cells is None else f"{cells:,} cells" for cells in call.cells]
+        yield f"  transform  {' and '.join(taken)}; predicted is what expansions about them take"
     if call.share is not None:
         taken = ["all" if share is None else f"{100 * share:.3g}%" for share in call.share]
         yield f"  taken      {' and '.join(taken)} of the pairs; predicted is what finding and summing them takes"

@@ -27,6 +27,7 @@ from cukde.density.pairs.cost import (
     wide as cost_wide,
 )
 from cukde.density.pairs.cost.engines import Pass
+from cukde.density.plane import cost as plane_cost, plan as plane_plan
 from cukde.perf._predict import predicted
 from tests.perf.processors import H200
 
@@ -578,3 +579,33 @@ def test_the_papers_model_of_nothing():
     with pytest.raises(ValueError, match="seconds must be positive and finite; got 0"):
         perf.flash_utilisation(0, 10, 10)
     assert perf.flash_tile_bytes(np.int8(3)) == perf.flash_tile_bytes(3)
+
+
+@pytest.mark.parametrize("op", ["kde", "score"])
+def test_the_plane_by_its_transform(op: str) -> None:
+    sizes = {"n": 2**20, "m": 2**20, "d": 2, "dtype": "float32"}
+    few, many = (perf.predict(op, H200, cells=cells, **sizes).seconds for cells in (10_000, 100_000))
+    assert few < many < perf.predict(op, H200, **sizes).seconds / 5
+    plan = plane_plan.plan(1.0, plane_plan.TOLERANCE["float32"], "moments" if op == "score" else "sum")
+    more = 1e-3 * plane_cost.MS_OF_PRODUCT * (plane_cost.products(plan, 100_000) - plane_cost.products(plan, 10_000))
+    assert many - few == pytest.approx(more, rel=0.5)
+    on_cpu = [perf.predict(op, CPU, cells=cells, **sizes).seconds for cells in (100, 10_000)]
+    assert on_cpu[0] < on_cpu[1] < perf.predict(op, CPU, **sizes).seconds / 5
+
+
+def test_a_transform_is_found_by_a_run() -> None:
+    X = np.random.default_rng(0).standard_normal((20_000, 2))
+    found = perf.explain(cukde.sd_kde, X, X, 1.0, on=CPU, calls=1)
+    assert found.share is None
+    assert found.cells is not None
+    assert all(10 < (cells or 0) < 500 for cells in found.cells)
+    assert "cells and" in str(found)
+    assert found.row()["cells"] == list(found.cells)
+    assert perf.explain(cukde.kde, X, X[:1000], 0.001, on=CPU, calls=1).cells is None
+
+
+def test_cells_are_those_of_a_plane() -> None:
+    with pytest.raises(ValueError, match="cells must be None but for 2 dimensions; got d = 3"):
+        perf.cost("kde", H200, n=100, m=100, d=3, cells=10)
+    with pytest.raises((TypeError, ValueError), match="cells"):
+        perf.cost("kernel_sum", H200, n=100, m=100, d=2, cells=10)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from cukde.core.cost import arguments
 from cukde.core.cost.registry import Observed
 from cukde.density import check as density_check
+from cukde.density.plane.recent import recent_cells
 from cukde.density.sums import Output
 
 Sizes = dict[str, Any]
@@ -58,23 +59,32 @@ def of_data(X: Any, h: Any = None, **options: Any) -> Sizes:
     return {name: size for name, size in sizes.items() if name not in ("m", "at_data")}
 
 
-def shares(*outputs: Output) -> Observed:
+def taken(*outputs: Output) -> Observed:
     """What :func:`cukde.core.cost.registry.declare` calls ``observed``, for an operation of passes with these outputs.
 
-    The share of pairs is None where no pass leaves out any; of several passes there is one each.
+    The share of pairs is None where no pass leaves out any, and so are the cells where none is the plane's transform;
+    of several passes there is one each.
     """
 
     def observed(call: Callable[[], Any], *, gpu: bool) -> Sizes:
         passes = importlib.import_module(f"cukde.density.pairs.{'gpu' if gpu else 'cpu'}.skipping.passes")
         passes.recent_shares()
+        recent_cells()
         call()
-        taken = passes.recent_shares()
-        each = tuple(taken.get(output) for output in outputs)
-        if not any(share is not None for share in each):
-            return {"share": None}
-        return {"share": each[0] if len(each) == 1 else each}
+        cells = recent_cells()
+        shares = {output: share for output, share in passes.recent_shares().items() if output not in cells}
+        found: Sizes = {"share": _each(shares, outputs)}
+        return found | {"cells": _each(cells, outputs)} if cells else found
 
     return observed
+
+
+def _each(found: Mapping[Output, Any], outputs: Sequence[Output]) -> Any:
+    """What was found of one output, or of each; None where nothing was."""
+    each = tuple(found.get(output) for output in outputs)
+    if not any(value is not None for value in each):
+        return None
+    return each[0] if len(each) == 1 else each
 
 
 def of_modes(X: Any, h: Any = None, *, seeds: Any = None, **options: Any) -> Sizes:

@@ -29,6 +29,7 @@ from cukde.density.cost.sizes import OF_DATA, OF_QUERIES, OPTIONS, Sizes, sized
 from cukde.density.one_dimension import cost as one_dimension_cost
 from cukde.density.pairs.cost import cpu as cost_cpu, cuda_cores, engines, skipping, skipping_cpu, tensor, wide
 from cukde.density.pairs.cost.engines import Pass
+from cukde.density.plane import cost as plane_cost
 from cukde.density.sums import Output
 
 _SOURCE = (
@@ -52,7 +53,7 @@ _SCALAR_OF_ROW, _SCALAR_OF_ENTRY = 165, 5
 _SCALAR_OF_MEAN, _SCALAR_OF_LOOK = 5.5, 2.3
 
 
-@sized(f"n m d dtype precision weighted local at_data {OPTIONS} rtol share")
+@sized(f"n m d dtype precision weighted local at_data {OPTIONS} rtol share cells")
 def kde(on: Peaks, sizes: Sizes, local: bool = False) -> Counted:
     """Count a density of ``n`` points of ``d`` dimensions at ``m`` queries; ``local``: each point has its own factor.
 
@@ -64,7 +65,7 @@ def kde(on: Peaks, sizes: Sizes, local: bool = False) -> Counted:
     return _estimate(task, on, _local(task, on) if local else _passed(task, on, sizes.boxes))
 
 
-@sized(f"{OF_QUERIES} rtol share")
+@sized(f"{OF_QUERIES} rtol share cells")
 def score(on: Peaks, sizes: Sizes) -> Counted:
     """Count the gradients of the log density."""
     task = _pass("moments", sizes, ratio=True)
@@ -72,7 +73,7 @@ def score(on: Peaks, sizes: Sizes) -> Counted:
     return _estimate(task, on, [*_passed(task, on, sizes.boxes), after])
 
 
-@sized(f"{OF_QUERIES} rtol share")
+@sized(f"{OF_QUERIES} rtol share cells")
 def density_and_score(on: Peaks, sizes: Sizes) -> Counted:
     """Count log densities with their gradients."""
     task = _pass("moments", sizes)
@@ -115,21 +116,21 @@ def log_cdf(on: Peaks, sizes: Sizes) -> Counted:
     return _distribution(task, on, both)
 
 
-@sized(f"{OF_DATA} rtol share")
+@sized(f"{OF_DATA} rtol share cells")
 def debias(on: Peaks, sizes: Sizes) -> Counted:
     """Count a shift of the data along the score at the data."""
     task = _pass("moments", sizes.at_points(), ratio=True)
     return _estimate(task, on, [*_named("score", _passed(task, on, sizes.boxes)), _shift(on, sizes.n, sizes.d)])
 
 
-@sized(f"{OF_QUERIES} rtol share")
+@sized(f"{OF_QUERIES} rtol share cells")
 def sd_kde(on: Peaks, sizes: Sizes) -> Counted:
     """Count score-debiased densities: parts of the score, the shift and the density, by these names."""
     n, m, d, boxes = sizes.n, sizes.m, sizes.d, sizes.boxes
-    of_two = isinstance(sizes.share, Sequence) and len(sizes.share) == 2
-    share_of_score, share = sizes.share if of_two else (sizes.share, sizes.share)
-    given = _pass("sum", dataclasses.replace(sizes, share=share))
-    estimate = dataclasses.replace(given, output="moments", m=n, itself=True, ratio=True, share=_share(share_of_score))
+    (share_of_score, share), (cells_of_score, cells) = _of_two(sizes.share), _of_two(sizes.cells)
+    given = _pass("sum", dataclasses.replace(sizes, share=share, cells=cells))
+    estimate = dataclasses.replace(given, output="moments", m=n, itself=True, ratio=True)
+    estimate = dataclasses.replace(estimate, share=_share(share_of_score), cells=_cells(cells_of_score, d))
     moved = dataclasses.replace(given, itemsize=8, itself=False)  # debiased data are float64
     of_score = _passed(estimate, on, boxes, in_order=not sizes.weighted)
     sorted_by_score = d == 1 and not sizes.weighted and not one_dimension_cost.takes_pairs(estimate, on.backend)
@@ -142,6 +143,8 @@ def sd_kde(on: Peaks, sizes: Sizes) -> Counted:
         and on.backend == "gpu"
         and estimate.share is None
         and moved.share is None
+        and estimate.cells is None
+        and moved.cells is None
         and _engine(estimate, on) == "f16_symmetric"
         and _engine(moved, on) == "f16"
     ):
@@ -195,8 +198,13 @@ def _pass(output: Output, sizes: Sizes, *, k: int = 0, ratio: bool = False) -> P
     chosen = density_check.precision(sizes.precision, promoted)
     itemsize = 8 if chosen == "float64" else promoted.itemsize
     flags = (sizes.at_data, sizes.weighted, sizes.deterministic, sizes.check_finite)
-    tolerance, share = density_check.tolerance(sizes.rtol), _share(sizes.share)
-    return Pass(output, n, m, d, chosen, itemsize, k, *flags, ratio, tolerance, share)
+    tolerance, share, cells = density_check.tolerance(sizes.rtol), _share(sizes.share), _cells(sizes.cells, d)
+    return Pass(output, n, m, d, chosen, itemsize, k, *flags, ratio, tolerance, share, cells)
+
+
+def _of_two(value: Any) -> tuple[Any, Any]:
+    """What holds for the score and for the density: a pair, or the same for both."""
+    return tuple(value) if isinstance(value, Sequence) and len(value) == 2 else (value, value)
 
 
 def _share(share: Any) -> float | None:
@@ -207,6 +215,15 @@ def _share(share: Any) -> float | None:
     if share > 1:
         raise ValueError(f"share must be at most 1; got {share}")
     return share
+
+
+def _cells(cells: Any, d: int) -> int | None:
+    """Check the number of cells of queries of the plane's transform."""
+    if cells is None:
+        return None
+    if d != 2:
+        raise ValueError(f"cells must be None but for 2 dimensions; got d = {d}")
+    return core_check.count("cells", cells)
 
 
 def _estimate(task: Pass, on: Peaks, parts: Sequence[Part], *, flops: float = 0, traffic: float = 0) -> Counted:
@@ -235,6 +252,8 @@ def _passed(task: Pass, on: Peaks, boxes: int, *, ordered: bool = False, in_orde
         )
     if task.m == 0:
         return []
+    if task.cells is not None:
+        return plane_cost.passed(task, on, task.cells)
     if task.share is not None:
         return skipping_cpu.passed(task, task.share) if on.backend == "cpu" else skipping.passed(task, on, task.share)
     if task.d == 1:

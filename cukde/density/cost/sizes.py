@@ -22,7 +22,8 @@ class Sizes:
     that does not know better: a million points from a normal distribution, by Silverman's rule, have 300.
     ``rtol`` is the tolerance of a call: one below that of the transform of one dimension makes it take all pairs.
     ``share`` is that of the pairs which a pass takes where it leaves out others; None: it takes all, in the way
-    that is fastest then. A call of two passes has a share for both, or a pair of them.
+    that is fastest then. A call of two passes has a share for both, or a pair of them. ``cells`` is likewise the number
+    of cells of queries where the fast Gauss transform of the plane takes a pass; None: it does not.
     """
 
     n: int
@@ -37,6 +38,7 @@ class Sizes:
     boxes: int = 512
     rtol: float | None = None
     share: Any = None
+    cells: Any = None
 
     def at_points(self) -> Sizes:
         """Sizes of a call whose queries are the data."""

@@ -67,6 +67,7 @@ class Plan(NamedTuple):
     width: float  # of a cell, in the data's units
     bandwidth: float
     rtol: float
+    output: Output
     order: int  # P, a multiple of 4
     reach: int  # W
     translation: np.ndarray  # (2 W + 1, P, P): T[o, l, k]
@@ -107,7 +108,7 @@ def plan(h: float, rtol: float, output: Output = "sum") -> Plan:
     error = one_dimension_plan.truncation(order, rho, output) * near
     error += one_dimension_plan.rounding(translation, rho, output)
     beyond = _beyond(2 * rho * reach, output)
-    return Plan(width, h, rtol, order, reach, translation, error, most, least, beyond)
+    return Plan(width, h, rtol, output, order, reach, translation, error, most, least, beyond)
 
 
 def _beyond(distance: float, output: Output) -> float:

@@ -16,7 +16,7 @@ from cukde.density.options import Options
 from cukde.density.pairs import counting
 from cukde.density.pairs.cpu import passes as pairs_passes
 from cukde.density.pairs.cpu.skipping import passes as skipping_passes
-from cukde.density.plane import plan as plane_plan
+from cukde.density.plane import plan as plane_plan, recent
 from cukde.density.plane.cpu import expansions, morton
 from cukde.density.plane.plan import Plan
 from cukde.density.sums import Epilogue, Output, PartialSums, debiased, to_density
@@ -170,6 +170,7 @@ def _expand(
     rows_of_table = np.ascontiguousarray(table.transpose(2, 0, 1).reshape(plan.order, -1))
     blocks, firsts = np.unique(query_cells >> 2 * morton.BLOCK_BITS, return_index=True)
     lasts = np.append(firsts[1:], len(query_cells))
+    recent.note(plan.output, len(query_cells))
     queries = query_cells, query_starts, Y
     source = cells, starts, data.points, data.weights, mass, whole, data.lattice.low >> morton.CELL_BITS
     tables = plan.width, rows_of_table, table, plan.error, plan.most, plan.least, plan.beyond, plan.rtol, plan.slope

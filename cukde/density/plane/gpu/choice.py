@@ -10,14 +10,14 @@ import numpy as np
 from cukde.core.gpu import compile as core_compile
 from cukde.density.options import Options
 from cukde.density.pairs import tolerance as pairs_tolerance
+from cukde.density.plane import cost as plane_cost
 from cukde.density.plane.gpu.cells import Extent, Grid, grid
 from cukde.density.plane.plan import Plan
 from cukde.density.sums import Output
 
 # Milliseconds on an H200, fitted to runs of both ways (benchmarks/results/plane_choice_h200.txt): of the transform for
-# any number of points; of a multiply-add of its translations; of a pair of a point outside of the grid.
-_TRANSFORM_MS, _MS_OF_POINT = 1.1, 1e-7
-_MS_OF_PRODUCT = 1.3e-10
+# any number of points, see ``plane/cost.py``; of a point; of a pair of a point outside of the grid.
+_MS_OF_POINT = 1e-7
 _MS_OF_FAR_PAIR = {"float32": 2e-9, "float64": 3e-9}
 # Of all pairs, by products up to a scaled squared radius and by differences beyond; and where pairs are left out: in
 # any case, of a point, of a pair that is not.
@@ -75,8 +75,8 @@ def chosen(X: Any, m: int, output: Output, options: Options, plan: Plan) -> Chos
 
 def _transform_ms(found: Grid, n: int, m: int, plan: Plan) -> float:
     """About what the transform takes over a grid."""
-    products = 2 * (2 * plan.reach + 1) * plan.order * _numbers(found, plan)
-    return _TRANSFORM_MS + _MS_OF_POINT * (n + m) + _MS_OF_PRODUCT * products
+    products = plane_cost.products(plan, found.widened(plan.reach).number)
+    return plane_cost.TRANSFORM_MS + _MS_OF_POINT * (n + m) + plane_cost.MS_OF_PRODUCT * products
 
 
 def _pairs_ms(extent: Extent, n: int, m: int, output: Output, options: Options, plan: Plan) -> float:

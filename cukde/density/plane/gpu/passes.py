@@ -16,7 +16,7 @@ from cukde.core.gpu import compile as core_compile, device
 from cukde.density.one_dimension.plan import BANDWIDTHS
 from cukde.density.options import Options
 from cukde.density.pairs.gpu import finish as pairs_finish, operands as pairs_operands, passes as pairs_passes
-from cukde.density.plane import plan as plane_plan
+from cukde.density.plane import plan as plane_plan, recent
 from cukde.density.plane.gpu import cells as plane_cells, choice, expansions
 from cukde.density.plane.plan import Plan
 from cukde.density.sums import Epilogue, Output, PartialSums, debiased, merge, to_density
@@ -102,6 +102,7 @@ def _sums(X: Any, Y: Any | None, h: float, output: Output, options: Options, pla
     expansions.sum_windows(sums, data, cells, queries, plan, grid)
     if core_compile.is_rehearsal():
         return None
+    recent.note(output, grid.widened(plan.reach).number)
     if len(far):
         of_far = options if log_weights is None else options._replace(log_weights=log_weights[far])
         out = merge([out, pairs_passes.partial_sums(X[far], queries, h, output, of_far)], cp)

@@ -1,0 +1,50 @@
+"""Time of the plane's transform: the choice between it and pairs, and the model.
+
+Rates of a GPU are those of an H200, and of a CPU those of two cores with AVX-512 (Zen 4).
+"""
+
+from __future__ import annotations
+
+from cukde.core.cost.cost import Part
+from cukde.core.cost.peaks import Peaks
+from cukde.density.pairs.cost.engines import Pass
+from cukde.density.plane import plan as plane_plan
+from cukde.density.plane.plan import Plan
+
+TRANSFORM_MS = 1.1
+"""On a GPU, however few points and cells there are: order, waits for the data, some thirty launches."""
+
+MS_OF_PRODUCT = 1.3e-10
+"""Of a multiply-add of the translations on a GPU."""
+
+_FLOPS = 3.35e13  # of an H200, a second, in double precision: what that is as work, for other processors
+
+# Operations of these cores, a nanosecond; and nanoseconds for a point, for a multiply-add of its expansion, and for one
+# of the translations: fitted to 32 calls, of which they give 0.6 to 1.6 times the time.
+_SCALARS = 7.6
+_NS_OF_POINT, _NS_OF_ADD, _NS_OF_PRODUCT = 88.0, 0.22, 0.04
+
+
+def products(plan: Plan, cells: int) -> float:
+    """Multiply-adds of the translations to so many cells of queries, one coordinate after the other."""
+    return 2.0 * (2 * plan.reach + 1) * plan.order**3 * cells
+
+
+def passed(task: Pass, on: Peaks, cells: int) -> list[Part]:
+    """Parts of a transform with expansions about so many cells of queries."""
+    rtol = plane_plan.TOLERANCE[task.precision] if task.rtol is None else task.rtol
+    plan = plane_plan.plan(1.0, rtol, "moments" if task.output == "moments" else "sum")
+    adds = plan.order**2 * (float(task.n) + (3 if task.output == "moments" else 1) * float(task.m))
+    if on.backend == "cpu":
+        points = float(task.n) + task.m
+        return [
+            Part("order", task.point_bytes, {"scalar": _SCALARS * _NS_OF_POINT * points}),
+            Part("pass", task.result_bytes, {"scalar": _SCALARS * _NS_OF_ADD * adds}),
+            Part("translations", work={"scalar": _SCALARS * _NS_OF_PRODUCT * products(plan, cells)}),
+        ]
+    slower = 1e-3 * MS_OF_PRODUCT * _FLOPS
+    return [
+        Part("order", task.point_bytes, cycles=1e-3 * TRANSFORM_MS * on.clock),
+        Part("pass", task.result_bytes, {"float64": 2 * adds}),
+        Part("translations", work={"float64": slower * products(plan, cells)}),
+    ]
