@@ -198,7 +198,7 @@ def bench_files_cpu(compare: Callable[..., None], keep: Callable[..., None], tmp
         "rel_err_max": float(np.abs(got[:_CHECKED] / want - 1).max()),
     }
     assert row["rel_err_max"] <= 1e-12
-    assert files == 4
+    assert 1 <= files <= 4
     if _GIB > 1:
         keep(record.named(row) | {"median_ms": 1e3 * seconds, "runs": 1, "boxes_ms": 1e3 * boxes_s, "GiB": _GIB})
         return
