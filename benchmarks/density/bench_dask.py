@@ -19,7 +19,6 @@ import pytest
 
 import cukde
 import cukde.dask
-from benchmarks import record
 from cukde import perf
 from cukde.core.dask import chunks as dask_chunks
 from cukde.density.options import Options
@@ -201,7 +200,7 @@ def bench_files_cpu(compare: Callable[..., None], keep: Callable[..., None], tmp
     assert row["rel_err_max"] <= 1e-12
     assert 1 <= files <= 4
     if _GIB > 1:
-        keep(record.named(row) | perf.Times.of([1e3 * seconds]).row() | {"boxes_ms": 1e3 * boxes_s, "GiB": _GIB})
+        keep(row | perf.Times.of([1e3 * seconds]).row() | {"boxes_ms": 1e3 * boxes_s, "GiB": _GIB})
         return
     everything = cukde.kde(X, Y, h)
     peers = {
