@@ -220,14 +220,14 @@ def test_a_probe_of_two_clumps(output: Output) -> None:
 def test_the_model_is_told_the_shares_that_a_call_takes(counted: SimpleNamespace) -> None:
     counted.shares += [0.02]
     X, Y, h = case()
-    both = cost_calls.shares("moments", "sum")(lambda: cukde.sd_kde(X, Y, h), gpu=True)["share"]
+    both = cost_calls.taken("moments", "sum")(lambda: cukde.sd_kde(X, Y, h), gpu=True)["share"]
     assert len(both) == 2
     assert all(0 < share <= 1 for share in both)
     counted.shares += [0.9, 0.02, 0.02]
-    assert cost_calls.shares("sum")(lambda: cukde.kde(X, Y, h), gpu=True) == {"share": None}
-    (only,) = cost_calls.shares("sum")(lambda: cukde.kde(X, Y, h), gpu=True).values()
+    assert cost_calls.taken("sum")(lambda: cukde.kde(X, Y, h), gpu=True) == {"share": None}
+    (only,) = cost_calls.taken("sum")(lambda: cukde.kde(X, Y, h), gpu=True).values()
     assert only == pytest.approx(both[1], abs=0.1)
-    assert cost_calls.shares("moments", "sum")(lambda: cukde.kde(X, Y, h), gpu=True)["share"][0] is None
+    assert cost_calls.taken("moments", "sum")(lambda: cukde.kde(X, Y, h), gpu=True)["share"][0] is None
 
 
 @pytest.mark.usefixtures("emulated_device")
