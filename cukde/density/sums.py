@@ -69,6 +69,13 @@ def joined(parts: Sequence[PartialSums], xp: Any) -> PartialSums:
     return PartialSums(*(None if some[0] is None else xp.concatenate(some) for some in columns))
 
 
+def put(out: PartialSums, rows: Any, sums: PartialSums) -> None:
+    """Write the sums of some queries to their rows of others."""
+    for to, of in zip(out, sums, strict=True):
+        if to is not None:
+            to[rows] = of
+
+
 def nothing(m: int, k: int | None, xp: Any) -> PartialSums:
     """Sums over no data at ``m`` queries, with ``k`` columns of moments: they merge with any others without a trace."""
     least = xp.full(m, -np.finfo(np.float64).max)
@@ -91,6 +98,11 @@ def to_density(sums: PartialSums, log_constant: float, log: bool, dtype: np.dtyp
         if not log:
             out = xp.exp(out)
         return out.astype(dtype, copy=False)
+
+
+def ready(X: Any, Y: Any, sums: PartialSums, h: float, score_h: float) -> tuple[Any, Any]:
+    """Points moved by half of (h / score_h)^2 of their mean shift, and queries, both float64, for the next pass."""
+    return debiased(X, sums, 0.5 * (h / score_h) ** 2), Y.astype(np.float64, copy=False)
 
 
 def debiased(X: Any, sums: PartialSums, step: Any) -> Any:

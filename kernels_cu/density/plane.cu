@@ -17,6 +17,9 @@ __device__ inline double coordinate(double x, double cell, double width) {
     return (x - (cell + 0.5) * width) / (0.5 * width);
 }
 
+// Row or column of the cell that a point lies in, counted from the first of a grid.
+__device__ inline double place(double x, double low, double width) { return floor(x / width) - low; }
+
 // The bits of a double as a number that grows with it; 0 is below all of them, NaN is above or is 0.
 __device__ inline unsigned long long in_order(double x) {
     const unsigned long long bits = __double_as_longlong(x);
@@ -56,7 +59,7 @@ extern "C" __global__ void __launch_bounds__(threads)
                     double low_x, double low_y, double width) {
     const long long i = (long long)blockIdx.x * threads + threadIdx.x;
     if (i >= n) return;
-    const double x = floor(double(X[2 * i]) / width) - low_x, y = floor(double(X[2 * i + 1]) / width) - low_y;
+    const double x = place(X[2 * i], low_x, width), y = place(X[2 * i + 1], low_y, width);
     const bool inside = x >= 0 && x < rows && y >= 0 && y < columns;
     cells[i] = inside ? int(x) * columns + int(y) : rows * columns;
 }
@@ -215,9 +218,9 @@ extern "C" __global__ void __launch_bounds__(threads_of_translation)
               const unsigned char* __restrict__ wanted, double2* __restrict__ out, int count, int reach, int powers,
               long long in_line, long long in_step, long long out_line, long long out_step) {
     const int tiles = powers / tile, threads_of_target = tiles * tiles;
-    const int of_block = threads_of_translation / threads_of_target, place = threadIdx.x / threads_of_target;
-    const int t = blockIdx.x * of_block + place;
-    if (place >= of_block || t >= count + 2 * reach) return;
+    const int of_block = threads_of_translation / threads_of_target, slot = threadIdx.x / threads_of_target;
+    const int t = blockIdx.x * of_block + slot;
+    if (slot >= of_block || t >= count + 2 * reach) return;
     const long long target = blockIdx.y * out_line + t * out_step;
     if (wanted && !wanted[target]) return;
     const int l = tile * (threadIdx.x % threads_of_target / tiles), b = tile * (threadIdx.x % tiles);
@@ -268,7 +271,7 @@ extern "C" __global__ void __launch_bounds__(threads, 4)
     if (i >= m) return;
     const long long row = order ? order[i] : i;
     const double x = Y[2 * row], y = Y[2 * row + 1];
-    const double cell_x = floor(x / width) - low_x, cell_y = floor(y / width) - low_y;
+    const double cell_x = place(x, low_x, width), cell_y = place(y, low_y, width);
     const bool inside = cell_x >= 0 && cell_x < rows && cell_y >= 0 && cell_y < columns;
     const long long cell = inside ? (long long)cell_x * columns + (long long)cell_y : 0;
     if (!inside || !accepted[cell]) {
@@ -332,7 +335,7 @@ extern "C" __global__ void __launch_bounds__(threads, 2)
     for (long long at = blockIdx.x; at < count; at += gridDim.x) {
         const long long query = rest[at];
         const double x = Y[2 * query], y = Y[2 * query + 1];
-        const double cell_x = floor(x / width) - low_x, cell_y = floor(y / width) - low_y;
+        const double cell_x = place(x, low_x, width), cell_y = place(y, low_y, width);
         double sums[kinds] = {};  // of kernels, of masses, and of moments
         const bool near = cell_x >= -reach && cell_x < rows + reach && cell_y >= -reach && cell_y < columns + reach;
         const int place_x = near ? int(cell_x) : 0, place_y = near ? int(cell_y) : 0;

@@ -32,7 +32,7 @@ def products(plan: Plan, cells: int) -> float:
 
 def passed(task: Pass, on: Peaks, cells: int) -> list[Part]:
     """Parts of a transform with expansions about so many cells of queries."""
-    rtol = plane_plan.TOLERANCE[task.precision] if task.rtol is None else task.rtol
+    rtol = plane_plan.rtol_of(task.precision, task.rtol)
     plan = plane_plan.plan(1.0, rtol, "moments" if task.output == "moments" else "sum")
     adds = plan.order**2 * (float(task.n) + (3 if task.output == "moments" else 1) * float(task.m))
     if on.backend == "cpu":

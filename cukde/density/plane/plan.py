@@ -82,6 +82,11 @@ class Plan(NamedTuple):
         return self.bandwidth**2 / (0.5 * self.width)
 
 
+def rtol_of(precision: str, rtol: float | None) -> float:
+    """Return the tolerance of a pass, ``rtol`` or the default of the precision."""
+    return TOLERANCE[precision] if rtol is None else rtol
+
+
 def width_of(h: float) -> float:
     """Width of a cell: about ``_WIDTH`` bandwidths, with 10 significant bits, so that centres are exact."""
     mantissa, exponent = math.frexp(_WIDTH * h)

@@ -17,7 +17,7 @@ from cukde.core.cpu import survey, threads
 from cukde.density.options import Options
 from cukde.density.pairs.cpu import gram as pairs_gram, mutual, operands, query_blocks, tiles
 from cukde.density.pairs.cpu.skipping import choice as skipping_choice, passes as skipping_passes
-from cukde.density.sums import Epilogue, Output, PartialSums, debiased, nothing, to_density
+from cukde.density.sums import Epilogue, Output, PartialSums, nothing, ready, to_density
 
 _LOG2_E = math.log2(math.e)
 
@@ -316,7 +316,7 @@ def debias(
     The third result is for backends that prepare the next pass.
     """
     sums = partial_sums(X, None, score_h, "moments", options.at_ratio(h / score_h))
-    return debiased(X, sums, 0.5 * (h / score_h) ** 2), Y.astype(np.float64, copy=False), None
+    return *ready(X, Y, sums, h, score_h), None
 
 
 def squared_radii(precision: str, d: int) -> tuple[float, ...]:

@@ -28,7 +28,7 @@ from cukde.density.pairs.gpu import (
 )
 from cukde.density.pairs.gpu.apart import Apart, Possible
 from cukde.density.pairs.gpu.skipping import choice as skipping_choice, passes as skipping_passes
-from cukde.density.sums import Epilogue, Output, PartialSums, debiased, merge, to_density
+from cukde.density.sums import Epilogue, Output, PartialSums, merge, put, ready, to_density
 
 _ALL_PAIRS = skipping_choice.Chosen()
 
@@ -192,7 +192,7 @@ def debias(X: Any, Y: Any, h: float, score_h: float, options: Options) -> tuple[
         moved, queries, operands = _moved_operands(arguments, estimate)
         return moved, queries, _Start(operands, near.look)
     sums = estimate.sums("moments", None, ratio=True, near=near)
-    return debiased(X, sums, 0.5 * (h / score_h) ** 2), Y.astype(np.float64, copy=False), _Start(None, near.look)
+    return *ready(X, Y, sums, h, score_h), _Start(None, near.look)
 
 
 def squared_radii(precision: str, d: int) -> tuple[float, ...]:
@@ -335,10 +335,8 @@ class _Arguments(NamedTuple):
             return at_near
         at_far = _differences(X, Y[queries.far], h, output, options)
         out = pairs_finish.empty(self.m, pairs_finish.columns_of(output, X.shape[1], None))
-        for sums, rows in ((at_near, queries.near), (at_far, queries.far)):
-            for to, of in zip(out, sums, strict=True):
-                if to is not None:
-                    to[rows] = of
+        put(out, queries.near, at_near)
+        put(out, queries.far, at_far)
         return out
 
     def finished(self, output: Output, points: Any, epilogue: Epilogue) -> Any | None:

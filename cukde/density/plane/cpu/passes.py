@@ -19,7 +19,7 @@ from cukde.density.pairs.cpu.skipping import passes as skipping_passes
 from cukde.density.plane import plan as plane_plan, recent
 from cukde.density.plane.cpu import expansions, morton
 from cukde.density.plane.plan import Plan
-from cukde.density.sums import Epilogue, Output, PartialSums, debiased, to_density
+from cukde.density.sums import Epilogue, Output, PartialSums, put, ready, to_density
 
 squared_radii = pairs_passes.squared_radii
 
@@ -67,14 +67,14 @@ def debias(
 ) -> tuple[np.ndarray, np.ndarray, None]:
     """See :func:`cukde.density.pairs.cpu.passes.debias`."""
     sums = partial_sums(X, None, score_h, "moments", options.at_ratio(h / score_h))
-    return debiased(X, sums, 0.5 * (h / score_h) ** 2), Y.astype(np.float64, copy=False), None
+    return *ready(X, Y, sums, h, score_h), None
 
 
 def _transformed(X: np.ndarray, Y: np.ndarray, h: float, output: Output, options: Options) -> PartialSums | None:
     """Sums by the transform; None where others are faster, or where it cannot be."""
     if output not in plane_plan.SERVED:
         return None
-    rtol = plane_plan.TOLERANCE[options.precision] if options.rtol is None else options.rtol
+    rtol = plane_plan.rtol_of(options.precision, options.rtol)
     return _sums(X, Y, h, output, options._replace(rtol=rtol)) if _worth(X, Y, h, rtol, output) else None
 
 
@@ -120,10 +120,7 @@ def _sums(X: np.ndarray, Y: np.ndarray, h: float, output: Output, options: Optio
     rest = order[left]
     if len(rest):
         options = options._replace(log_weights=log_weights)
-        sums = pairs_passes.partial_sums(X, np.ascontiguousarray(Y[rest]), h, output, options)
-        for to, of in zip(out, sums, strict=True):
-            if to is not None:
-                to[rest] = of
+        put(out, rest, pairs_passes.partial_sums(X, np.ascontiguousarray(Y[rest]), h, output, options))
         skipping_passes.recent_shares()  # those of the rest say nothing of all pairs
     return out
 

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import cupy as cp
 import numpy as np
 
-from cukde.core.gpu import compile as core_compile
-from cukde.core.gpu.launch import C_TYPE, Specialisation
 from cukde.density.plane import plan as plane_plan
+from cukde.density.plane.gpu.kernels import THREADS, kernel
 from cukde.density.plane.plan import Plan
-
-THREADS = 256
 
 _BLOCKS_OF_EXTREMES = 256
 
@@ -58,7 +53,7 @@ class Extent(NamedTuple):
         """Find them; waits for the device."""
         bits = cp.zeros(4, np.uint64)
         blocks = min(_BLOCKS_OF_EXTREMES, -(-len(X) // THREADS))
-        _kernel("extremes", X.dtype).launch((blocks,), (THREADS,), X, bits, len(X))
+        kernel("extremes", X.dtype).launch((blocks,), (THREADS,), X, bits, len(X))
         sample = cp.ascontiguousarray(X[:: max(1, len(X) // _SAMPLE)][:_SAMPLE])
         packed = cp.asnumpy(cp.concatenate((bits.view(np.uint8), sample.view(np.uint8).ravel())))  # one copy, one wait
         found, top = packed[: bits.nbytes].view(np.uint64), np.uint64(1 << 63)
@@ -90,21 +85,7 @@ def in_cells(X: Any, log_weights: Any | None, found: Grid, plan: Plan) -> Sorted
     """Put data in the order of the cells of a grid."""
     cells = cp.empty(len(X), np.int32)
     scalars = len(X), found.rows, found.columns, *found.low, plan.width
-    _kernel("cells_of_points", X.dtype).launch((-(-len(X) // THREADS),), (THREADS,), X, cells, *scalars)
+    kernel("cells_of_points", X.dtype).launch((-(-len(X) // THREADS),), (THREADS,), X, cells, *scalars)
     order = cp.argsort(cells).astype(np.int64, copy=False)
     starts = cp.searchsorted(cells[order], cp.arange(found.number + 1, dtype=np.int32)).astype(np.int64, copy=False)
     return Sorted(X[order], order, starts, None if log_weights is None else cp.exp(log_weights[order]))
-
-
-@core_compile.listed
-def specialisations() -> Iterator[Specialisation]:
-    """Every kernel of this module."""
-    return (_kernel(name, storage) for name in _TYPES for storage in C_TYPE)
-
-
-_TYPES = {"extremes": "2P q", "cells_of_points": "2P q 2i 3d"}
-
-
-@functools.cache
-def _kernel(name: str, storage: np.dtype) -> Specialisation:
-    return Specialisation("density/plane", name, core_compile.macros(STORAGE=C_TYPE[storage], MOMENTS=0), _TYPES[name])

@@ -60,9 +60,12 @@ def chosen(X: Any, m: int, output: Output, options: Options, plan: Plan) -> Chos
     best, least = None, _GAIN * _pairs_ms(extent, n, m, output, options, plan)
     for trimmed in (*reversed(_TRIMMED), None):  # from the smallest grid on
         found = grid(extent.whole if trimmed is None else extent.trimmed(trimmed), plan)
-        if found is None or _numbers(found, plan) > _NUMBERS + _NUMBERS_OF_POINT * (n + m):
+        if found is None:
             break
-        ms = _transform_ms(found, n, m, plan)
+        cells = found.widened(plan.reach).number
+        if cells * plan.order**2 > _NUMBERS + _NUMBERS_OF_POINT * (n + m):
+            break
+        ms = _transform_ms(cells, n, m, plan)
         if ms >= least:
             break
         if trimmed is not None:
@@ -73,9 +76,9 @@ def chosen(X: Any, m: int, output: Output, options: Options, plan: Plan) -> Chos
     return best
 
 
-def _transform_ms(found: Grid, n: int, m: int, plan: Plan) -> float:
-    """About what the transform takes over a grid."""
-    products = plane_cost.products(plan, found.widened(plan.reach).number)
+def _transform_ms(cells: int, n: int, m: int, plan: Plan) -> float:
+    """About what the transform takes with so many cells of queries."""
+    products = plane_cost.products(plan, cells)
     return plane_cost.TRANSFORM_MS + _MS_OF_POINT * (n + m) + plane_cost.MS_OF_PRODUCT * products
 
 
@@ -95,11 +98,6 @@ def _all_pairs_ms(n: int, m: int, options: Options) -> float:
     """About what all pairs take; by products where the radius is unknown."""
     by_products = options.squared_radius is None or options.squared_radius <= _PRODUCTS_UP_TO
     return (_MS_OF_PRODUCT_PAIR if by_products else _MS_OF_DIFFERENCE_PAIR)[_arithmetic(options.precision)] * n * m
-
-
-def _numbers(found: Grid, plan: Plan) -> int:
-    """Numbers of the expansions about all cells of queries."""
-    return found.widened(plan.reach).number * plan.order**2
 
 
 def _arithmetic(precision: str) -> str:

@@ -5,16 +5,14 @@ See :mod:`cukde.density.plane.plan`.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import cupy as cp
 import numpy as np
 
-from cukde.core.gpu import compile as core_compile, device
-from cukde.core.gpu.launch import C_TYPE, DOUBLE, Specialisation
-from cukde.density.plane.gpu.cells import THREADS, Grid, Sorted
+from cukde.core.gpu import device
+from cukde.density.plane.gpu.cells import Grid, Sorted
+from cukde.density.plane.gpu.kernels import THREADS, kernel
 from cukde.density.plane.plan import Plan
 from cukde.density.sums import PartialSums
 
@@ -58,8 +56,8 @@ def moments(data: Sorted, plan: Plan, grid: Grid) -> Moments:
     parts = cp.empty((max(1, most), P, P))
     arrays = data.points, data.starts, data.weights, M, parts
     scalars = number, grid.columns, P, _POINTS_OF_PART, *grid.low, plan.width
-    _kernel("cell_moments", data.points.dtype).launch((number + most,), (THREADS,), *arrays, *scalars)
-    _kernel("add_parts").launch((number,), (THREADS,), data.starts, parts, M, mass, P, _POINTS_OF_PART)
+    kernel("cell_moments", data.points.dtype).launch((number + most,), (THREADS,), *arrays, *scalars)
+    kernel("add_parts").launch((number,), (THREADS,), data.starts, parts, M, mass, P, _POINTS_OF_PART)
     return Moments(M, mass, mass.sum()[None])
 
 
@@ -69,7 +67,7 @@ def accepted(cells: Moments, tables: Tables, plan: Plan, grid: Grid) -> Any:
     out = cp.empty((around.rows, around.columns), np.uint8)
     arrays = cells.mass, cells.whole, *tables.bounds, out
     scalars = grid.rows, grid.columns, plan.reach, plan.beyond, plan.rtol
-    _kernel("accept_cells").launch((-(-around.number // THREADS),), (THREADS,), *arrays, *scalars)
+    kernel("accept_cells").launch((-(-around.number // THREADS),), (THREADS,), *arrays, *scalars)
     return out
 
 
@@ -77,14 +75,14 @@ def translated(cells: Moments, wanted: Any, tables: Tables, plan: Plan, grid: Gr
     """Expansions about the wanted cells of queries, (rows + 2 W, columns + 2 W, P, P): of powers of y and x."""
     around, P = grid.widened(plan.reach), plan.order
     of_block = _THREADS_OF_TRANSLATION // (P // _TILE) ** 2
-    kernel = _kernel("translate")
+    translation = kernel("translate")
 
     def launch(
         source: Any, masses: Any | None, only: Any | None, out: Any, lines: int, count: int, *steps: int
     ) -> None:
         shape = -(-(count + 2 * plan.reach) // of_block), lines
         arrays = source, tables.translation, masses, only, out
-        kernel.launch(shape, (_THREADS_OF_TRANSLATION,), *arrays, count, plan.reach, P, *steps)
+        translation.launch(shape, (_THREADS_OF_TRANSLATION,), *arrays, count, plan.reach, P, *steps)
 
     # Along y first, in which neighbours are next to each other; then along x.
     C = cp.empty((grid.rows, around.columns, P, P))
@@ -110,8 +108,8 @@ def values(Y: Any, order: Any | None, B: Any, accepted: Any, plan: Plan, grid: G
     sums = Sums(out.total, out.moments, cp.empty(m, np.int64), cp.empty(m, np.int64), cp.zeros(2, np.int64))
     arrays = Y, order, B, accepted, sums.total, sums.moments, sums.rest, sums.counts
     scalars = m, around.rows, around.columns, plan.order, *around.low, plan.width, plan.slope
-    kernel = _kernel("cell_values", Y.dtype, sums.moments is not None)
-    kernel.launch((-(-m // THREADS),), (THREADS,), *arrays, *scalars)
+    of_queries = kernel("cell_values", Y.dtype, sums.moments is not None)
+    of_queries.launch((-(-m // THREADS),), (THREADS,), *arrays, *scalars)
     return sums
 
 
@@ -121,34 +119,6 @@ def sum_windows(sums: Sums, data: Sorted, cells: Moments, Y: Any, plan: Plan, gr
     arrays = *of_data, Y, sums.rest, sums.total, sums.moments, sums.beyond, sums.counts
     scale = -0.5 / plan.bandwidth**2
     scalars = grid.rows, grid.columns, plan.reach, *grid.low, plan.width, scale, plan.beyond, plan.rtol
-    kernel = _kernel("sum_window", Y.dtype, sums.moments is not None)
+    of_queries = kernel("sum_window", Y.dtype, sums.moments is not None)
     blocks = min(len(Y), _BLOCKS_OF_WINDOWS * device.multiprocessors())
-    kernel.launch((blocks,), (THREADS,), *arrays, *scalars)
-
-
-@core_compile.listed
-def specialisations() -> Iterator[Specialisation]:
-    """Every kernel of this module."""
-    for name in ("add_parts", "accept_cells", "translate"):
-        yield _kernel(name)
-    for storage in C_TYPE:
-        yield _kernel("cell_moments", storage)
-        for with_moments in (False, True):
-            yield _kernel("cell_values", storage, with_moments)
-            yield _kernel("sum_window", storage, with_moments)
-
-
-_TYPES = {
-    "cell_moments": "5P 4i 3d",
-    "add_parts": "4P 2i",
-    "accept_cells": "6P 3i 2d",
-    "translate": "5P 3i 4q",
-    "cell_values": "8P q 3i 4d",
-    "sum_window": "10P 3i 6d",
-}
-
-
-@functools.cache
-def _kernel(name: str, storage: np.dtype = DOUBLE, with_moments: bool = False) -> Specialisation:
-    defines = core_compile.macros(STORAGE=C_TYPE[storage], MOMENTS=int(with_moments))
-    return Specialisation("density/plane", name, defines, _TYPES[name])
+    of_queries.launch((blocks,), (THREADS,), *arrays, *scalars)

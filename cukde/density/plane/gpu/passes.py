@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import cupy as cp
-import numpy as np
 
 from cukde.core.gpu import compile as core_compile, device
 from cukde.density.one_dimension.plan import BANDWIDTHS
@@ -19,7 +18,7 @@ from cukde.density.pairs.gpu import finish as pairs_finish, operands as pairs_op
 from cukde.density.plane import plan as plane_plan, recent
 from cukde.density.plane.gpu import cells as plane_cells, choice, expansions
 from cukde.density.plane.plan import Plan
-from cukde.density.sums import Epilogue, Output, PartialSums, debiased, merge, to_density
+from cukde.density.sums import Epilogue, Output, PartialSums, merge, put, ready, to_density
 
 squared_radii = pairs_passes.squared_radii
 laplace_density = pairs_passes.laplace_density
@@ -62,7 +61,7 @@ def debias(X: Any, Y: Any, h: float, score_h: float, options: Options) -> tuple[
         moved, queries, points = pairs_passes.debias(X, Y, h, score_h, options)
         # Of more pairs and no smaller a bandwidth they were faster.
         return moved, queries, _Start(points, narrow=len(Y) <= len(X) and h <= score_h)
-    return debiased(X, sums, 0.5 * (h / score_h) ** 2), Y.astype(np.float64, copy=False), None
+    return *ready(X, Y, sums, h, score_h), None
 
 
 def _transformed(X: Any, Y: Any | None, h: float, output: Output, options: Options) -> PartialSums | None:
@@ -71,7 +70,7 @@ def _transformed(X: Any, Y: Any | None, h: float, output: Output, options: Optio
         return None
     if options.rtol is None and options.squared_radius is None:
         return None
-    rtol = plane_plan.TOLERANCE[options.precision] if options.rtol is None else options.rtol
+    rtol = plane_plan.rtol_of(options.precision, options.rtol)
     if rtol < plane_plan.LEAST_RTOL or choice.too_few(len(X), len(X if Y is None else Y), options):
         return None
     plan = plane_plan.plan(h, rtol, output)
@@ -108,8 +107,5 @@ def _sums(X: Any, Y: Any | None, h: float, output: Output, options: Options, pla
         out = merge([out, pairs_passes.partial_sums(X[far], queries, h, output, of_far)], cp)
     if count := int(sums.counts[1]):
         rest = cp.sort(sums.beyond[:count])
-        at_rest = pairs_passes.partial_sums(X, queries[rest], h, output, options)
-        for to, of in zip(out, at_rest, strict=True):
-            if to is not None:
-                to[rest] = of
+        put(out, rest, pairs_passes.partial_sums(X, queries[rest], h, output, options))
     return out
