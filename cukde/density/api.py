@@ -209,7 +209,7 @@ def kde(
     """
     log = core_check.flag("log", log)
     options = weights, precision, deterministic, check_finite, bounds, periods
-    problem, _ = prepare(X, Y, h, *options, local_factors=local_factors, rtol=rtol)
+    problem, _ = prepare(X, Y, h, *options, local_factors=local_factors, rtol=rtol, may_be_small=True)
     with problem.device:
         return problem.density(log=log)
 
@@ -254,10 +254,10 @@ def score(
     >>> cukde.score(np.array([0.0]), np.array([2.0]), 2.0)
     array([-0.5])
     """
-    problem, _ = prepare(X, Y, h, weights, precision, deterministic, check_finite, bounds, periods, rtol=rtol)
+    options = weights, precision, deterministic, check_finite, bounds, periods
+    problem, _ = prepare(X, Y, h, *options, rtol=rtol, may_be_small=True)
     with problem.device:
-        gradient = results.gradient(problem.sums("moments", ratio=True), problem.whitening, problem.xp)
-        return results.cast(gradient, problem.dtype).reshape(problem.query_shape)
+        return problem.gradient().reshape(problem.query_shape)
 
 
 @declare(cost_formulas.density_and_score, cost_calls.of_queries, observed=cost_calls.taken("moments"))
@@ -292,12 +292,11 @@ def density_and_score(
     >>> log_p.round(4), s
     (array([-0.9189, -1.4189]), array([ 0., -1.]))
     """
-    problem, _ = prepare(X, Y, h, weights, precision, deterministic, check_finite, bounds, periods, rtol=rtol)
+    options = weights, precision, deterministic, check_finite, bounds, periods
+    problem, _ = prepare(X, Y, h, *options, rtol=rtol, may_be_small=True)
     with problem.device:
-        sums = problem.sums("moments")
-        log_density = results.log_density(sums, problem.log_constant, problem.dtype, problem.xp)
-        gradient = results.gradient(sums, problem.whitening, problem.xp)
-        return log_density, results.cast(gradient, problem.dtype).reshape(problem.query_shape)
+        log_density, gradient = problem.log_density_and_gradient()
+        return log_density, gradient.reshape(problem.query_shape)
 
 
 @declare(cost_formulas.debias, cost_calls.of_data, observed=cost_calls.taken("moments"))
@@ -360,7 +359,8 @@ def debias(
     >>> cukde.debias(np.array([-1.0, 1.0]), 1.0).round(4)
     array([-0.8808,  0.8808])
     """
-    problem, _ = prepare(X, X, h, weights, precision, deterministic, check_finite, bounds, periods, rtol=rtol)
+    options = weights, precision, deterministic, check_finite, bounds, periods
+    problem, _ = prepare(X, X, h, *options, rtol=rtol, may_be_small=True)
     estimate = score_problem(problem, score_bandwidth)
     with problem.device:
         moved = problem.moved(estimate)
@@ -478,10 +478,11 @@ def sd_kde(
     array([0.2707])
     """
     log = core_check.flag("log", log)
-    problem, _ = prepare(X, Y, h, weights, precision, deterministic, check_finite, bounds, periods, rtol=rtol)
+    options = weights, precision, deterministic, check_finite, bounds, periods
+    problem, _ = prepare(X, Y, h, *options, rtol=rtol, may_be_small=True)
     estimate = score_problem(problem, score_bandwidth)
     with problem.device:
-        return problem.debiased(estimate).density(log=log)
+        return problem.density_of_moved(estimate, log=log)
 
 
 @declare(cost_formulas.laplace_kde, cost_calls.of_queries, observed=cost_calls.taken("laplace"))
@@ -541,7 +542,8 @@ def laplace_kde(
     """
     check.negative(negative)
     log = core_check.flag("log", log)
-    problem, _ = prepare(X, Y, h, weights, precision, deterministic, check_finite, bounds, periods, rtol=rtol)
+    options = weights, precision, deterministic, check_finite, bounds, periods
+    problem, _ = prepare(X, Y, h, *options, rtol=rtol, may_be_small=negative != "clip")
     with problem.device:
         if negative != "clip":
             return problem.laplace_density(log=log)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cukde.core import check as core_check, dispatch
-from cukde.density import check
+from cukde.density import backends, check
 from cukde.density.domains import check as domains_check
 from cukde.density.domains.domain import Domain, domain_of
 from cukde.density.options import Options
-from cukde.density.problem import Problem, least_factor, log_weights, squared_radius
+from cukde.density.problem import Problem, Unchecked, least_factor, log_weights, squared_radius
 from cukde.density.whitening import Whitening, whitening_of
 
 
@@ -72,10 +73,12 @@ def prepare(
     local_factors: Any = None,
     rtol: Any = None,
     one_column: bool = False,
+    may_be_small: bool = False,
 ) -> tuple[Problem, Any]:
     """Check every argument and lay it out for the backend; return the problem and the values ``V``.
 
-    With ``one_column`` data of several are refused.
+    With ``one_column`` data of several are refused. With ``may_be_small`` the values of arrays may be left unchecked,
+    for the backend's small pass to look at them on its way: see :class:`cukde.density.problem.Unchecked`.
 
     Checks on the host come first (forms, dtypes, the bandwidth). With ``check_finite`` the pre-pass reductions follow,
     whose few numbers come back to the host in one copy.
@@ -100,18 +103,32 @@ def prepare(
         x = xp.ascontiguousarray(x, dtype=storage)
         y = x if itself else xp.ascontiguousarray(y, dtype=storage)
         v = None if v is None else xp.ascontiguousarray(v, dtype=storage)
-        with np.errstate(over="ignore", invalid="ignore"):  # such data are refused below
-            centre = backend.mean(x)
-        radius = None
-        if check_finite:
-            radius = _checked_radius(backend, x, None if itself else y, v, w, factors, centre, whitening)
-            narrowest = 1.0 if factors is None else min(1.0, least_factor(factors))
-            check.squared_radius(radius / narrowest**2, single=chosen != "float64")
-        log_w = None if w is None else log_weights(w, xp)[0]
-        factors = None if factors is None else factors.astype(xp.float64, copy=False)
-        options = Options(chosen, log_w, centre, radius, deterministic, factors, rtol)
+        options = Options(chosen, deterministic=deterministic, rtol=rtol)
         y = None if itself else y
-        return Problem(backend, x, y, query_shape, dtype, options, whitening, domain=domain, outside=outside), v
+        problem = Problem(backend, x, y, query_shape, dtype, options, whitening, domain=domain, outside=outside)
+        look = functools.partial(_looked, problem, v, w, factors, check_finite)
+        if may_be_small and domain is None and factors is None and whitening.plain:
+            small = backends.small(backend)
+            call = None if small is None else small.Call.of(x, y, chosen, w, check_finite)
+            if call is not None:
+                return problem._replace(unchecked=Unchecked(call, look)), v
+        return look(), v
+
+
+def _looked(problem: Problem, v: Any, w: Any, factors: Any, check_finite: bool) -> Problem:
+    """Check the values of the arrays of a problem, and return it with what the passes are told of them."""
+    backend, x, options = problem.backend, problem.X, problem.options
+    with np.errstate(over="ignore", invalid="ignore"):  # such data are refused below
+        centre = backend.mean(x)
+    radius = None
+    if check_finite:
+        radius = _checked_radius(backend, x, problem.Y, v, w, factors, centre, problem.whitening)
+        narrowest = 1.0 if factors is None else min(1.0, least_factor(factors))
+        check.squared_radius(radius / narrowest**2, single=options.precision != "float64")
+    log_w = None if w is None else log_weights(w, backend.xp)[0]
+    factors = None if factors is None else factors.astype(np.float64, copy=False)
+    options = options._replace(log_weights=log_w, centre=centre, squared_radius=radius, local_factors=factors)
+    return problem._replace(options=options)
 
 
 def _checked_radius(

@@ -11,7 +11,7 @@ import functools
 import itertools
 import math
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import cupy as cp
@@ -211,3 +211,93 @@ class Report:
         """Wait for the kernels, and say."""
         transfers.current().synchronize()
         return bool(self._word[0])
+
+
+class Call(NamedTuple):
+    """Data and queries whose values are unchecked, for results by few launches.
+
+    Each method returns None where the values have to be looked at: the problem is too large, or the report says so.
+    """
+
+    X: Any  # (n, d) float32 or float64, C-contiguous
+    Y: Any | None  # (m, d) of the same dtype; None: the data themselves
+    precision: str
+    weights: Any  # (n,) float32 or float64, C-contiguous; None: all are 1
+    check: bool  # whether to wait for a report
+
+    @classmethod
+    def of(cls, X: Any, Y: Any | None, precision: str, weights: Any, check: bool) -> Call | None:
+        """Return the call, or None where the kernels do not take such arrays."""
+        d = X.shape[1]
+        storage = DOUBLE if precision == "float64" else FLOAT
+        if not 1 < d <= MOST_DIMENSIONS or X.dtype != storage or (Y is not None and not len(Y)):
+            return None
+        if weights is not None and (not check or weights.dtype not in C_TYPE or not weights.flags.c_contiguous):
+            return None
+        return cls(X, Y, precision, weights, check)
+
+    def density(self, h: float, log_norm: float, dtype: np.dtype, *, log: bool, laplace: bool = False) -> Any | None:
+        """Densities, (m,), or their logarithms; ``log_norm`` is the logarithm of the kernel's constant."""
+        if not self._served(len(self._queries), moments=False):
+            return None
+        out = cp.empty(len(self._queries), dtype)
+        density = Density(out, self._log_constant(log_norm), log, laplace)
+        return self._ran(out, lambda report: self._launch(h, report, density=density))
+
+    def score(self, h: float, dtype: np.dtype) -> Any | None:
+        """Gradients of the log density, (m, d)."""
+        if not self._served(len(self._queries), moments=True):
+            return None
+        out = cp.empty(self._queries.shape, dtype)
+        return self._ran(out, lambda report: self._launch(h, report, points=Points(out, 0.0, 1 / (h * h))))
+
+    def density_and_score(self, h: float, log_norm: float, dtype: np.dtype) -> tuple[Any, Any] | None:
+        """Log densities, (m,), and their gradients, (m, d)."""
+        if not self._served(len(self._queries), moments=True):
+            return None
+        logs, gradients = cp.empty(len(self._queries), dtype), cp.empty(self._queries.shape, dtype)
+        density = Density(logs, self._log_constant(log_norm), True)
+        points = Points(gradients, 0.0, 1 / (h * h))
+        return self._ran((logs, gradients), lambda report: self._launch(h, report, density=density, points=points))
+
+    def moved(self, h: float, score_h: float, dtype: np.dtype) -> Any | None:
+        """Data moved by half of h^2 along their score, (n, d)."""
+        if not self._served(len(self.X), moments=True):
+            return None
+        out = cp.empty(self.X.shape, dtype)
+        return self._ran(out, lambda report: self._move(h, score_h, out, report))
+
+    def density_of_moved(self, h: float, score_h: float, log_norm: float, dtype: np.dtype, *, log: bool) -> Any | None:
+        """Densities of the moved data at the queries, (m,), or their logarithms."""
+        if not self._served(len(self.X), moments=True) or not self._served(len(self._queries), moments=False):
+            return None
+        moved, out = cp.empty(self.X.shape), cp.empty(len(self._queries), dtype)
+        density = Density(out, self._log_constant(log_norm), log)
+
+        def run(report: Report | None) -> None:
+            self._move(h, score_h, moved, report)
+            launch(moved, self._queries, h, self.precision, weights=self.weights, density=density, report=report)
+
+        return self._ran(out, run)
+
+    @property
+    def _queries(self) -> Any:
+        return self.X if self.Y is None else self.Y
+
+    def _served(self, m: int, *, moments: bool) -> bool:
+        return serves(len(self.X), m, self.X.shape[1], self.precision, moments=moments)
+
+    def _log_constant(self, log_norm: float) -> float:
+        return log_norm if self.weights is not None else log_norm - math.log(len(self.X))
+
+    def _launch(self, h: float, report: Report | None, **outputs: Any) -> None:
+        launch(self.X, self._queries, h, self.precision, weights=self.weights, report=report, **outputs)
+
+    def _move(self, h: float, score_h: float, out: Any, report: Report | None) -> None:
+        points = Points(out, 1.0, 0.5 * (h / score_h) ** 2)
+        launch(self.X, self.X, score_h, self.precision, weights=self.weights, points=points, report=report)
+
+    def _ran(self, out: Any, run: Callable[[Report | None], None]) -> Any | None:
+        report = Report() if self.check else None
+        run(report)
+        return None if report is not None and report.odd() else out
