@@ -44,7 +44,7 @@ class Arithmetic(NamedTuple):
 def serves(n: int, m: int, d: int, precision: str, *, moments: bool) -> bool:
     """Say whether one launch takes a problem of this size."""
     work = _WORK_OF_PAIR + _WORK_OF_DIMENSION * d * (2 if moments else 1)
-    return d <= MOST_DIMENSIONS and 0 < m and n * m * work * (4 if precision == "float64" else 1) <= _MOST_WORK
+    return d <= MOST_DIMENSIONS and m > 0 and n * m * work * (4 if precision == "float64" else 1) <= _MOST_WORK
 
 
 class Density(NamedTuple):
