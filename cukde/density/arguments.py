@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -15,6 +14,9 @@ from cukde.density.domains.domain import Domain, domain_of
 from cukde.density.options import Options
 from cukde.density.problem import Problem, Unchecked, least_factor, log_weights, squared_radius
 from cukde.density.whitening import Whitening, whitening_of
+
+
+_NUMBERS = float, np.float64
 
 
 class Checked(NamedTuple):
@@ -77,8 +79,8 @@ def prepare(
 ) -> tuple[Problem, Any]:
     """Check every argument and lay it out for the backend; return the problem and the values ``V``.
 
-    With ``one_column`` data of several are refused. With ``may_be_small`` the values of arrays may be left unchecked,
-    for the backend's small pass to look at them on its way: see :class:`cukde.density.problem.Unchecked`.
+    With ``one_column`` data of several are refused. With ``may_be_small`` values of arrays may be left unchecked, for
+    the backend's small pass to look at them on its way: see :class:`cukde.density.problem.Unchecked`.
 
     Checks on the host come first (forms, dtypes, the bandwidth). With ``check_finite`` the pre-pass reductions follow,
     whose few numbers come back to the host in one copy.
@@ -87,6 +89,11 @@ def prepare(
     check_finite = core_check.flag("check_finite", check_finite)
     rtol = check.tolerance(rtol)
     backend = dispatch.backend(X, Y=Y, weights=weights, V=V, local_factors=local_factors)
+    if may_be_small and local_factors is None and bounds is None and periods is None:
+        options = weights, precision, deterministic, check_finite
+        small = _small(backend, X, Y, h, *options, rtol=rtol)
+        if small is not None:
+            return small, None
     with backend.device_of(X):
         xp = backend.xp
         itself = Y is X or Y is None
@@ -103,32 +110,51 @@ def prepare(
         x = xp.ascontiguousarray(x, dtype=storage)
         y = x if itself else xp.ascontiguousarray(y, dtype=storage)
         v = None if v is None else xp.ascontiguousarray(v, dtype=storage)
-        options = Options(chosen, deterministic=deterministic, rtol=rtol)
+        with np.errstate(over="ignore", invalid="ignore"):  # such data are refused below
+            centre = backend.mean(x)
+        radius = None
+        if check_finite:
+            radius = _checked_radius(backend, x, None if itself else y, v, w, factors, centre, whitening)
+            narrowest = 1.0 if factors is None else min(1.0, least_factor(factors))
+            check.squared_radius(radius / narrowest**2, single=chosen != "float64")
+        log_w = None if w is None else log_weights(w, xp)[0]
+        factors = None if factors is None else factors.astype(xp.float64, copy=False)
+        options = Options(chosen, log_w, centre, radius, deterministic, factors, rtol)
         y = None if itself else y
-        problem = Problem(backend, x, y, query_shape, dtype, options, whitening, domain=domain, outside=outside)
-        look = functools.partial(_looked, problem, v, w, factors, check_finite)
-        if may_be_small and domain is None and factors is None and whitening.plain:
-            small = backends.small(backend)
-            call = None if small is None else small.Call.of(x, y, chosen, w, check_finite)
-            if call is not None:
-                return problem._replace(unchecked=Unchecked(call, look)), v
-        return look(), v
+        return Problem(backend, x, y, query_shape, dtype, options, whitening, domain=domain, outside=outside), v
 
 
-def _looked(problem: Problem, v: Any, w: Any, factors: Any, check_finite: bool) -> Problem:
-    """Check the values of the arrays of a problem, and return it with what the passes are told of them."""
-    backend, x, options = problem.backend, problem.X, problem.options
-    with np.errstate(over="ignore", invalid="ignore"):  # such data are refused below
-        centre = backend.mean(x)
-    radius = None
-    if check_finite:
-        radius = _checked_radius(backend, x, problem.Y, v, w, factors, centre, problem.whitening)
-        narrowest = 1.0 if factors is None else min(1.0, least_factor(factors))
-        check.squared_radius(radius / narrowest**2, single=options.precision != "float64")
-    log_w = None if w is None else log_weights(w, backend.xp)[0]
-    factors = None if factors is None else factors.astype(np.float64, copy=False)
-    options = options._replace(log_weights=log_w, centre=centre, squared_radius=radius, local_factors=factors)
-    return problem._replace(options=options)
+def _small(
+    backend: ModuleType,
+    X: Any,
+    Y: Any,
+    h: Any,
+    weights: Any,
+    precision: Any,
+    deterministic: bool,
+    check_finite: bool,
+    *,
+    rtol: float | None,
+) -> Problem | None:
+    """Pose a problem of small arrays that are in order, where the backend has a pass that checks their values."""
+    small = backends.small(backend)
+    if small is None or type(h) not in _NUMBERS or not (precision is None or type(precision) is str):
+        return None
+    y = None if Y is X else Y
+    call = small.Call.of(X, y, precision, weights, check_finite)
+    if call is None:
+        return None
+    whitening = whitening_of(float(h), X.shape[1])
+    if not whitening.plain:
+        return None
+    options = Options(call.precision, deterministic=deterministic, rtol=rtol)
+    rest = {"deterministic": deterministic, "check_finite": check_finite, "rtol": rtol}
+
+    def look() -> Problem:
+        return prepare(X, Y, h, weights, precision, **rest)[0]
+
+    shape = (X if y is None else y).shape
+    return Problem(backend, X, y, shape, X.dtype, options, whitening, unchecked=Unchecked(call, look))
 
 
 def _checked_radius(

@@ -23,11 +23,13 @@ from cukde.density.whitening import Whitening, whitening_of
 # Stands for log(0) in weights: finite, so that differences of exponents stay numbers in every precision.
 _LOG_ZERO = -1e30
 
+_HERE = contextlib.nullcontext()
+
 _LARGEST_LOG = 690.0  # of an absolute tolerance of sums: more means the same
 
 
 class Unchecked(NamedTuple):
-    """What is left to do for a problem whose arrays have the right forms, and whose values are unchecked."""
+    """What is left to do for a problem of arrays in order, on the current device, whose values are unchecked."""
 
     small: Any  # the backend's call for small problems, which checks them on its way
     look: Callable[[], Problem]  # check them, and return the problem
@@ -64,6 +66,8 @@ class Problem(NamedTuple):
 
         Of unchecked data NumPy warns no more than CuPy does of what comes of NaN and infinities.
         """
+        if self.unchecked is not None:
+            return _HERE
         device: AbstractContextManager[Any] = self.backend.device_of(self.X)
         return device if self.options.squared_radius is not None and self.domain is None else quiet(device)
 
