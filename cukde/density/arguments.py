@@ -15,7 +15,6 @@ from cukde.density.options import Options
 from cukde.density.problem import Problem, Unchecked, least_factor, log_weights, squared_radius
 from cukde.density.whitening import Whitening, whitening_of
 
-
 _NUMBERS = float, np.float64
 
 

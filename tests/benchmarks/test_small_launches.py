@@ -24,6 +24,7 @@ def test_every_kernel_is_launched(
 ) -> None:
     """Without running them, which takes minutes of compilation: launches do nothing, and nothing is checked."""
     monkeypatch.setattr("cukde.core.gpu.compile.kernel", lambda *_: lambda grid, block, args: None)
+    monkeypatch.setattr("cukde.core.gpu.launch._loaded", {})
     monkeypatch.setattr("cukde.core.gpu.numba_cuda._run", lambda *_: None)
     for name in (
         "check",
@@ -65,6 +66,7 @@ def test_some_passes(small: ModuleType, capsys: pytest.CaptureFixture[str]) -> N
     "passes",
     [
         "waiting",
+        "small_problems",
         "splits_merged",
         "other_kernels",
         "near_blocks",
