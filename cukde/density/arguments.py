@@ -89,8 +89,7 @@ def prepare(
     rtol = check.tolerance(rtol)
     backend = dispatch.backend(X, Y=Y, weights=weights, V=V, local_factors=local_factors)
     if may_be_small and local_factors is None and bounds is None and periods is None:
-        options = weights, precision, deterministic, check_finite
-        small = _small(backend, X, Y, h, *options, rtol=rtol)
+        small = _small(backend, X, Y, h, weights, precision, deterministic, check_finite, rtol=rtol)
         if small is not None:
             return small, None
     with backend.device_of(X):
@@ -147,10 +146,9 @@ def _small(
     if not whitening.plain:
         return None
     options = Options(call.precision, deterministic=deterministic, rtol=rtol)
-    rest = {"deterministic": deterministic, "check_finite": check_finite, "rtol": rtol}
 
     def look() -> Problem:
-        return prepare(X, Y, h, weights, precision, **rest)[0]
+        return prepare(X, Y, h, weights, precision, deterministic, check_finite, rtol=rtol)[0]
 
     shape = (X if y is None else y).shape
     return Problem(backend, X, y, shape, X.dtype, options, whitening, unchecked=Unchecked(call, look))
