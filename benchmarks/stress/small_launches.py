@@ -57,6 +57,7 @@ from cukde.density.pairs.gpu.skipping import (
     frame as near_frame,
     passes as near_passes,
     plan as near_plan,
+    values as near_values,
 )
 from cukde.density.pairs.gpu.specialisation import OPERATION
 from cukde.density.plane.gpu import cells as plane_cells, choice as plane_choice
@@ -490,6 +491,23 @@ def near_pairs(launches: Launches) -> None:
                 check_once(s, sums)
                 continue
             check(s, output, sums, _ALLOWED[precision] + tolerance, 1)
+
+
+def near_columns(launches: Launches) -> None:
+    """Sums of values that leave out pairs, of both signs, at other points and at the data."""
+    for d, precision, (k, itself) in itertools.product(
+        (2, 5, 8, 32, 64), ("float32", "float64"), ((1, True), (3, False))
+    ):
+        s = sample(d, False, precision, itself)
+        on = Device(s, "values", k)
+        frame = near_frame.frame(near_frame.sample(on.X))
+        tolerance = pairs_tolerance.TOLERANCE[precision]
+        columns = near_values.columns_of(on.values)
+        posed = near_values.pose(on.X, on.Y, on.values, s.h, Options(precision), frame, tolerance, columns)
+        sums = _on_host(near_values.run(posed))
+        total, size = reference.kernel_sum(s.X, s.V[:, :k], s.Y, s.h)
+        error = np.abs(np.exp(sums.reference)[:, None] * sums.moments - total)
+        tolerances.check(error, (_ALLOWED[precision] + tolerance) * size, "values")
 
 
 def other_kernels(launches: Launches) -> None:
@@ -959,6 +977,7 @@ PASSES = (
     f16_symmetric_values,
     wide,
     near_pairs,
+    near_columns,
     other_kernels,
     near_blocks,
     factors_of_points,

@@ -137,8 +137,8 @@ def kde(
     Both backends do so by themselves where a look at the data says that it is faster than all pairs: see
     ``docs/densities.md``. Small calls take all pairs. The CPU leaves out pairs in any number of dimensions; "tf32"
     there keeps the tolerance of float32. A GPU does in 2 to 128 dimensions (64 in double precision, and on other
-    devices than those of compute capability 9.0), but not for :func:`kernel_sum`. Its look waits for the device, and
-    calls with ``check_finite=False`` and captured ones take all pairs.
+    devices than those of compute capability 9.0); of :func:`kernel_sum` for each column of values. Its look waits for
+    the device, and calls with ``check_finite=False`` and captured ones take all pairs.
 
     In two dimensions a fast Gauss transform sums cells about a bandwidth wide in double precision, in O(n + m)
     operations, wherever a bound on its error holds for that very cell: in densities, scores and debiased data. Other
@@ -596,10 +596,12 @@ def kernel_sum(
     the GPU for up to 32 values, or of more than 64 dimensions. Errors are those of :func:`kde`, relative to the sum of
     the absolute terms.
 
-    *Tolerance.* In two dimensions and more the CPU leaves out pairs as :func:`kde` does, for up to 32 columns: of each
-    column at most ``rtol`` times the sum of its own absolute terms (``tests/density/test_skipping_values_cpu.py``). A
-    column that is zero near a query makes it take more pairs. More columns, and a GPU, take all pairs: products of
-    matrices are fast, and that bound needs a second sum for each column.
+    *Tolerance.* In two dimensions and more pairs are left out as in :func:`kde`, for up to 32 columns: of each column
+    at most ``rtol`` times the sum of its own absolute terms (``tests/density/test_skipping_values_cpu.py``,
+    ``tests/density/test_skipping_values_gpu.py``). A column that is zero near a query makes it take more pairs. A GPU
+    takes the columns one after the other, over the points where they are not zero, if that is faster than all columns
+    at once over all pairs: mostly of few columns, or of data that spread over many bandwidths. More columns take all
+    pairs.
 
     Examples
     --------
