@@ -15,7 +15,7 @@ from cukde.density.pairs.cost import skipping as skipping_cost
 from tests import reference, tolerances
 from tests.conftest import Backend
 from tests.density import test_skipping as cases
-from tests.density.test_skipping import DEFAULT, HARD, SIZES, Case
+from tests.density.test_skipping import DEFAULT, DEFEATING, SIZES, Case
 from tests.density.test_skipping_values_cpu import clusters, signs
 
 
@@ -64,8 +64,22 @@ def check(
     return gpu.passes.recent_shares()["values"]
 
 
-@pytest.mark.parametrize("k", [1, 3, 16, 30])
-@pytest.mark.parametrize("d", [2, 5, 8, 17, 64, 128])
+HARDEST = (
+    "queries at 30 deviations",
+    "queries at 100 to 1000 deviations",
+    "all equal, queries elsewhere",
+    "half equal",
+    "every point alone",
+    "queries between lone points",
+    "outlier at 1e9",
+    "heavy tail",
+    "clusters 1e5 bandwidths apart",
+    "zero weights",
+    "10 of Silverman's",
+)
+
+
+@pytest.mark.parametrize(("d", "k"), [(2, 1), (2, 30), (5, 3), (5, 16), (8, 1), (8, 16), (17, 3), (64, 3), (128, 1)])
 @pytest.mark.parametrize("precision", DEFAULT)
 def test_sums_match_the_formula(gpu: SimpleNamespace, precision: str, d: int, k: int) -> None:
     """Both signs in every column, at other points and, of few columns, at the data."""
@@ -86,7 +100,7 @@ def test_sizes_off_the_blocks(gpu: SimpleNamespace, n: int, m: int | None, preci
 
 @pytest.mark.parametrize("d", [2, 6])
 @pytest.mark.parametrize("precision", DEFAULT)
-@pytest.mark.parametrize("name", HARD)
+@pytest.mark.parametrize("name", HARDEST)
 def test_hard_data(gpu: SimpleNamespace, name: str, precision: str, d: int) -> None:
     """Far queries, duplicates, points that are alone, weights; values over 30 decades, of one sign and of both."""
     n, m = gpu.size(3000, 321), gpu.size(1000, 100)
@@ -94,6 +108,20 @@ def test_hard_data(gpu: SimpleNamespace, name: str, precision: str, d: int) -> N
     rng = np.random.default_rng(d)
     decades = 10 ** rng.uniform(-15, 15, n)
     check(gpu, case, np.stack((decades, signs(rng, (n,)) * decades), axis=1), precision)
+
+
+@pytest.mark.parametrize(("precision", "tolerance"), cases.TOLERANCES)
+@pytest.mark.parametrize("d", [5, 6])
+@pytest.mark.parametrize("name", DEFEATING)
+def test_what_is_left_out_is_at_most_the_tolerance(
+    gpu: SimpleNamespace, name: str, d: int, precision: str, tolerance: float
+) -> None:
+    """Far data have the other sign than near ones, so that one bound is that of the other part; or signs alternate."""
+    n = gpu.size(2048, 512)
+    case = cases.defeating(name, n, 64, d, tolerance)
+    distance = np.linalg.norm(case.X - case.queries.mean(axis=0), axis=1)
+    V = np.stack((np.where(distance <= np.sort(distance)[n // 20], 1.0, -1.0), (-1.0) ** np.arange(n)), axis=1)
+    check(gpu, case.of(precision), V, precision, tolerance)
 
 
 @pytest.mark.parametrize(("precision", "tolerance"), cases.TOLERANCES)

@@ -168,16 +168,18 @@ def chosen_for_values(
     plan = skipping_plan.Plan.of(d, "sum", options, itself=False, ratio=False)
     products = plan.chunks or plan.products
 
-    def worth(share: float, tight: float, columns: float, passed: int) -> bool:
-        of_summed = skipping_cost.summing(options.precision, d, tight if products else 0.0, once=False)
-        of_pairs = 1e-9 * n * m * columns * (skipping_cost.screening(d) + share * of_summed)
-        return passed * skipping_cost.ORDER_MS + of_pairs < _GAIN * dense
+    columns: tuple[skipping_values.Column, ...] = (skipping_values.Column(0, 1, 0, 1.0),)  # the least that there is
 
-    if not worth(0.0, 1.0, 1.0 / n, 1):  # a column has a value at least
+    def worth(share: float, tight: float) -> bool:
+        screened = sum(column.positive + column.negative for column in columns) / n * skipping_cost.screening(d)
+        of_summed = skipping_cost.summing(options.precision, d, tight if products else 0.0, once=False)
+        of_order = skipping_cost.ORDER_MS * sum(column.signs for column in columns)
+        return of_order + 1e-9 * n * m * (screened + len(columns) * share * of_summed) < _GAIN * dense
+
+    if not worth(0.0, 1.0):
         return None
     columns = skipping_values.columns_of(V)
-    taken = sum(column.positive + column.negative for column in columns) / n, sum(column.signs for column in columns)
-    if not columns or not worth(0.0, 1.0, *taken):
+    if not columns or not worth(0.0, 1.0):
         return None
     look = _looked(X, Y, h)
     shared = counting.share(look.data, look.queries, h, tolerance / n, itself=Y is None)
@@ -185,7 +187,7 @@ def chosen_for_values(
         return None
     frame = skipping_frame.frame(look.data)
     whole = skipping_values.pose(X, Y, V, h, options, frame, tolerance, columns)
-    return whole if worth(*_share_of_values(whole), *taken) else None
+    return whole if worth(*_share_of_values(whole)) else None
 
 
 def _worth_a_look(dense: float, engine: str, output: Output, options: Options, d: int) -> bool:
