@@ -66,7 +66,7 @@ def columns_of(V: Any) -> tuple[Column, ...]:
     if not np.isfinite(largest).all():
         return ()
     found = zip(positive, negative, largest, strict=True)
-    return tuple(Column(i, int(more), int(less), size) for i, (more, less, size) in enumerate(found) if size > 0)
+    return tuple(Column(i, int(more), int(less), float(size)) for i, (more, less, size) in enumerate(found) if size > 0)
 
 
 def pose(
