@@ -107,14 +107,14 @@ def run(posed: Posed) -> PartialSums:
     Queries of which a column leaves the range of float32 are summed again by differences, over all pairs; the device
     decides.
     """
-    sums = _summed(posed)
+    queries, sums = _summed(posed)
     passes.remember("values", sums.taken)
     reference = sums.reference.max(axis=0)
     T = cp.zeros((posed.V.shape[1], len(reference)))
     for column, own, of_column in zip(posed.columns, sums.reference, sums.sums, strict=True):
         T[column.place] = column.largest * of_column * cp.exp2(own.astype(DOUBLE) - reference)
     complete = sums.complete.astype(DOUBLE)
-    out, guard = passes.finished(sums.queries.order, reference, complete, T.T, len(T), 1.0)
+    out, guard = passes.finished(queries.order, reference, complete, T.T, len(T), 1.0)
     out.total.fill(np.nan)
     options = posed.options
     precision = "float64" if options.precision == "float64" else "float32"
@@ -125,14 +125,13 @@ def run(posed: Posed) -> PartialSums:
 
 def share(posed: Posed) -> tuple[float, float]:
     """Share of the units of all columns that a pass takes, and of blocks that products are good for; waits for it."""
-    sums = _summed(posed)
+    _, sums = _summed(posed)
     return sums.taken.share(), float((cp.concatenate(sums.kinds) > 0).mean())
 
 
 class _Sums(NamedTuple):
     """Sums of columns, of the queries in their order; values are relative to the largest of the column."""
 
-    queries: Ordered
     reference: Any  # (columns, rows) float32, in bits
     sums: Any  # (columns, rows) float64
     complete: Any  # (rows,) bool: absolute terms add up to a finite number that is not zero
@@ -140,39 +139,35 @@ class _Sums(NamedTuple):
     taken: passes.Taken
 
 
-def _summed(posed: Posed) -> _Sums:
-    rows = -(-len(posed.Y) // BLOCK) * BLOCK
-    reference = cp.empty((len(posed.columns), rows), np.float32)
-    sums, complete, counts = cp.zeros(reference.shape), cp.ones(rows, bool), cp.zeros(1, np.uint64)
-    kinds: list[Any] = []
+def _summed(posed: Posed) -> tuple[Ordered, _Sums]:
+    """The queries in their order, and their sums."""
+    columns, blocks = len(posed.columns), -(-len(posed.Y) // BLOCK)
+    rows, units = blocks * BLOCK, columns * passes.units(blocks, -(-len(posed.X) // BLOCK))
+    out = _Sums(
+        cp.empty((columns, rows), np.float32),
+        cp.zeros((columns, rows)),
+        cp.ones(rows, bool),
+        [],
+        passes.Taken(cp.zeros(1, np.uint64), units),
+    )
     queries: Ordered | None = None
-    for column, own, of_column in zip(posed.columns, reference, sums, strict=True):
-        queries = _sum_column(posed, column, queries, own, of_column, complete, kinds, counts)
+    for i in range(columns):
+        queries = _sum_column(posed, i, queries, out)
     assert queries is not None
-    units = len(posed.columns) * passes.units(queries.blocks, -(-len(posed.X) // BLOCK))
-    return _Sums(queries, reference, sums, complete, kinds, passes.Taken(counts, units))
+    return queries, out
 
 
-def _sum_column(
-    posed: Posed,
-    column: Column,
-    queries: Ordered | None,
-    reference: Any,
-    sums: Any,
-    complete: Any,
-    kinds: list[Any],
-    counts: Any,
-) -> Ordered:
-    """Write the references and sums of a column, and return the queries, which its passes may have put in order."""
-    signs, parts = zip(*_parts(posed, column, queries), strict=True)
-    size = cp.zeros(len(sums))
+def _sum_column(posed: Posed, i: int, queries: Ordered | None, out: _Sums) -> Ordered:
+    """Sum a column, and return the queries, which its passes may have put in order."""
+    signs, parts = zip(*_parts(posed, posed.columns[i], queries), strict=True)
+    size = cp.zeros(len(out.complete))
     for sign, part, bounds in zip(signs, parts, bounds_of_parts(parts), strict=True):
-        reference[:], S, _, taken = passes.summed(part, bounds)
+        out.reference[i], S, _, taken = passes.summed(part, bounds)
         size += S
-        sums += sign * cp.where(cp.isfinite(S), S, 0).astype(DOUBLE)  # else the query is summed again
-        kinds.append(part.data.kinds)
-        counts += taken.counts
-    complete &= (size > 0) & (size < np.inf)
+        out.sums[i] += sign * cp.where(cp.isfinite(S), S, 0).astype(DOUBLE)  # else the query is summed again
+        out.kinds.append(part.data.kinds)
+        out.taken.counts[:] += taken.counts
+    out.complete[:] &= (size > 0) & (size < np.inf)
     return parts[-1].queries
 
 
