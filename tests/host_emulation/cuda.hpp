@@ -178,6 +178,8 @@ inline T atomicOr(T* address, std::type_identity_t<T> value) {
     return before;
 }
 
+inline void __threadfence() {}  // one thread runs at a time
+
 // -------------------------------------------------------------------------------- barriers and warp shuffles
 
 inline void __syncthreads(EMULATION_SITE) { ::emulation::block_barrier({file, line}); }
