@@ -207,6 +207,7 @@ def test_what_stands_in_for_a_kernel_is_called(monkeypatch: pytest.MonkeyPatch) 
         return lambda *args: called.append(args)
 
     monkeypatch.setattr("cukde.core.gpu.compile.kernel", kernel)
+    monkeypatch.setattr("cukde.core.gpu.device.current", lambda: -7)
     Launch(Specialisation("stem", "name", (), "2P i I Q f", 2048), (1,), (32, 2), (3, 4, 5, 1e39))(None, "array")
     assert asked == [("stem", "name", (), 2048)]
     ((grid, block, args),) = called

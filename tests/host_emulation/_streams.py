@@ -86,6 +86,7 @@ def use(monkeypatch: pytest.MonkeyPatch, transfers: ModuleType) -> None:
         "stream": _Copying,
         "current": lambda: computing,
         "pinned": lambda shape, dtype: np.full(shape, -1).astype(dtype),
+        "as_argument": lambda pinned: pinned,
         "send": send,
         "mark": Event,
     }

@@ -178,7 +178,13 @@ inline T atomicOr(T* address, std::type_identity_t<T> value) {
     return before;
 }
 
-inline void __threadfence() {}  // one thread runs at a time
+// Blocks run one after the other, and each sees what others before it have written.
+inline void __threadfence() {}
+
+template <class T>
+inline T __ldcg(const T* address) {
+    return *address;
+}
 
 // -------------------------------------------------------------------------------- barriers and warp shuffles
 

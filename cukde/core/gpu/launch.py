@@ -141,8 +141,33 @@ class Specialisation(NamedTuple):
 
     def launch(self, grid: tuple[int, ...], block: tuple[int, ...], *args: Any) -> None:
         """Launch it on the current device and stream; for ``args`` see :meth:`Signature.launch`."""
-        kernel = core_compile.kernel(self.stem, self.name, self.defines, self.shared_bytes)
-        _signature(self.types).launch(kernel, grid, block, args)
+        if core_compile.is_rehearsal():
+            _signature(self.types).launch(self._kernel(), grid, block, args)
+            return
+        key = id(self), core_device.current()
+        loaded = _loaded.get(key)
+        if loaded is None:
+            if len(_loaded) >= _MOST_LOADED:
+                _loaded.clear()
+            loaded = _Loaded(self, self._kernel(), _signature(self.types))
+            _loaded[key] = loaded
+        loaded.signature.launch(loaded.kernel, grid, block, args)
+
+    def _kernel(self) -> Any:
+        return core_compile.kernel(self.stem, self.name, self.defines, self.shared_bytes)
+
+
+class _Loaded(NamedTuple):
+    """A kernel on a device."""
+
+    specialisation: Specialisation  # which is kept, so that no other gets its identity
+    kernel: Any
+    signature: Signature
+
+
+# By the identity of a specialisation and the device: to hash its macros takes as long as to launch it.
+_loaded: dict[tuple[int, int], _Loaded] = {}
+_MOST_LOADED = 4096
 
 
 class Launch(NamedTuple):

@@ -8,6 +8,8 @@ from typing import Any
 import cupy as cp
 import numpy as np
 
+from cukde.core.gpu.scratch import Piece
+
 # Short kernels on such a stream begin as blocks of a long one on another end, not after all of them have begun.
 _FIRST = -1
 
@@ -37,6 +39,18 @@ def pinned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
             raise
         raise MemoryError(f"no pinned memory for {count} numbers of {dtype}") from None
     return np.frombuffer(memory, dtype, count).reshape(shape)
+
+
+class _Address:
+    """Where memory begins."""
+
+    def __init__(self, ptr: int) -> None:
+        self.ptr = ptr
+
+
+def as_argument(pinned: np.ndarray) -> Any:
+    """Pinned memory as a launch takes it: host and device have one address for it. Its owner keeps it."""
+    return Piece(_Address(pinned.ctypes.data), pinned.shape, pinned.dtype)
 
 
 def send(pinned: np.ndarray, out: Any, stream: Any) -> None:
