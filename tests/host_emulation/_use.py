@@ -134,6 +134,7 @@ def use(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device, "shared_bytes_of_block", lambda: _SHARED_BYTES)
     monkeypatch.setattr(device, "capturing", lambda: False)
     monkeypatch.setattr(device, "address", address_in_allocation)
+    monkeypatch.setattr(device, "holder", lambda _: _NUMBER)
     monkeypatch.setattr(
         "cukde.core.gpu.compile.load",
         lambda wanted: kernel(wanted.stem, wanted.name, wanted.defines, wanted.shared_bytes),
