@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,13 +12,13 @@ import cukde
 
 
 @pytest.fixture
-def kept(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[Any, Any]]:
+def kept(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> dict[Any, Any]:
     """Calls that are kept; NumPy arrays count as the GPU's."""
     from cukde.conv1d.gpu import repeated
 
     monkeypatch.setattr("cukde.core.dispatch.is_gpu_array", lambda a: isinstance(a, np.ndarray))
     monkeypatch.setattr(repeated, "_kept", calls := {})
-    yield calls
+    return calls
 
 
 def arrays(dtype: str = "float32", length: int = 64) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -78,7 +78,7 @@ class Signature:
         for i in self._others:
             values[i] = 0 if args[i] is None else args[i].data.ptr
         # A buffer of its own for every launch, as other threads may launch the same kernel; the driver copies it.
-        buffer, start = self._filled(values)
+        _buffer, start = self._filled(values)
         x, y, z = (*grid, 1, 1)[:3]
         i, j, k = (*block, 1, 1)[:3]
         cuda = cp.cuda
