@@ -814,6 +814,27 @@ def kendall_statistics(launches: Launches) -> None:
             assert np.isnan(gpu_arrays.asnumpy(tau)).all()
 
 
+def kendall_comparisons(launches: Launches) -> None:
+    """A block for a pair and several, tiles that are shared and one after another; keys of both widths, and NaN."""
+    rng = np.random.default_rng(0)
+    null = Null("auto", "greater")
+    for n, dtype in itertools.product((0, 50, 300, 2100), ("float32", "float64", "int8")):
+        A, B = (rng.integers(-9, 9, (n, columns)).astype(dtype) for columns in (3, 2))
+        if dtype == "float64":
+            A[::7, 1] = np.nan
+        a, b = map(gpu_arrays.asarray, (A, B))
+        for pairing, axis, x, y, counts in (
+            ("upper", 0, a, a, kendall_cpu.matrix(A, None, deletion=True)),
+            ("all", 0, a, b, kendall_cpu.matrix(A, B, deletion=True)),
+            ("alike", 1, a.T[:2], b.T, kendall_cpu.pairs(A.T[:2], B.T)),
+        ):
+            got = kendall_gpu.statistics_of_few(x, y, pairing, axis, "b", null, 0)
+            for result, expected in zip(got, statistics.statistics(counts, "b", null, 0), strict=True):
+                found = gpu_arrays.asnumpy(result)
+                difference = np.where(np.isnan(expected), ~np.isnan(found), found - expected)
+                tolerances.check(np.abs(difference), np.full((), 1e-12), "tau and p")
+
+
 def piecewise_polynomials(launches: Launches) -> None:
     """Every search, in tables in shared memory and too large for it; degrees with kernels of their own and others."""
     kinds = itertools.product(("uniform", "guide", "tree"), ("float16", "float32", "float64"), (3, 8000), (2, 3, 4, 9))
@@ -962,6 +983,7 @@ PASSES = (
     counts_of_pairs,
     sign_products,
     kendall_statistics,
+    kendall_comparisons,
     whole_calls,
     small_problems,
     chosen_by_a_call,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import cupy as cp
@@ -12,6 +13,8 @@ from cukde.core.gpu.scratch import Piece
 
 # Short kernels on such a stream begin as blocks of a long one on another end, not after all of them have begun.
 _FIRST = -1
+
+_ALIGNMENT = 8  # of arrays that are copied together
 
 _NO_MEMORY = 2  # cudaErrorMemoryAllocation
 
@@ -56,6 +59,22 @@ def as_argument(pinned: np.ndarray) -> Any:
 def send(pinned: np.ndarray, out: Any, stream: Any) -> None:
     """Copy pinned memory to an array of the same shape and dtype, on a stream; nothing waits."""
     out.set(pinned, stream=stream)
+
+
+def collect(arrays: Sequence[Any]) -> list[np.ndarray]:
+    """Copy contiguous arrays of the current device to the host, to one piece of pinned memory and with one wait."""
+    if not arrays:
+        return []
+    sizes = [-(-a.nbytes // _ALIGNMENT) * _ALIGNMENT for a in arrays]
+    memory, stream = cp.cuda.alloc_pinned_memory(max(1, sum(sizes))), current()
+    start, copies = 0, []
+    for a, size in zip(arrays, sizes, strict=True):
+        if size:
+            a.data.copy_to_host_async(memory.ptr + start, a.nbytes, stream)
+        copies.append(np.frombuffer(memory, a.dtype, a.size, start if size else 0).reshape(a.shape))
+        start += size
+    stream.synchronize()
+    return copies
 
 
 def mark(stream: Any) -> Any:

@@ -200,7 +200,7 @@ def _in_order(a: Any, dimensions: int, device: int) -> bool:
         and a.ndim == dimensions
         and a.dtype in _PRECISIONS
         and a.flags.c_contiguous
-        and core_device.of(a) == device
+        and core_device.holder(a) == device
     )
 
 
