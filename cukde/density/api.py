@@ -151,11 +151,11 @@ def kde(
     where the grid would take more, and while a CUDA graph is captured, pairs are summed.
 
     *Small calls.* On a GPU one launch takes a small problem from its arguments to its result, two that of
-    :func:`sd_kde`: sums are of differences, accurate at any spread, and every run gives the same bits. The kernel checks
-    the values on its way, and the call waits for that once; with ``check_finite=False`` it does not wait. Small are up to
-    7.7e7 pairs of 3 dimensions and 2.7e7 of 16, half as many of a score, a quarter in double precision, of 2 to 32
-    dimensions, where ``h`` is a number and arrays are CuPy's own, C-contiguous and of one dtype, float32 or float64
-    (``tests/density/test_small.py``). Other calls take more launches.
+    :func:`sd_kde`: sums are of differences, accurate at any spread, and every run gives the same bits. The kernel
+    checks the values on its way, and the call waits for that once; with ``check_finite=False`` it does not wait.
+    Small are up to 7.7e7 pairs of 3 dimensions and 2.7e7 of 16, half as many of a score, a quarter in double
+    precision, of 2 to 32 dimensions, where ``h`` is a number and arrays are CuPy's own, C-contiguous and of one dtype,
+    float32 or float64 (``tests/density/test_small.py``). Other calls take more launches.
 
     *Dask arrays.* The functions of this family do the same by blocks, data by queries, and merge the sums. Results are
     equal to 1e-12 in float64 whatever the blocks (``tests/density/test_dask.py``). Forms and options are checked at
