@@ -216,7 +216,8 @@ class TestChoice:
         """Small calls are worth a look."""
         for least in ("_LEAST_MS", "_LEAST_OF_FAST_MS"):
             monkeypatch.setattr(gpu.choice, least, 0.0)
-        monkeypatch.setattr(skipping_cost, "ORDER_MS", 0.0)
+        for fixed in ("ORDER_MS", "_PART_MS"):
+            monkeypatch.setattr(skipping_cost, fixed, 0.0)
 
     @pytest.mark.parametrize("dtype", ["float32", "float64"])
     @pytest.mark.parametrize("d", [3, 8])
@@ -229,10 +230,7 @@ class TestChoice:
         found, all_pairs = (gpu.asnumpy(cukde.kernel_sum(*arguments, case.h, rtol=rtol)) for rtol in (None, 0))
         shares = gpu.passes.recent_shares()
         assert 0 < shares["values"] < 0.6
-        (
-            total,
-            size,
-        ) = reference.kernel_sum(X, V, Y, case.h)
+        total, size = reference.kernel_sum(X, V, Y, case.h)
         allowed = tolerances.DENSITY["gpu", dtype].value + DEFAULT[dtype]
         for sums in (found, all_pairs):
             tolerances.check(np.abs(sums - total), allowed * size, "values")

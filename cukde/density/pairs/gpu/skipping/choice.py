@@ -26,7 +26,6 @@ _GAIN = 0.9  # of the time of all pairs, at most
 _MOST_SHARE = 0.5  # of pairs of a sample that count: then nothing is looked at further
 _RATHER_APART = 1.5  # times the time of products of nearly all rows, and it is worth a look which are far
 _PROBES = 4  # items of queries
-_PROBED_COLUMNS = 4  # at most
 
 
 class Look(NamedTuple):
@@ -174,8 +173,9 @@ def chosen_for_values(
     def worth(share: float, tight: float) -> bool:
         screened = sum(column.positive + column.negative for column in columns) / n * skipping_cost.screening(d)
         of_summed = skipping_cost.summing(options.precision, d, tight if products else 0.0, once=False)
-        of_order = skipping_cost.ORDER_MS * sum(column.signs for column in columns)
-        return of_order + 1e-9 * n * m * (screened + len(columns) * share * of_summed) < _GAIN * dense
+        of_parts = skipping_cost.part_ms(n * m) * sum(column.signs for column in columns)
+        of_pairs = 1e-9 * n * m * (screened + len(columns) * share * of_summed)
+        return skipping_cost.ORDER_MS + of_parts + of_pairs < _GAIN * dense
 
     if not worth(0.0, 1.0):
         return None
@@ -184,7 +184,7 @@ def chosen_for_values(
         return None
     look = _looked(X, Y, h)
     shared = counting.share(look.data, look.queries, h, tolerance / n, itself=Y is None)
-    if engine != "difference" and shared > _MOST_SHARE:
+    if (engine != "difference" and shared > _MOST_SHARE) or not worth(shared, 1.0):
         return None
     frame = skipping_frame.frame(look.data)
     whole = skipping_values.pose(X, Y, V, h, options, frame, tolerance, columns)
@@ -236,9 +236,10 @@ def _share(whole: skipping_plan.Posed, frame: skipping_frame.Frame) -> tuple[flo
 
 
 def _share_of_values(whole: skipping_values.Posed) -> tuple[float, float]:
-    """The same of a pass over values, by some of the columns."""
+    """The same of a pass over values, by the column that has most of them: a column takes a pass of its own."""
     few = whole.Y[_few_of(skipping_points.order_of(whole.Y, whole.frame))]
-    return skipping_values.share(whole.of(few, whole.columns[:: -(-len(whole.columns) // _PROBED_COLUMNS)]))
+    fullest = max(whole.columns, key=lambda column: column.positive + column.negative)
+    return skipping_values.share(whole.of(few, (fullest,)))
 
 
 def _few_of(order: Any) -> Any:
