@@ -27,6 +27,7 @@ from cukde.bandwidth.gpu import leave_one_out as bandwidth_leave_one_out, passes
 from cukde.conv1d.gpu import direct, toeplitz as conv1d_toeplitz, weight_grad
 from cukde.core.gpu import arrays as gpu_arrays
 from cukde.core.gpu.launch import Specialisation
+from cukde.density import backends
 from cukde.density.domains import gpu as domains_gpu
 from cukde.density.domains.domain import domain_of
 from cukde.density.kernel_density import kernel_density
@@ -44,6 +45,7 @@ from cukde.density.pairs.gpu import (
     f64,
     operands,
     passes as pairs_passes,
+    small,
     splits,
     tf32,
     values as pairs_values,
@@ -55,6 +57,7 @@ from cukde.density.pairs.gpu.skipping import (
     frame as near_frame,
     passes as near_passes,
     plan as near_plan,
+    values as near_values,
 )
 from cukde.density.pairs.gpu.specialisation import OPERATION
 from cukde.density.plane.gpu import cells as plane_cells, choice as plane_choice
@@ -254,7 +257,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     wanted = parser.parse_args(arguments).passes
     if unknown_passes := set(wanted) - set(names):
         parser.error(f"there is no pass {', '.join(sorted(unknown_passes))}")
-    with launched.noted() as found:
+    # Samples are small: but for a pass of their own, they are for the engines of larger problems.
+    with launched.noted() as found, mock.patch.object(backends, "small", return_value=None):
         launches = Launches(found)
         for run in PASSES:
             if not wanted or run.__name__ in wanted:
@@ -308,6 +312,26 @@ def splits_merged(launches: Launches) -> None:
     s = sample(5, n=ROWS_OF_SPLITS)
     for output in ("sum", "moments"):
         check(s, output, Device(s, output, 1).sums("ieee"), _ALLOWED["ieee"], 1)
+
+
+def small_problems(launches: Launches) -> None:
+    """Densities, scores and moved points in one launch: of data that are split and that are not, with weights."""
+    for d, dtype, weighted, n in itertools.product((2, 7, 16, 21), ("float32", "float64"), (False, True), (N, 1500)):
+        s = sample(d, weighted, dtype, n=n)
+        Y = s.Y[:5]
+        X, queries, w = (None if a is None else gpu_arrays.asarray(a) for a in (s.X, Y, s.w))
+        near = reference.nearness(s.X, Y, s.h, s.w)
+        allowed = tolerances.log_error("gpu", dtype, near.exponent)
+        with mock.patch.object(backends, "small", return_value=small):
+            log_p, score = cukde.density_and_score(X, queries, float(s.h), weights=w)
+            alone = cukde.kde(X, queries, float(s.h), weights=w, log=True)
+            of_moved = cukde.sd_kde(X, queries, float(s.h), weights=w, log=True)
+        for got in (log_p, alone):
+            check_log(gpu_arrays.asnumpy(got), reference.log_kde(s.X, Y, s.h, s.w), allowed)
+        error = s.h * np.linalg.norm(gpu_arrays.asnumpy(score) - reference.score(s.X, Y, s.h, s.w), axis=1)
+        tolerances.check_score(error, allowed, near.reach)
+        want = reference.sd_kde(s.X, Y, s.h, weights=s.w, log=True)
+        check_log(gpu_arrays.asnumpy(of_moved), want, SD_DENSITY[dtype].value * np.maximum(1, near.exponent))
 
 
 def differences(launches: Launches) -> None:
@@ -467,6 +491,23 @@ def near_pairs(launches: Launches) -> None:
                 check_once(s, sums)
                 continue
             check(s, output, sums, _ALLOWED[precision] + tolerance, 1)
+
+
+def near_columns(launches: Launches) -> None:
+    """Sums of values that leave out pairs, of both signs, at other points and at the data."""
+    for d, precision, (k, itself) in itertools.product(
+        (2, 5, 8, 32, 64), ("float32", "float64"), ((1, True), (3, False))
+    ):
+        s = sample(d, False, precision, itself)
+        on = Device(s, "values", k)
+        frame = near_frame.frame(near_frame.sample(on.X))
+        tolerance = pairs_tolerance.TOLERANCE[precision]
+        columns = near_values.columns_of(on.values)
+        posed = near_values.pose(on.X, on.Y, on.values, s.h, Options(precision), frame, tolerance, columns)
+        sums = _on_host(near_values.run(posed))
+        total, size = reference.kernel_sum(s.X, s.V[:, :k], s.Y, s.h)
+        error = np.abs(np.exp(sums.reference)[:, None] * sums.moments - total)
+        tolerances.check(error, (_ALLOWED[precision] + tolerance) * size, "values")
 
 
 def other_kernels(launches: Launches) -> None:
@@ -944,6 +985,7 @@ PASSES = (
     kendall_statistics,
     kendall_comparisons,
     whole_calls,
+    small_problems,
     chosen_by_a_call,
     splits_merged,
     differences,
@@ -957,6 +999,7 @@ PASSES = (
     f16_symmetric_values,
     wide,
     near_pairs,
+    near_columns,
     other_kernels,
     near_blocks,
     factors_of_points,

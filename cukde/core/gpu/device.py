@@ -64,6 +64,11 @@ def capturing() -> bool:
     return bool(cp.cuda.get_current_stream().is_capturing())
 
 
+def of(a: Any) -> int:
+    """Number of the device that an array is on."""
+    return int(a.device.id)
+
+
 def address(a: Any) -> int:
     """Where an array begins in the device's memory."""
     return int(a.data.ptr)
