@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import cupy as cp
 import numpy as np
 
-from cukde.core.gpu import device
+from cukde.core.gpu import device, transfers
 from cukde.density.one_dimension import cdf_pairs, plan as one_dimension_plan
 from cukde.density.one_dimension.gpu import boxes as one_dimension_boxes
 from cukde.density.one_dimension.gpu.boxes import Boxes, Points
@@ -222,12 +222,14 @@ class _Arguments(NamedTuple):
 
     def sorted(self, values: Any | None) -> Points:
         """Sort the data; where the scaled squared radius is known it says between what they lie."""
-        low, high = -math.inf, math.inf
-        options = self.options
+        options, centre = self.options, None
         if options.squared_radius is not None and options.centre is not None:
-            centre, radius = float(cp.asnumpy(options.centre)[0]), math.sqrt(options.squared_radius) * self.h
-            low, high = centre - radius, centre + radius
-        return Points.sorted(self.X, options.log_weights, values, low, high)
+            centre = transfers.Coming(options.centre)  # while the host asks for the sort
+        points = Points.sorted(self.X, options.log_weights, values, -math.inf, math.inf)
+        if centre is None or options.squared_radius is None:
+            return points
+        middle, radius = float(centre.numbers()[0]), math.sqrt(options.squared_radius) * self.h
+        return points._replace(low=middle - radius, high=middle + radius)
 
 
 class _End(NamedTuple):
