@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from types import SimpleNamespace
 from typing import Any, NamedTuple
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -155,9 +154,9 @@ def test_shells_of_any_radius(backend: Backend, d: int, rtol: float) -> None:
         sums, share = verify(backend, X, Y, 1.0, rtol=rtol)
         shares.append(share)
         worst = max(worst, float(-np.expm1(sums.reference + np.log(sums.total) - of_formula(X, Y, 1.0)[0]).min()))
-    # A GPU leaves out single blocks, too, and asks their boxes alone.
+    # A GPU leaves out single blocks, too, and asks their boxes alone: those of a sphere reach far inwards.
     assert shares[0] > (0.99 if backend.name == "numpy" else 0.97)
-    assert shares[-1] < (0.2 if backend.name == "numpy" else 0.3)
+    assert shares[-1] < (0.2 if backend.name == "numpy" or d < 3 else 0.9)
     assert worst > 1e-2 * rtol
 
 
@@ -323,9 +322,7 @@ def test_rtol_of_the_function(backend: Backend, dtype: str) -> None:
     def call(*, left_out: bool, rtol: float | None = None) -> np.ndarray:
         arrays = [backend.asarray(a) for a in (X, Y, w)]
         with blocks_left_out(backend, whatever=left_out):
-            return backend.asnumpy(
-                kernel_density(*arrays[:2], 0.1, kernel="exponential", weights=arrays[2], rtol=rtol)
-            )
+            return backend.asnumpy(kernel_density(*arrays[:2], 0.1, kernel="exponential", weights=arrays[2], rtol=rtol))
 
     dense = call(left_out=False)
     for rtol in (None, 0, 1e-8, 1e-2):

@@ -1,4 +1,7 @@
-"""Points in blocks of 64 neighbours with their boxes, for kernels beside the Gaussian: the launcher of ``radial_blocks.cu``."""
+"""Points in blocks of 64 neighbours with their boxes, for kernels beside the Gaussian.
+
+The launcher of ``radial_blocks.cu``.
+"""
 
 from __future__ import annotations
 

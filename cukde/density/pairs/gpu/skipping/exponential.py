@@ -27,13 +27,13 @@ from cukde.density.sums import PartialSums
 
 _QUERIES = 8  # that have a limit together
 
-# Up to so many dimensions a sample foretells what boxes leave out. Beyond, queries are tried where points are put in order
-# in so small a part of the time of all pairs that it may be in vain, and no larger share of the sample's pairs can matter.
+# Up to so many dimensions a sample foretells what boxes leave out. Beyond, queries are tried where putting points in
+# order takes so small a part of the time of all pairs that it may be in vain, and few of the sample's pairs can matter.
 _FEW_DIMENSIONS, _IN_VAIN, _MOST_SHARE = 3, 0.1, 0.1
 _LEAST_MS = 5.0  # of all pairs: below it nothing is looked at
 _MS_OF_POINT = 2e-6  # to put it in order
 _HOPE, _GAIN = 0.6, 0.8  # of the time of all pairs, at most: as foretold, and by queries that are tried
-_PROBES, _OF_BLOCKS = 8, 16  # blocks of queries that are tried, at most, of so many each
+_PROBES, _OF_BLOCKS = 8, 16  # blocks of queries that are tried: at most so many, and one in so many
 
 _NOTHING = -1e300  # as a logarithm
 
@@ -70,9 +70,7 @@ class Posed(NamedTuple):
     tolerances: Tolerances
 
 
-def sums(
-    X: Any, Y: Any | None, h: float, unit: float, scale: float, options: Options
-) -> PartialSums | None:
+def sums(X: Any, Y: Any | None, h: float, unit: float, scale: float, options: Options) -> PartialSums | None:
     """Sum the exponential kernel at each query without the pairs that cannot matter; None where all are faster.
 
     On the current device and stream. Waits for the device where all pairs take milliseconds.
@@ -205,7 +203,5 @@ def _limits(real: np.dtype) -> Specialisation:
 @functools.cache
 def _near(real: np.dtype) -> Specialisation:
     name = f"near_exponential_{suffix(real)}"
-    defines = core_compile.macros(
-        KERNEL=name, KIND="EXPONENTIAL", REAL=C_TYPE[real], STORAGE=C_TYPE[real], CHUNK=CHUNK
-    )
+    defines = core_compile.macros(KERNEL=name, KIND="EXPONENTIAL", REAL=C_TYPE[real], STORAGE=C_TYPE[real], CHUNK=CHUNK)
     return Specialisation("density/radial_exponential", name, defines, f"13P 2q i 3{real.char}")
