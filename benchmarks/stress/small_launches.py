@@ -31,7 +31,7 @@ from cukde.density import backends
 from cukde.density.domains import gpu as domains_gpu
 from cukde.density.domains.domain import domain_of
 from cukde.density.kernel_density import kernel_density
-from cukde.density.kernels import BOUNDED, KERNELS, Kernel
+from cukde.density.kernels import KERNELS, Kernel
 from cukde.density.one_dimension import plan as one_dimension_plan
 from cukde.density.one_dimension.gpu import passes as one_dimension_passes
 from cukde.density.one_dimension.plan import TOLERANCE
@@ -53,7 +53,9 @@ from cukde.density.pairs.gpu import (
     wide_f64,
 )
 from cukde.density.pairs.gpu.skipping import (
+    blocks as near_blocks_of_points,
     compact as near_compact,
+    exponential as near_exponential,
     frame as near_frame,
     passes as near_passes,
     plan as near_plan,
@@ -519,13 +521,19 @@ def other_kernels(launches: Launches) -> None:
 
 
 def near_blocks(launches: Launches) -> None:
-    """Kernels of bounded support over the blocks that queries reach, in one part of the data and in several."""
-    always = {"_LEAST_MS": 0.0, "_LEAST_MS_OF_SAMPLE": 0.0, "_MOST_SHARE": 1.0, "_BLOCKS_OF_SPLIT": 2}
-    with mock.patch.multiple(near_compact, **always):
+    """Kernels beside the Gaussian over the blocks that matter to queries, in one part of the data and in several."""
+    of_compact = {"_LEAST_MS": 0.0, "_LEAST_MS_OF_SAMPLE": 0.0, "_MOST_SHARE": 1.0}
+    of_exponential = {"_LEAST_MS": 0.0, **dict.fromkeys(("_HOPE", "_IN_VAIN", "_MOST_SHARE", "_GAIN"), math.inf)}
+    with (
+        mock.patch.object(near_blocks_of_points, "_BLOCKS_OF_SPLIT", 2),
+        mock.patch.multiple(near_compact, **of_compact),
+        mock.patch.multiple(near_exponential, **of_exponential),
+    ):
         for kernel, dtype, (d, n), weighted in itertools.product(
-            BOUNDED, ("float32", "float64"), ((1, N), (2, ROWS_OF_SPLITS), (5, N), (17, N)), (False, True)
+            KERNELS, ("float32", "float64"), ((1, N), (2, ROWS_OF_SPLITS), (5, N), (17, N)), (False, True)
         ):
-            check_other_kernel(kernel, sample(d, weighted, dtype, n=n), 1.5 if d < 3 else 4.0)
+            bandwidths = 0.05 if kernel == "exponential" else 1.5 if d < 3 else 4.0
+            check_other_kernel(kernel, sample(d, weighted, dtype, n=n), bandwidths)
 
 
 def check_other_kernel(kernel: Kernel, s: Sample, bandwidths: float) -> None:

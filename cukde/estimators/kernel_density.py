@@ -95,10 +95,10 @@ class KernelDensity(BaseEstimator):
     A fitted estimator that was pickled or saved on a machine with a GPU also loads on a machine without one, and
     computes on the CPU there.
 
-    *Tolerances.* On the CPU the Gaussian and the exponential kernel leave out pairs that together add at most what the
-    two tolerances allow, where that is faster than all pairs; in one and two dimensions a fast Gauss transform may take
-    the Gaussian to ``rtol`` alone. Kernels of bounded support leave out only what is 0. A GPU makes use of ``rtol`` for
-    the Gaussian kernel, Dask collections of ``rtol`` alone, and metrics other than the euclidean take all pairs, as
+    *Tolerances.* The Gaussian and the exponential kernel leave out pairs that together add at most what the two
+    tolerances allow, where that is faster than all pairs; in one and two dimensions a fast Gauss transform may take the
+    Gaussian to ``rtol`` alone. Kernels of bounded support leave out only what is 0. A GPU makes use of ``rtol`` alone
+    for the Gaussian kernel, Dask collections for all, and metrics other than the euclidean take all pairs, as
     not every one of scikit-learn's distances has bounds. Results are then more accurate than asked
     (``tests/estimators/test_estimator_tolerances.py``).
 

@@ -48,17 +48,17 @@ MOST_DIMENSIONS = max(_SCREEN)
 ORDER_MS = 1.5
 """Milliseconds for order, bounds and the look at the data, however many there are."""
 
-# Of the positive or the negative values of a column: milliseconds, and picoseconds for each of all pairs. Fitted to
+# Of a column of values: milliseconds for each sign that it has, and picoseconds for each of all its pairs. Fitted to
 # passes of 262,144 by 131,072 points on an H200, of 1, 3 and 16 columns.
-_PART_MS, _PART = 1.0, 0.07
+_SIGN_MS, _COLUMN = 2.0, 0.05
 
 # Instructions and exponentials of an H200, a picosecond: what rates are as work, for other processors.
 _INSTRUCTIONS, _EXPONENTIALS, _EXPONENTIALS_DOUBLE = 33.0, 4.15, 1.23
 
 
-def part_ms(pairs: float) -> float:
-    """Milliseconds for the bounds and the order of the values of one sign of a column."""
-    return _PART_MS + 1e-9 * pairs * _PART
+def column_ms(pairs: float, signs: int = 1) -> float:
+    """Milliseconds for the bounds and the order of a column of values, which has one sign or both."""
+    return signs * _SIGN_MS + 1e-9 * pairs * _COLUMN
 
 
 def screened(d: int) -> bool:
@@ -110,7 +110,7 @@ def passed(task: Pass, on: Peaks, share: float) -> list[Part]:
     A part is instructions, and the exponentials of the pairs that are summed. Each column of values is a pass.
     """
     passes = task.k if task.output == "values" else 1
-    order_ms = ORDER_MS + (passes * part_ms(task.pairs) if task.output == "values" else 0.0)
+    order_ms = ORDER_MS + (passes * column_ms(task.pairs) if task.output == "values" else 0.0)
     double = task.precision == "float64"
     once = not double and not task.weighted and task.output == "moments" and task.mean_shift
     summed = task.output in ("sum", "values") or (not task.weighted and task.output == "laplace")

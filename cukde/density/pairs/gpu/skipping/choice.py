@@ -171,11 +171,11 @@ def chosen_for_values(
     columns: tuple[skipping_values.Column, ...] = (skipping_values.Column(0, 1, 0, 1.0),)  # the least that there is
 
     def worth(share: float, tight: float) -> bool:
-        screened = sum(column.positive + column.negative for column in columns) / n * skipping_cost.screening(d)
+        values = sum(column.positive + column.negative for column in columns)
+        of_columns = sum(skipping_cost.column_ms(m * (c.positive + c.negative), c.signs) for c in columns)
         of_summed = skipping_cost.summing(options.precision, d, tight if products else 0.0, once=False)
-        of_parts = skipping_cost.part_ms(n * m) * sum(column.signs for column in columns)
-        of_pairs = 1e-9 * n * m * (screened + len(columns) * share * of_summed)
-        return skipping_cost.ORDER_MS + of_parts + of_pairs < _GAIN * dense
+        of_pairs = 1e-9 * m * (values * skipping_cost.screening(d) + n * len(columns) * share * of_summed)
+        return skipping_cost.ORDER_MS + of_columns + of_pairs < _GAIN * dense
 
     if not worth(0.0, 1.0):
         return None
