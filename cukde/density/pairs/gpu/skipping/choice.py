@@ -170,11 +170,13 @@ def chosen_for_values(
 
     columns: tuple[skipping_values.Column, ...] = (skipping_values.Column(0, 1, 0, 1.0),)  # the least that there is
 
+    def values() -> int:
+        return sum(column.positive + column.negative for column in columns)
+
     def worth(share: float, tight: float) -> bool:
-        values = sum(column.positive + column.negative for column in columns)
         of_columns = sum(skipping_cost.column_ms(m * (c.positive + c.negative), c.signs) for c in columns)
         of_summed = skipping_cost.summing(options.precision, d, tight if products else 0.0, once=False)
-        of_pairs = 1e-9 * m * (values * skipping_cost.screening(d) + n * len(columns) * share * of_summed)
+        of_pairs = 1e-9 * m * (values() * skipping_cost.screening(d) + n * len(columns) * share * of_summed)
         return skipping_cost.ORDER_MS + of_columns + of_pairs < _GAIN * dense
 
     if not worth(0.0, 1.0):
@@ -184,7 +186,8 @@ def chosen_for_values(
         return None
     look = _looked(X, Y, h)
     shared = counting.share(look.data, look.queries, h, tolerance / n, itself=Y is None)
-    if (engine != "difference" and shared > _MOST_SHARE) or not worth(shared, 1.0):
+    counted = shared * values() / (n * len(columns))  # of the pairs with all data
+    if (engine != "difference" and shared > _MOST_SHARE) or not worth(counted, 1.0):
         return None
     frame = skipping_frame.frame(look.data)
     whole = skipping_values.pose(X, Y, V, h, options, frame, tolerance, columns)
