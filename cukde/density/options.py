@@ -5,13 +5,18 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 
+LOG_ZERO = -1e29
+"""Logarithms of weights below this stand for a weight of zero."""
+
+
 class Options(NamedTuple):
     """Options of a pass, made once for a call; arrays are those of the backend."""
 
     precision: str  # arithmetic of the pairs: "float32", "tf32", "ieee" or "float64"
     log_weights: Any = None  # (n,) float64, of the data; -1e30 stands for the logarithm of zero; None: all are 0
     centre: Any = None  # (d,) float64, from which products take points; None: the mean of the data
-    squared_radius: Any = None  # largest squared distance to the centre, in bandwidths; None: unknown
+    # Largest squared distance to the centre, in bandwidths, or of few pairs a bound of it; None: unknown.
+    squared_radius: Any = None
     deterministic: bool = False  # the same bits on every run
     local_factors: Any = None  # (n,) float64, of the bandwidth of each point; None: all are 1
     # What may be left out of a query's sum, relative to what is kept; None: the precision's own; 0: nothing.
@@ -21,6 +26,6 @@ class Options(NamedTuple):
 
     def at_ratio(self, ratio: float) -> Options:
         """Return the options for bandwidths smaller by a ratio: the scaled squared radius grows by its square."""
-        if self.squared_radius is None:
+        if self.squared_radius is None or ratio == 1:
             return self
         return self._replace(squared_radius=self.squared_radius * ratio**2)

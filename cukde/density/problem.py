@@ -45,9 +45,13 @@ class Problem(NamedTuple):
         """The backend's array module."""
         return self.backend.xp
 
-    @property
-    def passes(self) -> ModuleType:
-        """The backend's passes over the data: one dimension has some of its own, and so has the plane."""
+    def passes(self, columns: int = 0) -> ModuleType:
+        """The backend's passes over the data: one dimension has some of its own, and so have the plane and few pairs.
+
+        ``columns`` are those of values.
+        """
+        if backends.has_few(self.backend, self.X, self.Y, columns):
+            return backends.few
         return backends.passes(self.backend, self.X.shape[1], self.options)
 
     @property
@@ -79,19 +83,22 @@ class Problem(NamedTuple):
         """Logarithm of the weight of a point, where there are no weights."""
         return 0.0 if self.options.log_weights is not None else -math.log(self.X.shape[0])
 
-    @property
-    def _pass(self) -> tuple[ModuleType, Options]:
+    def _pass(self, columns: int = 0) -> tuple[ModuleType, Options]:
         """Which passes take the problem, and their options: those of the whitened data."""
-        options = self.options
-        if not self.whitening.plain:
-            options = options._replace(centre=self.whitening.image(options.centre, self.xp))
+        options = self._whitened_options
         if options.local_factors is None:
-            return self.passes, options
+            return self.passes(columns), options
         log_weights = -self.X.shape[1] * self.xp.log(options.local_factors)
         if options.log_weights is not None:
             log_weights = log_weights + options.log_weights
         # All pairs are taken in one dimension, too.
         return backends.pairs(self.backend), options._replace(log_weights=log_weights)
+
+    @property
+    def _whitened_options(self) -> Options:
+        if self.whitening.plain:
+            return self.options
+        return self.options._replace(centre=self.whitening.image(self.options.centre, self.xp))
 
     def epilogue(self, *, log: bool) -> Epilogue:
         """How sums become the density, or its logarithm."""
@@ -102,7 +109,7 @@ class Problem(NamedTuple):
         if self.domain is not None:
             return images.sums(self, output)
         X, Y = self._whitened()
-        passes, options = self._pass
+        passes, options = self._pass(0 if values is None else values.shape[1])
         return passes.partial_sums(X, Y, self.whitening.h, output, options, values=values, ratio=ratio)
 
     def density(self, *, log: bool) -> Any:
@@ -111,12 +118,12 @@ class Problem(NamedTuple):
         if self.domain is not None:
             return to_density(self.sums("sum"), *epilogue, self.xp)
         X, Y = self._whitened()
-        passes, options = self._pass
+        passes, options = self._pass()
         return passes.density(X, Y, self.whitening.h, options, epilogue, points=self.points)
 
     def laplace_density(self, *, log: bool) -> Any:
         """Return the Laplace-corrected density at the queries, negative values and all, or its logarithm."""
-        (passes, options), epilogue = self._pass, self.epilogue(log=log)
+        (passes, options), epilogue = self._pass(), self.epilogue(log=log)
         finished = getattr(passes, "laplace_density", None)  # where a pass may end in the density itself
         if self.domain is not None or finished is None:
             return results.laplace(self.sums("laplace"), *epilogue, self.xp)[0]
@@ -136,9 +143,9 @@ class Problem(NamedTuple):
     def _normal_sums(self, sign: int) -> PartialSums:
         """Sum the normal distribution function; with ``sign`` -1 that of the data and queries reflected in zero."""
         X, Y = (None if a is None else sign * a for a in self._whitened())
-        passes, options = self._pass
+        options = self._whitened_options
         reflected = options._replace(centre=sign * options.centre)
-        return passes.partial_sums(X, Y, self.whitening.h, "cdf", reflected)
+        return backends.one_dimension(self.backend).partial_sums(X, Y, self.whitening.h, "cdf", reflected)
 
     def kernel_sums(self, kernel: Kernel) -> PartialSums:
         """Return sums of another kernel than the Gaussian, each a single term of its own logarithm."""
@@ -161,7 +168,7 @@ class Problem(NamedTuple):
         points = None
         if self.whitening.plain and estimate.whitening.plain and self.domain is None:
             queries = self.X if self.Y is None else self.Y
-            X, Y, points = self.passes.debias(self.X, queries, self.whitening.h, estimate.whitening.h, self.options)
+            X, Y, points = estimate.passes().debias(self.X, queries, self.whitening.h, estimate.whitening.h, self.options)
         else:
             X = self.moved(estimate)
             Y = (self.X if self.Y is None else self.Y).astype(X.dtype)

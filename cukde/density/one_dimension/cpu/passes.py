@@ -16,7 +16,7 @@ from cukde.core.cpu.jit import njit
 from cukde.density.one_dimension import plan as one_dimension_plan
 from cukde.density.one_dimension.cpu import boxes as one_dimension_boxes, cdf, expansions, outward
 from cukde.density.one_dimension.plan import Plan
-from cukde.density.options import Options
+from cukde.density.options import LOG_ZERO, Options
 from cukde.density.pairs.cpu import passes as pairs_passes
 from cukde.density.sums import Epilogue, Output, PartialSums, debiased
 
@@ -193,7 +193,7 @@ def _transform(
         return None
     V = np.empty((0, len(x))) if values is None else values.T.astype(np.float64, copy=False)
     if log_weights is not None:
-        counted = np.flatnonzero(log_weights > pairs_passes.LOG_ZERO)
+        counted = np.flatnonzero(log_weights > LOG_ZERO)
         x, V, log_weights = x[counted], V[:, counted], log_weights[counted]
         if len(x) == 0:
             return None
@@ -222,7 +222,7 @@ def _every_pair(X: np.ndarray, Y: np.ndarray | None, h: float, log_weights: np.n
     x, y = X.reshape(-1).astype(np.float64, copy=False), (X if Y is None else Y).reshape(-1)
     log_w = np.empty(0)
     if log_weights is not None:  # no exponent is low enough for rows without weight beside a query far to the left
-        counted = np.flatnonzero(log_weights > pairs_passes.LOG_ZERO)
+        counted = np.flatnonzero(log_weights > LOG_ZERO)
         x, log_w = x[counted], log_weights[counted]
     m = len(y)
     reference, total = np.empty(m), np.empty(m)

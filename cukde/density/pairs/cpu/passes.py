@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from cukde.core.cpu import survey, threads
-from cukde.density.options import Options
+from cukde.density.options import LOG_ZERO, Options
 from cukde.density.pairs.cpu import gram as pairs_gram, mutual, operands, query_blocks, tiles
 from cukde.density.pairs.cpu.skipping import choice as skipping_choice, passes as skipping_passes
 from cukde.density.sums import Epilogue, Output, PartialSums, nothing, ready, to_density
@@ -43,9 +43,6 @@ _TILES_OF_STRETCH = 32
 # Rows for each thread from which self-interaction (Y = X) takes each exponential once: a quarter less time, where
 # blocks are large enough for rounds in which no two threads add to the same sums.
 _OWN_ROWS = 2048
-
-# Logarithms of weights below this stand for a weight of zero.
-LOG_ZERO = -1e29
 
 
 class _Running(NamedTuple):

@@ -12,7 +12,7 @@ import numpy as np
 
 from cukde.core.cpu import threads
 from cukde.density.one_dimension.plan import BANDWIDTHS
-from cukde.density.options import Options
+from cukde.density.options import LOG_ZERO, Options
 from cukde.density.pairs import counting
 from cukde.density.pairs.cpu import passes as pairs_passes
 from cukde.density.pairs.cpu.skipping import passes as skipping_passes
@@ -101,7 +101,7 @@ def _sums(X: np.ndarray, Y: np.ndarray, h: float, output: Output, options: Optio
     """Sums at the queries; None where points have no order, or there are more cells than numbers for them."""
     log_weights = options.log_weights
     if log_weights is not None:  # no exponent is low enough for rows without weight beside a query far from the rest
-        counted = np.flatnonzero(log_weights > pairs_passes.LOG_ZERO)
+        counted = np.flatnonzero(log_weights > LOG_ZERO)
         X, log_weights = X[counted], log_weights[counted]
     data = _ordered(X, h, np.promote_types(X.dtype, Y.dtype), log_weights) if len(X) else None
     if data is None or not data.lattice.cells:
