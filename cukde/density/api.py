@@ -256,8 +256,7 @@ def score(
     """
     problem, _ = prepare(X, Y, h, weights, precision, deterministic, check_finite, bounds, periods, rtol=rtol)
     with problem.device:
-        gradient = results.gradient(problem.sums("moments", ratio=True), problem.whitening, problem.xp)
-        return results.cast(gradient, problem.dtype).reshape(problem.query_shape)
+        return problem.score()
 
 
 @declare(cost_formulas.density_and_score, cost_calls.of_queries, observed=cost_calls.taken("moments"))

@@ -8,16 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cukde.core import check as core_check, dispatch
-from cukde.core.cpu import arrays as cpu
-from cukde.density import backends, check
+from cukde.density import check
 from cukde.density.domains import check as domains_check
 from cukde.density.domains.domain import Domain, domain_of
 from cukde.density.options import Options
-from cukde.density.problem import Problem, least_factor, log_weights, squared_radius
+from cukde.density.problem import Problem, checked_radius, least_factor, log_weights
 from cukde.density.whitening import Whitening, whitening_of
-
-# A scaled squared radius that is far below what is refused, and so is its bound by the sum over all points.
-_SURE = 1e30
 
 
 class Checked(NamedTuple):
@@ -104,40 +100,24 @@ def prepare(
         x = xp.ascontiguousarray(x, dtype=storage)
         y = x if itself else xp.ascontiguousarray(y, dtype=storage)
         v = None if v is None else xp.ascontiguousarray(v, dtype=storage)
-        radius = None
+        radius, bounded = None, False
         with np.errstate(over="ignore", invalid="ignore"):  # such data are refused
             centre = backend.mean(x)
             if check_finite:
-                radius = _checked_radius(backend, x, None if itself else y, v, w, factors, centre, whitening)
+                points = {"X": x} if itself else {"X": x, "Y": y}
+                named = ("V", v), ("weights", w), ("local_factors", factors)
+                others = {name: a for name, a in named if a is not None}
+                radius, bounded = checked_radius(backend, points, centre, whitening, x, others)
         if radius is not None:
+            if w is not None:
+                check.weight_range(float(w.min()), float(w.max()))
             narrowest = 1.0 if factors is None else min(1.0, least_factor(factors))
             check.squared_radius(radius / narrowest**2, single=chosen != "float64")
         log_w = None if w is None else log_weights(w, xp)[0]
         factors = None if factors is None else factors.astype(xp.float64, copy=False)
-        options = Options(chosen, log_w, centre, radius, deterministic, factors, rtol)
+        options = Options(chosen, log_w, centre, radius, deterministic, factors, rtol, bounded=bounded)
         y = None if itself else y
         return Problem(backend, x, y, query_shape, dtype, options, whitening, domain=domain, outside=outside), v
-
-
-def _checked_radius(
-    backend: ModuleType, x: Any, y: Any, v: Any, w: Any, factors: Any, centre: Any, whitening: Whitening
-) -> float:
-    """Check that arrays are finite and weights are weights; return the scaled squared radius, or of few pairs a bound.
-
-    Everything is reduced where the arrays are.
-    """
-    others = [a for a in (v, w, factors) if a is not None]
-    radius = None
-    if whitening.plain and backends.has_few(backend, x, y):
-        radius = cpu.radius_bound(x, y, centre) / whitening.h**2
-    if radius is None or not radius < _SURE or not all(np.isfinite(a).all() for a in others):
-        radius, finite = backend.look(x, y, centre if whitening.plain else None, others)
-        radius /= whitening.h**2
-        named = ("X", x), ("Y", y), ("V", v), ("weights", w), ("local_factors", factors)
-        core_check.finite(dict(zip([name for name, a in named if a is not None], finite, strict=True)))
-    if w is not None:
-        check.weight_range(float(w.min()), float(w.max()))
-    return radius if whitening.plain else squared_radius(backend, x, y, centre, whitening)
 
 
 def _placed(backend: ModuleType, domain: Domain, x: Any, y: Any | None, check_finite: bool) -> tuple[Any, Any, Any]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from cukde.density.kept import Kept
+
 
 LOG_ZERO = -1e29
 """Logarithms of weights below this stand for a weight of zero."""
@@ -15,14 +17,15 @@ class Options(NamedTuple):
     precision: str  # arithmetic of the pairs: "float32", "tf32", "ieee" or "float64"
     log_weights: Any = None  # (n,) float64, of the data; -1e30 stands for the logarithm of zero; None: all are 0
     centre: Any = None  # (d,) float64, from which products take points; None: the mean of the data
-    # Largest squared distance to the centre, in bandwidths, or of few pairs a bound of it; None: unknown.
-    squared_radius: Any = None
+    squared_radius: Any = None  # largest squared distance to the centre, in bandwidths; None: unknown
     deterministic: bool = False  # the same bits on every run
     local_factors: Any = None  # (n,) float64, of the bandwidth of each point; None: all are 1
     # What may be left out of a query's sum, relative to what is kept; None: the precision's own; 0: nothing.
     rtol: float | None = None
     # What may be left out beside, in units of the sums, by passes on the CPU that leave out pairs.
     atol: float = 0.0
+    kept: Kept | None = None  # what passes make of data that stay; None: they do not
+    bounded: bool = False  # the scaled squared radius may be less by as many times as there are rows
 
     def at_ratio(self, ratio: float) -> Options:
         """Return the options for bandwidths smaller by a ratio: the scaled squared radius grows by its square."""

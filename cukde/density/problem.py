@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from cukde.core import dispatch
+from cukde.core import check as core_check, dispatch
+from cukde.core.cpu import arrays as cpu
 from cukde.density import backends, check, kernels, results
 from cukde.density.domains import check as domains_check, images
 from cukde.density.domains.domain import Domain
+from cukde.density.kept import Kept, kept
 from cukde.density.kernels import Kernel
 from cukde.density.options import Options
 from cukde.density.sums import Epilogue, Output, PartialSums, debiased, of_logarithms, to_density
@@ -22,6 +24,9 @@ from cukde.density.whitening import Whitening, whitening_of
 
 # Stands for log(0) in weights: finite, so that differences of exponents stay numbers in every precision.
 _LOG_ZERO = -1e30
+
+# A scaled squared radius, in any bandwidth, that is far below those that are refused.
+_SURE = 1e30
 
 _LARGEST_LOG = 690.0  # of an absolute tolerance of sums: more means the same
 
@@ -134,6 +139,11 @@ class Problem(NamedTuple):
         """Return the density at the queries by another kernel than the Gaussian, or its logarithm."""
         return self._by_kernel(kernel, Epilogue(self._log_constant_of(kernel), log, self.dtype))
 
+    def score(self) -> Any:
+        """Return the gradient of the log density at the queries, in their own shape."""
+        gradient = results.gradient(self.sums("moments", ratio=True), self.whitening, self.xp)
+        return results.cast(gradient, self.dtype).reshape(self.query_shape)
+
     def distribution(self, *, log: bool) -> Any:
         """Return the distribution function at the queries, of data of one column, or its logarithm."""
         lower = self._normal_sums(1)
@@ -168,7 +178,8 @@ class Problem(NamedTuple):
         points = None
         if self.whitening.plain and estimate.whitening.plain and self.domain is None:
             queries = self.X if self.Y is None else self.Y
-            X, Y, points = estimate.passes().debias(self.X, queries, self.whitening.h, estimate.whitening.h, self.options)
+            passes, widths = estimate.passes(), (self.whitening.h, estimate.whitening.h)
+            X, Y, points = passes.debias(self.X, queries, *widths, self.options)
         else:
             X = self.moved(estimate)
             Y = (self.X if self.Y is None else self.Y).astype(X.dtype)
@@ -176,6 +187,26 @@ class Problem(NamedTuple):
         # With its own bandwidth a point moves half way to a mean of the data: the radius cannot grow, but by wrapping.
         same = estimate.whitening is self.whitening and self.domain is None
         return out if same or self.options.squared_radius is None else out.located()
+
+    def kept(self) -> Problem:
+        """Return the same for many calls of :meth:`at`: passes keep what they make of the data."""
+        return self._replace(options=self.options._replace(kept=Kept()))
+
+    def at(self, Y: Any, name: str = "Y") -> Problem:
+        """Return the same at other queries, which are checked as :func:`cukde.density.arguments.prepare` does.
+
+        It is for checked data, in a dtype that holds the queries, without a domain. ``name`` is what an error calls
+        the queries.
+        """
+        backend, options = self.backend, self.options
+        y, query_shape = check.queries(Y, self.X.shape[1], backend, name)
+        y = backend.xp.ascontiguousarray(y, dtype=self.X.dtype)
+        with np.errstate(over="ignore", invalid="ignore"):  # such queries are refused
+            radius, bounded = checked_radius(backend, {name: y}, options.centre, self.whitening, self.X)
+        if radius > options.squared_radius:
+            check.squared_radius(radius, single=options.precision != "float64")
+            options = options._replace(squared_radius=radius, bounded=bounded)
+        return self._replace(Y=y, query_shape=query_shape, options=options)
 
     def located(self, name: str = "X") -> Problem:
         """Return the same with the scaled squared radius of its points and bandwidth, which is checked.
@@ -185,11 +216,13 @@ class Problem(NamedTuple):
         with self.device:
             radius = squared_radius(self.backend, self.X, self.Y, self.options.centre, self.whitening)
         check.squared_radius(radius, single=self.options.precision != "float64", name=name)
-        return self._replace(options=self.options._replace(squared_radius=radius))
+        return self._replace(options=self.options._replace(squared_radius=radius, bounded=False))
 
     def _whitened(self) -> tuple[Any, Any | None]:
-        centre, xp = self.options.centre, self.xp
-        X = self.whitening.apply(self.X, centre, xp)
+        if self.whitening.plain:
+            return self.X, self.Y
+        centre, xp, store = self.options.centre, self.xp, self.options.kept
+        X = kept(store, "whitened", self.X, self.whitening, lambda: self.whitening.apply(self.X, centre, xp))
         return X, None if self.Y is None else self.whitening.apply(self.Y, centre, xp)
 
 
@@ -229,6 +262,33 @@ def least_factor(factors: Any) -> float:
     least = float(factors.min())
     check.factor_range(least, float(factors.max()))
     return least
+
+
+def checked_radius(
+    backend: ModuleType,
+    points: Mapping[str, Any],
+    centre: Any,
+    whitening: Whitening,
+    X: Any,
+    others: Mapping[str, Any] = MappingProxyType({}),
+) -> tuple[float, bool]:
+    """Check that arrays are finite; return the scaled squared radius of points, and whether it is a bound.
+
+    Everything is reduced where the arrays are. ``points`` are the data or queries, or both, by their names in errors,
+    ``X`` the data of a pass, and ``others`` further arrays.
+    """
+    arrays = list(points.values())
+    if "local_factors" not in others and backends.has_few(backend, X, arrays[-1]):
+        image = whitening.image(centre, np)
+        bounds = [cpu.radius_bound(whitening.apply(a, centre, np), image) / whitening.h**2 for a in arrays]
+        if all(bound < _SURE for bound in bounds) and all(np.isfinite(a).all() for a in others.values()):
+            return max(bounds), True
+    x, y = (*arrays, None)[:2]
+    radius, finite = backend.look(x, y, centre if whitening.plain else None, list(others.values()))
+    core_check.finite(dict(zip((*points, *others), finite, strict=True)))
+    if whitening.plain:
+        return radius / whitening.h**2, False
+    return squared_radius(backend, x, y, centre, whitening), False
 
 
 def squared_radius(backend: ModuleType, x: Any, y: Any, centre: Any, whitening: Whitening) -> float:

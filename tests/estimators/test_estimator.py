@@ -75,12 +75,12 @@ def test_log_densities_are_those_of_the_oracles(backend: Any, method: str, weigh
 def test_tolerances_are_those_of_the_functions(
     method: str, rtol: float, asked: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name = "laplace_kde" if method == "laplace" else "kde"
     of_estimators = importlib.import_module("cukde.estimators.kernel_density")
-    seen, function = [], getattr(of_estimators, name)
-    monkeypatch.setattr(of_estimators, name, lambda *args, **kw: seen.append(kw["rtol"]) or function(*args, **kw))
+    seen, prepare = [], of_estimators.prepare
     X, Y, _ = _data()
-    got = KernelDensity(bandwidth=0.9, method=method, rtol=rtol).fit(X).score_samples(Y)
+    fitted = KernelDensity(bandwidth=0.9, method=method, rtol=rtol).fit(X)
+    monkeypatch.setattr(of_estimators, "prepare", lambda *args, **kw: seen.append(kw["rtol"]) or prepare(*args, **kw))
+    got = fitted.score_samples(Y)
     assert seen == [asked]
     np.testing.assert_allclose(got, _oracle(method, X, Y, 0.9, None), rtol=0, atol=20 * (asked or 0) + 1e-10)
 

@@ -79,18 +79,13 @@ def look(
     return radius, flags + [bool(np.isfinite(a).all()) for a in others]
 
 
-def radius_bound(X: np.ndarray, Y: np.ndarray | None, centre: np.ndarray) -> float:
-    """Return a squared distance that no row has to ``centre``; infinite or NaN where an entry is not finite.
+def radius_bound(A: np.ndarray, centre: np.ndarray) -> float:
+    """Return a squared distance to ``centre`` that no row exceeds; infinite or NaN where an entry is not finite.
 
-    Of few rows it takes a third of the time of :func:`look`, and is at most as many times too large as there are rows.
+    It is at most as many times too large as there are rows, and of few takes a third of the time of :func:`look`.
     """
-    steps = X - centre
-    bound = float(np.vdot(steps, steps))
-    if Y is not None and Y.size:
-        steps = Y - centre
-        of_queries = float(np.vdot(steps, steps))
-        bound = of_queries if not of_queries <= bound else bound  # or NaN
-    return bound
+    steps = A - centre
+    return float(np.vdot(steps, steps))
 
 
 def _furthest(A: np.ndarray, centre: np.ndarray) -> tuple[float, bool]:

@@ -71,7 +71,6 @@ def partial_sums(
     if pairs is not None:
         return _summed(pairs, X.shape[1], h, output, options, values)
     every = dispatch.passes("cukde.density.pairs", arrays)
-    options = options._replace(squared_radius=None)  # which may be a bound
     sums: PartialSums = every.partial_sums(X, Y, h, output, options, values=values, ratio=ratio)
     return sums
 

@@ -323,14 +323,14 @@ def squared_radii(precision: str, d: int) -> tuple[float, ...]:
 
 def _located(options: Options, X: np.ndarray, Y: np.ndarray | None, h: float) -> Options:
     """Return the options with a centre, by default the mean of ``X``, and the scaled squared radius about it."""
-    centre, squared_radius = options.centre, options.squared_radius
+    centre, squared_radius = options.centre, None if options.bounded else options.squared_radius
     if centre is not None and squared_radius is not None:
         return options
     if centre is None:
         centre = X.mean(axis=0, dtype=np.float64)
     if squared_radius is None:
         squared_radius = max(survey.look(points, centre)[0] for points in (X, Y) if points is not None) / h**2
-    return options._replace(centre=centre, squared_radius=squared_radius)
+    return options._replace(centre=centre, squared_radius=squared_radius, bounded=False)
 
 
 def _product(d: int, options: Options) -> Any:
