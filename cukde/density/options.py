@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 from cukde.density.kept import Kept
 
-
 LOG_ZERO = -1e29
 """Logarithms of weights below this stand for a weight of zero."""
 

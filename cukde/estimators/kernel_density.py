@@ -187,7 +187,7 @@ class KernelDensity(BaseEstimator):
             fitted = _lazily().taken(self, self._array(X, backend, reset=True), sample_weight, metric, backend)
         else:
             fitted = self._taken(X, sample_weight, metric, backend)
-        vars(self).pop(_KEPT, None)
+        self.__dict__.pop(_KEPT, None)
         self.points_, self.bandwidth_, self.sample_weight_, dtype = fitted
         self._dtype = dtype.name
         self._method = self.method
@@ -508,9 +508,10 @@ class KernelDensity(BaseEstimator):
             )
             out = log_sums(metric, X, Y, h, self.kernel, self.sample_weight_) + constant[0]
         elif self.kernel != "gaussian":
+            kernel: Any = self.kernel
             options = {"weights": self.sample_weight_, "rtol": self._tolerance}
             if self.atol > 0 and not self._is_lazy(Y):
-                out = log_density(X, Y, h, kernel=self.kernel, atol=float(self.atol), **options)
+                out = log_density(X, Y, h, kernel=kernel, atol=float(self.atol), **options)
             else:
                 out = kernel_density(X, Y, h, kernel=self.kernel, log=True, **options)
         elif self.method == "laplace":

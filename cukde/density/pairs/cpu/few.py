@@ -7,14 +7,14 @@ Exponents come from differences, or where these are many from a product of point
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
 from cukde.core import dispatch
 from cukde.core.cpu import arrays
-from cukde.density.options import LOG_ZERO, Options
-from cukde.density.sums import Epilogue, Output, PartialSums, nothing, ready, to_density
+from cukde.density.options import Options
+from cukde.density.pairs.cpu.weighted import nothing_of, weighted
+from cukde.density.sums import Epilogue, Output, PartialSums, ready, to_density
 
 # Up to so many pairs, threads are slower (two cores with AVX2).
 _MOST_PAIRS = 2**15
@@ -33,15 +33,6 @@ _PRODUCT_RADIUS = 1000.0
 _NEAR_RADIUS = 300.0
 
 
-class _Pairs(NamedTuple):
-    """Exponents of all pairs without weights, and what their moments need."""
-
-    exponents: np.ndarray  # (m, n)
-    near: bool  # whether all are above -600
-    differences: np.ndarray | None = None  # (d, m, n): of data and queries
-    operands: tuple[np.ndarray, np.ndarray] | None = None  # (d + 2, m) and (d + 2, n): of queries and data
-
-
 def serves(pairs: int, columns: int) -> bool:
     """Whether so many pairs are few, with points, or values, of so many columns."""
     return 0 < pairs <= _MOST_PAIRS and pairs * columns <= _MOST_PRODUCTS
@@ -58,18 +49,14 @@ def partial_sums(
     ratio: bool = False,
 ) -> PartialSums:
     """Return what :func:`cukde.density.pairs.cpu.passes.partial_sums` does, without local factors."""
-    if options.log_weights is not None and not options.log_weights.min() > LOG_ZERO:
-        # Rows without weight are dropped: no exponent is low enough for them beside a query far from the rest.
+    if options.log_weights is not None:
         Y = X if Y is None else Y
-        counted = np.flatnonzero(options.log_weights > LOG_ZERO)
-        X, options = X[counted], options._replace(log_weights=options.log_weights[counted])
-        values = None if values is None else values[counted]
+        X, values, options = weighted(X, values, options)
         if len(X) == 0:
-            k = {"moments": X.shape[1], "values": 0 if values is None else values.shape[1]}.get(output)
-            return nothing(len(Y), k, np)
+            return nothing_of(output, len(Y), X.shape[1], values)
     pairs = _pairs(X, Y, h, options)
     if pairs is not None:
-        return _summed(pairs, X.shape[1], h, output, options, values)
+        return _summed(pairs, X.shape[1], output, options.log_weights, values)
     every = dispatch.passes("cukde.density.pairs", arrays)
     sums: PartialSums = every.partial_sums(X, Y, h, output, options, values=values, ratio=ratio)
     return sums
@@ -90,41 +77,46 @@ def debias(
     return *ready(X, Y, sums, h, score_h), None
 
 
-def _pairs(X: np.ndarray, Y: np.ndarray | None, h: float, options: Options) -> _Pairs | None:
-    """Exponents of all pairs; None where compiled loops are faster."""
-    n, d = X.shape
-    coordinates = n * (n if Y is None else len(Y)) * d
-    if coordinates > _FEW_DIFFERENCES and options.precision != "ieee":
-        pairs = _by_products(X, Y, h, options.centre)
-        if pairs is not None:
-            return pairs
-    return _by_differences(X, X if Y is None else Y, h) if coordinates <= _MOST_DIFFERENCES else None
+class _Differences:
+    """Exponents -|x - y|^2 / (2 h^2) of all pairs, by differences."""
+
+    near = False
+
+    def __init__(self, X: np.ndarray, Y: np.ndarray, h: float) -> None:
+        data = np.array(X.T, np.float64, order="C")  # so that loops run over data
+        self._differences = data[:, None, :] - Y.T[:, :, None]
+        self.exponents = np.einsum("kij,kij->ij", self._differences, self._differences)
+        self.exponents *= -0.5 / h**2
+
+    def moments(self, reference: np.ndarray, terms: np.ndarray) -> PartialSums:
+        return PartialSums(reference, np.add.reduce(terms, axis=1), np.einsum("ij,kij->ik", terms, self._differences))
 
 
-def _by_differences(X: np.ndarray, Y: np.ndarray, h: float) -> _Pairs:
-    data = np.array(X.T, np.float64, order="C")  # so that loops run over data
-    differences = data[:, None, :] - Y.T[:, :, None]
-    exponents = np.einsum("kij,kij->ij", differences, differences)
-    exponents *= -0.5 / h**2
-    return _Pairs(exponents, False, differences=differences)
+class _Products:
+    """The same as z_y . z_x - |z_x|^2 / 2 - |z_y|^2 / 2, with z the points about a centre in bandwidths."""
 
-
-def _by_products(X: np.ndarray, Y: np.ndarray | None, h: float, centre: np.ndarray) -> _Pairs | None:
-    """Exponents z_y . z_x - |z_x|^2 / 2 - |z_y|^2 / 2; None where the terms are too large."""
-    data, radius = _operand(X, h, centre)
-    if Y is None:
-        queries = data.copy()
-    else:
-        queries, radius_of_queries = _operand(Y, h, centre)
+    def __init__(self, X: np.ndarray, Y: np.ndarray | None, h: float, centre: np.ndarray) -> None:
+        self._h = h
+        self._data, radius = _operand(X, h, centre)
+        self._queries, radius_of_queries = (self._data.copy(), radius) if Y is None else _operand(Y, h, centre)
+        self._queries[-1], self._queries[-2] = self._queries[-2], 1.0
         radius = max(radius, radius_of_queries)
-    if not radius * math.sqrt(X.shape[1]) <= _PRODUCT_RADIUS:
-        return None
-    queries[-1], queries[-2] = queries[-2], 1.0
-    return _Pairs(queries.T @ data, radius <= _NEAR_RADIUS, operands=(queries, data))
+        self.served = radius * math.sqrt(X.shape[1]) <= _PRODUCT_RADIUS
+        self.near = radius <= _NEAR_RADIUS  # no exponent is below -600
+        if self.served:
+            self.exponents = self._queries.T @ self._data
+
+    def moments(self, reference: np.ndarray, terms: np.ndarray) -> PartialSums:
+        d = len(self._data) - 2
+        sums = terms @ self._data.T
+        total = sums[:, -1].copy()
+        moments = sums[:, :d] - total[:, None] * self._queries[:d].T
+        moments *= self._h
+        return PartialSums(reference, total, moments)
 
 
 def _operand(A: np.ndarray, h: float, centre: np.ndarray) -> tuple[np.ndarray, float]:
-    """Points z about the centre in bandwidths, -|z|^2 / 2 and 1, (d + 2, rows); and the largest |z|^2."""
+    """Points z, -|z|^2 / 2 and 1, (d + 2, rows); and the largest |z|^2."""
     d = A.shape[1]
     out = np.empty((d + 2, len(A)))
     z = out[:d]
@@ -136,32 +128,36 @@ def _operand(A: np.ndarray, h: float, centre: np.ndarray) -> tuple[np.ndarray, f
     return out, float(np.maximum.reduce(squares, initial=0.0))
 
 
+def _pairs(X: np.ndarray, Y: np.ndarray | None, h: float, options: Options) -> _Differences | _Products | None:
+    """Exponents of all pairs; None where compiled loops are faster."""
+    n, d = X.shape
+    coordinates = n * (n if Y is None else len(Y)) * d
+    if coordinates > _FEW_DIFFERENCES and options.precision != "ieee":
+        products = _Products(X, Y, h, options.centre)
+        if products.served:
+            return products
+    return _Differences(X, X if Y is None else Y, h) if coordinates <= _MOST_DIFFERENCES else None
+
+
 def _summed(
-    pairs: _Pairs, d: int, h: float, output: Output, options: Options, values: np.ndarray | None
+    pairs: _Differences | _Products, d: int, output: Output, log_weights: np.ndarray | None, values: np.ndarray | None
 ) -> PartialSums:
     exponents = pairs.exponents
     factors = exponents + (1 + 0.5 * d) if output == "laplace" else None
-    if options.log_weights is not None:
-        exponents += options.log_weights
-    if pairs.near and options.log_weights is None:
+    if log_weights is not None:
+        exponents += log_weights
+    if pairs.near and log_weights is None:  # exponentials are normal numbers
         reference = np.zeros(len(exponents))
     else:
         reference = np.maximum.reduce(exponents, axis=1)
         exponents -= reference[:, None]
     terms = np.exp(exponents, out=exponents)
+    if output == "moments":
+        return pairs.moments(reference, terms)
     if factors is not None:
         return PartialSums(reference, np.einsum("ij,ij->i", terms, factors))
-    if output == "values":
-        with np.errstate(over="ignore", invalid="ignore"):  # near the end of their range the sum is infinite
-            moments = terms @ values.astype(np.float64, copy=False)
-        return PartialSums(reference, np.add.reduce(terms, axis=1), moments)
-    if output == "sum":
-        return PartialSums(reference, np.add.reduce(terms, axis=1))
-    if pairs.differences is not None:
-        return PartialSums(reference, np.add.reduce(terms, axis=1), np.einsum("ij,kij->ik", terms, pairs.differences))
-    queries, data = pairs.operands
-    sums = terms @ data.T
-    total = sums[:, -1].copy()
-    moments = sums[:, :d] - total[:, None] * queries[:d].T
-    moments *= h
-    return PartialSums(reference, total, moments)
+    total = np.add.reduce(terms, axis=1)
+    if values is None:
+        return PartialSums(reference, total)
+    with np.errstate(over="ignore", invalid="ignore"):  # near the end of their range the sum is infinite
+        return PartialSums(reference, total, terms @ values.astype(np.float64, copy=False))
