@@ -15,7 +15,6 @@ from cukde.core import check as core_check, dispatch
 from cukde.core.over_dask import is_dask, meta
 from cukde.core.public import public_in
 from cukde.density import check as density_check
-from cukde.density.absolute import log_density
 from cukde.density.api import kde, laplace_kde, score as gradient
 from cukde.density.arguments import prepare
 from cukde.density.kernel_density import kernel_density
@@ -296,7 +295,8 @@ class KernelDensity(BaseEstimator):
             else:
                 Y = self._array(X, backend, reset=False)
                 dtype = self._result_dtype(Y)
-                out = gradient(self.points_, Y, self.bandwidth_, **self._options(dtype))
+                options = {"weights": self.sample_weight_, "precision": self._precision(dtype)}
+                out = gradient(self.points_, Y, self.bandwidth_, **options)
             return self._returned(_rounded(out, dtype), X, backend)
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> Any:
@@ -476,25 +476,30 @@ class KernelDensity(BaseEstimator):
         """Of :func:`cukde.kde`; scikit-learn's 0 is as exact as sums are by default."""
         return min(float(self.rtol), density_check.MOST_RTOL) if self.rtol > 0 else None
 
-    def _options(self, dtype: np.dtype) -> dict[str, Any]:
-        # Debiased data are always float64, so their dtype does not determine the precision.
-        precision = dtype.name if self.precision is None and self.method == "sd" else self.precision
-        return {"weights": self.sample_weight_, "precision": precision}
+    def _precision(self, dtype: np.dtype) -> str | None:
+        # Debiased data are always float64, so their dtype does not determine it.
+        return dtype.name if self.precision is None and self.method == "sd" else self.precision
 
     def _log_density(self, queries: Any, backend: ModuleType) -> Any:
         metric = None
+        core_check.option("kernel", self.kernel, check.KERNELS)
         if self.metric != "euclidean":
             metric = check.parameters(self.get_params(deep=False))
             check.metric_device(metric, self.metric, backend)
-        if metric is None and self.kernel == "gaussian" and not self._is_lazy(queries):
+        kernel: Any = None if self.kernel == "gaussian" else self.kernel
+        if metric is None and not self._is_lazy(queries):
             problem, dtype = self._problem(queries, backend, self._tolerance)
             if self.atol > 0:
-                problem = problem.within(float(self.atol))
+                problem = problem.within(float(self.atol), kernel)
             with problem.device:
-                out = problem.laplace_density(log=True) if self.method == "laplace" else problem.density(log=True)
+                if kernel is not None:
+                    out = problem.kernel_density(kernel, log=True)
+                else:
+                    out = problem.laplace_density(log=True) if self.method == "laplace" else problem.density(log=True)
             return _rounded(out, dtype)
         Y = self._array(queries, backend, reset=False)
         X, h, dtype = self.points_, self.bandwidth_, self._result_dtype(Y)
+        options = {"weights": self.sample_weight_, "rtol": self._tolerance}
         if metric is not None and self._is_lazy(Y):
             metric_density = importlib.import_module("cukde.density.dask.api").metric_density
             out = metric_density(X, Y, h, distance=metric, kernel=self.kernel, weights=self.sample_weight_)
@@ -503,21 +508,15 @@ class KernelDensity(BaseEstimator):
             origin = np.zeros((1, X.shape[1]))
             constant = (
                 kde(origin, origin, h, log=True)
-                if self.kernel == "gaussian"
-                else kernel_density(origin, origin, h, kernel=self.kernel, log=True)
+                if kernel is None
+                else kernel_density(origin, origin, h, kernel=kernel, log=True)
             )
             out = log_sums(metric, X, Y, h, self.kernel, self.sample_weight_) + constant[0]
-        elif self.kernel != "gaussian":
-            kernel: Any = self.kernel
-            options = {"weights": self.sample_weight_, "rtol": self._tolerance}
-            if self.atol > 0 and not self._is_lazy(Y):
-                out = log_density(X, Y, h, kernel=kernel, atol=float(self.atol), **options)
-            else:
-                out = kernel_density(X, Y, h, kernel=self.kernel, log=True, **options)
-        elif self.method == "laplace":
-            out = laplace_kde(X, Y, h, log=True, rtol=self._tolerance, **self._options(dtype))
+        elif kernel is not None:
+            out = kernel_density(X, Y, h, kernel=kernel, log=True, **options)
         else:
-            out = kde(X, Y, h, log=True, rtol=self._tolerance, **self._options(dtype))
+            function = laplace_kde if self.method == "laplace" else kde
+            out = function(X, Y, h, log=True, precision=self._precision(dtype), **options)
         return _rounded(out, dtype)
 
     def _is_lazy(self, queries: Any) -> bool:
@@ -538,12 +537,14 @@ class KernelDensity(BaseEstimator):
     ) -> tuple[Problem, np.dtype]:
         """Return the problem without queries, kept from the last call for the same fit and options."""
         points, weights, h = self.points_, self.sample_weight_, np.asarray(dispatch.to_host(self.bandwidth_))
-        options = of_queries, tolerance, self.precision, h.shape, h.tobytes()
+        of_kernel = self.precision if self.kernel == "gaussian" else None
+        options = of_queries, tolerance, of_kernel, h.shape, h.tobytes()
         last = vars(self).get(_KEPT)
         if last is None or last[0] is not points or last[1] is not weights or last[2] != options:
             none = backend.xp.empty((0, points.shape[1]), of_queries)
             dtype = self._result_dtype(none)
-            problem, _ = prepare(points, none, self.bandwidth_, rtol=tolerance, **self._options(dtype))
+            precision = self._precision(dtype) if self.kernel == "gaussian" else None
+            problem, _ = prepare(points, none, self.bandwidth_, weights, precision, rtol=tolerance)
             last = points, weights, options, (problem.kept(), dtype)
             setattr(self, _KEPT, last)
         kept: tuple[Problem, np.dtype] = last[3]
