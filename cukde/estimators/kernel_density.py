@@ -105,6 +105,11 @@ class KernelDensity(BaseEstimator):
     Cost: that of the functions. :meth:`fit` copies the data, and for method "sd" debiases them once, by n^2
     exponentials. A metric other than the euclidean takes n m distances of scikit-learn's in one thread.
 
+    *Many calls.* The first call with queries keeps what depends on the data alone, such as their order, in up to some
+    five times their memory; the next ones cost what their queries do. It is neither pickled nor saved, and made anew
+    after another fit and for other parameters or attributes. So give ``points_`` and ``sample_weight_`` other arrays
+    rather than change their entries.
+
     References
     ----------
     As in :func:`cukde.kde`, :func:`cukde.sd_kde` and :func:`cukde.laplace_kde`; Pedregosa, F. et al. (2011).

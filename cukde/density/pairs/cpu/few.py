@@ -35,7 +35,7 @@ _NEAR_RADIUS = 300.0
 
 def serves(pairs: int, columns: int) -> bool:
     """Whether so many pairs are few, with points, or values, of so many columns."""
-    return 0 < pairs <= _MOST_PAIRS and pairs * columns <= _MOST_PRODUCTS
+    return 0 < pairs <= _MOST_PAIRS and pairs * (columns + 2) <= _MOST_PRODUCTS
 
 
 def partial_sums(
