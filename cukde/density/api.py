@@ -264,7 +264,7 @@ def score(
     options = weights, precision, deterministic, check_finite, bounds, periods
     problem, _ = prepare(X, Y, h, *options, rtol=rtol, may_be_small=True)
     with problem.device:
-        return problem.gradient().reshape(problem.query_shape)
+        return problem.score()
 
 
 @declare(cost_formulas.density_and_score, cost_calls.of_queries, observed=cost_calls.taken("moments"))
@@ -302,8 +302,7 @@ def density_and_score(
     options = weights, precision, deterministic, check_finite, bounds, periods
     problem, _ = prepare(X, Y, h, *options, rtol=rtol, may_be_small=True)
     with problem.device:
-        log_density, gradient = problem.log_density_and_gradient()
-        return log_density, gradient.reshape(problem.query_shape)
+        return problem.log_density_and_score()
 
 
 @declare(cost_formulas.debias, cost_calls.of_data, observed=cost_calls.taken("moments"))

@@ -12,7 +12,7 @@ from cukde.density import backends, check
 from cukde.density.domains import check as domains_check
 from cukde.density.domains.domain import Domain, domain_of
 from cukde.density.options import Options
-from cukde.density.problem import Problem, Unchecked, least_factor, log_weights, squared_radius
+from cukde.density.problem import Problem, Unchecked, checked_radius, least_factor, log_weights
 from cukde.density.whitening import Whitening, whitening_of
 
 _NUMBERS = float, np.float64
@@ -108,16 +108,22 @@ def prepare(
         x = xp.ascontiguousarray(x, dtype=storage)
         y = x if itself else xp.ascontiguousarray(y, dtype=storage)
         v = None if v is None else xp.ascontiguousarray(v, dtype=storage)
-        with np.errstate(over="ignore", invalid="ignore"):  # such data are refused below
+        radius, bounded = None, False
+        with np.errstate(over="ignore", invalid="ignore"):  # such data are refused
             centre = backend.mean(x)
-        radius = None
-        if check_finite:
-            radius = _checked_radius(backend, x, None if itself else y, v, w, factors, centre, whitening)
+            if check_finite:
+                points = {"X": x} if itself else {"X": x, "Y": y}
+                named = ("V", v), ("weights", w), ("local_factors", factors)
+                others = {name: a for name, a in named if a is not None}
+                radius, bounded = checked_radius(backend, points, centre, whitening, x, others)
+        if radius is not None:
+            if w is not None:
+                check.weight_range(float(w.min()), float(w.max()))
             narrowest = 1.0 if factors is None else min(1.0, least_factor(factors))
             check.squared_radius(radius / narrowest**2, single=chosen != "float64")
         log_w = None if w is None else log_weights(w, xp)[0]
         factors = None if factors is None else factors.astype(xp.float64, copy=False)
-        options = Options(chosen, log_w, centre, radius, deterministic, factors, rtol)
+        options = Options(chosen, log_w, centre, radius, deterministic, factors, rtol, bounded=bounded)
         y = None if itself else y
         return Problem(backend, x, y, query_shape, dtype, options, whitening, domain=domain, outside=outside), v
 
@@ -152,23 +158,6 @@ def _small(
 
     shape = (X if y is None else y).shape
     return Problem(backend, X, y, shape, X.dtype, options, whitening, unchecked=Unchecked(call, look))
-
-
-def _checked_radius(
-    backend: ModuleType, x: Any, y: Any, v: Any, w: Any, factors: Any, centre: Any, whitening: Whitening
-) -> float:
-    """Check that arrays are finite and weights are weights; return the scaled squared radius.
-
-    Everything is reduced where the arrays are.
-    """
-    named = ("X", x), ("Y", y), ("V", v), ("weights", w), ("local_factors", factors)
-    arrays = {name: a for name, a in named if a is not None}
-    others = [a for a in (v, w, factors) if a is not None]
-    radius, finite = backend.look(x, y, centre if whitening.plain else None, others)
-    core_check.finite(dict(zip(arrays, finite, strict=True)))
-    if w is not None:
-        check.weight_range(float(w.min()), float(w.max()))
-    return radius / whitening.h**2 if whitening.plain else squared_radius(backend, x, y, centre, whitening)
 
 
 def _placed(backend: ModuleType, domain: Domain, x: Any, y: Any | None, check_finite: bool) -> tuple[Any, Any, Any]:

@@ -188,9 +188,12 @@ def specialisations() -> Iterator[Specialisation]:
     yield from (_kernel("SUM", mixed, dimensions) for dimensions in _DIMENSIONS)
 
 
-# What arrays of a dtype are computed in, and what else they may be.
+# What arrays of a dtype are computed in.
 _PRECISIONS = {FLOAT: "float32", DOUBLE: "float64"}
-_SERVED = {"float32": ("float32", "tf32", "ieee"), "float64": ("float64",), None: ()}
+
+# What data and queries are stored in, by precision. Sums of double data in single precision are of densities alone.
+_SINGLE = (FLOAT, FLOAT), (DOUBLE, FLOAT), (DOUBLE, DOUBLE)
+_STORED = {"float32": _SINGLE, "tf32": _SINGLE, "ieee": _SINGLE, "float64": ((DOUBLE, DOUBLE),)}
 
 
 def _in_order(a: Any, dimensions: int, device: int) -> bool:
@@ -238,7 +241,7 @@ class Call(NamedTuple):
     """
 
     X: Any  # (n, d) float32 or float64, C-contiguous
-    Y: Any  # (m, d) of the same dtype, or the data themselves
+    Y: Any  # (m, d) likewise, or the data themselves
     n: int
     m: int
     d: int
@@ -253,12 +256,12 @@ class Call(NamedTuple):
         if not _in_order(X, 2, device) or not (Y is None or _in_order(Y, 2, device)):
             return None
         (n, d), m = X.shape, len(X) if Y is None else Y.shape[0]
-        own = _PRECISIONS.get(X.dtype)
-        chosen = own if precision is None else precision
+        chosen = _PRECISIONS[X.dtype] if precision is None else precision
+        storages = X.dtype, X.dtype if Y is None else Y.dtype
         if (
             not (n and m and 1 < d <= MOST_DIMENSIONS)
-            or (Y is not None and (Y.dtype != X.dtype or Y.shape[1] != d))
-            or chosen not in _SERVED[own]
+            or (Y is not None and Y.shape[1] != d)
+            or storages not in _STORED.get(chosen, ())
             or not serves(n, m, d, chosen, moments=False)
         ):
             return None
@@ -309,7 +312,9 @@ class Call(NamedTuple):
         return self._ran(out, run)
 
     def _served(self, m: int) -> bool:
-        return serves(self.n, m, self.d, self.precision, moments=True)
+        """Whether moments at so many points are summed here."""
+        mixed = self.X.dtype == DOUBLE and self.precision != "float64"
+        return not mixed and serves(self.n, m, self.d, self.precision, moments=True)
 
     def _log_constant(self, log_norm: float) -> float:
         return log_norm if self.weights is not None else log_norm - math.log(self.n)
