@@ -256,7 +256,7 @@ class TestChoice:
         V = np.ones((600, 32), np.float32)
         assert self.chosen(gpu, V, 8) is None
         assert self.chosen(gpu, V[:, :2], 8) is not None
-        assert self.chosen(gpu, V, 8, "difference") is not None
+        assert self.chosen(gpu, V[:, :8], 8, "difference") is not None
         assert self.chosen(gpu, np.eye(600, 32, dtype=np.float32), 8) is not None  # values are few
         assert self.chosen(gpu, np.ones((600, 33), np.float32), 8, "difference") is None
         assert self.chosen(gpu, V[:, :0], 8) is None
