@@ -680,10 +680,11 @@ def one_dimension(launches: Launches) -> None:
                 on.X, on.Y, s.h, output, Options(precision, log_weights=log_weights), values=on.values
             )
         check(s, output, sums, _ALLOWED_1D[few == 0, precision], 3)
-    for few, (precision, dtype) in itertools.product((0, _ALL_PAIRS), (*kinds, ("float64", "float32"))):
+    ways = (0, 0), (_ALL_PAIRS, 0), (_ALL_PAIRS, N)  # pairs that are few, and points that one launch takes
+    for (few, points), (precision, dtype) in itertools.product(ways, (*kinds, ("float64", "float32"))):
         s = sample(1, dtype=dtype)
         on = Device(s, "sum", 1)
-        with mock.patch.object(one_dimension_passes, "_FEW_PAIRS", few):
+        with mock.patch.multiple(one_dimension_passes, _FEW_PAIRS=few, _FEW_POINTS=points):
             for call, exact, allowed in (
                 (cukde.kde, reference.kde, _ALLOWED_1D[few == 0, precision]),
                 (cukde.sd_kde, reference.sd_kde, SD_DENSITY[precision].value),

@@ -98,9 +98,9 @@ def kendalltau(
     Notes
     -----
     Counts are exact (int64), for up to 1e8 samples; the statistic is accurate to 1e-12. It lies between -1 and 1, and
-    perfect order gives exactly 1. Cost: O(n log n) comparisons and O(n) memory. The host waits for the GPU only with
-    ``nan_policy="raise"``, which may have to raise, and with ``method="exact"``, whose distribution the host computes
-    in O(n min(C, D)).
+    perfect order gives exactly 1. Cost: O(n log n) comparisons and O(n) memory; on a GPU few samples are compared with
+    each other in one launch, n^2 times. The host waits for the GPU only with ``nan_policy="raise"``, which may have to
+    raise, and with ``method="exact"``, whose distribution the host computes in O(n min(C, D)).
 
     SciPy's function differs in three ways: it has no variant "a", it checks an option only where it uses it, and with
     ``method="asymptotic"`` it divides by zero for two samples.
@@ -197,9 +197,10 @@ def kendall_matrix(
     for each pair of columns O(n log n) comparisons or n^2 / 2 sign products, whichever is faster; without ``B`` half of
     the pairs. Memory: O(n (p + q) + p q), and bounded buffers.
 
-    On a GPU, tensor cores multiply the signs. Compute capability 8.0 to 9.0 takes them as single bits, with one product
-    for each pair of samples without ties and three with ties; from 10.0 on they are bytes. Columns with NaN are counted
-    by sorting. The host waits for the GPU once, to learn which columns have NaN and which have ties.
+    On a GPU, few samples are compared with each other in one launch (``kendall/choice.py``), and nothing waits. Of
+    more, tensor cores multiply the signs. Compute capability 8.0 to 9.0 takes them as single bits, with one product for
+    each pair of samples without ties and three with ties; from 10.0 on they are bytes. Columns with NaN are counted by
+    sorting. The host then waits for the GPU once, to learn which columns have NaN and which have ties.
 
     Dask arrays are paired in blocks of whole columns, without ``B`` each unordered pair of blocks once; statistics have
     the same bits (``tests/test_dask_others.py``). Shapes and options are checked at once, NaN when it is computed.

@@ -39,8 +39,8 @@ _SORTING, _STEP = 2e-5, 5e-9
 
 # Comparisons of pairs of samples that take no longer than the other ways' launches; of 64-bit keys they take twice.
 _MOST_COMPARISONS = 2**29
+_COMPARISONS_OF_BLOCK = 2**13  # that take as long as a block without any, by count; a pair has a block or several
 _MOST_COMPARED = 2**20 - 1  # samples, see comparisons.cu
-_MOST_BLOCKS = 2**31 - 1
 
 
 class _Rates(NamedTuple):
@@ -73,4 +73,5 @@ def by_products(p: int, q: int, n: int, *, symmetric: bool, tied: bool, capabili
 
 def by_comparisons(pairs: int, n: int, *, wide: bool) -> bool:
     """Whether samples are compared with each other, for so many pairs of columns; ``wide``: of 8 bytes a value."""
-    return n <= _MOST_COMPARED and pairs * n * n << wide <= _MOST_COMPARISONS and pairs <= _MOST_BLOCKS
+    comparisons = pairs * (n * n + _COMPARISONS_OF_BLOCK) << wide
+    return n <= _MOST_COMPARED and comparisons <= _MOST_COMPARISONS

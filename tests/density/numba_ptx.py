@@ -43,7 +43,7 @@ def signature(chosen: Specialisation) -> tuple[Any, ...]:
         return (x, x, _LINE, values, _LINE, _LINE, _CUBE, out, *(_REAL,) * 8, _INT, *(_FLAG,) * 4)
     x, values = _array(dtypes[1]), _array(dtypes[1], 2)
     if name == "direct":
-        return (x, x, _LINE, values, x, _array(dtypes[2], 2), _LINE, *(_REAL,) * 5, _FLAG, _FLAG)
+        return (x, x, _LINE, x, _array(dtypes[2], 2), _LINE, *(_REAL,) * 5, _FLAG, _FLAG)
     return (x, x, _LINE, values, _CUBE, _INT, _REAL)
 
 

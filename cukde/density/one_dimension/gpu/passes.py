@@ -118,10 +118,13 @@ def debias(X: Any, Y: Any, h: float, score_h: float, options: Options) -> tuple[
     step = 0.5 * (h / score_h) ** 2
     out = cp.empty((1, arguments.m))
     if arguments.are_few:
-        converted = Y
-        if Y.dtype != _DOUBLE_PRECISION:
+        end = _End("shift", out, step)
+        if Y.dtype == arguments.storage != _DOUBLE_PRECISION:  # the same launch converts the queries
             converted = cp.empty(Y.shape)
-        _sum_few(arguments, _End("shift", out, step), Y.astype(arguments.storage, copy=False), converted)
+            _sum_few(arguments, end, Y, converted)
+        else:
+            converted = Y.astype(np.float64, copy=False)
+            _sum_few(arguments, end)
         return out.reshape(-1, 1), converted, None
     points = _run(arguments, "moments", None, _End("shift", out, step), at_points=options.log_weights is None)
     if points is not None:
@@ -179,16 +182,8 @@ class _Arguments(NamedTuple):
     Y: Any | None
     h: float
     options: Options
-
-    @property
-    def m(self) -> int:
-        """Number of queries."""
-        return int((self.X if self.Y is None else self.Y).shape[0])
-
-    @property
-    def single(self) -> bool:
-        """Whether pairs are taken in single precision."""
-        return self.options.precision != "float64" and _SINGLE[0] < self.h < _SINGLE[1]
+    m: int  # queries
+    single: bool  # whether pairs are taken in single precision
 
     @property
     def storage(self) -> np.dtype:
@@ -262,7 +257,9 @@ class _End(NamedTuple):
 
 
 def _pose(X: Any, Y: Any | None, h: float, options: Options) -> _Arguments:
-    return _Arguments(*operands.of_one_dtype(X, Y), h, options)
+    X, Y = operands.of_one_dtype(X, Y)
+    single = options.precision != "float64" and _SINGLE[0] < h < _SINGLE[1]
+    return _Arguments(X, Y, h, options, int((X if Y is None else Y).shape[0]), single)
 
 
 def _run(
@@ -374,43 +371,27 @@ def _transform(
 def _sum_few(arguments: _Arguments, end: _End, others: Any = None, converted: Any = None) -> None:
     """Launch the kernel that sums all pairs of few points and ends the pass.
 
-    ``others``, of the dtype of the points, become ``converted``, float64, unless they are that.
+    ``others``, of the dtype of the points, become ``converted``, float64.
     """
     numba_cuda, one_dimension_queries = _numba(), _queries()
-    real, storage, log_weights = (
-        "float32" if arguments.single else "float64",
-        arguments.storage,
-        arguments.options.log_weights,
-    )
+    real, storage = "float32" if arguments.single else "float64", arguments.storage
+    log_weights = arguments.options.log_weights
     X = arguments.X.astype(storage, copy=False)
     x = X.reshape(-1)
     y = x if arguments.Y is None else arguments.Y.astype(storage, copy=False).reshape(-1)
     # What is not there is not read: another array of the type stands for it.
     nothing, none = _nothing(device.current())
+    others = x if others is None else others.reshape(-1)
+    converted = none if converted is None else converted.reshape(-1)
     numba_cuda.launch(
         numba_cuda.Specialisation(
             one_dimension_queries.direct, (end.name, real, _NAMES[storage], _NAMES[end.out.dtype])
         ),
-        (-(-y.size // one_dimension_queries.QUERIES),),
+        (-(-arguments.m // one_dimension_queries.QUERIES),),
         _MORE * _THREADS,
-        *(
-            y,
-            x,
-            nothing if log_weights is None else log_weights,
-            X,
-            x if others is None else others.reshape(-1),
-            end.out,
-        ),
-        none if converted is None or converted is others else converted.reshape(-1),
-        *(
-            arguments.h,
-            arguments.scale,
-            _LEAST[real],
-            end.constant,
-            end.largest,
-            log_weights is not None,
-            end.logarithm,
-        ),
+        *(y, x, nothing if log_weights is None else log_weights, others, end.out, converted),
+        *(arguments.h, arguments.scale, _LEAST[real], end.constant, end.largest),
+        *(log_weights is not None, end.logarithm),
     )
 
 

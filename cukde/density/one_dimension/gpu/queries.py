@@ -169,8 +169,8 @@ def direct(end: str, real: str, points: str, result: str) -> Any:
     """Make the kernel that sums all pairs and ends the pass: "density" or "shift", see :func:`evaluate`.
 
     A block takes ``QUERIES`` queries, its threads share the data. ``scale`` is the root of log2(e)/2 over h; a query
-    whose sum is below ``least`` is summed again, by log-sum-exp. ``values`` are the data, (n, 1). With "shift" numbers
-    ``others`` are copied to ``converted``, float64, as long as there are any.
+    whose sum is below ``least`` is summed again, by log-sum-exp. With "shift" numbers ``others`` are copied to
+    ``converted``, float64, as long as there are any.
     """
     number, number_of_point = np.dtype(real).type, np.dtype(points).type
     with_shift = end == "shift"
@@ -182,7 +182,6 @@ def direct(end: str, real: str, points: str, result: str) -> Any:
         y,
         x,
         log_weights,
-        values,
         others,
         out,
         converted,
@@ -261,7 +260,7 @@ def direct(end: str, real: str, points: str, result: str) -> Any:
                         x,
                         log_weights,
                         log_weights,
-                        values,
+                        out,  # in place of values, of which there are none
                         0,
                         math.inf,
                         h,
