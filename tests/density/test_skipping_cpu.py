@@ -22,7 +22,12 @@ DIMENSIONS = (2, 3, 4, 5, 6, 7, 16, 17, 33, 100)
 
 
 def posed(
-    case: Case, output: Output, precision: str, tolerance: float | None = None, frame: np.ndarray | None = None
+    case: Case,
+    output: Output,
+    precision: str,
+    tolerance: float | None = None,
+    frame: np.ndarray | None = None,
+    **options: int,
 ) -> passes.Posed:
     """The pass of a case; ``frame`` are the points that its frame is of, by default the data."""
     X, log_weights = case.X, cases.log_weights_of(case)
@@ -32,15 +37,16 @@ def posed(
         X, log_weights = X[counted], log_weights[counted]
     of = pairs_frame.frame(X if frame is None else frame)
     chosen = DEFAULT[precision] if tolerance is None else tolerance
-    return passes.pose(X, Y, case.h, output, Options(precision, log_weights), of, chosen)
+    return passes.pose(X, Y, case.h, output, Options(precision, log_weights), of, chosen, **options)
 
 
 def check(case: Case, output: Output, precision: str, tolerance: float | None = None) -> PartialSums:
     """Take the pass, and where there is one also that which takes each pair once."""
-    of = posed(case, output, precision, tolerance)
-    if output == "moments" and case.Y is None and case.w is None:
-        cases.check(passes.run(of._replace(once=True)), case, output, precision, tolerance, device="cpu")
-    found = passes.run(of._replace(once=False))
+    of = posed(case, output, precision, tolerance, own_rows=0)
+    if of.once:
+        cases.check(passes.run(of), case, output, precision, tolerance, device="cpu")
+        of = of._replace(once=False)  # its points serve both
+    found = passes.run(of)
     assert {a.dtype for a in found if a is not None} == {np.dtype(np.float64)}
     assert (found.moments is None) == (output != "moments")
     cases.check(found, case, output, precision, tolerance, device="cpu")

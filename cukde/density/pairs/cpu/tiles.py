@@ -31,7 +31,7 @@ def _exp2_coefficients(degree: int) -> list[float]:
 
 
 _S0, _S1, _S2, _S3, _S4, _S5 = (np.float32(c) for c in _exp2_coefficients(5))
-_D0, _D1, _D2, _D3, _D4, _D5, _D6, _D7, _D8, _D9, _D10, _D11 = _exp2_coefficients(11)
+_D0, _D1, _D2, _D3, _D4, _D5, _D6, _D7, _D8, _D9, _D10 = _exp2_coefficients(10)
 
 
 def _exp2(x: Any) -> Any:
@@ -60,7 +60,7 @@ def _exp2_overload(x: Any) -> Any:
     def double(x: Any) -> Any:
         n = np.rint(max(x, -1022.0))
         f = x - n
-        p = (((((_D11 * f + _D10) * f + _D9) * f + _D8) * f + _D7) * f + _D6) * f + _D5
+        p = ((((_D10 * f + _D9) * f + _D8) * f + _D7) * f + _D6) * f + _D5
         p = ((((p * f + _D4) * f + _D3) * f + _D2) * f + _D1) * f + _D0
         bits = np.float64(p).view(np.int64) + (np.int64(n) << np.int64(52))
         return np.int64(bits).view(np.float64) if x > -1022.0 else 0.0

@@ -27,6 +27,9 @@ _QUERIES_OF_TASK = 2 * skipping_queries.QUERIES
 
 # Rows for each thread from which each pair is taken once: in fewer, threads would wait for each other.
 _OWN_ROWS = 2048
+# Widths of a block, in bandwidths, up to which sums of products of coordinates lose too little to matter.
+_NARROW = 64.0
+
 # Parts of the data that stand opposite each other, and blocks of one: every pair of parts is a task of 15 us.
 _FEW_PARTS, _MOST_PARTS, _LEAST_BLOCKS, _BLOCKS_OF_PART = 32, 128, 8, 128
 
@@ -79,6 +82,7 @@ def pose(
     tolerance: float,
     *,
     values: np.ndarray | None = None,
+    own_rows: int = _OWN_ROWS,
 ) -> Posed:
     """Put the points of a pass in order.
 
@@ -96,18 +100,24 @@ def pose(
         beside; not of values.
     values : array, shape (n, k), optional
         For output "values": such that :func:`cukde.density.pairs.cpu.skipping.values.served`.
+    own_rows : int
+        Rows for each thread from which on each pair is taken once, where it can be.
     """
     real = dtype(X, Y, options)
+    double = options.log_weights is not None or options.local_factors is not None
+    both = output == "moments" and Y is None and not double and len(X) >= own_rows * threads.count()
     given, X = X, X.astype(real, copy=False)
 
     def in_order() -> tuple[np.ndarray, Data]:
         order = skipping_points.ordered(X, frame)
         screened = X.shape[1] >= skipping_cost.SCREENED_FROM
         weights, factors = options.log_weights, options.local_factors
-        data = skipping_points.data(X, order, h, frame, log_weights=weights, local_factors=factors, screened=screened)
+        data = skipping_points.data(
+            X, order, h, frame, log_weights=weights, local_factors=factors, screened=screened, boxed=both
+        )
         return order, data
 
-    order, data = kept(options.kept, "order", given, (h, real), in_order)
+    order, data = kept(options.kept, "order", given, (h, real, both), in_order)
     columns = None
     if values is not None:
         columns, data = skipping_values.ordered(values, data, order)
@@ -116,9 +126,7 @@ def pose(
         queries, order = Y, skipping_points.ordered(Y, frame)
     queries = queries[order].astype(real, copy=False)
     queries *= queries.dtype.type(data.unit)
-    double = options.log_weights is not None or options.local_factors is not None
     atol = data.beside_largest(options.atol) if values is None else 0.0
-    both = output == "moments" and Y is None and not double and len(X) >= _OWN_ROWS * threads.count()
     return Posed(data, columns, queries, order, output, tolerance, atol, double, both)
 
 
@@ -157,11 +165,12 @@ def _once(posed: Posed) -> PartialSums:
 
     threads.run(own, range(0, blocks, _LEAST_BLOCKS), blas=False)
     furthest = reach.max(axis=1)
+    narrow = (data.screen.high - data.screen.low).max(axis=0) < (_NARROW if data.points.itemsize == 8 else 0.0)
 
     def pair(rows: slice, columns: slice) -> int:
         threads.checkpoint()
         return once.between(
-            data, (rows.start, rows.stop), (columns.start, columns.stop), reach, furthest, total, moments
+            data, (rows.start, rows.stop), (columns.start, columns.stop), reach, furthest, total, moments, narrow
         )
 
     parts = min(_MOST_PARTS, max(_FEW_PARTS, blocks // _BLOCKS_OF_PART))

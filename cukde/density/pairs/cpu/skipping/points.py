@@ -9,7 +9,7 @@ import numpy as np
 
 from cukde.core.cpu import threads
 from cukde.core.cpu.jit import OPTIONS, njit
-from cukde.density.pairs.frame import INTERVALS, Frame
+from cukde.density.pairs.frame import BOX_AXES, INTERVALS, Frame
 
 BLOCK = 64
 
@@ -42,7 +42,10 @@ class Screen(NamedTuple):
     error: np.ndarray  # (blocks,) float32: how far rounding has moved a point at most
     scale: float  # of the coordinates of :class:`Data`
     centre: np.ndarray  # (d,) float64, in their unit
+    axes: np.ndarray  # (d, d) float64, orthonormal, that coordinates are along; or empty: their own
     bits: float  # for a squared distance
+    low: np.ndarray  # (d, blocks) float32: boxes of the points, where they are along axes; or empty
+    high: np.ndarray
 
 
 class Data(NamedTuple):
@@ -92,10 +95,12 @@ def data(
     log_weights: np.ndarray | None,
     local_factors: np.ndarray | None,
     screened: bool,
+    boxed: bool = False,
 ) -> Data:
     """Put data (n, d) in order, which ``order`` is; weights and factors are those of the rows of ``X``, (n,) float64.
 
-    All weights are positive. ``screened`` asks for coordinates in single precision.
+    All weights are positive. ``screened`` asks for coordinates in single precision, and ``boxed`` for these along the
+    axes of the frame, where they are as many as dimensions, with boxes: order follows axes, and such boxes are tighter.
     """
     n, d = X.shape
     count = -(-n // BLOCK)
@@ -103,15 +108,18 @@ def data(
     points = np.empty((count, d, BLOCK), X.dtype)
     boxes = _boxes(count, d, X.dtype)
     scale = 0.5 * _LOG2_E / (h * unit) ** 2
-    screen_points, error = np.empty((0, d, BLOCK), np.float32), np.zeros(count if screened else 0, np.float32)
-    rounds = screened and X.dtype == np.float64
-    if rounds:
-        screen_points = np.empty((count, d, BLOCK), np.float32)
-        screen = Screen(screen_points, error, math.sqrt(scale), frame.centre * unit, 1.0)
-    elif screened:
-        screen = Screen(points, error, 1.0, np.zeros(d), scale)
-    else:
-        screen = Screen(screen_points, error, 1.0, np.zeros(d), 1.0)
+    screened |= boxed
+    rounds = boxed or (screened and X.dtype == np.float64)
+    screen_points = np.empty((count if rounds else 0, d, BLOCK), np.float32)
+    screen = Screen(
+        points if screened and not rounds else screen_points,
+        np.zeros(count if screened else 0, np.float32),
+        math.sqrt(scale) if rounds else 1.0,
+        frame.centre * unit if rounds else np.zeros(d),
+        frame.box_axes.astype(np.float64) if boxed and 3 < d <= BOX_AXES else np.empty((0, d)),
+        1.0 if rounds or not screened else scale,
+        *(np.empty((d, count if boxed else 0), np.float32) for _ in range(2)),
+    )
     log2_weights, factors, largest = np.empty((0, BLOCK)), np.empty((0, BLOCK)), 0.0
     if log_weights is not None:
         largest = float(log_weights.max())
@@ -124,7 +132,7 @@ def data(
         _fill(X, order, unit, blocks.start, blocks.stop, points, boxes.low, boxes.high)
         _bound(n, log2_weights, factors, blocks.start, blocks.stop, boxes.mass, boxes.softest, boxes.sharpest)
         if rounds:
-            _round(points, blocks.start, blocks.stop, screen.scale, screen.centre, screen.points, screen.error)
+            _round(points, blocks.start, blocks.stop, screen)
 
     threads.run(task, _cut(count, _BLOCKS_OF_TASK), blas=False)
     groups = _boxes(-(-count // BLOCKS_OF_GROUP), d, X.dtype)
@@ -209,26 +217,35 @@ def _bound(
 
 
 @njit(**OPTIONS)
-def rounded(point: Any, centre: Any, scale: float, out: Any) -> float:
+def rounded(point: Any, screen: Any, out: Any) -> float:
     """Write a point in single precision; return how far that has moved it, at most."""
-    moved, length = 0.0, 0.0
-    for c in range(point.size):
-        z = (np.float64(point[c]) - centre[c]) * scale
+    moved, length, d, turned = 0.0, 0.0, point.size, screen.axes.shape[0] > 0
+    for c in range(d):
+        z = 0.0
+        if turned:
+            for k in range(d):
+                z += screen.axes[c, k] * ((np.float64(point[k]) - screen.centre[k]) * screen.scale)
+        else:
+            z = (np.float64(point[c]) - screen.centre[c]) * screen.scale
         out[c] = np.float32(min(max(z, -_FURTHEST), _FURTHEST))
         error = z - np.float64(out[c])
         moved += error * error
         length += z * z
-    return 1.0001 * np.sqrt(moved) + 1e-15 * np.sqrt(length) + 1e-30
+    return 1.0001 * np.sqrt(moved) + (1e-14 if turned else 1e-15) * np.sqrt(length) + 1e-30
 
 
 @njit(**OPTIONS)
-def _round(points: Any, first: int, last: int, scale: float, centre: Any, out: Any, error: Any) -> None:
-    """Write some blocks in single precision, and by how much a point may have moved."""
+def _round(points: Any, first: int, last: int, screen: Any) -> None:
+    """Write some blocks in single precision, by how much a point may have moved, and their boxes if they have some."""
+    out = screen.points
     for b in range(first, last):
         largest = 0.0
         for j in range(BLOCK):
-            largest = max(largest, rounded(points[b, :, j], centre, scale, out[b, :, j]))
-        error[b] = np.float32(largest)
+            largest = max(largest, rounded(points[b, :, j], screen, out[b, :, j]))
+        screen.error[b] = np.float32(largest)
+        if screen.low.shape[1] > 0:
+            for c in range(out.shape[1]):
+                screen.low[c, b], screen.high[c, b] = out[b, c].min(), out[b, c].max()
 
 
 @njit(**OPTIONS)

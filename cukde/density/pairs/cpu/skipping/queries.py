@@ -399,7 +399,7 @@ def sums(
                 in_double[i] = True
             in_double[i] |= doubles
             if screened and in_double[i]:
-                errors[i] = rounded(double_query, data.screen.centre, data.screen.scale, rounded_queries[i])
+                errors[i] = rounded(double_query, data.screen, rounded_queries[i])
         # Some blocks for all queries, so that they stay in a cache.
         for start in range(0, count, _CHUNK):
             stop = min(start + _CHUNK, count)
