@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from types import ModuleType
 from typing import Any, Literal, NamedTuple
@@ -10,10 +11,12 @@ import numpy as np
 
 from cukde.core import check as core_check, dispatch, warnings as core_warnings
 from cukde.core.cost.registry import declare
+from cukde.core.cpu import arrays as cpu
 from cukde.core.over_dask import over_dask
 from cukde.core.public import public_in
 from cukde.kendall import check, cost, samples, statistics
 from cukde.kendall.counts import PairCounts, SignificanceResult, Ties
+from cukde.kendall.cpu import few
 
 _passes = partial(dispatch.passes, "cukde.kendall")
 
@@ -130,7 +133,8 @@ def kendalltau(
         b, n = rows.x.shape
         if nan_policy == "raise":
             check.no_nan(rows.nan, x=rows.x, y=rows.y)
-        counts = _passes(backend).pairs(rows.x, rows.y) if b else _no_counts((0,), xp)
+        passes = _counting(backend, b, n)
+        counts = passes.pairs(rows.x, rows.y) if b else _no_counts((0,), xp)
         core_warnings.small_samples(counts.samples, rows.nan, n, rows.shape, nan_policy)
         complete = 0
         if nan_policy == "propagate":
@@ -139,7 +143,7 @@ def kendalltau(
             else:
                 counts = counts._replace(samples=xp.where(xp.asarray(rows.nan), 0, counts.samples))
         null = None if method == "exact" else statistics.Null(method, alternative)
-        statistic, pvalue = _passes(backend).statistics(counts, variant, null, complete)
+        statistic, pvalue = passes.statistics(counts, variant, null, complete)
         if method == "exact":
             on_host = statistics.of_complete(counts.map(backend.asnumpy), complete)
             check.exact_without_ties(statistics.tied(on_host))
@@ -223,9 +227,9 @@ def kendall_matrix(
     pvalue = core_check.flag("pvalue", pvalue)
     backend = dispatch.backend(A, "A", B=B)
     with backend.device_of(A):
-        counts = _counts(A, B, backend, nan_policy)
+        passes, counts = _counts(A, B, backend, nan_policy)
         null = statistics.Null("auto", "two-sided") if pvalue else None
-        statistic, p = _passes(backend).statistics(counts, variant, null, 0)
+        statistic, p = passes.statistics(counts, variant, null, 0)
         return SignificanceResult(statistic, p) if pvalue else statistic
 
 
@@ -271,13 +275,18 @@ def concordance(A: Any, B: Any = None) -> Concordance:
     """
     backend = dispatch.backend(A, "A", B=B)
     with backend.device_of(A):
-        counts = _counts(A, B, backend, "raise")
+        _, counts = _counts(A, B, backend, "raise")
         both = counts.tied_in_both
         return Concordance(counts.concordant, counts.discordant, counts.x.pairs - both, counts.y.pairs - both, both)
 
 
-def _counts(A: Any, B: Any, backend: ModuleType, nan_policy: str) -> PairCounts:
-    """Check two matrices and count for all pairs of their columns."""
+def _counting(backend: ModuleType, pairs: int, n: int) -> ModuleType:
+    """Return the passes for so many pairs of variables of n samples."""
+    return few if backend is cpu and few.serves(pairs, n) else _passes(backend)
+
+
+def _counts(A: Any, B: Any, backend: ModuleType, nan_policy: str) -> tuple[ModuleType, PairCounts]:
+    """Check two matrices and count for all pairs of their columns; return the passes that did too."""
     a = check.matrix("A", A, backend)
     b = None
     if B is not None and B is not A:
@@ -286,10 +295,10 @@ def _counts(A: Any, B: Any, backend: ModuleType, nan_policy: str) -> PairCounts:
     if nan_policy == "raise":
         check.no_nan(A=a, **({} if b is None else {"B": b}))
     shape = (a.shape[1], (a if b is None else b).shape[1])
+    passes = _counting(backend, math.prod(shape), len(a))
     if 0 in shape:
-        return _no_counts(shape, backend.xp)
-    counts: PairCounts = _passes(backend).matrix(a, b, deletion=nan_policy == "omit")
-    return counts
+        return passes, _no_counts(shape, backend.xp)
+    return passes, passes.matrix(a, b, deletion=nan_policy == "omit")
 
 
 def _no_counts(shape: tuple[int, ...], xp: Any) -> PairCounts:
