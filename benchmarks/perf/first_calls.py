@@ -1,4 +1,4 @@
-"""The first call of each public function on the CPU, in a process of its own: nothing cached, and with the caches filled.
+"""The first call of each public function on the CPU, in a process of its own: nothing cached, and caches filled.
 
 python -m benchmarks.perf.first_calls [--cases CASE ...] [--runs N] [--record benchmarks/results/NAME.json]
 
@@ -240,7 +240,10 @@ def main() -> None:
     for name in given.cases:
         for row in rows(name, given.runs):
             missed = "" if row["median_ms"] <= BARS_MS[row["timing"]] else "  BAR MISSED"
-            print(f"{record.line(row)}  (import {row['import_ms']:.0f}, next call {row['next_ms']:.2f}){missed}", flush=True)
+            print(
+                f"{record.line(row)}  (import {row['import_ms']:.0f}, next call {row['next_ms']:.2f}){missed}",
+                flush=True,
+            )
             out.append(row)
     session.write(out)
 

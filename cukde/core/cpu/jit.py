@@ -37,7 +37,6 @@ from cukde._version import __version__
 from cukde.core import files as core_files
 
 
-
 def _load_without_scipy() -> None:
     """Load Numba's array functions without SciPy's linear algebra, which takes 0.2 s.
 
@@ -90,6 +89,7 @@ def _for_any_number(get_call_template: Callable[..., Any]) -> Callable[..., Any]
 
 def _dispatcher(function: Callable[..., Any], cache: bool, **options: Any) -> Any:
     dispatcher = numba.njit(**options)(function)
+    dispatcher._cache = _NoCache()
     _dispatchers.append(dispatcher)
     if cache and not numba.config.DISABLE_JIT:
         try:
@@ -104,6 +104,14 @@ def compiled() -> list[str]:
     return [f.__name__ for f in _dispatchers for _ in getattr(f, "signatures", ())]
 
 
+class _NoCache(caching.NullCache):
+    """Keeps no code."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> None:
+        """Return None: the code is compiled."""
+        _say_that_it_compiles()
+
+
 class _Cache(caching.FunctionCache):
     """Numba's cache of a function, in files of our own."""
 
@@ -116,9 +124,12 @@ class _Cache(caching.FunctionCache):
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the cached code of a signature, or None."""
         try:
-            return super().load_overload(sig, target_context)
+            code = super().load_overload(sig, target_context)
         except Exception:  # an intact file whose contents this Numba refuses: compile
-            return None
+            code = None
+        if code is None:
+            _say_that_it_compiles()
+        return code
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Cache code, except of generators: cached ones cannot be inlined into other functions."""
@@ -162,7 +173,9 @@ class _Entries:
             file.unlink(missing_ok=True)
 
     def _path(self, key: Any) -> Path:
-        return self._folder / f"{self._prefix}{hashlib.sha256(repr((key, self._variant)).encode()).hexdigest()[:24]}.nbc"
+        return (
+            self._folder / f"{self._prefix}{hashlib.sha256(repr((key, self._variant)).encode()).hexdigest()[:24]}.nbc"
+        )
 
 
 # At the start of a line: imports within functions do not enter compiled code.
@@ -196,6 +209,18 @@ def _source(module: str) -> tuple[bytes, list[str]]:
         modules = [f"{package}.{name}" for name in re.findall(r"(\w+)(?: as \w+)?", names)]
         imported += [name if name in sys.modules else package for name in modules]
     return text.encode(), imported
+
+
+_said = False
+
+
+def _say_that_it_compiles() -> None:
+    """Tell the user of a terminal, once, what a first call waits for."""
+    global _said
+    if _said or sys.stderr is None or not sys.stderr.isatty():
+        return
+    _said = True
+    print("cukde: compiling for this CPU; the next process finds the code in its cache", file=sys.stderr)
 
 
 _warned = False

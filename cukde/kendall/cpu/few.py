@@ -49,9 +49,12 @@ _NOTHING: _Row = (0, 0, 0, _NO_TIES, _NO_TIES)
 
 
 def _counted(rows: list[_Row], shape: tuple[int, ...]) -> PairCounts:
+    def array(numbers: tuple[float, ...]) -> np.ndarray:
+        return np.array(numbers, np.int64 if isinstance(numbers[0], int) else np.float64).reshape(shape)
+
     samples, concordant, discordant, x, y = zip(*rows, strict=True)
-    ties = [Ties(*(np.array(sums).reshape(shape) for sums in zip(*side, strict=True))) for side in (x, y)]
-    return PairCounts(*(np.array(counts).reshape(shape) for counts in (samples, concordant, discordant)), *ties)
+    ties_x, ties_y = (Ties(*map(array, zip(*side, strict=True))) for side in (x, y))
+    return PairCounts(array(samples), array(concordant), array(discordant), ties_x, ties_y)
 
 
 def _pair(x: np.ndarray, y: np.ndarray) -> _Row:
@@ -94,10 +97,10 @@ def _inversions(a: np.ndarray) -> int:
     """Pairs of numbers from 0 to n - 1 of which the first is larger; in blocks, and then between sorted blocks."""
     n, width = len(a), _BLOCK
     count = 1 << max(0, -(-n // width) - 1).bit_length()  # a power of two
-    blocks = np.full((count, width), n)  # larger than all: what fills the last block adds no inversion
+    blocks: np.ndarray = np.full((count, width), n)  # larger than all: what fills the last block adds no inversion
     blocks.reshape(-1)[:n] = a
     used = blocks[: -(-n // width)]
-    total = np.count_nonzero(np.tril(used[:, None, :] > used[:, :, None], -1))
+    total = int(np.count_nonzero(np.tril(used[:, None, :] > used[:, :, None], -1)))
     while len(blocks) > 1:
         blocks = np.sort(blocks, axis=1).reshape(-1, 2, width)
         for left, right in blocks:

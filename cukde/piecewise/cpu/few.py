@@ -1,4 +1,4 @@
-"""Piecewise polynomials at few points, by NumPy alone: nothing is compiled, and neither Numba nor threads are needed."""
+"""Piecewise polynomials at few points, by NumPy alone: nothing is compiled, and Numba is not loaded."""
 
 from __future__ import annotations
 
