@@ -3,9 +3,10 @@
 On NumPy and CuPy arrays, and most of it on Dask arrays; and why a call takes as long as it does (:mod:`cukde.perf`).
 """
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
-from cukde import _old_paths, bandwidth, functions, perf, plot
+from cukde import _old_paths, bandwidth, functions, perf
 from cukde._version import __version__
 from cukde.conv1d.activations import activation_grad
 from cukde.conv1d.api import depthwise_conv1d, depthwise_conv1d_input_grad, depthwise_conv1d_weight_grad
@@ -33,6 +34,7 @@ from cukde.piecewise.polynomial import PiecewisePolynomial
 from cukde.piecewise.pwpa import aos_to_soa, pwpa, soa_to_aos
 
 if TYPE_CHECKING:
+    from cukde import plot
     from cukde.estimators import KernelDensity
 
 __all__ = [
@@ -81,7 +83,9 @@ _old_paths.install()
 
 
 def __getattr__(name: str) -> Any:
-    """Load the estimator when it is first asked for: scikit-learn takes half a second."""
+    """Load what takes long when it is first asked for: with the estimator scikit-learn, half a second."""
+    if name == "plot":
+        return importlib.import_module("cukde.plot")
     if name == "KernelDensity":
         from cukde.estimators import KernelDensity
 

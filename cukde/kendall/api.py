@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from types import ModuleType
 from typing import Any, Literal, NamedTuple
@@ -10,10 +11,12 @@ import numpy as np
 
 from cukde.core import check as core_check, dispatch, warnings as core_warnings
 from cukde.core.cost.registry import declare
+from cukde.core.cpu import arrays as cpu
 from cukde.core.over_dask import over_dask
 from cukde.core.public import public_in
 from cukde.kendall import check, cost, samples, statistics
 from cukde.kendall.counts import PairCounts, SignificanceResult, Ties
+from cukde.kendall.cpu import few
 
 _passes = partial(dispatch.passes, "cukde.kendall")
 
@@ -133,15 +136,16 @@ def kendalltau(
         complete = n if nan_policy == "propagate" and rows.nan is None else 0
         null = None if method == "exact" else statistics.Null(method, alternative)
         if null is not None and rows.nan is None:
-            few = _of_few(backend, rows.x, rows.y, "alike", 1, variant, null, complete)
-            if few is not None:
+            of_few = _of_few(backend, rows.x, rows.y, "alike", 1, variant, null, complete)
+            if of_few is not None:
                 core_warnings.small_samples(None, None, n, rows.shape, nan_policy)
-                return _result(*few, rows.kept if keepdims else rows.shape)
-        counts = _passes(backend).pairs(rows.x, rows.y) if b else _no_counts((0,), xp)
+                return _result(*of_few, rows.kept if keepdims else rows.shape)
+        passes = _counting(backend, b, n)
+        counts = passes.pairs(rows.x, rows.y) if b else _no_counts((0,), xp)
         core_warnings.small_samples(counts.samples, rows.nan, n, rows.shape, nan_policy)
         if nan_policy == "propagate" and rows.nan is not None:
             counts = counts._replace(samples=xp.where(xp.asarray(rows.nan), 0, counts.samples))
-        statistic, pvalue = _passes(backend).statistics(counts, variant, null, complete)
+        statistic, pvalue = passes.statistics(counts, variant, null, complete)
         if method == "exact":
             on_host = statistics.of_complete(counts.map(backend.asnumpy), complete)
             check.exact_without_ties(statistics.tied(on_host))
@@ -229,10 +233,11 @@ def kendall_matrix(
     with backend.device_of(A):
         a, b = _matrices(A, B, backend, nan_policy)
         pairing, complete = "upper" if b is None else "all", 0 if nan_policy == "omit" else a.shape[0]
-        few = _of_few(backend, a, a if b is None else b, pairing, 0, variant, null, complete)
-        if few is None:
-            few = _passes(backend).statistics(_counts(a, b, backend, nan_policy), variant, null, 0)
-        return SignificanceResult(*few) if pvalue else few[0]
+        both = _of_few(backend, a, a if b is None else b, pairing, 0, variant, null, complete)
+        if both is None:
+            passes, counts = _counts(a, b, backend, nan_policy)
+            both = passes.statistics(counts, variant, null, 0)
+        return SignificanceResult(*both) if pvalue else both[0]
 
 
 @declare(cost.concordance, cost.of_columns)
@@ -277,15 +282,20 @@ def concordance(A: Any, B: Any = None) -> Concordance:
     """
     backend = dispatch.backend(A, "A", B=B)
     with backend.device_of(A):
-        counts = _counts(*_matrices(A, B, backend, "raise"), backend, "raise")
+        _, counts = _counts(*_matrices(A, B, backend, "raise"), backend, "raise")
         both = counts.tied_in_both
         return Concordance(counts.concordant, counts.discordant, counts.x.pairs - both, counts.y.pairs - both, both)
 
 
 def _of_few(backend: ModuleType, *arguments: Any) -> tuple[Any, Any] | None:
     """Return statistics and p-values where the backend has a way of its own to those of so few samples."""
-    of_few = getattr(_passes(backend), "statistics_of_few", None)
+    of_few = getattr(_passes(backend), "statistics_of_few", None) if backend.name == "gpu" else None
     return None if of_few is None else of_few(*arguments)
+
+
+def _counting(backend: ModuleType, pairs: int, n: int) -> ModuleType:
+    """Return the passes for so many pairs of variables of n samples."""
+    return few if backend is cpu and few.serves(pairs, n) else _passes(backend)
 
 
 def _matrices(A: Any, B: Any, backend: ModuleType, nan_policy: str) -> tuple[Any, Any | None]:
@@ -300,13 +310,13 @@ def _matrices(A: Any, B: Any, backend: ModuleType, nan_policy: str) -> tuple[Any
     return a, b
 
 
-def _counts(a: Any, b: Any | None, backend: ModuleType, nan_policy: str) -> PairCounts:
-    """Count for all pairs of columns."""
+def _counts(a: Any, b: Any | None, backend: ModuleType, nan_policy: str) -> tuple[ModuleType, PairCounts]:
+    """Count for all pairs of columns; return the passes that did too."""
     shape = (a.shape[1], (a if b is None else b).shape[1])
+    passes = _counting(backend, math.prod(shape), len(a))
     if 0 in shape:
-        return _no_counts(shape, backend.xp)
-    counts: PairCounts = _passes(backend).matrix(a, b, deletion=nan_policy == "omit")
-    return counts
+        return passes, _no_counts(shape, backend.xp)
+    return passes, passes.matrix(a, b, deletion=nan_policy == "omit")
 
 
 def _no_counts(shape: tuple[int, ...], xp: Any) -> PairCounts:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cukde.kendall import null as kendall_null
+from cukde.kendall import null as kendall_null, one_pair
 from cukde.kendall.counts import PairCounts
 
 VARIANTS = ("a", "b", "c")
@@ -26,8 +26,18 @@ class Null(NamedTuple):
 
 def statistics(counts: PairCounts, variant: str, null: Null | None, complete: int) -> tuple[Any, Any | None]:
     """Return the statistic and, with ``null``, the p-value, float64; NaN for fewer samples than ``complete``."""
+    if counts.samples.shape == (1,) and counts.x.pairs.shape == (1,):
+        single = counts.map(_number)
+        if single.samples < complete:
+            single = single._replace(samples=0)
+        p = None if null is None else np.array([one_pair.p_value(single, *null)])
+        return np.array([one_pair.tau(single, variant)]), p
     counts = of_complete(counts, complete)
     return tau(counts, variant), None if null is None else p_value(counts, null)
+
+
+def _number(a: np.ndarray) -> Any:
+    return a.item()
 
 
 def of_complete(counts: PairCounts, complete: int) -> PairCounts:
@@ -118,8 +128,6 @@ def _asymptotic(counts: PairCounts, alternative: str) -> Any:
 
     Source: Kendall, M. G. (1970). Rank correlation methods, 4th edition, chapter 4.
     """
-    from scipy.special import ndtr  # SciPy takes long to import
-
     x, y = counts.x, counts.y
     n = counts.samples.astype(np.float64)
     m = np.maximum(n * (n - 1), 1)
@@ -130,8 +138,13 @@ def _asymptotic(counts: PairCounts, alternative: str) -> Any:
     variance = np.where(np.isnan(differ_x) | np.isnan(differ_y), np.nan, variance)
     z = (counts.concordant - counts.discordant) / np.sqrt(variance)
     if alternative == "two-sided":
-        return 2 * ndtr(-abs(z))
-    return ndtr(z if alternative == "less" else -z)
+        return 2 * _normal_cdf(-abs(z))
+    return _normal_cdf(z if alternative == "less" else -z)
+
+
+def _normal_cdf(z: np.ndarray) -> np.ndarray:
+    """Probabilities of the standard normal distribution; SciPy's function takes longer to import than most to call."""
+    return np.array([one_pair.normal_cdf(value) for value in z.ravel().tolist()]).reshape(z.shape)
 
 
 def _tail(counts: PairCounts, alternative: str) -> Any:

@@ -199,9 +199,10 @@ def _errors(p: FittedPolynomial, f: fit_pieces.Function, target: np.dtype) -> di
         m = p.c.shape[1]
         each = max(_LEAST_POINTS // m, _POINTS_A_PIECE)
         u = np.random.default_rng(0).random((m, each))
+        values = p._evaluator.by_numpy
         with np.errstate(over="ignore"):
             x = (p.x[:-1, None] + np.diff(p.x)[:, None] * u).ravel().astype(target)
         x = x[(x >= p.x[0]) & (x <= p.x[-1])]  # rounding may leave the domain
-        rounding = np.abs(p(x).astype(np.float64) - p(x.astype(np.float64)))
+        rounding = np.abs(values(x).astype(np.float64) - values(x.astype(np.float64)))
         errors[target.name] = errors["float64"] + 1.125 * float(rounding.max(initial=0))
     return errors

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import io
 import json
 import os
 import pkgutil
 import re
 import shutil
+import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -32,6 +34,17 @@ def total(a):
     s = 0.0
     for x in a:
         s += x
+    return s
+
+@njit(cache=True)
+def times(a, k):
+    return k * total(a)
+
+@njit(cache=True)
+def five_times(a):
+    s = 0.0
+    for k in range(5):
+        s += times(a, 1)
     return s
 
 @njit(cache=True)
@@ -84,6 +97,43 @@ def test_what_one_process_compiled_the_next_one_finds(compiled: Callable[[], Any
     assert second(_DOUBLE) == first(_DOUBLE)
     assert second(_SINGLE) == pytest.approx(0.5)
     assert (_hits(second), len(_entries(tmp_path))) == (1, 2)
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_is_told_once_that_code_is_compiled(
+    compiled: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = []
+    for _ in range(2):
+        terminal = _Terminal()
+        monkeypatch.setattr(jit, "_said", False)
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stderr", terminal)
+            functions = compiled()
+            functions.total(_DOUBLE)
+            functions.total(_SINGLE)
+        lines.append(terminal.getvalue())
+    assert lines[0].startswith("cukde: compiling")
+    assert lines[0].count("\n") == 1
+    assert lines[1] == ""
+
+
+def test_a_called_function_has_no_wrapper_and_no_specialisation_for_a_constant(
+    compiled: Callable[[], Any], tmp_path: Path
+) -> None:
+    functions = compiled()
+    assert functions.five_times(_DOUBLE) == pytest.approx(2.5)
+    assert not functions.times.signatures  # of the function that Python calls
+    assert len(_entries(tmp_path, "times")) == 1
+    assert functions.times(_DOUBLE, 5) == pytest.approx(2.5)
+    assert len(_entries(tmp_path, "times")) == 2
+    again = compiled()
+    assert again.times(_DOUBLE, 5) == pytest.approx(2.5)
+    assert _hits(again.times) == 1
 
 
 _DAMAGES: dict[str, Callable[[bytes], bytes]] = {

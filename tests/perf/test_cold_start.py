@@ -35,11 +35,25 @@ def test_the_gpu_backend_loads_neither_numba_nor_scipy() -> None:
     assert not own & HEAVY
 
 
-def test_piecewise_polynomials_load_numba_only_for_points_on_the_host() -> None:
+def test_piecewise_polynomials_load_numba_only_for_many_points_on_the_host() -> None:
     """What is made of arrays on the host may be for a GPU."""
     made = "import cukde; p = cukde.PiecewisePolynomial([[1.0]], [0, 1]); cukde.functions.polynomial('exp')"
-    assert not loaded(f"{made}; p.derivative(); p.integrate(0, 1)") & HEAVY
-    assert "numba" in loaded(f"{made}; p(0.5)")
+    fitted = "cukde.fit_piecewise(abs, (1, 2), pieces=3, degree=1, dtype='float32')"
+    assert not loaded(f"{made}; p.derivative(); p.integrate(0, 1); p(0.5); {fitted}") & HEAVY
+    assert "numba" in loaded(f"{made}; p([0.5] * 10000)")
+
+
+def test_the_first_small_calls_of_kendalls_tau_load_nothing_heavy() -> None:
+    calls = "cukde.kendalltau(x, x * x); cukde.kendall_matrix(x.reshape(-1, 5), pvalue=True)"
+    assert not loaded(f"import cukde, numpy; x = numpy.arange(100.0); {calls}") & HEAVY
+    assert "numba" in loaded(
+        "import cukde, numpy; x = numpy.arange(100.0); [cukde.kendalltau(x, x) for _ in range(201)]"
+    )
+
+
+def test_numba_loads_without_linear_algebra() -> None:
+    code = "import sys; from cukde.core.cpu.jit import njit; njit()(lambda a: a + 1)(1)"
+    assert "numba" in loaded(f"{code}; assert 'scipy.linalg' not in sys.modules")
 
 
 @pytest.mark.gpu

@@ -6,6 +6,9 @@ and a read-only folder at import.
 
 Here each specialisation has its own file. The name is a digest of everything that the code depends on, and the file
 begins with a digest of its contents. Files that do not match are compiled anew.
+
+A function that another one calls is compiled for it without the code that takes apart Python objects: that is a quarter
+of the time of a first call.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import importlib
 import inspect
 import os
 import pickle
@@ -27,9 +31,27 @@ import llvmlite
 import numba
 from numba.core import caching
 from numba.core.compiler_lock import global_compiler_lock
+from numba.np import linalg
 
 from cukde._version import __version__
 from cukde.core import files as core_files
+
+
+def _load_without_scipy() -> None:
+    """Load Numba's array functions without SciPy's linear algebra, which takes 0.2 s.
+
+    They only ask whether SciPy is there, as it is beside cukde. Numba loads it where a function calls BLAS.
+    """
+    if "numba.np.arraymath" in sys.modules or not hasattr(linalg, "ensure_blas"):
+        return
+    ensure_blas, linalg.ensure_blas = linalg.ensure_blas, lambda: None
+    try:
+        importlib.import_module("numba.np.arraymath")
+    finally:
+        linalg.ensure_blas = ensure_blas
+
+
+_load_without_scipy()
 
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "cache": True}
 """Of :func:`njit`, for most functions: without fast mathematics, which takes NaN and infinity for impossible."""
@@ -43,16 +65,38 @@ def njit(*, cache: bool = False, **options: Any) -> Callable[[Callable[..., Any]
     """Return ``numba.njit(**options)``; with ``cache`` compiled code is kept in Numba's cache folder."""
 
     def compiled(function: Callable[..., Any]) -> Any:
-        dispatcher = numba.njit(**options)(function)
-        _dispatchers.append(dispatcher)
-        if cache and not numba.config.DISABLE_JIT:
-            try:
-                dispatcher._cache = _Cache(function)
-            except (RuntimeError, OSError):  # Numba raises RuntimeError without a writable folder
-                _warn_once("no folder for them can be written to")
+        # The wrapper for C would let the function be an argument of another.
+        dispatcher = _dispatcher(function, cache, no_cfunc_wrapper=True, **options)
+        if not numba.config.DISABLE_JIT:
+            called = _dispatcher(function, cache, no_cfunc_wrapper=True, no_cpython_wrapper=True, **options)
+            # By these methods Numba compiles a function for a caller.
+            dispatcher.get_call_template = _for_any_number(called.get_call_template)
+            dispatcher.get_overload = called.get_overload
         return dispatcher
 
     return compiled
+
+
+def _for_any_number(get_call_template: Callable[..., Any]) -> Callable[..., Any]:
+    """Take constants as numbers of their type: Numba would compile the function for each constant, beside the type."""
+
+    def template(arguments: Any, named: Any) -> Any:
+        plain = {name: numba.types.unliteral(kind) for name, kind in named.items()}
+        return get_call_template(tuple(map(numba.types.unliteral, arguments)), plain)
+
+    return template
+
+
+def _dispatcher(function: Callable[..., Any], cache: bool, **options: Any) -> Any:
+    dispatcher = numba.njit(**options)(function)
+    dispatcher._cache = _NoCache()
+    _dispatchers.append(dispatcher)
+    if cache and not numba.config.DISABLE_JIT:
+        try:
+            dispatcher._cache = _Cache(function, "called" if "no_cpython_wrapper" in options else "")
+        except (RuntimeError, OSError):  # Numba raises RuntimeError without a writable folder
+            _warn_once("no folder for them can be written to")
+    return dispatcher
 
 
 def compiled() -> list[str]:
@@ -60,21 +104,32 @@ def compiled() -> list[str]:
     return [f.__name__ for f in _dispatchers for _ in getattr(f, "signatures", ())]
 
 
+class _NoCache(caching.NullCache):
+    """Keeps no code."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> None:
+        """Return None: the code is compiled."""
+        _say_that_it_compiles()
+
+
 class _Cache(caching.FunctionCache):
     """Numba's cache of a function, in files of our own."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], variant: str) -> None:
         super().__init__(function)
         # The digest is taken at import, when the source files are those that run.
         prefix = f"{self._impl.filename_base}.{_made_of(function.__module__)}."
-        self._cache_file = _Entries(Path(self._cache_path), self._impl.filename_base, prefix)
+        self._cache_file = _Entries(Path(self._cache_path), self._impl.filename_base, prefix, variant)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the cached code of a signature, or None."""
         try:
-            return super().load_overload(sig, target_context)
+            code = super().load_overload(sig, target_context)
         except Exception:  # an intact file whose contents this Numba refuses: compile
-            return None
+            code = None
+        if code is None:
+            _say_that_it_compiles()
+        return code
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Cache code, except of generators: cached ones cannot be inlined into other functions."""
@@ -89,8 +144,8 @@ class _Cache(caching.FunctionCache):
 class _Entries:
     """The files of one function, one for each specialisation, in place of Numba's index and data files."""
 
-    def __init__(self, folder: Path, base: str, prefix: str) -> None:
-        self._folder, self._base, self._prefix = folder, base, prefix
+    def __init__(self, folder: Path, base: str, prefix: str, variant: str) -> None:
+        self._folder, self._base, self._prefix, self._variant = folder, base, prefix, variant
 
     def load(self, key: Any) -> Any:
         """Return the data of a key, or None if there is no intact file."""
@@ -118,7 +173,9 @@ class _Entries:
             file.unlink(missing_ok=True)
 
     def _path(self, key: Any) -> Path:
-        return self._folder / f"{self._prefix}{hashlib.sha256(repr(key).encode()).hexdigest()[:24]}.nbc"
+        return (
+            self._folder / f"{self._prefix}{hashlib.sha256(repr((key, self._variant)).encode()).hexdigest()[:24]}.nbc"
+        )
 
 
 # At the start of a line: imports within functions do not enter compiled code.
@@ -152,6 +209,18 @@ def _source(module: str) -> tuple[bytes, list[str]]:
         modules = [f"{package}.{name}" for name in re.findall(r"(\w+)(?: as \w+)?", names)]
         imported += [name if name in sys.modules else package for name in modules]
     return text.encode(), imported
+
+
+_said = False
+
+
+def _say_that_it_compiles() -> None:
+    """Tell the user of a terminal, once, what a first call waits for."""
+    global _said
+    if _said or sys.stderr is None or not sys.stderr.isatty():
+        return
+    _said = True
+    print("cukde: compiling for this CPU; the next process finds the code in its cache", file=sys.stderr)
 
 
 _warned = False

@@ -13,11 +13,16 @@ from cukde.kendall.counts import Ties
 # Samples in a task of a thread, which takes about a millisecond: long beside its start.
 _SAMPLES = 2**17
 
+# Samples that take less time than it takes to wake a second thread.
+_FEW_SAMPLES = 2**13
+
 # Bits of a digit of the radix sort. Digits of 11 bits take fewer passes, but 2,048 bins are too many to write to at
 # once: 1e6 samples take 62 ms, and 38 ms with 8 bits (1e5: 2.5 and 2.4 ms; one core of an EPYC 7003).
 _DIGIT = 8
 _DIGITS = 64 // _DIGIT
 _BINS = 2**_DIGIT
+
+_LARGEST = np.iinfo(np.int64).max
 
 _NO_TIES = Ties(0, 0.0, 0.0, 0)
 
@@ -44,7 +49,12 @@ def ranked(*arrays: np.ndarray) -> list[Columns]:
         out = columns[array].rows(rows)
         _rank(*_bits(arrays[array][rows]), out)
 
-    threads.run(rank, [(array, rows) for array, A in enumerate(arrays) for rows in blocks(*A.shape)], blas=False)
+    tasks = [(array, rows) for array, A in enumerate(arrays) for rows in blocks(*A.shape)]
+    if sum(A.size for A in arrays) <= _FEW_SAMPLES:
+        for task in tasks:
+            rank(task)
+    else:
+        threads.run(rank, tasks, blas=False)
     return columns
 
 
@@ -93,7 +103,7 @@ def _keys(bits: Any, infinity: Any, negative_zero: Any, keys: Any) -> Any:
     """Write integers from 0 up in the order of the values, NaN last; return the number of values that are not NaN."""
     n = bits.size
     valid = n
-    lowest = np.iinfo(np.int64).max
+    lowest = _LARGEST
     for i in range(n):
         key = bits[i]
         if infinity > 0:
@@ -103,7 +113,7 @@ def _keys(bits: Any, infinity: Any, negative_zero: Any, keys: Any) -> Any:
                 key = infinity + 1
                 valid -= 1
         keys[i] = key
-        lowest = min(lowest, key)
+        lowest = key if key < lowest else lowest
     for i in range(n):
         keys[i] -= np.uint64(lowest)
     return valid

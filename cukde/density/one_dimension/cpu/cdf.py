@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 
+from cukde.core.cpu import loops
 from cukde.core.cpu.jit import njit
 from cukde.density.one_dimension.cpu.outward import (
     _MANY,
@@ -217,7 +218,7 @@ def outward(
         near = np.float64(y[min(i + _SHARED, y.size - 1)]) - query <= 0.5 * TILT * h and i + _SHARED < y.size
         # As floating-point numbers: the box of a query may be beyond any integer.
         first_box = np.floor(query / width) - reach
-        b = np.searchsorted(ids, np.int64(min(max(first_box, ids[0]), ids[-1] + 1)))
+        b = loops.lower_bound(ids, np.int64(min(max(first_box, ids[0]), ids[-1] + 1)))
         state[0], highest = 0.0, _NONE
         if before[b] > 0.0:
             state[0], highest = 1.0, math.log(before[b])

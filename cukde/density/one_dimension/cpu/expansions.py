@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from cukde.core.cpu import loops
 from cukde.core.cpu.jit import njit
 
 _JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "cache": True}
@@ -61,11 +62,9 @@ def moments(
             count = stop - start
             _coordinates(x[start:stop], centre, 0.5 * width, a)
             for c in range(M.shape[1]):
-                p[:count] = 1.0
-                if w.size:
-                    p[:count] = w[start:stop]
-                if c > 0:
-                    p[:count] *= V[c - 1, start:stop]
+                for j in range(count):
+                    weight = w[start + j] if w.size else 1.0
+                    p[j] = weight * V[c - 1, start + j] if c > 0 else weight
                 mass[b, c] += _sum_of_sizes(p, count)
                 _add_powers(a, p, count, M[b, c])
 
@@ -108,8 +107,8 @@ def translate(
     reach = error.size // 2
     columns, order = M.shape[1], M.shape[2]
     for t in selected:
-        low = np.searchsorted(ids, targets[t] - reach)
-        high = np.searchsorted(ids, targets[t] + reach, side="right")
+        low = loops.lower_bound(ids, targets[t] - reach)
+        high = loops.lower_bound(ids, targets[t] + reach + 1)
         pairs = counts[t] * (starts[high] - starts[low])
         to_left = before[low] if before.size else 0.0
         accepted[t] = pairs * pair > columns * order * ((high - low) * order + counts[t])

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from cukde.core.cpu import loops
 from cukde.core.cpu.jit import njit
 from cukde.density.one_dimension.cpu.expansions import _add_powers, _sum_of_sizes
 from cukde.density.pairs.cpu.tiles import _exp2
@@ -157,7 +158,8 @@ def _tilted(
     factorial = 1.0
     for k in range(1, M.shape[1]):
         factorial *= k
-        M[:, k] /= factorial
+        for c in range(M.shape[0]):
+            M[c, k] /= factorial
     return top
 
 
@@ -206,10 +208,11 @@ def outward(
     for i in range(y.size):
         query = np.float64(y[i])
         near = np.float64(y[min(i + _SHARED, y.size - 1)]) - query <= 0.5 * TILT * h and i + _SHARED < y.size
-        right = np.searchsorted(ids, np.int64(min(max(np.floor(query / width), ids[0]), ids[-1] + 1)))
+        right = loops.lower_bound(ids, np.int64(min(max(np.floor(query / width), ids[0]), ids[-1] + 1)))
         left_box = right - 1
         highest = _NONE
-        left[:], state[:] = whole, 0.0
+        loops.copy(whole, left)
+        state[:] = 0.0
         while left_box >= 0 or right < ids.size:
             to_left = (query - (ids[left_box] + 1) * width) / h if left_box >= 0 else np.inf
             to_right = (ids[right] * width - query) / h if right < ids.size else np.inf

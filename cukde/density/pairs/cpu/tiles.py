@@ -13,6 +13,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
+from cukde.core.cpu import loops
 from cukde.core.cpu.jit import njit
 
 # Sums may be reordered and contracted; NaN and infinity do not occur in checked input.
@@ -172,7 +173,7 @@ def differences(Y: Any, XT: Any, scale: Any, log2_weights: Any, tile: Any) -> No
     d = Y.shape[1]
     for i in range(Y.shape[0]):
         row = tile[i]
-        row[:] = log2_weights
+        loops.copy(log2_weights, row)
         for k in range(d % 4):
             coordinates = XT[k]
             y = Y[i, k]

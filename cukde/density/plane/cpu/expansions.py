@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from cukde.core.cpu import loops
 from cukde.core.cpu.jit import njit
 from cukde.density.plane.cpu.morton import BLOCK_BITS, gather2, spread2
 
@@ -163,8 +164,8 @@ def block(
             if block_x + dx < 0 or block_y + dy < 0:
                 continue
             near = (spread2(block_x + dx) | (spread2(block_y + dy) << 1)) << 2 * BLOCK_BITS
-            begin = np.searchsorted(cells, near)
-            end = np.searchsorted(cells, near + (1 << 2 * BLOCK_BITS))
+            begin = loops.lower_bound(cells, near)
+            end = loops.lower_bound(cells, near + (1 << 2 * BLOCK_BITS))
             for c in range(begin, end):
                 sx, sy = _within(cells[c])
                 gx, gy = dx * _SIDE + sx + reach, dy * _SIDE + sy + reach

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from cukde.core.cpu import threads
-from cukde.density.stacks.cpu import blocks
+from cukde.density.stacks.cpu import blocks, few
 from cukde.density.sums import PartialSums
 
 OUTPUTS = {"sum": blocks.SUM, "moments": blocks.MOMENTS, "laplace": blocks.LAPLACE}
@@ -41,6 +41,8 @@ def pays(b: int, n: int, m: int, d: int, precision: str) -> bool:
 
 def means(X: np.ndarray) -> np.ndarray:
     """Means of the rows of members, (b, d) float64."""
+    if few.has_few(X, len(X)):
+        return X.mean(axis=1, dtype=np.float64)
     centres = np.empty((len(X), X.shape[2]))
     _over_members(lambda members: blocks.means(X[members], centres[members]), X)
     return centres
@@ -51,6 +53,8 @@ def look(A: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
     ``A`` (b, m, d), or (1, m, d) of points that members share.
     """
+    if few.has_few(A, len(centres)):
+        return few.look(A, centres)
     radii, finite = np.empty(len(centres)), np.empty(len(centres), bool)
 
     def task(members: slice) -> None:
@@ -102,6 +106,8 @@ def partial_sums(
         dtype = np.dtype(np.float64)
     X, Y = np.ascontiguousarray(X, dtype), np.ascontiguousarray(Y, dtype)
     (b, n, d), m = X.shape, Y.shape[1]
+    if few.serves(b, n, m, d):
+        return few.partial_sums(X, Y, h, output, log_weights)
     weights = np.empty((0, n)) if log_weights is None else log_weights * _LOG2_E
     reference, total = np.empty((b, m)), np.empty((b, m))
     moments = np.empty((b, m, d if output == "moments" else 0))

@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from cukde.core.cpu import loops
 from cukde.core.cpu.jit import OPTIONS, njit
 from cukde.density.pairs.cpu.skipping.points import BLOCK, rounded
 from cukde.density.pairs.cpu.skipping.terms import (
@@ -370,7 +371,7 @@ def sums(
             queries[begin:end], data.blocks, data.groups, scale, floor, allowed, output, near, far, found, low, high
         )
         for i in range(end - begin):
-            double_query[:] = queries[begin + i]
+            loops.copy(queries[begin + i], double_query)
             both = queries[begin + i], bits, distances, double_query, double_bits, double_distances
             nearest[i] = nearest_box(queries[begin + i], low, high, count, far)
             queue[0] = found[nearest[i]]
@@ -423,7 +424,7 @@ def sums(
                         limits[w] = min(slack(d) * limit * limit, FURTHEST)
                     waiting = _screened(screen, queue[:waiting], rounded_queries[i], limits, squares)
                 counts[1] += waiting * BLOCK
-                double_query[:] = queries[begin + i]
+                loops.copy(queries[begin + i], double_query)
                 both = queries[begin + i], bits, distances, double_query, double_bits, double_distances
                 _add_in(
                     in_double[i],

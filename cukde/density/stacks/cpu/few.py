@@ -1,0 +1,52 @@
+"""Small stacks on the CPU by NumPy alone: array operations over all members at once, which compile nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cukde.density.sums import Output, PartialSums
+
+# Coordinates of pairs, and entries of points, up to which this takes less time than a compiled pass.
+_MOST_COORDINATES = 2**12
+_MOST_ENTRIES = 2**13
+
+_LOG_ZERO = -1e29  # logarithms of weights below this stand for a weight of zero
+_LARGEST = float(np.finfo(np.float64).max)
+
+
+def serves(b: int, n: int, m: int, d: int) -> bool:
+    """Whether all pairs of so many members are few."""
+    return b * n * m * d <= _MOST_COORDINATES
+
+
+def has_few(A: np.ndarray, members: int) -> bool:
+    """Whether points are few."""
+    return members * A[:1].size <= _MOST_ENTRIES
+
+
+def look(A: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """See :func:`cukde.density.stacks.cpu.passes.look`."""
+    steps = A - centres[:, None, :]
+    radii = np.einsum("bnk,bnk->bn", steps, steps).max(axis=1, initial=0.0)
+    return radii, np.broadcast_to(np.isfinite(A).all(axis=(1, 2)), radii.shape)
+
+
+def partial_sums(
+    X: np.ndarray, Y: np.ndarray, h: np.ndarray, output: Output, log_weights: np.ndarray | None
+) -> PartialSums:
+    """See :func:`cukde.density.stacks.cpu.passes.partial_sums`; every pair is taken in double precision."""
+    h = h[:, None, None]
+    steps = X.astype(np.float64)[:, None, :, :] - Y.astype(np.float64)[:, :, None, :]
+    steps /= h[..., None]
+    exponents = np.einsum("bijk,bijk->bij", steps, steps)
+    exponents *= -0.5
+    factors = exponents + (1 + 0.5 * X.shape[2]) if output == "laplace" else None
+    if log_weights is not None:
+        exponents += np.where(log_weights > _LOG_ZERO, log_weights, -np.inf)[:, None, :]
+    reference = np.maximum(exponents.max(axis=2), -_LARGEST)
+    exponents -= reference[:, :, None]
+    terms = np.exp(exponents, out=exponents)
+    if factors is not None:
+        return PartialSums(reference, np.einsum("bij,bij->bi", terms, factors))
+    moments = np.einsum("bij,bijk->bik", terms, steps) * h if output == "moments" else None
+    return PartialSums(reference, terms.sum(axis=2), moments)
