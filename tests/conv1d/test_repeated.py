@@ -104,6 +104,7 @@ def test_on_a_gpu() -> None:
 
     x, w, _ = map(cp.asarray, arrays())
     first = cukde.depthwise_conv1d(x, w)
+    cp.cuda.Device().synchronize()
     with cp.cuda.Stream(non_blocking=True) as stream:
         for scale in (1, 2, 1):
             np.testing.assert_array_equal(cp.asnumpy(cukde.depthwise_conv1d(scale * x, w)), scale * cp.asnumpy(first))
