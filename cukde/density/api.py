@@ -153,9 +153,9 @@ def kde(
     *Small calls.* On a GPU one launch takes a small problem from its arguments to its result, two that of
     :func:`sd_kde`: sums are of differences, accurate at any spread, and every run gives the same bits. The kernel
     checks the values on its way, and the call waits for that once; with ``check_finite=False`` it does not wait.
-    Small are up to 7.7e7 pairs of 3 dimensions and 2.7e7 of 16, half as many of a score, a quarter in double
-    precision, of 2 to 32 dimensions, where ``h`` is a number and arrays are CuPy's own, C-contiguous and of one dtype,
-    float32 or float64 (``tests/density/test_small.py``). Other calls take more launches.
+    Small are up to 7.7e7 pairs of 3 dimensions and 2.7e7 of 16, half as many of a score, a quarter in double precision
+    and on a line, of up to 32 dimensions, where ``h`` is a number and arrays are CuPy's own, C-contiguous and of one
+    dtype, float32 or float64 (``tests/density/test_small.py``). Other calls take more launches.
 
     *Dask arrays.* The functions of this family do the same by blocks, data by queries, and merge the sums. Results are
     equal to 1e-12 in float64 whatever the blocks (``tests/density/test_dask.py``). Forms and options are checked at

@@ -148,7 +148,7 @@ def _small(
     call = small.Call.of(X, y, precision, weights, check_finite)
     if call is None:
         return None
-    whitening = whitening_of(float(h), X.shape[1])
+    whitening = whitening_of(float(h), call.d)
     if not whitening.plain:
         return None
     options = Options(call.precision, deterministic=deterministic, rtol=rtol)

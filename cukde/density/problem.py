@@ -44,7 +44,7 @@ class Problem(NamedTuple):
     """Checked arguments in the backend's arrays: data, queries, one bandwidth, and the options of a pass."""
 
     backend: ModuleType
-    X: Any  # (n, d) float32 or float64, C-contiguous
+    X: Any  # (n, d) float32 or float64, C-contiguous; of unchecked values also (n,)
     Y: Any | None  # (m, d); None: the data themselves
     query_shape: tuple[int, ...]
     dtype: np.dtype  # of the result
@@ -325,7 +325,7 @@ def score_problem(problem: Problem, score_bandwidth: Any) -> Problem:
     """Pose the score of the data at the data (Y = X); ``score_bandwidth`` None is the problem's own."""
     if score_bandwidth is None:
         return problem.of_score()
-    whitening = score_whitening(score_bandwidth, problem.X.shape[1])
+    whitening = score_whitening(score_bandwidth, 1 if problem.X.ndim == 1 else problem.X.shape[1])
     if problem.domain is not None:
         domains_check.bandwidth(whitening.bandwidth, problem.domain.bounded, "score_bandwidth")
     return problem.of_score(whitening)

@@ -207,7 +207,7 @@ class TestDevice:
         used = self.pool.used_bytes()
         assert self.pool.total_bytes() - used > 2 * rows * d * 4
         self.pool.free_all_blocks()
-        self.pool.set_limit(size=used + rows * d * 6)
+        self.pool.set_limit(size=used + rows * d * (8 if host else 6))
         with pytest.warns(cukde.MemoryWarning):
             got = computed(lazy).get()
         np.testing.assert_allclose(got, want, rtol=1e-6, atol=3e-5)

@@ -25,7 +25,7 @@ MOST_DIMENSIONS = 32
 
 # Work up to here is faster in one launch: pairs times what one costs, in instructions of the CUDA cores.
 _MOST_WORK = 2**30
-_WORK_OF_PAIR, _WORK_OF_DIMENSION = 8, 2
+_WORK_OF_PAIR, _WORK_OF_DIMENSION, _DOUBLE = 8, 2, 4
 
 _THREADS = 256
 _MOST_SPLITS, _ROWS_OF_SPLIT, _FEW_GROUPS = 64, 512, 4
@@ -44,7 +44,14 @@ class Arithmetic(NamedTuple):
 def serves(n: int, m: int, d: int, precision: str, *, moments: bool) -> bool:
     """Say whether one launch takes a problem of this size."""
     work = _WORK_OF_PAIR + _WORK_OF_DIMENSION * d * (2 if moments else 1)
-    return d <= MOST_DIMENSIONS and m > 0 and n * m * work * (4 if precision == "float64" else 1) <= _MOST_WORK
+    if _arithmetic(d, precision) == DOUBLE:
+        work *= _DOUBLE
+    return d <= MOST_DIMENSIONS and m > 0 and n * m * work <= _MOST_WORK
+
+
+def _arithmetic(d: int, precision: str) -> np.dtype:
+    """What pairs are summed in: in double on a line, whose densities are accurate to 1e-6 in float32."""
+    return DOUBLE if d == 1 or precision == "float64" else FLOAT
 
 
 class Density(NamedTuple):
@@ -79,9 +86,9 @@ def launch(
 
     Parameters
     ----------
-    X : array, shape (n, d)
+    X : array, shape (n, d) or (n,)
         Data, float32 or float64, C-contiguous.
-    Y : array, shape (m, d)
+    Y : array, shape (m, d) or (m,)
         Queries, of the same dtype or float32.
     weights : array, shape (n,), optional
         As they were given, float32 or float64; they need a report.
@@ -90,9 +97,9 @@ def launch(
     report : Report, optional
         Where it says that something was odd, the results are void.
     """
-    (n, d), m = X.shape, Y.shape[0]
-    storage = X.dtype
-    real = DOUBLE if precision == "float64" else FLOAT
+    (n, *columns), m, storage = X.shape, Y.shape[0], X.dtype
+    d = columns[0] if columns else 1
+    real = _arithmetic(d, precision)
     plan = _plan(n, m, d, Arithmetic(storage, real), points is not None, core_device.multiprocessors())
     by_vectors = plan.by_vectors and core_device.address(X) % 16 == 0
     parts = (None,) * 4 if plan.memory is None else (*(memory := plan.memory.allocate())[0], memory[1][0])
@@ -172,7 +179,7 @@ def _plan(n: int, m: int, d: int, arithmetic: Arithmetic, moments: bool, multipr
 @functools.cache
 def _kernel(output: str, arithmetic: Arithmetic, dimensions: int) -> Specialisation:
     storage, real = arithmetic
-    name = f"small_{'moments' if output == 'MOMENTS' else 'sum'}_{'f64' if real == DOUBLE else 'f32'}"
+    name = f"small_{output.lower()}_{'f64' if real == DOUBLE else 'f32'}"
     defines = core_compile.macros(
         KERNEL=name, OUTPUT=output, STORAGE=C_TYPE[storage], REAL=C_TYPE[real], DIMENSIONS=dimensions
     )
@@ -183,9 +190,11 @@ def _kernel(output: str, arithmetic: Arithmetic, dimensions: int) -> Specialisat
 def specialisations() -> Iterator[Specialisation]:
     """Every kernel of this module."""
     single, double, mixed = Arithmetic(FLOAT, FLOAT), Arithmetic(DOUBLE, DOUBLE), Arithmetic(DOUBLE, FLOAT)
+    on_a_line = Arithmetic(FLOAT, DOUBLE)
     for choice in itertools.product(("SUM", "MOMENTS"), (single, double), _DIMENSIONS):
         yield _kernel(*choice)
     yield from (_kernel("SUM", mixed, dimensions) for dimensions in _DIMENSIONS)
+    yield from (_kernel(output, on_a_line, _DIMENSIONS[0]) for output in ("SUM", "MOMENTS"))
 
 
 # What arrays of a dtype are computed in.
@@ -196,11 +205,11 @@ _SINGLE = (FLOAT, FLOAT), (DOUBLE, FLOAT), (DOUBLE, DOUBLE)
 _STORED = {"float32": _SINGLE, "tf32": _SINGLE, "ieee": _SINGLE, "float64": ((DOUBLE, DOUBLE),)}
 
 
-def _in_order(a: Any, dimensions: int, device: int) -> bool:
+def _in_order(a: Any, dimensions: tuple[int, ...], device: int) -> bool:
     """Whether an array is CuPy's own, of a dtype the kernels read, C-contiguous and on the current device."""
     return (
         type(a) is cp.ndarray
-        and a.ndim == dimensions
+        and a.ndim in dimensions
         and a.dtype in _PRECISIONS
         and a.flags.c_contiguous
         and core_device.holder(a) == device
@@ -240,8 +249,8 @@ class Call(NamedTuple):
     Each method returns None where the values have to be looked at: the problem is too large, or the report says so.
     """
 
-    X: Any  # (n, d) float32 or float64, C-contiguous
-    Y: Any  # (m, d) likewise, or the data themselves
+    X: Any  # (n, d), or (n,) on a line, float32 or float64, C-contiguous
+    Y: Any  # (m, d) or (m,) likewise, or the data themselves
     n: int
     m: int
     d: int
@@ -253,19 +262,20 @@ class Call(NamedTuple):
     def of(cls, X: Any, Y: Any | None, precision: str | None, weights: Any, check: bool) -> Call | None:
         """Return the call, or None where arrays are not in order for the kernels, or too large for one launch."""
         device = core_device.current()
-        if not _in_order(X, 2, device) or not (Y is None or _in_order(Y, 2, device)):
+        if not _in_order(X, (1, 2), device) or not (Y is None or _in_order(Y, (1, 2), device)):
             return None
-        (n, d), m = X.shape, len(X) if Y is None else Y.shape[0]
+        n, d = X.shape if X.ndim == 2 else (len(X), 1)
+        m, columns = (n, d) if Y is None else Y.shape if Y.ndim == 2 else (len(Y), 1)
         chosen = _PRECISIONS[X.dtype] if precision is None else precision
         storages = X.dtype, X.dtype if Y is None else Y.dtype
         if (
-            not (n and m and 1 < d <= MOST_DIMENSIONS)
-            or (Y is not None and Y.shape[1] != d)
+            not (n and m and d <= MOST_DIMENSIONS)
+            or columns != d
             or storages not in _STORED.get(chosen, ())
             or not serves(n, m, d, chosen, moments=False)
         ):
             return None
-        if weights is not None and (not check or not _in_order(weights, 1, device) or len(weights) != n):
+        if weights is not None and (not check or not _in_order(weights, (1,), device) or len(weights) != n):
             return None
         return cls(X, X if Y is None else Y, n, m, d, chosen, weights, check)
 
@@ -313,7 +323,7 @@ class Call(NamedTuple):
 
     def _served(self, m: int) -> bool:
         """Whether moments at so many points are summed here."""
-        mixed = self.X.dtype == DOUBLE and self.precision != "float64"
+        mixed = self.X.dtype == DOUBLE and _arithmetic(self.d, self.precision) != DOUBLE
         return not mixed and serves(self.n, m, self.d, self.precision, moments=True)
 
     def _log_constant(self, log_norm: float) -> float:
