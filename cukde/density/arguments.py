@@ -8,12 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cukde.core import check as core_check, dispatch
-from cukde.density import check
+from cukde.density import backends, check
 from cukde.density.domains import check as domains_check
 from cukde.density.domains.domain import Domain, domain_of
 from cukde.density.options import Options
-from cukde.density.problem import Problem, checked_radius, least_factor, log_weights
+from cukde.density.problem import Problem, Unchecked, checked_radius, least_factor, log_weights
 from cukde.density.whitening import Whitening, whitening_of
+
+_NUMBERS = float, np.float64
 
 
 class Checked(NamedTuple):
@@ -72,10 +74,12 @@ def prepare(
     local_factors: Any = None,
     rtol: Any = None,
     one_column: bool = False,
+    may_be_small: bool = False,
 ) -> tuple[Problem, Any]:
     """Check every argument and lay it out for the backend; return the problem and the values ``V``.
 
-    With ``one_column`` data of several are refused.
+    With ``one_column`` data of several are refused. With ``may_be_small`` values of arrays may be left unchecked, for
+    the backend's small pass to look at them on its way: see :class:`cukde.density.problem.Unchecked`.
 
     Checks on the host come first (forms, dtypes, the bandwidth). With ``check_finite`` the pre-pass reductions follow,
     whose few numbers come back to the host in one copy.
@@ -84,6 +88,10 @@ def prepare(
     check_finite = core_check.flag("check_finite", check_finite)
     rtol = check.tolerance(rtol)
     backend = dispatch.backend(X, Y=Y, weights=weights, V=V, local_factors=local_factors)
+    if may_be_small and local_factors is None and bounds is None and periods is None:
+        small = _small(backend, X, Y, h, weights, precision, deterministic, check_finite, rtol=rtol)
+        if small is not None:
+            return small, None
     with backend.device_of(X):
         xp = backend.xp
         itself = Y is X or Y is None
@@ -118,6 +126,38 @@ def prepare(
         options = Options(chosen, log_w, centre, radius, deterministic, factors, rtol, bounded=bounded)
         y = None if itself else y
         return Problem(backend, x, y, query_shape, dtype, options, whitening, domain=domain, outside=outside), v
+
+
+def _small(
+    backend: ModuleType,
+    X: Any,
+    Y: Any,
+    h: Any,
+    weights: Any,
+    precision: Any,
+    deterministic: bool,
+    check_finite: bool,
+    *,
+    rtol: float | None,
+) -> Problem | None:
+    """Pose a problem of small arrays that are in order, where the backend has a pass that checks their values."""
+    small = backends.small(backend)
+    if small is None or type(h) not in _NUMBERS or not (precision is None or type(precision) is str):
+        return None
+    y = None if Y is X else Y
+    call = small.Call.of(X, y, precision, weights, check_finite)
+    if call is None:
+        return None
+    whitening = whitening_of(float(h), X.shape[1])
+    if not whitening.plain:
+        return None
+    options = Options(call.precision, deterministic=deterministic, rtol=rtol)
+
+    def look() -> Problem:
+        return prepare(X, Y, h, weights, precision, deterministic, check_finite, rtol=rtol)[0]
+
+    shape = (X if y is None else y).shape
+    return Problem(backend, X, y, shape, X.dtype, options, whitening, unchecked=Unchecked(call, look))
 
 
 def _placed(backend: ModuleType, domain: Domain, x: Any, y: Any | None, check_finite: bool) -> tuple[Any, Any, Any]:

@@ -30,6 +30,16 @@ def passes(backend: ModuleType, d: int, options: Options) -> ModuleType:
 
 
 @cache
+def small(backend: ModuleType) -> ModuleType | None:
+    """Small problems from their unchecked arguments to their results, where the backend has such a path."""
+    if backend.name == "gpu":
+        from cukde.density.pairs.gpu import small as on_gpu
+
+        return on_gpu
+    return None
+
+
+@cache
 def radial(backend: ModuleType) -> ModuleType:
     """Sums of the other kernels over all pairs."""
     if backend.name == "gpu":

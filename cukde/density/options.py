@@ -21,7 +21,7 @@ class Options(NamedTuple):
     local_factors: Any = None  # (n,) float64, of the bandwidth of each point; None: all are 1
     # What may be left out of a query's sum, relative to what is kept; None: the precision's own; 0: nothing.
     rtol: float | None = None
-    # What may be left out beside, in units of the sums, by passes on the CPU that leave out pairs.
+    # What may be left out beside, in units of the sums, by passes that leave out pairs; on a GPU by the exponential's.
     atol: float = 0.0
     kept: Kept | None = None  # what passes make of data that stay; None: they do not
     bounded: bool = False  # the scaled squared radius may be less by as many times as there are rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from types import MappingProxyType, ModuleType
 from typing import Any, NamedTuple
@@ -28,7 +28,16 @@ _LOG_ZERO = -1e30
 # A scaled squared radius, in any bandwidth, that is far below those that are refused.
 _SURE = 1e30
 
+_HERE = contextlib.nullcontext()
+
 _LARGEST_LOG = 690.0  # of an absolute tolerance of sums: more means the same
+
+
+class Unchecked(NamedTuple):
+    """What is left to do for a problem of arrays in order, on the current device, whose values are unchecked."""
+
+    small: Any  # the backend's call for small problems, which checks them on its way
+    look: Callable[[], Problem]  # check them, and return the problem
 
 
 class Problem(NamedTuple):
@@ -44,6 +53,7 @@ class Problem(NamedTuple):
     points: Any = None  # what the backend has prepared of them
     domain: Domain | None = None  # of X and Y, which are then taken from its origin, float64; None: all of space
     outside: Any | None = None  # (m,): queries that do not lie in it; None: unchecked
+    unchecked: Unchecked | None = None  # of values that are still to be checked; options then have no centre
 
     @property
     def xp(self) -> Any:
@@ -65,6 +75,8 @@ class Problem(NamedTuple):
 
         Of unchecked data NumPy warns no more than CuPy does of what comes of NaN and infinities.
         """
+        if self.unchecked is not None:
+            return _HERE
         device: AbstractContextManager[Any] = self.backend.device_of(self.X)
         return device if self.options.squared_radius is not None and self.domain is None else quiet(device)
 
@@ -119,6 +131,9 @@ class Problem(NamedTuple):
 
     def density(self, *, log: bool) -> Any:
         """Run the pass that sums kernels; return the density at the queries, or its logarithm."""
+        if self.unchecked is not None:
+            out = self.unchecked.small.density(self.whitening.h, self.whitening.log_norm, self.dtype, log=log)
+            return self.unchecked.look().density(log=log) if out is None else out
         epilogue = self.epilogue(log=log)
         if self.domain is not None:
             return to_density(self.sums("sum"), *epilogue, self.xp)
@@ -126,8 +141,30 @@ class Problem(NamedTuple):
         passes, options = self._pass()
         return passes.density(X, Y, self.whitening.h, options, epilogue, points=self.points)
 
+    def gradient(self) -> Any:
+        """Return the score at the queries, (m, d)."""
+        if self.unchecked is not None:
+            out = self.unchecked.small.score(self.whitening.h, self.dtype)
+            return self.unchecked.look().gradient() if out is None else out
+        return self._gradient(self.sums("moments", ratio=True))
+
+    def log_density_and_gradient(self) -> tuple[Any, Any]:
+        """Return the log density at the queries and the score, by one pass."""
+        if self.unchecked is not None:
+            both = self.unchecked.small.density_and_score(self.whitening.h, self.whitening.log_norm, self.dtype)
+            return self.unchecked.look().log_density_and_gradient() if both is None else both
+        sums = self.sums("moments")
+        return results.log_density(sums, self.log_constant, self.dtype, self.xp), self._gradient(sums)
+
+    def _gradient(self, sums: PartialSums) -> Any:
+        return results.cast(results.gradient(sums, self.whitening, self.xp), self.dtype)
+
     def laplace_density(self, *, log: bool) -> Any:
         """Return the Laplace-corrected density at the queries, negative values and all, or its logarithm."""
+        if self.unchecked is not None:
+            h, log_norm = self.whitening.h, self.whitening.log_norm
+            out = self.unchecked.small.density(h, log_norm, self.dtype, log=log, laplace=True)
+            return self.unchecked.look().laplace_density(log=log) if out is None else out
         (passes, options), epilogue = self._pass(), self.epilogue(log=log)
         finished = getattr(passes, "laplace_density", None)  # where a pass may end in the density itself
         if self.domain is not None or finished is None:
@@ -138,11 +175,6 @@ class Problem(NamedTuple):
     def kernel_density(self, kernel: Kernel, *, log: bool) -> Any:
         """Return the density at the queries by another kernel than the Gaussian, or its logarithm."""
         return self._by_kernel(kernel, Epilogue(self._log_constant_of(kernel), log, self.dtype))
-
-    def score(self) -> Any:
-        """Return the gradient of the log density at the queries, in their own shape."""
-        gradient = results.gradient(self.sums("moments", ratio=True), self.whitening, self.xp)
-        return results.cast(gradient, self.dtype).reshape(self.query_shape)
 
     def distribution(self, *, log: bool) -> Any:
         """Return the distribution function at the queries, of data of one column, or its logarithm."""
@@ -168,10 +200,36 @@ class Problem(NamedTuple):
         return passes.kernel_density(X, Y, self.whitening.h, kernel, options=self.options, **epilogue._asdict())
 
     def moved(self, estimate: Problem) -> Any:
-        """Return debiased data, (n, d) float64, moved along the score that ``estimate`` poses."""
+        """Return debiased data, (n, d) float64 or of the result's dtype, moved along the score of ``estimate``."""
+        if self.unchecked is not None:
+            out = None
+            if estimate.whitening.plain:
+                out = self.unchecked.small.moved(self.whitening.h, estimate.whitening.h, self.dtype)
+            if out is not None:
+                return out
+            self, estimate = self._looked_with(estimate)
         sums = estimate.sums("moments", ratio=True)
         points = moved(self.X, sums, self.whitening, estimate.whitening, self.xp)
         return points if self.domain is None else self.domain.folded(points, self.xp)
+
+    def density_of_moved(self, estimate: Problem, *, log: bool) -> Any:
+        """Return the density of the debiased data at the queries, or its logarithm; ``estimate`` poses their score."""
+        if self.unchecked is not None:
+            out = None
+            if estimate.whitening.plain:
+                h, log_norm = self.whitening.h, self.whitening.log_norm
+                out = self.unchecked.small.density_of_moved(h, estimate.whitening.h, log_norm, self.dtype, log=log)
+            if out is not None:
+                return out
+            self, estimate = self._looked_with(estimate)
+        return self.debiased(estimate).density(log=log)
+
+    def _looked_with(self, estimate: Problem) -> tuple[Problem, Problem]:
+        """Return the same and the problem of its score, with values that are checked."""
+        assert self.unchecked is not None
+        problem = self.unchecked.look()
+        same = estimate.whitening is self.whitening
+        return problem, problem.of_score(None if same else estimate.whitening)
 
     def debiased(self, estimate: Problem) -> Problem:
         """Return the same problem with debiased data, float64; ``estimate`` poses their score."""
@@ -192,12 +250,23 @@ class Problem(NamedTuple):
         """Return the same for many calls of :meth:`at`: passes keep what they make of the data."""
         return self._replace(options=self.options._replace(kept=Kept()))
 
-    def at(self, Y: Any, name: str = "Y") -> Problem:
+    def at(self, Y: Any, name: str = "Y", *, gaussian: bool = True) -> Problem:
         """Return the same at other queries, which are checked as :func:`cukde.density.arguments.prepare` does.
 
         It is for checked data, in a dtype that holds the queries, without a domain. ``name`` is what an error calls
-        the queries.
+        the queries. For a ``gaussian`` their values may be left unchecked, for the backend's small pass to look at.
         """
+        backend, options = self.backend, self.options
+        small = backends.small(backend) if gaussian and self.whitening.plain else None
+        if small is not None:
+            log_w = options.log_weights
+            weights = None if log_w is None else kept(options.kept, "weights", self.X, None, lambda: self.xp.exp(log_w))
+            call = small.Call.of(self.X, Y, options.precision, weights, True)
+            if call is not None:
+                return self._replace(Y=Y, query_shape=Y.shape, unchecked=Unchecked(call, lambda: self._at(Y, name)))
+        return self._at(Y, name)
+
+    def _at(self, Y: Any, name: str) -> Problem:
         backend, options = self.backend, self.options
         y, query_shape = check.queries(Y, self.X.shape[1], backend, name)
         y = backend.xp.ascontiguousarray(y, dtype=self.X.dtype)
@@ -207,6 +276,14 @@ class Problem(NamedTuple):
             check.squared_radius(radius, single=options.precision != "float64")
             options = options._replace(squared_radius=radius, bounded=bounded)
         return self._replace(Y=y, query_shape=query_shape, options=options)
+
+    def of_score(self, whitening: Whitening | None = None) -> Problem:
+        """Pose the score of the data at the data, with the same bandwidth or another."""
+        problem = self._replace(Y=None, outside=None)
+        if whitening is None:
+            return problem
+        problem = problem._replace(whitening=whitening)
+        return problem if problem.options.squared_radius is None else problem.located()
 
     def located(self, name: str = "X") -> Problem:
         """Return the same with the scaled squared radius of its points and bandwidth, which is checked.
@@ -247,14 +324,12 @@ def score_whitening(score_bandwidth: Any, d: int) -> Whitening:
 
 def score_problem(problem: Problem, score_bandwidth: Any) -> Problem:
     """Pose the score of the data at the data (Y = X); ``score_bandwidth`` None is the problem's own."""
-    problem = problem._replace(Y=None, outside=None)
     if score_bandwidth is None:
-        return problem
+        return problem.of_score()
     whitening = score_whitening(score_bandwidth, problem.X.shape[1])
     if problem.domain is not None:
         domains_check.bandwidth(whitening.bandwidth, problem.domain.bounded, "score_bandwidth")
-    problem = problem._replace(whitening=whitening)
-    return problem if problem.options.squared_radius is None else problem.located()
+    return problem.of_score(whitening)
 
 
 def least_factor(factors: Any) -> float:

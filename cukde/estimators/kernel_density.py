@@ -95,10 +95,10 @@ class KernelDensity(BaseEstimator):
     A fitted estimator that was pickled or saved on a machine with a GPU also loads on a machine without one, and
     computes on the CPU there.
 
-    *Tolerances.* On the CPU the Gaussian and the exponential kernel leave out pairs that together add at most what the
-    two tolerances allow, where that is faster than all pairs; in one and two dimensions a fast Gauss transform may take
-    the Gaussian to ``rtol`` alone. Kernels of bounded support leave out only what is 0. A GPU makes use of ``rtol`` for
-    the Gaussian kernel, Dask collections of ``rtol`` alone, and metrics other than the euclidean take all pairs, as
+    *Tolerances.* The Gaussian and the exponential kernel leave out pairs that together add at most what the two
+    tolerances allow, where that is faster than all pairs; in one and two dimensions a fast Gauss transform may take the
+    Gaussian to ``rtol`` alone. Kernels of bounded support leave out only what is 0. A GPU makes use of ``rtol`` alone
+    for the Gaussian kernel, Dask collections for all, and metrics other than the euclidean take all pairs, as
     not every one of scikit-learn's distances has bounds. Results are then more accurate than asked
     (``tests/estimators/test_estimator_tolerances.py``).
 
@@ -296,7 +296,7 @@ class KernelDensity(BaseEstimator):
             if not self._is_lazy(X):
                 problem, dtype = self._problem(X, backend, tolerance=None)
                 with problem.device:
-                    out = problem.score()
+                    out = problem.gradient()
             else:
                 Y = self._array(X, backend, reset=False)
                 dtype = self._result_dtype(Y)
@@ -532,7 +532,7 @@ class KernelDensity(BaseEstimator):
         Y = queries if self._in_order(queries, backend) else self._array(queries, backend, reset=False)
         problem, dtype = self._problem_of_data(Y.dtype, backend, tolerance)
         try:
-            return problem.at(Y, "X"), dtype
+            return problem.at(Y, "X", gaussian=self.kernel == "gaussian"), dtype
         except ValueError:
             self._array(queries, backend, reset=False)  # whose errors come first
             raise

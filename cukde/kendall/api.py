@@ -130,15 +130,17 @@ def kendalltau(
         b, n = rows.x.shape
         if nan_policy == "raise":
             check.no_nan(rows.nan, x=rows.x, y=rows.y)
+        complete = n if nan_policy == "propagate" and rows.nan is None else 0
+        null = None if method == "exact" else statistics.Null(method, alternative)
+        if null is not None and rows.nan is None:
+            few = _of_few(backend, rows.x, rows.y, "alike", 1, variant, null, complete)
+            if few is not None:
+                core_warnings.small_samples(None, None, n, rows.shape, nan_policy)
+                return _result(*few, rows.kept if keepdims else rows.shape)
         counts = _passes(backend).pairs(rows.x, rows.y) if b else _no_counts((0,), xp)
         core_warnings.small_samples(counts.samples, rows.nan, n, rows.shape, nan_policy)
-        complete = 0
-        if nan_policy == "propagate":
-            if rows.nan is None:
-                complete = n
-            else:
-                counts = counts._replace(samples=xp.where(xp.asarray(rows.nan), 0, counts.samples))
-        null = None if method == "exact" else statistics.Null(method, alternative)
+        if nan_policy == "propagate" and rows.nan is not None:
+            counts = counts._replace(samples=xp.where(xp.asarray(rows.nan), 0, counts.samples))
         statistic, pvalue = _passes(backend).statistics(counts, variant, null, complete)
         if method == "exact":
             on_host = statistics.of_complete(counts.map(backend.asnumpy), complete)
@@ -222,11 +224,14 @@ def kendall_matrix(
     core_check.option("nan_policy", nan_policy, check.NAN_POLICIES)
     pvalue = core_check.flag("pvalue", pvalue)
     backend = dispatch.backend(A, "A", B=B)
+    null = statistics.Null("auto", "two-sided") if pvalue else None
     with backend.device_of(A):
-        counts = _counts(A, B, backend, nan_policy)
-        null = statistics.Null("auto", "two-sided") if pvalue else None
-        statistic, p = _passes(backend).statistics(counts, variant, null, 0)
-        return SignificanceResult(statistic, p) if pvalue else statistic
+        a, b = _matrices(A, B, backend, nan_policy)
+        pairing, complete = "upper" if b is None else "all", 0 if nan_policy == "omit" else a.shape[0]
+        few = _of_few(backend, a, a if b is None else b, pairing, 0, variant, null, complete)
+        if few is None:
+            few = _passes(backend).statistics(_counts(a, b, backend, nan_policy), variant, null, 0)
+        return SignificanceResult(*few) if pvalue else few[0]
 
 
 @declare(cost.concordance, cost.of_columns)
@@ -271,13 +276,19 @@ def concordance(A: Any, B: Any = None) -> Concordance:
     """
     backend = dispatch.backend(A, "A", B=B)
     with backend.device_of(A):
-        counts = _counts(A, B, backend, "raise")
+        counts = _counts(*_matrices(A, B, backend, "raise"), backend, "raise")
         both = counts.tied_in_both
         return Concordance(counts.concordant, counts.discordant, counts.x.pairs - both, counts.y.pairs - both, both)
 
 
-def _counts(A: Any, B: Any, backend: ModuleType, nan_policy: str) -> PairCounts:
-    """Check two matrices and count for all pairs of their columns."""
+def _of_few(backend: ModuleType, *arguments: Any) -> tuple[Any, Any] | None:
+    """Return statistics and p-values where the backend has a way of its own to those of so few samples."""
+    of_few = getattr(_passes(backend), "statistics_of_few", None)
+    return None if of_few is None else of_few(*arguments)
+
+
+def _matrices(A: Any, B: Any, backend: ModuleType, nan_policy: str) -> tuple[Any, Any | None]:
+    """Check two matrices; the second is None where there is none, or it is the first."""
     a = check.matrix("A", A, backend)
     b = None
     if B is not None and B is not A:
@@ -285,6 +296,11 @@ def _counts(A: Any, B: Any, backend: ModuleType, nan_policy: str) -> PairCounts:
         check.same_rows(a, b)
     if nan_policy == "raise":
         check.no_nan(A=a, **({} if b is None else {"B": b}))
+    return a, b
+
+
+def _counts(a: Any, b: Any | None, backend: ModuleType, nan_policy: str) -> PairCounts:
+    """Count for all pairs of columns."""
     shape = (a.shape[1], (a if b is None else b).shape[1])
     if 0 in shape:
         return _no_counts(shape, backend.xp)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 from functools import partial
 from types import ModuleType
 from typing import Any, Literal
@@ -34,6 +36,9 @@ class Evaluator:
         for one value at a point, has the shape and dtype of x and does not overlap it. Periodic functions are computed
         in float64.
         """
+        on_gpu = backend.name == "gpu" and out is None
+        if on_gpu and (values := self._repeated.values(x, extrapolate)) is not None:
+            return values
         dtype = np.dtype(np.float64) if extrapolate == "periodic" else x.dtype
         prepared = self._prepare(backend, dtype)
         flat = backend.xp.ascontiguousarray(x if x.ndim == 1 else x.reshape(-1), dtype)
@@ -41,6 +46,8 @@ class Evaluator:
             _passes(backend).evaluate(prepared, flat, extrapolate, out.reshape(-1))
             return out
         values = _passes(backend).evaluate(prepared, flat, extrapolate)
+        if on_gpu:
+            self._repeated.keep(prepared, x, extrapolate)
         if values.dtype != x.dtype:
             with np.errstate(over="ignore"):
                 values = values.astype(x.dtype)
@@ -50,6 +57,14 @@ class Evaluator:
             return values
         out[...] = values
         return out
+
+    def again(self, x: Any, extrapolate: Any) -> Any | None:
+        """Evaluate at points on a GPU that are like those of a call before; None where there was none."""
+        return self._repeated.values(x, extrapolate)
+
+    @functools.cached_property
+    def _repeated(self) -> Any:
+        return importlib.import_module("cukde.piecewise.gpu.repeated").Repeated()
 
     def _prepare(self, backend: ModuleType, dtype: np.dtype) -> Any:
         key = backend.device_key(), dtype
