@@ -133,7 +133,7 @@ def _pairs(X: np.ndarray, Y: np.ndarray | None, h: float, options: Options) -> _
     n, d = X.shape
     coordinates = n * (n if Y is None else len(Y)) * d
     if coordinates > _FEW_DIFFERENCES and options.precision != "ieee":
-        products = _Products(X, Y, h, options.centre)
+        products = _Products(X, Y, h, arrays.mean(X) if options.centre is None else options.centre)
         if products.served:
             return products
     return _Differences(X, X if Y is None else Y, h) if coordinates <= _MOST_DIFFERENCES else None
