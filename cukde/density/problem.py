@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from types import MappingProxyType, ModuleType
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -271,7 +271,7 @@ class Problem(NamedTuple):
         y, query_shape = check.queries(Y, self.X.shape[1], backend, name)
         y = backend.xp.ascontiguousarray(y, dtype=self.X.dtype)
         with np.errstate(over="ignore", invalid="ignore"):  # such queries are refused
-            radius, bounded = checked_radius(backend, {name: y}, options.centre, self.whitening, self.X)
+            radius, bounded = checked_radius(backend, [(name, y)], options.centre, self.whitening, self.X)
         if radius > options.squared_radius:
             check.squared_radius(radius, single=options.precision != "float64")
             options = options._replace(squared_radius=radius, bounded=bounded)
@@ -341,29 +341,36 @@ def least_factor(factors: Any) -> float:
 
 def checked_radius(
     backend: ModuleType,
-    points: Mapping[str, Any],
+    points: Sequence[tuple[str, Any]],
     centre: Any,
     whitening: Whitening,
     X: Any,
-    others: Mapping[str, Any] = MappingProxyType({}),
+    others: Sequence[tuple[str, Any]] = (),
 ) -> tuple[float, bool]:
     """Check that arrays are finite; return the scaled squared radius of points, and whether it is a bound.
 
-    Everything is reduced where the arrays are. ``points`` are the data or queries, or both, by their names in errors,
+    Everything is reduced where the arrays are. ``points`` are the data or queries, or both, with their names in errors,
     ``X`` the data of a pass, and ``others`` further arrays.
     """
-    arrays = list(points.values())
-    if "local_factors" not in others and backends.has_few(backend, X, arrays[-1]):
-        image = whitening.image(centre, np)
-        bounds = [cpu.radius_bound(whitening.apply(a, centre, np), image) / whitening.h**2 for a in arrays]
-        if all(bound < _SURE for bound in bounds) and all(np.isfinite(a).all() for a in others.values()):
-            return max(bounds), True
-    x, y = (*arrays, None)[:2]
-    radius, finite = backend.look(x, y, centre if whitening.plain else None, list(others.values()))
-    core_check.finite(dict(zip((*points, *others), finite, strict=True)))
+    x, y = points[0][1], points[1][1] if len(points) > 1 else None
+    if backends.has_few(backend, X, x if y is None else y) and all(name != "local_factors" for name, _ in others):
+        bound = _bound(x, centre, whitening)
+        if y is not None and bound < _SURE:
+            of_queries = _bound(y, centre, whitening)
+            bound = bound if of_queries <= bound else of_queries  # or NaN
+        if bound < _SURE and all(np.isfinite(a).all() for _, a in others):
+            return bound, True
+    radius, finite = backend.look(x, y, centre if whitening.plain else None, [a for _, a in others])
+    core_check.finite(dict(zip((name for name, _ in (*points, *others)), finite, strict=True)))
     if whitening.plain:
         return radius / whitening.h**2, False
     return squared_radius(backend, x, y, centre, whitening), False
+
+
+def _bound(A: Any, centre: Any, whitening: Whitening) -> float:
+    """A bound of the scaled squared radius of points on the host; infinite or NaN where an entry is not finite."""
+    bound = cpu.radius_bound(whitening.apply(A, centre, np), whitening.image(centre, np))
+    return bound / float(whitening.h) ** 2
 
 
 def squared_radius(backend: ModuleType, x: Any, y: Any, centre: Any, whitening: Whitening) -> float:

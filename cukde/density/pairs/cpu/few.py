@@ -27,7 +27,7 @@ _FEW_DIFFERENCES = 2**11
 _MOST_DIFFERENCES = 2**15
 # Scaled squared radius times sqrt(d) up to which exponents may come from a product, whose terms cancel. Worst density
 # error measured at the limit: 3e-13.
-_PRODUCT_RADIUS = 1000.0
+_PRODUCT_RADIUS = 2500.0
 
 # Scaled squared radius up to which no exponent is below -600: exponentials are normal numbers without a reference.
 _NEAR_RADIUS = 300.0
@@ -89,7 +89,8 @@ class _Differences:
         self.exponents *= -0.5 / h**2
 
     def moments(self, reference: np.ndarray, terms: np.ndarray) -> PartialSums:
-        return PartialSums(reference, np.add.reduce(terms, axis=1), np.einsum("ij,kij->ik", terms, self._differences))
+        moments = np.einsum("ij,kij->ik", terms, self._differences, order="C")
+        return PartialSums(reference, np.add.reduce(terms, axis=1), moments)
 
 
 class _Products:
@@ -109,8 +110,10 @@ class _Products:
     def moments(self, reference: np.ndarray, terms: np.ndarray) -> PartialSums:
         d = len(self._data) - 2
         sums = terms @ self._data.T
-        total = sums[:, -1].copy()
-        moments = sums[:, :d] - total[:, None] * self._queries[:d].T
+        total = sums[:, -1]
+        moments = np.empty((len(sums), d))
+        np.multiply(total[:, None], self._queries[:d].T, moments)
+        np.subtract(sums[:, :d], moments, moments)
         moments *= self._h
         return PartialSums(reference, total, moments)
 
