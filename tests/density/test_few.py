@@ -64,7 +64,7 @@ def test_sums_match_the_oracle(case: Case, dtype: str) -> None:
     if w is not None:
         with np.errstate(divide="ignore"):
             log_w = np.maximum(np.log(w / w.sum()), -1e30)
-    V = np.random.default_rng(3).standard_normal((case.n, 3))
+    V = np.random.default_rng(3).standard_normal((case.n, 3)).astype(dtype)
     options = Options(case.precision or dtype, log_w, X.mean(axis=0, dtype=np.float64))
     arithmetic = dtype if case.compiled else "float64"  # few pairs are always taken in double
     for queries in (Y, None):

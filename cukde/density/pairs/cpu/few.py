@@ -56,7 +56,7 @@ def partial_sums(
             return nothing_of(output, len(Y), X.shape[1], values)
     pairs = _pairs(X, Y, h, options)
     if pairs is not None:
-        return _summed(pairs, X.shape[1], output, options.log_weights, values)
+        return _summed(pairs, X.shape[1], output, options, values)
     every = dispatch.passes("cukde.density.pairs", arrays)
     sums: PartialSums = every.partial_sums(X, Y, h, output, options, values=values, ratio=ratio)
     return sums
@@ -143,9 +143,9 @@ def _pairs(X: np.ndarray, Y: np.ndarray | None, h: float, options: Options) -> _
 
 
 def _summed(
-    pairs: _Differences | _Products, d: int, output: Output, log_weights: np.ndarray | None, values: np.ndarray | None
+    pairs: _Differences | _Products, d: int, output: Output, options: Options, values: np.ndarray | None
 ) -> PartialSums:
-    exponents = pairs.exponents
+    exponents, log_weights = pairs.exponents, options.log_weights
     factors = exponents + (1 + 0.5 * d) if output == "laplace" else None
     if log_weights is not None:
         exponents += log_weights
@@ -162,5 +162,7 @@ def _summed(
     total = np.add.reduce(terms, axis=1)
     if values is None:
         return PartialSums(reference, total)
-    with np.errstate(over="ignore", invalid="ignore"):  # near the end of their range the sum is infinite
+    with np.errstate(over="ignore", invalid="ignore"):  # values beyond the precision, and their sums, are infinite
+        if options.precision in ("float32", "tf32"):
+            values = values.astype(np.float32, copy=False)
         return PartialSums(reference, total, terms @ values.astype(np.float64, copy=False))
