@@ -110,6 +110,12 @@ def backend(request: pytest.FixtureRequest) -> Backend:
     return Backend(request.param)
 
 
+@pytest.fixture
+def many_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The CPU takes few pairs as it does many, for tests that can afford no more of them."""
+    monkeypatch.setattr("cukde.density.pairs.cpu.few.serves", lambda *_: False)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def kept_peaks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Peaks are kept in a file of the tests, which neither read nor change the user's."""

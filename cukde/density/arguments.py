@@ -112,9 +112,9 @@ def prepare(
         with np.errstate(over="ignore", invalid="ignore"):  # such data are refused
             centre = backend.mean(x)
             if check_finite:
-                points = {"X": x} if itself else {"X": x, "Y": y}
+                points = [("X", x)] if itself else [("X", x), ("Y", y)]
                 named = ("V", v), ("weights", w), ("local_factors", factors)
-                others = {name: a for name, a in named if a is not None}
+                others = [one for one in named if one[1] is not None]
                 radius, bounded = checked_radius(backend, points, centre, whitening, x, others)
         if radius is not None:
             if w is not None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from types import MappingProxyType, ModuleType
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,10 +25,10 @@ from cukde.density.whitening import Whitening, whitening_of
 # Stands for log(0) in weights: finite, so that differences of exponents stay numbers in every precision.
 _LOG_ZERO = -1e30
 
-_HERE = contextlib.nullcontext()
-
 # A scaled squared radius, in any bandwidth, that is far below those that are refused.
 _SURE = 1e30
+
+_HERE = contextlib.nullcontext()
 
 _LARGEST_LOG = 690.0  # of an absolute tolerance of sums: more means the same
 
@@ -247,6 +247,37 @@ class Problem(NamedTuple):
         same = estimate.whitening is self.whitening and self.domain is None
         return out if same or self.options.squared_radius is None else out.located()
 
+    def kept(self) -> Problem:
+        """Return the same for many calls of :meth:`at`: passes keep what they make of the data."""
+        return self._replace(options=self.options._replace(kept=Kept()))
+
+    def at(self, Y: Any, name: str = "Y", *, gaussian: bool = True) -> Problem:
+        """Return the same at other queries, which are checked as :func:`cukde.density.arguments.prepare` does.
+
+        It is for checked data, in a dtype that holds the queries, without a domain. ``name`` is what an error calls
+        the queries. For a ``gaussian`` their values may be left unchecked, for the backend's small pass to look at.
+        """
+        backend, options = self.backend, self.options
+        small = backends.small(backend) if gaussian and self.whitening.plain else None
+        if small is not None:
+            log_w = options.log_weights
+            weights = None if log_w is None else kept(options.kept, "weights", self.X, None, lambda: self.xp.exp(log_w))
+            call = small.Call.of(self.X, Y, options.precision, weights, True)
+            if call is not None:
+                return self._replace(Y=Y, query_shape=Y.shape, unchecked=Unchecked(call, lambda: self._at(Y, name)))
+        return self._at(Y, name)
+
+    def _at(self, Y: Any, name: str) -> Problem:
+        backend, options = self.backend, self.options
+        y, query_shape = check.queries(Y, self.X.shape[1], backend, name)
+        y = backend.xp.ascontiguousarray(y, dtype=self.X.dtype)
+        with np.errstate(over="ignore", invalid="ignore"):  # such queries are refused
+            radius, bounded = checked_radius(backend, [(name, y)], options.centre, self.whitening, self.X)
+        if radius > options.squared_radius:
+            check.squared_radius(radius, single=options.precision != "float64")
+            options = options._replace(squared_radius=radius, bounded=bounded)
+        return self._replace(Y=y, query_shape=query_shape, options=options)
+
     def of_score(self, whitening: Whitening | None = None) -> Problem:
         """Pose the score of the data at the data, with the same bandwidth or another."""
         problem = self._replace(Y=None, outside=None)
@@ -254,35 +285,6 @@ class Problem(NamedTuple):
             return problem
         problem = problem._replace(whitening=whitening)
         return problem if problem.options.squared_radius is None else problem.located()
-
-    def kept(self) -> Problem:
-        """Return the same for many calls of :meth:`at`: passes keep what they make of the data."""
-        return self._replace(options=self.options._replace(kept=Kept()))
-
-    def at(self, Y: Any, name: str = "Y") -> Problem:
-        """Return the same at other queries, which are checked as :func:`cukde.density.arguments.prepare` does.
-
-        It is for checked data, in a dtype that holds the queries, without a domain. ``name`` is what an error calls
-        the queries. Those of a small problem may be left unchecked, for the backend's small pass to look at.
-        """
-        small = backends.small(self.backend)
-        if small is not None and self.whitening.plain and self.options.log_weights is None:
-            call = small.Call.of(self.X, Y, self.options.precision, None, True)
-            if call is not None:
-                unchecked = Unchecked(call, lambda: self._looked_at(Y, name))
-                return self._replace(Y=Y, query_shape=Y.shape, unchecked=unchecked)
-        return self._looked_at(Y, name)
-
-    def _looked_at(self, Y: Any, name: str) -> Problem:
-        backend, options = self.backend, self.options
-        y, query_shape = check.queries(Y, self.X.shape[1], backend, name)
-        y = backend.xp.ascontiguousarray(y, dtype=self.X.dtype)
-        with np.errstate(over="ignore", invalid="ignore"):  # such queries are refused
-            radius, bounded = checked_radius(backend, {name: y}, options.centre, self.whitening, self.X)
-        if radius > options.squared_radius:
-            check.squared_radius(radius, single=options.precision != "float64")
-            options = options._replace(squared_radius=radius, bounded=bounded)
-        return self._replace(Y=y, query_shape=query_shape, options=options)
 
     def located(self, name: str = "X") -> Problem:
         """Return the same with the scaled squared radius of its points and bandwidth, which is checked.
@@ -340,29 +342,36 @@ def least_factor(factors: Any) -> float:
 
 def checked_radius(
     backend: ModuleType,
-    points: Mapping[str, Any],
+    points: Sequence[tuple[str, Any]],
     centre: Any,
     whitening: Whitening,
     X: Any,
-    others: Mapping[str, Any] = MappingProxyType({}),
+    others: Sequence[tuple[str, Any]] = (),
 ) -> tuple[float, bool]:
     """Check that arrays are finite; return the scaled squared radius of points, and whether it is a bound.
 
-    Everything is reduced where the arrays are. ``points`` are the data or queries, or both, by their names in errors,
+    Everything is reduced where the arrays are. ``points`` are the data or queries, or both, with their names in errors,
     ``X`` the data of a pass, and ``others`` further arrays.
     """
-    arrays = list(points.values())
-    if "local_factors" not in others and backends.has_few(backend, X, arrays[-1]):
-        image = whitening.image(centre, np)
-        bounds = [cpu.radius_bound(whitening.apply(a, centre, np), image) / whitening.h**2 for a in arrays]
-        if all(bound < _SURE for bound in bounds) and all(np.isfinite(a).all() for a in others.values()):
-            return max(bounds), True
-    x, y = (*arrays, None)[:2]
-    radius, finite = backend.look(x, y, centre if whitening.plain else None, list(others.values()))
-    core_check.finite(dict(zip((*points, *others), finite, strict=True)))
+    x, y = points[0][1], points[1][1] if len(points) > 1 else None
+    if backends.has_few(backend, X, x if y is None else y) and all(name != "local_factors" for name, _ in others):
+        bound = _bound(x, centre, whitening)
+        if y is not None and bound < _SURE:
+            of_queries = _bound(y, centre, whitening)
+            bound = bound if of_queries <= bound else of_queries  # or NaN
+        if bound < _SURE and all(np.isfinite(a).all() for _, a in others):
+            return bound, True
+    radius, finite = backend.look(x, y, centre if whitening.plain else None, [a for _, a in others])
+    core_check.finite(dict(zip((name for name, _ in (*points, *others)), finite, strict=True)))
     if whitening.plain:
         return radius / whitening.h**2, False
     return squared_radius(backend, x, y, centre, whitening), False
+
+
+def _bound(A: Any, centre: Any, whitening: Whitening) -> float:
+    """A bound of the scaled squared radius of points on the host; infinite or NaN where an entry is not finite."""
+    bound = cpu.radius_bound(whitening.apply(A, centre, np), whitening.image(centre, np))
+    return bound / float(whitening.h) ** 2
 
 
 def squared_radius(backend: ModuleType, x: Any, y: Any, centre: Any, whitening: Whitening) -> float:

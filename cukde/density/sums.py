@@ -94,6 +94,8 @@ def to_density(sums: PartialSums, log_constant: float, log: bool, dtype: np.dtyp
     Beyond the range of a dtype a density is infinite, without a warning, as on the GPU.
     """
     out = sums.reference + xp.log(sums.total) + log_constant
+    if log and out.dtype == dtype:
+        return out
     with np.errstate(over="ignore"):
         if not log:
             out = xp.exp(out)

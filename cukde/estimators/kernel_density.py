@@ -532,7 +532,7 @@ class KernelDensity(BaseEstimator):
         Y = queries if self._in_order(queries, backend) else self._array(queries, backend, reset=False)
         problem, dtype = self._problem_of_data(Y.dtype, backend, tolerance)
         try:
-            return problem.at(Y, "X"), dtype
+            return problem.at(Y, "X", gaussian=self.kernel == "gaussian"), dtype
         except ValueError:
             self._array(queries, backend, reset=False)  # whose errors come first
             raise

@@ -283,7 +283,7 @@ import numpy as np
 import cukde
 
 X = np.linspace(0, 1, 60).reshape(20, 3)
-print(json.dumps(cukde.kde(X, X[:4], 0.5).tolist()))
+print(json.dumps(cukde.kde(X, X[:4], 0.5, local_factors=np.ones(20)).tolist()))  # by compiled loops
 """
 
 

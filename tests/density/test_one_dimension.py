@@ -99,7 +99,7 @@ def draw(name: str, weights: str, dtype: str, n: int, m: int) -> Sample:
 
 
 @pytest.fixture
-def transform(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> Any:
+def transform(backend: Backend, many_pairs: None, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The backend's module, with the transform taken, and expansions in it, however few pairs there are."""
     module = importlib.import_module(f"cukde.density.one_dimension.{backend.device}.passes")
     monkeypatch.setattr(module, "_FEW_PAIRS", 0)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import cukde
-from cukde.density.pairs.cpu import passes as pairs_passes
+from cukde.density.pairs.cpu import few, passes as pairs_passes
 from cukde.density.plane import plan as plane_plan
 from cukde.density.plane.cpu import expansions, morton, passes as plane_passes
 from tests import reference
@@ -99,7 +99,7 @@ def verify_score(
 
 
 @pytest.fixture
-def without_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+def without_rules(many_pairs: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Few pairs, and expansions wherever their bound holds, whatever costs less."""
     monkeypatch.setattr(plane_passes, "_worth", lambda *arguments: True)
     monkeypatch.setattr(plane_passes, "_PAIR_COST", {4: 1e9, 8: 1e9})
@@ -179,6 +179,7 @@ def test_any_clusters(seed: int, rtol: float | None, dtype: str, weighted: bool)
     weights = 10.0 ** rng.uniform(-12, 0, clusters)[of] if weighted and dtype == "float64" else None
     with (
         mock.patch.object(plane_passes, "_worth", return_value=True),
+        mock.patch.object(few, "serves", return_value=False),
         mock.patch.dict(plane_passes._PAIR_COST, {4: 1e9, 8: 1e9} if rng.uniform() < 0.7 else {}),
     ):
         verify(X, adversarial(X.astype(float), h, 120, seed).astype(dtype), h, rtol, weights)

@@ -178,6 +178,7 @@ class TestAllPairs:
         same_bits(s.call(name, backend, **options), s.call(name, backend, **(without or {"rtol": 0})))
 
 
+@pytest.mark.usefixtures("many_pairs")
 class TestPasses:
     """What was given comes to every pass."""
 

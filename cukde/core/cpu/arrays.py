@@ -108,7 +108,8 @@ def _furthest(A: np.ndarray, centre: np.ndarray) -> tuple[float, bool]:
         return distance, bool(finite)
     if len(A) == 0:
         return 0.0, True
-    steps = A - centre
+    with np.errstate(over="ignore", invalid="ignore"):
+        steps = A - centre
     squares = np.einsum("ik,ik->i", steps, steps)
     distance = float(np.maximum.reduce(squares))
     # The square of finite entries may overflow: then the entries themselves are tested.

@@ -27,7 +27,7 @@ _FEW_DIFFERENCES = 2**11
 _MOST_DIFFERENCES = 2**15
 # Scaled squared radius times sqrt(d) up to which exponents may come from a product, whose terms cancel. Worst density
 # error measured at the limit: 3e-13.
-_PRODUCT_RADIUS = 1000.0
+_PRODUCT_RADIUS = 2500.0
 
 # Scaled squared radius up to which no exponent is below -600: exponentials are normal numbers without a reference.
 _NEAR_RADIUS = 300.0
@@ -56,7 +56,7 @@ def partial_sums(
             return nothing_of(output, len(Y), X.shape[1], values)
     pairs = _pairs(X, Y, h, options)
     if pairs is not None:
-        return _summed(pairs, X.shape[1], output, options.log_weights, values)
+        return _summed(pairs, X.shape[1], output, options, values)
     every = dispatch.passes("cukde.density.pairs", arrays)
     sums: PartialSums = every.partial_sums(X, Y, h, output, options, values=values, ratio=ratio)
     return sums
@@ -89,7 +89,8 @@ class _Differences:
         self.exponents *= -0.5 / h**2
 
     def moments(self, reference: np.ndarray, terms: np.ndarray) -> PartialSums:
-        return PartialSums(reference, np.add.reduce(terms, axis=1), np.einsum("ij,kij->ik", terms, self._differences))
+        moments = np.einsum("ij,kij->ik", terms, self._differences, order="C")
+        return PartialSums(reference, np.add.reduce(terms, axis=1), moments)
 
 
 class _Products:
@@ -109,8 +110,10 @@ class _Products:
     def moments(self, reference: np.ndarray, terms: np.ndarray) -> PartialSums:
         d = len(self._data) - 2
         sums = terms @ self._data.T
-        total = sums[:, -1].copy()
-        moments = sums[:, :d] - total[:, None] * self._queries[:d].T
+        total = sums[:, -1]
+        moments = np.empty((len(sums), d))
+        np.multiply(total[:, None], self._queries[:d].T, moments)
+        np.subtract(sums[:, :d], moments, moments)
         moments *= self._h
         return PartialSums(reference, total, moments)
 
@@ -133,16 +136,16 @@ def _pairs(X: np.ndarray, Y: np.ndarray | None, h: float, options: Options) -> _
     n, d = X.shape
     coordinates = n * (n if Y is None else len(Y)) * d
     if coordinates > _FEW_DIFFERENCES and options.precision != "ieee":
-        products = _Products(X, Y, h, options.centre)
+        products = _Products(X, Y, h, arrays.mean(X) if options.centre is None else options.centre)
         if products.served:
             return products
     return _Differences(X, X if Y is None else Y, h) if coordinates <= _MOST_DIFFERENCES else None
 
 
 def _summed(
-    pairs: _Differences | _Products, d: int, output: Output, log_weights: np.ndarray | None, values: np.ndarray | None
+    pairs: _Differences | _Products, d: int, output: Output, options: Options, values: np.ndarray | None
 ) -> PartialSums:
-    exponents = pairs.exponents
+    exponents, log_weights = pairs.exponents, options.log_weights
     factors = exponents + (1 + 0.5 * d) if output == "laplace" else None
     if log_weights is not None:
         exponents += log_weights
@@ -159,5 +162,7 @@ def _summed(
     total = np.add.reduce(terms, axis=1)
     if values is None:
         return PartialSums(reference, total)
-    with np.errstate(over="ignore", invalid="ignore"):  # near the end of their range the sum is infinite
+    with np.errstate(over="ignore", invalid="ignore"):  # values beyond the precision, and their sums, are infinite
+        if options.precision in ("float32", "tf32"):
+            values = values.astype(np.float32, copy=False)
         return PartialSums(reference, total, terms @ values.astype(np.float64, copy=False))
