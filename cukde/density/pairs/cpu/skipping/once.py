@@ -69,7 +69,7 @@ def _near(screen: Any, block: int, queries: Any, limits: Any, chosen: Any, count
             for j in range(BLOCK):
                 near += np.int32(squares[r, j] <= limit)
             chosen[kept] = chosen[first + r]
-            kept += near > 0 and first + r < count
+            kept += int(near > 0 and first + r < count)
     return kept
 
 
