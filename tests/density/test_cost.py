@@ -120,7 +120,7 @@ def test_what_a_run_on_the_cpu_takes_is_told() -> None:
     assert found.share[0] is not None
     assert 0 < found.share[0] < 0.3
     assert "taken" in str(found)
-    assert perf.explain(cukde.sd_kde, X, Y, 50.0, on=CPU, calls=1).share is None  # all pairs matter
+    assert perf.explain(cukde.kde, X, Y, 50.0, on=CPU, calls=1).share is None  # all pairs matter
 
 
 def test_a_share_of_sums_of_values() -> None:

@@ -24,6 +24,7 @@ _ONCE = 0.6  # of that, where a pair serves both of its points
 _SUMMED_SINGLE = {2: 0.34, 3: 0.4, 5: 0.44, 8: 0.56, 16: 0.98, 32: 1.7, 64: 2.9, 128: 5.4}
 _SUMMED_DOUBLE = {2: 0.54, 3: 0.6, 5: 0.76, 8: 0.9, 16: 1.6, 32: 2.7, 64: 6.3, 128: 20.0}
 _SCREENED = {8: 0.5, 16: 0.8, 32: 1.6, 64: 3.0, 128: 6.0}
+_SKIPPING_ONCE = 0.28  # of both, where a pair serves both of its points; all are screened
 
 SCREENED_FROM = 6
 """Dimensions from which on boxes are so wide that squared distances in single precision pay, before those in double."""
@@ -68,7 +69,7 @@ def skipping(
     """
     order = 0.0 if ordered else _order(d, n, m)
     taken = n * m * (summed * _summing(output, d, k, single=single) + screened * _at(_SCREENED, d))
-    return order + _boxes(d, n, m) + taken * (_ONCE if once else 1.0)
+    return order + _boxes(d, n, m) + taken * (_SKIPPING_ONCE if once else 1.0)
 
 
 def passed(task: Pass, share: float) -> list[Part]:
@@ -77,7 +78,8 @@ def passed(task: Pass, share: float) -> list[Part]:
     How many are screened is not known of a share: it is estimated, as between mixtures and one normal distribution.
     """
     single = task.precision in ("float32", "tf32") and task.itemsize == 4 and not task.weighted
-    once = _ONCE if task.output == "moments" and task.itself and not task.weighted else 1.0
+    both = task.output == "moments" and task.itself and not task.weighted
+    once = _SKIPPING_ONCE if both else 1.0
     pairs = share * task.pairs
     rate = once * _summing(task.output, task.d, task.k, single=single)
     unit: Unit = "exponential" if single else "exponential_f64"
@@ -86,7 +88,7 @@ def passed(task: Pass, share: float) -> list[Part]:
         Part("order", task.point_bytes, {"scalar": _SCALARS * order}),
         Part("pass", task.result_bytes, {unit: pairs, "scalar": _SCALARS * rate * pairs}),
     ]
-    if not single and task.d >= SCREENED_FROM:
+    if both or (not single and task.d >= SCREENED_FROM):
         screened = once * share ** (3 / task.d) * task.pairs * _at(_SCREENED, task.d)
         parts.insert(1, Part("screen", work={"scalar": _SCALARS * screened}))
     return parts

@@ -39,7 +39,7 @@ class Posed(NamedTuple):
 
     Memory beside the result, in bytes a row: of data 8 d + 20, and where they are screened 4 d more; of queries 16 d,
     and where each pair is taken once 16 d + 16 more; k columns of values take 8 k of each. In single precision
-    coordinates take half of that, and so do values of data.
+    coordinates take half of that, but for the screen, and so do values of data.
     """
 
     data: Data
