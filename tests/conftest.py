@@ -88,6 +88,13 @@ def emulated_device(monkeypatch: pytest.MonkeyPatch) -> None:
     host_emulation.use(monkeypatch)
 
 
+@pytest.fixture(autouse=True)
+def engines_take_small_problems(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out the path for small densities, as most tests are of the engines at sizes that they can afford."""
+    if request.node.get_closest_marker("small") is None:
+        monkeypatch.setattr("cukde.density.backends.small", lambda backend: None)
+
+
 @pytest.fixture(params=BACKENDS[1:])
 def device(request: pytest.FixtureRequest) -> Backend:
     """Where launchers of the GPU backend run, for tests of what the CPU backend does not have."""

@@ -191,17 +191,22 @@ needs_gpu = pytest.mark.skipif(why_no_gpu() is not None, reason=str(why_no_gpu()
 @pytest.mark.parametrize(
     ("n", "m", "dtype", "names"),
     [
+        (2**11, 2**8, "float32", ("Flash-SD-KDE",)),
         (2**20, 2**17, "float32", ("Flash-SD-KDE",)),
         (2**22, 2**19, "float32", ()),
         (2**20, 2**17, "float64", ()),
     ],
 )
-def bench_sd_kde_gpu(compare: Callable[..., None], n: int, m: int, dtype: str, names: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("op", ["kde", "sd_kde"])
+def bench_densities_gpu(
+    compare: Callable[..., None], op: str, n: int, m: int, dtype: str, names: tuple[str, ...]
+) -> None:
     X, Y, h = _on_gpu(n, m, dtype)
-    error = _sd_kde_error(cukde.sd_kde(X, Y, h), X, Y, h)
+    call, wrong = functools.partial(getattr(cukde, op), X, Y, h), _ERRORS[op]
+    error = wrong(call(), X, Y, h)
     assert error <= _TOLERANCE[dtype]
-    beside = peers.rivals("sd_kde", names, X, Y, h, error=lambda got: _sd_kde_error(got, X, Y, h))
-    compare(lambda: cukde.sd_kde(X, Y, h), _row("sd_kde", "gpu", n, m, dtype, error), beside)
+    beside = peers.rivals(op, names, X, Y, h, error=lambda got: wrong(got, X, Y, h))
+    compare(call, _row(op, "gpu", n, m, dtype, error), beside)
 
 
 @needs_gpu

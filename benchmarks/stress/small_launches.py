@@ -27,10 +27,11 @@ from cukde.bandwidth.gpu import leave_one_out as bandwidth_leave_one_out, passes
 from cukde.conv1d.gpu import direct, toeplitz as conv1d_toeplitz, weight_grad
 from cukde.core.gpu import arrays as gpu_arrays
 from cukde.core.gpu.launch import Specialisation
+from cukde.density import backends
 from cukde.density.domains import gpu as domains_gpu
 from cukde.density.domains.domain import domain_of
 from cukde.density.kernel_density import kernel_density
-from cukde.density.kernels import BOUNDED, KERNELS, Kernel
+from cukde.density.kernels import KERNELS, Kernel
 from cukde.density.one_dimension import plan as one_dimension_plan
 from cukde.density.one_dimension.gpu import passes as one_dimension_passes
 from cukde.density.one_dimension.plan import TOLERANCE
@@ -44,6 +45,7 @@ from cukde.density.pairs.gpu import (
     f64,
     operands,
     passes as pairs_passes,
+    small,
     splits,
     tf32,
     values as pairs_values,
@@ -51,10 +53,13 @@ from cukde.density.pairs.gpu import (
     wide_f64,
 )
 from cukde.density.pairs.gpu.skipping import (
+    blocks as near_blocks_of_points,
     compact as near_compact,
+    exponential as near_exponential,
     frame as near_frame,
     passes as near_passes,
     plan as near_plan,
+    values as near_values,
 )
 from cukde.density.pairs.gpu.specialisation import OPERATION
 from cukde.density.plane.gpu import cells as plane_cells, choice as plane_choice
@@ -254,7 +259,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     wanted = parser.parse_args(arguments).passes
     if unknown_passes := set(wanted) - set(names):
         parser.error(f"there is no pass {', '.join(sorted(unknown_passes))}")
-    with launched.noted() as found:
+    # Samples are small: but for a pass of their own, they are for the engines of larger problems.
+    with launched.noted() as found, mock.patch.object(backends, "small", return_value=None):
         launches = Launches(found)
         for run in PASSES:
             if not wanted or run.__name__ in wanted:
@@ -308,6 +314,26 @@ def splits_merged(launches: Launches) -> None:
     s = sample(5, n=ROWS_OF_SPLITS)
     for output in ("sum", "moments"):
         check(s, output, Device(s, output, 1).sums("ieee"), _ALLOWED["ieee"], 1)
+
+
+def small_problems(launches: Launches) -> None:
+    """Densities, scores and moved points in one launch: of data that are split and that are not, with weights."""
+    for d, dtype, weighted, n in itertools.product((2, 7, 16, 21), ("float32", "float64"), (False, True), (N, 1500)):
+        s = sample(d, weighted, dtype, n=n)
+        Y = s.Y[:5]
+        X, queries, w = (None if a is None else gpu_arrays.asarray(a) for a in (s.X, Y, s.w))
+        near = reference.nearness(s.X, Y, s.h, s.w)
+        allowed = tolerances.log_error("gpu", dtype, near.exponent)
+        with mock.patch.object(backends, "small", return_value=small):
+            log_p, score = cukde.density_and_score(X, queries, float(s.h), weights=w)
+            alone = cukde.kde(X, queries, float(s.h), weights=w, log=True)
+            of_moved = cukde.sd_kde(X, queries, float(s.h), weights=w, log=True)
+        for got in (log_p, alone):
+            check_log(gpu_arrays.asnumpy(got), reference.log_kde(s.X, Y, s.h, s.w), allowed)
+        error = s.h * np.linalg.norm(gpu_arrays.asnumpy(score) - reference.score(s.X, Y, s.h, s.w), axis=1)
+        tolerances.check_score(error, allowed, near.reach)
+        want = reference.sd_kde(s.X, Y, s.h, weights=s.w, log=True)
+        check_log(gpu_arrays.asnumpy(of_moved), want, SD_DENSITY[dtype].value * np.maximum(1, near.exponent))
 
 
 def differences(launches: Launches) -> None:
@@ -469,6 +495,23 @@ def near_pairs(launches: Launches) -> None:
             check(s, output, sums, _ALLOWED[precision] + tolerance, 1)
 
 
+def near_columns(launches: Launches) -> None:
+    """Sums of values that leave out pairs, of both signs, at other points and at the data."""
+    for d, precision, (k, itself) in itertools.product(
+        (2, 5, 8, 32, 64), ("float32", "float64"), ((1, True), (3, False))
+    ):
+        s = sample(d, False, precision, itself)
+        on = Device(s, "values", k)
+        frame = near_frame.frame(near_frame.sample(on.X))
+        tolerance = pairs_tolerance.TOLERANCE[precision]
+        columns = near_values.columns_of(on.values)
+        posed = near_values.pose(on.X, on.Y, on.values, s.h, Options(precision), frame, tolerance, columns)
+        sums = _on_host(near_values.run(posed))
+        total, size = reference.kernel_sum(s.X, s.V[:, :k], s.Y, s.h)
+        error = np.abs(np.exp(sums.reference)[:, None] * sums.moments - total)
+        tolerances.check(error, (_ALLOWED[precision] + tolerance) * size, "values")
+
+
 def other_kernels(launches: Launches) -> None:
     """Every kernel beside the Gaussian, with weights and without, the data whole and in splits."""
     for kernel, dtype, weighted, n in itertools.product(
@@ -478,13 +521,19 @@ def other_kernels(launches: Launches) -> None:
 
 
 def near_blocks(launches: Launches) -> None:
-    """Kernels of bounded support over the blocks that queries reach, in one part of the data and in several."""
-    always = {"_LEAST_MS": 0.0, "_LEAST_MS_OF_SAMPLE": 0.0, "_MOST_SHARE": 1.0, "_BLOCKS_OF_SPLIT": 2}
-    with mock.patch.multiple(near_compact, **always):
+    """Kernels beside the Gaussian over the blocks that matter to queries, in one part of the data and in several."""
+    of_compact = {"_LEAST_MS": 0.0, "_LEAST_MS_OF_SAMPLE": 0.0, "_MOST_SHARE": 1.0}
+    of_exponential = {"_LEAST_MS": 0.0, **dict.fromkeys(("_HOPE", "_IN_VAIN", "_MOST_SHARE", "_GAIN"), math.inf)}
+    with (
+        mock.patch.object(near_blocks_of_points, "_BLOCKS_OF_SPLIT", 2),
+        mock.patch.multiple(near_compact, **of_compact),
+        mock.patch.multiple(near_exponential, **of_exponential),
+    ):
         for kernel, dtype, (d, n), weighted in itertools.product(
-            BOUNDED, ("float32", "float64"), ((1, N), (2, ROWS_OF_SPLITS), (5, N), (17, N)), (False, True)
+            KERNELS, ("float32", "float64"), ((1, N), (2, ROWS_OF_SPLITS), (5, N), (17, N)), (False, True)
         ):
-            check_other_kernel(kernel, sample(d, weighted, dtype, n=n), 1.5 if d < 3 else 4.0)
+            bandwidths = 0.05 if kernel == "exponential" else 1.5 if d < 3 else 4.0
+            check_other_kernel(kernel, sample(d, weighted, dtype, n=n), bandwidths)
 
 
 def check_other_kernel(kernel: Kernel, s: Sample, bandwidths: float) -> None:
@@ -773,6 +822,27 @@ def kendall_statistics(launches: Launches) -> None:
             assert np.isnan(gpu_arrays.asnumpy(tau)).all()
 
 
+def kendall_comparisons(launches: Launches) -> None:
+    """A block for a pair and several, tiles that are shared and one after another; keys of both widths, and NaN."""
+    rng = np.random.default_rng(0)
+    null = Null("auto", "greater")
+    for n, dtype in itertools.product((0, 50, 300, 2100), ("float32", "float64", "int8")):
+        A, B = (rng.integers(-9, 9, (n, columns)).astype(dtype) for columns in (3, 2))
+        if dtype == "float64":
+            A[::7, 1] = np.nan
+        a, b = map(gpu_arrays.asarray, (A, B))
+        for pairing, axis, x, y, counts in (
+            ("upper", 0, a, a, kendall_cpu.matrix(A, None, deletion=True)),
+            ("all", 0, a, b, kendall_cpu.matrix(A, B, deletion=True)),
+            ("alike", 1, a.T[:2], b.T, kendall_cpu.pairs(A.T[:2], B.T)),
+        ):
+            got = kendall_gpu.statistics_of_few(x, y, pairing, axis, "b", null, 0)
+            for result, expected in zip(got, statistics.statistics(counts, "b", null, 0), strict=True):
+                found = gpu_arrays.asnumpy(result)
+                difference = np.where(np.isnan(expected), ~np.isnan(found), found - expected)
+                tolerances.check(np.abs(difference), np.full((), 1e-12), "tau and p")
+
+
 def piecewise_polynomials(launches: Launches) -> None:
     """Every search, in tables in shared memory and too large for it; degrees with kernels of their own and others."""
     kinds = itertools.product(("uniform", "guide", "tree"), ("float16", "float32", "float64"), (3, 8000), (2, 3, 4, 9))
@@ -921,7 +991,9 @@ PASSES = (
     counts_of_pairs,
     sign_products,
     kendall_statistics,
+    kendall_comparisons,
     whole_calls,
+    small_problems,
     chosen_by_a_call,
     splits_merged,
     differences,
@@ -935,6 +1007,7 @@ PASSES = (
     f16_symmetric_values,
     wide,
     near_pairs,
+    near_columns,
     other_kernels,
     near_blocks,
     factors_of_points,

@@ -31,8 +31,8 @@ def log_density(
     laplace : bool
         Correct the Gaussian as :func:`cukde.laplace_kde` does. Of its terms p is the sum of the absolute ones.
     atol : float
-        At least 0, in units of the density. The CPU may leave out pairs that add up to that; the GPU makes no use of
-        it. Near each query some are always taken, so that logarithms stay finite.
+        At least 0, in units of the density. Pairs may be left out that add up to that, on a GPU by the exponential
+        kernel alone. Near each query some are always taken, so that logarithms stay finite.
 
     Returns
     -------

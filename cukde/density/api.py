@@ -137,8 +137,8 @@ def kde(
     Both backends do so by themselves where a look at the data says that it is faster than all pairs: see
     ``docs/densities.md``. Small calls take all pairs. The CPU leaves out pairs in any number of dimensions; "tf32"
     there keeps the tolerance of float32. A GPU does in 2 to 128 dimensions (64 in double precision, and on other
-    devices than those of compute capability 9.0), but not for :func:`kernel_sum`. Its look waits for the device, and
-    calls with ``check_finite=False`` and captured ones take all pairs.
+    devices than those of compute capability 9.0); of :func:`kernel_sum` for each column of values. Its look waits for
+    the device, and calls with ``check_finite=False`` and captured ones take all pairs.
 
     In two dimensions a fast Gauss transform sums cells about a bandwidth wide in double precision, in O(n + m)
     operations, wherever a bound on its error holds for that very cell: in densities, scores and debiased data. Other
@@ -149,6 +149,13 @@ def kde(
     On a GPU the cells lie in a grid around the data, or around most of them: few data far from the others are summed as
     pairs. The transform waits for the data two or three times. It takes up to 400 MiB and about 150 bytes a point;
     where the grid would take more, and while a CUDA graph is captured, pairs are summed.
+
+    *Small calls.* On a GPU one launch takes a small problem from its arguments to its result, two that of
+    :func:`sd_kde`: sums are of differences, accurate at any spread, and every run gives the same bits. The kernel
+    checks the values on its way, and the call waits for that once; with ``check_finite=False`` it does not wait.
+    Small are up to 7.7e7 pairs of 3 dimensions and 2.7e7 of 16, half as many of a score, a quarter in double
+    precision, of 2 to 32 dimensions, where ``h`` is a number and arrays are CuPy's own, C-contiguous and of one dtype,
+    float32 or float64 (``tests/density/test_small.py``). Other calls take more launches.
 
     *Dask arrays.* The functions of this family do the same by blocks, data by queries, and merge the sums. Results are
     equal to 1e-12 in float64 whatever the blocks (``tests/density/test_dask.py``). Forms and options are checked at
@@ -209,7 +216,7 @@ def kde(
     """
     log = core_check.flag("log", log)
     options = weights, precision, deterministic, check_finite, bounds, periods
-    problem, _ = prepare(X, Y, h, *options, local_factors=local_factors, rtol=rtol)
+    problem, _ = prepare(X, Y, h, *options, local_factors=local_factors, rtol=rtol, may_be_small=True)
     with problem.device:
         return problem.density(log=log)
 
@@ -254,10 +261,10 @@ def score(
     >>> cukde.score(np.array([0.0]), np.array([2.0]), 2.0)
     array([-0.5])
     """
-    problem, _ = prepare(X, Y, h, weights, precision, deterministic, check_finite, bounds, periods, rtol=rtol)
+    options = weights, precision, deterministic, check_finite, bounds, periods
+    problem, _ = prepare(X, Y, h, *options, rtol=rtol, may_be_small=True)
     with problem.device:
-        gradient = results.gradient(problem.sums("moments", ratio=True), problem.whitening, problem.xp)
-        return results.cast(gradient, problem.dtype).reshape(problem.query_shape)
+        return problem.score()
 
 
 @declare(cost_formulas.density_and_score, cost_calls.of_queries, observed=cost_calls.taken("moments"))
@@ -292,12 +299,10 @@ def density_and_score(
     >>> log_p.round(4), s
     (array([-0.9189, -1.4189]), array([ 0., -1.]))
     """
-    problem, _ = prepare(X, Y, h, weights, precision, deterministic, check_finite, bounds, periods, rtol=rtol)
+    options = weights, precision, deterministic, check_finite, bounds, periods
+    problem, _ = prepare(X, Y, h, *options, rtol=rtol, may_be_small=True)
     with problem.device:
-        sums = problem.sums("moments")
-        log_density = results.log_density(sums, problem.log_constant, problem.dtype, problem.xp)
-        gradient = results.gradient(sums, problem.whitening, problem.xp)
-        return log_density, results.cast(gradient, problem.dtype).reshape(problem.query_shape)
+        return problem.log_density_and_score()
 
 
 @declare(cost_formulas.debias, cost_calls.of_data, observed=cost_calls.taken("moments"))
@@ -360,7 +365,8 @@ def debias(
     >>> cukde.debias(np.array([-1.0, 1.0]), 1.0).round(4)
     array([-0.8808,  0.8808])
     """
-    problem, _ = prepare(X, X, h, weights, precision, deterministic, check_finite, bounds, periods, rtol=rtol)
+    options = weights, precision, deterministic, check_finite, bounds, periods
+    problem, _ = prepare(X, X, h, *options, rtol=rtol, may_be_small=True)
     estimate = score_problem(problem, score_bandwidth)
     with problem.device:
         moved = problem.moved(estimate)
@@ -478,10 +484,11 @@ def sd_kde(
     array([0.2707])
     """
     log = core_check.flag("log", log)
-    problem, _ = prepare(X, Y, h, weights, precision, deterministic, check_finite, bounds, periods, rtol=rtol)
+    options = weights, precision, deterministic, check_finite, bounds, periods
+    problem, _ = prepare(X, Y, h, *options, rtol=rtol, may_be_small=True)
     estimate = score_problem(problem, score_bandwidth)
     with problem.device:
-        return problem.debiased(estimate).density(log=log)
+        return problem.density_of_moved(estimate, log=log)
 
 
 @declare(cost_formulas.laplace_kde, cost_calls.of_queries, observed=cost_calls.taken("laplace"))
@@ -541,7 +548,8 @@ def laplace_kde(
     """
     check.negative(negative)
     log = core_check.flag("log", log)
-    problem, _ = prepare(X, Y, h, weights, precision, deterministic, check_finite, bounds, periods, rtol=rtol)
+    options = weights, precision, deterministic, check_finite, bounds, periods
+    problem, _ = prepare(X, Y, h, *options, rtol=rtol, may_be_small=negative != "clip")
     with problem.device:
         if negative != "clip":
             return problem.laplace_density(log=log)
@@ -587,10 +595,12 @@ def kernel_sum(
     the GPU for up to 32 values, or of more than 64 dimensions. Errors are those of :func:`kde`, relative to the sum of
     the absolute terms.
 
-    *Tolerance.* In two dimensions and more the CPU leaves out pairs as :func:`kde` does, for up to 32 columns: of each
-    column at most ``rtol`` times the sum of its own absolute terms (``tests/density/test_skipping_values_cpu.py``). A
-    column that is zero near a query makes it take more pairs. More columns, and a GPU, take all pairs: products of
-    matrices are fast, and that bound needs a second sum for each column.
+    *Tolerance.* In two dimensions and more pairs are left out as in :func:`kde`, for up to 32 columns: of each column
+    at most ``rtol`` times the sum of its own absolute terms (``tests/density/test_skipping_values_cpu.py``,
+    ``tests/density/test_skipping_values_gpu.py``). A column that is zero near a query makes it take more pairs. A GPU
+    takes the columns one after the other, over the points where they are not zero, if that is faster than all columns
+    at once over all pairs: mostly of few columns, or of data that spread over many bandwidths. More columns take all
+    pairs.
 
     Examples
     --------

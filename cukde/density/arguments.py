@@ -8,12 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cukde.core import check as core_check, dispatch
-from cukde.density import check
+from cukde.density import backends, check
 from cukde.density.domains import check as domains_check
 from cukde.density.domains.domain import Domain, domain_of
 from cukde.density.options import Options
-from cukde.density.problem import Problem, least_factor, log_weights, squared_radius
+from cukde.density.problem import Problem, Unchecked, checked_radius, least_factor, log_weights
 from cukde.density.whitening import Whitening, whitening_of
+
+_NUMBERS = float, np.float64
 
 
 class Checked(NamedTuple):
@@ -72,10 +74,12 @@ def prepare(
     local_factors: Any = None,
     rtol: Any = None,
     one_column: bool = False,
+    may_be_small: bool = False,
 ) -> tuple[Problem, Any]:
     """Check every argument and lay it out for the backend; return the problem and the values ``V``.
 
-    With ``one_column`` data of several are refused.
+    With ``one_column`` data of several are refused. With ``may_be_small`` values of arrays may be left unchecked, for
+    the backend's small pass to look at them on its way: see :class:`cukde.density.problem.Unchecked`.
 
     Checks on the host come first (forms, dtypes, the bandwidth). With ``check_finite`` the pre-pass reductions follow,
     whose few numbers come back to the host in one copy.
@@ -84,6 +88,10 @@ def prepare(
     check_finite = core_check.flag("check_finite", check_finite)
     rtol = check.tolerance(rtol)
     backend = dispatch.backend(X, Y=Y, weights=weights, V=V, local_factors=local_factors)
+    if may_be_small and local_factors is None and bounds is None and periods is None:
+        small = _small(backend, X, Y, h, weights, precision, deterministic, check_finite, rtol=rtol)
+        if small is not None:
+            return small, None
     with backend.device_of(X):
         xp = backend.xp
         itself = Y is X or Y is None
@@ -100,35 +108,56 @@ def prepare(
         x = xp.ascontiguousarray(x, dtype=storage)
         y = x if itself else xp.ascontiguousarray(y, dtype=storage)
         v = None if v is None else xp.ascontiguousarray(v, dtype=storage)
-        with np.errstate(over="ignore", invalid="ignore"):  # such data are refused below
+        radius, bounded = None, False
+        with np.errstate(over="ignore", invalid="ignore"):  # such data are refused
             centre = backend.mean(x)
-        radius = None
-        if check_finite:
-            radius = _checked_radius(backend, x, None if itself else y, v, w, factors, centre, whitening)
+            if check_finite:
+                points = {"X": x} if itself else {"X": x, "Y": y}
+                named = ("V", v), ("weights", w), ("local_factors", factors)
+                others = {name: a for name, a in named if a is not None}
+                radius, bounded = checked_radius(backend, points, centre, whitening, x, others)
+        if radius is not None:
+            if w is not None:
+                check.weight_range(float(w.min()), float(w.max()))
             narrowest = 1.0 if factors is None else min(1.0, least_factor(factors))
             check.squared_radius(radius / narrowest**2, single=chosen != "float64")
         log_w = None if w is None else log_weights(w, xp)[0]
         factors = None if factors is None else factors.astype(xp.float64, copy=False)
-        options = Options(chosen, log_w, centre, radius, deterministic, factors, rtol)
+        options = Options(chosen, log_w, centre, radius, deterministic, factors, rtol, bounded=bounded)
         y = None if itself else y
         return Problem(backend, x, y, query_shape, dtype, options, whitening, domain=domain, outside=outside), v
 
 
-def _checked_radius(
-    backend: ModuleType, x: Any, y: Any, v: Any, w: Any, factors: Any, centre: Any, whitening: Whitening
-) -> float:
-    """Check that arrays are finite and weights are weights; return the scaled squared radius.
+def _small(
+    backend: ModuleType,
+    X: Any,
+    Y: Any,
+    h: Any,
+    weights: Any,
+    precision: Any,
+    deterministic: bool,
+    check_finite: bool,
+    *,
+    rtol: float | None,
+) -> Problem | None:
+    """Pose a problem of small arrays that are in order, where the backend has a pass that checks their values."""
+    small = backends.small(backend)
+    if small is None or type(h) not in _NUMBERS or not (precision is None or type(precision) is str):
+        return None
+    y = None if Y is X else Y
+    call = small.Call.of(X, y, precision, weights, check_finite)
+    if call is None:
+        return None
+    whitening = whitening_of(float(h), X.shape[1])
+    if not whitening.plain:
+        return None
+    options = Options(call.precision, deterministic=deterministic, rtol=rtol)
 
-    Everything is reduced where the arrays are.
-    """
-    named = ("X", x), ("Y", y), ("V", v), ("weights", w), ("local_factors", factors)
-    arrays = {name: a for name, a in named if a is not None}
-    others = [a for a in (v, w, factors) if a is not None]
-    radius, finite = backend.look(x, y, centre if whitening.plain else None, others)
-    core_check.finite(dict(zip(arrays, finite, strict=True)))
-    if w is not None:
-        check.weight_range(float(w.min()), float(w.max()))
-    return radius / whitening.h**2 if whitening.plain else squared_radius(backend, x, y, centre, whitening)
+    def look() -> Problem:
+        return prepare(X, Y, h, weights, precision, deterministic, check_finite, rtol=rtol)[0]
+
+    shape = (X if y is None else y).shape
+    return Problem(backend, X, y, shape, X.dtype, options, whitening, unchecked=Unchecked(call, look))
 
 
 def _placed(backend: ModuleType, domain: Domain, x: Any, y: Any | None, check_finite: bool) -> tuple[Any, Any, Any]:

@@ -4,21 +4,39 @@ from __future__ import annotations
 
 from functools import cache, partial
 from types import ModuleType
+from typing import Any
 
 from cukde.core import dispatch
+from cukde.core.cpu import arrays as cpu
 from cukde.density.options import Options
+from cukde.density.pairs.cpu import few
 
 pairs = partial(dispatch.passes, "cukde.density.pairs")  # Gaussian sums over all pairs
 one_dimension = partial(dispatch.passes, "cukde.density.one_dimension")  # Gaussian sums of one column
 plane = partial(dispatch.passes, "cukde.density.plane")  # Gaussian sums of two columns, to a tolerance
 
 
+def has_few(backend: ModuleType, X: Any, Y: Any | None, columns: int = 0) -> bool:
+    """Whether pairs are so few that the CPU takes them by passes of their own; ``columns`` are those of values."""
+    return backend is cpu and few.serves(len(X) * len(X if Y is None else Y), max(X.shape[1], columns))
+
+
 def passes(backend: ModuleType, d: int, options: Options) -> ModuleType:
-    """Gaussian sums of ``d`` columns without local factors, by what the options allow."""
+    """Gaussian sums of ``d`` columns without local factors, of many pairs, by what the options allow."""
     if d == 1:
         return one_dimension(backend)
     to_a_tolerance = options.rtol != 0 and options.precision != "ieee"
     return plane(backend) if d == 2 and to_a_tolerance else pairs(backend)
+
+
+@cache
+def small(backend: ModuleType) -> ModuleType | None:
+    """Small problems from their unchecked arguments to their results, where the backend has such a path."""
+    if backend.name == "gpu":
+        from cukde.density.pairs.gpu import small as on_gpu
+
+        return on_gpu
+    return None
 
 
 @cache

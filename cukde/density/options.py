@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from cukde.density.kept import Kept
+
+LOG_ZERO = -1e29
+"""Logarithms of weights below this stand for a weight of zero."""
+
 
 class Options(NamedTuple):
     """Options of a pass, made once for a call; arrays are those of the backend."""
@@ -16,11 +21,13 @@ class Options(NamedTuple):
     local_factors: Any = None  # (n,) float64, of the bandwidth of each point; None: all are 1
     # What may be left out of a query's sum, relative to what is kept; None: the precision's own; 0: nothing.
     rtol: float | None = None
-    # What may be left out beside, in units of the sums, by passes on the CPU that leave out pairs.
+    # What may be left out beside, in units of the sums, by passes that leave out pairs; on a GPU by the exponential's.
     atol: float = 0.0
+    kept: Kept | None = None  # what passes make of data that stay; None: they do not
+    bounded: bool = False  # the scaled squared radius may be less by as many times as there are rows
 
     def at_ratio(self, ratio: float) -> Options:
         """Return the options for bandwidths smaller by a ratio: the scaled squared radius grows by its square."""
-        if self.squared_radius is None:
+        if self.squared_radius is None or ratio == 1:
             return self
         return self._replace(squared_radius=self.squared_radius * ratio**2)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from cukde.core import dispatch
+from cukde.core import check as core_check, dispatch
+from cukde.core.cpu import arrays as cpu
 from cukde.density import backends, check, kernels, results
 from cukde.density.domains import check as domains_check, images
 from cukde.density.domains.domain import Domain
+from cukde.density.kept import Kept, kept
 from cukde.density.kernels import Kernel
 from cukde.density.options import Options
 from cukde.density.sums import Epilogue, Output, PartialSums, debiased, of_logarithms, to_density
@@ -23,7 +25,19 @@ from cukde.density.whitening import Whitening, whitening_of
 # Stands for log(0) in weights: finite, so that differences of exponents stay numbers in every precision.
 _LOG_ZERO = -1e30
 
+_HERE = contextlib.nullcontext()
+
+# A scaled squared radius, in any bandwidth, that is far below those that are refused.
+_SURE = 1e30
+
 _LARGEST_LOG = 690.0  # of an absolute tolerance of sums: more means the same
+
+
+class Unchecked(NamedTuple):
+    """What is left to do for a problem of arrays in order, on the current device, whose values are unchecked."""
+
+    small: Any  # the backend's call for small problems, which checks them on its way
+    look: Callable[[], Problem]  # check them, and return the problem
 
 
 class Problem(NamedTuple):
@@ -39,15 +53,20 @@ class Problem(NamedTuple):
     points: Any = None  # what the backend has prepared of them
     domain: Domain | None = None  # of X and Y, which are then taken from its origin, float64; None: all of space
     outside: Any | None = None  # (m,): queries that do not lie in it; None: unchecked
+    unchecked: Unchecked | None = None  # of values that are still to be checked; options then have no centre
 
     @property
     def xp(self) -> Any:
         """The backend's array module."""
         return self.backend.xp
 
-    @property
-    def passes(self) -> ModuleType:
-        """The backend's passes over the data: one dimension has some of its own, and so has the plane."""
+    def passes(self, columns: int = 0) -> ModuleType:
+        """The backend's passes over the data: one dimension has some of its own, and so have the plane and few pairs.
+
+        ``columns`` are those of values.
+        """
+        if backends.has_few(self.backend, self.X, self.Y, columns):
+            return backends.few
         return backends.passes(self.backend, self.X.shape[1], self.options)
 
     @property
@@ -56,6 +75,8 @@ class Problem(NamedTuple):
 
         Of unchecked data NumPy warns no more than CuPy does of what comes of NaN and infinities.
         """
+        if self.unchecked is not None:
+            return _HERE
         device: AbstractContextManager[Any] = self.backend.device_of(self.X)
         return device if self.options.squared_radius is not None and self.domain is None else quiet(device)
 
@@ -79,19 +100,22 @@ class Problem(NamedTuple):
         """Logarithm of the weight of a point, where there are no weights."""
         return 0.0 if self.options.log_weights is not None else -math.log(self.X.shape[0])
 
-    @property
-    def _pass(self) -> tuple[ModuleType, Options]:
+    def _pass(self, columns: int = 0) -> tuple[ModuleType, Options]:
         """Which passes take the problem, and their options: those of the whitened data."""
-        options = self.options
-        if not self.whitening.plain:
-            options = options._replace(centre=self.whitening.image(options.centre, self.xp))
+        options = self._whitened_options
         if options.local_factors is None:
-            return self.passes, options
+            return self.passes(columns), options
         log_weights = -self.X.shape[1] * self.xp.log(options.local_factors)
         if options.log_weights is not None:
             log_weights = log_weights + options.log_weights
         # All pairs are taken in one dimension, too.
         return backends.pairs(self.backend), options._replace(log_weights=log_weights)
+
+    @property
+    def _whitened_options(self) -> Options:
+        if self.whitening.plain:
+            return self.options
+        return self.options._replace(centre=self.whitening.image(self.options.centre, self.xp))
 
     def epilogue(self, *, log: bool) -> Epilogue:
         """How sums become the density, or its logarithm."""
@@ -102,21 +126,47 @@ class Problem(NamedTuple):
         if self.domain is not None:
             return images.sums(self, output)
         X, Y = self._whitened()
-        passes, options = self._pass
+        passes, options = self._pass(0 if values is None else values.shape[1])
         return passes.partial_sums(X, Y, self.whitening.h, output, options, values=values, ratio=ratio)
 
     def density(self, *, log: bool) -> Any:
         """Run the pass that sums kernels; return the density at the queries, or its logarithm."""
+        if self.unchecked is not None:
+            out = self.unchecked.small.density(self.whitening.h, self.whitening.log_norm, self.dtype, log=log)
+            return self.unchecked.look().density(log=log) if out is None else out
         epilogue = self.epilogue(log=log)
         if self.domain is not None:
             return to_density(self.sums("sum"), *epilogue, self.xp)
         X, Y = self._whitened()
-        passes, options = self._pass
+        passes, options = self._pass()
         return passes.density(X, Y, self.whitening.h, options, epilogue, points=self.points)
+
+    def score(self) -> Any:
+        """Return the gradient of the log density at the queries, in their own shape."""
+        if self.unchecked is not None:
+            out = self.unchecked.small.score(self.whitening.h, self.dtype)
+            return self.unchecked.look().score() if out is None else out
+        return self._gradient(self.sums("moments", ratio=True))
+
+    def log_density_and_score(self) -> tuple[Any, Any]:
+        """Return the log density at the queries and the score, by one pass."""
+        if self.unchecked is not None:
+            both = self.unchecked.small.density_and_score(self.whitening.h, self.whitening.log_norm, self.dtype)
+            return self.unchecked.look().log_density_and_score() if both is None else both
+        sums = self.sums("moments")
+        return results.log_density(sums, self.log_constant, self.dtype, self.xp), self._gradient(sums)
+
+    def _gradient(self, sums: PartialSums) -> Any:
+        gradient = results.gradient(sums, self.whitening, self.xp)
+        return results.cast(gradient, self.dtype).reshape(self.query_shape)
 
     def laplace_density(self, *, log: bool) -> Any:
         """Return the Laplace-corrected density at the queries, negative values and all, or its logarithm."""
-        (passes, options), epilogue = self._pass, self.epilogue(log=log)
+        if self.unchecked is not None:
+            h, log_norm = self.whitening.h, self.whitening.log_norm
+            out = self.unchecked.small.density(h, log_norm, self.dtype, log=log, laplace=True)
+            return self.unchecked.look().laplace_density(log=log) if out is None else out
+        (passes, options), epilogue = self._pass(), self.epilogue(log=log)
         finished = getattr(passes, "laplace_density", None)  # where a pass may end in the density itself
         if self.domain is not None or finished is None:
             return results.laplace(self.sums("laplace"), *epilogue, self.xp)[0]
@@ -136,9 +186,9 @@ class Problem(NamedTuple):
     def _normal_sums(self, sign: int) -> PartialSums:
         """Sum the normal distribution function; with ``sign`` -1 that of the data and queries reflected in zero."""
         X, Y = (None if a is None else sign * a for a in self._whitened())
-        passes, options = self._pass
+        options = self._whitened_options
         reflected = options._replace(centre=sign * options.centre)
-        return passes.partial_sums(X, Y, self.whitening.h, "cdf", reflected)
+        return backends.one_dimension(self.backend).partial_sums(X, Y, self.whitening.h, "cdf", reflected)
 
     def kernel_sums(self, kernel: Kernel) -> PartialSums:
         """Return sums of another kernel than the Gaussian, each a single term of its own logarithm."""
@@ -151,17 +201,44 @@ class Problem(NamedTuple):
         return passes.kernel_density(X, Y, self.whitening.h, kernel, options=self.options, **epilogue._asdict())
 
     def moved(self, estimate: Problem) -> Any:
-        """Return debiased data, (n, d) float64, moved along the score that ``estimate`` poses."""
+        """Return debiased data, (n, d) float64 or of the result's dtype, moved along the score of ``estimate``."""
+        if self.unchecked is not None:
+            out = None
+            if estimate.whitening.plain:
+                out = self.unchecked.small.moved(self.whitening.h, estimate.whitening.h, self.dtype)
+            if out is not None:
+                return out
+            self, estimate = self._looked_with(estimate)
         sums = estimate.sums("moments", ratio=True)
         points = moved(self.X, sums, self.whitening, estimate.whitening, self.xp)
         return points if self.domain is None else self.domain.folded(points, self.xp)
+
+    def density_of_moved(self, estimate: Problem, *, log: bool) -> Any:
+        """Return the density of the debiased data at the queries, or its logarithm; ``estimate`` poses their score."""
+        if self.unchecked is not None:
+            out = None
+            if estimate.whitening.plain:
+                h, log_norm = self.whitening.h, self.whitening.log_norm
+                out = self.unchecked.small.density_of_moved(h, estimate.whitening.h, log_norm, self.dtype, log=log)
+            if out is not None:
+                return out
+            self, estimate = self._looked_with(estimate)
+        return self.debiased(estimate).density(log=log)
+
+    def _looked_with(self, estimate: Problem) -> tuple[Problem, Problem]:
+        """Return the same and the problem of its score, with values that are checked."""
+        assert self.unchecked is not None
+        problem = self.unchecked.look()
+        same = estimate.whitening is self.whitening
+        return problem, problem.of_score(None if same else estimate.whitening)
 
     def debiased(self, estimate: Problem) -> Problem:
         """Return the same problem with debiased data, float64; ``estimate`` poses their score."""
         points = None
         if self.whitening.plain and estimate.whitening.plain and self.domain is None:
             queries = self.X if self.Y is None else self.Y
-            X, Y, points = self.passes.debias(self.X, queries, self.whitening.h, estimate.whitening.h, self.options)
+            passes, widths = estimate.passes(), (self.whitening.h, estimate.whitening.h)
+            X, Y, points = passes.debias(self.X, queries, *widths, self.options)
         else:
             X = self.moved(estimate)
             Y = (self.X if self.Y is None else self.Y).astype(X.dtype)
@@ -169,6 +246,43 @@ class Problem(NamedTuple):
         # With its own bandwidth a point moves half way to a mean of the data: the radius cannot grow, but by wrapping.
         same = estimate.whitening is self.whitening and self.domain is None
         return out if same or self.options.squared_radius is None else out.located()
+
+    def of_score(self, whitening: Whitening | None = None) -> Problem:
+        """Pose the score of the data at the data, with the same bandwidth or another."""
+        problem = self._replace(Y=None, outside=None)
+        if whitening is None:
+            return problem
+        problem = problem._replace(whitening=whitening)
+        return problem if problem.options.squared_radius is None else problem.located()
+
+    def kept(self) -> Problem:
+        """Return the same for many calls of :meth:`at`: passes keep what they make of the data."""
+        return self._replace(options=self.options._replace(kept=Kept()))
+
+    def at(self, Y: Any, name: str = "Y") -> Problem:
+        """Return the same at other queries, which are checked as :func:`cukde.density.arguments.prepare` does.
+
+        It is for checked data, in a dtype that holds the queries, without a domain. ``name`` is what an error calls
+        the queries. Those of a small problem may be left unchecked, for the backend's small pass to look at.
+        """
+        small = backends.small(self.backend)
+        if small is not None and self.whitening.plain and self.options.log_weights is None:
+            call = small.Call.of(self.X, Y, self.options.precision, None, True)
+            if call is not None:
+                unchecked = Unchecked(call, lambda: self._looked_at(Y, name))
+                return self._replace(Y=Y, query_shape=Y.shape, unchecked=unchecked)
+        return self._looked_at(Y, name)
+
+    def _looked_at(self, Y: Any, name: str) -> Problem:
+        backend, options = self.backend, self.options
+        y, query_shape = check.queries(Y, self.X.shape[1], backend, name)
+        y = backend.xp.ascontiguousarray(y, dtype=self.X.dtype)
+        with np.errstate(over="ignore", invalid="ignore"):  # such queries are refused
+            radius, bounded = checked_radius(backend, {name: y}, options.centre, self.whitening, self.X)
+        if radius > options.squared_radius:
+            check.squared_radius(radius, single=options.precision != "float64")
+            options = options._replace(squared_radius=radius, bounded=bounded)
+        return self._replace(Y=y, query_shape=query_shape, options=options)
 
     def located(self, name: str = "X") -> Problem:
         """Return the same with the scaled squared radius of its points and bandwidth, which is checked.
@@ -178,11 +292,13 @@ class Problem(NamedTuple):
         with self.device:
             radius = squared_radius(self.backend, self.X, self.Y, self.options.centre, self.whitening)
         check.squared_radius(radius, single=self.options.precision != "float64", name=name)
-        return self._replace(options=self.options._replace(squared_radius=radius))
+        return self._replace(options=self.options._replace(squared_radius=radius, bounded=False))
 
     def _whitened(self) -> tuple[Any, Any | None]:
-        centre, xp = self.options.centre, self.xp
-        X = self.whitening.apply(self.X, centre, xp)
+        if self.whitening.plain:
+            return self.X, self.Y
+        centre, xp, store = self.options.centre, self.xp, self.options.kept
+        X = kept(store, "whitened", self.X, self.whitening, lambda: self.whitening.apply(self.X, centre, xp))
         return X, None if self.Y is None else self.whitening.apply(self.Y, centre, xp)
 
 
@@ -207,14 +323,12 @@ def score_whitening(score_bandwidth: Any, d: int) -> Whitening:
 
 def score_problem(problem: Problem, score_bandwidth: Any) -> Problem:
     """Pose the score of the data at the data (Y = X); ``score_bandwidth`` None is the problem's own."""
-    problem = problem._replace(Y=None, outside=None)
     if score_bandwidth is None:
-        return problem
+        return problem.of_score()
     whitening = score_whitening(score_bandwidth, problem.X.shape[1])
     if problem.domain is not None:
         domains_check.bandwidth(whitening.bandwidth, problem.domain.bounded, "score_bandwidth")
-    problem = problem._replace(whitening=whitening)
-    return problem if problem.options.squared_radius is None else problem.located()
+    return problem.of_score(whitening)
 
 
 def least_factor(factors: Any) -> float:
@@ -222,6 +336,33 @@ def least_factor(factors: Any) -> float:
     least = float(factors.min())
     check.factor_range(least, float(factors.max()))
     return least
+
+
+def checked_radius(
+    backend: ModuleType,
+    points: Mapping[str, Any],
+    centre: Any,
+    whitening: Whitening,
+    X: Any,
+    others: Mapping[str, Any] = MappingProxyType({}),
+) -> tuple[float, bool]:
+    """Check that arrays are finite; return the scaled squared radius of points, and whether it is a bound.
+
+    Everything is reduced where the arrays are. ``points`` are the data or queries, or both, by their names in errors,
+    ``X`` the data of a pass, and ``others`` further arrays.
+    """
+    arrays = list(points.values())
+    if "local_factors" not in others and backends.has_few(backend, X, arrays[-1]):
+        image = whitening.image(centre, np)
+        bounds = [cpu.radius_bound(whitening.apply(a, centre, np), image) / whitening.h**2 for a in arrays]
+        if all(bound < _SURE for bound in bounds) and all(np.isfinite(a).all() for a in others.values()):
+            return max(bounds), True
+    x, y = (*arrays, None)[:2]
+    radius, finite = backend.look(x, y, centre if whitening.plain else None, list(others.values()))
+    core_check.finite(dict(zip((*points, *others), finite, strict=True)))
+    if whitening.plain:
+        return radius / whitening.h**2, False
+    return squared_radius(backend, x, y, centre, whitening), False
 
 
 def squared_radius(backend: ModuleType, x: Any, y: Any, centre: Any, whitening: Whitening) -> float:

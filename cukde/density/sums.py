@@ -24,7 +24,7 @@ class PartialSums(NamedTuple):
         output "sum"      total_i   = sum_j exp(a_ij - reference_i)
         output "moments"  the same, and moments_ik = sum_j exp(a_ij - reference_i) (x_jk - y_ik)
         output "laplace"  total_i   = sum_j exp(a_ij - reference_i) (1 + d/2 - |y_i - x_j|^2 / (2 h^2))
-        output "values"   moments_ik = sum_j exp(a_ij - reference_i) V_jk, and total as for "sum"
+        output "values"   moments_ik = sum_j exp(a_ij - reference_i) V_jk, and total as for "sum", or NaN: not summed
         output "cdf"      total_i   = sum_j w_j Phi((y_i - x_j) / h) exp(-reference_i), d = 1, the normal's function Phi
 
     Moments are taken about the query, so blocks merge whatever each of them was centred on, and nothing

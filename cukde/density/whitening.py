@@ -15,16 +15,27 @@ from cukde.density import check
 _PLAIN_RANGE = (1e-12, 1e12)
 _PLAIN_RANGE_OF_FACTORS = (1e-4, 1e12)
 
+_NUMBERS = (float, np.float64, int)
+_FEW_NUMBERS = 1024  # of an array whose whitening is kept for further calls
+
 
 def whitening_of(h: Any, d: int, name: str = "h", *, factors: bool = False) -> Whitening:
     """Check a bandwidth of ``d`` columns, on the host, and return its whitening."""
-    if type(h) is float:  # the usual case: once for a number
+    if type(h) in _NUMBERS:  # the usual cases: once for a number, and for an array
         return _of_number(h, d, name, factors)
+    if type(h) is np.ndarray and h.dtype == np.float64 and h.size <= _FEW_NUMBERS:
+        return _of_numbers(h.tobytes(), h.shape, d, name, factors)
     return Whitening(check.bandwidth(h, d, name), d, name, factors=factors)
 
 
 @functools.lru_cache(maxsize=1024)
-def _of_number(h: float, d: int, name: str, factors: bool) -> Whitening:
+def _of_number(h: float | np.float64, d: int, name: str, factors: bool) -> Whitening:
+    return Whitening(check.bandwidth(h, d, name), d, name, factors=factors)
+
+
+@functools.lru_cache(maxsize=64)
+def _of_numbers(numbers: bytes, shape: tuple[int, ...], d: int, name: str, factors: bool) -> Whitening:
+    h = np.frombuffer(numbers).reshape(shape)
     return Whitening(check.bandwidth(h, d, name), d, name, factors=factors)
 
 

@@ -15,17 +15,17 @@ from cukde.core import check as core_check, dispatch
 from cukde.core.over_dask import is_dask, meta
 from cukde.core.public import public_in
 from cukde.density import check as density_check
-from cukde.density.absolute import log_density
 from cukde.density.api import kde, laplace_kde, score as gradient
 from cukde.density.arguments import prepare
 from cukde.density.kernel_density import kernel_density
 from cukde.density.metric_density import log_sums
-from cukde.density.problem import score_problem
+from cukde.density.problem import Problem, score_problem
 from cukde.estimators import check, file, sampling
 
 _DTYPES = [np.float64, np.float32, np.float16]  # others are converted to the first
 _ARRAYS = ("points_", "sample_weight_")
 _FLAGS = ("_on_gpu", "_from_gpu")  # where the fitted arrays are, and where the user's were and results go
+_KEPT = "_problem_kept"  # what was made of the fit by the last call; neither pickled nor saved
 _FITTED = (*_ARRAYS, *_FLAGS, "bandwidth_", "n_features_in_", "feature_names_in_", "_dtype", "_method")
 
 
@@ -95,15 +95,20 @@ class KernelDensity(BaseEstimator):
     A fitted estimator that was pickled or saved on a machine with a GPU also loads on a machine without one, and
     computes on the CPU there.
 
-    *Tolerances.* On the CPU the Gaussian and the exponential kernel leave out pairs that together add at most what the
-    two tolerances allow, where that is faster than all pairs; in one and two dimensions a fast Gauss transform may take
-    the Gaussian to ``rtol`` alone. Kernels of bounded support leave out only what is 0. A GPU makes use of ``rtol`` for
-    the Gaussian kernel, Dask collections of ``rtol`` alone, and metrics other than the euclidean take all pairs, as
+    *Tolerances.* The Gaussian and the exponential kernel leave out pairs that together add at most what the two
+    tolerances allow, where that is faster than all pairs; in one and two dimensions a fast Gauss transform may take the
+    Gaussian to ``rtol`` alone. Kernels of bounded support leave out only what is 0. A GPU makes use of ``rtol`` alone
+    for the Gaussian kernel, Dask collections for all, and metrics other than the euclidean take all pairs, as
     not every one of scikit-learn's distances has bounds. Results are then more accurate than asked
     (``tests/estimators/test_estimator_tolerances.py``).
 
     Cost: that of the functions. :meth:`fit` copies the data, and for method "sd" debiases them once, by n^2
     exponentials. A metric other than the euclidean takes n m distances of scikit-learn's in one thread.
+
+    *Many calls.* The first call with queries keeps what depends on the data alone, such as their order, in up to some
+    five times their memory; the next ones cost what their queries do. It is neither pickled nor saved, and made anew
+    after another fit and for other parameters or attributes. So give ``points_`` and ``sample_weight_`` other arrays
+    rather than change their entries.
 
     References
     ----------
@@ -186,6 +191,7 @@ class KernelDensity(BaseEstimator):
             fitted = _lazily().taken(self, self._array(X, backend, reset=True), sample_weight, metric, backend)
         else:
             fitted = self._taken(X, sample_weight, metric, backend)
+        self.__dict__.pop(_KEPT, None)
         self.points_, self.bandwidth_, self.sample_weight_, dtype = fitted
         self._dtype = dtype.name
         self._method = self.method
@@ -223,7 +229,7 @@ class KernelDensity(BaseEstimator):
         """
         backend = self._fitted(X)
         with backend.device_of(meta(self.points_)):
-            return self._returned(self._log_density(self._array(X, backend, reset=False), backend), X, backend)
+            return self._returned(self._log_density(X, backend), X, backend)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the log-likelihood of the rows of ``X``: the sum of :meth:`score_samples`, in float64.
@@ -245,7 +251,7 @@ class KernelDensity(BaseEstimator):
         """
         backend = self._fitted(X)
         with backend.device_of(meta(self.points_)):
-            log_p = self._log_density(self._array(X, backend, reset=False), backend)
+            log_p = self._log_density(X, backend)
             if is_dask(log_p):
                 return _lazily().log_likelihood(log_p, signed=self.method == "laplace")
             if self.method == "laplace":
@@ -287,9 +293,15 @@ class KernelDensity(BaseEstimator):
         metric = check.parameters(self.get_params(deep=False))
         check.gradient(self.kernel, metric, self.metric, self.method)
         with backend.device_of(meta(self.points_)):
-            Y = self._array(X, backend, reset=False)
-            dtype = self._result_dtype(Y)
-            out = gradient(self.points_, Y, self.bandwidth_, **self._options(dtype))
+            if not self._is_lazy(X):
+                problem, dtype = self._problem(X, backend, tolerance=None)
+                with problem.device:
+                    out = problem.score()
+            else:
+                Y = self._array(X, backend, reset=False)
+                dtype = self._result_dtype(Y)
+                options = {"weights": self.sample_weight_, "precision": self._precision(dtype)}
+                out = gradient(self.points_, Y, self.bandwidth_, **options)
             return self._returned(_rounded(out, dtype), X, backend)
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> Any:
@@ -384,7 +396,7 @@ class KernelDensity(BaseEstimator):
     def __getstate__(self) -> dict[str, Any]:
         moved = {"bandwidth", *_ARRAYS}
         state = super().__getstate__().items()
-        return {name: dispatch.to_host(value) if name in moved else value for name, value in state}
+        return {name: dispatch.to_host(value) if name in moved else value for name, value in state if name != _KEPT}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         state = dict(state)
@@ -436,7 +448,8 @@ class KernelDensity(BaseEstimator):
 
     def _fitted(self, X: Any) -> ModuleType:
         """Return the backend of the fitted arrays; check that the queries can be moved there."""
-        check_is_fitted(self, "points_")
+        if not hasattr(self, "points_"):
+            check_is_fitted(self, "points_")
         check.same_method(self._method, self.method)
         if self._on_gpu:
             return dispatch.backend(meta(self.points_))
@@ -468,18 +481,31 @@ class KernelDensity(BaseEstimator):
         """Of :func:`cukde.kde`; scikit-learn's 0 is as exact as sums are by default."""
         return min(float(self.rtol), density_check.MOST_RTOL) if self.rtol > 0 else None
 
-    def _options(self, dtype: np.dtype) -> dict[str, Any]:
-        # Debiased data are always float64, so their dtype does not determine the precision.
-        precision = dtype.name if self.precision is None and self.method == "sd" else self.precision
-        return {"weights": self.sample_weight_, "precision": precision}
+    def _precision(self, dtype: np.dtype) -> str | None:
+        # Debiased data are always float64, so their dtype does not determine it.
+        return dtype.name if self.precision is None and self.method == "sd" else self.precision
 
-    def _log_density(self, Y: Any, backend: ModuleType) -> Any:
-        X, h, dtype = self.points_, self.bandwidth_, self._result_dtype(Y)
+    def _log_density(self, queries: Any, backend: ModuleType) -> Any:
         metric = None
+        core_check.option("kernel", self.kernel, check.KERNELS)
         if self.metric != "euclidean":
             metric = check.parameters(self.get_params(deep=False))
             check.metric_device(metric, self.metric, backend)
-        if metric is not None and any(map(is_dask, (X, Y, self.sample_weight_))):
+        kernel: Any = None if self.kernel == "gaussian" else self.kernel
+        if metric is None and not self._is_lazy(queries):
+            problem, dtype = self._problem(queries, backend, self._tolerance)
+            if self.atol > 0:
+                problem = problem.within(float(self.atol), kernel)
+            with problem.device:
+                if kernel is not None:
+                    out = problem.kernel_density(kernel, log=True)
+                else:
+                    out = problem.laplace_density(log=True) if self.method == "laplace" else problem.density(log=True)
+            return _rounded(out, dtype)
+        Y = self._array(queries, backend, reset=False)
+        X, h, dtype = self.points_, self.bandwidth_, self._result_dtype(Y)
+        options = {"weights": self.sample_weight_, "rtol": self._tolerance}
+        if metric is not None and self._is_lazy(Y):
             metric_density = importlib.import_module("cukde.density.dask.api").metric_density
             out = metric_density(X, Y, h, distance=metric, kernel=self.kernel, weights=self.sample_weight_)
         elif metric is not None:
@@ -487,22 +513,59 @@ class KernelDensity(BaseEstimator):
             origin = np.zeros((1, X.shape[1]))
             constant = (
                 kde(origin, origin, h, log=True)
-                if self.kernel == "gaussian"
-                else kernel_density(origin, origin, h, kernel=self.kernel, log=True)
+                if kernel is None
+                else kernel_density(origin, origin, h, kernel=kernel, log=True)
             )
             out = log_sums(metric, X, Y, h, self.kernel, self.sample_weight_) + constant[0]
-        elif self.atol > 0 and not any(map(is_dask, (X, Y, self.sample_weight_))):
-            kernel: Any = None if self.kernel == "gaussian" else self.kernel
-            options = self._options(dtype) | {"rtol": self._tolerance, "atol": float(self.atol)}
-            out = log_density(X, Y, h, kernel=kernel, laplace=self.method == "laplace", **options)
-        elif self.kernel != "gaussian":
-            options = {"weights": self.sample_weight_, "rtol": self._tolerance}
-            out = kernel_density(X, Y, h, kernel=self.kernel, log=True, **options)
-        elif self.method == "laplace":
-            out = laplace_kde(X, Y, h, log=True, rtol=self._tolerance, **self._options(dtype))
+        elif kernel is not None:
+            out = kernel_density(X, Y, h, kernel=kernel, log=True, **options)
         else:
-            out = kde(X, Y, h, log=True, rtol=self._tolerance, **self._options(dtype))
+            function = laplace_kde if self.method == "laplace" else kde
+            out = function(X, Y, h, log=True, precision=self._precision(dtype), **options)
         return _rounded(out, dtype)
+
+    def _is_lazy(self, queries: Any) -> bool:
+        return is_dask(queries) or is_dask(self.points_) or is_dask(self.sample_weight_)
+
+    def _problem(self, queries: Any, backend: ModuleType, tolerance: float | None) -> tuple[Problem, np.dtype]:
+        """Return the sum of Gaussians at the queries as a problem, and the dtype of its result."""
+        Y = queries if self._in_order(queries, backend) else self._array(queries, backend, reset=False)
+        problem, dtype = self._problem_of_data(Y.dtype, backend, tolerance)
+        try:
+            return problem.at(Y, "X"), dtype
+        except ValueError:
+            self._array(queries, backend, reset=False)  # whose errors come first
+            raise
+
+    def _problem_of_data(
+        self, of_queries: np.dtype, backend: ModuleType, tolerance: float | None
+    ) -> tuple[Problem, np.dtype]:
+        """Return the problem without queries, kept from the last call for the same fit and options."""
+        points, weights, h = self.points_, self.sample_weight_, np.asarray(dispatch.to_host(self.bandwidth_))
+        of_kernel = self.precision if self.kernel == "gaussian" else None
+        options = of_queries, tolerance, of_kernel, h.shape, h.tobytes()
+        last = vars(self).get(_KEPT)
+        if last is None or last[0] is not points or last[1] is not weights or last[2] != options:
+            none = backend.xp.empty((0, points.shape[1]), of_queries)
+            dtype = self._result_dtype(none)
+            precision = self._precision(dtype) if self.kernel == "gaussian" else None
+            problem, _ = prepare(points, none, self.bandwidth_, weights, precision, rtol=tolerance)
+            last = points, weights, options, (problem.kept(), dtype)
+            setattr(self, _KEPT, last)
+        kept: tuple[Problem, np.dtype] = last[3]
+        return kept
+
+    def _in_order(self, X: Any, backend: ModuleType) -> bool:
+        """Whether queries need none of scikit-learn's checks but that they are finite."""
+        return (
+            type(X) is backend.xp.ndarray
+            and X.ndim == 2
+            and X.shape[0] > 0
+            and X.shape[1] == self.n_features_in_
+            and X.dtype.char in "fd"
+            and X.dtype.isnative
+            and not hasattr(self, "feature_names_in_")
+        )
 
 
 def _lazily() -> Any:

@@ -16,7 +16,7 @@ from cukde.core.over_dask import over_dask
 from cukde.core.public import public_in
 from cukde.kendall import check, cost, samples, statistics
 from cukde.kendall.counts import PairCounts, SignificanceResult, Ties
-from cukde.kendall.cpu import few
+from cukde.kendall.cpu import few as few_on_cpu
 
 _passes = partial(dispatch.passes, "cukde.kendall")
 
@@ -133,16 +133,18 @@ def kendalltau(
         b, n = rows.x.shape
         if nan_policy == "raise":
             check.no_nan(rows.nan, x=rows.x, y=rows.y)
+        complete = n if nan_policy == "propagate" and rows.nan is None else 0
+        null = None if method == "exact" else statistics.Null(method, alternative)
+        if null is not None and rows.nan is None:
+            few = _of_few(backend, rows.x, rows.y, "alike", 1, variant, null, complete)
+            if few is not None:
+                core_warnings.small_samples(None, None, n, rows.shape, nan_policy)
+                return _result(*few, rows.kept if keepdims else rows.shape)
         passes = _counting(backend, b, n)
         counts = passes.pairs(rows.x, rows.y) if b else _no_counts((0,), xp)
         core_warnings.small_samples(counts.samples, rows.nan, n, rows.shape, nan_policy)
-        complete = 0
-        if nan_policy == "propagate":
-            if rows.nan is None:
-                complete = n
-            else:
-                counts = counts._replace(samples=xp.where(xp.asarray(rows.nan), 0, counts.samples))
-        null = None if method == "exact" else statistics.Null(method, alternative)
+        if nan_policy == "propagate" and rows.nan is not None:
+            counts = counts._replace(samples=xp.where(xp.asarray(rows.nan), 0, counts.samples))
         statistic, pvalue = passes.statistics(counts, variant, null, complete)
         if method == "exact":
             on_host = statistics.of_complete(counts.map(backend.asnumpy), complete)
@@ -226,11 +228,15 @@ def kendall_matrix(
     core_check.option("nan_policy", nan_policy, check.NAN_POLICIES)
     pvalue = core_check.flag("pvalue", pvalue)
     backend = dispatch.backend(A, "A", B=B)
+    null = statistics.Null("auto", "two-sided") if pvalue else None
     with backend.device_of(A):
-        passes, counts = _counts(A, B, backend, nan_policy)
-        null = statistics.Null("auto", "two-sided") if pvalue else None
-        statistic, p = passes.statistics(counts, variant, null, 0)
-        return SignificanceResult(statistic, p) if pvalue else statistic
+        a, b = _matrices(A, B, backend, nan_policy)
+        pairing, complete = "upper" if b is None else "all", 0 if nan_policy == "omit" else a.shape[0]
+        few = _of_few(backend, a, a if b is None else b, pairing, 0, variant, null, complete)
+        if few is None:
+            passes, counts = _counts(a, b, backend, nan_policy)
+            few = passes.statistics(counts, variant, null, 0)
+        return SignificanceResult(*few) if pvalue else few[0]
 
 
 @declare(cost.concordance, cost.of_columns)
@@ -275,18 +281,26 @@ def concordance(A: Any, B: Any = None) -> Concordance:
     """
     backend = dispatch.backend(A, "A", B=B)
     with backend.device_of(A):
-        _, counts = _counts(A, B, backend, "raise")
+        _, counts = _counts(*_matrices(A, B, backend, "raise"), backend, "raise")
         both = counts.tied_in_both
         return Concordance(counts.concordant, counts.discordant, counts.x.pairs - both, counts.y.pairs - both, both)
 
 
+def _of_few(backend: ModuleType, *arguments: Any) -> tuple[Any, Any] | None:
+    """Return statistics and p-values where the backend has a way of its own to those of so few samples."""
+    if backend is cpu:
+        return None
+    of_few: tuple[Any, Any] | None = _passes(backend).statistics_of_few(*arguments)
+    return of_few
+
+
 def _counting(backend: ModuleType, pairs: int, n: int) -> ModuleType:
     """Return the passes for so many pairs of variables of n samples."""
-    return few if backend is cpu and few.serves(pairs, n) else _passes(backend)
+    return few_on_cpu if backend is cpu and few_on_cpu.serves(pairs, n) else _passes(backend)
 
 
-def _counts(A: Any, B: Any, backend: ModuleType, nan_policy: str) -> tuple[ModuleType, PairCounts]:
-    """Check two matrices and count for all pairs of their columns; return the passes that did too."""
+def _matrices(A: Any, B: Any, backend: ModuleType, nan_policy: str) -> tuple[Any, Any | None]:
+    """Check two matrices; the second is None where there is none, or it is the first."""
     a = check.matrix("A", A, backend)
     b = None
     if B is not None and B is not A:
@@ -294,6 +308,11 @@ def _counts(A: Any, B: Any, backend: ModuleType, nan_policy: str) -> tuple[Modul
         check.same_rows(a, b)
     if nan_policy == "raise":
         check.no_nan(A=a, **({} if b is None else {"B": b}))
+    return a, b
+
+
+def _counts(a: Any, b: Any | None, backend: ModuleType, nan_policy: str) -> tuple[ModuleType, PairCounts]:
+    """Count for all pairs of columns; return the passes that did, too."""
     shape = (a.shape[1], (a if b is None else b).shape[1])
     passes = _counting(backend, math.prod(shape), len(a))
     if 0 in shape:

@@ -1,4 +1,4 @@
-r"""The choice between sign products and sorting for Kendall's tau on a GPU, and the times behind it.
+r"""The choice between comparisons, sign products and sorting for Kendall's tau on a GPU, and the times behind it.
 
 Milliseconds on an H200 for all pairs of p columns of n samples, ranks included: sign products / sorting
 (``benchmarks/kendall/crossover.py``; below 0.9 most of it is host time)::
@@ -20,6 +20,9 @@ Milliseconds on an H200 for all pairs of p columns of n samples, ranks included:
 Sign products take n^2 / 2 multiply-adds for each entry of a tile, and as many comparisons for each row. Sorting takes
 n log2(n) steps for each pair of columns. Either has about 0.45 ms of overhead. Signs as bytes were timed only at
 p = 2,000 and n = 4,000.
+
+Few samples are compared with each other in one launch: n^2 comparisons of about ten instructions for each pair of
+columns, of which an H200 does 2^29 in about a quarter of a millisecond by count.
 """
 
 from __future__ import annotations
@@ -32,6 +35,12 @@ from cukde.kendall import sign_tiles
 
 # Milliseconds of sorting: for each pair of columns, and for each of its n log2(n) steps.
 _SORTING, _STEP = 2e-5, 5e-9
+
+
+# Comparisons of pairs of samples that take no longer than the other ways' launches; of 64-bit keys they take twice.
+_MOST_COMPARISONS = 2**29
+_MOST_COMPARED = 2**20 - 1  # samples, see comparisons.cu
+_MOST_BLOCKS = 2**31 - 1
 
 
 class _Rates(NamedTuple):
@@ -60,3 +69,8 @@ def by_products(p: int, q: int, n: int, *, symmetric: bool, tied: bool, capabili
     rows, entries = sign_tiles.padded(p, q, symmetric=symmetric)
     sorting = pairs * (_SORTING + _STEP * n * math.log2(max(n, 2)))
     return n * n / 2 * (rows * rates.row + entries * rates.entry) < sorting
+
+
+def by_comparisons(pairs: int, n: int, *, wide: bool) -> bool:
+    """Whether samples are compared with each other, for so many pairs of columns; ``wide``: of 8 bytes a value."""
+    return n <= _MOST_COMPARED and pairs * n * n << wide <= _MOST_COMPARISONS and pairs <= _MOST_BLOCKS

@@ -1,5 +1,7 @@
 """Costs of Kendall's tau: ranks of each variable, then products of signs or sorting of each pair of variables.
 
+On a GPU few samples are compared with each other instead, in one launch.
+
 Instructions of the GPU's kernels are counted in what NVRTC makes of ``kernels_cu/kendall/`` for sm_90. Those that
 compare, select or add integers count twice: a multiprocessor has half as many lanes for them.
 """
@@ -31,6 +33,10 @@ _KEYS, _RANKS, _PAIR_KEYS, _PAIR_RUNS, _VALUE_RUNS = 16, 60, 16, 80, 50
 # Instructions for each sign off the diagonal, weighed: by bits, in one or both planes, and by bytes.
 _SIGNS = {(True, 1): 1.7, (True, 2): 2.8, (False, 1): 5.0}
 
+# Of each two samples that are compared, weighed: five comparisons, four sums, and a load.
+# A comparison of 64 bits takes two instructions.
+_COMPARED = {4: 19, 8: 27}
+
 _SUMS = 7  # arrays of integers that the counts of ties take, each made of two others
 
 # Comparisons and sums for each sample on the CPU, without loads and addresses: its key; the count of a digit, and its
@@ -52,6 +58,8 @@ def kendalltau(on: Peaks, *, n: int, batch: int = 1, dtype: Any = "float64", tie
     size = np.dtype(dtype).itemsize
     if on.backend == "cpu":
         parts = (*_cpu_ranks(2 * batch, n, size), _cpu_trees(batch, n, ties, batch))
+    elif choice.by_comparisons(batch, n, wide=size == 8):
+        parts = (_by_comparisons(batch, n, size, 2 * batch),)
     else:
         sorting = _pairs_by_sorting(batch, n, 8 * n * batch)
         parts = (*_ranks(2 * batch, n, size), *sorting, _statistics(batch))
@@ -65,6 +73,15 @@ def kendall_matrix(
 
     The textbook's program visits p q pairs of columns, or p^2 among the p columns; ours visits p (p + 1) / 2 of these.
     """
+    size, across = np.dtype(dtype).itemsize, p if q is None else q
+    if on.backend == "gpu" and choice.by_comparisons(p * across, n, wide=size == 8):
+        pairs = p * (p + 1) // 2 if q is None else p * across
+        return _counted((_by_comparisons(pairs, n, size, p + (0 if q is None else q)),), p * across * n * (n - 1) / 2)
+    return _matrix(on, n, p, q, dtype, ties)
+
+
+def _matrix(on: Peaks, n: int, p: int, q: int | None, dtype: Any, ties: bool) -> Counted:
+    """The same by counts."""
     size, symmetric = np.dtype(dtype).itemsize, q is None
     across = p if q is None else q
     columns = p + (0 if symmetric else across)
@@ -91,7 +108,7 @@ def concordance(
     on: Peaks, *, n: int, p: int, q: int | None = None, dtype: Any = "float64", ties: bool = False
 ) -> Counted:
     """Count the counts of all pairs of columns: a look for NaN, and integer sums in place of the statistic."""
-    of_matrix = kendall_matrix(on, n=n, p=p, q=q, dtype=dtype, ties=ties)
+    of_matrix = _matrix(on, n, p, q, dtype, ties)
     across = p if q is None else q
     samples = n * (p + (0 if q is None else q))
     scalar: dict[Unit, float] = {"scalar": samples + _SUMS * p * across} if on.backend == "cpu" else {}
@@ -127,6 +144,12 @@ def _counted(parts: tuple[Part, ...], pairs: float) -> Counted:
 
 
 # ------------------------------------------------------------------------------------------------------ on a GPU
+
+
+def _by_comparisons(pairs: int, n: int, size: int, columns: int) -> Part:
+    """Compare the samples of pairs of variables with each other, and end in the statistic."""
+    compared = pairs * n * n * _COMPARED[8 if size == 8 else 4]
+    return Part("comparisons", bytes=columns * n * size + 16 * pairs, work={"instruction": compared}, launches=1)
 
 
 def _ranks(rows: int, n: int, size: int) -> tuple[Part, ...]:

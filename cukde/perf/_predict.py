@@ -131,10 +131,10 @@ def predict(
 
     Notes
     -----
-    Work that depends on the data is counted as the most: of densities on a GPU, all pairs. ``share=0.1`` among the
-    sizes counts passes that leave out nine pairs of ten; of ``sd_kde`` ``share=(0.1, 0.2)`` the score's and the
-    density's. ``cells=8_000`` is the number of cells for which the fast Gauss transform of the plane has expansions of
-    queries. :func:`explain` finds both of a call.
+    Work that depends on the data is counted as the most: of densities and sums of values, all pairs. ``share=0.1``
+    among the sizes counts passes that leave out nine pairs of ten; of ``sd_kde`` ``share=(0.1, 0.2)`` the score's and
+    the density's. ``cells=8_000`` is the number of cells for which the fast Gauss transform of the plane has expansions
+    of queries. :func:`explain` finds both of a call.
 
     On an H200 the error of the better rule is a factor of 1.11 in the geometric mean over 162 calls of all operations,
     and that of the report's rule is 6.5 (``docs/performance.md``, ``benchmarks/results/perf_h200.json``).

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 from functools import partial
 from types import ModuleType
 from typing import Any, Literal
@@ -9,9 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from cukde.core import dispatch, dtypes
-from cukde.core.cpu import arrays as cpu
 from cukde.piecewise import check, pieces as piecewise_pieces
-from cukde.piecewise.cpu import few
 from cukde.piecewise.pieces import Pieces
 
 _passes = partial(dispatch.passes, "cukde.piecewise")
@@ -27,7 +27,7 @@ class Evaluator:
 
     def __init__(self, pieces: Pieces) -> None:
         self._pieces = pieces
-        self._prepared: dict[tuple[Any, ...], Any] = {}
+        self._prepared: dict[tuple[Any, np.dtype], Any] = {}
 
     def __call__(self, x: Any, extrapolate: Extrapolate, backend: ModuleType, out: Any = None) -> Any:
         """Evaluate at floating-point x of any shape on the current device of the backend.
@@ -36,14 +36,18 @@ class Evaluator:
         for one value at a point, has the shape and dtype of x and does not overlap it. Periodic functions are computed
         in float64.
         """
+        on_gpu = backend.name == "gpu" and out is None
+        if on_gpu and (values := self._repeated.values(x, extrapolate)) is not None:
+            return values
         dtype = np.dtype(np.float64) if extrapolate == "periodic" else x.dtype
-        passes = few if backend is cpu and few.serves(self._pieces, x.size) else _passes(backend)
-        prepared = self._prepare(passes, backend, dtype)
+        prepared = self._prepare(backend, dtype)
         flat = backend.xp.ascontiguousarray(x if x.ndim == 1 else x.reshape(-1), dtype)
         if out is not None and out.flags.c_contiguous and out.dtype == dtype:
-            passes.evaluate(prepared, flat, extrapolate, out.reshape(-1))
+            _passes(backend).evaluate(prepared, flat, extrapolate, out.reshape(-1))
             return out
-        values = passes.evaluate(prepared, flat, extrapolate)
+        values = _passes(backend).evaluate(prepared, flat, extrapolate)
+        if on_gpu:
+            self._repeated.keep(prepared, x, extrapolate)
         if values.dtype != x.dtype:
             with np.errstate(over="ignore"):
                 values = values.astype(x.dtype)
@@ -54,15 +58,19 @@ class Evaluator:
         out[...] = values
         return out
 
-    def by_numpy(self, x: np.ndarray) -> np.ndarray:
-        """Evaluate at any number of points of a host array (N,) without compiled code; this rounds every product."""
-        return few.evaluate(self._prepare(few, cpu, x.dtype), x, True)
+    def again(self, x: Any, extrapolate: Any) -> Any | None:
+        """Evaluate at points on a GPU that are like those of a call before; None where there was none."""
+        return self._repeated.values(x, extrapolate)
 
-    def _prepare(self, passes: ModuleType, backend: ModuleType, dtype: np.dtype) -> Any:
-        key = passes, backend.device_key(), dtype
+    @functools.cached_property
+    def _repeated(self) -> Any:
+        return importlib.import_module("cukde.piecewise.gpu.repeated").Repeated()
+
+    def _prepare(self, backend: ModuleType, dtype: np.dtype) -> Any:
+        key = backend.device_key(), dtype
         if key not in self._prepared:
             number = dtypes.arithmetic(dtype)
             pieces = piecewise_pieces.rounded(self._pieces, number)
             check.representable(pieces, number)
-            self._prepared[key] = passes.prepare(pieces, dtype)
+            self._prepared[key] = _passes(backend).prepare(pieces, dtype)
         return self._prepared[key]

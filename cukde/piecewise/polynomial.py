@@ -139,6 +139,10 @@ class PiecewisePolynomial:
         Cost: each value reads and writes memory once and takes k - 1 multiplications and additions. A few comparisons
         find its piece, or O(log m) where many of the m pieces crowd into a small part of the range.
         """
+        if type(nu) is int and nu == 0 and self._c.ndim == 2 and dispatch.is_gpu_array(x) and not self._falls:
+            values = self._evaluator.again(x, self.extrapolate if extrapolate is None else extrapolate)
+            if values is not None:
+                return values
         nu = check.order(nu)
         if nu < 0:
             raise ValueError(f"nu must be at least 0; got {nu}: write antiderivative({-nu})(x)")

@@ -17,6 +17,8 @@ from cukde.piecewise.pieces import Pieces
 LAYOUTS = ("aos", "soa")
 ORIGINS = ("global", "local")
 
+_FLOAT64 = np.dtype(np.float64)
+
 # Cached tables, and the most bytes of one in float64: they stay in memory, and every call compares them.
 _KEPT, _LARGEST_KEPT = 8, 2**20
 
@@ -101,15 +103,21 @@ def pwpa(
         points = core_check.floating("x", x, backend)
         if out is not None:
             check.output(out, points, backend, coefficients=coefficients, knots=knots)
-        a, ends = (
-            check.on_host(name, table).astype(np.float64, copy=False)
-            for name, table in (("coefficients", coefficients), ("knots", knots))
-        )
+        tables = coefficients, knots
+        if backend.name == "gpu":
+            tables = backend.asnumpy_together(*tables)
+        a, ends = _on_host("coefficients", tables[0]), _on_host("knots", tables[1])
         small = a.nbytes + ends.nbytes <= _LARGEST_KEPT
         evaluator = (_kept_evaluator if small else _evaluator)(
             a.tobytes(), a.shape, ends.tobytes(), ends.shape, layout, origin
         )
         return evaluator(points, beyond, backend, out)
+
+
+def _on_host(name: str, table: Any) -> np.ndarray:
+    if type(table) is np.ndarray and table.dtype == _FLOAT64:
+        return table
+    return check.on_host(name, table).astype(np.float64, copy=False)
 
 
 def _evaluator(

@@ -19,8 +19,9 @@
 // the same number of tiles. One after the other they are the walk blockIdx.x. A block takes the strip blockIdx.y of the
 // walk for the bandwidths blockIdx.z, so all blocks have the same work.
 //
-// A warp takes the least of its r^2 in a tile. Bandwidths for which this is beyond the bits of all its rows and columns take
-// no exponentials: where points are in an order of neighbours, those are most of the small ones in most of the tiles.
+// A warp takes the least of its r^2 in each part of a tile. A part takes no exponentials of bandwidths for which this is
+// beyond the bits of all its rows and columns: where points are in an order of neighbours, those are most of the small
+// ones in most of the tiles.
 //
 // In a tile a thread has SIDE x SIDE pairs. Their r^2, from differences, stay in registers for all bandwidths. An
 // exponential costs a multiply-add, ex2 and a multiply-add for each of its rows. Slot r of the rows of lane 4 p + q holds
@@ -28,14 +29,20 @@
 // the sums that a lane keeps, and those that it passes on when lanes add their sums, lie in the same slots of every lane.
 // So nothing has to be selected, and the sums of a tile take less than half an instruction for each exponential.
 //
+// Where a tile has parts, each is of neighbours in their order, and the same slots of every lane: of rows by the first and
+// the last bit of a slot, of columns by the first. No turn changes the last bit of rows. It leaves the first bits alone,
+// too: in that step of their exchange lanes select. The parts of a warp's rows lie apart, so that the warps of a block,
+// which wait for each other in every tile, have about the same work. Rows and columns lie in shared memory in the order of
+// lanes and slots.
+//
 // Sums of a tile, and of the rows of a strip, are of type REAL. Both are added to memory atomically in double, in no
 // fixed order. REAL holds them: they are at most 2^SHIFT times the number of rows in the sum.
 //
 // Barriers: two for each tile, two more for each chunk of dimensions but the first, one for each row block; all threads
 // of a block pass all of them.
 //
-// Macros: KERNEL the name; REAL the arithmetic; SIDE 4 or 8; SHIFT; CHUNK the dimensions staged at a time;
-// MOST_BANDWIDTHS; BLOCKS of a multiprocessor at a time.
+// Macros: KERNEL the name; REAL the arithmetic; SIDE 4 or 8; ROW_PARTS and COLUMN_PARTS 1, or of SIDE 8 4 and 2; SHIFT;
+// CHUNK the dimensions staged at a time; MOST_BANDWIDTHS; BLOCKS of a multiprocessor at a time.
 #include "ptx.cuh"
 #include "exp2_f64.cuh"
 
@@ -48,6 +55,10 @@ constexpr int warp_rows = row_lanes * SIDE;
 constexpr int block_rows = warps * warp_rows;
 constexpr int column_tile = column_lanes * SIDE;
 constexpr int rows_kept = SIDE / column_lanes;  // of a lane, once sums over lanes are made
+constexpr int part_rows = warp_rows / ROW_PARTS;
+constexpr int parts = ROW_PARTS * COLUMN_PARTS;
+static_assert(ROW_PARTS == 1 || (ROW_PARTS == 4 && SIDE == 8), "the first and the last bit of three");
+static_assert(COLUMN_PARTS == 1 || (COLUMN_PARTS == 2 && SIDE == row_lanes), "the first step is that of the first bit");
 constexpr int part_columns = 2;                 // of a thread that one of many chunks is added up for at a time
 constexpr int few_dimensions = 2 * CHUNK;       // that are added up one after the other
 
@@ -67,6 +78,7 @@ struct Shared {
     alignas(16) Real row_sums[MOST_BANDWIDTHS][block_rows];     // of the strip
     Real column_sums[MOST_BANDWIDTHS][warps][column_tile];      // of the tile
     unsigned counted[warps];                                    // bandwidths of which a warp has them
+    unsigned parts_counted[warps][32];                          // of each of them the parts of the tile
 };
 
 struct Data {
@@ -108,11 +120,21 @@ __device__ inline int turn(int lane) {
     else return lane / (lanes / SIDE);
 }
 
-// Sums over `lanes` lanes that are `apart`: the first SIDE / lanes slots, at least one, hold those that stay here.
-template <int lanes, int apart>
+// Sums over `lanes` lanes that are `apart`: the first SIDE / lanes slots, at least one, hold those that stay here. Where
+// the slots are in parts, the second half of the lanes has those that stay in the second half of its slots.
+template <int lanes, int apart, bool in_parts>
 __device__ inline void sum_over_lanes(Real (&sums)[SIDE]) {
+    if (in_parts) {
+        const bool second = threadIdx.x & lanes / 2 * apart;
 #pragma unroll
-    for (int step = lanes / 2; step > 0; step /= 2) {
+        for (int s = 0; s < SIDE / 2; s++) {
+            const Real passed = second ? sums[s] : sums[s + SIDE / 2];
+            sums[s] = second ? sums[s + SIDE / 2] : sums[s];
+            sums[s] += __shfl_xor_sync(~0u, passed, lanes / 2 * apart);
+        }
+    }
+#pragma unroll
+    for (int step = in_parts ? lanes / 4 : lanes / 2; step > 0; step /= 2) {
         const int half = SIDE * step / lanes;
         if (half == 0) sums[0] += __shfl_xor_sync(~0u, sums[0], step * apart);
 #pragma unroll
@@ -121,23 +143,52 @@ __device__ inline void sum_over_lanes(Real (&sums)[SIDE]) {
     }
 }
 
+// Where a row of a block, and a column of a tile, lie in shared memory.
+__device__ inline int place_of_row(int row) {
+    if (ROW_PARTS == 1) return row;
+    const int part = row / (warps * part_rows), warp = row / part_rows % warps, in_part = row % part_rows;
+    return warp * warp_rows + in_part / 2 * SIDE + part / 2 * 4 + in_part % 2 * 2 + part % 2;
+}
+__device__ inline int place_of_column(int column) {
+    constexpr int run = SIDE / COLUMN_PARTS, of_part = column_tile / COLUMN_PARTS;
+    const int in_part = column % of_part;
+    return in_part / run * SIDE + column / of_part * run + in_part % run;
+}
+
+// The part that slots of rows, and of columns, belong to.
+__device__ constexpr int part_of_row(int r) { return ROW_PARTS == 1 ? 0 : r / 4 * 2 + r % 2; }
+__device__ constexpr int part_of_column(int s) { return s / (SIDE / COLUMN_PARTS); }
+__device__ constexpr int part_of(int r, int s) { return part_of_row(r) * COLUMN_PARTS + part_of_column(s); }
+
+// The row, and the column, of a place.
+__device__ inline int row_at(int place) {
+    if (ROW_PARTS == 1) return place;
+    const int in_warp = place % warp_rows, slot = in_warp % SIDE;
+    return (part_of_row(slot) * warps + place / warp_rows) * part_rows + in_warp / SIDE * 2 + slot / 2 % 2;
+}
+__device__ inline int column_at(int place) {
+    constexpr int run = SIDE / COLUMN_PARTS;
+    const int slot = place % SIDE;
+    return part_of_column(slot) * (column_tile / COLUMN_PARTS) + place / SIDE * run + slot % run;
+}
+
 // Stage dimensions [k0, k0 + CHUNK) of `count` rows from `first` on. Rows past the end repeat the last one.
-template <int count, int pitch>
+template <int count, int pitch, int (&place)(int)>
 __device__ inline void stage(Real (&to)[CHUNK][pitch], const Data& data, long long first, int k0) {
     const int k = threadIdx.x % CHUNK;
     if (k0 + k >= data.d) return;
 #pragma unroll 2
     for (int row = threadIdx.x / CHUNK; row < count; row += threads / CHUNK)
-        to[k][row] = data.X[min(first + row, data.n - 1) * data.d + k0 + k] * data.unit;
+        to[k][place(row)] = data.X[min(first + row, data.n - 1) * data.d + k0 + k] * data.unit;
 }
 
 // Stage weights, 0 past the end: such a row counts for nothing, whatever its coordinates.
-template <int count>
+template <int count, int (&place)(int)>
 __device__ inline void stage_weights(Real (&to)[count], const Data& data, long long first) {
 #pragma unroll 1
     for (int i = threadIdx.x; i < count; i += threads) {
         const long long row = first + i;
-        to[i] = row >= data.n ? Real(0) : data.weights ? data.weights[row] : Real(1);
+        to[place(i)] = row >= data.n ? Real(0) : data.weights ? data.weights[row] : Real(1);
     }
 }
 
@@ -148,13 +199,20 @@ struct Slots {
     __device__ Slots() {
         const int thread = computed_here(threadIdx.x), p = thread % 32 / column_lanes, q = thread % column_lanes;
         first_row = thread / 32 * warp_rows + p * SIDE;
-        row_turn = turn<column_lanes>(q);
+        row_turn = turn<column_lanes>(q) % (ROW_PARTS == 1 ? SIDE : SIDE / 2);
         first_column = q * SIDE;
-        column_turn = turn<row_lanes>(p);
+        column_turn = turn<row_lanes>(p) % (SIDE / COLUMN_PARTS);
     }
+    // Places in shared memory.
     __device__ int row(int r) const { return first_row + (r ^ row_turn); }
     __device__ int column(int s) const { return first_column + (s ^ column_turn); }
 };
+
+// The first of the slots whose sums over lanes stay in a lane.
+template <int lanes, int apart, bool in_parts>
+__device__ inline int kept() {
+    return in_parts && computed_here(threadIdx.x) & lanes / 2 * apart ? SIDE / 2 : 0;
+}
 
 // Add a chunk's squared differences to `sums` of pairs with the columns from slot s0 on.
 template <int count>
@@ -200,58 +258,99 @@ __device__ inline void add_chunk(Real (&r2)[SIDE][SIDE], const Shared& shared, c
     }
 }
 
-// The bandwidths for which pairs of a warp in a tile, of the points from `row` and `column` on, may count, a bit each.
-// Distances that are NaN are of pairs that count for nothing.
+__device__ inline Real least_of_warp(Real value) {
+#pragma unroll
+    for (int step = 16; step > 0; step /= 2) value = least(value, __shfl_xor_sync(~0u, value, step));
+    return value;
+}
+
+// The parts of a warp's tile in which some pair of the lane's bandwidth may count, a bit each, of the rows of a row block
+// and the columns from `column` on. Distances that are NaN are of pairs that count for nothing.
 __device__ inline unsigned that_count(const Shared& shared, const Data& data, const Real (&r2)[SIDE][SIDE],
-                                      long long row, long long column, int bandwidths) {
-    Real nearest = beyond_all();
+                                     long long first_row, long long column, int bandwidths) {
+    Real nearest[parts], nearest_of_all = beyond_all();
+#pragma unroll
+    for (int part = 0; part < parts; part++) nearest[part] = beyond_all();
 #pragma unroll
     for (int r = 0; r < SIDE; r++)
 #pragma unroll
-        for (int s = 0; s < SIDE; s++) nearest = least(nearest, r2[r][s]);
+        for (int s = 0; s < SIDE; s++) nearest[part_of(r, s)] = least(nearest[part_of(r, s)], r2[r][s]);
 #pragma unroll
-    for (int step = 16; step > 0; step /= 2) nearest = least(nearest, __shfl_xor_sync(~0u, nearest, step));
-    const int b = threadIdx.x % 32;
-    bool counts = false;
-    if (b < bandwidths) {
-        Real bits = data.bits[column / column_tile * data.B + b];
+    for (int part = 0; part < parts; part++) nearest_of_all = least(nearest_of_all, nearest[part]);
+    nearest_of_all = least_of_warp(nearest_of_all);
+
+    const int b = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const bool one = b < bandwidths;
+    const Real factor = one ? shared.factors[b] : Real(0);
+    Real bits[ROW_PARTS], most_bits = 0;
 #pragma unroll
-        for (int i = 0; i < warp_rows / column_tile; i++)
-            bits = most(bits, data.bits[(row / column_tile + i) * data.B + b]);
-        counts = shared.factors[b] * nearest <= bits;
+    for (int i = 0; i < ROW_PARTS; i++) {
+        const long long row = first_row + (i * warps + warp) * part_rows;
+        bits[i] = one ? data.bits[column / column_tile * data.B + b] : Real(0);
+#pragma unroll
+        for (int k = 0; k < part_rows; k += column_tile)
+            if (one) bits[i] = most(bits[i], data.bits[(row + k) / column_tile * data.B + b]);
+        most_bits = most(most_bits, bits[i]);
     }
-    return __ballot_sync(~0u, counts);
+    unsigned counted = 0;
+    if (!__any_sync(~0u, one && factor * nearest_of_all <= most_bits)) return counted;
+#pragma unroll
+    for (int part = 0; part < parts; part++) {
+        const bool counts = factor * least_of_warp(nearest[part]) <= bits[part / COLUMN_PARTS];
+        if (one && counts) counted |= 1u << part;
+    }
+    return counted;
 }
 
-// The sums of a tile for each of the bandwidths that `counted` has a bit of, the same of all lanes.
+// Add the powers of a part's pairs to the sums of its rows and columns.
+__device__ inline void add_part(Real (&rows)[SIDE], Real (&columns)[SIDE], const Real (&r2)[SIDE][SIDE],
+                                const Real (&row_weights)[SIDE], const Real (&column_weights)[SIDE], Real factor,
+                                int part) {
+#pragma unroll
+    for (int r = 0; r < SIDE; r++)
+#pragma unroll
+        for (int s = 0; s < SIDE; s++) {
+            if (part_of(r, s) != part) continue;
+            const Real e = power(factor, r2[r][s]);
+            rows[r] = multiply_add(column_weights[s], e, rows[r]);
+            columns[s] = multiply_add(row_weights[r], e, columns[s]);
+        }
+}
+
+// The sums of a tile for each of the bandwidths of which a lane has some parts.
 __device__ inline void add_powers(Shared& shared, const Real (&r2)[SIDE][SIDE], unsigned counted) {
     const Slots slots;
     const int warp = threadIdx.x / 32;
-    if (threadIdx.x % 32 == 0) shared.counted[warp] = counted;
+    unsigned left = __ballot_sync(~0u, counted != 0);
+    if (threadIdx.x % 32 == 0) shared.counted[warp] = left;
+    if (left == 0) return;
+    if (parts > 1) {
+        shared.parts_counted[warp][threadIdx.x % 32] = counted;
+        __syncwarp();
+    }
     Real row_weights[SIDE], column_weights[SIDE];
 #pragma unroll
     for (int r = 0; r < SIDE; r++) row_weights[r] = shared.row_weights[slots.row(r)];
 #pragma unroll
     for (int s = 0; s < SIDE; s++) column_weights[s] = shared.column_weights[slots.column(s)];
 #pragma unroll 1
-    for (; counted; counted &= counted - 1) {
-        const int b = __ffs(counted) - 1;
+    for (; left; left &= left - 1) {
+        const int b = __ffs(left) - 1;
         const Real factor = shared.factors[b];
-        Real rows[SIDE], columns[SIDE];
+        const unsigned of_parts = parts > 1 ? shared.parts_counted[warp][b] : 1;
+        Real rows[SIDE] = {}, columns[SIDE] = {};
 #pragma unroll
-        for (int r = 0; r < SIDE; r++)
-#pragma unroll
-            for (int s = 0; s < SIDE; s++) {
-                const Real e = power(factor, r2[r][s]);
-                rows[r] = s == 0 ? column_weights[s] * e : multiply_add(column_weights[s], e, rows[r]);
-                columns[s] = r == 0 ? row_weights[r] * e : multiply_add(row_weights[r], e, columns[s]);
-            }
-        sum_over_lanes<row_lanes, column_lanes>(columns);
-        sum_over_lanes<column_lanes, 1>(rows);
+        for (int part = 0; part < parts; part++)
+            if (of_parts >> part & 1)
+                add_part(rows, columns, r2, row_weights, column_weights, factor, part);
+        sum_over_lanes<row_lanes, column_lanes, COLUMN_PARTS != 1>(columns);
+        sum_over_lanes<column_lanes, 1, ROW_PARTS != 1>(rows);
+        const int kept_column = slots.column(kept<row_lanes, column_lanes, COLUMN_PARTS != 1>());
+        const int kept_row = slots.row(kept<column_lanes, 1, ROW_PARTS != 1>());
         // Where a tile has fewer columns than lanes, some hold the same sum.
         if (SIDE >= row_lanes || threadIdx.x / column_lanes % (row_lanes / SIDE) == 0)
-            shared.column_sums[b][warp][slots.column(0)] = columns[0];
-        Neighbours& of_strip = *reinterpret_cast<Neighbours*>(&shared.row_sums[b][slots.row(0)]);
+            shared.column_sums[b][warp][kept_column] = columns[0];
+        Neighbours& of_strip = *reinterpret_cast<Neighbours*>(&shared.row_sums[b][kept_row]);
         Neighbours sums = of_strip;
 #pragma unroll
         for (int r = 0; r < rows_kept; r++) sums.of[r] += rows[r];
@@ -264,7 +363,10 @@ __device__ inline void add_powers(Shared& shared, const Real (&r2)[SIDE][SIDE], 
 __device__ inline void add_columns(double* total, const Shared& shared, long long first, long long n, int bandwidths) {
     constexpr int at_a_time = threads / column_tile;
     const int column = threadIdx.x % column_tile;
-    if (first + column >= n) return;
+    unsigned counted = 0;
+#pragma unroll
+    for (int warp = 0; warp < warps; warp++) counted |= shared.counted[warp];
+    if (counted == 0 || first + column >= n) return;
     int b = threadIdx.x / column_tile;
     double* to = total + b * n + first + column;
 #pragma unroll 2
@@ -272,7 +374,7 @@ __device__ inline void add_columns(double* total, const Shared& shared, long lon
         Real sum = 0;
 #pragma unroll
         for (int warp = 0; warp < warps; warp++)
-            if (shared.counted[warp] >> b & 1) sum += shared.column_sums[b][warp][column];
+            if (shared.counted[warp] >> b & 1) sum += shared.column_sums[b][warp][place_of_column(column)];
         if (sum > 0) atomicAdd(to, double(sum));
     }
 }
@@ -284,7 +386,7 @@ __device__ inline void add_rows(double* total, const Shared& shared, long long f
         double* to = total + first + row;
 #pragma unroll 2
         for (int b = 0; b < bandwidths; b++, to += n) {
-            const Real sum = shared.row_sums[b][row];
+            const Real sum = shared.row_sums[b][place_of_row(row)];
             if (sum > 0) atomicAdd(to, double(sum));
         }
     }
@@ -296,7 +398,7 @@ __device__ inline void walk(Shared& shared, double* total, const Data& data, lon
 #pragma unroll 1
     for (int i = threadIdx.x; i < bandwidths * block_rows; i += threads)
         shared.row_sums[i / block_rows][i % block_rows] = 0;
-    stage_weights(shared.row_weights, data, first_row);
+    stage_weights<block_rows, place_of_row>(shared.row_weights, data, first_row);
 #pragma unroll 1
     for (int t = begin; t < end; t++) {
         Real r2[SIDE][SIDE] = {};
@@ -304,9 +406,10 @@ __device__ inline void walk(Shared& shared, double* total, const Data& data, lon
         for (int k0 = 0; k0 < data.d; k0 += CHUNK) {
             const long long at = first_row + (long long)t * column_tile;
             if (k0 > 0) __syncthreads();
-            if (k0 == 0) stage_weights(shared.column_weights, data, at);
-            stage<column_tile>(shared.columns, data, at, k0);
-            if (data.d > CHUNK || t == begin) stage<block_rows>(shared.rows, data, first_row, k0);
+            if (k0 == 0) stage_weights<column_tile, place_of_column>(shared.column_weights, data, at);
+            stage<column_tile, column_pitch, place_of_column>(shared.columns, data, at, k0);
+            if (data.d > CHUNK || t == begin)
+                stage<block_rows, row_pitch, place_of_row>(shared.rows, data, first_row, k0);
             __syncthreads();
             const Slots slots;
             add_chunk(r2, shared, slots, k0, data.d);
@@ -317,12 +420,11 @@ __device__ inline void walk(Shared& shared, double* total, const Data& data, lon
             for (int r = 0; r < SIDE; r++)
 #pragma unroll
                 for (int s = 0; s < SIDE; s++)
-                    if (t * column_tile + slots.column(s) <= slots.row(r)) r2[r][s] = beyond_all();
+                    if (t * column_tile + column_at(slots.column(s)) <= row_at(slots.row(r))) r2[r][s] = beyond_all();
         }
-        unsigned counted = (1u << bandwidths) - 1;
+        unsigned counted = threadIdx.x % 32 < bandwidths ? (1u << parts) - 1 : 0;
         if (data.bits)
-            counted = that_count(shared, data, r2, first_row + threadIdx.x / 32 * warp_rows,
-                                 first_row + (long long)t * column_tile, bandwidths);
+            counted = that_count(shared, data, r2, first_row, first_row + (long long)t * column_tile, bandwidths);
         add_powers(shared, r2, counted);
         __syncthreads();
         add_columns(total, shared, first_row + (long long)t * column_tile, data.n, bandwidths);

@@ -1,5 +1,6 @@
 // KDE kernels other than the usual Gaussian over a tile of 64 x 64 pairs: 16 x 16 threads have 4 x 4 pairs each
-// (squared_distances.cuh) and keep their sums in double. radial.cu has the formulas; it and radial_near.cu choose the tiles.
+// (squared_distances.cuh) and keep their sums in double. radial.cu has the formulas; it, radial_near.cu and
+// radial_exponential.cu choose the tiles.
 //
 // Macros: KIND one of the six; REAL the arithmetic; STORAGE the type of X and Y, which is REAL or, for GAUSSIAN with REAL
 // float, may be double; CHUNK the dimensions staged at a time.
@@ -8,15 +9,13 @@
 #include "log_sum_exp.cuh"
 #include "squared_distances.cuh"
 #include "running_sums.cuh"
+#include "radial_boxes.cuh"
 
 enum Kind { TOPHAT, EPANECHNIKOV, LINEAR, COSINE, EXPONENTIAL, GAUSSIAN };
 constexpr Kind kind = KIND;
 constexpr bool of_exponents = kind == EXPONENTIAL || kind == GAUSSIAN;
 
 constexpr int blocks_at_least = 2;  // of a multiprocessor
-
-__device__ inline float root(float x) { return sqrtf(x); }
-__device__ inline double root(double x) { return sqrt(x); }
 
 // cos(pi sqrt(q) / 2) / (1 - q), a power series in q (COSINE_SERIES of cukde/density/kernels.py). The zero at q = 1 is
 // divided out, so that values near it keep all their digits. The truncation error is below an eps for q <= 1.

@@ -7,8 +7,10 @@
 //   weights      (n,)         double     log_weights in order; or null
 //   low, high    (d, blocks)  REAL       least and largest coordinates of a block times `unit`, a power of two; NaN counts
 //                                        for nothing
+//   mass         (blocks,)    REAL       log2 of the sum of a block's weights, rounded up; or null
 //
-// One block of 64 threads for 64 points, a thread a point. Barriers: two a dimension, passed by all threads.
+// One block of 64 threads for 64 points, a thread a point. Barriers: two a dimension and two for a mass, passed by all
+// threads.
 //
 // Macros: KERNEL the name; REAL.
 #include "ptx.cuh"
@@ -17,12 +19,14 @@
 typedef REAL Real;
 
 constexpr int warps = tile / 32;
+constexpr Real mass_rounding = 1.0 / 1024;
 
 extern "C" __global__ void __launch_bounds__(tile)
 KERNEL(const Real* __restrict__ X, const long long* __restrict__ order, const double* __restrict__ log_weights,
        Real* __restrict__ points, double* __restrict__ weights, Real* __restrict__ low, Real* __restrict__ high,
-       long long n, int d, Real unit) {
+       Real* __restrict__ mass, long long n, int d, Real unit) {
     __shared__ Real least[warps], largest[warps];
+    __shared__ double parts[warps];
     const long long row = (long long)blockIdx.x * tile + threadIdx.x, last = n - 1;
     const bool exists = row < n;
     const long long from = order[exists ? row : last];
@@ -42,4 +46,14 @@ KERNEL(const Real* __restrict__ X, const long long* __restrict__ order, const do
         }
         __syncthreads();
     }
+    if (!mass) return;
+    const Real exponent = exists ? exponent_of_weight<Real>(log_weights, from, n) : Exponent<Real>::none;
+    const Real of_warp = largest_over_lanes<32>(exponent);
+    if (threadIdx.x % 32 == 0) largest[threadIdx.x / 32] = of_warp;
+    __syncthreads();
+    const Real top = larger(largest[0], largest[1]);
+    const double part = sum_over_lanes<32>(exists ? exp2(double(exponent) - double(top)) : 0.0);
+    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = part;
+    __syncthreads();
+    if (threadIdx.x == 0) mass[blockIdx.x] = top + Real(log2(parts[0] + parts[1])) + mass_rounding;
 }

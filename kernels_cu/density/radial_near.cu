@@ -24,24 +24,9 @@ constexpr int queries_of_warp = 8;  // a lane each, four times: for other dimens
 constexpr int dimensions_at_once = 32 / queries_of_warp;
 constexpr int dimensions_of_lane = CHUNK / dimensions_at_once;
 
-struct Boxes {
-    const Real *low, *high;  // (d, blocks)
-    int blocks;
-};
-
-__device__ inline Real gap_of(Real low, Real high, Real other_low, Real other_high) {
-    return larger(Real(0), larger(low - other_high, other_low - high));
-}
-
 // Whether a point of a box may be within a bandwidth of one of another.
 __device__ inline bool reach(const Boxes& x, int a, const Boxes& y, int b, const Pass& pass) {
-    Real distance = 0;
-    for (int k = 0; k < pass.d; k++) {
-        const long long p = (long long)k * x.blocks + a, q = (long long)k * y.blocks + b;
-        const Real gap = gap_of(x.low[p], x.high[p], y.low[q], y.high[q]);
-        distance = multiply_add(gap, gap, distance);
-    }
-    return !(distance * pass.scale > pass.edge_to);
+    return !(squared_gap(x, a, y, b, pass.d) * pass.scale > pass.edge_to);
 }
 
 // The box of a warp's queries along the first CHUNK dimensions; a lane has one in four of these.
@@ -67,7 +52,7 @@ struct OfWarp {
         for (int s = 0; s < dimensions_of_lane; s++) {
             const int k = s * dimensions_at_once + threadIdx.x % 32 / queries_of_warp;
             if (k >= pass.d) continue;
-            const long long p = (long long)k * x.blocks + a;
+            const long long p = x.place(k, a);
             const Real gap = gap_of(x.low[p], x.high[p], low[s], high[s]);
             distance = multiply_add(gap, gap, distance);
         }

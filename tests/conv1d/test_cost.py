@@ -94,6 +94,8 @@ def test_kernel_on_tensor_cores(dtype: str, capability: tuple[int, int], monkeyp
 
     monkeypatch.setattr(toeplitz, "cp", SimpleNamespace(empty=np.empty))
     monkeypatch.setattr("cukde.core.gpu.compile.kernel", kernel)
+    monkeypatch.setattr("cukde.core.gpu.device.current", lambda: -7)
+    monkeypatch.setattr("cukde.core.gpu.launch._loaded", {})
     device = SimpleNamespace(address=lambda a: 0, capability=lambda: capability)
     monkeypatch.setattr(toeplitz, "device", device)
     for g in GRID:

@@ -15,6 +15,8 @@ from benchmarks.stress import fuzz
 from tests.malformed_calls import DAMAGE, DOCUMENTED, WRONG, broken_promise, calls
 from tests.public_calls import CALLS, ON_DEVICE, Call, Draw, public_names, sandbox
 
+pytestmark = pytest.mark.small  # as users call them
+
 EXAMPLES = 8
 """Of each function; ``python -m benchmarks.stress.fuzz`` makes as many as are asked for."""
 

@@ -207,11 +207,54 @@ def test_what_stands_in_for_a_kernel_is_called(monkeypatch: pytest.MonkeyPatch) 
         return lambda *args: called.append(args)
 
     monkeypatch.setattr("cukde.core.gpu.compile.kernel", kernel)
+    monkeypatch.setattr("cukde.core.gpu.device.current", lambda: -7)
     Launch(Specialisation("stem", "name", (), "2P i I Q f", 2048), (1,), (32, 2), (3, 4, 5, 1e39))(None, "array")
     assert asked == [("stem", "name", (), 2048)]
     ((grid, block, args),) = called
     assert (grid, block, args) == ((1,), (32, 2), (0, "array", 3, 4, 5, np.inf))
     assert [type(a) for a in args if a != "array"] == [np.uint64, np.int32, np.uint32, np.uint64, np.float32]
+
+
+def test_a_repeated_launch_fills_in_its_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a buffer of each thread's own, with what the first launch got."""
+    from cukde.core.gpu import launch as core_launch
+    from cukde.core.gpu.launch import Launch, Specialisation
+
+    called: list[Any] = []
+    launched: list[tuple[Any, ...]] = []
+
+    class Loaded:
+        kernel = SimpleNamespace(ptr=77)
+
+        def __call__(self, *args: Any) -> None:
+            called.append(args)
+
+    def launch_kernel(*args: Any) -> None:
+        head = ctypes.string_at(args[-1], 6 * 8)
+        _, parameters, _, size_at, _, size = struct.unpack("6Q", head)
+        assert ctypes.c_uint64.from_address(size_at).value == size
+        launched.append((*args[:9], struct.unpack("PPiqf", ctypes.string_at(parameters, size)[:36])))
+
+    cuda = SimpleNamespace(
+        driver=SimpleNamespace(launchKernel=launch_kernel), get_current_stream=lambda: SimpleNamespace(ptr=5)
+    )
+    monkeypatch.setattr(core_launch, "cp", SimpleNamespace(cuda=cuda))
+    monkeypatch.setattr(core_launch, "_loaded", {})
+    monkeypatch.setattr("cukde.core.gpu.compile.kernel", lambda *_: Loaded())
+    monkeypatch.setattr("cukde.core.gpu.device.current", lambda: -7)
+    array = SimpleNamespace(data=SimpleNamespace(ptr=2**40))
+    launch = Launch(Specialisation("stem", "name", (), "2P i q f"), (3, 2), (32,), (-1, 2**33, 1e39))
+
+    def repeated() -> None:
+        for a in (array, None, array):
+            launch(a, None)
+
+    repeated()
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(repeated).result()
+    assert len(called) == 2  # by CuPy, once a thread
+    expected = [(77, 3, 2, 1, 32, 1, 1, 0, 5, (ptr, 0, -1, 2**33, np.inf)) for ptr in (0, 2**40)]
+    assert launched == 2 * expected
 
 
 @pytest.mark.gpu

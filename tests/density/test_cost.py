@@ -133,8 +133,9 @@ def test_a_share_of_sums_of_values() -> None:
     seconds = [perf.predict("kernel_sum", CPU, k=k, share=0.1, **sizes).seconds for k in (1, 8, 32)]
     assert seconds == sorted(set(seconds))
     assert perf.cost("kernel_sum", CPU, k=8, share=0.1, **sizes).exponentials == pytest.approx(0.1 * 2**32)
-    with pytest.raises(ValueError, match="take all pairs on a GPU"):
-        perf.cost("kernel_sum", H200, share=0.1, **sizes)
+    of_one, of_three = (perf.cost("kernel_sum", H200, k=k, share=0.1, **sizes) for k in (1, 3))
+    assert of_one.exponentials == pytest.approx(0.1 * 2**32)
+    assert of_three.exponentials == 3 * of_one.exponentials
 
 
 def test_weighted_moments_in_double_take_differences() -> None:

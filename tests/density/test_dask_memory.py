@@ -124,6 +124,32 @@ def test_what_a_failed_call_held_is_free_when_it_is_called_again(few_rows: None)
     assert len(held) == 1
 
 
+def test_a_merge_without_memory_is_made_once_more_has_gone_back(few_rows: None) -> None:
+    class Rows:
+        def __init__(self, points: range) -> None:
+            self.points = points
+
+        def halves(self) -> list[Rows]:
+            half = len(self.points) // 2
+            return [Rows(self.points[:half]), Rows(self.points[half:])]
+
+    released: list[None] = []
+
+    def compute(y: Rows, x: Rows) -> int:
+        if max(len(y.points), len(x.points)) > 20:
+            raise MemoryError
+        released.clear()
+        return len(y.points) * len(x.points)
+
+    def merge(parts: list[int]) -> int:
+        if not released:
+            raise MemoryError
+        return sum(parts)
+
+    rows = Rows(range(70))
+    assert WithinMemory(lambda: released.append(None), merge, merge)(compute, rows, rows) == 70 * 70
+
+
 def test_two_results(few_rows: None) -> None:
     """Sums that both blocks get: where one is cut, those of the other are added."""
 

@@ -1,18 +1,25 @@
-"""The exponential kernel on the CPU where pairs are left out: against float64, and what is left out."""
+"""The exponential kernel where pairs are left out: against float64, and what is left out.
+
+Test bodies run on every backend: the CPU, the CUDA kernels emulated on the host, and a GPU where there is one.
+"""
 
 from __future__ import annotations
 
 import math
-from unittest import mock
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
+from cukde.core.gpu import compile as core_compile
 from cukde.density.kernel_density import kernel_density
-from cukde.density.pairs.cpu import radial
+from cukde.density.options import Options
 from cukde.density.pairs.cpu.skipping import exponential, exponential_choice
 from cukde.density.sums import PartialSums
 from tests import reference
+from tests.conftest import Backend
+from tests.density.test_kernel_density import blocks_left_out
 from tests.tolerances import FAR, KERNEL_DENSITY, check
 
 ROUNDING = {np.dtype(name): (KERNEL_DENSITY[name].value, FAR[name].value) for name in ("float32", "float64")}
@@ -32,12 +39,43 @@ def of_formula(
     return logs, np.abs(largest)
 
 
+class Summed(NamedTuple):
+    sums: PartialSums
+    share: float  # of all pairs, about
+
+
+def summed(
+    backend: Backend, X: np.ndarray, Y: np.ndarray, h: float, log_weights: np.ndarray | None, rtol: float, atol: float
+) -> Summed:
+    """Take the pass."""
+    if backend.name == "numpy":
+        on_cpu = exponential.pose(X, Y, h, log_weights, rtol=rtol, atol=atol)
+        taken = exponential.tried(on_cpu, np.arange(len(Y))).summed
+        return Summed(exponential.run(on_cpu), taken / (len(X) * len(Y)))
+    from cukde.density.pairs.gpu.skipping import exponential as on_gpu, frame
+
+    unit = 2.0 ** -max(0, math.frexp(h)[1])
+    on = [backend.asarray(a) for a in (X, Y, log_weights)]
+    of_data = None if X.shape[1] == 1 else frame.frame(frame.sample(on[0]).astype(np.float64))
+    scale = math.log2(math.e) / (unit * h)
+    posed = on_gpu.pose(*on[:2], unit, scale, on[2], of_data, on_gpu.Tolerances(rtol, atol))
+    reference, total = map(backend.asnumpy, on_gpu.run(posed)[:2])
+    return Summed(PartialSums(reference, total), on_gpu.share(posed))
+
+
 def verify(
-    X: np.ndarray, Y: np.ndarray, h: float, log_weights: np.ndarray | None = None, *, rtol: float, atol: float = 0.0
-) -> tuple[exponential.Posed, PartialSums]:
+    backend: Backend,
+    X: np.ndarray,
+    Y: np.ndarray,
+    h: float,
+    log_weights: np.ndarray | None = None,
+    *,
+    rtol: float,
+    atol: float = 0.0,
+) -> Summed:
     """Take the pass, and check its sums: nothing is added, and what is left out is allowed, beside rounding."""
-    posed = exponential.pose(X, Y, h, log_weights, rtol=rtol, atol=atol)
-    sums = exponential.run(posed)
+    taken = summed(backend, X, Y, h, log_weights, rtol, atol)
+    sums = taken.sums
     want, largest = of_formula(X, Y, h, log_weights)
     near, far = ROUNDING[X.dtype]
     rounding = np.maximum(near, far * largest)
@@ -45,13 +83,7 @@ def verify(
     check(excess, rounding, "excess")
     with np.errstate(over="ignore"):  # of an absolute tolerance beside a sum that underflows
         check(-np.expm1(excess), rounding + rtol + (atol * np.exp(-want) if atol else 0.0), "left out")
-    return posed, sums
-
-
-def share(posed: exponential.Posed) -> float:
-    """Share of all pairs that are summed."""
-    m = len(posed.queries)
-    return exponential.tried(posed, np.arange(m)).summed / (m * posed.data.n)
+    return taken
 
 
 def clusters(d: int, n: int = 3000, m: int = 200, dtype: str = "float64") -> tuple[np.ndarray, np.ndarray]:
@@ -71,77 +103,102 @@ def clusters(d: int, n: int = 3000, m: int = 200, dtype: str = "float64") -> tup
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("rtol", [1e-13, 1e-5, 1e-2])
 @pytest.mark.parametrize("d", [1, 2, 3, 5, 17])
-def test_sums_match_the_formula(d: int, rtol: float, dtype: str, weighted: bool) -> None:
-    X, Y = clusters(d, dtype=dtype)
+def test_sums_match_the_formula(backend: Backend, d: int, rtol: float, dtype: str, weighted: bool) -> None:
+    X, Y = clusters(d, n=backend.size(3000, 1500), dtype=dtype)
     log_weights = np.random.default_rng(d).uniform(-30, 5, len(X)) if weighted else None
-    posed, _ = verify(X, Y, 0.1, log_weights, rtol=rtol)
-    assert weighted or d == 17 or share(posed) < 0.7
+    taken = verify(backend, X, Y, 0.1, log_weights, rtol=rtol)
+    assert weighted or d == 17 or taken.share < 0.7
 
 
 @pytest.mark.parametrize("n", [1, 63, 64, 65, 1024, 1025])
 @pytest.mark.parametrize("m", [1, 17, 129])
-def test_sizes_off_the_blocks(n: int, m: int) -> None:
+def test_sizes_off_the_blocks(backend: Backend, n: int, m: int) -> None:
     rng = np.random.default_rng([n, m])
-    verify(rng.standard_normal((n, 2)), rng.standard_normal((m, 2)), 0.05, rtol=1e-6)
+    verify(backend, rng.standard_normal((n, 2)), rng.standard_normal((m, 2)), 0.05, rtol=1e-6)
 
 
 @pytest.mark.parametrize("atol", [1e-300, 1e-6, 1e-2, 1.0, 100.0, 1e300])
 @pytest.mark.parametrize("rtol", [0.0, 1e-13, 1e-3])
 @pytest.mark.parametrize("d", [1, 2, 5])
-def test_absolute_tolerances(d: int, rtol: float, atol: float) -> None:
-    X, Y = clusters(d)
+def test_absolute_tolerances(backend: Backend, d: int, rtol: float, atol: float) -> None:
+    X, Y = clusters(d, n=backend.size(3000, 1000))
     for log_weights in (None, np.random.default_rng(d).uniform(-12, -3, len(X))):
-        verify(X, Y, 0.1, log_weights, rtol=rtol, atol=atol)
+        verify(backend, X, Y, 0.1, log_weights, rtol=rtol, atol=atol)
 
 
-def test_an_absolute_tolerance_leaves_out_more() -> None:
+def test_an_absolute_tolerance_leaves_out_more(backend: Backend) -> None:
     X, Y = clusters(2)
-    shares = [share(verify(X, Y, 0.1, rtol=1e-13, atol=atol)[0]) for atol in (0.0, 1e-6, 1e-2, 1.0, 1e300)]
+
+    def share(atol: float, log_weights: np.ndarray | None = None) -> float:
+        return verify(backend, X, Y, 0.1, log_weights, rtol=1e-13, atol=atol).share
+
+    shares = [share(atol) for atol in (0.0, 1e-6, 1e-2, 1.0, 1e300)]
     assert (np.diff(shares) < 0).all()
-    assert shares[-1] < 0.2  # the nearest block of 64, and those within two bandwidths
+    # The nearest block of 64, and on the CPU those within two bandwidths, on a GPU those whose boxes hold a query.
+    assert shares[-1] < (0.2 if backend.name == "numpy" else 0.5)
     for log_weight in (-6.0, 300.0):  # the same, where all weights are small or large
-        log_weights = np.full(len(X), log_weight)
-        posed, _ = verify(X, Y, 0.1, log_weights, rtol=1e-13, atol=1e-2 * math.exp(log_weight))
-        assert share(posed) == shares[2]
+        assert share(1e-2 * math.exp(log_weight), np.full(len(X), log_weight)) == pytest.approx(shares[2], rel=0.02)
 
 
 @pytest.mark.parametrize("rtol", [1e-8, 1e-3, 1e-1])
 @pytest.mark.parametrize("d", [1, 2, 3])
-def test_shells_of_any_radius(d: int, rtol: float) -> None:
+def test_shells_of_any_radius(backend: Backend, d: int, rtol: float) -> None:
     """Most of the data lie at one distance, where leaving out is just allowed, or just not."""
     rng = np.random.default_rng(d)
     directions = rng.standard_normal((6000, d))
     directions /= np.linalg.norm(directions, axis=1)[:, None]
     limit, shares, worst = math.log(6000 / 64 / rtol), [], 0.0
-    for radius in limit + np.arange(-3, 3.5, 0.25):
+    for radius in limit + np.arange(-3, 3.5, 0.25 if backend.name == "numpy" else 0.75):
         X = np.concatenate((np.zeros((64, d)), radius * directions))
-        Y = 1e-9 * directions[:40]
-        posed, sums = verify(X, Y, 1.0, rtol=rtol)
-        shares.append(share(posed))
+        Y = 1e-9 * directions[:64]
+        sums, share = verify(backend, X, Y, 1.0, rtol=rtol)
+        shares.append(share)
         worst = max(worst, float(-np.expm1(sums.reference + np.log(sums.total) - of_formula(X, Y, 1.0)[0]).min()))
-    assert shares[0] > 0.99
-    assert shares[-1] < 0.2
+    # A GPU leaves out single blocks, too, and asks their boxes alone: those of a sphere reach far inwards.
+    assert shares[0] > (0.99 if backend.name == "numpy" else 0.97)
+    assert shares[-1] < (0.2 if backend.name == "numpy" or d < 3 else 0.9)
     assert worst > 1e-2 * rtol
 
 
 @pytest.mark.parametrize("n_far", [1, 64, 10_000])
-def test_many_steps_of_distance(n_far: int) -> None:
+def test_many_steps_of_distance(backend: Backend, n_far: int) -> None:
     """Each step away lies e times as much mass per point's term, so that no bin is small beside all others."""
     steps = np.arange(1, 40)
-    counts = np.minimum(n_far * np.exp(0.7 * steps), 2000).astype(int)
+    counts = np.minimum(n_far * np.exp(0.7 * steps), backend.size(2000, 500)).astype(int)
     X = np.concatenate((np.zeros(64), np.repeat(steps.astype(float), counts)))[:, None]
     for rtol in (1e-10, 1e-4, 1e-2):
-        verify(X, np.linspace(-1, 1, 30)[:, None], 1.0, rtol=rtol)
+        verify(backend, X, np.linspace(-1, 1, 30)[:, None], 1.0, rtol=rtol)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("distance", [1e2, 1e5, 1e9])
-def test_queries_far_from_all(distance: float, dtype: str) -> None:
+def test_queries_far_from_all(backend: Backend, distance: float, dtype: str) -> None:
     rng = np.random.default_rng(3)
     X = rng.standard_normal((2000, 2)).astype(dtype)
     Y = (distance * rng.standard_normal((50, 2))).astype(dtype)
-    verify(X, Y, 0.05, rtol=1e-4)
-    verify(X, Y, 0.05, np.log(rng.uniform(size=2000)), rtol=1e-4, atol=1e-3)
+    verify(backend, X, Y, 0.05, rtol=1e-4)
+    verify(backend, X, Y, 0.05, np.log(rng.uniform(size=2000)), rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("away", [20.0, 60.0, 200.0])
+@pytest.mark.parametrize("d", [1, 2, 5])
+def test_weights_that_outdo_distances(backend: Backend, d: int, away: float, dtype: str) -> None:
+    """Of thirty decades, and of one point beside which all others matter only where it is far; and rows without any."""
+    X, Y = clusters(d, n=backend.size(3000, 1000), dtype=dtype)
+    rng = np.random.default_rng(d)
+    log_weights = math.log(10) * rng.uniform(-30, 0, len(X))
+    log_weights[::3] = -1e30
+    for heaviest in (0.0, 60.0):
+        X[5], log_weights[5] = X[4] + 0.1 * away / math.sqrt(d), heaviest
+        verify(backend, X, Y, 0.1, log_weights, rtol=1e-3)
+
+
+def test_isolated_points(backend: Backend) -> None:
+    """Each far from all others, and queries at some of them and between."""
+    X = np.concatenate((10.0 ** np.arange(-3, 9, 0.02), -(10.0 ** np.arange(-3, 9, 0.02))))[:, None] * [[1.0, -0.5]]
+    Y = np.concatenate((X[::9], 1.01 * X[::17]))
+    assert verify(backend, X, Y, 1e-3, rtol=1e-5).share < (0.5 if backend.name == "numpy" else 0.7)
 
 
 class TestChoice:
@@ -180,19 +237,96 @@ class TestChoice:
         assert not self.taken(X[6:], X[6:1006], 1e-35)
 
 
+@pytest.fixture
+def gpu(device: Backend, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """The module under test, which puts nothing in order: the share that few queries take is set."""
+    from cukde.core.gpu import device as core_device
+    from cukde.density.pairs.gpu.skipping import exponential as on_gpu
+
+    monkeypatch.setattr(on_gpu, "pose", lambda *_: None)
+    monkeypatch.setattr(on_gpu, "run", lambda _: True)
+    set_share(on_gpu, monkeypatch, 0.5)
+    return SimpleNamespace(backend=device, module=on_gpu, device=core_device)
+
+
+def set_share(on_gpu: Any, monkeypatch: pytest.MonkeyPatch, share: float) -> None:
+    monkeypatch.setattr(on_gpu, "_share_of_few", lambda _: share)
+
+
+def chooses(gpu: SimpleNamespace, n: int, m: int, d: int, h: float, **options: Any) -> bool:
+    rng = np.random.default_rng(d)
+    X, Y = (gpu.backend.asarray(rng.standard_normal((rows, d)).astype(np.float32)) for rows in (n, m))
+    return bool(gpu.module.sums(X, Y, h, 1.0, 1.0 / h, Options("float32", **({"squared_radius": 1.0} | options))))
+
+
+def fails(*args: object, **options: object) -> None:
+    pytest.fail("the device is waited for")
+
+
+def test_what_a_gpu_chooses(gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    n, m = 120_000, 100_000
+    for d in (1, 2, 3, 6):
+        assert chooses(gpu, n, m, d, 0.005)
+        assert not chooses(gpu, n, m, d, 3.0)
+        assert not chooses(gpu, n, m, d, 0.2, rtol=1e-14)
+    assert chooses(gpu, n, m, 2, 3.0, rtol=0.0, atol=1e10)
+    set_share(gpu.module, monkeypatch, 0.9)
+    assert not chooses(gpu, n, m, 2, 0.005)
+
+
+def test_a_gpu_does_not_look_where_it_cannot_pay(gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    n, m = 120_000, 100_000
+    monkeypatch.setattr(gpu.module.skipping_frame, "samples", fails)
+    assert not chooses(gpu, 30_000, 30_000, 2, 0.005)
+    assert not chooses(gpu, 30_000, 30_000, 6, 0.005)
+    assert not chooses(gpu, 10**8, 64, 1, 0.005)  # points take longer to be put in order than pairs
+    assert not chooses(gpu, n, m, 2, 0.005, rtol=0.0)
+    assert not chooses(gpu, n, m, 2, 0.005, squared_radius=None)  # of points that nobody has checked
+    assert not chooses(gpu, 9000, 9000, 129, 0.005)
+    assert not chooses(gpu, n, 0, 2, 0.005)
+    monkeypatch.setattr(gpu.device, "capturing", lambda: True)
+    assert not chooses(gpu, n, m, 2, 0.005)
+
+
+@pytest.mark.parametrize("d", [1, 2, 8])
+def test_a_rehearsal_asks_for_every_kernel(device: Backend, d: int) -> None:
+    """Of both passes: of which a call takes one."""
+    X = device.asarray(np.zeros((120_000, d), np.float32))
+    with core_compile.rehearsed(loads=False) as rehearsal:
+        kernel_density(X, X, 1.0, kernel="exponential")
+    names = {asked.name for asked in rehearsal.asked}
+    codes = set() if d == 1 else {"morton_codes"}
+    passes = {"exponential_limits_ieee", "near_exponential_ieee", "exponential_ieee"}
+    assert {"radial_blocks_ieee"} | passes | codes <= names
+
+
+@pytest.mark.parametrize("d", [1, 2, 5])
+def test_few_queries_stand_for_all(device: Backend, d: int) -> None:
+    """On a GPU: blocks of them, at equal distances."""
+    from cukde.density.pairs.gpu.skipping import exponential as on_gpu, frame
+
+    X, Y = map(device.asarray, clusters(d, 1500, 1300))
+    of_data = None if d == 1 else frame.frame(frame.sample(X))
+    posed = on_gpu.pose(X, Y, 1.0, 10 * math.log2(math.e), None, of_data, on_gpu.Tolerances(1e-5, 0.0))
+    assert on_gpu._share_of_few(posed) == pytest.approx(on_gpu.share(posed), rel=0.7)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_rtol_of_the_function(dtype: str) -> None:
-    X, Y = clusters(2, 20_000, 500, dtype)
+def test_rtol_of_the_function(backend: Backend, dtype: str) -> None:
+    X, Y = clusters(2, backend.size(20_000, 3000), backend.size(500, 150), dtype)
     w = np.random.default_rng(1).uniform(0, 1, len(X))
     w[::7] = 0
     p, _ = reference.kernel_density(X, Y, 0.1, "exponential", w)
     default = {"float32": 1e-5, "float64": 1e-13}[dtype]
+
+    def call(*, left_out: bool, rtol: float | None = None) -> np.ndarray:
+        arrays = [backend.asarray(a) for a in (X, Y, w)]
+        with blocks_left_out(backend, whatever=left_out):
+            return backend.asnumpy(kernel_density(*arrays[:2], 0.1, kernel="exponential", weights=arrays[2], rtol=rtol))
+
+    dense = call(left_out=False)
     for rtol in (None, 0, 1e-8, 1e-2):
-        with mock.patch.object(exponential, "run", wraps=exponential.run) as left_out:
-            got = kernel_density(X, Y, 0.1, kernel="exponential", weights=w, rtol=rtol)
-        assert left_out.called == (rtol != 0)
-        with mock.patch.object(radial.exponential_choice, "posed", return_value=None):
-            dense = kernel_density(X, Y, 0.1, kernel="exponential", weights=w)
+        got = call(left_out=rtol != 0 or backend.name != "numpy", rtol=rtol)
         assert (got == dense).all() == (rtol == 0)
         allowed = KERNEL_DENSITY[dtype].value + (default if rtol is None else rtol)
         check(np.abs(got - p)[:-4], allowed * p[:-4], "density")
@@ -204,7 +338,18 @@ def test_tolerances_out_of_range(rtol: float) -> None:
         kernel_density(np.zeros((3, 1)), np.zeros((3, 1)), 1.0, kernel="linear", rtol=rtol)
 
 
-def test_same_bits_on_every_run() -> None:
-    X, Y = clusters(2, 20_000, 500)
-    runs = [kernel_density(X, Y, 0.1, kernel="exponential", log=True) for _ in range(2)]
+def test_same_bits_on_every_run(backend: Backend) -> None:
+    arrays = [backend.asarray(a) for a in clusters(2, backend.size(20_000, 2000), backend.size(500, 150))]
+    with blocks_left_out(backend, whatever=True):
+        runs = [backend.asnumpy(kernel_density(*arrays, 0.1, kernel="exponential", log=True)) for _ in range(2)]
     np.testing.assert_array_equal(*runs)
+
+
+def test_blocks_are_shared_by_splits(device: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few queries: every split has some of the blocks, or none."""
+    from cukde.density.pairs.gpu.skipping import blocks
+
+    monkeypatch.setattr(blocks, "_BLOCKS_OF_SPLIT", 1)
+    for n, items in ((64 * 7, 1), (64 * 7, 1000), (64 * 30 + 5, 3)):
+        monkeypatch.setattr(blocks, "_ITEMS_OF_MULTIPROCESSOR", items)
+        verify(device, *clusters(2, n, 70), 0.1, rtol=1e-5)

@@ -5,10 +5,11 @@ Test bodies run on every backend: the CPU, the CUDA kernels emulated on the host
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import math
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
@@ -21,7 +22,7 @@ from cukde.density import backends, kernels
 from cukde.density.kernel_density import kernel_density
 from cukde.density.kernels import KERNELS
 from cukde.density.pairs.cpu import radial
-from cukde.density.pairs.cpu.skipping import compact
+from cukde.density.pairs.cpu.skipping import compact, exponential, exponential_choice
 from tests import reference
 from tests.conftest import Backend
 from tests.tolerances import FAR, KERNEL_DENSITY, KERNEL_DENSITY_OF_SIZE, check
@@ -47,14 +48,23 @@ def weights_of(n: int, kind: str) -> np.ndarray | None:
     return w
 
 
-def blocks_left_out(backend: Backend, *, whatever: bool) -> AbstractContextManager[Any]:
-    """Leave out blocks that no query reaches, whatever the sizes, or take all pairs."""
-    if backend.name == "numpy":
-        return mock.patch.object(compact, "pays", return_value=whatever)
-    from cukde.density.pairs.gpu.skipping import compact as on_gpu
+@contextlib.contextmanager
+def blocks_left_out(backend: Backend, *, whatever: bool) -> Iterator[None]:
+    """Leave out blocks that cannot matter to queries, whatever the sizes, or take all pairs."""
+    with contextlib.ExitStack() as patches:
+        if backend.name == "numpy":
+            posed = exponential.pose if whatever else mock.Mock(return_value=None)
+            patches.enter_context(mock.patch.object(compact, "pays", return_value=whatever))
+            patches.enter_context(mock.patch.object(exponential_choice, "posed", posed))
+        else:
+            from cukde.density.pairs.gpu.skipping import compact as compact_on_gpu, exponential as exponential_on_gpu
 
-    least = 0.0 if whatever else math.inf
-    return mock.patch.multiple(on_gpu, _LEAST_MS=least, _LEAST_MS_OF_SAMPLE=least, _MOST_SHARE=1.0)
+            least, most = (0.0, math.inf) if whatever else (math.inf, 0.0)
+            of_compact = {"_LEAST_MS": least, "_LEAST_MS_OF_SAMPLE": least, "_MOST_SHARE": 1.0}
+            patches.enter_context(mock.patch.multiple(compact_on_gpu, **of_compact))
+            of_exponential = {"_LEAST_MS": least, **dict.fromkeys(("_HOPE", "_IN_VAIN", "_MOST_SHARE", "_GAIN"), most)}
+            patches.enter_context(mock.patch.multiple(exponential_on_gpu, **of_exponential))
+        yield
 
 
 def verify(
@@ -64,10 +74,9 @@ def verify(
     on = backend.asarray
     call = functools.partial(kernel_density, on(X), on(Y), h, kernel=kernel, weights=on(w), **options)
     found = [backend.asnumpy(call())]
-    if kernel != "exponential":
-        for whatever in (True, False):
-            with blocks_left_out(backend, whatever=whatever):
-                found.append(backend.asnumpy(call()))
+    for whatever in (True, False):
+        with blocks_left_out(backend, whatever=whatever):
+            found.append(backend.asnumpy(call()))
     p, size = reference.kernel_density(X, Y, h, kernel, w)
     for got in found:
         assert got.dtype == np.result_type(X, Y)

@@ -54,6 +54,9 @@ TERMS = Tolerance(8e-6, "two float16 terms hold z to 2^-19, four deviations of w
 ROUNDED = Tolerance(4.9e-4, "2^e is one float16 number, off by 2^-11, and so is a sum of equal terms")
 """Error of a total of pairs that are taken once; the ratio of moments to it does not have it."""
 
+UNDERFLOW = -690.0
+"""Natural logarithm of a kernel beside a query's largest: smaller ones are 0 in double precision, in every pass."""
+
 SIZES = [(1, 1), (1, 130), (2, 63), (63, 2), (65, 129), (129, 65), (64, 128), (700, 130), (130, 700)]
 """Rows of data and queries: off the blocks of 64 and on them, the one longer and the other."""
 
@@ -177,6 +180,33 @@ def check(
     if once and 5 < d <= 32:  # a point's own term is exact
         allowed = allowed + GRID.value * d**0.5 * -np.expm1(-np.maximum(want.log, 0))
     tolerances.check(np.linalg.norm(error, axis=1), allowed, "score")
+
+
+def check_values(
+    found: PartialSums,
+    case: Case,
+    V: np.ndarray,
+    precision: str,
+    tolerance: float | None = None,
+    *,
+    device: str = "gpu",
+) -> None:
+    """Compare every column with all pairs in double: by rounding and the tolerance, of its own absolute terms."""
+    left_out = DEFAULT[precision] if tolerance is None else tolerance
+    X, Y, V = (np.asarray(a, float) for a in (case.X, case.queries, V))
+    log_w, size = log_weights_of(case), np.abs(V)
+    assert found.moments is not None
+    for i, y in enumerate(Y):
+        exponents = 0.5 * (((X - y) / case.h) ** 2).sum(axis=1)
+        logs = -exponents if log_w is None else log_w - exponents
+        spent = exponents if log_w is None else exponents + np.abs(np.maximum(log_w, -1e29))
+        terms = np.exp(np.minimum(logs - found.reference[i], 700.0))
+        rounding = tolerances.log_error(device, precision, np.minimum(spent, 1e30))
+        if device == "gpu" and precision == "float32" and X.shape[1] > 5:
+            rounding = rounding + TERMS.value * np.sqrt(2 * exponents)
+        lost = terms * (logs - logs.max() < UNDERFLOW)
+        allowed = (terms * rounding + lost) @ size + left_out * (terms @ size)
+        tolerances.check(np.abs(found.moments[i] - terms @ V), allowed + 1e-300, "values")
 
 
 def check_laplace(found: PartialSums, case: Case, allowed: np.ndarray) -> None:

@@ -224,10 +224,16 @@ def gpu(device: Backend) -> SimpleNamespace:
     """The modules under test, and arrays for them."""
     from cukde.core.gpu import device as core_device
     from cukde.density.pairs.gpu import radial
-    from cukde.density.pairs.gpu.skipping import compact, frame
+    from cukde.density.pairs.gpu.skipping import blocks, compact, frame
 
     return SimpleNamespace(
-        backend=device, compact=compact, frame=frame, radial=radial, device=core_device, asarray=device.asarray
+        backend=device,
+        blocks=blocks,
+        compact=compact,
+        frame=frame,
+        radial=radial,
+        device=core_device,
+        asarray=device.asarray,
     )
 
 
@@ -290,11 +296,11 @@ def test_blocks_that_are_far_in_the_last_dimension(gpu: SimpleNamespace, dtype: 
 
 def test_blocks_are_shared_by_splits(gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
     """Few queries: every split has some of the blocks, and the last have one less."""
-    monkeypatch.setattr(gpu.compact, "_BLOCKS_OF_SPLIT", 1)
+    monkeypatch.setattr(gpu.blocks, "_BLOCKS_OF_SPLIT", 1)
     for n, items in itertools.product((64 * 7, 64 * 300 + 5), (1, 3, 1000)):
         if gpu.backend.name == "emulated" and n > 1000 and items > 3:
             continue
-        monkeypatch.setattr(gpu.compact, "_ITEMS_OF_MULTIPROCESSOR", items)
+        monkeypatch.setattr(gpu.blocks, "_ITEMS_OF_MULTIPROCESSOR", items)
         verify(gpu.backend, clusters(n, 70, 2, np.random.default_rng(n)), "linear")
 
 
@@ -328,13 +334,6 @@ def test_what_is_chosen(gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -
     for d in (1, 2, 8):
         assert not chooses(gpu, 1000, 1000, d, 0.1)
     assert not chooses(gpu, n, 0, 2, 0.1)
-
-
-def test_exponentials_take_all_pairs(gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu.compact, "look", fails)
-    X = gpu.asarray(np.zeros((3, 2)))
-    p = gpu.backend.asnumpy(kernel_density(X, X, 1.0, kernel="exponential"))
-    assert p == pytest.approx([0.5 / math.pi] * 3)
 
 
 @pytest.mark.parametrize("d", [1, 2, 8])

@@ -140,6 +140,8 @@ def test_passes_that_leave_out_pairs(
 
     for least in ("_LEAST_MS", "_LEAST_OF_FAST_MS"):
         monkeypatch.setattr(choice, least, 0.0)
+    names = cukde.warmup(300, 40, d, functions=["kernel_sum"], values=2)
+    assert {"morton_codes", "order_points", "finish_skipping", f"{stem}_sum_single", "kernel_sum_ieee"} < set(names)
     names = cukde.warmup(300, 40, d, functions=["sd_kde"])
     assert {"morton_codes", "order_points", "finish_skipping"} | others < set(names)
     assert {f"{stem}_{summed}_single" for summed in ("sum", "moments")} < set(names)
@@ -194,7 +196,7 @@ def test_a_gpu_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cukde.core.dispatch.why_no_gpu", lambda: "CuPy finds none")
     with pytest.raises(RuntimeError, match=r"CuPy finds none.*cukde info"):
         cukde.warmup(10, 5, 2, backend="gpu")
-    assert "add_sums" in cukde.warmup(10, 5, 2, functions="kde")
+    assert "add_sums" in cukde.warmup(1000, 50, 2, functions="kde")
 
 
 ON_THE_CPU = """

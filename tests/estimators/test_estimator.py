@@ -75,12 +75,12 @@ def test_log_densities_are_those_of_the_oracles(backend: Any, method: str, weigh
 def test_tolerances_are_those_of_the_functions(
     method: str, rtol: float, asked: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name = "laplace_kde" if method == "laplace" else "kde"
     of_estimators = importlib.import_module("cukde.estimators.kernel_density")
-    seen, function = [], getattr(of_estimators, name)
-    monkeypatch.setattr(of_estimators, name, lambda *args, **kw: seen.append(kw["rtol"]) or function(*args, **kw))
+    seen, prepare = [], of_estimators.prepare
     X, Y, _ = _data()
-    got = KernelDensity(bandwidth=0.9, method=method, rtol=rtol).fit(X).score_samples(Y)
+    fitted = KernelDensity(bandwidth=0.9, method=method, rtol=rtol).fit(X)
+    monkeypatch.setattr(of_estimators, "prepare", lambda *args, **kw: seen.append(kw["rtol"]) or prepare(*args, **kw))
+    got = fitted.score_samples(Y)
     assert seen == [asked]
     np.testing.assert_allclose(got, _oracle(method, X, Y, 0.9, None), rtol=0, atol=20 * (asked or 0) + 1e-10)
 
@@ -462,6 +462,72 @@ def test_rows_without_weight_are_never_drawn() -> None:
 def test_what_cannot_be_sampled_says_so(options: dict[str, Any]) -> None:
     with pytest.raises(NotImplementedError, match="sample needs"):
         KernelDensity(**options).fit(np.eye(3)).sample()
+
+
+# What stays between calls
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["equal", "weighted"])
+@pytest.mark.parametrize(
+    ("n", "m", "d", "h"),
+    [(200, 20, 2, 0.9), (900, 90, 3, 0.3), (5000, 900, 1, 0.05), (5000, 900, 2, 0.4), (5000, 900, 3, [0.05, 0.1, 0.1])],
+    ids=["few", "products", "line", "plane", "left-out"],
+)
+def test_later_calls_give_what_the_first_would(n: int, m: int, d: int, h: Any, weighted: bool) -> None:
+    """Whatever passes keep of the data."""
+    rng = np.random.default_rng([n, d])
+    X, w = rng.standard_normal((n, d)), rng.random(n) * (rng.random(n) > 0.1) if weighted else None
+    fitted = KernelDensity(bandwidth=h).fit(X, sample_weight=w)
+    for Y in (rng.standard_normal((m, d)), 3 * rng.standard_normal((m, d)), rng.standard_normal((1, d))):
+        want = cukde.kde(X, Y, h, weights=w, log=True)
+        np.testing.assert_allclose(fitted.score_samples(Y), want, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(fitted.grad_log_density(Y), cukde.score(X, Y, h, weights=w), rtol=1e-9, atol=1e-9)
+
+
+def test_later_calls_notice_what_has_changed(backend: Any) -> None:
+    X, Y, w = (backend.asarray(a) for a in _data(dtype="float32"))
+    fitted = KernelDensity(bandwidth=[0.9] * X.shape[1]).fit(X)
+
+    def check(X: Any, h: Any, weights: Any = None, Y: Any = Y, **options: Any) -> None:
+        got, want = fitted.score_samples(Y), cukde.kde(X, Y, h, weights=weights, log=True, **options)
+        assert got.dtype == want.dtype
+        np.testing.assert_array_equal(backend.asnumpy(got), backend.asnumpy(want))
+
+    check(X, fitted.bandwidth_)
+    check(X, fitted.bandwidth_, Y=Y.astype("float64"))
+    fitted.bandwidth_ *= 2
+    check(X, fitted.bandwidth_)
+    fitted.set_params(precision="float64", rtol=1e-3)
+    check(X, fitted.bandwidth_, precision="float64", rtol=1e-3)
+    fitted.points_ = X[:5]
+    check(X[:5], fitted.bandwidth_, precision="float64", rtol=1e-3)
+    fitted.set_params(bandwidth=0.5, precision=None, rtol=0).fit(X, sample_weight=w)
+    check(X, 0.5, fitted.sample_weight_)
+    fitted.sample_weight_ = None
+    check(X, 0.5)
+
+
+def test_calls_leave_a_pickle_as_it_was() -> None:
+    X, Y, _ = _data()
+    fitted = KernelDensity(bandwidth=0.9).fit(X)
+    before = pickle.dumps(fitted)
+    fitted.score_samples(Y)
+    assert pickle.dumps(fitted) == before
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, 1e200])
+def test_later_queries_are_checked_as_the_first_are(backend: Any, wrong: float) -> None:
+    X, Y, _ = _data()
+    bad = Y.copy()
+    bad[1, 0] = wrong
+    fitted = KernelDensity(bandwidth=0.9).fit(backend.asarray(X))
+    message = "must lie within" if wrong == 1e200 else "NaN|infinity"
+    for _ in range(2):
+        with pytest.raises(ValueError, match=message):
+            fitted.score_samples(backend.asarray(bad))
+        with pytest.raises(ValueError, match=r"features|columns"):
+            fitted.score_samples(backend.asarray(Y[:, :-1]))
+        assert np.isfinite(backend.asnumpy(fitted.score_samples(backend.asarray(Y)))).all()
 
 
 # Kept: pickles and files

@@ -93,6 +93,13 @@ def _packed(signature: Any, args: tuple[Any, ...]) -> None:
     signature._pack(signature._buffer(), 0, *6 * (0,), *numbers)
 
 
+class _Forgetful(dict[Any, Any]):
+    """Keeps nothing: a test may put another kernel in the place of one that was launched before."""
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        pass
+
+
 @functools.cache
 def _on_cupy() -> tuple[str, ...]:
     """Names of all modules that import CuPy as ``cp``, when they are imported themselves: each family has some."""
@@ -127,10 +134,12 @@ def use(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device, "shared_bytes_of_block", lambda: _SHARED_BYTES)
     monkeypatch.setattr(device, "capturing", lambda: False)
     monkeypatch.setattr(device, "address", address_in_allocation)
+    monkeypatch.setattr(device, "holder", lambda _: _NUMBER)
     monkeypatch.setattr(
         "cukde.core.gpu.compile.load",
         lambda wanted: kernel(wanted.stem, wanted.name, wanted.defines, wanted.shared_bytes),
     )
+    monkeypatch.setattr(launch, "_loaded", _Forgetful())
     typed = launch.Signature._typed
     monkeypatch.setattr(launch.Signature, "_typed", lambda self, args: _packed(self, args) or typed(self, args))
     _simulator.use(monkeypatch, numba_cuda)

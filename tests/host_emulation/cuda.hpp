@@ -178,6 +178,14 @@ inline T atomicOr(T* address, std::type_identity_t<T> value) {
     return before;
 }
 
+// Blocks run one after the other, and each sees what others before it have written.
+inline void __threadfence() {}
+
+template <class T>
+inline T __ldcg(const T* address) {
+    return *address;
+}
+
 // -------------------------------------------------------------------------------- barriers and warp shuffles
 
 inline void __syncthreads(EMULATION_SITE) { ::emulation::block_barrier({file, line}); }

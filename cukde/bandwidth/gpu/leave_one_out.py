@@ -2,8 +2,8 @@
 
 Of many points, put in an order of neighbours, a first launch takes the pairs near each other in that order. What it
 sums is a lower bound of every sum, and says from which exponent on a pair may be left out of the sums of both of its
-points, for each bandwidth and each tile of points. A second launch takes all other distances, and exponentials of those
-bandwidths only for which some pair of a warp's tile is below that.
+points, for each bandwidth and each tile of points. A second launch takes all other distances, and in each part of a
+warp's tile exponentials of those bandwidths only for which some pair is below that.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _BLOCKS_IN_TURN = 8
 _MOST_BLOCKS_ALONG_Y = 65535
 
 # Tiles of a row block that the first launch takes, its own 8 among them. Of 100,000 normal points of 4 dimensions and
-# 64 bandwidths, 1/4 to 2 of the reference rule's, 32 leave 37% of exponentials to take, 8 leave 40% and 128 leave 36%.
+# 64 bandwidths, 1/4 to 2 of the reference rule's, 32 leave 29% of exponentials to take, and 8 leave 30%.
 _NEAR = 32
 _ALL = 2**31 - 1  # tiles
 
@@ -49,6 +49,7 @@ class _Form:
     side: int  # a thread has side x side pairs
     bandwidths: int  # most of a block
     blocks: int  # of a multiprocessor
+    parts: tuple[int, int]  # of a warp's rows, and of the columns of its tile, which may be left out by themselves
     shift: int  # sums are 2^shift times as large as they would be
     lost: int  # 2^lost bounds what a pair's underflow takes from a sum
     kept: int  # bits of a sum that may be lost to underflow at most: 2^-kept of it
@@ -68,8 +69,8 @@ class _Form:
 # An exponential, its product with a weight, and the sum so far are each lost where they are below the smallest normal
 # number; 2^-kept is below a tenth of the error that is allowed.
 _FORMS = {
-    FLOAT: _Form(side=8, bandwidths=24, blocks=4, shift=90, lost=-124, kept=21, many=2e10),
-    DOUBLE: _Form(side=4, bandwidths=16, blocks=3, shift=960, lost=-1019, kept=45, many=4e9),
+    FLOAT: _Form(side=8, bandwidths=24, blocks=4, parts=(4, 2), shift=90, lost=-124, kept=21, many=2e10),
+    DOUBLE: _Form(side=4, bandwidths=16, blocks=3, parts=(1, 1), shift=960, lost=-1019, kept=45, many=4e9),
 }
 
 
@@ -99,7 +100,7 @@ def symmetric(X: Any, scales: np.ndarray, weights: Any | None) -> tuple[Any, Any
 
     Notes
     -----
-    It takes B n (n - 1) / 2 exponentials, in float32 of 4.6 instructions each, and the distances once for every 24
+    It takes B n (n - 1) / 2 exponentials, in float32 of 6 instructions each, and the distances once for every 24
     bandwidths, in float64 for every 16. Where those are 2e10 exponentials or more, in float64 4e9, in up to 128
     dimensions, it leaves out what is together at most 1e-5, in float64 1e-13, of what is kept in every sum. Memory is
     that of the results, then three times that.
@@ -240,6 +241,8 @@ def _kernel(real: np.dtype) -> Specialisation:
         KERNEL=name,
         REAL=C_TYPE[real],
         SIDE=form.side,
+        ROW_PARTS=form.parts[0],
+        COLUMN_PARTS=form.parts[1],
         SHIFT=form.shift,
         CHUNK=_CHUNK,
         MOST_BANDWIDTHS=form.bandwidths,

@@ -113,11 +113,12 @@ def _convolve(x: Any, w: Any, bias: Any | None, y: Any, g: Geometry, activation:
     if y.size == 0:
         return
     aligned = (device.address(x) | device.address(y)) % 16 == 0
-    _launch(g, x.dtype, aligned, activation)(x, w, bias, y)
+    launch(g, x.dtype, aligned, activation)(x, w, bias, y)
 
 
 @functools.lru_cache(maxsize=1024)  # it takes longer than a small convolution
-def _launch(g: Geometry, dtype: np.dtype, aligned: bool, activation: str | None) -> Launch:
+def launch(g: Geometry, dtype: np.dtype, aligned: bool, activation: str | None) -> Launch:
+    """The launch that convolves arrays of these sizes, ``aligned`` to 16 bytes or not; it takes x, w, bias and y."""
     if g.channels == 1:  # both layouts are the same
         g = g._replace(channels_last=False)
     bits, chosen = BITS[dtype], engine(g, dtype, aligned)

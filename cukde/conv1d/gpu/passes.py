@@ -58,5 +58,10 @@ def weight_grad(x: Any, dy: Any, geometry: Geometry, bias: bool) -> tuple[Any, A
     return _BY_W[_engine("weight_grad", x, geometry)].weight_grad(x, dy, geometry, bias)
 
 
+def is_direct(x: Any, geometry: Geometry) -> bool:
+    """Whether :func:`forward` is one launch of :mod:`cukde.conv1d.gpu.direct`."""
+    return _engine("forward", x, geometry) == "direct"
+
+
 def _engine(operation: conv1d_choice.Pass, x: Any, geometry: Geometry) -> conv1d_choice.Engine:
     return conv1d_choice.engine(operation, x.dtype, geometry, device.capability())

@@ -9,12 +9,13 @@ from typing import Any
 import cupy as cp
 import numpy as np
 
-from cukde.core.gpu import device as core_device, upload
+from cukde.core.gpu import device as core_device, transfers, upload
 from cukde.core.gpu.survey import look, mean
 
 __all__ = [
     "asarray",
     "asnumpy",
+    "asnumpy_together",
     "device",
     "device_key",
     "device_of",
@@ -51,6 +52,14 @@ def asarray(a: Any) -> Any:
 def asnumpy(a: Any) -> np.ndarray:
     """Copy to the host."""
     return cp.asnumpy(a)
+
+
+def asnumpy_together(*arrays: Any) -> list[Any]:
+    """Copy small arrays of the current device to the host, waiting once; anything else comes back as it is."""
+    number = core_device.current()
+    here = [a for a in arrays if isinstance(a, cp.ndarray) and core_device.holder(a) == number]
+    copies = dict(zip(map(id, here), transfers.collect(list(map(cp.ascontiguousarray, here))), strict=True))
+    return [copies.get(id(a), a) for a in arrays]
 
 
 def device_of(a: Any) -> contextlib.AbstractContextManager[Any]:

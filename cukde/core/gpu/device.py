@@ -67,3 +67,8 @@ def capturing() -> bool:
 def address(a: Any) -> int:
     """Where an array begins in the device's memory."""
     return int(a.data.ptr)
+
+
+def holder(a: Any) -> int:
+    """Number of the device whose memory an array lies in."""
+    return int(a.data.device_id)

@@ -12,7 +12,7 @@ import functools
 import re
 import struct
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import cupy as cp
@@ -78,6 +78,15 @@ class Signature:
         for i in self._others:
             values[i] = 0 if args[i] is None else args[i].data.ptr
         # A buffer of its own for every launch, as other threads may launch the same kernel; the driver copies it.
+        _buffer, start = self._filled(values)
+        x, y, z = (*grid, 1, 1)[:3]
+        i, j, k = (*block, 1, 1)[:3]
+        cuda = cp.cuda
+        stream = cuda.get_current_stream().ptr
+        cuda.driver.launchKernel(handle, x, y, z, i, j, k, shared_bytes, stream, 0, start)
+
+    def _filled(self, values: Sequence[Any]) -> tuple[Any, int]:
+        """Return a buffer with what the driver is given, and its address."""
         buffer = self._buffer()
         start = ctypes.addressof(buffer)
         parameters, size = start + _PARAMETERS_AT, start + _SIZE_AT
@@ -86,11 +95,24 @@ class Signature:
         except OverflowError:  # struct refuses floats that float32 does not hold
             values = [_single(a) if letter == "f" else a for letter, a in zip(self.types, values, strict=True)]
             self._pack(buffer, 0, _BUFFER_POINTER, parameters, _BUFFER_SIZE, size, _END, self.size, *values)
-        x, y, z = (*grid, 1, 1)[:3]
-        i, j, k = (*block, 1, 1)[:3]
-        cuda = cp.cuda
-        stream = cuda.get_current_stream().ptr
-        cuda.driver.launchKernel(handle, x, y, z, i, j, k, shared_bytes, stream, 0, start)
+        return buffer, start
+
+    def ready(
+        self, kernel: Any, grid: tuple[int, ...], block: tuple[int, ...], scalars: Sequence[Any]
+    ) -> Callable[[Sequence[Any]], None] | None:
+        """Return a launch by this thread that takes the arrays alone; None where it does not go to the driver yet."""
+        handle, shared_bytes, device = _function(kernel)
+        if device is None or device not in _thread.devices or self._others:
+            return None
+        buffer, start = self._filled([*self._leading * (0,), *scalars])
+        sizes = *(*grid, 1, 1)[:3], *(*block, 1, 1)[:3], shared_bytes
+        pack, launch = struct.Struct(f"{self._leading}P").pack_into, cp.cuda.driver.launchKernel
+
+        def launched(arrays: Sequence[Any]) -> None:
+            pack(buffer, _PARAMETERS_AT, *[0 if a is None else a.data.ptr for a in arrays])
+            launch(handle, *sizes, cp.cuda.get_current_stream().ptr, 0, start)
+
+        return launched
 
     def _typed(self, args: Sequence[Any]) -> tuple[Any, ...]:
         """Arguments for a kernel that is called."""
@@ -141,8 +163,38 @@ class Specialisation(NamedTuple):
 
     def launch(self, grid: tuple[int, ...], block: tuple[int, ...], *args: Any) -> None:
         """Launch it on the current device and stream; for ``args`` see :meth:`Signature.launch`."""
-        kernel = core_compile.kernel(self.stem, self.name, self.defines, self.shared_bytes)
-        _signature(self.types).launch(kernel, grid, block, args)
+        if core_compile.is_rehearsal():
+            _signature(self.types).launch(self._kernel(), grid, block, args)
+            return
+        key = id(self), core_device.current()
+        loaded = _loaded.get(key)
+        if loaded is None:
+            loaded = _Loaded(self, self._kernel(), _signature(self.types))
+            _keep(key, loaded)
+        loaded.signature.launch(loaded.kernel, grid, block, args)
+
+    def _kernel(self) -> Any:
+        return core_compile.kernel(self.stem, self.name, self.defines, self.shared_bytes)
+
+
+class _Loaded(NamedTuple):
+    """A kernel on a device."""
+
+    specialisation: Specialisation  # which is kept, so that no other gets its identity
+    kernel: Any
+    signature: Signature
+
+
+# By the identity of a specialisation and the device: to hash its macros takes as long as to launch it. By that of a
+# Launch, the device and the thread, what is ready of it.
+_loaded: dict[tuple[int, ...], Any] = {}
+_MOST_LOADED = 4096
+
+
+def _keep(key: tuple[int, ...], value: Any) -> None:
+    if len(_loaded) >= _MOST_LOADED:
+        _loaded.clear()
+    _loaded[key] = value
 
 
 class Launch(NamedTuple):
@@ -155,7 +207,27 @@ class Launch(NamedTuple):
 
     def __call__(self, *arrays: Any) -> None:
         """Launch on the current device and stream."""
+        device = core_device.current()
+        key = id(self), device, threading.get_ident()
+        ready = _loaded.get(key)
+        # A thread may have the number of one that has ended, but not what that has done.
+        if ready is not None and ready.devices is _thread.devices and not core_compile.is_rehearsal():
+            ready.launch(arrays)
+            return
         self.kernel.launch(self.grid, self.block, *arrays, *self.scalars)
+        loaded = _loaded.get((id(self.kernel), device))
+        if loaded is not None:
+            launch = loaded.signature.ready(loaded.kernel, self.grid, self.block, self.scalars)
+            if launch is not None:
+                _keep(key, _Ready(self, launch, _thread.devices))
+
+
+class _Ready(NamedTuple):
+    """A launch on a device by a thread that lacks the arrays alone."""
+
+    of: Launch  # which is kept, so that no other gets its identity
+    launch: Callable[[Sequence[Any]], None]
+    devices: set[int | None]  # of the thread
 
 
 FLOAT, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import itertools
 import struct
 import threading
 from collections.abc import Callable
@@ -79,7 +78,14 @@ class _Loaded:
 
     def write(self, args: tuple[Any, ...]) -> None:
         """Lay out the values of the arguments of the next launch."""
-        self._layout.pack_into(self._memory, 0, *itertools.chain.from_iterable(map(_values, args)))
+        values: list[Any] = []
+        for a in args:
+            kind = type(a)
+            if kind is int or kind is float or kind is bool:
+                values.append(a)
+            else:
+                values += _values(a)
+        self._layout.pack_into(self._memory, 0, *values)
 
 
 _held: dict[tuple[Specialisation, int], _Loaded] = {}
@@ -89,9 +95,9 @@ _launching = threading.Lock()  # the memory of a kernel's parameters is free aga
 
 
 def _run(chosen: Specialisation, grid: tuple[int, ...], threads: int, args: tuple[Any, ...]) -> None:
-    loaded = _load(chosen, args)
+    device, stream = place()
+    loaded = _held.get((chosen, device)) or _load(chosen, args)
     x, y, z = (*grid, 1, 1)[:3]
-    stream = cp.cuda.get_current_stream().ptr
     with _launching:
         loaded.write(args)
         driver.launchKernel(loaded.function, x, y, z, threads, 1, 1, 0, stream, loaded.parameters, 0)
@@ -131,9 +137,12 @@ def _format(kind: Any) -> str:
 
 def _values(a: Any) -> tuple[Any, ...]:
     """What a Numba kernel takes for an argument; for an array its owners, size, item size, address, shape, strides."""
-    if isinstance(a, cp.ndarray):
-        return (0, 0, a.size, a.itemsize, a.data.ptr, *a.shape, *a.strides)
-    return (a,)
+    if not isinstance(a, cp.ndarray):
+        return (a,)
+    shape, item = a.shape, a.itemsize
+    if len(shape) == 1:  # C-contiguous, as all are
+        return (0, 0, shape[0], item, a.data.ptr, shape[0], item)
+    return (0, 0, a.size, item, a.data.ptr, *shape, *a.strides)
 
 
 def place() -> tuple[int, int]:

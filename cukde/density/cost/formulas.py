@@ -93,9 +93,7 @@ def laplace_kde(on: Peaks, sizes: Sizes) -> Counted:
 
 @sized(f"n m d k dtype precision at_data {OPTIONS} rtol share")
 def kernel_sum(on: Peaks, sizes: Sizes, k: int = 1) -> Counted:
-    """Count sums of ``k`` values."""
-    if sizes.share is not None and on.backend == "gpu":
-        raise ValueError("share must be None for sums of values: they take all pairs on a GPU")
+    """Count sums of ``k`` values; on a GPU a pass that leaves out pairs takes its share of them for each column."""
     task = _pass("values", sizes, k=k)
     parts = [*_passed(task, on, sizes.boxes), elementwise.doubles("scale", on, 4 * k * sizes.m, launches=3)]
     return _estimate(task, on, parts, flops=2 * k * task.pairs, traffic=4 * k * (sizes.n + sizes.m))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
@@ -49,8 +50,15 @@ class WithinMemory(Generic[T]):
             # Only now, outside the handler, has all gone that the failed call held.
             self._ran_out(longer, reason)
         if len(y.points) >= len(x.points):
-            return self._of_queries([self(compute, half, x) for half in y.halves()])
-        return self._of_data([self(compute, y, half) for half in x.halves()])
+            return self._merged(self._of_queries, [self(compute, half, x) for half in y.halves()])
+        return self._merged(self._of_data, [self(compute, y, half) for half in x.halves()])
+
+    def _merged(self, merge: Callable[[list[T]], T], parts: list[T]) -> T:
+        """Merge results, which takes little memory: memory that is kept for later is given back where there is none."""
+        with contextlib.suppress(MemoryError):
+            return merge(parts)
+        self._release()
+        return merge(parts)
 
     def fewer(self, make: Callable[[int], Any], rows: int) -> Any:
         """Return ``make(rows)``, or of fewer rows where there is no memory for so many."""

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from cukde.density.options import LOG_ZERO
 from cukde.density.sums import PartialSums, merge, nothing
 
 # Pairs of a tile, of which some ten arrays of float64 are held at a time; and data beside each other in it.
 _TILE = 2**22
 _COLUMNS = 2**12
 
-_LOG_ZERO = -1e29  # logarithms of weights below this stand for a weight of zero
 _LARGEST = float(np.finfo(np.float64).max)
 
 
@@ -49,6 +49,6 @@ def _tile(x: Any, y: Any, h: float, log_weights: Any | None, backend: ModuleType
     factor = xp.where(left, 1 - xp.exp(exponent) * tail, tail)
     exponent = xp.where(left, 0.0, exponent)
     if log_weights is not None:  # nothing of a row without weight, however far to the left of the others a query lies
-        exponent += xp.where(log_weights > _LOG_ZERO, log_weights, -math.inf)
+        exponent += xp.where(log_weights > LOG_ZERO, log_weights, -math.inf)
     reference = xp.maximum(exponent.max(axis=1), -_LARGEST)
     return PartialSums(reference, (xp.exp(exponent - reference[:, None]) * factor).sum(axis=1))

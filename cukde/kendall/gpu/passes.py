@@ -10,11 +10,13 @@ import numpy as np
 from cukde.core.gpu import device
 from cukde.kendall import choice as kendall_choice, merge_tiles
 from cukde.kendall.counts import PairCounts, Ties
-from cukde.kendall.gpu import inversions, sign_products
+from cukde.kendall.gpu import comparisons, inversions, sign_products
+from cukde.kendall.gpu.comparisons import Pairing, Variables
 from cukde.kendall.gpu.ranks import Ranks, ranks, values_of
 from cukde.kendall.gpu.statistics import statistics
+from cukde.kendall.statistics import Null
 
-__all__ = ["matrix", "pairs", "statistics"]
+__all__ = ["matrix", "pairs", "statistics", "statistics_of_few"]
 
 Path = Literal["sorting", "products"]
 
@@ -59,6 +61,25 @@ def matrix(A: Any, B: Any = None, *, deletion: bool) -> PairCounts:
     Waits for the device once, to learn which columns hold NaN and which have ties.
     """
     return _matrix(A, B, deletion, None)
+
+
+def statistics_of_few(
+    x: Any, y: Any, pairing: Pairing, axis: int, variant: str, null: Null | None, complete: int
+) -> tuple[Any, Any | None] | None:
+    """Compute tau and p-values without counts in between, where there are so few samples that one launch is faster.
+
+    Parameters
+    ----------
+    x, y : array
+        Samples of variables along ``axis`` of two.
+    pairing, variant, null, complete
+        As :func:`cukde.kendall.gpu.comparisons.statistics` has them.
+    """
+    n, p, q = x.shape[axis], x.shape[1 - axis], 1 if pairing == "alike" else y.shape[1 - axis]
+    wide = max(x.dtype.itemsize, y.dtype.itemsize) == 8
+    if p * q == 0 or not kendall_choice.by_comparisons(p * q, n, wide=wide):
+        return None
+    return comparisons.statistics(Variables(x, axis), Variables(y, axis), pairing, variant, null, complete)
 
 
 class _Side(NamedTuple):

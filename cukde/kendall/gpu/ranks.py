@@ -19,7 +19,7 @@ from cukde.kendall.gpu import merge_sort
 _WORDS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "unsigned long long"}
 _UNSIGNED = {size: np.dtype(f"u{size}") for size in _WORDS}
 
-_KINDS = {"f": 0, "i": 1, "u": 2, "b": 2}
+KINDS = {"f": 0, "i": 1, "u": 2, "b": 2}
 
 THREADS = 256
 PART = 2048  # samples of a block
@@ -111,7 +111,7 @@ def _keying(rows: int, n: int, dtype: np.dtype) -> Launch:
     """The launch that makes keys of samples."""
     infinity = int(np.asarray(np.inf, dtype).view(_UNSIGNED[dtype.itemsize])) if dtype.kind == "f" else 0
     parts = -(-n // PART)
-    scalars = n, parts, _KINDS[dtype.kind], infinity
+    scalars = n, parts, KINDS[dtype.kind], infinity
     return Launch(_key_kernel(dtype.itemsize), (rows * parts,), (THREADS,), scalars)
 
 

@@ -29,11 +29,11 @@ def statistics(counts: PairCounts, variant: str, null: Null | None, complete: in
     p_value = None if null is None else cp.empty(shape)
     if tau.size == 0:
         return tau, p_value
-    table = None if null is None else _table(core_device.current())
+    exact = None if null is None else table(core_device.current())
     fields = counts.samples, counts.x.pairs, counts.y.pairs
     layouts = tuple([(field.shape, field.strides) for field in fields])
-    _launch(shape, layouts, complete, 0 if table is None else table.size, variant, null)(
-        *(counts.samples, counts.concordant, counts.discordant, *counts.x, *counts.y), table, tau, p_value
+    _launch(shape, layouts, complete, 0 if exact is None else exact.size, variant, null)(
+        *(counts.samples, counts.concordant, counts.discordant, *counts.x, *counts.y), exact, tau, p_value
     )
     return tau, p_value
 
@@ -69,16 +69,15 @@ def _steps(shape: tuple[int, ...], strides: tuple[int, ...], dimensions: int) ->
 
 
 @functools.cache
-def _table(device: int) -> Any:
+def table(device: int) -> Any:
+    """The exact distribution of the null hypothesis, on a device, the current one."""
     return cp.asarray(kendall_null.table())
 
 
-_KERNEL = Specialisation(
-    "kendall/statistics",
-    "kendall_statistics",
-    core_compile.macros(LARGEST=kendall_null.LARGEST, LARGEST_FACTORIAL=kendall_null.LARGEST_FACTORIAL),
-    "14P 9q 4i",
-)
+MACROS = core_compile.macros(LARGEST=kendall_null.LARGEST, LARGEST_FACTORIAL=kendall_null.LARGEST_FACTORIAL)
+"""Of ``statistics.cuh``."""
+
+_KERNEL = Specialisation("kendall/statistics", "kendall_statistics", MACROS, "14P 9q 4i")
 
 
 @core_compile.listed

@@ -16,7 +16,7 @@ import numpy as np
 
 from cukde.core.dtypes import arithmetic
 from cukde.core.gpu import compile as core_compile, device
-from cukde.core.gpu.launch import BITS, Specialisation
+from cukde.core.gpu.launch import BITS, Launch, Specialisation
 from cukde.piecewise.gpu import lookup_f16
 from cukde.piecewise.pieces import Pieces, Reduction
 
@@ -146,17 +146,25 @@ def evaluate(prepared: Prepared, x: Any, extrapolate: bool | str, out: Any | Non
     return out
 
 
+def launch(prepared: Prepared, n: int, extrapolate: bool | str) -> Launch | None:
+    """The launch of :func:`evaluate`, which takes x, coefficients, table and result; None where that is another one."""
+    beyond = _BEYOND[extrapolate]
+    if prepared.plan is None or beyond == _PERIODIC or (prepared.lookups is not None and lookup_f16.pays(n)):
+        return None
+    return _launch(prepared, prepared.plan, n, beyond)
+
+
 def _computed(prepared: Prepared, plan: Plan, x: Any, beyond: int, out: Any) -> Any:
     """Write one value a point."""
-    kernel, table, copies, tile = plan
-    kernel.launch(
-        (_blocks(-(-x.size // tile), prepared.most_blocks, prepared.dtype, kernel.shared_bytes),),
-        (_THREADS,),
-        *(x, prepared.rows, table.rows, out, x.size, prepared.pieces, prepared.coefficients, table.height),
-        *(prepared.levels, copies, beyond, prepared.local),
-        *table.knots,
-    )
+    _launch(prepared, plan, x.size, beyond)(x, prepared.rows, plan.table.rows, out)
     return out
+
+
+def _launch(prepared: Prepared, plan: Plan, n: int, beyond: int) -> Launch:
+    kernel, table, copies, tile = plan
+    grid = (_blocks(-(-n // tile), prepared.most_blocks, prepared.dtype, kernel.shared_bytes),)
+    counts = n, prepared.pieces, prepared.coefficients, table.height, prepared.levels
+    return Launch(kernel, grid, (_THREADS,), (*counts, copies, beyond, prepared.local, *table.knots))
 
 
 def _blocks(tiles: int, resident: int, dtype: np.dtype, shared_bytes: int) -> int:

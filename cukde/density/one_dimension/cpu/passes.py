@@ -13,10 +13,11 @@ import numpy as np
 
 from cukde.core.cpu import arrays, threads
 from cukde.core.cpu.jit import njit
+from cukde.density.kept import kept
 from cukde.density.one_dimension import cdf_pairs, plan as one_dimension_plan
 from cukde.density.one_dimension.cpu import boxes as one_dimension_boxes, cdf, expansions, outward
 from cukde.density.one_dimension.plan import Plan
-from cukde.density.options import Options
+from cukde.density.options import LOG_ZERO, Options
 from cukde.density.pairs.cpu import passes as pairs_passes
 from cukde.density.sums import Epilogue, Output, PartialSums, debiased
 
@@ -193,13 +194,30 @@ def _transform(
     smallest, largest = one_dimension_plan.BANDWIDTHS
     if not smallest < h < largest:
         return None
+    plan = one_dimension_plan.plan(h, output, one_dimension_plan.TOLERANCE[precision])
+    store = options.kept if values is None else None
+    masses = kept(store, "masses", X, (h, output, precision), lambda: _masses(x, values, log_weights, plan))
+    return None if masses is None else _Transform(plan, output, *masses, y)
+
+
+class _Masses(NamedTuple):
+    """Boxes of data and their sums, see :class:`_Transform`."""
+
+    boxes: one_dimension_boxes.Boxes
+    log_weights: np.ndarray
+    values: np.ndarray
+    M: np.ndarray
+    mass: np.ndarray
+
+
+def _masses(x: np.ndarray, values: np.ndarray | None, log_weights: np.ndarray | None, plan: Plan) -> _Masses | None:
+    """Sum the boxes of the data; None where there are none."""
     V = np.empty((0, len(x))) if values is None else values.T.astype(np.float64, copy=False)
     if log_weights is not None:
-        counted = np.flatnonzero(log_weights > pairs_passes.LOG_ZERO)
+        counted = np.flatnonzero(log_weights > LOG_ZERO)
         x, V, log_weights = x[counted], V[:, counted], log_weights[counted]
         if len(x) == 0:
             return None
-    plan = one_dimension_plan.plan(h, output, one_dimension_plan.TOLERANCE[precision])
     edges = one_dimension_boxes.edges(x, plan)
     if edges is None:
         return None
@@ -216,7 +234,7 @@ def _transform(
         expansions.moments(rows.start, rows.stop, boxes.ids, boxes.starts, boxes.x, weights, V, plan.width, M, mass)
 
     threads.run(moments, one_dimension_boxes.shares(np.diff(boxes.starts), 4 * threads.count()))
-    return _Transform(plan, output, boxes, log_w, V, M, mass, y)
+    return _Masses(boxes, log_w, V, M, mass)
 
 
 def _every_pair(X: np.ndarray, Y: np.ndarray | None, h: float, log_weights: np.ndarray | None) -> PartialSums:
@@ -226,7 +244,7 @@ def _every_pair(X: np.ndarray, Y: np.ndarray | None, h: float, log_weights: np.n
         return cdf_pairs.sums(X, Y, h, log_weights, arrays)
     log_w = np.empty(0)
     if log_weights is not None:  # no exponent is low enough for rows without weight beside a query far to the left
-        counted = np.flatnonzero(log_weights > pairs_passes.LOG_ZERO)
+        counted = np.flatnonzero(log_weights > LOG_ZERO)
         x, log_w = x[counted], log_weights[counted]
     m = len(y)
     reference, total = np.empty(m), np.empty(m)

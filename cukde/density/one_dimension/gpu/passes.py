@@ -10,15 +10,18 @@ Numba is imported by the first call.
 
 from __future__ import annotations
 
+import functools
+import importlib
 import itertools
 import math
 from collections.abc import Iterator
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cupy as cp
 import numpy as np
 
-from cukde.core.gpu import device
+from cukde.core.gpu import device, transfers
 from cukde.density.one_dimension import cdf_pairs, plan as one_dimension_plan
 from cukde.density.one_dimension.gpu import boxes as one_dimension_boxes
 from cukde.density.one_dimension.gpu.boxes import Boxes, Points
@@ -38,6 +41,10 @@ _DOUBLE = 4
 # transform takes 0.5 ms.
 _FEW_PAIRS_CDF = 0
 
+# Densities and debiased data of so few points, at so many pairs, take one launch: its blocks take few queries, and do
+# not split the data.
+_FEW_POINTS, _FEW_PAIRS_OF_LAUNCH = 2**14, 2**26
+
 # Threads of a block. With 64 in the transform SD-KDE of 4 million points takes 0.83 ms on an H200, with 128 0.94.
 _THREADS = 64
 _MORE = 2  # times as many where all pairs are summed
@@ -51,6 +58,10 @@ _MOST_CHUNKS = 2048
 _BLOCKS_PER_MULTIPROCESSOR = 16
 _TILES_PER_SPLIT = 2
 _MOST_NUMBERS = 2**23
+
+_DOUBLE_PRECISION = np.dtype(np.float64)
+_NAMES = {dtype: dtype.name for dtype in (np.dtype(np.float32), _DOUBLE_PRECISION)}
+_LARGEST = {dtype: float(np.log(np.finfo(dtype).max)) for dtype in _NAMES}
 
 # Smallest sum of kernels that counts, where they are float32 and float64; below it they are summed by log-sum-exp.
 _LEAST = {"float32": 2.0**-80, "float64": 2.0**-900}
@@ -90,7 +101,11 @@ def density(
     arguments = _pose(X, Y, h, options)
     out = cp.empty((1, arguments.m), epilogue.dtype)
     if arguments.m:
-        _run(arguments, "sum", None, _End("density", out, epilogue.log_constant, epilogue.log), points)
+        end = _End("density", out, epilogue.log_constant, epilogue.log)
+        if arguments.are_few:
+            _sum_few(arguments, end)
+        else:
+            _run(arguments, "sum", None, end, points)
     return out[0]
 
 
@@ -102,6 +117,12 @@ def debias(X: Any, Y: Any, h: float, score_h: float, options: Options) -> tuple[
     arguments = _pose(X, None, score_h, options.at_ratio(h / score_h))
     step = 0.5 * (h / score_h) ** 2
     out = cp.empty((1, arguments.m))
+    if arguments.are_few:
+        converted = Y
+        if Y.dtype != _DOUBLE_PRECISION:
+            converted = cp.empty(Y.shape)
+        _sum_few(arguments, _End("shift", out, step), Y.astype(arguments.storage, copy=False), converted)
+        return out.reshape(-1, 1), converted, None
     points = _run(arguments, "moments", None, _End("shift", out, step), at_points=options.log_weights is None)
     if points is not None:
         # Where the step is at most 1, moved points are in order, as the shift's derivative is 1 - step + step (variance
@@ -144,6 +165,9 @@ def specialisations() -> Iterator[Specialisation]:
         for result in ("float32", "float64")[: 1 if dtype == "float32" else 2]:
             yield Specialisation(one_dimension_queries.evaluate, (powers, "density", dtype, result))
     for real, dtype in (("float32", "float32"), ("float32", "float64"), ("float64", "float64")):
+        yield Specialisation(one_dimension_queries.direct, ("shift", real, dtype, "float64"))
+        for result in ("float32", "float64")[: 1 if dtype == "float32" else 2]:
+            yield Specialisation(one_dimension_queries.direct, ("density", real, dtype, result))
         for output, weighted in itertools.product(one_dimension_pairs.QUERIES, (False, True)):
             yield Specialisation(one_dimension_pairs.pairs, (output, weighted, real, dtype))
 
@@ -162,6 +186,28 @@ class _Arguments(NamedTuple):
         return int((self.X if self.Y is None else self.Y).shape[0])
 
     @property
+    def single(self) -> bool:
+        """Whether pairs are taken in single precision."""
+        return self.options.precision != "float64" and _SINGLE[0] < self.h < _SINGLE[1]
+
+    @property
+    def storage(self) -> np.dtype:
+        """Dtype of the points whose pairs are taken."""
+        return self.X.dtype if self.single else _DOUBLE_PRECISION
+
+    @property
+    def are_few(self) -> bool:
+        """Whether one launch takes all pairs."""
+        n = self.X.shape[0]
+        few = n <= _FEW_POINTS and n * self.m * (1 if self.single else _DOUBLE) <= _FEW_PAIRS_OF_LAUNCH
+        return few and self.takes_pairs
+
+    @property
+    def scale(self) -> float:
+        """Root of log2(e)/2 over h: the square of a difference times it is an exponent of 2."""
+        return math.sqrt(0.5 * math.log2(math.e)) / self.h
+
+    @property
     def takes_pairs(self) -> bool:
         """Whether all pairs are summed. Beside this, they are where the range of the data is found to be too much."""
         pairs = self.X.shape[0] * self.m * (_DOUBLE if self.options.precision == "float64" else 1)
@@ -176,12 +222,14 @@ class _Arguments(NamedTuple):
 
     def sorted(self, values: Any | None) -> Points:
         """Sort the data; where the scaled squared radius is known it says between what they lie."""
-        low, high = -math.inf, math.inf
-        options = self.options
+        options, centre = self.options, None
         if options.squared_radius is not None and options.centre is not None:
-            centre, radius = float(cp.asnumpy(options.centre)[0]), math.sqrt(options.squared_radius) * self.h
-            low, high = centre - radius, centre + radius
-        return Points.sorted(self.X, options.log_weights, values, low, high)
+            centre = transfers.Coming(options.centre)  # while the host asks for the sort
+        points = Points.sorted(self.X, options.log_weights, values, -math.inf, math.inf)
+        if centre is None or options.squared_radius is None:
+            return points
+        middle, radius = float(centre.numbers()[0]), math.sqrt(options.squared_radius) * self.h
+        return points._replace(low=middle - radius, high=middle + radius)
 
 
 class _End(NamedTuple):
@@ -195,19 +243,17 @@ class _End(NamedTuple):
     @property
     def largest(self) -> float:
         """Logarithm of the largest number that the result holds."""
-        return float(np.log(np.finfo(self.out.dtype).max))
+        return _LARGEST[self.out.dtype]
 
     def launch(
         self, order: int, arrays: tuple[Any, ...], numbers: tuple[float, ...], counts: tuple[int | bool, ...]
     ) -> None:
         """Launch the kernel that ends the pass, with its parameters in groups but for those that are here."""
-        from cukde.core.gpu import numba_cuda
-        from cukde.density.one_dimension.gpu import queries as one_dimension_queries
-
+        numba_cuda, one_dimension_queries = _numba(), _queries()
         y, x, *_ = arrays
         numba_cuda.launch(
             numba_cuda.Specialisation(
-                one_dimension_queries.evaluate, (order, self.name, x.dtype.name, self.out.dtype.name)
+                one_dimension_queries.evaluate, (order, self.name, _NAMES[x.dtype], _NAMES[self.out.dtype])
             ),
             _grid(y.size),
             _THREADS,
@@ -265,11 +311,11 @@ def _transform(
     plan: one_dimension_plan.Plan, output: Output, points: Points, boxes: Boxes, y: Any, at_data: bool, end: _End
 ) -> None:
     """Launch the kernels of the fast Gauss transform; ``at_data`` says that all queries are in boxes of the data."""
-    from cukde.core.gpu import numba_cuda
     from cukde.density.one_dimension.gpu import expansions as one_dimension_expansions
 
+    numba_cuda = _numba()
     launch = numba_cuda.launch
-    n, dtype = points.x.size, points.x.dtype.name
+    n, dtype = points.x.size, _NAMES[points.x.dtype]
     powers = one_dimension_boxes.order(plan)
     columns = 1 if points.values is None else 1 + points.values.shape[1]
     weighted, listed = points.log_weights is not None, boxes.ids is not None
@@ -325,15 +371,74 @@ def _transform(
     )
 
 
+def _sum_few(arguments: _Arguments, end: _End, others: Any = None, converted: Any = None) -> None:
+    """Launch the kernel that sums all pairs of few points and ends the pass.
+
+    ``others``, of the dtype of the points, become ``converted``, float64, unless they are that.
+    """
+    numba_cuda, one_dimension_queries = _numba(), _queries()
+    real, storage, log_weights = (
+        "float32" if arguments.single else "float64",
+        arguments.storage,
+        arguments.options.log_weights,
+    )
+    X = arguments.X.astype(storage, copy=False)
+    x = X.reshape(-1)
+    y = x if arguments.Y is None else arguments.Y.astype(storage, copy=False).reshape(-1)
+    # What is not there is not read: another array of the type stands for it.
+    nothing, none = _nothing(device.current())
+    numba_cuda.launch(
+        numba_cuda.Specialisation(
+            one_dimension_queries.direct, (end.name, real, _NAMES[storage], _NAMES[end.out.dtype])
+        ),
+        (-(-y.size // one_dimension_queries.QUERIES),),
+        _MORE * _THREADS,
+        *(
+            y,
+            x,
+            nothing if log_weights is None else log_weights,
+            X,
+            x if others is None else others.reshape(-1),
+            end.out,
+        ),
+        none if converted is None or converted is others else converted.reshape(-1),
+        *(
+            arguments.h,
+            arguments.scale,
+            _LEAST[real],
+            end.constant,
+            end.largest,
+            log_weights is not None,
+            end.logarithm,
+        ),
+    )
+
+
+@functools.cache
+def _nothing(of_device: int) -> tuple[Any, Any]:
+    """Arrays of a device, the current one, that nothing is read from: of one number, and of none."""
+    return cp.empty(1), cp.empty(0)
+
+
+@functools.cache
+def _numba() -> ModuleType:
+    """The launcher, which loads Numba."""
+    return importlib.import_module("cukde.core.gpu.numba_cuda")
+
+
+@functools.cache
+def _queries() -> ModuleType:
+    """The kernels that end a pass, likewise."""
+    return importlib.import_module("cukde.density.one_dimension.gpu.queries")
+
+
 def _sum_pairs(arguments: _Arguments, output: Output, values: Any | None, end: _End) -> None:
     """Launch the kernels of the sum over all pairs."""
-    from cukde.core.gpu import numba_cuda
     from cukde.density.one_dimension.gpu import pairs as one_dimension_pairs
 
+    numba_cuda = _numba()
     n, m = arguments.X.shape[0], arguments.m
-    single = arguments.options.precision != "float64" and _SINGLE[0] < arguments.h < _SINGLE[1]
-    real = "float32" if single else "float64"
-    storage = arguments.X.dtype if single else np.dtype(np.float64)
+    real, storage = "float32" if arguments.single else "float64", arguments.storage
     X = arguments.X.astype(storage, copy=False)
     columns = 1 if values is None else 1 + values.shape[1]
     weighted = arguments.options.log_weights is not None
@@ -348,14 +453,14 @@ def _sum_pairs(arguments: _Arguments, output: Output, values: Any | None, end: _
     y = x if arguments.Y is None else arguments.Y.astype(storage, copy=False).reshape(-1)
     sums = cp.empty((splits, entries, m))
     # What is not there is not read: another array of the type stands for it.
-    empty = cp.empty(1)
+    empty, _ = _nothing(device.current())
     log_weights = arguments.options.log_weights if weighted else empty
     values = X if values is None else values.astype(storage, copy=False)
     numba_cuda.launch(
-        numba_cuda.Specialisation(one_dimension_pairs.pairs, (output, weighted, real, storage.name)),
+        numba_cuda.Specialisation(one_dimension_pairs.pairs, (output, weighted, real, _NAMES[storage])),
         (blocks[0], splits, blocks[1]),
         threads,
-        *(y, x, log_weights, values, sums, rows, math.sqrt(0.5 * math.log2(math.e)) / arguments.h),
+        *(y, x, log_weights, values, sums, rows, arguments.scale),
     )
     end.launch(
         0,

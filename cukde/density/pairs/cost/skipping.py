@@ -22,6 +22,16 @@ _DENSE = {
     "wide_f64": {64: 6.0, 128: 9.0},
     "difference": {2: 1.35, 3: 1.5, 8: 4.7, 16: 5.4, 32: 10.0, 64: 20.0, 128: 60.0},
 }
+# Beside, with up to so many columns of values; more of them take all of it again. Measured at d = 16 with 8 and 16
+# columns by benchmarks/density/bench_engine.py and benchmarks/perf/modelled.py; others follow the model of the engines.
+_VALUES = {
+    "f16_symmetric": {16: 0.33, 32: 0.5},
+    "f16": {16: 0.54, 32: 0.75, 64: 1.3},
+    "wide": {64: 3.2},
+    "f64": {16: 1.3, 64: 4.8},
+    "wide_f64": {64: 3.2},
+    "difference": {1: 0.1, 16: 1.0, 64: 6.0},
+}
 _DENSE_DOUBLE = {3: 4.0, 8: 7.0, 16: 9.8, 32: 19.0, 64: 38.0, 128: 80.0}  # differences in double
 _BOXES = {2: 0.41, 3: 0.53, 4: 0.62, 5: 0.72}  # of pairs that are summed, where boxes decide alone
 _SCREEN = {16: 0.055, 32: 0.13, 64: 0.28, 128: 0.5}  # of all pairs
@@ -38,8 +48,17 @@ MOST_DIMENSIONS = max(_SCREEN)
 ORDER_MS = 1.5
 """Milliseconds for order, bounds and the look at the data, however many there are."""
 
+# Of a column of values: milliseconds for each sign that it has, and picoseconds for each of all its pairs. Fitted to
+# passes of 262,144 by 131,072 points on an H200, of 1, 3 and 16 columns.
+_SIGN_MS, _COLUMN = 2.0, 0.05
+
 # Instructions and exponentials of an H200, a picosecond: what rates are as work, for other processors.
 _INSTRUCTIONS, _EXPONENTIALS, _EXPONENTIALS_DOUBLE = 33.0, 4.15, 1.23
+
+
+def column_ms(pairs: float, signs: int = 1) -> float:
+    """Milliseconds for the bounds and the order of a column of values, which has one sign or both."""
+    return signs * _SIGN_MS + 1e-9 * pairs * _COLUMN
 
 
 def screened(d: int) -> bool:
@@ -64,11 +83,14 @@ def summing(precision: str, d: int, tight: float, *, once: bool) -> float:
     return rate * (_DOUBLE if precision == "float64" else 1)
 
 
-def dense(engine: str, precision: str, d: int) -> float:
-    """Picoseconds a pair of an engine that takes all of them."""
-    if engine == "difference" and precision == "float64":
-        return _at(_DENSE_DOUBLE, d)
-    return _at(_DENSE.get(engine, _DENSE["f16"]), d)
+def dense(engine: str, precision: str, d: int, k: int = 0) -> float:
+    """Picoseconds a pair of an engine that takes all of them, with ``k`` columns of values."""
+    in_double = engine == "difference" and precision == "float64"
+    rate = _at(_DENSE_DOUBLE if in_double else _DENSE.get(engine, _DENSE["f16"]), d)
+    if not k:
+        return rate
+    of_columns = _VALUES.get(engine, _VALUES["f16"])
+    return -(-k // max(of_columns)) * (rate + _at(of_columns, k) * (2 if in_double else 1))
 
 
 @functools.cache
@@ -85,20 +107,23 @@ def _at(rates: dict[int, float], d: int) -> float:
 def passed(task: Pass, on: Peaks, share: float) -> list[Part]:
     """Parts of a pass that takes a share of its pairs; on an H200 they take what the choice reckons with.
 
-    A part is instructions, and the exponentials of the pairs that are summed.
+    A part is instructions, and the exponentials of the pairs that are summed. Each column of values is a pass.
     """
+    passes = task.k if task.output == "values" else 1
+    order_ms = ORDER_MS + (passes * column_ms(task.pairs) if task.output == "values" else 0.0)
     double = task.precision == "float64"
     once = not double and not task.weighted and task.output == "moments" and task.mean_shift
-    by_products = once or (not double and (task.output == "sum" or (not task.weighted and task.output == "laplace")))
+    summed = task.output in ("sum", "values") or (not task.weighted and task.output == "laplace")
+    by_products = once or (not double and summed)
     rate = summing(task.precision, task.d, float(by_products), once=once)
-    exponentials = share * task.pairs
+    exponentials = passes * share * task.pairs
     of_exponentials = 1 / (_EXPONENTIALS_DOUBLE if double else _EXPONENTIALS)
     others = math.sqrt(max(0.0, rate**2 - of_exponentials**2))  # units overlap: squares of their times add up
     unit: Unit = "exponential_f64" if double else "exponential"
     parts = [
-        Part("order", task.point_bytes, cycles=1e-3 * ORDER_MS * on.clock),
+        Part("order", task.point_bytes, cycles=1e-3 * order_ms * on.clock),
         Part("pass", task.result_bytes, {unit: exponentials, "instruction": _INSTRUCTIONS * others * exponentials}),
     ]
     if screened(task.d):
-        parts.insert(1, Part("screen", work={"instruction": _INSTRUCTIONS * screening(task.d) * task.pairs}))
+        parts.insert(1, Part("screen", work={"instruction": _INSTRUCTIONS * screening(task.d) * passes * task.pairs}))
     return parts

@@ -14,10 +14,12 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from cukde.core.cpu import survey, threads
+from cukde.density.kept import Kept, kept
 from cukde.density.options import Options
 from cukde.density.pairs.cpu import gram as pairs_gram, mutual, operands, query_blocks, tiles
 from cukde.density.pairs.cpu.skipping import choice as skipping_choice, passes as skipping_passes
-from cukde.density.sums import Epilogue, Output, PartialSums, nothing, ready, to_density
+from cukde.density.pairs.cpu.weighted import nothing_of, weighted
+from cukde.density.sums import Epilogue, Output, PartialSums, ready, to_density
 
 _LOG2_E = math.log2(math.e)
 
@@ -43,9 +45,6 @@ _TILES_OF_STRETCH = 32
 # Rows for each thread from which self-interaction (Y = X) takes each exponential once: a quarter less time, where
 # blocks are large enough for rounds in which no two threads add to the same sums.
 _OWN_ROWS = 2048
-
-# Logarithms of weights below this stand for a weight of zero.
-LOG_ZERO = -1e29
 
 
 class _Running(NamedTuple):
@@ -105,6 +104,7 @@ class _Gram:
         dtype: Any,
         group: int,
         local_factors: np.ndarray | None,
+        store: Kept | None,
     ) -> None:
         self.dtype = np.dtype(dtype)
         self.unit = h / math.sqrt(_LOG2_E)  # exponents are then in bits
@@ -115,18 +115,24 @@ class _Gram:
         width = self.d + 2 * -(-self.d // group)
         self._step = query_blocks.tile_columns(self.dtype)
         self.stretch = _TILES_OF_STRETCH * self._step
-        self._data = np.empty((len(X), width), dtype)
-        operands.operand(X, centre, self.unit, group, True, self._data)
-        if local_factors is not None:  # every term of an exponent has a factor among the data's operands
-            self._data /= (local_factors * local_factors)[:, None]
-        self._data[:, -2] += log2_weights
+
+        def operand() -> np.ndarray:
+            out = np.empty((len(X), width), dtype)
+            operands.operand(X, centre, self.unit, group, True, out)
+            if local_factors is not None:  # every term of an exponent has a factor among the data's operands
+                out /= (local_factors * local_factors)[:, None]
+            out[:, -2] += log2_weights
+            return out
+
+        self._store = store
+        self._data = kept(store, "operand", X, (h, centre.tobytes(), self.dtype, group), operand)
         self._queries = np.empty((self.m, width), dtype)
         operands.operand(self._points, centre, self.unit, group, False, self._queries)
 
     @functools.cached_property
     def _basis(self) -> np.ndarray:
         """Coordinates of the data, (n, d), as they stand among the operands."""
-        return np.ascontiguousarray(self._data[:, self._places])
+        return kept(self._store, "basis", self._data, None, lambda: np.ascontiguousarray(self._data[:, self._places]))
 
     @functools.cached_property
     def _query_basis(self) -> np.ndarray:
@@ -192,12 +198,18 @@ class _Differences:
     stretch = query_blocks.tile_columns(dtype)
 
     def __init__(
-        self, X: np.ndarray, Y: np.ndarray | None, h: float, log2_weights: Any, local_factors: np.ndarray | None
+        self,
+        X: np.ndarray,
+        Y: np.ndarray | None,
+        h: float,
+        log2_weights: Any,
+        local_factors: np.ndarray | None,
+        store: Kept | None,
     ) -> None:
         self._scale = 0.5 * _LOG2_E / h**2
         self._factors = None if local_factors is None else 1 / (local_factors * local_factors)
         self._log2_weights = np.broadcast_to(np.asarray(log2_weights, np.float64), (len(X),))
-        self._data = np.ascontiguousarray(X.T, np.float64)
+        self._data = kept(store, "columns", X, None, lambda: np.ascontiguousarray(X.T, np.float64))
         self._queries = np.ascontiguousarray(X if Y is None else Y, np.float64)
         self.m = len(self._queries)
 
@@ -261,16 +273,11 @@ def partial_sums(
     options = _located(options, X, Y, h)
     log2_weights: Any = 0.0
     if options.log_weights is not None:
-        # Rows without weight are dropped: no exponent is low enough for them beside a query far from the rest.
         Y = X if Y is None else Y
-        counted = np.flatnonzero(options.log_weights > LOG_ZERO)
-        X, log2_weights = X[counted], options.log_weights[counted] * _LOG2_E
-        values = None if values is None else values[counted]
-        if options.local_factors is not None:
-            options = options._replace(local_factors=options.local_factors[counted])
+        X, values, options = weighted(X, values, options)
+        log2_weights = options.log_weights * _LOG2_E
         if len(X) == 0:
-            k = {"moments": X.shape[1], "values": 0 if values is None else values.shape[1]}.get(output)
-            return nothing(len(Y), k, np)
+            return nothing_of(output, len(Y), X.shape[1], values)
     near = skipping_choice.posed(X, Y, h, output, options, product=_product(X.shape[1], options), values=values)
     if near is not None:
         return skipping_passes.run(near)
@@ -326,14 +333,14 @@ def squared_radii(precision: str, d: int) -> tuple[float, ...]:
 
 def _located(options: Options, X: np.ndarray, Y: np.ndarray | None, h: float) -> Options:
     """Return the options with a centre, by default the mean of ``X``, and the scaled squared radius about it."""
-    centre, squared_radius = options.centre, options.squared_radius
+    centre, squared_radius = options.centre, None if options.bounded else options.squared_radius
     if centre is not None and squared_radius is not None:
         return options
     if centre is None:
         centre = X.mean(axis=0, dtype=np.float64)
     if squared_radius is None:
         squared_radius = max(survey.look(points, centre)[0] for points in (X, Y) if points is not None) / h**2
-    return options._replace(centre=centre, squared_radius=squared_radius)
+    return options._replace(centre=centre, squared_radius=squared_radius, bounded=False)
 
 
 def _product(d: int, options: Options) -> Any:
@@ -366,9 +373,9 @@ def _squared_radius(options: Options) -> float:
 def _pairs(X: np.ndarray, Y: np.ndarray | None, h: float, log2_weights: Any, options: Options) -> _Pairs:
     dtype = _product(X.shape[1], options)
     if dtype is None:
-        return _Differences(X, Y, h, log2_weights, options.local_factors)
+        return _Differences(X, Y, h, log2_weights, options.local_factors, options.kept)
     group = _group(X.shape[1], _squared_radius(options), dtype)
-    return _Gram(X, Y, h, options.centre, log2_weights, dtype, group, options.local_factors)
+    return _Gram(X, Y, h, options.centre, log2_weights, dtype, group, options.local_factors, options.kept)
 
 
 def _group(d: int, squared_radius: float, dtype: Any) -> int:
@@ -386,8 +393,9 @@ class _Sums:
         self._pairs = pairs
         self._output = output
         self._n, self._d = shape
-        # Contiguous and writable, or the loops would take one number after the other.
-        self._log2_weights = np.full(self._n, log2_weights, pairs.dtype)
+        if output == "laplace":
+            # Contiguous and writable, or the loops would take one number after the other.
+            self._log2_weights = np.full(self._n, log2_weights, pairs.dtype)
         self._k = self._d if output == "moments" else 0
         if output == "values":
             with np.errstate(over="ignore"):  # numbers beyond the dtype are infinite, as on the GPU

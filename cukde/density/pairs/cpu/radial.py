@@ -9,10 +9,9 @@ import numpy as np
 
 from cukde.core.cpu import threads
 from cukde.density.kernels import Kernel, edge
-from cukde.density.options import Options
+from cukde.density.options import LOG_ZERO, Options
 from cukde.density.pairs import tolerance as pairs_tolerance
 from cukde.density.pairs.cpu import query_blocks, radial_tiles, tiles as _tiles
-from cukde.density.pairs.cpu.passes import LOG_ZERO
 from cukde.density.pairs.cpu.skipping import compact, exponential, exponential_choice
 from cukde.density.sums import PartialSums, to_density
 

@@ -27,7 +27,11 @@ from cukde.density.pairs.gpu import (
     wide_f64,
 )
 from cukde.density.pairs.gpu.apart import Apart, Possible
-from cukde.density.pairs.gpu.skipping import choice as skipping_choice, passes as skipping_passes
+from cukde.density.pairs.gpu.skipping import (
+    choice as skipping_choice,
+    passes as skipping_passes,
+    values as skipping_values,
+)
 from cukde.density.sums import Epilogue, Output, PartialSums, merge, put, ready, to_density
 
 _ALL_PAIRS = skipping_choice.Chosen()
@@ -49,12 +53,12 @@ def partial_sums(
     output : {"sum", "moments", "laplace", "values"}
         What to sum; see :class:`cukde.density.sums.PartialSums`.
     options : Options
-        Where the scaled squared radius is unknown, the device finds it and decides which kernel works.
+        Where the scaled squared radius is unknown, the device finds it and decides which kernel works, of all pairs.
         ``deterministic`` slows down only the pass of data of 2 to 64 dimensions against themselves. Local factors are
         for output "sum": ``log_weights`` are then those of weights over the factors' power d, and pairs are taken by
         differences.
     values : array, shape (n, k)
-        For output "values".
+        For output "values". Where such a pass leaves out pairs, totals are NaN.
     ratio : bool
         Only moments / total of output "moments" is wanted: the total alone may then be off by 2.4e-4.
 
@@ -78,7 +82,7 @@ def partial_sums(
     if options.local_factors is not None:
         return _local_sums(X, Y, h, options)
     arguments = _pose(X, Y, h, options)
-    near = arguments.near(output, ratio=ratio) if values is None else _ALL_PAIRS
+    near = arguments.near(output, ratio=ratio) if values is None else arguments.near_values(values)
     return arguments.sums(output, values, ratio=ratio, near=near)
 
 
@@ -112,6 +116,9 @@ def mutual_sums(A: Any, B: Any, h: float, options: Options, *, ratio: bool) -> t
     are then 0 however far the blocks lie apart, and a total is 0 where no exponent is above about -96 (with ``ratio``
     -26). That is accurate for sums that are merged with those of the block itself, where each point adds 1. Sums are
     added up in no fixed order: two runs differ in their last bits.
+
+    No pairs are left out: what may be follows from the merged sums, to which the blocks themselves add the most, and
+    they are not known here. Dask leaves out whole pairs of blocks, by their boxes.
 
     Otherwise there are two passes, :func:`partial_sums` of either block at the other; of one dimension
     :mod:`cukde.density.one_dimension.gpu.passes` has faster ones.
@@ -281,6 +288,16 @@ class _Arguments(NamedTuple):
         arguments = self.X, self.Y, self.h, output, self.options, engine
         return skipping_choice.chosen(*arguments, ratio=ratio, apart=apart, following=following, look=look)
 
+    def near_values(self, values: Any) -> skipping_choice.Chosen:
+        """Pose the pass over values that leaves out pairs, where it is faster."""
+        n, d = self.X.shape
+        if skipping_choice.too_few(n, self.m, d) or self.options.precision == "ieee":
+            return _ALL_PAIRS
+        engine = self.engine("values", values.shape[1])
+        return skipping_choice.Chosen(
+            skipping_choice.chosen_for_values(self.X, self.Y, values, self.h, self.options, engine)
+        )
+
     def sums(
         self,
         output: Output,
@@ -290,6 +307,8 @@ class _Arguments(NamedTuple):
         near: skipping_choice.Chosen = _ALL_PAIRS,
     ) -> PartialSums:
         """Run the pass; ``near`` is what :meth:`near` has chosen."""
+        if isinstance(near.posed, skipping_values.Posed):
+            return skipping_values.run(near.posed)
         if near.posed is not None:
             return skipping_passes.run(near.posed)
         if near.apart is not None:

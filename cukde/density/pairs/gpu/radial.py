@@ -15,11 +15,12 @@ import numpy as np
 
 from cukde.core.gpu import compile as core_compile
 from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT, Specialisation
-from cukde.density.kernels import BOUNDED, KERNELS, Kernel, edge
+from cukde.density.kernels import KERNELS, Kernel, edge
 from cukde.density.options import Options
 from cukde.density.pairs.gpu import finish, operands
-from cukde.density.pairs.gpu.skipping import compact
-from cukde.density.pairs.gpu.skipping.compact import CHUNK, THREADS, Look, Scalars
+from cukde.density.pairs.gpu.skipping import compact, exponential
+from cukde.density.pairs.gpu.skipping.blocks import CHUNK, THREADS
+from cukde.density.pairs.gpu.skipping.compact import Scalars
 from cukde.density.sums import PartialSums, to_density
 
 
@@ -36,9 +37,9 @@ def kernel_density(
 ) -> Any:
     """Return ``exp(log_constant)`` times the sums of the kernel, shape (m,), or the logarithm of that.
 
-    On the current device and stream; nothing waits for the result. Where all pairs of a kernel of bounded support take
-    milliseconds, blocks that no query reaches are left out, and a look at the points may wait for the device. Other
-    kernels take all pairs: no tolerance counts.
+    On the current device and stream; nothing waits for the result. Where all pairs take milliseconds, blocks of data
+    that no query reaches are left out, of the exponential those that the tolerances allow, and a look at the points may
+    wait for the device.
 
     Parameters
     ----------
@@ -52,16 +53,19 @@ def kernel_density(
     kernel : {"tophat", "epanechnikov", "exponential", "linear", "cosine"}
         See :mod:`cukde.density.kernels`.
     options : Options
-        Of which ``log_weights`` count.
+        Of which ``log_weights`` count, and of the exponential the tolerances and whether the points are known to be
+        finite.
     """
     X, Y = operands.of_one_dtype(X, Y)
     unit = _unit(h)
     scale = operands.LOG2_E / (unit * h) if kernel == "exponential" else (unit * h) ** -2
     scalars = Scalars(unit, scale, h * h, *edge(kernel, X.shape[1], X.dtype == FLOAT))
-    look = compact.look(X, Y, h) if kernel in BOUNDED else Look(pays=False)
-    if look.pays:
+    sums: PartialSums | None = None
+    if kernel == "exponential":
+        sums = exponential.sums(X, Y, h, unit, scale, options)
+    elif (look := compact.look(X, Y, h)).pays:
         sums = compact.sums(X, Y, kernel, options.log_weights, scalars, look.frame)
-    if not look.pays or core_compile.is_rehearsal():  # whose points say nothing
+    if sums is None or core_compile.is_rehearsal():  # whose points say nothing
         sums = _sums(X, Y, kernel, X.dtype, options.log_weights, None, scalars)
     with np.errstate(divide="ignore"):  # nothing near a query: the logarithm is -inf
         return to_density(sums, log_constant, log, dtype, cp)

@@ -11,11 +11,13 @@ from typing import NamedTuple
 import numpy as np
 
 from cukde.core.cpu import threads
+from cukde.density.kept import kept
 from cukde.density.one_dimension.plan import BANDWIDTHS
 from cukde.density.options import Options
 from cukde.density.pairs import counting
 from cukde.density.pairs.cpu import passes as pairs_passes
 from cukde.density.pairs.cpu.skipping import passes as skipping_passes
+from cukde.density.pairs.cpu.weighted import weighted
 from cukde.density.plane import plan as plane_plan, recent
 from cukde.density.plane.cpu import expansions, morton
 from cukde.density.plane.plan import Plan
@@ -99,11 +101,11 @@ class _Data(NamedTuple):
 
 def _sums(X: np.ndarray, Y: np.ndarray, h: float, output: Output, options: Options) -> PartialSums | None:
     """Sums at the queries; None where points have no order, or there are more cells than numbers for them."""
-    log_weights = options.log_weights
-    if log_weights is not None:  # no exponent is low enough for rows without weight beside a query far from the rest
-        counted = np.flatnonzero(log_weights > pairs_passes.LOG_ZERO)
-        X, log_weights = X[counted], log_weights[counted]
-    data = _ordered(X, h, np.promote_types(X.dtype, Y.dtype), log_weights) if len(X) else None
+    X, _, options = weighted(X, None, options)
+    dtype, log_weights = np.promote_types(X.dtype, Y.dtype), options.log_weights
+    data = None
+    if len(X):
+        data = kept(options.kept, "cells", X, (h, dtype), lambda: _ordered(X, h, dtype, log_weights))
     if data is None or not data.lattice.cells:
         return None
     codes = morton.codes(Y, data.lattice)
@@ -119,7 +121,6 @@ def _sums(X: np.ndarray, Y: np.ndarray, h: float, output: Output, options: Optio
         out.moments[order] = moments
     rest = order[left]
     if len(rest):
-        options = options._replace(log_weights=log_weights)
         put(out, rest, pairs_passes.partial_sums(X, np.ascontiguousarray(Y[rest]), h, output, options))
         skipping_passes.recent_shares()  # those of the rest say nothing of all pairs
     return out

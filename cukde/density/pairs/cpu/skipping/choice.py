@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from cukde.density.kept import kept
 from cukde.density.options import Options
 from cukde.density.pairs import counting, frame as pairs_frame, tolerance as pairs_tolerance
 from cukde.density.pairs.cost import skipping_cpu as skipping_cost
@@ -67,7 +68,8 @@ def posed(
         hope = _HOPE if d < skipping_cost.SCREENED_FROM else _HOPE_OF_MANY
         if not time(*_expected(share, d), ordered=False) < hope * dense:
             return None
-    whole = passes.pose(X, Y, h, output, options, pairs_frame.frame(data), tolerance, values=values)
+    frame = kept(options.kept, "frame", X, None, lambda: pairs_frame.frame(data))
+    whole = passes.pose(X, Y, h, output, options, frame, tolerance, values=values)
     tried = np.linspace(0, m - 1, max(4, min(_QUERIES, m // _ONE_IN))).astype(int)
     taken = passes.tried(whole, tried)
     pairs = n * len(tried)

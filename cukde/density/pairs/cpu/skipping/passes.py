@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cukde.core.cpu import threads
+from cukde.density.kept import kept
 from cukde.density.options import Options
 from cukde.density.pairs.cost import skipping_cpu as skipping_cost
 from cukde.density.pairs.cpu import pair_blocks
@@ -97,17 +98,16 @@ def pose(
         For output "values": such that :func:`cukde.density.pairs.cpu.skipping.values.served`.
     """
     real = dtype(X, Y, options)
-    X = X.astype(real, copy=False)
-    order = skipping_points.ordered(X, frame)
-    data = skipping_points.data(
-        X,
-        order,
-        h,
-        frame,
-        log_weights=options.log_weights,
-        local_factors=options.local_factors,
-        screened=X.shape[1] >= skipping_cost.SCREENED_FROM,
-    )
+    given, X = X, X.astype(real, copy=False)
+
+    def in_order() -> tuple[np.ndarray, Data]:
+        order = skipping_points.ordered(X, frame)
+        screened = X.shape[1] >= skipping_cost.SCREENED_FROM
+        weights, factors = options.log_weights, options.local_factors
+        data = skipping_points.data(X, order, h, frame, log_weights=weights, local_factors=factors, screened=screened)
+        return order, data
+
+    order, data = kept(options.kept, "order", given, (h, real), in_order)
     columns = None
     if values is not None:
         columns, data = skipping_values.ordered(values, data, order)

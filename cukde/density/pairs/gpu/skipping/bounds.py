@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import cupy as cp
@@ -36,13 +36,37 @@ class Bounds(NamedTuple):
 
 def bounds_of(posed: Posed) -> Bounds:
     """Bound the sums of the queries from below, and find what can be left out of them."""
-    data, queries, _, output, _, tolerance, shrink, axes, *_ = posed
-    itself, (m, d) = posed.itself, queries.given.shape
-    blocks, rows, screened = queries.blocks, queries.blocks * BLOCK, skipping_points.groups(d)
-    width = skipping_points.pitch(d)
-    top = 1 + d / 2 if output == "laplace" else 0.0
+    (bounds,) = bounds_of_parts([posed])
+    return bounds
+
+
+def bounds_of_parts(parts: Sequence[Posed]) -> list[Bounds]:
+    """The same of sums over several parts of the data, whose tolerances add up: all have one reference."""
+    first = [_of_near_blocks(posed) for posed in parts]
+    if len(parts) > 1:
+        reference = functools.reduce(cp.logaddexp2, (bounds.reference for bounds in first))
+        extent = cp.repeat(reference.reshape(-1, BLOCK).min(axis=1)[:, None], 2, axis=1)
+        first = [bounds._replace(reference=reference, extent=extent) for bounds in first]
+    for posed, bounds in zip(parts, first, strict=True):
+        _search(posed, bounds)
+    return [_limits(posed, bounds) for posed, bounds in zip(parts, first, strict=True)]
+
+
+def _top(posed: Posed) -> float:
+    return 1 + posed.d / 2 if posed.output == "laplace" else 0.0
+
+
+def _points(posed: Posed) -> tuple[Any, ...]:
+    data, queries = posed.data, posed.queries
+    return queries.local, queries.centres, queries.reach, data.local, data.weights, data.centres, data.reach
+
+
+def _of_near_blocks(posed: Posed) -> Bounds:
+    """Bounds by a few blocks of data, which are not yet what limits say."""
+    data, queries, d = posed.data, posed.queries, posed.d
+    m, blocks, rows, screened = len(queries.order), queries.blocks, queries.blocks * BLOCK, skipping_points.groups(d)
     near = None
-    if not itself:  # blocks of data around the codes of the first and the last query of a block
+    if not posed.itself:  # blocks of data around the codes of the first and the last query of a block
         ends = cp.minimum(cp.arange(blocks)[:, None] * BLOCK + cp.asarray([0, BLOCK - 1]), m - 1)
         near = cp.searchsorted(data.codes, queries.codes[ends.ravel()]).reshape(blocks, 2) // BLOCK
         near = cp.ascontiguousarray(cp.minimum(near, data.blocks - 1), dtype=np.int32)
@@ -53,15 +77,23 @@ def bounds_of(posed: Posed) -> Bounds:
         cp.empty(rows, np.uint16) if screened else None,
         cp.empty(rows // 16, np.uint8) if screened else None,
     )
-    points = queries.local, queries.centres, queries.reach, data.local, data.weights, data.centres, data.reach
-    _bounds_kernel(width).launch(
+    _bounds_kernel(skipping_points.pitch(d)).launch(
         (blocks,),
         (BLOCK,),
-        *(*points, near, bounds.reference, bounds.extent, m, data.blocks),
+        *(*_points(posed), near, bounds.reference, bounds.extent, m, data.blocks),
         *((0, 2) if screened else (_AROUND, _MOST_AROUND)),
-        top,
+        _top(posed),
     )
-    if not itself and screened:
+    return bounds
+
+
+def _search(posed: Posed, bounds: Bounds) -> None:
+    """Raise the bounds of queries that are not data, by the blocks where their nearest data are likely to be."""
+    if posed.itself:
+        return
+    data, queries, d, points, top = posed.data, posed.queries, posed.d, _points(posed), _top(posed)
+    m, rows, width = len(queries.order), queries.blocks * BLOCK, skipping_points.pitch(d)
+    if skipping_points.groups(d):
         nearest = cp.zeros(rows, np.uint64)
         items = skipping_items.cut(queries.blocks, data.blocks, row_tiles(width) // 4, most_span=SPAN)
         _nearest_kernel(width).launch(
@@ -74,9 +106,10 @@ def bounds_of(posed: Posed) -> Bounds:
         _found_kernel(width).launch(
             (-(-m // _WARPS_OF_SEARCH),),
             (32 * _WARPS_OF_SEARCH,),
-            *(*points, queries.squares, nearest, bounds.reference, m, data.blocks, _MOST_LENGTH / shrink, top),
+            *(*points, queries.squares, nearest, bounds.reference, m, data.blocks),
+            *(_MOST_LENGTH / posed.shrink, top),
         )
-    elif not itself:
+    else:
         box_axes, groups = data.low.shape[0], -(-data.blocks // _BLOCKS_OF_GROUP)
         of_groups = cp.empty((2 * box_axes + 1, groups), np.float32)
         _groups_kernel().launch(
@@ -88,15 +121,20 @@ def bounds_of(posed: Posed) -> Bounds:
         _search_kernel(width).launch(
             (-(-m // _WARPS_OF_SEARCH),),
             (32 * _WARPS_OF_SEARCH,),
-            *(*points, data.low, data.high, data.most, axes, of_groups, heaviest, bounds.reference),
+            *(*points, data.low, data.high, data.most, posed.axes, of_groups, heaviest, bounds.reference),
             *(m, data.blocks, groups, d, box_axes, top),
         )
-    below = posed.below
+
+
+def _limits(posed: Posed, bounds: Bounds) -> Bounds:
+    """Find what can be left out of sums with these bounds."""
+    data, queries, d, below, top = posed.data, posed.queries, posed.d, posed.below, _top(posed)
+    m, blocks, screened = len(queries.order), queries.blocks, skipping_points.groups(d)
     _limits_kernel(screened).launch(
         (blocks,),
         (BLOCK,),
         *(queries.squares, bounds.reference, bounds.threshold, bounds.extent, bounds.limits, bounds.always),
-        *(m, below, top, shrink, below - 1 if posed.plan.once else math.inf),
+        *(m, below, top, posed.shrink, below - 1 if posed.plan.once else math.inf),
     )
     if screened:
         return bounds
@@ -106,7 +144,7 @@ def bounds_of(posed: Posed) -> Bounds:
         (-(-row_items // (THREADS // 32)),),
         (THREADS,),
         *(queries.low, queries.high, bounds.extent, data.low, data.high, data.most, threshold),
-        *(blocks, data.blocks, row_items, data.low.shape[0], tolerance, top),
+        *(blocks, data.blocks, row_items, data.low.shape[0], posed.tolerance, top),
     )
     return bounds._replace(threshold=threshold)
 

@@ -16,6 +16,7 @@ from cukde.density.pairs.gpu.skipping import (
     passes,
     plan as skipping_plan,
     points as skipping_points,
+    values as skipping_values,
 )
 from cukde.density.sums import Output
 
@@ -55,7 +56,7 @@ class Look(NamedTuple):
 class Chosen(NamedTuple):
     """The pass that leaves out pairs, posed, or None: all pairs are faster; and what was found, where it looked."""
 
-    posed: skipping_plan.Posed | None = None
+    posed: skipping_plan.Posed | skipping_values.Posed | None = None
     look: Look | None = None
     apart: Apart | None = None  # rows that a pass over all pairs takes apart
 
@@ -94,13 +95,7 @@ def chosen(
     m = n if Y is None else len(Y)
     dense = 1e-9 * n * m * skipping_cost.dense(engine, options.precision, d)
     fast = engine != "difference"
-    if (
-        dense < (_LEAST_OF_FAST_MS if fast else _LEAST_MS)
-        or tolerance <= 0
-        or options.squared_radius is None
-        or not skipping_plan.serves(output, options.precision, d)
-        or device.capturing()
-    ):
+    if not _worth_a_look(dense, engine, output, options, d):
         return Chosen(apart=None if apart is None else apart.find())
     if core_compile.is_rehearsal():
         _rehearse(X, Y, h, output, options, tolerance, ratio=ratio)
@@ -150,6 +145,66 @@ def chosen(
     return Chosen(whole, found) if rows is None and worth(share, tight) else Chosen(None, found, rows)
 
 
+def chosen_for_values(
+    X: Any, Y: Any | None, V: Any, h: float, options: Options, engine: str
+) -> skipping_values.Posed | None:
+    """Pose the pass over values that leaves out pairs where it is faster than ``engine``, which takes all.
+
+    Waits for the device where the time of all pairs makes it worth a look.
+    """
+    n, d = X.shape
+    m, k = n if Y is None else len(Y), V.shape[1]
+    dense = 1e-9 * n * m * skipping_cost.dense(engine, options.precision, d, k)
+    if not 0 < k <= skipping_values.MOST_COLUMNS or not _worth_a_look(dense, engine, "sum", options, d):
+        return None
+    tolerance = pairs_tolerance.tolerance_of(options)
+    if core_compile.is_rehearsal():
+        frame = _rehearsed_frame(d)
+        whole = skipping_values.pose(X, Y, V, h, options, frame, tolerance, (skipping_values.Column(0, n, 0, 1.0),))
+        with np.errstate(all="ignore"):  # kernels that do not run leave anything in the arrays
+            _share_of_values(whole)
+            skipping_values.run(whole)
+        return None
+    plan = skipping_plan.Plan.of(d, "sum", options, itself=False, ratio=False)
+    products = plan.chunks or plan.products
+
+    columns: tuple[skipping_values.Column, ...] = (skipping_values.Column(0, 1, 0, 1.0),)  # the least that there is
+
+    def values() -> int:
+        return sum(column.positive + column.negative for column in columns)
+
+    def worth(share: float, tight: float) -> bool:
+        of_columns = sum(skipping_cost.column_ms(m * (c.positive + c.negative), c.signs) for c in columns)
+        of_summed = skipping_cost.summing(options.precision, d, tight if products else 0.0, once=False)
+        of_pairs = 1e-9 * m * (values() * skipping_cost.screening(d) + n * len(columns) * share * of_summed)
+        return skipping_cost.ORDER_MS + of_columns + of_pairs < _GAIN * dense
+
+    if not worth(0.0, 1.0):
+        return None
+    columns = skipping_values.columns_of(V)
+    if not columns or not worth(0.0, 1.0):
+        return None
+    look = _looked(X, Y, h)
+    shared = counting.share(look.data, look.queries, h, tolerance / n, itself=Y is None)
+    counted = shared * values() / (n * len(columns))  # of the pairs with all data
+    if (engine != "difference" and shared > _MOST_SHARE) or not worth(counted, 1.0):
+        return None
+    frame = skipping_frame.frame(look.data)
+    whole = skipping_values.pose(X, Y, V, h, options, frame, tolerance, columns)
+    return whole if worth(*_share_of_values(whole)) else None
+
+
+def _worth_a_look(dense: float, engine: str, output: Output, options: Options, d: int) -> bool:
+    """Whether a pass may leave out pairs, and all of them take so many milliseconds that it is worth a look."""
+    return (
+        dense >= (_LEAST_MS if engine == "difference" else _LEAST_OF_FAST_MS)
+        and pairs_tolerance.tolerance_of(options) > 0
+        and options.squared_radius is not None
+        and skipping_plan.serves(output, options.precision, d)
+        and not device.capturing()
+    )
+
+
 def _looked(X: Any, queries: Any | None, h: float) -> Look:
     """Take samples, on the host; waits for the device."""
     if queries is None:
@@ -162,23 +217,39 @@ def _rehearse(
     X: Any, Y: Any | None, h: float, output: Output, options: Options, tolerance: float, *, ratio: bool
 ) -> None:
     """Ask for every kernel that the look and the pass may launch; what is in the arrays does not matter."""
-    frame = skipping_frame.frame(np.random.default_rng(0).standard_normal((300, X.shape[1])))
+    frame = _rehearsed_frame(X.shape[1])
     whole = skipping_plan.pose(X, Y, h, output, options, frame, tolerance, ratio=ratio)
     _share(whole, frame)
     passes.run(whole)
 
 
+def _rehearsed_frame(d: int) -> skipping_frame.Frame:
+    return skipping_frame.frame(np.random.default_rng(0).standard_normal((300, d)))
+
+
 def _share(whole: skipping_plan.Posed, frame: skipping_frame.Frame) -> tuple[float, float]:
     """Share of units that a few items of queries take, and of blocks that products are good for."""
-    order, size = whole.queries.order, 2 * skipping_points.BLOCK  # neighbours, as in most passes: their boxes are small
-    items = len(order) // size
-    if items > _PROBES:
-        step = items // _PROBES
-        order = order[: items * size].reshape(items, size)[step // 2 :: step][:_PROBES].ravel()
-    few = whole.queries.given[order]
+    few = whole.queries.given[_few_of(whole.queries.order)]
     options = whole.options
     output: Output = "laplace" if whole.output == "laplace" else "sum"
     probe = skipping_plan.pose(whole.data.given, few, whole.h, output, options, frame, whole.tolerance, data=whole.data)
     tight = (whole.data.kinds > 0).mean()
     taken = passes.share(probe)  # waits; then the mean is there, too
     return taken, float(tight)
+
+
+def _share_of_values(whole: skipping_values.Posed) -> tuple[float, float]:
+    """The same of a pass over values, by the column that has most of them: a column takes a pass of its own."""
+    few = whole.Y[_few_of(skipping_points.order_of(whole.Y, whole.frame))]
+    fullest = max(whole.columns, key=lambda column: column.positive + column.negative)
+    return skipping_values.share(whole.of(few, (fullest,)))
+
+
+def _few_of(order: Any) -> Any:
+    """A few items of queries from those in order: neighbours, as in most passes, so that their boxes are small."""
+    size = 2 * skipping_points.BLOCK
+    items = len(order) // size
+    if items <= _PROBES:
+        return order
+    step = items // _PROBES
+    return order[: items * size].reshape(items, size)[step // 2 :: step][:_PROBES].ravel()

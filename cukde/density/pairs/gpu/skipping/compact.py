@@ -1,6 +1,6 @@
 """Sums of kernels of bounded support on the GPU over the blocks that a query reaches: nothing else adds anything.
 
-The launchers of ``radial_blocks.cu``, ``radial_groups.cu`` and ``radial_near.cu``.
+The launchers of ``radial_groups.cu`` and ``radial_near.cu``.
 """
 
 from __future__ import annotations
@@ -18,24 +18,16 @@ from cukde.density.kernels import BOUNDED, Kernel
 from cukde.density.pairs import counting
 from cukde.density.pairs.cost import skipping as skipping_cost
 from cukde.density.pairs.gpu import finish
-from cukde.density.pairs.gpu.skipping import frame as skipping_frame, points as skipping_points
+from cukde.density.pairs.gpu.skipping import blocks as skipping_blocks, frame as skipping_frame
+from cukde.density.pairs.gpu.skipping.blocks import CHUNK, THREADS, suffix
 from cukde.density.pairs.gpu.skipping.frame import Frame
-from cukde.density.pairs.gpu.skipping.points import BLOCK
 from cukde.density.sums import PartialSums
-
-THREADS = 256
-"""Of a block, and blocks of data in a group."""
-
-CHUNK = 8
-"""Dimensions staged at a time. Of one to three a warp squares zeros too: little beside what follows a distance."""
 
 _LEAST_MS = 2.0  # of all pairs: below it nothing is put in order,
 _LEAST_MS_OF_SAMPLE = 5.0  # and below this no sample is counted
 # Up to so many dimensions blocks are taken whatever the bandwidth, and beyond where no larger share of the pairs of a
 # sample lies within it.
 _FEW_DIMENSIONS, _MOST_SHARE = 3, 0.1
-_ITEMS_OF_MULTIPROCESSOR = 64  # so that none waits long for the last
-_BLOCKS_OF_SPLIT = 64  # of data, at least
 
 
 class Scalars(NamedTuple):
@@ -53,16 +45,6 @@ class Look(NamedTuple):
 
     pays: bool
     frame: Frame | None = None
-
-
-class _Ordered(NamedTuple):
-    """Points in order, and their boxes; ``radial_blocks.cu`` says what the arrays are."""
-
-    order: Any
-    points: Any
-    log_weights: Any | None
-    low: Any
-    high: Any
 
 
 def look(X: Any, Y: Any | None, h: float) -> Look:
@@ -110,10 +92,10 @@ def sums(
     n, d = X.shape
     m = n if Y is None else len(Y)
     out = finish.empty(m, 0)
-    data = _ordered(X, log_weights, scalars.unit, frame)
-    queries = data if Y is None else _ordered(Y, None, scalars.unit, frame)
+    data = skipping_blocks.ordered(X, log_weights, scalars.unit, frame)
+    queries = data if Y is None else skipping_blocks.ordered(Y, None, scalars.unit, frame)
     groups = _grouped(data.low, data.high)
-    splits = finish.split_by(n, _rows_of_split(n, m), finish.blocks(m, 0, 0), out)
+    splits = finish.split_by(n, skipping_blocks.rows_of_split(n, m), finish.blocks(m, 0, 0), out)
     _near(kernel, X.dtype).launch(
         splits.grid,
         (THREADS,),
@@ -123,35 +105,8 @@ def sums(
     return finish.merge(splits, out)
 
 
-def _rows_of_split(n: int, m: int) -> int:
-    """Rows of the data that a block of threads takes, so that the device is busy to the end."""
-    data_blocks, query_blocks = -(-n // BLOCK), -(-m // BLOCK)
-    wanted = -(-_ITEMS_OF_MULTIPROCESSOR * device.multiprocessors() // query_blocks)
-    splits = max(1, min(wanted, data_blocks // _BLOCKS_OF_SPLIT))
-    return -(-data_blocks // splits) * BLOCK
-
-
-def _ordered(X: Any, log_weights: Any | None, unit: float, frame: Frame | None) -> _Ordered:
-    """Put points in order: by their coordinate in one dimension, and by codes in more."""
-    n, d = X.shape
-    blocks = -(-n // BLOCK)
-    keys = X[:, 0] if frame is None else skipping_points.codes(X, frame)
-    order = cp.argsort(keys).astype(np.int64, copy=False)
-    out = _Ordered(
-        order,
-        cp.empty_like(X),
-        None if log_weights is None else cp.empty_like(log_weights),
-        cp.empty((d, blocks), X.dtype),
-        cp.empty((d, blocks), X.dtype),
-    )
-    _blocks(X.dtype).launch(
-        (blocks,), (BLOCK,), X, order, log_weights, out.points, out.log_weights, out.low, out.high, n, d, unit
-    )
-    return out
-
-
 def _grouped(low: Any, high: Any) -> tuple[Any, Any]:
-    """Boxes of groups of blocks, low and high."""
+    """Boxes of groups of as many blocks as a block has threads, low and high."""
     d, blocks = low.shape
     groups = -(-blocks // THREADS)
     out = cp.empty((d, groups), low.dtype), cp.empty((d, groups), low.dtype)
@@ -163,33 +118,21 @@ def _grouped(low: Any, high: Any) -> tuple[Any, Any]:
 def specialisations() -> Iterator[Specialisation]:
     """Every kernel of this module."""
     for real in (FLOAT, DOUBLE):
-        yield _blocks(real)
         yield _groups(real)
         for kernel in BOUNDED:
             yield _near(kernel, real)
 
 
 @functools.cache
-def _blocks(real: np.dtype) -> Specialisation:
-    name = f"radial_blocks_{_suffix(real)}"
-    defines = core_compile.macros(KERNEL=name, REAL=C_TYPE[real])
-    return Specialisation("density/radial_blocks", name, defines, f"7P q i {real.char}")
-
-
-@functools.cache
 def _groups(real: np.dtype) -> Specialisation:
-    name = f"radial_groups_{_suffix(real)}"
+    name = f"radial_groups_{suffix(real)}"
     return Specialisation("density/radial_groups", name, core_compile.macros(KERNEL=name, REAL=C_TYPE[real]), "4P i")
 
 
 @functools.cache
 def _near(kernel: Kernel, real: np.dtype) -> Specialisation:
-    name = f"near_{kernel}_{_suffix(real)}"
+    name = f"near_{kernel}_{suffix(real)}"
     defines = core_compile.macros(
         KERNEL=name, KIND=kernel.upper(), REAL=C_TYPE[real], STORAGE=C_TYPE[real], CHUNK=CHUNK
     )
     return Specialisation("density/radial_near", name, defines, f"12P 2q i {real.char} {real.char} d 2{real.char}")
-
-
-def _suffix(real: np.dtype) -> str:
-    return "f64" if real == DOUBLE else "ieee"

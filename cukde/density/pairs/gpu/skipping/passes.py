@@ -34,36 +34,43 @@ def run(posed: Posed) -> PartialSums:
     """
     data, queries, h, output, options, *_, plan, _ = posed
     X, Y = data.given, None if posed.itself else queries.given
-    m, d = queries.given.shape
     order, real = queries.order, plan.real
-    reference, S, T, taken = _summed(posed)
-    _recent[output] = taken
+    reference, S, T, taken = summed(posed, bounds_of(posed))
+    remember(output, taken)
+    columns = posed.d if output == "moments" else 0
     del posed, data, queries  # the operands are not needed any more
 
-    out = pairs_finish.empty(m, d if output == "moments" else 0)
-    complete = cp.empty((1, m), np.float32)
     unit = 1.0 if real == DOUBLE else 1 / skipping_points.scale_of(h)
-    of_row, of_column = (0, 0) if T is None else (stride // T.itemsize for stride in T.strides)
-    _finish(real).launch(
-        (-(-m // THREADS),),
-        (THREADS,),
-        *(order, reference, S, T, *out, complete, m, of_row, of_column, d, unit),
-    )
-    guard = difference.Guard(fast_total=complete, least=0.5)
+    out, guard = finished(order, reference, S, T, columns, unit)
     precision = "float64" if real == DOUBLE else "float32"
     difference.launch(precision, X, Y, h, output, None, options.log_weights, out=out, guard=guard, one_split=True)
     return out
 
 
+def finished(
+    order: Any, reference: Any, S: Any, T: Any | None, columns: int, unit: float
+) -> tuple[PartialSums, difference.Guard]:
+    """Sums in double at the queries as they are given, and which of them are to be summed again."""
+    m = len(order)
+    out = pairs_finish.empty(m, columns)
+    complete = cp.empty((1, m), np.float32)
+    of_row, of_column = (0, 0) if T is None else (stride // T.itemsize for stride in T.strides)
+    _finish(S.dtype).launch(
+        (-(-m // THREADS),),
+        (THREADS,),
+        *(order, reference, S, T, *out, complete, m, of_row, of_column, columns, unit),
+    )
+    return out, difference.Guard(fast_total=complete, least=0.5)
+
+
 def share(posed: Posed) -> float:
     """Share of all units that a pass takes; waits for the device."""
-    return _summed(posed)[-1].share()
+    return summed(posed, bounds_of(posed))[-1].share()
 
 
-def _summed(posed: Posed) -> tuple[Any, Any, Any, Taken]:
+def summed(posed: Posed, bounds: Bounds) -> tuple[Any, Any, Any, Taken]:
     """References and sums of the queries in their order, and what was taken."""
-    data, queries, plan = posed.data, posed.queries, posed.plan
-    bounds, few = bounds_of(posed), posed.d <= FEW_DIMENSIONS
+    data, queries, plan, few = posed.data, posed.queries, posed.plan, posed.d <= FEW_DIMENSIONS
     rows, width = queries.blocks * BLOCK, skipping_points.pitch(posed.d)
     S = cp.zeros(rows, plan.real)
     T = None
@@ -80,7 +87,12 @@ def _summed(posed: Posed) -> tuple[Any, Any, Any, Taken]:
     else:
         for left in posed.left:
             _sum_units(posed, bounds, S, T, counts, left)
-    return bounds.reference, S, T, Taken(counts, queries.blocks * data.blocks * _UNITS_OF_BLOCKS)
+    return bounds.reference, S, T, Taken(counts, units(queries.blocks, data.blocks))
+
+
+def units(query_blocks: int, data_blocks: int) -> int:
+    """How many there are of so many blocks."""
+    return query_blocks * data_blocks * _UNITS_OF_BLOCKS
 
 
 def _sum_once(posed: Posed, bounds: Bounds, S: Any, T: Any, counts: Any) -> None:
@@ -208,6 +220,11 @@ class Taken(NamedTuple):
 
 
 _recent: dict[Output, Taken] = {}
+
+
+def remember(output: Output, taken: Taken) -> None:
+    """Keep what a pass took for :func:`recent_shares`."""
+    _recent[output] = taken
 
 
 def recent_shares() -> dict[Output, float]:

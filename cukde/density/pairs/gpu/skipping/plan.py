@@ -53,7 +53,7 @@ class Posed(NamedTuple):
     @property
     def below(self) -> float:
         """Bits below a query's bound from which on pairs may be left out (``skipping_limits.cu``)."""
-        return math.log2(self.tolerance / len(self.data.given))
+        return math.log2(self.tolerance / len(self.data.order))
 
 
 class Left(NamedTuple):
@@ -122,6 +122,8 @@ def pose(
     tolerance: float,
     data: Ordered | None = None,
     *,
+    rows: skipping_points.Rows | None = None,
+    queries: Ordered | None = None,
     ratio: bool = False,
 ) -> Posed:
     """Put the points of a pass in order, on the current device and stream; waits for it where pairs are taken once.
@@ -137,6 +139,11 @@ def pose(
         absolute terms.
     data : Ordered, optional
         The data, where they are in order already.
+    rows : Rows, optional
+        Those of the data that count, in the order of :func:`cukde.density.pairs.gpu.skipping.points.in_order`; default
+        all.
+    queries : Ordered, optional
+        ``Y``, where a pass over other rows of the data has put them in order.
     ratio : bool
         Only moments / total is wanted: 2^e then is one float16 number, in moments and total alike, where the queries
         are the data without weights.
@@ -158,8 +165,9 @@ def pose(
         of_queries = needed(left=plan.products)
         of_data = needed(left=plan.products and Y is None, right=plan.products, across=output == "moments")
     if data is None:
-        data = points(X, log_weights=weights, needed=of_data)
-    queries = data if Y is None else points(Y, log_weights=None, needed=of_queries)
+        data = points(X, log_weights=weights, needed=of_data, rows=rows)
+    if queries is None:
+        queries = data if Y is None else points(Y, log_weights=None, needed=of_queries)
     left: tuple[Left, ...] = (Left(),)
     if plan.chunks and not few:
         left, own = Left.of(data, queries)
@@ -168,6 +176,9 @@ def pose(
             if own:
                 everything = needed(True, True, output == "moments", True, plan.once)
                 data = skipping_points.again(data, h, weights, frame, everything)
-                queries = data if Y is None else skipping_points.again(queries, h, None, frame, everything)
+                if Y is None:
+                    queries = data
+                elif queries.left.first is None:
+                    queries = skipping_points.again(queries, h, None, frame, everything)
     shrink = skipping_points.shrink(frame, h)
     return Posed(data, queries, h, output, options, tolerance, shrink, frame.box_axes, plan, left)

@@ -52,11 +52,21 @@ class Needed(NamedTuple):
     rounded: bool = False  # 2^e is rounded to float16: fine blocks may be wider
 
 
+_NOTHING = Needed()
+
+
+class Rows(NamedTuple):
+    """Rows of points in order, and their codes."""
+
+    order: Any  # (n,) int64
+    codes: Any  # (n,) uint32, ascending
+
+
 class Ordered(NamedTuple):
     """Points in order, in blocks of 64, the last filled up; ``skipping_points.cu`` says what the arrays are."""
 
-    given: Any  # (n, d), float32 or float64
-    order: Any  # (n,) int64
+    given: Any  # (., d), float32 or float64
+    order: Any  # (n,) int64: the rows of these points
     codes: Any  # (n,) uint32, ascending
     source: Any  # (rows,) int32
     local: Any
@@ -103,13 +113,21 @@ def shrink(frame: Frame, h: float) -> float:
     return 2.0 ** -max(0, math.ceil(0.5 * math.log2(max(1.0, frame.square * LOG2_E / h**2 / _MOST_HALF))))
 
 
-def ordered(X: Any, h: float, log_weights: Any, frame: Frame, needed: Needed) -> Ordered:
-    """Put points in order; ``log_weights`` are natural logarithms, float64, at most 0, or None."""
+def ordered(X: Any, h: float, log_weights: Any, frame: Frame, needed: Needed, rows: Rows | None = None) -> Ordered:
+    """Put points in order; ``log_weights`` are natural logarithms, float64, at most 0, or None.
+
+    ``rows`` are those of some of the points, in the order of :func:`in_order`; default all.
+    """
+    return _placed(X, h, log_weights, frame, needed, *(in_order(X, h, frame, needed) if rows is None else rows))
+
+
+def in_order(X: Any, h: float, frame: Frame, needed: Needed = _NOTHING) -> Rows:
+    """Rows in an order that puts near points together, and far ones behind the others."""
     d = X.shape[1]
     limits = (_fine_square(d, needed), MOST_SQUARE) if groups(d) else (math.inf, math.inf)
     of_points = codes(X, frame, limits, scale_of(h))
     order = cp.argsort(of_points).astype(np.int64, copy=False)
-    return _placed(X, h, log_weights, frame, needed, order, of_points[order])
+    return Rows(order, of_points[order])
 
 
 def codes(X: Any, frame: Frame, limits: tuple[float, float] = (math.inf, math.inf), scale: float = 1.0) -> Any:
@@ -135,7 +153,7 @@ def again(points: Ordered, h: float, log_weights: Any, frame: Frame, needed: Nee
 
 
 def _placed(X: Any, h: float, log_weights: Any, frame: Frame, needed: Needed, order: Any, codes: Any) -> Ordered:
-    n, d = X.shape
+    n, d = len(order), X.shape[1]
     blocks, width, box_axes = -(-n // BLOCK), pitch(d), frame.box_axes.shape[0]
     rows = blocks * BLOCK
     screened = groups(d)

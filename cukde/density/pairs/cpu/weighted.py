@@ -1,0 +1,32 @@
+"""The data that have weight."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cukde.density.kept import kept
+from cukde.density.options import LOG_ZERO, Options
+from cukde.density.sums import Output, PartialSums, nothing
+
+
+def weighted(
+    X: np.ndarray, values: np.ndarray | None, options: Options
+) -> tuple[np.ndarray, np.ndarray | None, Options]:
+    """Return data, values and options without the rows that have no weight.
+
+    No exponent is low enough for such rows beside a query far from the rest.
+    """
+    log_weights = options.log_weights
+    if log_weights is None or np.minimum.reduce(log_weights, initial=0.0) > LOG_ZERO:
+        return X, values, options
+    counted = np.flatnonzero(log_weights > LOG_ZERO)
+    rows = kept(options.kept, "weighted", X, None, lambda: (X[counted], log_weights[counted]))
+    options = options._replace(log_weights=rows[1])
+    if options.local_factors is not None:
+        options = options._replace(local_factors=options.local_factors[counted])
+    return rows[0], None if values is None else values[counted], options
+
+
+def nothing_of(output: Output, m: int, d: int, values: np.ndarray | None) -> PartialSums:
+    """Sums of ``m`` queries over data of which none has weight."""
+    return nothing(m, {"moments": d, "values": 0 if values is None else values.shape[1]}.get(output), np)

@@ -1,0 +1,208 @@
+"""Sums of the exponential kernel on the GPU without the blocks of data that cannot matter, by a bound for each query.
+
+The launchers of ``radial_limits.cu`` and ``radial_exponential.cu``.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import cupy as cp
+import numpy as np
+
+from cukde.core.gpu import compile as core_compile, device
+from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT, Specialisation
+from cukde.density.options import Options
+from cukde.density.pairs import counting, tolerance as pairs_tolerance
+from cukde.density.pairs.cost import skipping as skipping_cost
+from cukde.density.pairs.gpu import finish
+from cukde.density.pairs.gpu.skipping import blocks as skipping_blocks, frame as skipping_frame
+from cukde.density.pairs.gpu.skipping.blocks import CHUNK, THREADS, Blocks, suffix
+from cukde.density.pairs.gpu.skipping.frame import Frame
+from cukde.density.pairs.gpu.skipping.points import BLOCK
+from cukde.density.sums import PartialSums
+
+_QUERIES = 8  # that have a limit together
+
+# Up to so many dimensions a sample foretells what boxes leave out. Beyond, queries are tried where putting points in
+# order takes so small a part of the time of all pairs that it may be in vain, and few of the sample's pairs can matter.
+_FEW_DIMENSIONS, _IN_VAIN, _MOST_SHARE = 3, 0.1, 0.1
+_LEAST_MS = 5.0  # of all pairs: below it nothing is looked at
+_MS_OF_POINT = 2e-6  # to put it in order
+_HOPE, _GAIN = 0.6, 0.8  # of the time of all pairs, at most: as foretold, and by queries that are tried
+_PROBES, _OF_BLOCKS = 8, 16  # blocks of queries that are tried: at most so many, and one in so many
+
+_NOTHING = -1e300  # as a logarithm
+
+
+class Tolerances(NamedTuple):
+    """What may be left out of a query's sum: so much times what is kept, and so much in units of the sums."""
+
+    rtol: float
+    atol: float
+
+    @classmethod
+    def of(cls, options: Options) -> Tolerances:
+        """Those of a pass."""
+        return cls(pairs_tolerance.tolerance_of(options), options.atol)
+
+    @property
+    def bits(self) -> tuple[float, float]:
+        """Logarithms of the tolerances; the relative one beside what is kept and left out together."""
+        rtol, atol = self.rtol / (1 + self.rtol), self.atol
+        return math.log2(rtol) if rtol > 0 else _NOTHING, math.log2(atol) if atol > 0 else _NOTHING
+
+
+class Posed(NamedTuple):
+    """A pass whose points are in order.
+
+    Memory beside the result, in bytes a row of float32, of data and of queries: about 5 d + 24, of data with weights 8
+    more; and 9 MB at most.
+    """
+
+    data: Blocks
+    queries: Blocks
+    unit: float
+    scale: float  # bits of an exponent for a distance of points in that unit
+    tolerances: Tolerances
+
+
+def sums(X: Any, Y: Any | None, h: float, unit: float, scale: float, options: Options) -> PartialSums | None:
+    """Sum the exponential kernel at each query without the pairs that cannot matter; None where all are faster.
+
+    On the current device and stream. Waits for the device where all pairs take milliseconds.
+
+    Parameters
+    ----------
+    X, Y, h, options
+        As for :func:`cukde.density.pairs.gpu.radial.kernel_density`; points of one dtype.
+    unit, scale
+        As ``radial.cu`` has them.
+    """
+    tolerances = Tolerances.of(options)
+    data = _sample(X, X if Y is None else Y, h, options, tolerances)
+    if data is None:
+        return None
+    frame = None if X.shape[1] == 1 else skipping_frame.frame(data.astype(np.float64))
+    posed = pose(X, Y, unit, scale, options.log_weights, frame, tolerances)
+    return run(posed) if _share_of_few(posed) <= _GAIN or core_compile.is_rehearsal() else None
+
+
+def _sample(X: Any, Y: Any, h: float, options: Options, tolerances: Tolerances) -> np.ndarray | None:
+    """A sample of the data, on the host; None where all pairs are faster by what it says, or take little time."""
+    (n, d), m = X.shape, len(Y)
+    milliseconds = 1e-9 * n * m * skipping_cost.dense("difference", "float64" if X.dtype == DOUBLE else "float32", d)
+    if (
+        milliseconds <= _LEAST_MS
+        or max(tolerances) <= 0
+        or d > skipping_cost.MOST_DIMENSIONS
+        or options.squared_radius is None
+        or device.capturing()
+    ):
+        return None
+    order = (skipping_cost.ORDER_MS + _MS_OF_POINT * (n + m)) / milliseconds
+    if order > (_HOPE if d <= _FEW_DIMENSIONS else _IN_VAIN):
+        return None
+    if core_compile.is_rehearsal():
+        return np.random.default_rng(0).standard_normal((300, d))
+    data, queries = skipping_frame.samples(X, Y)
+    of_mean = tolerances.atol / (n if options.log_weights is None else 1)
+    with np.errstate(all="ignore"):  # of points many bandwidths away
+        share = counting.exponential_share(data, queries, h, tolerances.rtol, of_mean)
+    if d <= _FEW_DIMENSIONS:
+        hopeless = order + _with_boxes(share, n, m, d) > _HOPE
+    else:
+        hopeless = share > _MOST_SHARE
+    return None if hopeless else data
+
+
+def _with_boxes(share: float, n: int, m: int, d: int) -> float:
+    """Share of pairs of near boxes, where of single pairs it is ``share``: as if all of these lay side by side."""
+    widths = (BLOCK / n) ** (1 / d) + (_QUERIES / m) ** (1 / d)
+    return min(1.0, (share ** (1 / d) + widths) ** d)
+
+
+def pose(
+    X: Any,
+    Y: Any | None,
+    unit: float,
+    scale: float,
+    log_weights: Any | None,
+    frame: Frame | None,
+    tolerances: Tolerances,
+) -> Posed:
+    """Put the points of a pass in order; ``frame`` is of the data, None in one dimension."""
+    data = skipping_blocks.ordered(X, log_weights, unit, frame, masses=True)
+    queries = data if Y is None else skipping_blocks.ordered(Y, None, unit, frame)
+    return Posed(data, queries, unit, scale, tolerances)
+
+
+def run(posed: Posed, counts: Any | None = None) -> PartialSums:
+    """Take the pass, without waiting; ``counts`` are those of ``radial_exponential.cu``."""
+    data, queries, unit, scale, tolerances = posed
+    (n, d), (m, _), real = data.points.shape, queries.points.shape, data.points.dtype
+    rounding = (d + 8) * (2.0**-22 if real == FLOAT else 2.0**-51)
+    arrays = data.points, queries.points, data.log_weights, data.mass, data.low, data.high
+    groups = -(-m // _QUERIES)
+    low, high, limits = cp.empty((d, groups), real), cp.empty((d, groups), real), cp.empty(groups, real)
+    _limits(real).launch(
+        (groups,),
+        (THREADS,),
+        *(*arrays, low, high, limits, n, m, d, unit, scale, rounding, *tolerances.bits),
+    )
+    out = finish.empty(m, 0)
+    splits = finish.split_by(n, skipping_blocks.rows_of_split(n, m), finish.blocks(m, 0, 0), out)
+    _near(real).launch(
+        splits.grid,
+        (THREADS,),
+        *(*arrays, low, high, limits, queries.order, splits.reference, splits.total, counts),
+        *(n, m, d, unit, scale, scale * (1 - rounding)),
+    )
+    return finish.merge(splits, out)
+
+
+def share(posed: Posed) -> float:
+    """Share of all blocks that the queries take, about; waits for the device.
+
+    The mean of what 64 queries take together, and what 8 of them take, which wait for each other.
+    """
+    counts = cp.zeros(1, np.uint64)
+    run(posed, counts)
+    blocks = -(-len(posed.data.points) // BLOCK) * -(-len(posed.queries.points) // BLOCK)
+    return int(cp.asnumpy(counts)[0]) / (2 * (BLOCK // _QUERIES) * blocks)
+
+
+def _share_of_few(posed: Posed) -> float:
+    """The same of some blocks of queries."""
+    points = posed.queries.points
+    blocks = -(-len(points) // BLOCK)
+    step = max(_OF_BLOCKS, -(-blocks // _PROBES))
+    chosen = range(min(step, blocks) // 2, blocks, step)  # the first and the last have outliers
+    rows = np.concatenate([np.arange(b * BLOCK, min((b + 1) * BLOCK, len(points))) for b in chosen])
+    few = posed.queries._replace(points=points[cp.asarray(rows)], order=cp.arange(len(rows)))
+    return share(posed._replace(queries=few))
+
+
+@core_compile.listed
+def specialisations() -> Iterator[Specialisation]:
+    """Every kernel of this module."""
+    for real in (FLOAT, DOUBLE):
+        yield _limits(real)
+        yield _near(real)
+
+
+@functools.cache
+def _limits(real: np.dtype) -> Specialisation:
+    name = f"exponential_limits_{suffix(real)}"
+    defines = core_compile.macros(KERNEL=name, REAL=C_TYPE[real])
+    return Specialisation("density/radial_limits", name, defines, f"9P 2q i 3{real.char} 2d")
+
+
+@functools.cache
+def _near(real: np.dtype) -> Specialisation:
+    name = f"near_exponential_{suffix(real)}"
+    defines = core_compile.macros(KERNEL=name, KIND="EXPONENTIAL", REAL=C_TYPE[real], STORAGE=C_TYPE[real], CHUNK=CHUNK)
+    return Specialisation("density/radial_exponential", name, defines, f"13P 2q i 3{real.char}")

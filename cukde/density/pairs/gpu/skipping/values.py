@@ -1,0 +1,202 @@
+"""Sums of values over the pairs that can matter, column by column.
+
+Sizes of values are weights, and the sums over the positive and over the negative ones those of densities with weights:
+every column has lower bounds, limits and references of its own, of the sum of its absolute terms.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import cupy as cp
+import numpy as np
+
+from cukde.core.gpu.launch import DOUBLE
+from cukde.density.options import Options
+from cukde.density.pairs.gpu import difference
+from cukde.density.pairs.gpu.skipping import passes, plan as skipping_plan, points as skipping_points
+from cukde.density.pairs.gpu.skipping.bounds import bounds_of_parts
+from cukde.density.pairs.gpu.skipping.frame import Frame
+from cukde.density.pairs.gpu.skipping.points import BLOCK, Ordered, Rows
+from cukde.density.sums import PartialSums
+
+MOST_COLUMNS = 32
+"""Of values: their sums and references lie in memory together."""
+
+
+class Column(NamedTuple):
+    """A column of values that are not all zero."""
+
+    place: int
+    positive: int  # number of values above zero
+    negative: int  # and below
+    largest: float  # absolute value
+
+    @property
+    def signs(self) -> int:
+        """Number of the parts of the data that a pass takes one after the other."""
+        return (self.positive > 0) + (self.negative > 0)
+
+
+class Posed(NamedTuple):
+    """A pass whose data are in order."""
+
+    X: Any
+    Y: Any  # queries, of the dtype of the data
+    V: Any
+    h: float
+    options: Options
+    frame: Frame
+    tolerance: float
+    rows: Rows  # of the data
+    columns: tuple[Column, ...]
+
+    def of(self, Y: Any, columns: tuple[Column, ...]) -> Posed:
+        """Return the same for other queries and some of the columns."""
+        return self._replace(Y=Y, columns=columns)
+
+
+def columns_of(V: Any) -> tuple[Column, ...]:
+    """Those that are not all zero; none where values are not finite. Waits for the device."""
+    positive, negative, largest = cp.asnumpy(
+        cp.stack([a.astype(np.float64) for a in ((V > 0).sum(axis=0), (V < 0).sum(axis=0), abs(V).max(axis=0))])
+    )
+    if not np.isfinite(largest).all():
+        return ()
+    found = zip(positive, negative, largest, strict=True)
+    return tuple(Column(i, int(more), int(less), float(size)) for i, (more, less, size) in enumerate(found) if size > 0)
+
+
+def pose(
+    X: Any,
+    Y: Any | None,
+    V: Any,
+    h: float,
+    options: Options,
+    frame: Frame,
+    tolerance: float,
+    columns: tuple[Column, ...],
+) -> Posed:
+    """Put the data of a pass in order, on the current device and stream.
+
+    Parameters
+    ----------
+    X, Y : array, shape (n, d) and (m, d)
+        Of one dtype, C-contiguous; ``Y`` None are the data themselves.
+    V : array, shape (n, k)
+        Finite values.
+    frame : Frame
+        Of the data.
+    tolerance : float
+        What is left out of a column's sum at a query is at most this times the sum of the absolute terms that are kept.
+    columns : tuple of Column
+        At least one.
+    """
+    Y = X if Y is None else Y
+    if options.precision == "float64":
+        X, Y = (a.astype(np.float64, copy=False) for a in (X, Y))
+    rows = skipping_points.in_order(X, h, frame)
+    return Posed(X, Y, V, h, options, frame, tolerance, rows, columns)
+
+
+def run(posed: Posed) -> PartialSums:
+    """Sum over the pairs that can matter; totals are not summed, and NaN.
+
+    Queries of which a column leaves the range of float32 are summed again by differences, over all pairs; the device
+    decides.
+    """
+    queries, sums = _summed(posed)
+    passes.remember("values", sums.taken)
+    reference = sums.reference.max(axis=0)
+    T = cp.zeros((posed.V.shape[1], len(reference)))
+    for column, own, of_column in zip(posed.columns, sums.reference, sums.sums, strict=True):
+        T[column.place] = column.largest * of_column * cp.exp2(own.astype(DOUBLE) - reference)
+    complete = sums.complete.astype(DOUBLE)
+    out, guard = passes.finished(queries.order, reference, complete, T.T, len(T), 1.0)
+    out.total.fill(np.nan)
+    options = posed.options
+    precision = "float64" if options.precision == "float64" else "float32"
+    X, Y, h, V, log_weights = posed.X, posed.Y, posed.h, posed.V, options.log_weights
+    difference.launch(precision, X, Y, h, "values", V, log_weights, out=out, guard=guard, one_split=True)
+    return out
+
+
+def share(posed: Posed) -> tuple[float, float]:
+    """Share of the units of all columns that a pass takes, and of blocks that products are good for; waits for it."""
+    _, sums = _summed(posed)
+    return sums.taken.share(), float((cp.concatenate(sums.kinds) > 0).mean())
+
+
+class _Sums(NamedTuple):
+    """Sums of columns, of the queries in their order; values are relative to the largest of the column."""
+
+    reference: Any  # (columns, rows) float32, in bits
+    sums: Any  # (columns, rows) float64
+    complete: Any  # (rows,) bool: absolute terms add up to a finite number that is not zero
+    kinds: list[Any]  # of blocks of the data
+    taken: passes.Taken
+
+
+def _summed(posed: Posed) -> tuple[Ordered, _Sums]:
+    """The queries in their order, and their sums."""
+    columns, blocks = len(posed.columns), -(-len(posed.Y) // BLOCK)
+    rows, units = blocks * BLOCK, columns * passes.units(blocks, -(-len(posed.X) // BLOCK))
+    out = _Sums(
+        cp.empty((columns, rows), np.float32),
+        cp.zeros((columns, rows)),
+        cp.ones(rows, bool),
+        [],
+        passes.Taken(cp.zeros(1, np.uint64), units),
+    )
+    queries: Ordered | None = None
+    for i in range(columns):
+        queries = _sum_column(posed, i, queries, out)
+    assert queries is not None
+    return queries, out
+
+
+def _sum_column(posed: Posed, i: int, queries: Ordered | None, out: _Sums) -> Ordered:
+    """Sum a column, and return the queries, which its passes may have put in order."""
+    signs, parts = zip(*_parts(posed, posed.columns[i], queries), strict=True)
+    size = cp.zeros(len(out.complete))
+    for sign, part, bounds in zip(signs, parts, bounds_of_parts(parts), strict=True):
+        out.reference[i], S, _, taken = passes.summed(part, bounds)
+        size += S
+        out.sums[i] += sign * cp.where(cp.isfinite(S), S, 0).astype(DOUBLE)  # else the query is summed again
+        out.kinds.append(part.data.kinds)
+        out.taken.counts[:] += taken.counts
+    out.complete[:] &= (size > 0) & (size < np.inf)
+    return parts[-1].queries
+
+
+def _parts(posed: Posed, column: Column, queries: Ordered | None) -> Iterator[tuple[int, skipping_plan.Posed]]:
+    """Passes over the values of either sign of a column, each with its sign and its share of the tolerance."""
+    values = posed.V[:, column.place].astype(np.float64)
+    log_weights = cp.log(cp.where(values == 0, column.largest, abs(values))) - math.log(column.largest)
+    if posed.options.log_weights is not None:
+        log_weights += posed.options.log_weights
+    options = posed.options._replace(log_weights=log_weights)
+    order, codes = posed.rows
+    signed, total = values[order], column.positive + column.negative
+    for sign, count in ((1, column.positive), (-1, column.negative)):
+        if not count:
+            continue
+        rows = posed.rows
+        if count < len(order):
+            places = cp.flatnonzero(sign * signed > 0)
+            rows = Rows(order[places], codes[places])
+        part = skipping_plan.pose(
+            posed.X,
+            posed.Y,
+            posed.h,
+            "sum",
+            options,
+            posed.frame,
+            posed.tolerance * count / total,
+            rows=rows,
+            queries=queries,
+        )
+        queries = part.queries
+        yield sign, part

@@ -1,0 +1,332 @@
+"""Small problems in one launch, from the arguments of a call to its result: the launcher of ``small.cu``.
+
+Sums are of differences, accurate wherever the data lie. What a look at the data would say comes back with the result: a
+word in the host's memory that the kernel sets where it finds NaN, infinity, points too far apart, or weights that are
+negative, all zero or of an extreme scale. The caller then starts anew with the checks that name what is wrong.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import cupy as cp
+import numpy as np
+
+from cukde.core.gpu import compile as core_compile, device as core_device, scratch, transfers
+from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT, Specialisation, at_least
+from cukde.density.pairs.gpu.operands import LOG2_E
+
+MOST_DIMENSIONS = 32
+
+# Work up to here is faster in one launch: pairs times what one costs, in instructions of the CUDA cores.
+_MOST_WORK = 2**30
+_WORK_OF_PAIR, _WORK_OF_DIMENSION = 8, 2
+
+_THREADS = 256
+_MOST_SPLITS, _ROWS_OF_SPLIT, _FEW_GROUPS = 64, 512, 4
+
+_TYPES = "10P 3q 7i 4{real} 3d"
+_DIMENSIONS = 4, 8, 16, 32
+
+
+class Arithmetic(NamedTuple):
+    """What points are stored in, and what pairs are summed in."""
+
+    storage: np.dtype
+    real: np.dtype
+
+
+def serves(n: int, m: int, d: int, precision: str, *, moments: bool) -> bool:
+    """Say whether one launch takes a problem of this size."""
+    work = _WORK_OF_PAIR + _WORK_OF_DIMENSION * d * (2 if moments else 1)
+    return d <= MOST_DIMENSIONS and m > 0 and n * m * work * (4 if precision == "float64" else 1) <= _MOST_WORK
+
+
+class Density(NamedTuple):
+    """Densities as an output: their array, and how sums become them."""
+
+    out: Any  # (m,) float32 or float64
+    log_constant: float  # without the logarithm of the sum of weights, of which each is 1 by default
+    log: bool
+    laplace: bool = False
+
+
+class Points(NamedTuple):
+    """Points as an output: ``keep`` times the query, and ``step`` times its mean shift."""
+
+    out: Any  # (m, d) float32 or float64
+    keep: float
+    step: float
+
+
+def launch(
+    X: Any,
+    Y: Any,
+    h: float,
+    precision: str,
+    *,
+    weights: Any = None,
+    density: Density | None = None,
+    points: Points | None = None,
+    report: Report | None = None,
+) -> None:
+    """Launch on the current device and stream.
+
+    Parameters
+    ----------
+    X : array, shape (n, d)
+        Data, float32 or float64, C-contiguous.
+    Y : array, shape (m, d)
+        Queries, of the same dtype or float32.
+    weights : array, shape (n,), optional
+        As they were given, float32 or float64; they need a report.
+    density, points : Density, Points, optional
+        The outputs; arrays of one dtype.
+    report : Report, optional
+        Where it says that something was odd, the results are void.
+    """
+    (n, d), m = X.shape, Y.shape[0]
+    storage = X.dtype
+    real = DOUBLE if precision == "float64" else FLOAT
+    plan = _plan(n, m, d, Arithmetic(storage, real), points is not None, core_device.multiprocessors())
+    by_vectors = plan.by_vectors and core_device.address(X) % 16 == 0
+    parts = (None,) * 4 if plan.memory is None else (*(memory := plan.memory.allocate())[0], memory[1][0])
+    scale = LOG2_E / (2 * h * h)
+    first, second = (1 + 0.5 * d, 0.5 / (h * h)) if density is not None and density.laplace else (1.0, 0.0)
+    out = points.out if density is None else density.out  # type: ignore[union-attr]
+    plan.kernel.launch(
+        plan.grid,
+        (_THREADS,),
+        X,
+        Y,
+        weights,
+        None if density is None else density.out,
+        None if points is None else points.out,
+        *parts,
+        None if report is None else report.argument,
+        n,
+        m,
+        plan.rows,
+        d,
+        plan.grid[1],
+        by_vectors,
+        Y.dtype == FLOAT,
+        0 if weights is None else weights.dtype.itemsize,
+        out.dtype.itemsize,
+        density is not None and density.log,
+        scale,
+        _limit(h, real),
+        first,
+        second,
+        0.0 if density is None else density.log_constant,
+        0.0 if points is None else points.keep,
+        0.0 if points is None else points.step,
+    )
+
+
+def _limit(h: float, real: np.dtype) -> float:
+    """Largest squared distance of a pair for which no point is farther from the centre than the checks allow.
+
+    A point lies at most two such distances from the mean of the data.
+    """
+    most = (1e36 if real == FLOAT else 1e300) * h * h / 4
+    return min(most, float(np.finfo(real).max) / 4)
+
+
+class _Plan(NamedTuple):
+    """A launch, but for the arrays and the bandwidth."""
+
+    kernel: Specialisation
+    grid: tuple[int, int]
+    rows: int  # of a split
+    by_vectors: bool  # whether rows of the data are whole vectors of 16 bytes
+    memory: scratch.Layout | None  # of the splits, if there are several
+
+
+@functools.lru_cache(maxsize=1024)
+def _plan(n: int, m: int, d: int, arithmetic: Arithmetic, moments: bool, multiprocessors: int) -> _Plan:
+    dimensions = at_least(d, _DIMENSIONS)
+    words = dimensions * (arithmetic.storage.itemsize + arithmetic.real.itemsize) // 8
+    queries = 4 if words <= 16 else 2 if words <= 32 else 1  # of a block, as in the kernel
+    groups = -(-m // queries)
+    splits = 1
+    if groups * _FEW_GROUPS <= multiprocessors:  # to merge takes as long as to sum a few hundred rows
+        splits = max(1, min(_MOST_SPLITS, multiprocessors // groups, n // _ROWS_OF_SPLIT))
+    rows = -(-n // splits)
+    splits = -(-n // rows)
+    memory = None
+    if splits > 1:
+        sums_of_query = 1 + (dimensions if moments else 0)
+        parts = splits * groups
+        shapes = (parts * queries * sums_of_query,), (parts * queries,), (parts,)
+        memory = scratch.Layout([[(shape, DOUBLE) for shape in shapes]], [((groups,), np.dtype(np.uint32))])
+    kernel = _kernel("MOMENTS" if moments else "SUM", arithmetic, dimensions)
+    return _Plan(kernel, (groups, splits), rows, d * arithmetic.storage.itemsize % 16 == 0, memory)
+
+
+@functools.cache
+def _kernel(output: str, arithmetic: Arithmetic, dimensions: int) -> Specialisation:
+    storage, real = arithmetic
+    name = f"small_{'moments' if output == 'MOMENTS' else 'sum'}_{'f64' if real == DOUBLE else 'f32'}"
+    defines = core_compile.macros(
+        KERNEL=name, OUTPUT=output, STORAGE=C_TYPE[storage], REAL=C_TYPE[real], DIMENSIONS=dimensions
+    )
+    return Specialisation("density/small", name, defines, _TYPES.format(real=real.char))
+
+
+@core_compile.listed
+def specialisations() -> Iterator[Specialisation]:
+    """Every kernel of this module."""
+    single, double, mixed = Arithmetic(FLOAT, FLOAT), Arithmetic(DOUBLE, DOUBLE), Arithmetic(DOUBLE, FLOAT)
+    for choice in itertools.product(("SUM", "MOMENTS"), (single, double), _DIMENSIONS):
+        yield _kernel(*choice)
+    yield from (_kernel("SUM", mixed, dimensions) for dimensions in _DIMENSIONS)
+
+
+# What arrays of a dtype are computed in.
+_PRECISIONS = {FLOAT: "float32", DOUBLE: "float64"}
+
+# What data and queries are stored in, by precision. Sums of double data in single precision are of densities alone.
+_SINGLE = (FLOAT, FLOAT), (DOUBLE, FLOAT), (DOUBLE, DOUBLE)
+_STORED = {"float32": _SINGLE, "tf32": _SINGLE, "ieee": _SINGLE, "float64": ((DOUBLE, DOUBLE),)}
+
+
+def _in_order(a: Any, dimensions: int, device: int) -> bool:
+    """Whether an array is CuPy's own, of a dtype the kernels read, C-contiguous and on the current device."""
+    return (
+        type(a) is cp.ndarray
+        and a.ndim == dimensions
+        and a.dtype in _PRECISIONS
+        and a.flags.c_contiguous
+        and core_device.holder(a) == device
+    )
+
+
+class _Thread(threading.local):
+    """A word of the host's memory that kernels can write to: one for each thread, which waits for its kernels."""
+
+    def __init__(self) -> None:
+        self.word = transfers.pinned((1,), np.dtype(np.int32))
+        self.argument = transfers.as_argument(self.word)
+
+
+@functools.cache
+def _thread() -> _Thread:
+    return _Thread()
+
+
+class Report:
+    """Whether the kernels of a call found anything odd, which the host is told once they have ended."""
+
+    def __init__(self) -> None:
+        thread = _thread()
+        self._word, self.argument = thread.word, thread.argument
+        self._word[0] = 0
+
+    def odd(self) -> bool:
+        """Wait for the kernels, and say."""
+        transfers.current().synchronize()
+        return bool(self._word[0])
+
+
+class Call(NamedTuple):
+    """Data and queries whose values are unchecked, for results by few launches.
+
+    Each method returns None where the values have to be looked at: the problem is too large, or the report says so.
+    """
+
+    X: Any  # (n, d) float32 or float64, C-contiguous
+    Y: Any  # (m, d) likewise, or the data themselves
+    n: int
+    m: int
+    d: int
+    precision: str
+    weights: Any  # (n,) float32 or float64, C-contiguous; None: all are 1
+    check: bool  # whether to wait for a report
+
+    @classmethod
+    def of(cls, X: Any, Y: Any | None, precision: str | None, weights: Any, check: bool) -> Call | None:
+        """Return the call, or None where arrays are not in order for the kernels, or too large for one launch."""
+        device = core_device.current()
+        if not _in_order(X, 2, device) or not (Y is None or _in_order(Y, 2, device)):
+            return None
+        (n, d), m = X.shape, len(X) if Y is None else Y.shape[0]
+        chosen = _PRECISIONS[X.dtype] if precision is None else precision
+        storages = X.dtype, X.dtype if Y is None else Y.dtype
+        if (
+            not (n and m and 1 < d <= MOST_DIMENSIONS)
+            or (Y is not None and Y.shape[1] != d)
+            or storages not in _STORED.get(chosen, ())
+            or not serves(n, m, d, chosen, moments=False)
+        ):
+            return None
+        if weights is not None and (not check or not _in_order(weights, 1, device) or len(weights) != n):
+            return None
+        return cls(X, X if Y is None else Y, n, m, d, chosen, weights, check)
+
+    def density(self, h: float, log_norm: float, dtype: np.dtype, *, log: bool, laplace: bool = False) -> Any | None:
+        """Densities, (m,), or their logarithms; ``log_norm`` is the logarithm of the kernel's constant."""
+        out = cp.empty(self.m, dtype)
+        density = Density(out, self._log_constant(log_norm), log, laplace)
+        return self._ran(out, lambda report: self._launch(h, report, density=density))
+
+    def score(self, h: float, dtype: np.dtype) -> Any | None:
+        """Gradients of the log density, (m, d)."""
+        if not self._served(self.m):
+            return None
+        out = cp.empty(self.Y.shape, dtype)
+        return self._ran(out, lambda report: self._launch(h, report, points=Points(out, 0.0, 1 / (h * h))))
+
+    def density_and_score(self, h: float, log_norm: float, dtype: np.dtype) -> tuple[Any, Any] | None:
+        """Log densities, (m,), and their gradients, (m, d)."""
+        if not self._served(self.m):
+            return None
+        logs, gradients = cp.empty(self.m, dtype), cp.empty(self.Y.shape, dtype)
+        density = Density(logs, self._log_constant(log_norm), True)
+        points = Points(gradients, 0.0, 1 / (h * h))
+        return self._ran((logs, gradients), lambda report: self._launch(h, report, density=density, points=points))
+
+    def moved(self, h: float, score_h: float, dtype: np.dtype) -> Any | None:
+        """Data moved by half of h^2 along their score, (n, d)."""
+        if not self._served(self.n):
+            return None
+        out = cp.empty(self.X.shape, dtype)
+        return self._ran(out, lambda report: self._move(h, score_h, out, report))
+
+    def density_of_moved(self, h: float, score_h: float, log_norm: float, dtype: np.dtype, *, log: bool) -> Any | None:
+        """Densities of the moved data at the queries, (m,), or their logarithms."""
+        if not self._served(self.n):
+            return None
+        moved, out = cp.empty(self.X.shape), cp.empty(self.m, dtype)
+        density = Density(out, self._log_constant(log_norm), log)
+
+        def run(report: Report | None) -> None:
+            self._move(h, score_h, moved, report)
+            launch(moved, self.Y, h, self.precision, weights=self.weights, density=density, report=report)
+
+        return self._ran(out, run)
+
+    def _served(self, m: int) -> bool:
+        """Whether moments at so many points are summed here."""
+        mixed = self.X.dtype == DOUBLE and self.precision != "float64"
+        return not mixed and serves(self.n, m, self.d, self.precision, moments=True)
+
+    def _log_constant(self, log_norm: float) -> float:
+        return log_norm if self.weights is not None else log_norm - math.log(self.n)
+
+    def _launch(self, h: float, report: Report | None, **outputs: Any) -> None:
+        launch(self.X, self.Y, h, self.precision, weights=self.weights, report=report, **outputs)
+
+    def _move(self, h: float, score_h: float, out: Any, report: Report | None) -> None:
+        points = Points(out, 1.0, 0.5 * (h / score_h) ** 2)
+        launch(self.X, self.X, score_h, self.precision, weights=self.weights, points=points, report=report)
+
+    def _ran(self, out: Any, run: Callable[[Report | None], None]) -> Any | None:
+        report = Report() if self.check else None
+        run(report)
+        return None if report is not None and report.odd() else out

@@ -1,0 +1,164 @@
+"""Sums over few pairs on the CPU, against an oracle in extended precision, and what decides that pairs are few."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import cukde
+from cukde.core.cpu import arrays
+from cukde.density import backends
+from cukde.density.arguments import prepare
+from cukde.density.options import Options
+from cukde.density.pairs.cpu import few
+from tests import processes, reference, tolerances
+
+
+class Case(NamedTuple):
+    """One setting: bandwidths in deviations of the data, and the least distance of queries from the data."""
+
+    n: int
+    m: int
+    d: int
+    h: float = 0.4
+    offset: float = 0.0
+    away: float = 0.0
+    weights: str = ""  # skewed, zeros
+    precision: str | None = None  # that of the dtype
+    compiled: bool = False  # whether compiled loops are faster
+
+
+CASES = {
+    "one-query": Case(100, 1, 2),
+    "one-dimension": Case(100, 3, 1, offset=1e4),
+    "many-dimensions": Case(60, 5, 100, h=4.0),
+    "product": Case(130, 90, 3, offset=1e4),
+    "near": Case(130, 90, 3, h=1.5),
+    "product-weighted": Case(130, 90, 5, h=0.7, weights="zeros"),
+    "product-at-its-limit": Case(120, 100, 2, h=0.12),
+    "too-wide-for-a-product": Case(120, 100, 2, h=0.01, weights="skewed"),
+    "compiled-loops": Case(150, 150, 4, h=0.01, weights="zeros", compiled=True),
+    "far": Case(100, 4, 3, away=1e5, weights="zeros"),
+    "far-product": Case(100, 40, 3, away=20.0, weights="zeros"),
+    "by-differences": Case(60, 60, 2, precision="ieee"),
+}
+
+
+def _drawn(case: Case, dtype: str) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    rng = np.random.default_rng([case.n, case.m, case.d])
+    X = (case.offset + rng.standard_normal((case.n, case.d))).astype(dtype)
+    Y = (case.offset + case.away + rng.standard_normal((case.m, case.d))).astype(dtype)
+    w = np.exp(-20 * rng.random(case.n)) if case.weights else None
+    if case.weights == "zeros":
+        w[X[:, 0] > np.quantile(X[:, 0], 0.7)] = 0  # the nearest to queries that are away
+    return X, Y, w
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_sums_match_the_oracle(case: Case, dtype: str) -> None:
+    X, Y, w = _drawn(case, dtype)
+    log_w = None
+    if w is not None:
+        with np.errstate(divide="ignore"):
+            log_w = np.maximum(np.log(w / w.sum()), -1e30)
+    V = np.random.default_rng(3).standard_normal((case.n, 3))
+    options = Options(case.precision or dtype, log_w, X.mean(axis=0, dtype=np.float64))
+    arithmetic = dtype if case.compiled else "float64"  # few pairs are always taken in double
+    for queries in (Y, None):
+        steps = (X[None].astype(np.longdouble) - (X if queries is None else queries)[:, None]) / case.h
+        half = 0.5 * (steps**2).sum(axis=2)
+        exponents = -half if log_w is None else np.where(w > 0, log_w - half, -np.inf)
+        top = exponents.max(axis=1)
+        terms = np.exp(exponents - top[:, None])
+        least = half.min(axis=1) if w is None else half[:, w > 0].min(axis=1)
+        allowed = tolerances.log_error("cpu", arithmetic, least)
+        constant = 1 + 0.5 * case.d
+        for output, total, size in (
+            ("sum", terms, terms),
+            ("moments", terms, terms),
+            ("values", terms, terms),
+            ("laplace", terms * (constant - half), terms * (constant + half)),
+        ):
+            got = few.partial_sums(X, queries, case.h, output, options, values=V if output == "values" else None)
+            scale = np.exp(got.reference - top)
+            whole = size.sum(axis=1)
+            tolerances.check(np.abs(got.total * scale - total.sum(axis=1)), allowed * whole, output)
+            if output == "moments":
+                want, sizes = (np.einsum("ij,ijk->ik", terms, a) for a in (steps, np.abs(steps)))
+                error = np.abs(got.moments / case.h * scale[:, None] - want)
+                tolerances.check(error, 2 * allowed[:, None] * (whole[:, None] + sizes), output)
+            elif output == "values":
+                tolerances.check(
+                    np.abs(got.moments * scale[:, None] - terms @ V), allowed[:, None] * (terms @ np.abs(V)), output
+                )
+            else:
+                assert got.moments is None
+
+
+@pytest.mark.parametrize("output", ["sum", "moments", "values"])
+def test_data_without_weight_add_nothing(output: Any) -> None:
+    X, Y, _ = _drawn(Case(20, 3, 2), "float64")
+    values = np.ones((20, 2)) if output == "values" else None
+    sums = few.partial_sums(X, Y, 0.5, output, Options("float64", np.full(20, -1e30), X[0]), values=values)
+    assert (sums.total == 0).all()
+    assert (sums.reference < -1e300).all()
+
+
+FORMS = {
+    "float": 0.5,
+    "numpy": np.float64(0.5),
+    "integer": 1,
+    "deviations": np.array([0.5, 0.7]),
+    "list": [0.5, 0.7],
+    "covariance": np.array([[0.3, 0.1], [0.1, 0.2]]),
+    "tiny": 1e-14,
+}
+
+
+@pytest.mark.parametrize("h", FORMS.values(), ids=FORMS)
+def test_every_form_of_bandwidth(h: Any) -> None:
+    X, Y, _ = _drawn(Case(100, 4, 2), "float64")
+    Y[-1] += 1e3  # log densities are finite at any distance
+    want = reference.log_kde(X, Y, h)
+    exponent = reference.nearness(X, Y, h).exponent
+    for _ in range(2):  # the second call has the bandwidth's whitening already
+        got = cukde.kde(X, Y, h, log=True)
+        tolerances.check_log(got, want, tolerances.log_error("cpu", "float64", exponent))
+
+
+@pytest.mark.parametrize(
+    ("n", "m", "d", "are_few"), [(2**15, 1, 2, True), (2**15 + 1, 1, 2, False), (100, 0, 2, False)]
+)
+def test_pairs_are_few_up_to_a_limit(n: int, m: int, d: int, are_few: bool) -> None:
+    X, Y, _ = _drawn(Case(n, m, d), "float64")
+    problem, _ = prepare(X, Y, 0.4)
+    assert (problem.passes() is few) == are_few == backends.has_few(arrays, X, Y)
+    assert not (problem.options.bounded and not are_few)
+    same = problem._replace(Y=X[:2000], query_shape=(min(n, 2000), d))
+    for posed, at in ((problem, Y), (same, X[:2000])):  # whose radius may be known as a bound alone
+        got = posed.density(log=True)
+        allowed = tolerances.log_error("cpu", "float64", reference.nearness(X[::8], at, 0.4).exponent)
+        whole = reference.log_kde(X, at[:5], 0.4)
+        tolerances.check_log(got[:5], whole, allowed[:5])
+
+
+def test_calls_of_few_pairs_load_no_compiler() -> None:
+    """A first call in a new process then takes no time to compile, or to load what was compiled."""
+    script = """
+import sys
+import numpy as np
+import cukde
+X = np.random.default_rng(0).standard_normal((100, 2))
+w = np.ones(100)
+for h in (0.5, [0.5, 0.6], np.eye(2)):
+    cukde.sd_kde(X, X[:1], h, weights=w)
+    cukde.laplace_kde(X, X[:1], h)
+    cukde.density_and_score(X, X[:1], h)
+    cukde.kernel_sum(X, w, X[:1], h)
+cukde.kde(X[:, 0], X[:, 0], 0.5)
+print("numba" in sys.modules)
+"""
+    assert processes.finished(processes.start("-c", script))[0].strip() == "False"
