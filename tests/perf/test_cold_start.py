@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import subprocess
 import sys
 
 import pytest
 
+import cukde
 from benchmarks import record
-from benchmarks.perf import cold_start
+from benchmarks.perf import cold_start, first_calls
 from cukde.core.gpu import compile as core_compile
 from tests import passes
 
@@ -82,6 +84,21 @@ def test_a_first_call_in_one_dimension_on_the_cpu() -> None:
     assert times.keys() == {"import_ms", "first_ms", "next_ms"}
     assert cold_start._error(case) < 1e-5
     assert "n=500 m=20 d=1" in record.line(cold_start.row(case, [times], 1e-6))
+
+
+def test_first_calls_of_every_public_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    functions = {name for name in cukde.__all__ if inspect.isfunction(getattr(cukde, name))}
+    named = {name.partition(" ")[0] for name in first_calls.CASES}
+    assert functions - named == {"warmup", "aos_to_soa", "soa_to_aos"}
+    assert first_calls.PEERS.keys() <= first_calls.CASES.keys()
+    times = first_calls.child("bandwidth.scott", peer=False)
+    assert times.keys() == {"import_ms", "first_ms", "next_ms"}
+    monkeypatch.setattr(
+        first_calls, "fresh", lambda *args, **kwargs: {"import_ms": 1.0, "first_ms": 3.0, "next_ms": 2.0}
+    )
+    compiled, cached = first_calls.rows("kde", 2)
+    assert (compiled["timing"], cached["timing"], cached["median_ms"]) == ("compiled", "cached", 4.0)
+    assert cached["peer"]["median_ms"] == 3.0
 
 
 def test_the_row_holds_the_median_and_what_surrounds_it() -> None:
