@@ -16,7 +16,7 @@ from cukde.core.over_dask import over_dask
 from cukde.core.public import public_in
 from cukde.kendall import check, cost, samples, statistics
 from cukde.kendall.counts import PairCounts, SignificanceResult, Ties
-from cukde.kendall.cpu import few
+from cukde.kendall.cpu import few as few_on_cpu
 
 _passes = partial(dispatch.passes, "cukde.kendall")
 
@@ -101,9 +101,9 @@ def kendalltau(
     Notes
     -----
     Counts are exact (int64), for up to 1e8 samples; the statistic is accurate to 1e-12. It lies between -1 and 1, and
-    perfect order gives exactly 1. Cost: O(n log n) comparisons and O(n) memory; on a GPU few samples are compared with
-    each other in one launch, n^2 times. The host waits for the GPU only with ``nan_policy="raise"``, which may have to
-    raise, and with ``method="exact"``, whose distribution the host computes in O(n min(C, D)).
+    perfect order gives exactly 1. Cost: O(n log n) comparisons and O(n) memory. The host waits for the GPU only with
+    ``nan_policy="raise"``, which may have to raise, and with ``method="exact"``, whose distribution the host computes
+    in O(n min(C, D)).
 
     SciPy's function differs in three ways: it has no variant "a", it checks an option only where it uses it, and with
     ``method="asymptotic"`` it divides by zero for two samples.
@@ -136,10 +136,10 @@ def kendalltau(
         complete = n if nan_policy == "propagate" and rows.nan is None else 0
         null = None if method == "exact" else statistics.Null(method, alternative)
         if null is not None and rows.nan is None:
-            of_few = _of_few(backend, rows.x, rows.y, "alike", 1, variant, null, complete)
-            if of_few is not None:
+            few = _of_few(backend, rows.x, rows.y, "alike", 1, variant, null, complete)
+            if few is not None:
                 core_warnings.small_samples(None, None, n, rows.shape, nan_policy)
-                return _result(*of_few, rows.kept if keepdims else rows.shape)
+                return _result(*few, rows.kept if keepdims else rows.shape)
         passes = _counting(backend, b, n)
         counts = passes.pairs(rows.x, rows.y) if b else _no_counts((0,), xp)
         core_warnings.small_samples(counts.samples, rows.nan, n, rows.shape, nan_policy)
@@ -201,10 +201,9 @@ def kendall_matrix(
     for each pair of columns O(n log n) comparisons or n^2 / 2 sign products, whichever is faster; without ``B`` half of
     the pairs. Memory: O(n (p + q) + p q), and bounded buffers.
 
-    On a GPU, few samples are compared with each other in one launch (``kendall/choice.py``), and nothing waits. Of
-    more, tensor cores multiply the signs. Compute capability 8.0 to 9.0 takes them as single bits, with one product for
-    each pair of samples without ties and three with ties; from 10.0 on they are bytes. Columns with NaN are counted by
-    sorting. The host then waits for the GPU once, to learn which columns have NaN and which have ties.
+    On a GPU, tensor cores multiply the signs. Compute capability 8.0 to 9.0 takes them as single bits, with one product
+    for each pair of samples without ties and three with ties; from 10.0 on they are bytes. Columns with NaN are counted
+    by sorting. The host waits for the GPU once, to learn which columns have NaN and which have ties.
 
     Dask arrays are paired in blocks of whole columns, without ``B`` each unordered pair of blocks once; statistics have
     the same bits (``tests/test_dask_others.py``). Shapes and options are checked at once, NaN when it is computed.
@@ -233,11 +232,11 @@ def kendall_matrix(
     with backend.device_of(A):
         a, b = _matrices(A, B, backend, nan_policy)
         pairing, complete = "upper" if b is None else "all", 0 if nan_policy == "omit" else a.shape[0]
-        both = _of_few(backend, a, a if b is None else b, pairing, 0, variant, null, complete)
-        if both is None:
+        few = _of_few(backend, a, a if b is None else b, pairing, 0, variant, null, complete)
+        if few is None:
             passes, counts = _counts(a, b, backend, nan_policy)
-            both = passes.statistics(counts, variant, null, 0)
-        return SignificanceResult(*both) if pvalue else both[0]
+            few = passes.statistics(counts, variant, null, 0)
+        return SignificanceResult(*few) if pvalue else few[0]
 
 
 @declare(cost.concordance, cost.of_columns)
@@ -289,13 +288,15 @@ def concordance(A: Any, B: Any = None) -> Concordance:
 
 def _of_few(backend: ModuleType, *arguments: Any) -> tuple[Any, Any] | None:
     """Return statistics and p-values where the backend has a way of its own to those of so few samples."""
-    of_few = getattr(_passes(backend), "statistics_of_few", None) if backend.name == "gpu" else None
-    return None if of_few is None else of_few(*arguments)
+    if backend is cpu:
+        return None
+    of_few: tuple[Any, Any] | None = _passes(backend).statistics_of_few(*arguments)
+    return of_few
 
 
 def _counting(backend: ModuleType, pairs: int, n: int) -> ModuleType:
     """Return the passes for so many pairs of variables of n samples."""
-    return few if backend is cpu and few.serves(pairs, n) else _passes(backend)
+    return few_on_cpu if backend is cpu and few_on_cpu.serves(pairs, n) else _passes(backend)
 
 
 def _matrices(A: Any, B: Any, backend: ModuleType, nan_policy: str) -> tuple[Any, Any | None]:
@@ -311,7 +312,7 @@ def _matrices(A: Any, B: Any, backend: ModuleType, nan_policy: str) -> tuple[Any
 
 
 def _counts(a: Any, b: Any | None, backend: ModuleType, nan_policy: str) -> tuple[ModuleType, PairCounts]:
-    """Count for all pairs of columns; return the passes that did too."""
+    """Count for all pairs of columns; return the passes that did, too."""
     shape = (a.shape[1], (a if b is None else b).shape[1])
     passes = _counting(backend, math.prod(shape), len(a))
     if 0 in shape:

@@ -11,9 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from cukde.core import dispatch, dtypes
-from cukde.core.cpu import arrays as cpu
 from cukde.piecewise import check, pieces as piecewise_pieces
-from cukde.piecewise.cpu import few
 from cukde.piecewise.pieces import Pieces
 
 _passes = partial(dispatch.passes, "cukde.piecewise")
@@ -29,7 +27,7 @@ class Evaluator:
 
     def __init__(self, pieces: Pieces) -> None:
         self._pieces = pieces
-        self._prepared: dict[tuple[Any, ...], Any] = {}
+        self._prepared: dict[tuple[Any, np.dtype], Any] = {}
 
     def __call__(self, x: Any, extrapolate: Extrapolate, backend: ModuleType, out: Any = None) -> Any:
         """Evaluate at floating-point x of any shape on the current device of the backend.
@@ -42,13 +40,12 @@ class Evaluator:
         if on_gpu and (values := self._repeated.values(x, extrapolate)) is not None:
             return values
         dtype = np.dtype(np.float64) if extrapolate == "periodic" else x.dtype
-        passes = few if backend is cpu and few.serves(self._pieces, x.size) else _passes(backend)
-        prepared = self._prepare(passes, backend, dtype)
+        prepared = self._prepare(backend, dtype)
         flat = backend.xp.ascontiguousarray(x if x.ndim == 1 else x.reshape(-1), dtype)
         if out is not None and out.flags.c_contiguous and out.dtype == dtype:
-            passes.evaluate(prepared, flat, extrapolate, out.reshape(-1))
+            _passes(backend).evaluate(prepared, flat, extrapolate, out.reshape(-1))
             return out
-        values = passes.evaluate(prepared, flat, extrapolate)
+        values = _passes(backend).evaluate(prepared, flat, extrapolate)
         if on_gpu:
             self._repeated.keep(prepared, x, extrapolate)
         if values.dtype != x.dtype:
@@ -69,15 +66,11 @@ class Evaluator:
     def _repeated(self) -> Any:
         return importlib.import_module("cukde.piecewise.gpu.repeated").Repeated()
 
-    def by_numpy(self, x: np.ndarray) -> np.ndarray:
-        """Evaluate at any number of points of a host array (N,) without compiled code; this rounds every product."""
-        return few.evaluate(self._prepare(few, cpu, x.dtype), x, True)
-
-    def _prepare(self, passes: ModuleType, backend: ModuleType, dtype: np.dtype) -> Any:
-        key = passes, backend.device_key(), dtype
+    def _prepare(self, backend: ModuleType, dtype: np.dtype) -> Any:
+        key = backend.device_key(), dtype
         if key not in self._prepared:
             number = dtypes.arithmetic(dtype)
             pieces = piecewise_pieces.rounded(self._pieces, number)
             check.representable(pieces, number)
-            self._prepared[key] = passes.prepare(pieces, dtype)
+            self._prepared[key] = _passes(backend).prepare(pieces, dtype)
         return self._prepared[key]

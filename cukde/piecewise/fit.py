@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from cukde.core import check as core_check, dtypes
 from cukde.core.public import public_in
-from cukde.piecewise import check, fit_pieces
+from cukde.piecewise import check, fit_pieces, pieces as piecewise_pieces
 from cukde.piecewise.polynomial import PiecewisePolynomial
 
 MOST_PIECES = 2**16
@@ -199,10 +199,21 @@ def _errors(p: FittedPolynomial, f: fit_pieces.Function, target: np.dtype) -> di
         m = p.c.shape[1]
         each = max(_LEAST_POINTS // m, _POINTS_A_PIECE)
         u = np.random.default_rng(0).random((m, each))
-        values = p._evaluator.by_numpy
         with np.errstate(over="ignore"):
             x = (p.x[:-1, None] + np.diff(p.x)[:, None] * u).ravel().astype(target)
         x = x[(x >= p.x[0]) & (x <= p.x[-1])]  # rounding may leave the domain
-        rounding = np.abs(values(x).astype(np.float64) - values(x.astype(np.float64)))
+        rounding = np.abs(_rounded_values(p, x).astype(np.float64) - _rounded_values(p, x.astype(np.float64)))
         errors[target.name] = errors["float64"] + 1.125 * float(rounding.max(initial=0))
     return errors
+
+
+def _rounded_values(p: FittedPolynomial, x: np.ndarray) -> np.ndarray:
+    """Evaluate as the passes do in the dtype of x, with every product rounded; the passes need a compiler."""
+    number = dtypes.arithmetic(x.dtype)
+    pieces = piecewise_pieces.rounded(p._pieces(), number)
+    check.representable(pieces, number)
+    points = x.astype(number, copy=False)
+    piece = pieces.knots[1:-1].searchsorted(points, "right")
+    with np.errstate(over="ignore"):
+        values = piecewise_pieces.horner(pieces.coefficients[:, piece, 0], points - pieces.knots[piece])
+        return values.astype(x.dtype)

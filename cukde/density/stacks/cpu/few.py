@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from cukde.density.options import LOG_ZERO
 from cukde.density.sums import Output, PartialSums
 
 # Coordinates of pairs, and entries of points, up to which this takes less time than a compiled pass.
 _MOST_COORDINATES = 2**12
 _MOST_ENTRIES = 2**13
 
-_LOG_ZERO = -1e29  # logarithms of weights below this stand for a weight of zero
+
 _LARGEST = float(np.finfo(np.float64).max)
 
 
@@ -42,7 +43,7 @@ def partial_sums(
     exponents *= -0.5
     factors = exponents + (1 + 0.5 * X.shape[2]) if output == "laplace" else None
     if log_weights is not None:
-        exponents += np.where(log_weights > _LOG_ZERO, log_weights, -np.inf)[:, None, :]
+        exponents += np.where(log_weights > LOG_ZERO, log_weights, -np.inf)[:, None, :]
     reference = np.maximum(exponents.max(axis=2), -_LARGEST)
     exponents -= reference[:, :, None]
     terms = np.exp(exponents, out=exponents)

@@ -444,4 +444,4 @@ def sums(
                 )
         for i in range(end - begin):
             reference[begin + i], total[begin + i] = states[i, _TOP] * _LN2, states[i, _TOTAL]
-            moments[begin + i] = own_moments[i]
+            loops.copy(own_moments[i], moments[begin + i])
