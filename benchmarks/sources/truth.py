@@ -116,7 +116,7 @@ class Truth:
             from tests import reference  # which loads SciPy
 
             return reference.score(task.X, Y, task.h), reference.nearness(task.X, Y, task.h).reach / task.h
-        from benchmarks import exact
+        from benchmarks.sources import exact
 
         score, reach = map(to_host, exact.score_and_reach(_rows(task.X), _rows(Y), task.h))
         return score, reach / task.h

@@ -32,7 +32,8 @@ typedef STORAGE Storage;
 constexpr int threads = 256, warps = threads / 32;
 constexpr int D = DIMENSIONS;
 constexpr int words = D * (sizeof(Storage) + sizeof(Real)) / 8;  // of a point, as it is stored and as it is used
-constexpr int queries = words <= 16 ? 4 : words <= 32 ? 2 : 1;
+constexpr int most_of_two = OUTPUT == MOMENTS ? 24 : 32;  // beyond, moments of two queries do not fit in registers
+constexpr int queries = words <= 16 ? 4 : words <= most_of_two ? 2 : 1;
 constexpr int moments = OUTPUT == MOMENTS ? D : 0;
 constexpr int sums_of_query = 1 + moments;
 constexpr int all_sums = queries * sums_of_query;

@@ -159,7 +159,7 @@ class _Plan(NamedTuple):
 def _plan(n: int, m: int, d: int, arithmetic: Arithmetic, moments: bool, multiprocessors: int) -> _Plan:
     dimensions = at_least(d, _DIMENSIONS)
     words = dimensions * (arithmetic.storage.itemsize + arithmetic.real.itemsize) // 8
-    queries = 4 if words <= 16 else 2 if words <= 32 else 1  # of a block, as in the kernel
+    queries = 4 if words <= 16 else 2 if words <= (24 if moments else 32) else 1  # of a block, as in the kernel
     groups = -(-m // queries)
     splits = 1
     if groups * _FEW_GROUPS <= multiprocessors:  # to merge takes as long as to sum a few hundred rows
