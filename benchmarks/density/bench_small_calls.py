@@ -24,8 +24,6 @@ from tests.conftest import why_no_gpu
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(why_no_gpu() is not None, reason=str(why_no_gpu()))]
 
-_CALLS = 20  # that are timed together, each waiting for its result
-
 # torch.compile takes seconds to compile for each shape: it is asked for in two and in sixteen dimensions.
 _RIVALS = {
     "kde": {2: ("cuVS", "torch.compile", "CuPy"), 16: ("cuVS", "Flash-SD-KDE", "torch.compile", "CuPy")},
@@ -51,7 +49,7 @@ def bench_small_calls(compare: Callable[..., None], op: str, n: int, m: int, d: 
     call = functools.partial(getattr(cukde, op), *there)
     row = measured.empty(op, task, "gpu", "float32") | {"rel_err_max": truth.check(op, call(), "gpu", "float32")}
     names = _RIVALS.get(op, {}).get(d, _OTHERS.get(op, ()))
-    compare(call, row, on_gpu(op, names, there, truth, Patience(3.0), n), calls=_CALLS)
+    compare(call, row, on_gpu(op, names, there, truth, Patience(3.0), n))
 
 
 @pytest.mark.parametrize("m", [1, 4096])
@@ -67,4 +65,4 @@ def bench_fitted_estimator(compare: Callable[..., None], d: int, m: int) -> None
     record.checked(row, 3e-5)
     unchecked = functools.partial(cukde.kde, *there, log=True, check_finite=False)
     beside = {"cukde.kde, unchecked": (unchecked, truth.error("kde", np.exp(unchecked().get())))}
-    compare(call, row, beside | on_gpu("kde", ("cuVS",), there, truth, Patience(3.0), m), calls=_CALLS)
+    compare(call, row, beside | on_gpu("kde", ("cuVS",), there, truth, Patience(3.0), m))
