@@ -36,8 +36,8 @@ _MOST_TILES = 32
 _BLOCKS_IN_TURN = 8
 _MOST_BLOCKS_ALONG_Y = 65535
 
-# Tiles of a row block that the first launch takes, its own 8 among them. On an H200 100,000 normal points of 4 dimensions
-# and 64 bandwidths, 1/4 to 2 of the reference rule's, take 42.9 ms; with 8 or 128 they take 44.9.
+# Tiles of a row block that the first launch takes, its own 8 among them. On an H200 100,000 normal points of 4
+# dimensions and 64 bandwidths, 1/4 to 2 of the reference rule's, take 42.9 ms; with 8 or 128 they take 44.9.
 _NEAR = 32
 _ALL = 2**31 - 1  # tiles
 
