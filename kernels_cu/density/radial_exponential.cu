@@ -50,7 +50,7 @@ KERNEL(const Storage* __restrict__ X, const Storage* __restrict__ Y, const doubl
     unsigned long long taken = 0;
     bool first = true;
     for (int base = 0; block_of(base) < data.count; base += threads) {
-        __syncthreads();  // nobody looks at the last votes any more
+        __syncthreads();  // all have read the last votes
         for (int w = 0; w < warps; w++) {
             const long long b = block_of(base + w * 32 + lane);
             const bool take = own < queries.count && b < data.count &&

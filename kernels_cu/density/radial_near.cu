@@ -87,7 +87,7 @@ KERNEL(const Storage* __restrict__ X, const Storage* __restrict__ Y, const doubl
         const bool near =
             own < data_blocks && own % gridDim.z == blockIdx.z && reach(data, own, queries, blockIdx.x, pass);
         const unsigned votes = __ballot_sync(~0u, near);
-        __syncthreads();  // nobody looks at the last boxes any more
+        __syncthreads();  // all have read the last boxes
         if (threadIdx.x % 32 == 0) near_boxes[threadIdx.x / 32] = votes;
         __syncthreads();
         for (int w = 0; w < warps; w++) {
