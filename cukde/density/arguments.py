@@ -16,6 +16,9 @@ from cukde.density.problem import Problem, Unchecked, checked_radius, least_fact
 from cukde.density.whitening import Whitening, whitening_of
 
 _NUMBERS = float, np.float64
+_LINE = (), (1,)  # shapes of a point
+
+_SURE = 1e30  # a scaled squared radius far below those that are refused
 
 
 class Checked(NamedTuple):
@@ -92,6 +95,10 @@ def prepare(
         small = _small(backend, X, Y, h, weights, precision, deterministic, check_finite, rtol=rtol)
         if small is not None:
             return small, None
+        if check_finite and weights is None:
+            on_a_line = _on_a_line(backend, X, Y, h, precision, deterministic, rtol)
+            if on_a_line is not None:
+                return on_a_line, None
     with backend.device_of(X):
         xp = backend.xp
         itself = Y is X or Y is None
@@ -158,6 +165,35 @@ def _small(
 
     shape = (X if y is None else y).shape
     return Problem(backend, X, y, shape, X.dtype, options, whitening, unchecked=Unchecked(call, look))
+
+
+def _on_a_line(
+    backend: ModuleType, X: Any, Y: Any, h: Any, precision: Any, deterministic: bool, rtol: float | None
+) -> Problem | None:
+    """Pose a problem of arrays on a line that are in order, where the pass sorts them, which finds what a look would.
+
+    None where it does not, and where values are odd.
+    """
+    if type(h) not in _NUMBERS or getattr(X, "shape", (0, 0))[1:] not in _LINE:
+        return None
+    arrays = [X] if Y is X or Y is None else [X, Y]
+    line = backends.line(backend)
+    if line is None or not all(a.shape[1:] in _LINE and a.size for a in arrays):
+        return None
+    chosen = line.precision(arrays, precision)
+    whitening = whitening_of(float(h), 1)
+    if chosen is None or not whitening.plain:
+        return None
+    x, y, *_ = *(a.reshape(-1, 1) for a in arrays), None
+    found = line.look(x, y, whitening.h, chosen, rtol)
+    if found is None:
+        return None
+    store, most = found
+    radius = (2 * most / whitening.h) ** 2
+    if not radius < _SURE:
+        return None
+    options = Options(chosen, None, x[0].astype(np.float64), radius, deterministic, rtol=rtol, kept=store, bounded=True)
+    return Problem(backend, x, y, arrays[-1].shape, X.dtype, options, whitening)
 
 
 def _placed(backend: ModuleType, domain: Domain, x: Any, y: Any | None, check_finite: bool) -> tuple[Any, Any, Any]:

@@ -40,6 +40,12 @@ def small(backend: ModuleType) -> ModuleType | None:
 
 
 @cache
+def line(backend: ModuleType) -> ModuleType | None:
+    """Passes of one dimension that look at data by sorting them, where the backend has such."""
+    return one_dimension(backend) if backend.name == "gpu" else None
+
+
+@cache
 def radial(backend: ModuleType) -> ModuleType:
     """Sums of the other kernels over all pairs."""
     if backend.name == "gpu":

@@ -75,3 +75,34 @@ survey(const STORAGE* __restrict__ X, const STORAGE* __restrict__ Y, const doubl
     if (largest > *static_cast<volatile unsigned long long*>(&figures[0])) atomicMax(&figures[0], largest);
     if (broken) atomicOr(&figures[1], 1ull << (bit + blockIdx.y));
 }
+
+// Where points of a line lie, of data in ascending order and of queries in any:
+//
+//   ascending, points  (n,), (m,)  STORAGE, NaN at the end
+//   figures            (3,)        uint64, zero before: the bits of doubles, the first and the last of the data, and the
+//                                  largest absolute value of the points, with infinity and NaN on top
+//
+// Grid: x over parts of the points. No barriers.
+extern "C" __global__ void __launch_bounds__(threads_of_survey)
+ends(const STORAGE* __restrict__ ascending, const STORAGE* __restrict__ points, unsigned long long* __restrict__ figures,
+     long long n, long long m) {
+    double most = 0;
+    bool finite = true;
+    const long long step = (long long)gridDim.x * threads_of_survey;
+    for (long long i = (long long)blockIdx.x * threads_of_survey + threadIdx.x; i < m; i += step) {
+        const double size = fabs(double(points[i]));
+        finite &= isfinite(size);
+        most = size > most ? size : most;
+    }
+    constexpr unsigned long long infinity = 0x7ff0000000000000;
+    unsigned long long largest = finite ? __double_as_longlong(most) : infinity;
+#pragma unroll
+    for (int other = 16; other > 0; other /= 2) {
+        const unsigned long long bits = __shfl_xor_sync(~0u, largest, other);
+        largest = largest > bits ? largest : bits;
+    }
+    if (threadIdx.x % 32 == 0) atomicMax(&figures[2], largest);
+    if (blockIdx.x == 0 && threadIdx.x < 2) {
+        figures[threadIdx.x] = __double_as_longlong(double(ascending[threadIdx.x ? n - 1 : 0]));
+    }
+}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -376,3 +377,87 @@ def test_threads_that_ask_for_a_kernel_at_once_get_one(gpu: SimpleNamespace, mon
         got = list(threads.map(lambda _: gpu.numba._load(chosen, ()), range(4)))
     assert got == 4 * made
     assert len(made) == 1
+
+
+class TestLookBySorting:
+    """Data in order are looked at by sorting them: nothing else is launched before the pass."""
+
+    @pytest.fixture
+    def looked(self, gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+        """Which of the two looks a call takes, in order."""
+        from cukde.core.gpu import arrays, survey
+
+        found: list[str] = []
+        for module, name in ((survey, "ends"), (arrays, "look"), (arrays, "mean")):
+            inner = getattr(module, name)
+            monkeypatch.setattr(
+                module, name, lambda *args, inner=inner, name=name: (found.append(name), inner(*args))[1]
+            )
+        return found
+
+    @pytest.mark.parametrize("dtype", ["float32", "float64"])
+    @pytest.mark.parametrize("shape", [(-1,), (-1, 1)])
+    def test_the_result_is_that_of_the_other_look(
+        self, gpu: SimpleNamespace, looked: list[str], dtype: str, shape: tuple[int, ...]
+    ) -> None:
+        rng = np.random.default_rng(0)
+        X, Y = (rng.standard_normal(n).astype(dtype).reshape(shape) + 5 for n in (150, 40))
+        X[3], Y[7] = 90, -30
+        calls = (
+            (cukde.kde, (X, Y, 0.4)),
+            (cukde.kde, (X, X, 0.4)),
+            (cukde.score, (X, Y, 0.4)),
+            (cukde.laplace_kde, (X, Y, 0.4)),
+            (cukde.sd_kde, (X, Y, 0.4)),
+            (functools.partial(cukde.sd_kde, score_bandwidth=0.3), (X, Y, 0.4)),
+            (cukde.debias, (X, 0.4)),
+        )
+        for function, (X_, *others) in calls:
+            got = function(X_, *others)
+            assert looked[0] == "ends"
+            assert "mean" not in looked
+            looked.clear()
+            want = function(X_, *others, weights=np.ones(150))  # takes the other
+            assert "ends" not in looked
+            assert "mean" in looked
+            looked.clear()
+            assert got.dtype == dtype
+            assert got.shape == want.shape
+            np.testing.assert_allclose(got, want, rtol=2e-6 if dtype == "float32" else 1e-12)
+
+    @pytest.mark.parametrize("value", [np.nan, -np.nan, np.inf, -np.inf])
+    @pytest.mark.parametrize("name", ["X", "Y"])
+    def test_what_is_not_finite_is_named(
+        self, gpu: SimpleNamespace, looked: list[str], name: str, value: float
+    ) -> None:
+        arrays = {"X": np.linspace(0, 1, 50), "Y": np.linspace(0, 1, 20)}
+        arrays[name][11] = value
+        with pytest.raises(ValueError, match=f"^{name} must be finite"):
+            cukde.kde(arrays["X"], arrays["Y"], 0.4)
+        assert looked[0] == "ends"
+
+    def test_what_is_too_far_is_refused(self, gpu: SimpleNamespace) -> None:
+        X, Y = np.linspace(0, 1, 50, dtype="float32"), np.linspace(0, 1, 20, dtype="float32")
+        Y[3] = 3e18
+        with pytest.raises(ValueError, match="must lie within"):
+            cukde.kde(X, Y, 0.4)
+
+    @pytest.mark.parametrize(
+        ("options", "convert"),
+        [
+            ({"check_finite": False}, "float64"),
+            ({"precision": "float32"}, "float64"),
+            ({"precision": "float64"}, "float32"),
+            ({"precision": "ieee"}, "float32"),
+            ({"rtol": 0.0}, "float64"),
+            ({"local_factors": np.ones(50)}, "float64"),
+            ({"bounds": [(-1, None)]}, "float64"),
+        ],
+    )
+    def test_other_calls_take_the_other_look(
+        self, gpu: SimpleNamespace, looked: list[str], options: dict[str, Any], convert: str
+    ) -> None:
+        X, Y = np.linspace(0, 1, 50, dtype=convert), np.linspace(0, 1, 20, dtype=convert)
+        cukde.kde(X, Y, 0.4, **options)
+        cukde.kde(X.reshape(-1, 1)[::2], Y.reshape(-1, 1), [0.4])
+        assert "ends" not in looked

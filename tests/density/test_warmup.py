@@ -23,7 +23,7 @@ def asked(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> list[core_c
     from cukde.core.gpu import arrays as gpu_arrays, survey
 
     found: list[core_compile.Kernel] = []
-    look, mean = survey.look, survey.mean
+    look, mean, ends = survey.look, survey.mean, survey.ends
 
     def load(wanted: core_compile.Kernel) -> Any:
         found.append(wanted)
@@ -37,6 +37,10 @@ def asked(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> list[core_c
         mean(A)
         return core_arrays.mean(A)
 
+    def ended(ascending: Any, queries: Any) -> tuple[float, float, float]:
+        ends(ascending, queries)
+        return float(ascending[0]), float(ascending[-1]), float(np.abs(queries).max(initial=0))
+
     def launch(chosen: Any, *_: Any) -> None:
         found.append(chosen.kernel)
         if core_compile.is_rehearsal():
@@ -48,6 +52,7 @@ def asked(emulated_device: None, monkeypatch: pytest.MonkeyPatch) -> list[core_c
     monkeypatch.setattr(gpu_arrays, "look", looked)
     monkeypatch.setattr(gpu_arrays, "mean", meant)
     monkeypatch.setattr(survey, "mean", meant)
+    monkeypatch.setattr(survey, "ends", ended)
     monkeypatch.setattr("cukde.core.dispatch.why_no_gpu", lambda: None)
     return found
 

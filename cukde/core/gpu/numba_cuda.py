@@ -59,8 +59,9 @@ def launch(chosen: Specialisation, grid: tuple[int, ...], threads: int, *args: A
 class _Loaded:
     """A kernel on a device for arguments of some types, and memory to hand it their values.
 
-    Numba's own launch takes 5 to 10 us for each argument. Its kernels take what :func:`_values` says, eight bytes or
-    less each, so the driver can be given them at once.
+    Numba's own launch takes 5 to 10 us for each argument. Its kernels take numbers of eight bytes or less each, so the
+    driver can be given them at once: of a scalar its value, of an array its owners, size, item size, address, shape and
+    strides.
     """
 
     def __init__(self, kernel: Any, types: tuple[Any, ...]) -> None:
@@ -69,6 +70,8 @@ class _Loaded:
         handle = compiled._codelibrary.get_cufunc().handle
         self.function = int(getattr(handle, "value", handle))  # some versions wrap it for ctypes
         self._kept = compiled
+        self._dimensions = [kind[1] if isinstance(kind, tuple) else 0 for kind in types]
+        self._items = [np.dtype(kind[0]).itemsize if isinstance(kind, tuple) else 0 for kind in types]
         self._layout = struct.Struct("=" + "".join(map(_format, types)))
         count = self._layout.size // 8
         self._memory = ctypes.create_string_buffer(self._layout.size)
@@ -79,12 +82,14 @@ class _Loaded:
     def write(self, args: tuple[Any, ...]) -> None:
         """Lay out the values of the arguments of the next launch."""
         values: list[Any] = []
-        for a in args:
-            kind = type(a)
-            if kind is int or kind is float or kind is bool:
+        for a, dimensions, item in zip(args, self._dimensions, self._items, strict=True):
+            if dimensions == 0:
                 values.append(a)
+            elif dimensions == 1:  # C-contiguous, as all are
+                size = a.size
+                values += (0, 0, size, item, a.data.ptr, size, item)
             else:
-                values += _values(a)
+                values += (0, 0, a.size, item, a.data.ptr, *a.shape, *a.strides)
         self._layout.pack_into(self._memory, 0, *values)
 
 
@@ -133,16 +138,6 @@ def _format(kind: Any) -> str:
     if isinstance(kind, tuple):
         return f"{5 + 2 * kind[1]}q"
     return {bool: "q", int: "q", float: "d"}[kind]
-
-
-def _values(a: Any) -> tuple[Any, ...]:
-    """What a Numba kernel takes for an argument; for an array its owners, size, item size, address, shape, strides."""
-    if not isinstance(a, cp.ndarray):
-        return (a,)
-    shape, item = a.shape, a.itemsize
-    if len(shape) == 1:  # C-contiguous, as all are
-        return (0, 0, shape[0], item, a.data.ptr, shape[0], item)
-    return (0, 0, a.size, item, a.data.ptr, *shape, *a.strides)
 
 
 def place() -> tuple[int, int]:

@@ -16,6 +16,8 @@ from cukde.core.gpu.launch import C_TYPE, Specialisation
 _ENTRIES_OF_PART = 2**16
 _PARTS_OF_MULTIPROCESSOR = 2
 
+_BLOCKS_OF_MULTIPROCESSOR = 8  # of points of a line
+
 _THREADS_OF_MEANS = 1024
 _THREADS_OF_SURVEY = 128
 
@@ -76,6 +78,21 @@ def look(X: Any, Y: Any | None, centre: Any | None, others: Sequence[Any] = ()) 
     return float(largest.view(np.float64)), [not int(flags) >> bit & 1 for bit in bits]
 
 
+def ends(ascending: Any, points: Any) -> tuple[float, float, float]:
+    """First and last of data of a line in ascending order, and the largest absolute value of points.
+
+    Arrays are (n,) and (m,), of one dtype, float32 or float64, C-contiguous. NaN among the data is their last; NaN and
+    infinity among the points make the third infinite. Waits for the device.
+    """
+    figures = cp.zeros(3, np.uint64)
+    n, m = ascending.size, points.size
+    blocks = max(1, min(-(-m // _THREADS_OF_SURVEY), _BLOCKS_OF_MULTIPROCESSOR * device.multiprocessors()))
+    kernel = _kernel("ends", ascending.dtype)
+    kernel.launch((blocks,), (_THREADS_OF_SURVEY,), ascending, points, figures, n, m)
+    low, high, most = cp.asnumpy(figures).view(np.float64).tolist()
+    return low, high, most
+
+
 def _survey(X: Any, Y: Any | None, centre: Any | None, figures: Any, bit: int) -> None:
     n, d = X.shape
     m = 0 if Y is None else Y.shape[0]
@@ -96,7 +113,7 @@ def specialisations() -> Iterator[Specialisation]:
     return (_kernel(name, storage) for name in _TYPES for storage in C_TYPE)
 
 
-_TYPES = {"column_means": "2P q i q d", "survey": "4P 2q 3i"}
+_TYPES = {"column_means": "2P q i q d", "survey": "4P 2q 3i", "ends": "3P 2q"}
 
 
 @functools.cache

@@ -14,19 +14,20 @@ import functools
 import importlib
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cupy as cp
 import numpy as np
 
-from cukde.core.gpu import device, transfers
+from cukde.core.gpu import device, survey, transfers
+from cukde.density.kept import Kept
 from cukde.density.one_dimension import cdf_pairs, plan as one_dimension_plan
 from cukde.density.one_dimension.gpu import boxes as one_dimension_boxes
 from cukde.density.one_dimension.gpu.boxes import Boxes, Points
 from cukde.density.options import Options
-from cukde.density.pairs.gpu import finish, operands
+from cukde.density.pairs.gpu import finish, operands, small
 from cukde.density.sums import Epilogue, Output, PartialSums
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ _LARGEST = {dtype: float(np.log(np.finfo(dtype).max)) for dtype in _NAMES}
 
 # Smallest sum of kernels that counts, where they are float32 and float64; below it they are summed by log-sum-exp.
 _LEAST = {"float32": 2.0**-80, "float64": 2.0**-900}
+
+_ORDER = "order of a line"  # the name of points that are kept
 
 # Bandwidths of which squares of float32 quotients stay in its range.
 _SINGLE = (1e-30, 1e30)
@@ -133,6 +136,30 @@ def debias(X: Any, Y: Any, h: float, score_h: float, options: Options) -> tuple[
         ordered = options.log_weights is None and step <= 1
         points = points._replace(x=out[0], exact=False) if ordered else None
     return out.reshape(-1, 1), Y.astype(np.float64, copy=False), points
+
+
+def precision(arrays: Sequence[Any], asked: Any) -> str | None:
+    """The precision of arrays that are in order and of one dtype; None for others, and where it is another's."""
+    number, dtype = device.current(), arrays[0].dtype
+    if not all(small.in_order(a, (1, 2), number) and a.dtype == dtype for a in arrays):
+        return None
+    own = small.PRECISIONS[dtype]
+    return own if asked is None or (type(asked) is str and asked == own) else None
+
+
+def look(X: Any, Y: Any | None, h: float, precision: str, rtol: float | None) -> tuple[Kept, float] | None:
+    """Put data (n, 1) in order whose values are unchecked, for passes to come, and look where they end.
+
+    Returns what keeps them, and the largest absolute value of data and queries, infinite or NaN where one of these is;
+    None where no pass asks for an order. Arrays are C-contiguous, of the precision's dtype. Waits for the device.
+    """
+    if _pose(X, Y, h, Options(precision, rtol=rtol)).takes_pairs:
+        return None
+    points = Points.sorted(X, None, None, -math.inf, math.inf)
+    low, high, most = survey.ends(points.x, points.x[:0] if Y is None else Y.reshape(-1))
+    store = Kept()
+    store.get(_ORDER, X, None, lambda: points._replace(low=low, high=high, tight=True))
+    return store, max(most, abs(low), abs(high)) if high == high else math.nan
 
 
 def squared_radii(precision: str, d: int) -> tuple[float, ...]:
@@ -216,6 +243,14 @@ class _Arguments(NamedTuple):
         return not fast or device.capturing()
 
     def sorted(self, values: Any | None) -> Points:
+        """Put the data in order, or take what is kept of it."""
+        if values is not None or self.options.kept is None:
+            return self._sorted(values)
+        weights = self.options.log_weights
+        key = None if weights is None else id(weights)
+        return self.options.kept.get(_ORDER, self.X, key, lambda: self._sorted(None).tightened())
+
+    def _sorted(self, values: Any | None) -> Points:
         """Sort the data; where the scaled squared radius is known it says between what they lie."""
         options, centre = self.options, None
         if options.squared_radius is not None and options.centre is not None:
