@@ -39,7 +39,7 @@ examples:
   cukde density penguins.csv --columns bill_length,bill_depth --out density.csv
   cukde density penguins.parquet --columns mass --plot mass.png --out density.parquet
   cukde density train.npy query.npy --method sd --log --out log_density.npy
-  cukde density prices.csv --columns 0 --bandwidth 0.25 | sort -g | head"""
+  cukde density prices.csv --columns 0 --bandwidth 0.25 --leave-one-out | sort -g | head"""
 
 
 def add_parser(commands: Any) -> None:
@@ -64,6 +64,11 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--columns", metavar="A,B", help="columns by name, or by index from 0 without a header")
     parser.add_argument("--weights", metavar="COLUMN", help="column of TRAIN that holds the rows' weights")
     parser.add_argument("--log", action="store_true", help="give the logarithm of the density")
+    parser.add_argument(
+        "--leave-one-out",
+        action="store_true",
+        help="leave out of each row's density the row's own kernel; without QUERY",
+    )
     parser.add_argument("--precision", choices=PRECISIONS, help="arithmetic; default: that of the data")
     device.add_option(parser)
     parser.add_argument(
@@ -90,6 +95,8 @@ def run(args: argparse.Namespace) -> None:
     if args.out is not None:
         output.check(args.out, [args.train, args.query] if args.query else [args.train])
     to_device = device.asarray(args.gpu)
+    if args.leave_one_out and args.query is not None:
+        raise CommandError("--leave-one-out is for the density at TRAIN's own rows: leave out QUERY or the option")
     train = open_table(args.train)
     query = open_table(args.query) if args.query else train
     name = "log_density" if args.log else "density"
@@ -110,9 +117,11 @@ def run(args: argparse.Namespace) -> None:
         X = to_device(X)
         h = bandwidth(args.bandwidth or _RULE_OF_METHOD[args.method], args.method, X, weights)
         with progress(len(X) * (args.method == "sd") + len(Y), worth_it=len(X) * len(Y) > _PAIRS_AT_ONCE) as advance:
-            densities = evaluate(
-                args.method, X, Y, h, weights=weights, log=args.log, precision=args.precision, advance=advance
-            )
+            options = {"weights": weights, "log": args.log, "precision": args.precision}
+            if args.leave_one_out:
+                densities = leave_one_out(args.method, X, h, **options)
+            else:
+                densities = evaluate(args.method, X, Y, h, advance=advance, **options)
         if args.plot is not None:
             names = [f"x{index}" if train.names is None else train.names[index] for index in train_columns]
             save_picture(args.plot, X, h, args.method, weights, names)
@@ -187,6 +196,13 @@ def evaluate(
     for part in _parts(len(X), len(Y), one_dimension=X.shape[1] == 1):
         out[part] = dispatch.to_host(density(X, Y[part], h, weights=weights, log=log, precision=precision))
         advance(part.stop - part.start)
+    return out
+
+
+def leave_one_out(method: str, X: Any, h: Any, **options: Any) -> np.ndarray:
+    """Compute the density at each row without the row's own kernel, on X's device, in one call."""
+    functions: dict[str, Any] = {"kde": cukde.kde, "sd": cukde.sd_kde, "laplace": cukde.laplace_kde}
+    out: np.ndarray = dispatch.to_host(functions[method](X, X, h, leave_one_out=True, **options))
     return out
 
 

@@ -78,11 +78,13 @@ def prepare(
     rtol: Any = None,
     one_column: bool = False,
     may_be_small: bool = False,
+    leave_one_out: Any = False,
 ) -> tuple[Problem, Any]:
     """Check every argument and lay it out for the backend; return the problem and the values ``V``.
 
     With ``one_column`` data of several are refused. With ``may_be_small`` values of arrays may be left unchecked, for
-    the backend's small pass to look at them on its way: see :class:`cukde.density.problem.Unchecked`.
+    the backend's small pass to look at them on its way: see :class:`cukde.density.problem.Unchecked`. With
+    ``leave_one_out`` queries have to be the data themselves.
 
     Checks on the host come first (forms, dtypes, the bandwidth). With ``check_finite`` the pre-pass reductions follow,
     whose few numbers come back to the host in one copy.
@@ -90,6 +92,9 @@ def prepare(
     deterministic = core_check.flag("deterministic", deterministic)
     check_finite = core_check.flag("check_finite", check_finite)
     rtol = check.tolerance(rtol)
+    if core_check.flag("leave_one_out", leave_one_out):
+        check.queries_are_data(itself=Y is X or Y is None)
+        may_be_small = False
     backend = dispatch.backend(X, Y=Y, weights=weights, V=V, local_factors=local_factors)
     if may_be_small and local_factors is None and bounds is None and periods is None:
         small = _small(backend, X, Y, h, weights, precision, deterministic, check_finite, rtol=rtol)
@@ -131,8 +136,10 @@ def prepare(
         log_w = None if w is None else log_weights(w, xp)[0]
         factors = None if factors is None else factors.astype(xp.float64, copy=False)
         options = Options(chosen, log_w, centre, radius, deterministic, factors, rtol, bounded=bounded)
-        y = None if itself else y
-        return Problem(backend, x, y, query_shape, dtype, options, whitening, domain=domain, outside=outside), v
+        if leave_one_out:
+            check.rows_to_leave_out(len(x) if w is None else int((w > 0).sum()))
+        problem = Problem(backend, x, None if itself else y, query_shape, dtype, options, whitening)
+        return problem._replace(domain=domain, outside=outside, leave_one_out=leave_one_out), v
 
 
 def _small(

@@ -215,6 +215,18 @@ def squared_radius(radius: float, single: bool, name: str = "X") -> None:
         )
 
 
+def queries_are_data(*, itself: bool) -> None:
+    """Raise for queries that are not the data, where each leaves out its own datum."""
+    if not itself:
+        raise ValueError("leave_one_out=True needs the data themselves as queries: pass X for Y, the same object")
+
+
+def rows_to_leave_out(n: int) -> None:
+    """Raise where nothing is left without a row; ``n`` rows have a weight."""
+    if n < 2:
+        raise ValueError(f"leave_one_out=True needs two rows or more that have a weight; got {n}")
+
+
 def one_column(d: int) -> None:
     """Raise for data of several columns."""
     if d > 1:

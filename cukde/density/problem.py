@@ -13,7 +13,7 @@ import numpy as np
 
 from cukde.core import check as core_check, dispatch
 from cukde.core.cpu import arrays as cpu
-from cukde.density import backends, check, kernels, results
+from cukde.density import backends, check, kernels, leave_one_out, results
 from cukde.density.domains import check as domains_check, images
 from cukde.density.domains.domain import Domain
 from cukde.density.kept import Kept, kept
@@ -54,6 +54,7 @@ class Problem(NamedTuple):
     domain: Domain | None = None  # of X and Y, which are then taken from its origin, float64; None: all of space
     outside: Any | None = None  # (m,): queries that do not lie in it; None: unchecked
     unchecked: Unchecked | None = None  # of values that are still to be checked; options then have no centre
+    leave_one_out: bool = False  # whether sums at row i leave out datum i; there are as many queries as data
 
     @property
     def xp(self) -> Any:
@@ -123,9 +124,11 @@ class Problem(NamedTuple):
 
     def sums(self, output: Output, values: Any = None, *, ratio: bool = False) -> PartialSums:
         """Run one pass over all pairs on the backend; ``ratio`` asks for nothing but moments / total."""
+        if self.leave_one_out:
+            return leave_one_out.sums(self, output)
         if self.domain is not None:
             return images.sums(self, output)
-        X, Y = self._whitened()
+        X, Y = self.whitened()
         passes, options = self._pass(0 if values is None else values.shape[1])
         return passes.partial_sums(X, Y, self.whitening.h, output, options, values=values, ratio=ratio)
 
@@ -135,9 +138,9 @@ class Problem(NamedTuple):
             out = self.unchecked.small.density(self.whitening.h, self.whitening.log_norm, self.dtype, log=log)
             return self.unchecked.look().density(log=log) if out is None else out
         epilogue = self.epilogue(log=log)
-        if self.domain is not None:
+        if self.domain is not None or self.leave_one_out:
             return to_density(self.sums("sum"), *epilogue, self.xp)
-        X, Y = self._whitened()
+        X, Y = self.whitened()
         passes, options = self._pass()
         return passes.density(X, Y, self.whitening.h, options, epilogue, points=self.points)
 
@@ -168,14 +171,19 @@ class Problem(NamedTuple):
             return self.unchecked.look().laplace_density(log=log) if out is None else out
         (passes, options), epilogue = self._pass(), self.epilogue(log=log)
         finished = getattr(passes, "laplace_density", None)  # where a pass may end in the density itself
-        if self.domain is not None or finished is None:
+        if self.domain is not None or self.leave_one_out or finished is None:
             return results.laplace(self.sums("laplace"), *epilogue, self.xp)[0]
-        X, Y = self._whitened()
+        X, Y = self.whitened()
         return finished(X, Y, self.whitening.h, options, epilogue)
 
     def kernel_density(self, kernel: Kernel, *, log: bool) -> Any:
         """Return the density at the queries by another kernel than the Gaussian, or its logarithm."""
-        return self._by_kernel(kernel, Epilogue(self._log_constant_of(kernel), log, self.dtype))
+        epilogue = Epilogue(self._log_constant_of(kernel), log, self.dtype)
+        if not self.leave_one_out:
+            return self._by_kernel(kernel, epilogue)
+        sums = leave_one_out.sums_of(self, lambda part: part.kernel_sums(kernel))
+        with np.errstate(divide="ignore"):  # out of reach of all others
+            return to_density(sums, *epilogue, self.xp)
 
     def distribution(self, *, log: bool) -> Any:
         """Return the distribution function at the queries, of data of one column, or its logarithm."""
@@ -185,7 +193,7 @@ class Problem(NamedTuple):
 
     def _normal_sums(self, sign: int) -> PartialSums:
         """Sum the normal distribution function; with ``sign`` -1 that of the data and queries reflected in zero."""
-        X, Y = (None if a is None else sign * a for a in self._whitened())
+        X, Y = (None if a is None else sign * a for a in self.whitened())
         options = self._whitened_options
         reflected = options._replace(centre=sign * options.centre)
         return backends.one_dimension(self.backend).partial_sums(X, Y, self.whitening.h, "cdf", reflected)
@@ -196,7 +204,7 @@ class Problem(NamedTuple):
         return of_logarithms(logs, self.xp)
 
     def _by_kernel(self, kernel: Kernel, epilogue: Epilogue) -> Any:
-        X, Y = self._whitened()
+        X, Y = self.whitened()
         passes = backends.radial(self.backend)
         return passes.kernel_density(X, Y, self.whitening.h, kernel, options=self.options, **epilogue._asdict())
 
@@ -235,7 +243,8 @@ class Problem(NamedTuple):
     def debiased(self, estimate: Problem) -> Problem:
         """Return the same problem with debiased data, float64; ``estimate`` poses their score."""
         points = None
-        if self.whitening.plain and estimate.whitening.plain and self.domain is None:
+        in_order = self.leave_one_out  # which the shorter way may change
+        if self.whitening.plain and estimate.whitening.plain and self.domain is None and not in_order:
             queries = self.X if self.Y is None else self.Y
             passes, widths = estimate.passes(), (self.whitening.h, estimate.whitening.h)
             X, Y, points = passes.debias(self.X, queries, *widths, self.options)
@@ -280,7 +289,7 @@ class Problem(NamedTuple):
 
     def of_score(self, whitening: Whitening | None = None) -> Problem:
         """Pose the score of the data at the data, with the same bandwidth or another."""
-        problem = self._replace(Y=None, outside=None)
+        problem = self._replace(Y=None, outside=None, leave_one_out=False)
         if whitening is None:
             return problem
         problem = problem._replace(whitening=whitening)
@@ -296,7 +305,8 @@ class Problem(NamedTuple):
         check.squared_radius(radius, single=self.options.precision != "float64", name=name)
         return self._replace(options=self.options._replace(squared_radius=radius, bounded=False))
 
-    def _whitened(self) -> tuple[Any, Any | None]:
+    def whitened(self) -> tuple[Any, Any | None]:
+        """Data and queries in coordinates in which one number is the bandwidth."""
         if self.whitening.plain:
             return self.X, self.Y
         centre, xp, store = self.options.centre, self.xp, self.options.kept

@@ -163,6 +163,18 @@ def fitted_side(X: Any) -> None:
         )
 
 
+def data_in_memory(*, lazy: bool) -> None:
+    """Raise for lazy arrays where each row leaves out its own kernel."""
+    if lazy:
+        raise ValueError("leave_one_out=True takes arrays in memory, fitted and asked for; got a Dask collection")
+
+
+def are_data(*, same: bool) -> None:
+    """Raise for queries that are not the data, where each leaves out its own datum."""
+    if not same:
+        raise ValueError("leave_one_out=True needs the data of fit as X, in their order; got other rows")
+
+
 def in_memory(lazy: bool) -> None:
     """Raise when a fit on Dask collections is saved to a file."""
     if lazy:

@@ -199,13 +199,16 @@ class KernelDensity(BaseEstimator):
         self._from_gpu = self.device != "cpu" and dispatch.is_gpu_array(meta(X))
         return self
 
-    def score_samples(self, X: Any) -> Any:
+    def score_samples(self, X: Any, *, leave_one_out: bool = False) -> Any:
         """Return the log density at the rows of ``X``.
 
         Parameters
         ----------
         X : array_like or dataframe, shape (m, d)
             Queries.
+        leave_one_out : bool
+            Leave out of the density at each row of the data the row's own kernel, as :func:`cukde.kde` does: levels of
+            such densities hold for new points. ``X`` must then be the data of :meth:`fit`, in their order.
 
         Returns
         -------
@@ -221,15 +224,22 @@ class KernelDensity(BaseEstimator):
         TypeError
             For queries on the GPU if the estimator is on the CPU.
         ValueError
-            For another number of columns than in :meth:`fit`, other names of columns, NaN and infinity.
+            For another number of columns than in :meth:`fit`, other names of columns, NaN and infinity; with
+            ``leave_one_out`` for queries that are not the data, a single row, and Dask arrays.
 
         Notes
         -----
-        Cost and accuracy are those of :func:`cukde.kde` with ``log=True``, and the tolerances of the class.
+        Cost and accuracy are those of :func:`cukde.kde` with ``log=True``, and the tolerances of the class. With
+        ``leave_one_out`` method "sd" moves the data once more, to compare them with those of the fit; kernels other
+        than the Gaussian take 2 n passes.
         """
+        leave_one_out = core_check.flag("leave_one_out", leave_one_out)
         backend = self._fitted(X)
         with backend.device_of(meta(self.points_)):
-            return self._returned(self._log_density(X, backend), X, backend)
+            if leave_one_out:
+                check.data_in_memory(lazy=self._is_lazy(X))
+                self._check_data(self._array(X, backend, reset=False), backend)
+            return self._returned(self._log_density(X, backend, leave_one_out=leave_one_out), X, backend)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the log-likelihood of the rows of ``X``: the sum of :meth:`score_samples`, in float64.
@@ -485,7 +495,20 @@ class KernelDensity(BaseEstimator):
         # Debiased data are always float64, so their dtype does not determine it.
         return dtype.name if self.precision is None and self.method == "sd" else self.precision
 
-    def _log_density(self, queries: Any, backend: ModuleType) -> Any:
+    def _check_data(self, X: Any, backend: ModuleType) -> None:
+        """Check that rows are the data of the fit, and that something is left without one of them."""
+        weights, points = self.sample_weight_, self.points_
+        density_check.rows_to_leave_out(len(points) if weights is None else int((weights > 0).sum()))
+        same = X.shape == points.shape
+        if same and self.method == "sd":  # may round differently, by far less than a hundredth of the step
+            moved, X = self._debiased(X, self.bandwidth_, weights), X.astype(np.float64)
+            step = 0.01 * abs(moved - X).max()
+            same = bool((abs(moved - points) <= step).all())
+        elif same:
+            same = bool((X.astype(points.dtype, copy=False) == points).all())
+        check.are_data(same=same)
+
+    def _log_density(self, queries: Any, backend: ModuleType, *, leave_one_out: bool = False) -> Any:
         metric = None
         core_check.option("kernel", self.kernel, check.KERNELS)
         if self.metric != "euclidean":
@@ -493,7 +516,9 @@ class KernelDensity(BaseEstimator):
             check.metric_device(metric, self.metric, backend)
         kernel: Any = None if self.kernel == "gaussian" else self.kernel
         if metric is None and not self._is_lazy(queries):
-            problem, dtype = self._problem(queries, backend, self._tolerance)
+            problem, dtype = self._problem(queries, backend, self._tolerance, unchecked=not leave_one_out)
+            if leave_one_out:
+                problem = problem._replace(leave_one_out=True)
             if self.atol > 0:
                 problem = problem.within(float(self.atol), kernel)
             with problem.device:
@@ -516,7 +541,8 @@ class KernelDensity(BaseEstimator):
                 if kernel is None
                 else kernel_density(origin, origin, h, kernel=kernel, log=True)
             )
-            out = log_sums(metric, X, Y, h, self.kernel, self.sample_weight_) + constant[0]
+            options = {"leave_one_out": leave_one_out}
+            out = log_sums(metric, X, Y, h, self.kernel, self.sample_weight_, **options) + constant[0]
         elif kernel is not None:
             out = kernel_density(X, Y, h, kernel=kernel, log=True, **options)
         else:
@@ -527,12 +553,17 @@ class KernelDensity(BaseEstimator):
     def _is_lazy(self, queries: Any) -> bool:
         return is_dask(queries) or is_dask(self.points_) or is_dask(self.sample_weight_)
 
-    def _problem(self, queries: Any, backend: ModuleType, tolerance: float | None) -> tuple[Problem, np.dtype]:
-        """Return the sum of Gaussians at the queries as a problem, and the dtype of its result."""
+    def _problem(
+        self, queries: Any, backend: ModuleType, tolerance: float | None, *, unchecked: bool = True
+    ) -> tuple[Problem, np.dtype]:
+        """Return the sum of Gaussians at the queries as a problem, and the dtype of its result.
+
+        With ``unchecked`` values of the queries may be left for the pass to look at.
+        """
         Y = queries if self._in_order(queries, backend) else self._array(queries, backend, reset=False)
         problem, dtype = self._problem_of_data(Y.dtype, backend, tolerance)
         try:
-            return problem.at(Y, "X", gaussian=self.kernel == "gaussian"), dtype
+            return problem.at(Y, "X", gaussian=unchecked and self.kernel == "gaussian"), dtype
         except ValueError:
             self._array(queries, backend, reset=False)  # whose errors come first
             raise
