@@ -92,6 +92,15 @@ def test_density_without_query_is_that_of_the_training_rows(capsys, train):
     np.testing.assert_array_equal(printed(capsys, train, "--bandwidth", 0.5), cukde.kde(TRAIN, TRAIN, 0.5))
 
 
+@pytest.mark.parametrize("method", ["kde", "sd", "laplace"])
+def test_density_of_each_row_by_the_others(capsys, train, query, method):
+    function = {"kde": cukde.kde, "sd": cukde.sd_kde, "laplace": cukde.laplace_kde}[method]
+    got = printed(capsys, train, "--bandwidth", 0.5, "--method", method, "--leave-one-out")
+    np.testing.assert_array_equal(got, function(TRAIN, TRAIN, 0.5, leave_one_out=True))
+    assert main(["density", str(train), str(query), "--leave-one-out"]) != 0
+    assert "leave out QUERY" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("rule", ["scott", "silverman", "sd", "laplace"])
 def test_density_bandwidth_by_rule(capsys, train, query, rule):
     h = getattr(cukde.bandwidth, rule)(TRAIN)
