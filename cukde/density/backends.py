@@ -18,7 +18,7 @@ plane = partial(dispatch.passes, "cukde.density.plane")  # Gaussian sums of two 
 
 def has_few(backend: ModuleType, X: Any, Y: Any | None, columns: int = 0) -> bool:
     """Whether pairs are so few that the CPU takes them by passes of their own; ``columns`` are those of values."""
-    return backend is cpu and few.serves(len(X) * len(X if Y is None else Y), max(X.shape[1], columns))
+    return backend is cpu and few.serves(len(X), len(X if Y is None else Y), max(X.shape[1], columns))
 
 
 def passes(backend: ModuleType, d: int, options: Options) -> ModuleType:
