@@ -168,7 +168,12 @@ for h in (0.5, [0.5, 0.6], np.eye(2)):
     cukde.laplace_kde(X, X[:1], h)
     cukde.density_and_score(X, X[:1], h)
     cukde.kernel_sum(X, w, X[:1], h)
-cukde.kde(X[:, 0], X[:, 0], 0.5)
+    cukde.debias(np.concatenate([X, X]), h)
+line, Y = np.random.default_rng(1).standard_normal((2, 900))
+cukde.kde(line, Y[:50], 0.5)
+cukde.sd_kde(line, Y, 0.5, weights=line**2)
+cukde.log_cdf(line, Y, 0.5)
+cukde.density.kernel_density.kernel_density(X, X, 0.5, kernel="cosine")
 print("numba" in sys.modules)
 """
     assert processes.finished(processes.start("-c", script))[0].strip() == "False"

@@ -17,8 +17,8 @@ from cukde.density.options import Options
 from cukde.density.pairs.cpu.weighted import nothing_of, weighted
 from cukde.density.sums import Epilogue, Output, PartialSums, joined, ready, to_density
 
-# Up to so many pairs this takes no more than half as long again as compiled loops in two threads do: 45 us beside 110 of
-# 32,768 pairs of 3 columns, 90 beside 160 of 65,536 (AVX-512; 110 and 230 where NumPy's exponential has AVX2 alone).
+# Up to so many pairs this takes no more than half as long again as compiled loops in two threads do: of 3 columns 45 us
+# beside 110 of 32,768 pairs, 90 beside 160 of 65,536 (AVX-512; 110 and 230 where NumPy's exponential has AVX2 alone).
 _MOST_PAIRS = 2**16
 # The same of their multiply-adds.
 _MOST_PRODUCTS = 2**20
@@ -30,7 +30,8 @@ _PRODUCTS_OF_BLOCK = 2**18
 
 # Differences take less time than the operands of a product do up to so many coordinates of pairs.
 _FEW_DIFFERENCES = 2**11
-# Coordinates up to which differences take less time than compiled loops, where there may be no product.
+# Coordinates up to which differences take no more than 1.7 times as long as compiled loops, where there may be no
+# product.
 _MOST_DIFFERENCES = 2**17
 # Scaled squared radius times sqrt(d) up to which exponents may come from a product, whose terms cancel. Worst density
 # error measured at the limit: 3e-13.
@@ -39,8 +40,9 @@ _PRODUCT_RADIUS = 2500.0
 # Scaled squared radius up to which no exponent is below -600: exponentials are normal numbers without a reference.
 _NEAR_RADIUS = 300.0
 
-# Exponents beside 0 below this stand for it: where numbers underflow, an exponential takes five times as long.
-_NEGLIGIBLE = -700.0
+# Where numbers underflow, an exponential takes five times as long: beside a term of 1, exponents below this are taken
+# for it, and what is as small as the second number for 0.
+_NEGLIGIBLE, _NOTHING = -700.0, 1e-303
 
 
 def serves(n: int, m: int, columns: int) -> bool:
@@ -52,6 +54,11 @@ def serves(n: int, m: int, columns: int) -> bool:
         and products <= _PRODUCTS_OF_BLOCK
         and m * products <= _MOST_PRODUCTS
     )
+
+
+def may_hand_over(n: int, m: int, d: int) -> bool:
+    """Whether compiled loops take such pairs where there may be no product."""
+    return n * m * d > _MOST_DIFFERENCES
 
 
 def partial_sums(
@@ -160,12 +167,13 @@ def _operand(A: np.ndarray, h: float, centre: np.ndarray) -> tuple[np.ndarray, f
 def _pairs(X: np.ndarray, Y: np.ndarray | None, h: float, options: Options) -> _Differences | _Products | None:
     """Exponents of all pairs; None where compiled loops are faster."""
     n, d = X.shape
-    coordinates = n * (n if Y is None else len(Y)) * d
+    m = n if Y is None else len(Y)
+    coordinates = n * m * d
     if coordinates > _FEW_DIFFERENCES and options.precision != "ieee":
         products = _Products(X, Y, h, arrays.mean(X) if options.centre is None else options.centre)
         if products.served:
             return products
-    return _Differences(X, X if Y is None else Y, h) if coordinates <= _MOST_DIFFERENCES else None
+    return None if may_hand_over(n, m, d) else _Differences(X, X if Y is None else Y, h)
 
 
 def _summed(
@@ -203,6 +211,9 @@ def _block(
         if values is None:  # which may be large
             np.maximum(exponents, _NEGLIGIBLE, out=exponents)
     terms = np.exp(exponents, out=exponents)
+    if values is None and not pairs.near:
+        terms -= _NOTHING
+        np.maximum(terms, 0.0, out=terms)
     if output == "moments":
         return pairs.moments(rows, reference, terms)
     if factors is not None:
