@@ -101,6 +101,13 @@ def test_sums_match_the_oracle(case: Case, dtype: str) -> None:
                 assert got.moments is None
 
 
+def test_values_of_many_columns() -> None:
+    X, Y, _ = _drawn(Case(300, 200, 1), "float64")
+    V = np.random.default_rng(0).standard_normal((300, 90))
+    total, size = reference.kernel_sum(X, V, Y, 0.4)
+    tolerances.check(np.abs(cukde.kernel_sum(X, V, Y, 0.4) - total), 1e-12 * size, "values")
+
+
 @pytest.mark.parametrize("output", ["sum", "moments", "values"])
 def test_data_without_weight_add_nothing(output: Any) -> None:
     X, Y, _ = _drawn(Case(20, 3, 2), "float64")
@@ -161,6 +168,7 @@ def test_calls_of_few_pairs_load_no_compiler() -> None:
 import sys
 import numpy as np
 import cukde
+from cukde.density.kernel_density import kernel_density
 X = np.random.default_rng(0).standard_normal((100, 2))
 w = np.ones(100)
 for h in (0.5, [0.5, 0.6], np.eye(2)):
@@ -173,7 +181,8 @@ line, Y = np.random.default_rng(1).standard_normal((2, 900))
 cukde.kde(line, Y[:50], 0.5)
 cukde.sd_kde(line, Y, 0.5, weights=line**2)
 cukde.log_cdf(line, Y, 0.5)
-cukde.density.kernel_density.kernel_density(X, X, 0.5, kernel="cosine")
+kernel_density(X, X, 0.5, kernel="cosine")
+cukde.kernel_sum(line[:250], np.ones((250, 100)), Y[:400], 0.5)
 print("numba" in sys.modules)
 """
     assert processes.finished(processes.start("-c", script))[0].strip() == "False"

@@ -36,6 +36,11 @@ _MOST_CDF_PAIRS = 2**12
 _MOST_CDF_PAIRS_LEFT = 2**15
 
 
+# Pairs whose terms are multiplied by many columns of values, and those multiply-adds, up to which the same holds.
+_MOST_PAIRS_OF_VALUES = 2**17
+_MOST_PRODUCTS_OF_VALUES = 2**25
+
+
 def serves(n: int, m: int) -> bool:
     """Whether so many data and queries are few."""
     return m > 0 and n + m <= _MOST_POINTS
@@ -100,7 +105,7 @@ def _sums(
     y = Y.reshape(-1).astype(np.float64, copy=False)
     places = _placed(y, boxes, tables.plan)
     if len(places.occupied) * len(boxes.mass) * tables.translation.size > _MOST_PRODUCTS:
-        return None
+        return _every_pair(X, Y, h, output, options, values) if output == "values" else None
     B, accepted = _translated(boxes, places.occupied, tables, output)
     sums = _evaluated(B, places, tables.plan, output)
     left = np.flatnonzero(~(places.inside & accepted[places.row]))
@@ -115,12 +120,15 @@ def _sums(
 def _every_pair(
     X: np.ndarray, Y: np.ndarray, h: float, output: Output, options: Options, values: np.ndarray | None
 ) -> PartialSums | None:
-    """Sum all pairs of queries that are not accepted; None where they are many."""
+    """Sum all pairs; None where they are many."""
+    pairs = len(X) * len(Y)
     if output == "cdf":
-        return cdf_pairs.sums(X, Y, h, options.log_weights, arrays) if len(X) * len(Y) <= _MOST_CDF_PAIRS_LEFT else None
-    if not few.serves(len(X), len(Y), 1 if values is None else values.shape[1]):
-        return None
-    return few.partial_sums(X, Y, h, output, options, values=values)
+        return cdf_pairs.sums(X, Y, h, options.log_weights, arrays) if pairs <= _MOST_CDF_PAIRS_LEFT else None
+    if values is None:
+        fit = few.serves(len(X), len(Y), 1)
+    else:
+        fit = pairs <= _MOST_PAIRS_OF_VALUES and pairs * values.shape[1] <= _MOST_PRODUCTS_OF_VALUES
+    return few.partial_sums(X, Y, h, output, options, values=values) if fit else None
 
 
 class _Tables(NamedTuple):

@@ -27,6 +27,7 @@ _MOST_PRODUCTS = 2**20
 # limit.
 _PAIRS_OF_BLOCK = 2**15
 _PRODUCTS_OF_BLOCK = 2**18
+_COLUMNS = 32  # of values in a product, of which there may be more
 
 # Differences take less time than the operands of a product do up to so many coordinates of pairs.
 _FEW_DIFFERENCES = 2**11
@@ -182,8 +183,8 @@ def _summed(
     if values is not None and options.precision in ("float32", "tf32"):
         with np.errstate(over="ignore"):  # values beyond the precision are infinite
             values = values.astype(np.float32, copy=False)
-    columns = max(X.shape[1], 0 if values is None else values.shape[1])
-    step = min(_PAIRS_OF_BLOCK // pairs.of_query, _PRODUCTS_OF_BLOCK // (len(X) * (columns + 2))) or 1
+    columns = max(X.shape[1] + 2, 0 if values is None else min(values.shape[1], _COLUMNS))
+    step = min(_PAIRS_OF_BLOCK // pairs.of_query, _PRODUCTS_OF_BLOCK // (len(X) * columns)) or 1
     if pairs.m <= step:
         return _block(pairs, slice(0, pairs.m), X.shape[1], output, options, values)
     blocks = (slice(i, min(i + step, pairs.m)) for i in range(0, pairs.m, step))
@@ -222,4 +223,15 @@ def _block(
     if values is None:
         return PartialSums(reference, total)
     with np.errstate(over="ignore", invalid="ignore"):  # sums of infinite values
-        return PartialSums(reference, total, terms @ values.astype(np.float64, copy=False))
+        return PartialSums(reference, total, _weighed(terms, values.astype(np.float64, copy=False)))
+
+
+def _weighed(terms: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return the product of both, by columns that BLAS takes in the caller's thread."""
+    width = max(1, _PRODUCTS_OF_BLOCK // terms.size)
+    if values.shape[1] <= width:
+        return terms @ values
+    out = np.empty((len(terms), values.shape[1]))
+    for start in range(0, values.shape[1], width):
+        np.matmul(terms, values[:, start : start + width], out=out[:, start : start + width])
+    return out
