@@ -49,7 +49,7 @@ def density(
         if loops is not None:
             loops.add_product(*factors, out)
         elif backend is cpu:
-            _add_product(*factors, out)
+            _add_product(factors[0], factors[1], out)
         else:
             out += factors[0].T @ factors[1]
     return out.reshape([len(g) for g in axes])

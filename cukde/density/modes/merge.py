@@ -33,7 +33,7 @@ def merged(z: np.ndarray, log_density: np.ndarray, distance: float) -> tuple[np.
     for i in np.flatnonzero(has_others):
         if absorbed[i]:
             continue
-        others = near(i)
+        others = near(int(i))
         others = others[(others > i) & ~absorbed[others]]
         owner[others], absorbed[others] = i, True
     kept = np.flatnonzero(~absorbed)
