@@ -41,20 +41,18 @@ _PRODUCT_RADIUS = 2500.0
 # Scaled squared radius up to which no exponent is below -600: exponentials are normal numbers without a reference.
 _NEAR_RADIUS = 300.0
 
-# Where numbers underflow, an exponential takes five times as long: beside a term of 1, exponents below this are taken
-# for it, and what is as small as the second number for 0.
-_NEGLIGIBLE, _NOTHING = -700.0, 1e-303
+# Where numbers underflow, an exponential takes five times as long: of more terms than these, beside one of 1, exponents
+# below the second number are taken for it, and what is as small as the third for 0.
+_FEW_TERMS, _NEGLIGIBLE, _NOTHING = 2**11, -700.0, 1e-303
 
 
 def serves(n: int, m: int, columns: int) -> bool:
     """Whether pairs of so many data and queries are few, with points, or values, of so many columns."""
-    products = n * (columns + 2)  # of a query
-    return (
-        0 < n * m <= _MOST_PAIRS
-        and n <= _PAIRS_OF_BLOCK
-        and products <= _PRODUCTS_OF_BLOCK
-        and m * products <= _MOST_PRODUCTS
-    )
+    pairs, width = n * m, columns + 2
+    if pairs <= _PAIRS_OF_BLOCK and pairs * width <= _PRODUCTS_OF_BLOCK:  # of one block
+        return pairs > 0
+    fit = n <= _PAIRS_OF_BLOCK and n * width <= _PRODUCTS_OF_BLOCK  # those of a query
+    return fit and pairs <= _MOST_PAIRS and pairs * width <= _MOST_PRODUCTS
 
 
 def may_hand_over(n: int, m: int, d: int) -> bool:
@@ -106,20 +104,25 @@ class _Differences:
 
     near = False
 
-    def __init__(self, X: np.ndarray, Y: np.ndarray, h: float) -> None:
-        self._data = np.array(X.T, np.float64, order="C")  # so that loops run over data
-        self._queries, self._scale = Y, -0.5 / h**2
-        self._differences = np.empty(0)
-        self.m, self.of_query = len(Y), self._data.size  # numbers for each query
+    def __init__(self, data: np.ndarray, Y: np.ndarray, h: float) -> None:
+        self._data, self._queries, self._h = data, Y, h
+        self.m, self.of_query = len(Y), data.size  # numbers for each query
 
-    def exponents(self, rows: slice) -> np.ndarray:
-        self._differences = self._data[:, None, :] - self._queries[rows].T[:, :, None]
+    @classmethod
+    def of(cls, X: np.ndarray, Y: np.ndarray, h: float) -> _Differences:
+        return cls(np.array(X.T, np.float64, order="C"), Y, h)  # so that loops run over data
+
+    def at(self, rows: slice) -> _Differences:
+        """The same for some queries."""
+        return _Differences(self._data, self._queries[rows], self._h)
+
+    def exponents(self) -> np.ndarray:
+        self._differences = self._data[:, None, :] - self._queries.T[:, :, None]
         exponents: np.ndarray = np.einsum("kij,kij->ij", self._differences, self._differences)
-        exponents *= self._scale
+        exponents *= -0.5 / self._h**2
         return exponents
 
-    def moments(self, rows: slice, reference: np.ndarray, terms: np.ndarray) -> PartialSums:
-        """Sum moments of the block whose exponents were taken last."""
+    def moments(self, reference: np.ndarray, terms: np.ndarray) -> PartialSums:
         moments = np.einsum("ij,kij->ik", terms, self._differences, order="C")
         return PartialSums(reference, np.add.reduce(terms, axis=1), moments)
 
@@ -127,26 +130,34 @@ class _Differences:
 class _Products:
     """The same as z_y . z_x - |z_x|^2 / 2 - |z_y|^2 / 2, with z the points about a centre in bandwidths."""
 
-    def __init__(self, X: np.ndarray, Y: np.ndarray | None, h: float, centre: np.ndarray) -> None:
-        self._h = h
-        self._data, radius = _operand(X, h, centre)
-        self._queries, radius_of_queries = (self._data.copy(), radius) if Y is None else _operand(Y, h, centre)
-        self._queries[-1], self._queries[-2] = self._queries[-2], 1.0
-        radius = max(radius, radius_of_queries)
-        self.served = radius * math.sqrt(X.shape[1]) <= _PRODUCT_RADIUS
-        self.near = radius <= _NEAR_RADIUS  # no exponent is below -600
-        self.m, self.of_query = self._queries.shape[1], len(X)
+    def __init__(self, data: np.ndarray, queries: np.ndarray, h: float, near: bool) -> None:
+        self._data, self._queries, self._h, self.near = data, queries, h, near
+        self.m, self.of_query = queries.shape[1], data.shape[1]
 
-    def exponents(self, rows: slice) -> np.ndarray:
-        out: np.ndarray = self._queries[:, rows].T @ self._data
+    @classmethod
+    def of(cls, X: np.ndarray, Y: np.ndarray | None, h: float, centre: np.ndarray) -> _Products | None:
+        """None where points lie too far apart."""
+        data, radius = _operand(X, h, centre)
+        queries, radius_of_queries = (data.copy(), radius) if Y is None else _operand(Y, h, centre)
+        queries[-1], queries[-2] = queries[-2], 1.0
+        radius = max(radius, radius_of_queries)
+        near = radius <= _NEAR_RADIUS  # no exponent is below -600
+        return cls(data, queries, h, near) if radius * math.sqrt(X.shape[1]) <= _PRODUCT_RADIUS else None
+
+    def at(self, rows: slice) -> _Products:
+        """The same for some queries."""
+        return _Products(self._data, self._queries[:, rows], self._h, self.near)
+
+    def exponents(self) -> np.ndarray:
+        out: np.ndarray = self._queries.T @ self._data
         return out
 
-    def moments(self, rows: slice, reference: np.ndarray, terms: np.ndarray) -> PartialSums:
+    def moments(self, reference: np.ndarray, terms: np.ndarray) -> PartialSums:
         d = len(self._data) - 2
         sums = terms @ self._data.T
         total = sums[:, -1]
         moments = np.empty((len(sums), d))
-        np.multiply(total[:, None], self._queries[:d, rows].T, moments)
+        np.multiply(total[:, None], self._queries[:d].T, moments)
         np.subtract(sums[:, :d], moments, moments)
         moments *= self._h
         return PartialSums(reference, total, moments)
@@ -171,10 +182,10 @@ def _pairs(X: np.ndarray, Y: np.ndarray | None, h: float, options: Options) -> _
     m = n if Y is None else len(Y)
     coordinates = n * m * d
     if coordinates > _FEW_DIFFERENCES and options.precision != "ieee":
-        products = _Products(X, Y, h, arrays.mean(X) if options.centre is None else options.centre)
-        if products.served:
+        products = _Products.of(X, Y, h, arrays.mean(X) if options.centre is None else options.centre)
+        if products is not None:
             return products
-    return None if may_hand_over(n, m, d) else _Differences(X, X if Y is None else Y, h)
+    return None if may_hand_over(n, m, d) else _Differences.of(X, X if Y is None else Y, h)
 
 
 def _summed(
@@ -183,40 +194,40 @@ def _summed(
     if values is not None and options.precision in ("float32", "tf32"):
         with np.errstate(over="ignore"):  # values beyond the precision are infinite
             values = values.astype(np.float32, copy=False)
-    columns = max(X.shape[1] + 2, 0 if values is None else min(values.shape[1], _COLUMNS))
-    step = min(_PAIRS_OF_BLOCK // pairs.of_query, _PRODUCTS_OF_BLOCK // (len(X) * columns)) or 1
+    n, d = X.shape
+    if values is None and n * d * pairs.m <= _PAIRS_OF_BLOCK:
+        return _block(pairs, d, output, options, values)
+    columns = max(d + 2, 0 if values is None else min(values.shape[1], _COLUMNS))
+    step = min(_PAIRS_OF_BLOCK // pairs.of_query, _PRODUCTS_OF_BLOCK // (n * columns)) or 1
     if pairs.m <= step:
-        return _block(pairs, slice(0, pairs.m), X.shape[1], output, options, values)
-    blocks = (slice(i, min(i + step, pairs.m)) for i in range(0, pairs.m, step))
-    return joined([_block(pairs, rows, X.shape[1], output, options, values) for rows in blocks], np)
+        return _block(pairs, d, output, options, values)
+    blocks = (pairs.at(slice(i, i + step)) for i in range(0, pairs.m, step))
+    return joined([_block(some, d, output, options, values) for some in blocks], np)
 
 
 def _block(
-    pairs: _Differences | _Products,
-    rows: slice,
-    d: int,
-    output: Output,
-    options: Options,
-    values: np.ndarray | None,
+    pairs: _Differences | _Products, d: int, output: Output, options: Options, values: np.ndarray | None
 ) -> PartialSums:
-    """Sums of some queries."""
-    exponents, log_weights = pairs.exponents(rows), options.log_weights
+    """Sums of queries whose pairs stay in cache."""
+    exponents, log_weights = pairs.exponents(), options.log_weights
     factors = exponents + (1 + 0.5 * d) if output == "laplace" else None
     if log_weights is not None:
         exponents += log_weights
+    clipped = False
     if pairs.near and log_weights is None:  # exponentials are normal numbers
         reference = np.zeros(len(exponents))
     else:
         reference = np.maximum.reduce(exponents, axis=1)
         exponents -= reference[:, None]
-        if values is None:  # which may be large
-            np.maximum(exponents, _NEGLIGIBLE, out=exponents)
+        clipped = exponents.size > _FEW_TERMS and values is None  # which may be large
+    if clipped:
+        np.maximum(exponents, _NEGLIGIBLE, out=exponents)
     terms = np.exp(exponents, out=exponents)
-    if values is None and not pairs.near:
+    if clipped:
         terms -= _NOTHING
         np.maximum(terms, 0.0, out=terms)
     if output == "moments":
-        return pairs.moments(rows, reference, terms)
+        return pairs.moments(reference, terms)
     if factors is not None:
         return PartialSums(reference, np.einsum("ij,ij->i", terms, factors))
     total = np.add.reduce(terms, axis=1)
