@@ -114,6 +114,7 @@ def backend(request: pytest.FixtureRequest) -> Backend:
 def many_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     """The CPU takes few pairs as it does many, for tests that can afford no more of them."""
     monkeypatch.setattr("cukde.density.pairs.cpu.few.serves", lambda *_: False)
+    monkeypatch.setattr("cukde.density.one_dimension.cpu.few.serves", lambda *_: False)
 
 
 @pytest.fixture(scope="session", autouse=True)

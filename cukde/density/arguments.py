@@ -184,7 +184,7 @@ def _on_a_line(
     if type(h) not in _NUMBERS or getattr(X, "shape", (0, 0))[1:] not in _LINE:
         return None
     arrays = [X] if Y is X or Y is None else [X, Y]
-    line = backends.line(backend)
+    line = backends.sorting(backend)
     if line is None or not all(a.shape[1:] in _LINE and a.size for a in arrays):
         return None
     chosen = line.precision(arrays, precision)

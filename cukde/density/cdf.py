@@ -68,10 +68,10 @@ def cdf(
     above each query, with all its digits.
 
     Cost: O(n + m) operations by the fast Gauss transform of :func:`kde`, with an expansion of :math:`\Phi` and a bound
-    that is checked box by box; on the CPU where there are more than 65,536 pairs. Fewer are all taken there, n m
-    exponentials and quotients, and in any case where that bound asks for too many boxes, by "ieee", and by a call while
-    a CUDA graph is captured: on a GPU by array operations, with 320 bytes of traffic a pair in device memory, of which
-    a tile holds some ten arrays of 32 MiB.
+    that is checked box by box; on the CPU where there are more than 65,536 pairs, or more than 4,096 of at most 4,096
+    data and queries together. Fewer are all taken there, n m exponentials and quotients, and in any case where that
+    bound asks for too many boxes, by "ieee", and by a call while a CUDA graph is captured: on a GPU by array
+    operations, with 320 bytes of traffic a pair in device memory, of which a tile holds some ten arrays of 32 MiB.
 
     There is no ``rtol``: data far below a query add all of their weight, so that none are negligible. The transform
     has the weight of boxes beyond its reach as running sums; what it leaves out is part of the error above.

@@ -68,6 +68,8 @@ class Problem(NamedTuple):
         """
         if backends.has_few(self.backend, self.X, self.Y, columns):
             return backends.few
+        if self.X.shape[1] == 1:
+            return backends.line(self.backend, self.X, self.Y)
         return backends.passes(self.backend, self.X.shape[1], self.options)
 
     @property
@@ -196,7 +198,7 @@ class Problem(NamedTuple):
         X, Y = (None if a is None else sign * a for a in self.whitened())
         options = self._whitened_options
         reflected = options._replace(centre=sign * options.centre)
-        return backends.one_dimension(self.backend).partial_sums(X, Y, self.whitening.h, "cdf", reflected)
+        return backends.line(self.backend, X, Y).partial_sums(X, Y, self.whitening.h, "cdf", reflected)
 
     def kernel_sums(self, kernel: Kernel) -> PartialSums:
         """Return sums of another kernel than the Gaussian, each a single term of its own logarithm."""
@@ -205,7 +207,7 @@ class Problem(NamedTuple):
 
     def _by_kernel(self, kernel: Kernel, epilogue: Epilogue) -> Any:
         X, Y = self.whitened()
-        passes = backends.radial(self.backend)
+        passes = backends.radial(self.backend, X, Y)
         return passes.kernel_density(X, Y, self.whitening.h, kernel, options=self.options, **epilogue._asdict())
 
     def moved(self, estimate: Problem) -> Any:

@@ -9,18 +9,26 @@ from typing import Any
 
 import numpy as np
 
+from cukde.core.cpu import arrays as cpu
 from cukde.density.grids import spread
 
 _NUMBERS = 2**22  # of factors at a time, which bounds memory
+
+# Entries of both factors, and multiply-adds of their product, up to which one thread takes no longer than several do;
+# and such as BLAS takes in the caller's thread.
+_FEW_NUMBERS = 2**17
+_FEW_PRODUCTS = 2**22
+_PRODUCTS_OF_THREAD = 2**18
 
 
 def density(
     x: Any, weights: Any, axes: Sequence[np.ndarray], deviations: np.ndarray, dtype: np.dtype, backend: ModuleType
 ) -> Any:
     """Return the density of two dimensions or more, float64; ``dtype`` is what it is going to be rounded to."""
-    xp, loops = backend.xp, spread.loops(backend)
+    xp = backend.xp
     cut = halves(tuple(map(len, axes)))
     shape = tuple(math.prod(map(len, part)) for part in (axes[:cut], axes[cut:]))
+    loops = None if _are_few(len(x), shape, backend) else spread.loops(backend)
     out = xp.zeros(shape)
     on_device = [xp.asarray(g) for g in axes]
     # Products of factors below this are subnormal, which processors take long over, and 0 in single precision.
@@ -32,16 +40,18 @@ def density(
         for part in (range(cut), range(cut, len(axes))):
             product: Any = None
             for k in part:
-                values = _kernel_values(block[:, k], on_device[k], float(deviations[k]), least, backend)
+                values = _kernel_values(block[:, k], on_device[k], float(deviations[k]), least, loops, xp)
                 product = values if product is None else _rowwise(product, values)
             factors.append(product)
         share = 1 / len(x) if weights is None else weights[start : start + rows, None]
         thinner = int(shape[1] < shape[0])
         factors[thinner] *= share
-        if loops is None:
-            out += factors[0].T @ factors[1]
-        else:
+        if loops is not None:
             loops.add_product(*factors, out)
+        elif backend is cpu:
+            _add_product(factors[0], factors[1], out)
+        else:
+            out += factors[0].T @ factors[1]
     return out.reshape([len(g) for g in axes])
 
 
@@ -50,11 +60,22 @@ def halves(sizes: tuple[int, ...]) -> int:
     return min(range(1, len(sizes)), key=lambda cut: math.prod(sizes[:cut]) + math.prod(sizes[cut:]))
 
 
-def _kernel_values(x: Any, g: Any, h: float, least: float, backend: ModuleType) -> Any:
+def _are_few(n: int, shape: tuple[int, ...], backend: ModuleType) -> bool:
+    """Whether the CPU takes so few points and cells in the caller's thread, which loads no compiler."""
+    return backend is cpu and n * sum(shape) <= _FEW_NUMBERS and n * math.prod(shape) <= _FEW_PRODUCTS
+
+
+def _add_product(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
+    """Add a.T @ b to ``out``, by columns that BLAS takes in the caller's thread."""
+    width = max(1, _PRODUCTS_OF_THREAD // a.size)
+    for start in range(0, out.shape[1], width):
+        part = slice(start, start + width)
+        out[:, part] += a.T @ b[:, part]
+
+
+def _kernel_values(x: Any, g: Any, h: float, least: float, loops: ModuleType | None, xp: Any) -> Any:
     """Gaussians of one axis with their constants, (rows, g)."""
-    xp = backend.xp
     peak = 1 / (math.sqrt(2 * math.pi) * h)
-    loops = spread.loops(backend)
     if loops is not None:
         return loops.kernel_values(x, g, h, peak, least)
     z = (g - x[:, None]) / h

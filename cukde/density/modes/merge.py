@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 # Log densities that differ by less are equal as far as their order goes, and so are coordinates in bandwidths.
 _EQUAL, _EQUAL_PLACES = 8, 6
+
+_FEW = 2**18  # coordinates of pairs of points
 
 
 def merged(z: np.ndarray, log_density: np.ndarray, distance: float) -> tuple[np.ndarray, np.ndarray]:
@@ -14,8 +18,6 @@ def merged(z: np.ndarray, log_density: np.ndarray, distance: float) -> tuple[np.
     The highest stands for those within ``distance`` of it, then the highest of the others, and so on: no two of those
     that are kept are closer. Memory is O(k d).
     """
-    from scipy.spatial import cKDTree
-
     order = _descending(z, log_density)
     z = z[order]
     # Points that are all but equal first, which a tree takes long over.
@@ -25,22 +27,34 @@ def merged(z: np.ndarray, log_density: np.ndarray, distance: float) -> tuple[np.
     inverse[rank] = np.arange(len(rank))
     some, which = z[first[rank]], inverse[which.reshape(-1)]
 
-    tree = cKDTree(some)
+    near, has_others = _neighbours(some, distance)
     owner = np.arange(len(some))
-    has_others = tree.query_ball_point(some, distance, return_length=True) > 1
     absorbed = np.zeros(len(some), bool)
     for i in np.flatnonzero(has_others):
         if absorbed[i]:
             continue
-        near = np.array(tree.query_ball_point(some[i], distance))
-        near = near[(near > i) & ~absorbed[near]]
-        owner[near], absorbed[near] = i, True
+        others = near(int(i))
+        others = others[(others > i) & ~absorbed[others]]
+        owner[others], absorbed[others] = i, True
     kept = np.flatnonzero(~absorbed)
     number = np.empty(len(some), np.int64)
     number[kept] = np.arange(len(kept))
     cluster = np.empty(len(order), np.int64)
     cluster[order] = number[owner[which]]
     return order[first[rank][kept]], cluster
+
+
+def _neighbours(z: np.ndarray, distance: float) -> tuple[Callable[[int], np.ndarray], np.ndarray]:
+    """Return which points lie within a distance of a point, itself among them; and which have others there."""
+    if len(z) * z.size <= _FEW:  # a tree would take longer to load
+        squares = sum(np.square(column[:, None] - column) for column in z.T)
+        within = squares <= distance * distance
+        return lambda i: np.flatnonzero(within[i]), within.sum(axis=1) > 1
+    from scipy.spatial import cKDTree
+
+    tree = cKDTree(z)
+    has_others = tree.query_ball_point(z, distance, return_length=True) > 1
+    return lambda i: np.array(tree.query_ball_point(z[i], distance)), has_others
 
 
 def _descending(z: np.ndarray, log_density: np.ndarray) -> np.ndarray:
