@@ -115,7 +115,11 @@ class Problem(NamedTuple):
     def _whitened_options(self) -> Options:
         if self.whitening.plain:
             return self.options
-        return self.options._replace(centre=self.whitening.image(self.options.centre, self.xp))
+        options = self.options
+        centre = kept(
+            options.kept, "image", options.centre, None, lambda: self.whitening.image(options.centre, self.xp)
+        )
+        return options._replace(centre=centre)
 
     def epilogue(self, *, log: bool) -> Epilogue:
         """How sums become the density, or its logarithm."""
@@ -249,7 +253,7 @@ class Problem(NamedTuple):
 
     def kept(self) -> Problem:
         """Return the same for many calls of :meth:`at`: passes keep what they make of the data."""
-        return self._replace(options=self.options._replace(kept=Kept()))
+        return self._replace(options=self.options._replace(kept=Kept(self.backend.place)))
 
     def at(self, Y: Any, name: str = "Y", *, gaussian: bool = True) -> Problem:
         """Return the same at other queries, which are checked as :func:`cukde.density.arguments.prepare` does.

@@ -23,6 +23,7 @@ __all__ = [
     "look",
     "mean",
     "name",
+    "place",
     "release_memory",
     "synchronize",
     "upload",
@@ -77,6 +78,11 @@ def device(turn: int) -> contextlib.AbstractContextManager[Any]:
 def device_key() -> Hashable:
     """Key of things made for the current device: its number."""
     return "gpu", core_device.current()
+
+
+def place() -> Hashable:
+    """Key of the work that comes in one order: that of the current stream."""
+    return core_device.stream()
 
 
 def synchronize() -> None:

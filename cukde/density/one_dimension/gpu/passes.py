@@ -22,6 +22,7 @@ import cupy as cp
 import numpy as np
 
 from cukde.core.gpu import device, transfers
+from cukde.density.kept import kept
 from cukde.density.one_dimension import cdf_pairs, plan as one_dimension_plan
 from cukde.density.one_dimension.gpu import boxes as one_dimension_boxes
 from cukde.density.one_dimension.gpu.boxes import Boxes, Points
@@ -216,8 +217,20 @@ class _Arguments(NamedTuple):
         return not fast or device.capturing()
 
     def sorted(self, values: Any | None) -> Points:
-        """Sort the data; where the scaled squared radius is known it says between what they lie."""
+        """Sort the data; where the scaled squared radius is known it says between what they lie.
+
+        Of data that are kept in order the ends are looked at, once.
+        """
         options, centre = self.options, None
+        if options.kept is not None and values is None:
+            arrays = self.X, options.log_weights
+            return kept(
+                options.kept,
+                "points",
+                arrays,
+                None,
+                lambda: Points.sorted(*arrays, None, -math.inf, math.inf).tightened(),
+            )
         if options.squared_radius is not None and options.centre is not None:
             centre = transfers.Coming(options.centre)  # while the host asks for the sort
         points = Points.sorted(self.X, options.log_weights, values, -math.inf, math.inf)

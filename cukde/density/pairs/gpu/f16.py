@@ -15,6 +15,7 @@ import numpy as np
 from cukde.core.gpu import compile as core_compile, device
 from cukde.core.gpu.launch import C_TYPE, FLOAT, Specialisation
 from cukde.core.gpu.scratch import Layout, Spec
+from cukde.density.kept import Kept, kept
 from cukde.density.pairs.gpu import (
     difference,
     finish as pairs_finish,
@@ -250,6 +251,30 @@ def prepare(
     return Points(data, queries, squared_radius)
 
 
+def _prepare_queries(
+    X: Any,
+    Y: Any,
+    h: float,
+    log_weights: Any,
+    *,
+    form: Form,
+    centre: Any,
+    weights_apart: bool,
+    memory: Sequence[Any],
+    store: Kept,
+) -> Points:
+    """Make the operands of the queries, and of the data unless they are kept; the radius is within the limit."""
+    make = functools.partial(pairs_operands.prepare_one, centre=centre, h=h, split=form.split, exact_hi=form.exact_hi)
+    data = kept(
+        store,
+        "operand",
+        (X, centre, log_weights),
+        ("f16", h, form.split, form.exact_hi, weights_apart),
+        lambda: make(X, log_weights=log_weights, weights_apart=weights_apart),
+    )
+    return Points(data, make(Y, memory=memory), None)
+
+
 class Passed(NamedTuple):
     """What the pass left for each split of the data."""
 
@@ -281,6 +306,7 @@ def _plan(
     exact_parts: int,
     weighted: bool,
     itself: bool,
+    data_made: bool,
     made: bool,
     radius_known: bool,
     density: np.dtype | None,
@@ -297,6 +323,8 @@ def _plan(
         The data have weights.
     itself : bool
         The queries are the data.
+    data_made : bool
+        The operand of the data has memory of its own.
     made : bool
         The operands are there.
     density : dtype, optional
@@ -305,7 +333,9 @@ def _plan(
     columns = _columns(kernel_task)
     blocks = _blocks(kernel_task, k)
     operands: list[Spec | None] = []
-    if not made:
+    if data_made:
+        operands = pairs_operands.specs(m, d, split=kernel_task.products > 1)
+    elif not made:
         operands = pairs_operands.specs_of_both(
             n,
             None if itself else m,
@@ -354,6 +384,7 @@ def run(
     ratio: bool = False,
     points: Points | None = None,
     density: Density | None = None,
+    store: Kept | None = None,
 ) -> PartialSums:
     """Sum over all pairs.
 
@@ -373,6 +404,8 @@ def run(
         The operands, where they have been made.
     density : Density, optional
         With output "sum" or "laplace": write the density there; then the sums that are returned are not complete.
+    store : Kept, optional
+        Keeps the operand of the data, where the radius is known and the queries are others.
 
     Notes
     -----
@@ -398,9 +431,24 @@ def run(
         exact_parts = difference.parts("float32", X.dtype, n, m, d, output, k, multiprocessors)
     dtype = None if density is None else density.out.dtype
     made = points is not None
-    plan = _plan(kernel_task, cut, n, m, d, k, exact_parts, weighted, Y is None, made, radius_known, dtype)
+    if made or not radius_known or Y is None:
+        store = None
+    data_made = store is not None
+    plan = _plan(kernel_task, cut, n, m, d, k, exact_parts, weighted, Y is None, data_made, made, radius_known, dtype)
     operands, left, splits, sums, (zero,) = plan.layout.allocate()
-    if points is None:
+    if store is not None:
+        points = _prepare_queries(
+            X,
+            Y,
+            h,
+            log_weights,
+            form=form,
+            centre=centre,
+            weights_apart=kernel_task.weights_apart,
+            memory=operands,
+            store=store,
+        )
+    elif points is None:
         points = prepare(
             X,
             Y,

@@ -148,6 +148,33 @@ def prepare(
     return data, of_queries
 
 
+def prepare_one(
+    A: Any,
+    centre: Any,
+    h: float,
+    *,
+    split: bool,
+    exact_hi: bool = False,
+    log_weights: Any | None = None,
+    weights_apart: bool = False,
+    memory: Sequence[Any] | None = None,
+) -> Operand:
+    """The operand of the data alone, or without weights of the queries: the same as of both by :func:`prepare`.
+
+    ``memory`` are pieces by :func:`specs`; default a chunk of their own.
+    """
+    if memory is None:
+        memory, _ = _layout_of_one(*A.shape, split, log_weights is not None and weights_apart).allocate()
+    out = Operand(*memory)
+    _launch(A, None, centre, h, out, out, exact_hi, log_weights)
+    return out
+
+
+@functools.lru_cache(maxsize=1024)
+def _layout_of_one(points: int, d: int, split: bool, weights: bool) -> Layout:
+    return Layout([specs(points, d, split=split, weights=weights)])
+
+
 def prepare_two(A: Any, B: Any, centre: Any, h: float, *, split: bool, squared_radius: Any | None = None) -> Operand:
     """One operand of two blocks of data, for the symmetric pass over pairs of a row of each; by two launches.
 
