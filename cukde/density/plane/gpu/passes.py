@@ -34,6 +34,11 @@ class _Start(NamedTuple):
     narrow: bool  # whether the transform would be no faster for the density
 
 
+def takes_pairs(n: int, m: int, options: Options) -> bool:
+    """Whether pairs are so few that nothing else is looked at."""
+    return choice.too_few(n, m, options)
+
+
 def partial_sums(
     X: Any, Y: Any | None, h: float, output: Output, options: Options, *, values: Any = None, ratio: bool = False
 ) -> PartialSums:

@@ -68,6 +68,11 @@ def too_few(n: int, m: int, d: int) -> bool:
     return 1e-9 * n * m * skipping_cost.slowest(d) <= min(_LEAST_MS, _LEAST_OF_FAST_MS)
 
 
+def fast_are_few(n: int, m: int, engine: str, precision: str, d: int) -> bool:
+    """Whether all pairs take so little time by an engine on the tensor cores that nothing is worth a look."""
+    return 1e-9 * n * m * skipping_cost.dense(engine, precision, d) < _LEAST_OF_FAST_MS
+
+
 def differences_take_long(n: int, m: int, d: int, precision: str) -> bool:
     """Whether all pairs by differences take so long that it is worth a look whether a few rows ask for them."""
     return 1e-9 * n * m * skipping_cost.dense("difference", precision, d) >= _LEAST_MS
