@@ -90,9 +90,10 @@ def emulated_device(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def engines_take_small_problems(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave out the path for small densities, as most tests are of the engines at sizes that they can afford."""
+    """Leave out paths that begin before values are looked at, as most tests are of the engines and of the look."""
     if request.node.get_closest_marker("small") is None:
-        monkeypatch.setattr("cukde.density.backends.small", lambda backend: None)
+        for path in ("small", "ahead"):
+            monkeypatch.setattr(f"cukde.density.backends.{path}", lambda backend: None)
 
 
 @pytest.fixture(params=BACKENDS[1:])

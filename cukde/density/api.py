@@ -169,6 +169,12 @@ def kde(
     and on a line, of up to 32 dimensions, where ``h`` is a number and arrays are CuPy's own, C-contiguous and of one
     dtype, float32 or float64 (``tests/density/test_small.py``). Other calls take more launches.
 
+    Of larger problems of such arrays, in float32, of 2 to 64 dimensions, without weights and with other queries than
+    the data, they are launched before the host knows the values, and it waits for a number that says whether the data
+    reach no farther than was guessed, by the last call of the same sizes. Otherwise the call starts anew, with a look
+    at the values. Its result does not depend on that (``tests/density/test_ahead.py``). :func:`sd_kde` does so with one
+    bandwidth, unless it is to be ``deterministic``; :func:`debias` does not.
+
     *Dask arrays.* The functions of this family do the same by blocks, data by queries, and merge the sums. Results are
     equal to 1e-12 in float64 whatever the blocks (``tests/density/test_dask.py``). Forms and options are checked at
     once, the values in blocks when they are computed. Data on the host may go with queries on a GPU. A block at which

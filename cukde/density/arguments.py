@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -97,9 +98,9 @@ def prepare(
         may_be_small = False
     backend = dispatch.backend(X, Y=Y, weights=weights, V=V, local_factors=local_factors)
     if may_be_small and local_factors is None and bounds is None and periods is None:
-        small = _small(backend, X, Y, h, weights, precision, deterministic, check_finite, rtol=rtol)
-        if small is not None:
-            return small, None
+        unchecked = _unchecked(backend, X, Y, h, weights, precision, deterministic, check_finite, rtol=rtol)
+        if unchecked is not None:
+            return unchecked, None
         if check_finite and weights is None:
             on_a_line = _on_a_line(backend, X, Y, h, precision, deterministic, rtol)
             if on_a_line is not None:
@@ -142,7 +143,7 @@ def prepare(
         return problem._replace(domain=domain, outside=outside, leave_one_out=leave_one_out), v
 
 
-def _small(
+def _unchecked(
     backend: ModuleType,
     X: Any,
     Y: Any,
@@ -154,15 +155,20 @@ def _small(
     *,
     rtol: float | None,
 ) -> Problem | None:
-    """Pose a problem of small arrays that are in order, where the backend has a pass that checks their values."""
-    small = backends.small(backend)
-    if small is None or type(h) not in _NUMBERS or not (precision is None or type(precision) is str):
+    """Pose a problem of arrays that are in order, where the backend has a pass that checks their values."""
+    small, ahead = backends.small(backend), backends.ahead(backend)
+    if type(h) not in _NUMBERS or not (precision is None or type(precision) is str):
         return None
     y = None if Y is X else Y
+    if small is None or ahead is None or not (small.in_order(X) if y is None else small.in_order(X, y)):
+        return None
     call = small.Call.of(X, y, precision, weights, check_finite)
+    if call is None and weights is None and check_finite:
+        all_pairs = functools.partial(backends.all_pairs, backend, Options(precision or "float32", rtol=rtol))
+        call = ahead.Call.of(X, y, precision, deterministic, all_pairs)
     if call is None:
         return None
-    whitening = whitening_of(float(h), call.d)
+    whitening = whitening_of(float(h), X.shape[1] if X.ndim == 2 else 1)
     if not whitening.plain:
         return None
     options = Options(call.precision, deterministic=deterministic, rtol=rtol)

@@ -43,6 +43,22 @@ def passes(backend: ModuleType, d: int, options: Options) -> ModuleType:
     return plane(backend) if d == 2 and to_a_tolerance else pairs(backend)
 
 
+def all_pairs(backend: ModuleType, options: Options, n: int, m: int, d: int) -> bool:
+    """Whether passes over pairs take a problem of this size on a GPU, but for what they leave out themselves."""
+    chosen = passes(backend, d, options)
+    return chosen is pairs(backend) or (d == 2 and chosen.takes_pairs(n, m, options))
+
+
+@cache
+def ahead(backend: ModuleType) -> ModuleType | None:
+    """Problems that are launched before their values are looked at, where the backend has such a path."""
+    if backend.name == "gpu":
+        from cukde.density.pairs.gpu import ahead as on_gpu
+
+        return on_gpu
+    return None
+
+
 @cache
 def small(backend: ModuleType) -> ModuleType | None:
     """Small problems from their unchecked arguments to their results, where the backend has such a path."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -36,7 +37,7 @@ _LARGEST_LOG = 690.0  # of an absolute tolerance of sums: more means the same
 class Unchecked(NamedTuple):
     """What is left to do for a problem of arrays in order, on the current device, whose values are unchecked."""
 
-    small: Any  # the backend's call for small problems, which checks them on its way
+    call: Any  # the backend's, which checks them on its way
     look: Callable[[], Problem]  # check them, and return the problem
 
 
@@ -118,7 +119,11 @@ class Problem(NamedTuple):
     def _whitened_options(self) -> Options:
         if self.whitening.plain:
             return self.options
-        return self.options._replace(centre=self.whitening.image(self.options.centre, self.xp))
+        options = self.options
+        centre = kept(
+            options.kept, "image", options.centre, None, lambda: self.whitening.image(options.centre, self.xp)
+        )
+        return options._replace(centre=centre)
 
     def epilogue(self, *, log: bool) -> Epilogue:
         """How sums become the density, or its logarithm."""
@@ -137,7 +142,7 @@ class Problem(NamedTuple):
     def density(self, *, log: bool) -> Any:
         """Run the pass that sums kernels; return the density at the queries, or its logarithm."""
         if self.unchecked is not None:
-            out = self.unchecked.small.density(self.whitening.h, self.whitening.log_norm, self.dtype, log=log)
+            out = self.unchecked.call.density(self.whitening.h, self.whitening.log_norm, self.dtype, log=log)
             return self.unchecked.look().density(log=log) if out is None else out
         epilogue = self.epilogue(log=log)
         if self.domain is not None or self.leave_one_out:
@@ -149,14 +154,14 @@ class Problem(NamedTuple):
     def score(self) -> Any:
         """Return the gradient of the log density at the queries, in their own shape."""
         if self.unchecked is not None:
-            out = self.unchecked.small.score(self.whitening.h, self.dtype)
+            out = self.unchecked.call.score(self.whitening.h, self.dtype)
             return self.unchecked.look().score() if out is None else out
         return self._gradient(self.sums("moments", ratio=True))
 
     def log_density_and_score(self) -> tuple[Any, Any]:
         """Return the log density at the queries and the score, by one pass."""
         if self.unchecked is not None:
-            both = self.unchecked.small.density_and_score(self.whitening.h, self.whitening.log_norm, self.dtype)
+            both = self.unchecked.call.density_and_score(self.whitening.h, self.whitening.log_norm, self.dtype)
             return self.unchecked.look().log_density_and_score() if both is None else both
         sums = self.sums("moments")
         return results.log_density(sums, self.log_constant, self.dtype, self.xp), self._gradient(sums)
@@ -169,7 +174,7 @@ class Problem(NamedTuple):
         """Return the Laplace-corrected density at the queries, negative values and all, or its logarithm."""
         if self.unchecked is not None:
             h, log_norm = self.whitening.h, self.whitening.log_norm
-            out = self.unchecked.small.density(h, log_norm, self.dtype, log=log, laplace=True)
+            out = self.unchecked.call.density(h, log_norm, self.dtype, log=log, laplace=True)
             return self.unchecked.look().laplace_density(log=log) if out is None else out
         (passes, options), epilogue = self._pass(), self.epilogue(log=log)
         finished = getattr(passes, "laplace_density", None)  # where a pass may end in the density itself
@@ -215,7 +220,7 @@ class Problem(NamedTuple):
         if self.unchecked is not None:
             out = None
             if estimate.whitening.plain:
-                out = self.unchecked.small.moved(self.whitening.h, estimate.whitening.h, self.dtype)
+                out = self.unchecked.call.moved(self.whitening.h, estimate.whitening.h, self.dtype)
             if out is not None:
                 return out
             self, estimate = self._looked_with(estimate)
@@ -229,7 +234,7 @@ class Problem(NamedTuple):
             out = None
             if estimate.whitening.plain:
                 h, log_norm = self.whitening.h, self.whitening.log_norm
-                out = self.unchecked.small.density_of_moved(h, estimate.whitening.h, log_norm, self.dtype, log=log)
+                out = self.unchecked.call.density_of_moved(h, estimate.whitening.h, log_norm, self.dtype, log=log)
             if out is not None:
                 return out
             self, estimate = self._looked_with(estimate)
@@ -260,23 +265,33 @@ class Problem(NamedTuple):
 
     def kept(self) -> Problem:
         """Return the same for many calls of :meth:`at`: passes keep what they make of the data."""
-        return self._replace(options=self.options._replace(kept=Kept()))
+        return self._replace(options=self.options._replace(kept=Kept(self.backend.place)))
 
     def at(self, Y: Any, name: str = "Y", *, gaussian: bool = True) -> Problem:
         """Return the same at other queries, which are checked as :func:`cukde.density.arguments.prepare` does.
 
         It is for checked data, in a dtype that holds the queries, without a domain. ``name`` is what an error calls
-        the queries. For a ``gaussian`` their values may be left unchecked, for the backend's small pass to look at.
+        the queries. For a ``gaussian`` their values may be left unchecked, for the backend's passes to look at.
         """
+        call = self._unchecked_at(Y) if gaussian and self.whitening.plain else None
+        if call is None:
+            return self._at(Y, name)
+        return self._replace(Y=Y, query_shape=Y.shape, unchecked=Unchecked(call, lambda: self._at(Y, name)))
+
+    def _unchecked_at(self, Y: Any) -> Any | None:
+        """The backend's call of a small problem, or of passes that are launched before the queries are looked at."""
         backend, options = self.backend, self.options
-        small = backends.small(backend) if gaussian and self.whitening.plain else None
-        if small is not None:
-            log_w = options.log_weights
-            weights = None if log_w is None else kept(options.kept, "weights", self.X, None, lambda: self.xp.exp(log_w))
-            call = small.Call.of(self.X, Y, options.precision, weights, True)
-            if call is not None:
-                return self._replace(Y=Y, query_shape=Y.shape, unchecked=Unchecked(call, lambda: self._at(Y, name)))
-        return self._at(Y, name)
+        small, ahead = backends.small(backend), backends.ahead(backend)
+        if small is None or ahead is None or not small.in_order(self.X, Y):
+            return None
+        log_w = options.log_weights
+        weights = None if log_w is None else kept(options.kept, "weights", self.X, None, lambda: self.xp.exp(log_w))
+        call = small.Call.of(self.X, Y, options.precision, weights, True)
+        if call is None:
+            known = ahead.Known(options.centre, options.squared_radius, log_w, options.kept)
+            all_pairs = functools.partial(backends.all_pairs, backend, options)
+            call = ahead.Call.of(self.X, Y, options.precision, options.deterministic, all_pairs, known)
+        return call
 
     def _at(self, Y: Any, name: str) -> Problem:
         backend, options = self.backend, self.options

@@ -572,9 +572,12 @@ class KernelDensity(BaseEstimator):
         self, of_queries: np.dtype, backend: ModuleType, tolerance: float | None
     ) -> tuple[Problem, np.dtype]:
         """Return the problem without queries, kept from the last call for the same fit and options."""
-        points, weights, h = self.points_, self.sample_weight_, np.asarray(dispatch.to_host(self.bandwidth_))
+        points, weights, h = self.points_, self.sample_weight_, self.bandwidth_
+        if type(h) is not float:  # arrays may have changed since
+            h = np.asarray(dispatch.to_host(h))
+            h = h.shape, h.tobytes()
         of_kernel = self.precision if self.kernel == "gaussian" else None
-        options = of_queries, tolerance, of_kernel, h.shape, h.tobytes()
+        options = of_queries, tolerance, of_kernel, h
         last = vars(self).get(_KEPT)
         if last is None or last[0] is not points or last[1] is not weights or last[2] != options:
             none = backend.xp.empty((0, points.shape[1]), of_queries)
@@ -606,6 +609,8 @@ def _lazily() -> Any:
 
 def _rounded(out: Any, dtype: np.dtype) -> Any:
     """Round to the result's dtype; overflow gives infinity."""
+    if out.dtype == dtype:
+        return out
     with np.errstate(over="ignore"):
         return out.astype(dtype, copy=False)
 
