@@ -235,7 +235,7 @@ def kde(
     log = core_check.flag("log", log)
     options = weights, precision, deterministic, check_finite, bounds, periods
     problem, _ = prepare(
-        X, Y, h, *options, local_factors=local_factors, rtol=rtol, may_be_small=True, leave_one_out=leave_one_out
+        X, Y, h, *options, local_factors=local_factors, rtol=rtol, may_be_unchecked=True, leave_one_out=leave_one_out
     )
     with problem.device:
         return problem.density(log=log)
@@ -283,7 +283,7 @@ def score(
     array([-0.5])
     """
     options = weights, precision, deterministic, check_finite, bounds, periods
-    problem, _ = prepare(X, Y, h, *options, rtol=rtol, may_be_small=True, leave_one_out=leave_one_out)
+    problem, _ = prepare(X, Y, h, *options, rtol=rtol, may_be_unchecked=True, leave_one_out=leave_one_out)
     with problem.device:
         return problem.score()
 
@@ -322,7 +322,7 @@ def density_and_score(
     (array([-0.9189, -1.4189]), array([ 0., -1.]))
     """
     options = weights, precision, deterministic, check_finite, bounds, periods
-    problem, _ = prepare(X, Y, h, *options, rtol=rtol, may_be_small=True, leave_one_out=leave_one_out)
+    problem, _ = prepare(X, Y, h, *options, rtol=rtol, may_be_unchecked=True, leave_one_out=leave_one_out)
     with problem.device:
         return problem.log_density_and_score()
 
@@ -388,7 +388,7 @@ def debias(
     array([-0.8808,  0.8808])
     """
     options = weights, precision, deterministic, check_finite, bounds, periods
-    problem, _ = prepare(X, X, h, *options, rtol=rtol, may_be_small=True)
+    problem, _ = prepare(X, X, h, *options, rtol=rtol, may_be_unchecked=True)
     estimate = score_problem(problem, score_bandwidth)
     with problem.device:
         moved = problem.moved(estimate)
@@ -511,7 +511,7 @@ def sd_kde(
     """
     log = core_check.flag("log", log)
     options = weights, precision, deterministic, check_finite, bounds, periods
-    problem, _ = prepare(X, Y, h, *options, rtol=rtol, may_be_small=True, leave_one_out=leave_one_out)
+    problem, _ = prepare(X, Y, h, *options, rtol=rtol, may_be_unchecked=True, leave_one_out=leave_one_out)
     estimate = score_problem(problem, score_bandwidth)
     with problem.device:
         return problem.density_of_moved(estimate, log=log)
@@ -576,8 +576,8 @@ def laplace_kde(
     check.negative(negative)
     log = core_check.flag("log", log)
     options = weights, precision, deterministic, check_finite, bounds, periods
-    may_be_small = negative != "clip"
-    problem, _ = prepare(X, Y, h, *options, rtol=rtol, may_be_small=may_be_small, leave_one_out=leave_one_out)
+    may_be_unchecked = negative != "clip"
+    problem, _ = prepare(X, Y, h, *options, rtol=rtol, may_be_unchecked=may_be_unchecked, leave_one_out=leave_one_out)
     with problem.device:
         if negative != "clip":
             return problem.laplace_density(log=log)

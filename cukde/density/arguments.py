@@ -78,14 +78,14 @@ def prepare(
     local_factors: Any = None,
     rtol: Any = None,
     one_column: bool = False,
-    may_be_small: bool = False,
+    may_be_unchecked: bool = False,
     leave_one_out: Any = False,
 ) -> tuple[Problem, Any]:
     """Check every argument and lay it out for the backend; return the problem and the values ``V``.
 
-    With ``one_column`` data of several are refused. With ``may_be_small`` values of arrays may be left unchecked, for
-    the backend's small pass to look at them on its way: see :class:`cukde.density.problem.Unchecked`. With
-    ``leave_one_out`` queries have to be the data themselves.
+    With ``one_column`` data of several are refused. With ``may_be_unchecked`` values of arrays may be left so, for the
+    backend's passes to look at them on their way: see :class:`cukde.density.problem.Unchecked`. With ``leave_one_out``
+    queries have to be the data themselves.
 
     Checks on the host come first (forms, dtypes, the bandwidth). With ``check_finite`` the pre-pass reductions follow,
     whose few numbers come back to the host in one copy.
@@ -95,9 +95,9 @@ def prepare(
     rtol = check.tolerance(rtol)
     if core_check.flag("leave_one_out", leave_one_out):
         check.queries_are_data(itself=Y is X or Y is None)
-        may_be_small = False
+        may_be_unchecked = False
     backend = dispatch.backend(X, Y=Y, weights=weights, V=V, local_factors=local_factors)
-    if may_be_small and local_factors is None and bounds is None and periods is None:
+    if may_be_unchecked and local_factors is None and bounds is None and periods is None:
         unchecked = _unchecked(backend, X, Y, h, weights, precision, deterministic, check_finite, rtol=rtol)
         if unchecked is not None:
             return unchecked, None
