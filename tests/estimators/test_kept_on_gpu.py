@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -37,7 +38,7 @@ WAYS = {
     "left out": Way("order", 3),
     "left out by products": Way("order", 8),
     "plane": Way("cells", 2),
-    "line": Way("points", 1),
+    "line": Way("order of a line", 1),
 }
 
 
@@ -57,7 +58,7 @@ def way(request: pytest.FixtureRequest, device: Backend, monkeypatch: pytest.Mon
         choice = importlib.import_module("cukde.density.plane.gpu.choice")
         monkeypatch.setattr(choice, "too_few", lambda *_: False)
         monkeypatch.setattr(choice, "_pairs_ms", lambda *_: np.inf)
-    if chosen.name == "points":
+    if chosen.name == "order of a line":
         monkeypatch.setattr(importlib.import_module("cukde.density.one_dimension.gpu.passes"), "_FEW_PAIRS", 0)
     return chosen
 
@@ -74,6 +75,13 @@ def _fresh(fitted: KernelDensity, X: Any, w: Any = None) -> KernelDensity:
     return KernelDensity(**fitted.get_params()).fit(X, sample_weight=w)
 
 
+def _same(device: Backend, way: Way) -> Callable[[np.ndarray, np.ndarray], None]:
+    """Compare results: where pairs are left out, sums of a GPU are in no fixed order."""
+    if (device.name, way.name) == ("cupy", "order"):
+        return functools.partial(np.testing.assert_allclose, rtol=1e-5)
+    return np.testing.assert_array_equal
+
+
 def test_later_calls_start_from_what_the_first_made(device: Backend, way: Way) -> None:
     X, w = device.asarray(_sample(150, way, 0)), device.asarray(np.arange(1.0, 151.0))
     fitted = KernelDensity(**{"bandwidth": 0.5, **way.options}).fit(X)
@@ -82,7 +90,8 @@ def test_later_calls_start_from_what_the_first_made(device: Backend, way: Way) -
     Y = device.asarray(0.5 * _sample(30, way, 2))
     got = device.asnumpy(fitted.score_samples(Y))
     assert _made(fitted, way.name) is first
-    np.testing.assert_array_equal(got, device.asnumpy(_fresh(fitted, X).score_samples(Y)))
+    check = _same(device, way)
+    check(got, device.asnumpy(_fresh(fitted, X).score_samples(Y)))
 
     # Other queries or another fit ask for other things.
     wider = device.asarray(_sample(12, way, 3).astype(np.float64))
@@ -91,7 +100,7 @@ def test_later_calls_start_from_what_the_first_made(device: Backend, way: Way) -
             fitted.fit(data, sample_weight=weights)
             fitted.score_samples(wider)
         got = device.asnumpy(fitted.score_samples(queries))
-        np.testing.assert_array_equal(got, device.asnumpy(_fresh(fitted, data, weights).score_samples(queries)))
+        check(got, device.asnumpy(_fresh(fitted, data, weights).score_samples(queries)))
 
 
 def test_far_queries_ask_for_other_operands(device: Backend) -> None:
