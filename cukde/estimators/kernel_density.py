@@ -29,8 +29,8 @@ _ARRAYS = ("points_", "sample_weight_")
 _FLAGS = ("_on_gpu", "_from_gpu")  # where the fitted arrays are, and where the user's were and results go
 _KEPT = "_problem_kept"  # what was made of the fit by the last call; neither pickled nor saved
 _NEGATIVE = (
-    "a Laplace-corrected density is negative at some rows, so that the score is -inf: enlarge bandwidth, leave those rows "
-    'out by score_samples, or take method="kde" or "sd"'
+    "a Laplace-corrected density is negative at some rows, so that the score is -inf: enlarge bandwidth, leave those "
+    'rows out by score_samples, or take method="kde" or "sd"'
 )
 _FITTED = (*_ARRAYS, *_FLAGS, "bandwidth_", "n_features_in_", "feature_names_in_", "_dtype", "_method")
 
@@ -240,9 +240,9 @@ class KernelDensity(BaseEstimator):
     def score(self, X: Any, y: Any = None) -> float:
         """Return the log-likelihood of the rows of ``X``: the sum of :meth:`score_samples`, in float64.
 
-        Parameters and errors are those of :meth:`score_samples`; ``y`` is ignored. The sum is -inf if a density is 0 or,
-        of method "laplace", negative, so that a search ranks such a bandwidth last. It is computed at once, for Dask
-        queries too.
+        Parameters and errors are those of :meth:`score_samples`; ``y`` is ignored. The sum is -inf if a density is 0
+        or, of method "laplace", negative, so that a search ranks such a bandwidth last. It is computed at once, for
+        Dask queries too.
 
         Warns
         -----

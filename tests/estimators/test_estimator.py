@@ -268,7 +268,8 @@ import numpy as np, cukde
 from sklearn.model_selection import GridSearchCV
 X = np.array({X.tolist()})
 search = GridSearchCV(cukde.KernelDensity(method="laplace"), {{"bandwidth": [0.05, 0.1, 3.0]}}, cv=3).fit(X)
-print(search.best_params_["bandwidth"], search.cv_results_["mean_test_score"][:2], search.cv_results_["rank_test_score"])
+found = search.cv_results_
+print(search.best_params_["bandwidth"], found["mean_test_score"][:2], found["rank_test_score"])
 """
     out, err = processes.finished(processes.start("-c", script))
     assert out == "3.0 [-inf -inf] [2 2 1]\n"
