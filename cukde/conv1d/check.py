@@ -88,7 +88,7 @@ def weights(w: Any, channels: int, signals: str, backend: ModuleType) -> Any:
 
 def per_channel(w: Any) -> Any:
     """Return taps without the axis of groups that PyTorch's have, (channels, 1, taps); anything else unchanged."""
-    shape = getattr(w, "shape", ())
+    shape: tuple[int, ...] = getattr(w, "shape", ())
     return w[:, 0] if len(shape) == 3 and shape[1] == 1 else w
 
 
