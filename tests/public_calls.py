@@ -252,7 +252,7 @@ def _signal(a: Draw, length: int, layout: str) -> np.ndarray:
 
 def _conv1d(a: Draw) -> Call:
     length, taps, options = _geometry(a)
-    options |= {"bias": a.one(None, a.array(3)), "activation": a.one(None, "silu", "gelu")}
+    options |= {"bias": a.one(None, a.array(3)), "activation": a.one(None, "silu", "gelu", "tanh")}
     if options["padding"] == "causal":
         reach = (taps - 1) * options["dilation"]
         options |= {"state": a.one(None, _signal(a, reach, options["layout"])), "return_state": a.one(False, True)}
@@ -583,7 +583,7 @@ CALLS: dict[str, Callable[[Draw], Call]] = {
     "depthwise_conv1d": _conv1d,
     "depthwise_conv1d_input_grad": _conv1d_input_grad,
     "depthwise_conv1d_weight_grad": _conv1d_weight_grad,
-    "activation_grad": lambda a: Call(cukde.activation_grad, (a.one("silu", "gelu", None), a.queries)),
+    "activation_grad": lambda a: Call(cukde.activation_grad, (a.one("silu", "gelu", "erf", None), a.queries)),
     "pwpa": _pwpa,
     "aos_to_soa": lambda a: Call(cukde.aos_to_soa, (a.points,)),
     "soa_to_aos": lambda a: Call(cukde.soa_to_aos, (a.points,)),

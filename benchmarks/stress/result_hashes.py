@@ -270,7 +270,7 @@ def fit(function: Callable[[Any], Any], domain: tuple[float, float], points: Any
     import cukde
 
     found = cukde.fit_piecewise(function, domain, **options)
-    return found, found.max_errors, found(points)
+    return found, found.max_errors, found(points, extrapolate=False)
 
 
 def written(x: Any, c: Any, knots: Any, **options: Any) -> Any:

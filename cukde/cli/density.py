@@ -16,7 +16,7 @@ import cukde
 from cukde.cli import device
 from cukde.cli.errors import CommandError
 from cukde.cli.progress import progress
-from cukde.core import dispatch
+from cukde.core import dispatch, extras
 from cukde.density.check import PRECISIONS, result_dtype
 
 _RULE_OF_METHOD = {"kde": "silverman", "sd": "sd", "laplace": "laplace"}
@@ -217,7 +217,7 @@ def check_picture(path: Path, columns: int) -> None:
     from cukde.cli import output
 
     if importlib.util.find_spec("matplotlib") is None:
-        raise CommandError("--plot needs Matplotlib: pip install 'cukde[plot]'")
+        raise CommandError(f"--plot needs Matplotlib: {extras.install('plot')}")
     if path.suffix.lower() != ".png":
         raise CommandError(f"--plot must end in .png; got {path}")
     if columns > 16:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import dask.array as da
 import numpy as np
@@ -27,7 +28,7 @@ def depthwise_conv1d(
     padding: Padding = "causal",
     stride: int = 1,
     dilation: int = 1,
-    activation: Literal["silu", "gelu"] | None = None,
+    activation: str | Callable[[Any], Any] | None = None,
     layout: Layout = "BCL",
     flip: bool = False,
     state: Any = None,
@@ -49,7 +50,7 @@ def depthwise_conv1d(
     stride, dilation = check.options(padding, stride, dilation, layout)
     check.activation(activation)
     flip, return_state = flag("flip", flip), flag("return_state", return_state)
-    arguments = {"x": x, "w": w, "bias": bias, "state": state}
+    arguments = {"x": x, "w": check.per_channel(w), "bias": bias, "state": state}
     arrays = {name: collected(name, a) for name, a in arguments.items() if a is not None or name in ("x", "w")}
     x, w = arrays["x"], arrays["w"]
     dispatch.backend(meta(x), "x", **{name: meta(a) for name, a in arrays.items() if name != "x"})

@@ -210,12 +210,3 @@ def sampled(kernel: str, method: str) -> None:
         )
     if kernel not in _SAMPLED:
         raise NotImplementedError(f'sample needs kernel="gaussian" or "tophat"; got {kernel!r}')
-
-
-def positive(count: int, rows: int) -> None:
-    """Raise if Laplace-corrected densities have no logarithm."""
-    if count:
-        raise ValueError(
-            f"the Laplace-corrected density is not positive at {count} of {rows} rows, which have no log-likelihood: "
-            'enlarge bandwidth, leave those rows out by score_samples, or take method="kde" or "sd"'
-        )

@@ -75,15 +75,6 @@ def _weights(sample_weight: Any, X: da.Array, backend: ModuleType) -> Any:
     return _moved(w, backend).astype(np.float64)
 
 
-def log_likelihood(log_p: da.Array, *, signed: bool) -> float:
-    """Compute the sum of log densities; densities that may be negative, ``signed``, must all be positive."""
-    positive = log_p > -np.inf  # not NaN, for a negative density, or -inf, for zero
-    total, above, below = dask.compute(log_p.sum(dtype=np.float64), positive.sum(), (~positive).sum())
-    if signed:
-        check.positive(int(below), int(above) + int(below))
-    return float(total)
-
-
 def drawn(points: Any, weights: Any | None, u: np.ndarray, backend: ModuleType) -> Any:
     """Compute rows of the data, float64, chosen by their weights from uniform random numbers."""
     if not is_dask(points):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 from os import PathLike
 from types import ModuleType
 from typing import Any
@@ -11,9 +12,10 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from cukde.core import check as core_check, dispatch
+from cukde.core import check as core_check, dispatch, warnings as core_warnings
 from cukde.core.over_dask import is_dask, meta
 from cukde.core.public import public_in
+from cukde.core.warnings import NegativeDensityWarning
 from cukde.density import check as density_check
 from cukde.density.api import kde, laplace_kde, score as gradient
 from cukde.density.arguments import prepare
@@ -26,6 +28,10 @@ _DTYPES = [np.float64, np.float32, np.float16]  # others are converted to the fi
 _ARRAYS = ("points_", "sample_weight_")
 _FLAGS = ("_on_gpu", "_from_gpu")  # where the fitted arrays are, and where the user's were and results go
 _KEPT = "_problem_kept"  # what was made of the fit by the last call; neither pickled nor saved
+_NEGATIVE = (
+    "a Laplace-corrected density is negative at some rows, so that the score is -inf: enlarge bandwidth, leave those "
+    'rows out by score_samples, or take method="kde" or "sd"'
+)
 _FITTED = (*_ARRAYS, *_FLAGS, "bandwidth_", "n_features_in_", "feature_names_in_", "_dtype", "_method")
 
 
@@ -244,14 +250,14 @@ class KernelDensity(BaseEstimator):
     def score(self, X: Any, y: Any = None) -> float:
         """Return the log-likelihood of the rows of ``X``: the sum of :meth:`score_samples`, in float64.
 
-        Parameters are those of :meth:`score_samples`; ``y`` is ignored. The sum is -inf if a density is 0. It is
-        computed at once, for Dask queries too.
+        Parameters and errors are those of :meth:`score_samples`; ``y`` is ignored. The sum is -inf if a density is 0
+        or, of method "laplace", negative, so that a search ranks such a bandwidth last. It is computed at once, for
+        Dask queries too.
 
-        Raises
-        ------
-        ValueError
-            For method "laplace" if a density is not positive, with the number of such rows; and as
-            :meth:`score_samples`.
+        Warns
+        -----
+        NegativeDensityWarning
+            For method "laplace" if a density is negative: a search of scikit-learn's is told once in each process.
 
         Examples
         --------
@@ -262,12 +268,11 @@ class KernelDensity(BaseEstimator):
         backend = self._fitted(X)
         with backend.device_of(meta(self.points_)):
             log_p = self._log_density(X, backend)
-            if is_dask(log_p):
-                return _lazily().log_likelihood(log_p, signed=self.method == "laplace")
-            if self.method == "laplace":
-                positive = log_p > -np.inf  # not NaN, for a negative density, or -inf, for zero
-                check.positive(len(log_p) - int(positive.sum()), len(log_p))
-            return float(log_p.sum(dtype=np.float64))
+            total = float(log_p.sum(dtype=np.float64))  # of Dask arrays it is computed now
+        if self.method == "laplace" and math.isnan(total):
+            core_warnings.once(_NEGATIVE, NegativeDensityWarning)
+            return -math.inf
+        return total
 
     def grad_log_density(self, X: Any) -> Any:
         """Return the gradient of the log density at the rows of ``X``, the score of :func:`cukde.score`.

@@ -27,7 +27,7 @@ def pwpa(
     *,
     layout: Literal["aos", "soa"] = "aos",
     origin: Literal["global", "local"] = "global",
-    extrapolate: bool | Literal["periodic", "clamp"] = "clamp",
+    extrapolate: bool | Literal["periodic", "clamp", "raise"] = "clamp",
     out: Any = None,
 ) -> da.Array:
     """See :func:`cukde.pwpa`.

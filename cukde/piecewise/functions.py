@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
-from cukde.core import check as core_check, dispatch
+from cukde.core import check as core_check, dispatch, elementwise
 from cukde.core.cost.registry import declare
 from cukde.piecewise import cost, fit_pieces
 from cukde.piecewise.evaluator import Evaluator
@@ -53,10 +53,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _declared(f: F) -> F:
-    """Declare the cost of the function of that name; without a reduction it has one more piece at either side."""
+    """Declare a function and its cost by its name; without a reduction it has one more piece at either side."""
     made = _FUNCTIONS[f.__name__]
     count = cost.function(made.pieces + 2 * (made.reduction is None), _DEGREE, made.reduction, _beyond(made))
-    return declare(count, cost.of_points, f"functions.{f.__name__}")(f)
+    return elementwise.add(declare(count, cost.of_points, f"functions.{f.__name__}")(f))
 
 
 def _beyond(function: _Piecewise) -> bool | Literal["clamp"]:

@@ -32,7 +32,7 @@ def pwpa(
     *,
     layout: Literal["aos", "soa"] = "aos",
     origin: Literal["global", "local"] = "global",
-    extrapolate: bool | Literal["periodic", "clamp"] = "clamp",
+    extrapolate: bool | Literal["periodic", "clamp", "raise"] = "clamp",
     out: Any = None,
 ) -> Any:
     r"""Evaluate a piecewise polynomial of P pieces of degree D at each x.
@@ -53,9 +53,10 @@ def pwpa(
         Shape of the coefficients.
     origin : {"global", "local"}
         Whether powers are of x, or of x - knots[i], which are accurate far from 0 too.
-    extrapolate : {"clamp", True, False, "periodic"}
+    extrapolate : {"clamp", True, False, "periodic", "raise"}
         Values beyond the knots: "clamp" gives the value at the nearer end; with True the polynomials of the edge pieces
-        go on, with their limits at infinite x; False gives NaN; "periodic" repeats the range of the knots.
+        go on, with their limits at infinite x; False gives NaN; "periodic" repeats the range of the knots; "raise" is
+        a ValueError, for which a GPU waits, as in :class:`PiecewisePolynomial`.
     out : ndarray, optional
         Output array of the shape and dtype of x, which overlaps no other array. Not for Dask arrays.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from cukde.core import check as core_check, dispatch
+from cukde.core import check as core_check, dispatch, extras
 from cukde.core.over_dask import is_dask
 from cukde.density import check as density_check
 from cukde.kendall.api import kendall_matrix
@@ -425,7 +425,7 @@ def _ends(row: int, column: int, k: int, regions: numbers.Regions) -> tuple[floa
 def _artists(ax: Any = None) -> ModuleType:
     """Return the module that draws, which loads Matplotlib, after a check of the user's axes."""
     if importlib.util.find_spec("matplotlib") is None:
-        raise ImportError('cukde.plot needs Matplotlib: pip install "cukde[plot]"')
+        raise ImportError(f"cukde.plot needs Matplotlib: {extras.install('plot')}")
     artists = importlib.import_module("cukde.plot.artists")
     if ax is not None:
         check.axes("ax", ax, artists.Axes)

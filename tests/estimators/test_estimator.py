@@ -23,9 +23,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import cukde
-from cukde import KernelDensity, estimators
+from cukde import KernelDensity, NegativeDensityWarning, estimators
 from cukde.core import dispatch
-from tests import reference, tolerances
+from tests import processes, reference, tolerances
 
 METHODS = ("kde", "sd", "laplace")
 KERNELS = ("gaussian", "tophat", "epanechnikov", "exponential", "linear", "cosine")
@@ -249,14 +249,32 @@ def test_score_is_the_sum_of_log_densities(backend: Any, method: str) -> None:
     assert got == pytest.approx(backend.asnumpy(fitted.score_samples(Y)).sum(dtype=np.float64), rel=1e-14)
 
 
-def test_laplace_score_names_the_number_of_densities_that_are_not_positive(backend: Any) -> None:
+def test_laplace_score_of_negative_densities_is_minus_infinity_with_one_warning(backend: Any) -> None:
     X, Y, _ = _data()
     Y[:4] += 6  # a few bandwidths out, where the kernel is negative
     assert (reference.laplace(X, Y, 0.9)[0] <= 0).sum() == 4
     fitted = KernelDensity(bandwidth=0.9, method="laplace").fit(backend.asarray(X))
     assert np.isnan(backend.asnumpy(fitted.score_samples(backend.asarray(Y)))).tolist() == [True] * 4 + [False] * 5
-    with pytest.raises(ValueError, match="not positive at 4 of 9 rows"):
-        fitted.score(backend.asarray(Y))
+    with pytest.warns(NegativeDensityWarning, match="negative at some rows") as caught:
+        assert fitted.score(backend.asarray(Y)) == -np.inf
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+
+
+def test_a_search_ranks_negative_densities_last_and_warns_once() -> None:
+    X = _data(n=60)[0]
+    script = f"""
+import numpy as np, cukde
+from sklearn.model_selection import GridSearchCV
+X = np.array({X.tolist()})
+search = GridSearchCV(cukde.KernelDensity(method="laplace"), {{"bandwidth": [0.05, 0.1, 3.0]}}, cv=3).fit(X)
+found = search.cv_results_
+print(search.best_params_["bandwidth"], found["mean_test_score"][:2], found["rank_test_score"])
+"""
+    out, err = processes.finished(processes.start("-c", script))
+    assert out == "3.0 [-inf -inf] [2 2 1]\n"
+    assert err.count("NegativeDensityWarning") == 1
+    assert "Traceback" not in err
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

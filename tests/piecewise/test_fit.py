@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import math
 import re
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -218,7 +219,7 @@ class TestErrors:
         np.testing.assert_array_equal(p.x.astype(np.float32), p.x)
         assert p.x[0] <= 0.1 < 0.7 <= p.x[-1]
         assert np.isfinite(p(np.array([0.1, 0.7]))).all()
-        assert np.isnan(p(np.array([0.09, 0.71]))).all()
+        assert np.isnan(p(np.array([0.09, 0.71]), extrapolate=False)).all()
 
 
 def check_errors(p: Any, f: Any, dtype: str, points: int) -> None:
@@ -326,8 +327,12 @@ class TestUserErrors:
             ({"dtype": np.int32}, "dtype must be one of float16, float32, float64; got"),
             ({"dtype": "quadruple"}, "dtype must be one of float16, float32, float64; got 'quadruple'"),
             ({"func": lambda x: x[:-1]}, "func must return one value for each x: called with shape"),
-            ({"func": lambda x: 1.0}, "it returned shape ()"),
             ({"func": lambda x: x[:, None]}, "it returned shape"),
+            ({"func": lambda x: [x, x]}, "called with shape (5,), it returned shape (2, 5)"),
+            ({"func": lambda x: None}, "func must return real numbers; got dtype object"),
+            ({"func": lambda x: "1"}, "func must return real numbers; got dtype <U1"),
+            ({"func": lambda x: math.log(x)}, "func must be finite on the domain; it raises at x = 0.0: math domain"),
+            ({"extrapolate": "nearest"}, 'extrapolate must be True, False, "periodic", "clamp" or "raise"'),
             ({"func": lambda x: x + 1j}, "func must return real numbers; got dtype complex128"),
             ({"func": lambda x: 1 / x}, "func must be finite on the domain; got inf at x = 0.0"),
             ({"func": lambda x: np.where(x == 1, np.nan, x)}, "func must be finite on the domain; got nan at x = 1.0"),
@@ -344,6 +349,96 @@ class TestUserErrors:
     def test_types(self, changes: dict[str, Any]) -> None:
         with pytest.raises(TypeError, match="must be"):
             cukde.fit_piecewise(**{"func": np.exp, "domain": (0, 1), "pieces": 4, **changes})
+
+
+class Tensor:
+    """A tensor that knows its gradient, as PyTorch's: NumPy cannot read it before it is detached."""
+
+    def __init__(self, values: Any) -> None:
+        self.values = values
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+
+    def detach(self) -> np.ndarray:
+        return np.asarray(self.values)
+
+
+def only_of_tensors(x: Any) -> Any:
+    if not isinstance(x, Tensor):
+        raise TypeError(f"sigmoid(): argument 'input' must be Tensor, not {type(x).__name__}")
+    return x
+
+
+class TestFunctionsOfOtherKinds:
+    """The fit is that of the function of an array, whatever the function takes and returns."""
+
+    @pytest.mark.parametrize(
+        ("func", "same"),
+        [
+            (math.sin, np.sin),
+            (lambda x: x if x > 0.3 else 0.1 * x, lambda x: np.where(x > 0.3, x, 0.1 * x)),
+            (lambda x: max(x, 0.5), lambda x: np.maximum(x, 0.5)),
+            (lambda x: 2.0, lambda x: np.full(x.shape, 2.0)),
+            (lambda x: np.float32(0.5), lambda x: np.full(x.shape, 0.5)),
+            (lambda x: Fraction(x) ** 2, lambda x: x**2),
+            (lambda x: [v * v for v in x], lambda x: x**2),
+            (lambda x: Tensor(x**2), lambda x: x**2),
+            (lambda x: Tensor(math.exp(x)), np.exp),
+            (lambda x: x > 0.5, lambda x: np.where(x > 0.5, 1.0, 0.0)),
+        ],
+    )
+    def test_equals_that_of_an_array(self, func: Any, same: Any) -> None:
+        got, want = (cukde.fit_piecewise(f, (0, 1), 4, 2, dtype=np.float64) for f in (func, same))
+        np.testing.assert_allclose(got.c, want.c, rtol=0, atol=1e-11)
+
+    def test_an_error_tells_both(self) -> None:
+        with pytest.raises(
+            TypeError, match=r"array raised TypeError: sigmoid.*number 0.0 TypeError: .*not float; write"
+        ):
+            cukde.fit_piecewise(only_of_tensors, (0, 1), 4)
+        with pytest.raises(TypeError, match="func must be a function of x; got 'tanh'"):
+            cukde.fit_piecewise("tanh", (0, 1), 4)
+
+
+class TestBeyondTheDomain:
+    def test_default_is_an_error(self, backend: Any) -> None:
+        p = cukde.fit_piecewise(np.exp, (-1, 1), 4)
+        inside = backend.asarray(np.float32([-1, 0, 1, np.nan]))
+        for _ in range(2):  # a GPU may keep what the first call prepared
+            assert np.isnan(backend.asnumpy(p(inside))).tolist() == [False, False, False, True]
+            outside = backend.asarray(np.float32([[0, 7], [np.nan, -2]]))
+            for nu in (0, 1):
+                with pytest.raises(ValueError, match=r"from -1.0 to 1.0; got 7.0, the first of 2 beyond: write extrap"):
+                    p(outside, nu)
+        assert backend.asnumpy(p(backend.asarray(np.empty(0, np.float32)))).shape == (0,)
+        assert np.isnan(backend.asnumpy(p(outside, extrapolate=False))).tolist() == [[False, True], [True, True]]
+
+    @pytest.mark.parametrize("beyond", [True, False, "periodic", "clamp", "raise"])
+    def test_is_that_of_the_polynomial(self, beyond: Any) -> None:
+        p = cukde.fit_piecewise(np.exp, (-1, 1), 4, dtype=np.float64, extrapolate=beyond)
+        assert p.extrapolate == beyond
+        assert p.derivative().extrapolate == beyond
+        if beyond != "raise":
+            want = cukde.PiecewisePolynomial(p.c, p.x, extrapolate=beyond)(2.5)
+            np.testing.assert_array_equal(p(2.5), want)
+            return
+        assert p.to_scipy().extrapolate is False
+        with pytest.raises(ValueError, match=r"a and b must lie within the knots, from -1.0 to 1.0; got 0.0 and 2.5"):
+            p.integrate(0, 2.5)
+        assert p.integrate(-1, 1) == pytest.approx(np.e - 1 / np.e, abs=1e-3)
+        falling = cukde.PiecewisePolynomial([[1.0, 1.0]], [2, 1, 0], extrapolate="raise")
+        with pytest.raises(ValueError, match=r"from 0.0 to 2.0; got -1.5"):
+            falling([1, -1.5])
+        with pytest.raises(ValueError, match=r"from 0.0 to 2.0; got 3.0"):
+            cukde.pwpa([1.0, 3.0], [[1.0], [1.0]], [0, 1, 2], extrapolate="raise")
+
+
+def test_reprs_are_short() -> None:
+    p = cukde.fit_piecewise(np.exp, (0, 1), 1, 3, dtype=np.float64)
+    assert repr(p) == "FittedPolynomial(1 piece of degree 3 on [0, 1], extrapolate='raise', max_error=0.000545)"
+    q = cukde.PiecewisePolynomial(np.ones((2, 3, 4)), [3, 2, 1, 0])
+    assert repr(q) == "PiecewisePolynomial(3 pieces of degree 1 on [0, 3], values of shape (4,), extrapolate=True)"
 
 
 def test_func_may_change_its_argument() -> None:
