@@ -56,6 +56,8 @@ def mass(
     """
     sign = -1.0 if np.count_nonzero(low > high) % 2 else 1.0
     low, high = np.minimum(low, high), np.maximum(low, high)
+    if (low == high).any():
+        return 0.0
     bounded = np.flatnonzero((low > -np.inf) | (high < np.inf))
     if not len(bounded):
         return 1.0
@@ -73,23 +75,21 @@ def mass(
 
 def _exact(X: Any, weights: Any, box: Box, backend: ModuleType) -> tuple[float, list[tuple[Any, Any, Any]]]:
     """Return the mass of centres that are summed exactly; and the bounds and weights of the others."""
-    xp, sampled = backend.xp, []
+    xp = backend.xp
     pairs = len(box.scale) == 2
 
-    def of_rows(rows: slice) -> Any:
+    def of_rows(rows: slice) -> tuple[Any, list[tuple[Any, Any, Any]]]:
         (L, U), w = box.sides(X[rows], xp), weights[rows]
         if box.independent:
-            return xp.vdot(w, _between(L, U, backend).prod(axis=1))
+            return xp.vdot(w, _between(L, U, backend).prod(axis=1)), []
         if pairs:
-            return xp.vdot(w, rectangles.masses(L, U, box.correlation[0, 1], backend))
+            return xp.vdot(w, rectangles.masses(L, U, box.correlation[0, 1], backend)), []
         masses, left = _near_few_bounds(L, U, box, backend)
-        if bool(left.any()):
-            sampled.append((L[left], U[left], w[left]))
-        return xp.vdot(w, masses)
+        return xp.vdot(w, masses), [(L[left], U[left], w[left])] if bool(left.any()) else []
 
     step = _ROWS[backend.name]
-    parts = tiles.over(of_rows, [slice(i, i + step) for i in range(0, len(X), step)], backend)
-    return float(sum(parts)), sampled
+    found = tiles.over(of_rows, [slice(i, i + step) for i in range(0, len(X), step)], backend)
+    return float(sum(mass for mass, _ in found)), [part for _, parts in found for part in parts]
 
 
 def _near_few_bounds(L: Any, U: Any, box: Box, backend: ModuleType) -> tuple[Any, Any]:

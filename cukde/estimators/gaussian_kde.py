@@ -370,11 +370,10 @@ class gaussian_kde:
 
         Notes
         -----
-        Right to 1e-13 where at most two columns are bounded, by Owen's function, and where ``covariance`` is diagonal, by
-        products. In more, three
-        standard errors of the sum are 1e-5 at most, the error that SciPy asks for, by randomised lattices
-        (``tests/estimators/test_gaussian_kde.py``); centres from which at most two bounds are within 6 deviations are
-        summed without sampling.
+        Right to 1e-13 where at most two columns are bounded, by Owen's function, and where ``covariance`` is diagonal,
+        by products. In more columns three standard errors of the sum are 1e-5 at most, the error that SciPy asks for,
+        by randomised lattices; centres that have bounds of at most two columns within 6 deviations are summed without
+        sampling (``tests/estimators/test_gaussian_kde_boxes.py``).
 
         Cost: O(n) of functions of the normal distribution, for a rectangle 160 exponentials a centre. Of
         sampled boxes 2 d of them for each of 128 points of the cube a centre, or as many more as the error asks

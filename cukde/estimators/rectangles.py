@@ -42,7 +42,10 @@ def _below(h: Any, k: Any, correlation: Any, conditional: Any, backend: ModuleTy
     h, k = (xp.where(a == 0, _ORIGIN, a) for a in (h, k))
     out = 0.5 * (special.ndtr(h) + special.ndtr(k)) - 0.5 * ((h < 0) != (k < 0))
     for one, other in ((h, k), (k, h)):
-        out = out - _owen(one, (other - correlation * one) / conditional, backend)
+        # other - correlation * one, without a difference of nearly equal numbers where both are nearly one variable.
+        same = (other - one) + (1 - correlation) * one
+        opposite = (other + one) - (1 + correlation) * one
+        out = out - _owen(one, xp.where(correlation > 0, same, opposite) / conditional, backend)
     return out
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests import others_tests
 
-# How many of its tests must have passed on ours at least: SciPy 1.17 has 55 that are not slow, one for each pair of dtypes.
+# How many of its tests must have passed on ours at least: SciPy 1.17 has 55 that are not slow, most of dtypes.
 LEAST = 45
 
 
