@@ -126,7 +126,7 @@ class gaussian_kde:
     def neff(self) -> Any:
         """Effective number of points."""
         if not hasattr(self, "_neff"):
-            self._neff = 1 / np.float64(self.weights @ self.weights)
+            self._neff = np.float64(1 / float(self.weights @ self.weights))
         return self._neff
 
     @property
@@ -201,10 +201,11 @@ class gaussian_kde:
     def _of_data(self, backend: ModuleType) -> tuple[Any, Any]:
         """Return the covariance of the data, and its Cholesky factor."""
         xp, w = backend.xp, self.weights
-        if not 1 - float(w @ w) > 0:
-            raise ValueError("weights must leave more than a single point, of which there is no covariance")
+        freedom = check.freedom(1 - float(w @ w))
         with np.errstate(all="ignore"):  # values that are not finite are refused
-            covariance = xp.atleast_2d(xp.cov(self.dataset, rowvar=True, bias=False, aweights=w))
+            # Not xp.cov: CuPy's takes weighted products about the mean without weights.
+            centred = self.dataset - (self.dataset @ w)[:, None]
+            covariance = (centred * w) @ centred.T / freedom
         on_host = dispatch.to_host(covariance)
         if not np.isfinite(on_host).all():
             raise check.covariance(bool(xp.isfinite(self.dataset).all()))

@@ -83,6 +83,13 @@ def method(value: Any) -> ValueError:
     return ValueError(f"`bw_method` should be 'scott', 'silverman', a scalar or a callable; got {value!r}")
 
 
+def freedom(left: float) -> float:
+    """Return 1 less the sum of squared weights, by which a covariance is divided."""
+    if not left > 0:
+        raise ValueError("weights must leave more than a single point, of which there is no covariance")
+    return left
+
+
 def covariance(data_finite: bool) -> ValueError:
     """Return the error for data whose covariance is not finite."""
     if data_finite:
