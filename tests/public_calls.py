@@ -368,6 +368,22 @@ def _at_queries(function: str, /, **options: Any) -> Callable[[Draw], Call]:
     return call
 
 
+def _gaussian_kde(a: Draw, d: int | None = None) -> Call:
+    d = a.d if d is None else d
+    data, weights = a.array(d, a.n + d), a.one(None, a.positive(a.n + d))
+    return Call(cukde.gaussian_kde, (data,), {"bw_method": a.one(None, "scott", "silverman", 0.4), "weights": weights})
+
+
+def _of_gaussian_kde(
+    method: str, arguments: Callable[[Draw, int], tuple[Any, ...]], d: int | None = None
+) -> Callable[[Draw], Call]:
+    def call(a: Draw) -> Call:
+        kde = _gaussian_kde(a, d)()
+        return Call(getattr(kde, method), arguments(a, kde.d))
+
+    return call
+
+
 _WITH_GRADIENT = {"kernel": "gaussian", "metric": "euclidean", "method": "sd"}
 _POSITIVE = {"kernel": "gaussian", "metric": "euclidean", "method": "kde"}
 
@@ -620,6 +636,23 @@ CALLS: dict[str, Callable[[Draw], Call]] = {
     "KernelDensity.sample": lambda a: Call(_fitted(a, **_WITH_GRADIENT).sample, (a.one(1, 5), 3)),
     "KernelDensity.save": lambda a: Call(_fitted(a).save, (a.path(),)),
     "KernelDensity.load": lambda a: Call(cukde.KernelDensity.load, (_saved(a),)),
+    "gaussian_kde": _gaussian_kde,
+    "gaussian_kde.evaluate": _of_gaussian_kde("evaluate", lambda a, d: (a.array(d, a.m),)),
+    "gaussian_kde.__call__": _of_gaussian_kde("__call__", lambda a, d: (a.array(d, a.m),)),
+    "gaussian_kde.pdf": _of_gaussian_kde("pdf", lambda a, d: (a.array(d),)),
+    "gaussian_kde.logpdf": _of_gaussian_kde("logpdf", lambda a, d: (a.array(d, a.m),)),
+    "gaussian_kde.integrate_gaussian": _of_gaussian_kde("integrate_gaussian", lambda a, d: (a.array(d), np.eye(d))),
+    "gaussian_kde.integrate_box_1d": _of_gaussian_kde("integrate_box_1d", lambda a, d: (-1.5, a.one(1, np.inf)), 1),
+    "gaussian_kde.integrate_box": _of_gaussian_kde("integrate_box", lambda a, d: (a.array(d), a.array(d), 64)),
+    "gaussian_kde.integrate_kde": _of_gaussian_kde("integrate_kde", lambda a, d: (cukde.gaussian_kde(a.array(d, 9)),)),
+    "gaussian_kde.resample": _of_gaussian_kde("resample", lambda a, d: (a.one(None, 5), 3)),
+    "gaussian_kde.marginal": _of_gaussian_kde("marginal", lambda a, d: (a.one([0, 1], -1),), 2),
+    "gaussian_kde.cdf": _of_gaussian_kde("cdf", lambda a, d: (a.array(a.m),), 1),
+    "gaussian_kde.quantile": _of_gaussian_kde("quantile", lambda a, d: (a.rng.uniform(size=a.m),), 1),
+    "gaussian_kde.set_bandwidth": _of_gaussian_kde("set_bandwidth", lambda a, d: (a.one(None, "silverman", 0.3),)),
+    "gaussian_kde.scotts_factor": _of_gaussian_kde("scotts_factor", lambda a, d: ()),
+    "gaussian_kde.silverman_factor": _of_gaussian_kde("silverman_factor", lambda a, d: ()),
+    "gaussian_kde.covariance_factor": _of_gaussian_kde("covariance_factor", lambda a, d: ()),
     "plot.density": _picture(plot.density, _plot_density),
     "plot.contours": _picture(plot.contours, _plot_contours),
     "plot.pairs": _picture(plot.pairs, _plot_pairs),
@@ -677,7 +710,7 @@ CALLS["dask.block_boxes"] = lambda a: Call(
 ON_DEVICE = frozenset(
     name
     for name in CALLS
-    if not name.startswith(("perf.", "PiecewisePolynomial.from", "KernelDensity.")) or "fit" in name
+    if not name.startswith(("perf.", "PiecewisePolynomial.from", "KernelDensity.", "gaussian_kde.")) or "fit" in name
 )
 """What takes arrays of a GPU."""
 
@@ -695,7 +728,7 @@ def public_names() -> set[str]:
             own = hasattr(module, "__all__") or getattr(f, "__module__", None) == module.__name__
             if own and inspect.isroutine(inspect.unwrap(f)):
                 found.add(f"{prefix}.{name}".removeprefix("."))
-    for of in (cukde.KernelDensity, cukde.PiecewisePolynomial):
+    for of in (cukde.KernelDensity, cukde.PiecewisePolynomial, cukde.gaussian_kde):
         found.add(of.__name__)
         for name, value in vars(of).items():
             f = value.__func__ if isinstance(value, classmethod | staticmethod) else value

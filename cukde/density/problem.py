@@ -200,7 +200,8 @@ class Problem(NamedTuple):
 
     def _normal_sums(self, sign: int) -> PartialSums:
         """Sum the normal distribution function; with ``sign`` -1 that of the data and queries reflected in zero."""
-        X, Y = (None if a is None else sign * a for a in self.whitened())
+        # What is not reflected stays the same array, by which passes know what they keep.
+        X, Y = (a if a is None or sign == 1 else -a for a in self.whitened())
         options = self._whitened_options
         reflected = options._replace(centre=sign * options.centre)
         return backends.line(self.backend, X, Y).partial_sums(X, Y, self.whitening.h, "cdf", reflected)

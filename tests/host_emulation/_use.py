@@ -24,7 +24,7 @@ _CAPABILITY = (9, 0)
 _MULTIPROCESSORS = 6
 _SHARED_BYTES = 227 * 1024
 
-_ARRAY_FUNCTIONS = ("asarray", "asnumpy", "device_of", "erfcx", "release_memory", "synchronize")
+_ARRAY_FUNCTIONS = ("asarray", "asnumpy", "device_of", "erfcx", "release_memory", "special", "synchronize")
 
 
 class NumpyAsCupy(ModuleType):

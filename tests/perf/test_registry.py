@@ -22,6 +22,7 @@ from cukde.core.gpu import compile as core_compile
 # What computes nothing of a size on a device, and why it has no cost.
 WITHOUT = {
     "KernelDensity": "its methods are the functions",
+    "gaussian_kde": "its methods are the functions",
     "warmup": "loads kernels",
     "fit_piecewise": "its time is that of the function that is fitted",
     "functions.polynomial": "returns a polynomial that is kept",

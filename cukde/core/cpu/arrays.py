@@ -54,9 +54,14 @@ def synchronize() -> None:
 
 def erfcx(a: Any) -> Any:
     """Return the scaled complementary error function, exp(a^2) erfc(a)."""
+    return special().erfcx(a)
+
+
+def special() -> Any:
+    """Return the module of special functions."""
     from scipy import special
 
-    return special.erfcx(a)
+    return special
 
 
 def release_memory() -> None:

@@ -25,6 +25,7 @@ __all__ = [
     "name",
     "place",
     "release_memory",
+    "special",
     "synchronize",
     "upload",
     "xp",
@@ -97,9 +98,14 @@ def synchronize() -> None:
 
 def erfcx(a: Any) -> Any:
     """Scaled complementary error function, exp(a^2) erfc(a)."""
+    return special().erfcx(a)
+
+
+def special() -> Any:
+    """Return the module of special functions."""
     from cupyx.scipy import special
 
-    return special.erfcx(a)
+    return special
 
 
 def release_memory() -> None:
