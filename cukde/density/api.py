@@ -10,6 +10,9 @@ import numpy as np
 
 from cukde.core import check as core_check, dispatch
 from cukde.core.cost.registry import declare
+from cukde.core.entry import returned, shapes
+from cukde.core.entry.public_call import Given, public_call
+from cukde.core.frames.columns import labels_of
 from cukde.core.over_dask import over_dask
 from cukde.core.warnings import NegativeDensityWarning
 from cukde.density import check, results
@@ -22,7 +25,13 @@ from cukde.density.stacks.over_stacks import over_stacks
 _over_dask = over_dask("cukde.density.dask.api", domains_check.without_domain)
 
 
+def _sums_with_names(given: Given, result: Any) -> Any:
+    """Kernel sums have a column for each of the values."""
+    return given.rows(result, "Y", "kernel_sum", labels_of(given.given["V"]))
+
+
 @declare(cost_formulas.kde, cost_calls.of_kde, observed=cost_calls.taken("sum"))
+@public_call(returned.rows("Y", "density"), shape=shapes.of_queries)
 @over_stacks
 @_over_dask
 def kde(
@@ -39,6 +48,8 @@ def kde(
     check_finite: bool = True,
     bounds: Any = None,
     periods: Any = None,
+    nan_policy: Literal["raise", "omit"] = "raise",
+    out: Any = None,
 ) -> Any:
     r"""Gaussian kernel density estimate of the data ``X`` at the queries ``Y``.
 
@@ -222,6 +233,7 @@ def kde(
 
 
 @declare(cost_formulas.score, cost_calls.of_queries, observed=cost_calls.taken("moments"))
+@public_call(returned.rows("Y", "score"), shape=shapes.of_points)
 @over_stacks
 @_over_dask
 def score(
@@ -236,6 +248,8 @@ def score(
     check_finite: bool = True,
     bounds: Any = None,
     periods: Any = None,
+    nan_policy: Literal["raise", "omit"] = "raise",
+    out: Any = None,
 ) -> Any:
     r"""Gradient of the log density: :math:`s(y) = \nabla \log \hat p(y)`.
 
@@ -268,6 +282,7 @@ def score(
 
 
 @declare(cost_formulas.density_and_score, cost_calls.of_queries, observed=cost_calls.taken("moments"))
+@public_call(returned.each_rows("Y", "log_density", "score"))
 @over_stacks
 @_over_dask
 def density_and_score(
@@ -282,6 +297,7 @@ def density_and_score(
     check_finite: bool = True,
     bounds: Any = None,
     periods: Any = None,
+    nan_policy: Literal["raise", "omit"] = "raise",
 ) -> tuple[Any, Any]:
     """Log density and its gradient, in the one pass that :func:`score` costs.
 
@@ -306,6 +322,7 @@ def density_and_score(
 
 
 @declare(cost_formulas.debias, cost_calls.of_data, observed=cost_calls.taken("moments"))
+@public_call(returned.rows("X", "debiased"), shape=shapes.of_data)
 @over_stacks
 @_over_dask
 def debias(
@@ -320,6 +337,8 @@ def debias(
     check_finite: bool = True,
     bounds: Any = None,
     periods: Any = None,
+    nan_policy: Literal["raise", "omit"] = "raise",
+    out: Any = None,
 ) -> Any:
     r"""Score-debiased data: each point moved by half a bandwidth squared along the score.
 
@@ -389,6 +408,7 @@ def _stages_of_sd_kde(
     check_finite: bool = True,
     bounds: Any = None,
     periods: Any = None,
+    **of_entry: Any,
 ) -> Mapping[str, Callable[[], Any]]:
     """The stages of SD-KDE, each a call ready to be timed: score, shift and density.
 
@@ -430,6 +450,7 @@ def _stages_of_sd_kde(
     stages=_stages_of_sd_kde,
     observed=cost_calls.taken("moments", "sum"),
 )
+@public_call(returned.rows("Y", "density"), shape=shapes.of_queries)
 @over_stacks
 @_over_dask
 def sd_kde(
@@ -446,6 +467,8 @@ def sd_kde(
     check_finite: bool = True,
     bounds: Any = None,
     periods: Any = None,
+    nan_policy: Literal["raise", "omit"] = "raise",
+    out: Any = None,
 ) -> Any:
     """Score-debiased density estimate: :func:`kde` of the data moved by :func:`debias`.
 
@@ -492,6 +515,7 @@ def sd_kde(
 
 
 @declare(cost_formulas.laplace_kde, cost_calls.of_queries, observed=cost_calls.taken("laplace"))
+@public_call(returned.rows("Y", "density"), shape=shapes.of_queries)
 @over_stacks
 @_over_dask
 def laplace_kde(
@@ -508,6 +532,8 @@ def laplace_kde(
     check_finite: bool = True,
     bounds: Any = None,
     periods: Any = None,
+    nan_policy: Literal["raise", "omit"] = "raise",
+    out: Any = None,
 ) -> Any:
     r"""Laplace-corrected density estimate: a fourth-order kernel, in one pass and without a score.
 
@@ -556,11 +582,12 @@ def laplace_kde(
         epilogue = problem.epilogue(log=log)
         out, report = results.laplace(problem.sums("laplace"), *epilogue, problem.xp, clip=True)
     if report is not None:
-        warnings.warn(report, NegativeDensityWarning, stacklevel=4)
+        warnings.warn(report, NegativeDensityWarning, stacklevel=5)
     return out
 
 
 @declare(cost_formulas.kernel_sum, cost_calls.of_values, observed=cost_calls.taken("values"))
+@public_call(_sums_with_names, shape=shapes.of_values)
 @_over_dask
 def kernel_sum(
     X: Any,
@@ -572,6 +599,8 @@ def kernel_sum(
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
+    nan_policy: Literal["raise", "omit"] = "raise",
+    out: Any = None,
 ) -> Any:
     r"""Gaussian kernel sum: :math:`\sum_j \exp(-|y_i - x_j|^2 / (2 h^2)) V_j`, not normalised.
 
