@@ -580,10 +580,10 @@ def laplace_kde(
         if negative != "clip":
             return problem.laplace_density(log=log)
         epilogue = problem.epilogue(log=log)
-        out, report = results.laplace(problem.sums("laplace"), *epilogue, problem.xp, clip=True)
+        density, report = results.laplace(problem.sums("laplace"), *epilogue, problem.xp, clip=True)
     if report is not None:
         warnings.warn(report, NegativeDensityWarning, stacklevel=5)
-    return out
+    return density
 
 
 @declare(cost_formulas.kernel_sum, cost_calls.of_values, observed=cost_calls.taken("values"))
@@ -642,5 +642,5 @@ def kernel_sum(
     with problem.device:
         columns = v[:, None] if v.ndim == 1 else v
         sums = problem.sums("values", columns)
-        out = results.values(sums, problem.dtype, problem.xp)
-        return out[:, 0] if v.ndim == 1 else out
+        weighted = results.values(sums, problem.dtype, problem.xp)
+        return weighted[:, 0] if v.ndim == 1 else weighted

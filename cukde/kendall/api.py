@@ -12,6 +12,7 @@ import numpy as np
 from cukde.core import check as core_check, dispatch, warnings as core_warnings
 from cukde.core.cost.registry import declare
 from cukde.core.cpu import arrays as cpu
+from cukde.core.entry.public_call import Given, public_call
 from cukde.core.over_dask import over_dask
 from cukde.core.public import public_in
 from cukde.kendall import check, cost, samples, statistics
@@ -32,7 +33,14 @@ class Concordance(NamedTuple):
     tied_both: Any  # (p, q): equal in both
 
 
+def _with_names(given: Given, result: Any) -> Any:
+    """Matrices have a row for each column of A, and a column for each of B."""
+    A, B = given.given["A"], given.given.get("B")
+    return given.matrices(result, A, A if B is None else B)
+
+
 @declare(cost.kendalltau, cost.of_samples)
+@public_call()
 def kendalltau(
     x: Any,
     y: Any,
@@ -154,6 +162,7 @@ def kendalltau(
 
 
 @declare(cost.kendall_matrix, cost.of_columns)
+@public_call(_with_names)
 @over_dask("cukde.kendall.dask")
 def kendall_matrix(
     A: Any,
@@ -240,6 +249,7 @@ def kendall_matrix(
 
 
 @declare(cost.concordance, cost.of_columns)
+@public_call(_with_names)
 def concordance(A: Any, B: Any = None) -> Concordance:
     """Counts of concordant, discordant and tied pairs of samples for all pairs of columns of A, or of A with B.
 

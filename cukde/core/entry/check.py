@@ -88,7 +88,7 @@ def eager(policy: str, out: Any) -> None:
         raise TypeError("out must be None beside Dask collections, which are computed later; write dask.array.store")
 
 
-def out(array: Any, kind: type, shape: tuple[int, ...], dtype: np.dtype) -> None:
+def out(array: Any, kind: Any, shape: tuple[int, ...], dtype: np.dtype) -> None:
     """Raise for an output array that does not fit the result."""
     if not isinstance(array, kind):
         library = "NumPy" if kind is np.ndarray else "CuPy"

@@ -20,7 +20,7 @@ def refuse(argument: str, given: Any, array: Any, *, may_omit: bool) -> None:
     flags = array != array
     if not bool(flags.any()):
         return
-    library = library_of(type(given))
+    library = library_of(given)
     assert library is not None
     flags = dispatch.to_host(flags)
     labels = library.labels(given)

@@ -51,7 +51,7 @@ def bandwidth(argument: str, h: Any, labels: Labels, d: int) -> Any:
     """
     if isinstance(h, Mapping):
         return by_name(argument, h, labels, d, optional=False)
-    library = library_of(type(h))
+    library = library_of(h)
     if library is None:
         return h
     out, columns, rows = taken(argument, h), library.labels(h), _rows(h)
@@ -75,7 +75,7 @@ def sequence(values: Any, labels: Labels, d: int) -> Sequence[Any]:
     """Return coordinates along the axes of a grid that were given by names in the order of the data's columns."""
     if isinstance(values, Mapping):
         return by_name("axes", values, labels, d, optional=False)
-    library = library_of(type(values))
+    library = library_of(values)
     columns = None if library is None else library.labels(values)
     if library is None or columns is None:
         return values

@@ -14,9 +14,14 @@ from cukde.core.entry import check
 _OURS = ("numpy", "cupy", "dask")
 
 
+def is_foreign(a: Any) -> bool:
+    """Whether an array is of a library that results are brought to, neither NumPy nor CuPy."""
+    kind: Any = type(a)
+    return _is_foreign(kind)
+
+
 @functools.lru_cache(maxsize=512)
-def is_foreign(kind: type) -> bool:
-    """Whether a type is of arrays that results are brought to, neither NumPy's nor CuPy's."""
+def _is_foreign(kind: type) -> bool:
     if kind.__module__.partition(".")[0] in _OURS:
         return False
     return _is_tensor(kind) or hasattr(kind, "__array_namespace__")

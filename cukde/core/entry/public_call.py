@@ -35,7 +35,7 @@ _BY_COLUMN = ("bounds", "periods")
 _SAMPLES = ("A", "B", "x", "y")  # of Kendall's tau: missing values have their own policy there, and names no order
 
 Returned = Callable[["Given", Any], Any]
-Shape = Callable[[Mapping[str, Any]], tuple[tuple[int, ...], tuple[str, ...]]]
+Shape = Callable[[Mapping[str, Any]], tuple[tuple[int, ...], list[Any]]]
 
 
 class _Entry(NamedTuple):
@@ -67,8 +67,8 @@ def public_call(
         Brings a result to what its user expects, by the methods of :class:`Given`; such are in
         :mod:`cukde.core.entry.returned`. Default: arrays of the library of ``X``.
     shape : callable, optional
-        For a function with ``out``: takes the arguments, and returns the shape of the result, and the names of the
-        arguments whose dtypes are promoted to its own.
+        For a function with ``out``: takes the arguments, and returns the shape of the result, and the arrays whose
+        dtypes are promoted to its own.
     chosen : callable, optional
         For a function whose queries have some of the columns of ``X``: takes the arguments, the names of the columns
         and their number, and returns the positions of those columns. Such a function finds the names at ``X``.
@@ -199,7 +199,7 @@ class Given:
         array = self._array(name, value)
         if labels is not None and array is value:  # a frame of a library that is not known here
             array = dispatch.backend(value, name).asarray(value)
-        if array is not value and self._refuses and name not in _SAMPLES and library_of(type(value)) is not None:
+        if array is not value and self._refuses and name not in _SAMPLES and library_of(value) is not None:
             missing.refuse(name, value, array, may_omit="nan_policy" in self._entry.own)
         return array if along is None else array[:, along]
 
@@ -210,11 +210,11 @@ class Given:
             return value
         if id(value) not in self._arrays:
             array = value
-            if library_of(kind) is not None:
+            if library_of(value) is not None:
                 if name in _BANDWIDTHS:  # names are looked at first
                     return value
                 array = _numbers(name, value)
-            elif namespaces.is_foreign(kind):
+            elif namespaces.is_foreign(value):
                 array = namespaces.taken(name, value)
             self._arrays[id(value)] = array
         return self._arrays[id(value)]
@@ -255,7 +255,7 @@ class Given:
         of_rows = self._left_out.get("X" if "Y" not in a else "Y")
         if of_rows is not None:
             shape = (len(of_rows), *shape[1:])
-        dtype = of_results(*(core_arguments.dtype(a[name]) for name in promoted if a.get(name) is not None))
+        dtype = of_results(*(core_arguments.dtype(array) for array in promoted if array is not None))
         check.out(self._out, backend.xp.ndarray, shape, dtype)
 
     def result(self, result: Any) -> Any:
@@ -276,28 +276,39 @@ class Given:
 
         ``columns`` are the names of its columns, where it has some and X does not say.
         """
-        result = self.rows_of(argument, result)
         like = self._rows_given(argument)
+        return self._made(self.rows_of(argument, result), like, like, name, columns)
+
+    def new_rows(self, result: Any, argument: str, name: str) -> Any:
+        """Return a result whose rows are its own as a series or a frame where an argument is one, or else an array."""
+        return self._made(result, self._rows_given(argument), None, name)
+
+    def matrices(self, results: Any, A: Any, B: Any) -> Any:
+        """Return matrices with a row for each column of A and a column for each of B as frames where either is one."""
+        like = A if self.library(A) is not None else B
+        library = self.library(like)
+        if library is None:
+            return self.arrays(results)
+
+        def made(matrix: Any) -> Any:
+            rows, columns = (labels_of(a) or range(size) for a, size in zip((A, B), matrix.shape, strict=True))
+            return library.table(dispatch.to_host(matrix), columns, None, rows)
+
+        return _mapped(results, made)
+
+    def _made(self, result: Any, like: Any, index: Any, name: str | None, columns: Sequence[Any] | None = None) -> Any:
+        """Return a result as the library of ``like`` has it, with the rows of ``index``."""
         library = self.library(like)
         if library is None or result.ndim not in (1, 2):
             return self.arrays(result, like)
+        result = result if library.__name__.endswith("cudf_frames") else dispatch.to_host(result)
+        index = index if library_of(index) is library else None
         if result.ndim == 1:
-            return library.series(self._on_side(library, result), name, self._like(like))
-        return self.table(result, argument, columns)
-
-    def table(self, result: Any, argument: str, columns: Sequence[Any] | None = None, *, indexed: bool = True) -> Any:
-        """Return a result with the columns of the data as a frame where an argument is one, or else an array.
-
-        Its rows are those of the argument, if it is ``indexed``.
-        """
-        like = self._rows_given(argument)
-        library = self.library(like)
-        if library is None or result.ndim != 2:
-            return self.arrays(result, like)
+            return library.series(result, name, index)
         columns = columns or self.labels or labels_of(like)
         if columns is None or len(columns) != result.shape[1]:
             columns = [f"x{k}" for k in range(result.shape[1])]
-        return library.table(self._on_side(library, result), columns, self._like(like) if indexed else None)
+        return library.table(result, columns, index)
 
     def rows_of(self, argument: str, result: Any) -> Any:
         """Give a result the rows that were left out of an argument, NaN."""
@@ -307,7 +318,7 @@ class Given:
     def arrays(self, result: Any, like: Any = None) -> Any:
         """Bring the arrays of a result to the library of the queries, or of the data."""
         for a in (like, self.given.get("X"), self.given.get("x"), self.given.get("A")):
-            if a is not None and namespaces.is_foreign(type(a)) and self._forced is None:
+            if a is not None and namespaces.is_foreign(a) and self._forced is None:
                 return _mapped(result, functools.partial(namespaces.like, a=a))
         return result
 
@@ -315,20 +326,11 @@ class Given:
         """The library of the frame or the series that a result comes back as; None for an array."""
         if self._forced in ("pandas", "polars"):
             return library_named(self._forced)
-        return None if self._forced == "array" else library_of(type(like))
+        return None if self._forced == "array" else library_of(like)
 
     def _rows_given(self, argument: str) -> Any:
         given = self.given.get(argument)
         return self.given.get("X") if given is None else given
-
-    def _like(self, like: Any) -> Any:
-        """What a series or a frame has its index from: nothing of another library."""
-        return like if library_of(type(like)) is self.library(like) else None
-
-    @staticmethod
-    def _on_side(library: Any, result: Any) -> Any:
-        """Bring a result to the host, but for a library of the GPU."""
-        return result if library.__name__.endswith("cudf_frames") else dispatch.to_host(result)
 
 
 def _mapped(result: Any, to: Callable[[Any], Any]) -> Any:
@@ -366,8 +368,8 @@ def _numbers(name: str, a: Any) -> Any:
 
 def _same_rows(a: Any, b: Any) -> bool:
     """Whether the rows of two frames or series have the same labels, as far as both have some."""
-    library = library_of(type(a))
-    return library is None or library is not library_of(type(b)) or library.same_rows(a, b)
+    library = library_of(a)
+    return library is None or library is not library_of(b) or library.same_rows(a, b)
 
 
 def _paired(labels: names.Labels, of: names.Labels) -> names.Labels:

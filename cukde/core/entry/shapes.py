@@ -1,4 +1,4 @@
-"""Shapes of results that may be written into an output array, and the arguments whose dtypes make theirs."""
+"""Shapes of results that may be written into an output array, and the arrays whose dtypes are promoted to theirs."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from typing import Any
 
 from cukde.core.cost.arguments import shape
 
-Found = tuple[tuple[int, ...], tuple[str, ...]]
+Found = tuple[tuple[int, ...], list[Any]]
 
 
 def of_queries(a: Mapping[str, Any]) -> Found:
     """A number for each query: (m,), of a stack (b, m)."""
     queries = _queries(a)
-    return (*_members(a), *(queries[-2:-1] if len(queries) > 1 else queries)), ("X", "Y")
+    return (*_members(a), *(queries[-2:-1] if len(queries) > 1 else queries)), [a["X"], a.get("Y")]
 
 
 def of_points(a: Mapping[str, Any]) -> Found:
     """A number for each coordinate of the queries: (m, d) or (m,), of a stack (b, m, d)."""
     queries = _queries(a)
-    return (*_members(a), *(queries[-2:])), ("X", "Y")
+    return (*_members(a), *(queries[-2:])), [a["X"], a.get("Y")]
 
 
 def of_data(a: Mapping[str, Any]) -> Found:
     """A number for each coordinate of the data."""
-    return shape(a["X"]), ("X",)
+    return shape(a["X"]), [a["X"]]
 
 
 def of_values(a: Mapping[str, Any]) -> Found:
     """A number for each query and column of values: (m, k) or (m,)."""
-    return (*_queries(a)[:1], *shape(a["V"])[1:]), ("X", "V", "Y")
+    return (*_queries(a)[:1], *shape(a["V"])[1:]), [a["X"], a["V"], a.get("Y")]
 
 
 def _queries(a: Mapping[str, Any]) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ def taken(argument: str, a: Any) -> Any:
 
     Columns of different dtypes are promoted as NumPy promotes them: booleans beside floats are floats.
     """
-    library = library_of(type(a))
+    library = library_of(a)
     assert library is not None
     out = library.whole(a)
     if out is not None:
@@ -39,7 +39,7 @@ def taken(argument: str, a: Any) -> Any:
 
 def labels_of(a: Any) -> tuple[Any, ...] | None:
     """What the columns of a data frame of any library are called; None of what has no such names."""
-    library = library_of(type(a))
+    library = library_of(a)
     if library is not None:
         return library.labels(a)
     columns = getattr(a, "columns", None)

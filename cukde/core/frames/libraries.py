@@ -50,13 +50,17 @@ class Library(Protocol):
         """Return a frame with columns of these names, and the rows of ``like``, or of the names ``rows``."""
 
 
+def library_of(a: Any) -> Library | None:
+    """The module of this folder for a frame or a series, of a subclass too; None of anything else."""
+    kind: Any = type(a)
+    return _of_kind(kind)
+
+
 @functools.lru_cache(maxsize=512)
-def library_of(kind: type) -> Library | None:
-    """The module of this folder for a type of frames or series, of a subclass too; None of anything else."""
+def _of_kind(kind: type) -> Library | None:
     for each in kind.__mro__:
         root = each.__module__.partition(".")[0]
-        file, classes = _CLASSES.get(root, ("", ()))
-        if each.__name__ in classes:
+        if root in _CLASSES and each.__name__ in _CLASSES[root][1]:
             return named(root)
     return None
 

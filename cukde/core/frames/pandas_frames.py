@@ -38,11 +38,10 @@ def numbers(column: Any) -> np.ndarray | None:
     if isinstance(kind, np.dtype):
         out: np.ndarray = column.to_numpy()
         return out
-    plain = _plain(kind)
     if column.isna().any():
-        plain = plain if plain.kind == "f" else np.dtype(np.float64)
+        plain = np.float64 if kind.kind != "f" else _plain(kind)
         return column.to_numpy(dtype=plain, na_value=np.nan)
-    return column.to_numpy(dtype=plain)
+    return column.to_numpy(dtype=_plain(kind))
 
 
 def whole(a: Any) -> np.ndarray | None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from cukde.core import check as core_check, dispatch
 from cukde.core.cost.registry import declare
 from cukde.core.dask import check as dask_check
+from cukde.core.entry import returned
+from cukde.core.entry.public_call import public_call
 from cukde.core.over_dask import is_dask, over_dask
 from cukde.density import check as density_check, results
 from cukde.density.arguments import prepare
@@ -19,7 +21,18 @@ from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
 from cukde.density.problem import Problem, reweighted
 
 
+def _of_columns(arguments: Mapping[str, Any], labels: Sequence[Any], d: int) -> list[int]:
+    """Positions of the columns that queries of :func:`marginal` have."""
+    return check.positions("columns", arguments.get("columns"), labels, d)
+
+
+def _of_others(arguments: Mapping[str, Any], labels: Sequence[Any], d: int) -> list[int]:
+    """Positions of the columns that queries of :func:`conditional` have."""
+    return compositions_columns.others(check.conditions(arguments.get("given"), labels, d), d)
+
+
 @declare(cost_formulas.kde, cost_calls.of_marginal, name="marginal")
+@public_call(returned.rows("Y", "density"), chosen=_of_columns)
 @over_dask("cukde.density.compositions.dask")
 def marginal(
     X: Any,
@@ -32,6 +45,7 @@ def marginal(
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
+    nan_policy: Literal["raise", "omit"] = "raise",
 ) -> Any:
     r"""Density of some columns: the marginal of the estimate that :func:`cukde.kde` makes of all.
 
@@ -95,6 +109,7 @@ def marginal(
 
 
 @declare(cost.conditional, cost_calls.of_conditional)
+@public_call(returned.rows("Y", "density"), chosen=_of_others)
 @over_dask("cukde.density.compositions.dask")
 def conditional(
     X: Any,
@@ -107,6 +122,7 @@ def conditional(
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
+    nan_policy: Literal["raise", "omit"] = "raise",
 ) -> Any:
     r"""Density of the other columns given values of some: the joint estimate over its marginal.
 

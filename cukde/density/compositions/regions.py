@@ -10,6 +10,7 @@ import numpy as np
 from cukde.core import check as core_check, dispatch
 from cukde.core.cost.registry import declare
 from cukde.core.dask import check as dask_check
+from cukde.core.entry.public_call import public_call
 from cukde.core.over_dask import is_dask
 from cukde.density.api import kde, sd_kde
 from cukde.density.compositions import check, cost
@@ -20,6 +21,7 @@ _EPS = float(np.finfo(np.float64).eps)
 
 
 @declare(cost.hdr_threshold, cost_calls.of_threshold)
+@public_call()
 def hdr_threshold(
     X: Any,
     h: Any,
@@ -31,6 +33,7 @@ def hdr_threshold(
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
+    nan_policy: Literal["raise", "omit"] = "raise",
 ) -> Any:
     r"""Level of the highest-density region: the density is at least this high on a share ``mass`` of the data.
 
