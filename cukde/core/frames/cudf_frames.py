@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from cukde.core.frames.pandas_frames import contradict
+
 
 def labels(a: Any) -> tuple[Any, ...] | None:
     """Names of the columns of a frame; None of a series."""
@@ -53,8 +55,10 @@ def row_label(a: Any, row: int) -> Any:
 
 
 def same_rows(a: Any, b: Any) -> bool:
-    """Whether two have the same labels of rows."""
-    return a.index is b.index or bool(a.index.equals(b.index))
+    """Whether nothing says that rows at the same position are different ones."""
+    if a.index is b.index or bool(a.index.equals(b.index)):
+        return True
+    return not contradict(a.index.to_pandas(), b.index.to_pandas())
 
 
 def series(values: Any, name: str | None, like: Any) -> Any:

@@ -41,7 +41,7 @@ class Library(Protocol):
         """The label of a row, None where the library has none."""
 
     def same_rows(self, a: Any, b: Any) -> bool:
-        """Whether two frames or series of the library have the same labels of rows."""
+        """Whether the labels of two frames or series of the library agree, as far as both have some."""
 
     def series(self, values: Any, name: str | None, like: Any) -> Any:
         """Return a series with the rows of a frame or a series, or of new ones where ``like`` is None."""

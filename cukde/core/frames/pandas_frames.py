@@ -66,8 +66,16 @@ def row_label(a: Any, row: int) -> Any:
 
 
 def same_rows(a: Any, b: Any) -> bool:
-    """Whether two have the same labels of rows."""
-    return a.index is b.index or bool(a.index.equals(b.index))
+    """Whether nothing says that rows at the same position are different ones."""
+    return a.index is b.index or bool(a.index.equals(b.index)) or not contradict(a.index, b.index)
+
+
+def contradict(a: Any, b: Any) -> bool:
+    """Whether different labels say so: of two of which one is 0, 1, 2, ..., only if the other has the same, moved."""
+    if len(a) != len(b):
+        return False  # another error
+    is_numbered = any(index.equals(_pandas().RangeIndex(len(index))) for index in (a, b))
+    return not is_numbered or bool(a.isin(b).all())
 
 
 def series(values: Any, name: str | None, like: Any) -> Any:
