@@ -32,7 +32,7 @@ def _of_numbers(name: str, frame: Any) -> Any:
         return frame
     taken(name, sample)  # or an error that names a column
     kinds = [sample.dtype] if sample.ndim == 1 else list(sample.dtypes)
-    if all(isinstance(kind, np.dtype) for kind in kinds) and len({kind == bool for kind in kinds}) == 1:
+    if all(isinstance(kind, np.dtype) for kind in kinds) and len({kind.kind == "b" for kind in kinds}) == 1:
         return frame
     if sample.ndim == 1:
         return frame.astype(_floating(sample.dtype))
