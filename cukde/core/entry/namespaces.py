@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,20 @@ def like(array: Any, a: Any) -> Any:
         return namespace.from_dlpack(array)
     except (TypeError, ValueError, RuntimeError, BufferError):  # a dtype that is not exchanged, such as booleans
         return namespace.asarray(array)
+
+
+def mapped(result: Any, a: Any) -> Any:
+    """Bring each array of a result to the library of ``a``."""
+    return each_array(result, functools.partial(like, a=a))
+
+
+def each_array(result: Any, to: Callable[[Any], Any]) -> Any:
+    """Bring each array of a result elsewhere; results are arrays and named tuples with arrays."""
+    if isinstance(result, tuple):
+        each = [each_array(part, to) for part in result]
+        return type(result)(*each) if hasattr(result, "_fields") else tuple(each)
+    is_array = isinstance(result, np.ndarray | np.generic) or dispatch.is_gpu_array(result)
+    return to(result) if is_array else result
 
 
 def _is_tensor(kind: type) -> bool:

@@ -13,17 +13,14 @@ import numpy as np
 from cukde.core import check as core_check, dispatch
 from cukde.core.cost import arguments as core_arguments
 from cukde.core.dtypes import of_results
-from cukde.core.entry import check, missing, names, namespaces, outputs
+from cukde.core.entry import check, missing, names, namespaces, outputs, plain
+from cukde.core.entry.namespaces import each_array
 from cukde.core.frames.columns import labels_of, taken as taken_frame
 from cukde.core.frames.labelled import labelled
 from cukde.core.frames.libraries import library_of, named as library_named
 from cukde.core.over_dask import is_dask
 
 T = TypeVar("T", bound=Callable[..., Any])
-
-_PLAIN: set[type] = {np.ndarray, np.float64, np.float32, np.int64, np.bool_}
-_PLAIN |= {float, int, bool, str, complex, bytes, type(None), list, tuple, range}
-"""Types that need nothing done, CuPy's arrays among them once one was seen: the usual call is told at once."""
 
 _DATA = {"X": ("weights", "local_factors", "V"), "Z": ("denominator_weights",)}
 """Data, and what has a number or a row for each of their rows."""
@@ -85,8 +82,8 @@ def public_call(
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
             if (
-                _PLAIN.issuperset(map(type, args))
-                and _PLAIN.issuperset(map(type, kwargs.values()))
+                plain.PLAIN.issuperset(map(type, args))
+                and plain.PLAIN.issuperset(map(type, kwargs.values()))
                 and own.isdisjoint(kwargs)
                 and not (outputs.forced and outputs.asked_for(sys._getframe(1)))
             ):
@@ -112,9 +109,7 @@ class Given:
         self._out: Any = None
         self._forced = outputs.forced if outputs.asked_for(sys._getframe(2)) else None
         self.lazy = False
-        for each in map(type, (*args, *kwargs.values())):
-            if each.__module__ == "cupy" and each.__name__ == "ndarray":
-                _PLAIN.add(each)
+        plain.see((*args, *kwargs.values()))
         by_position = entry.positional[: len(args)]
         if len(args) > len(by_position) or not kwargs.keys().isdisjoint(by_position):
             return  # the function's own TypeError
@@ -206,7 +201,7 @@ class Given:
     def _array(self, name: str, value: Any) -> Any:
         """Return a frame, a series or an array of another library as an array, anything else as it is."""
         kind = type(value)
-        if kind in _PLAIN:
+        if kind in plain.PLAIN:
             return value
         if id(value) not in self._arrays:
             array = value
@@ -294,7 +289,7 @@ class Given:
             rows, columns = (labels_of(a) or range(size) for a, size in zip((A, B), matrix.shape, strict=True))
             return library.table(dispatch.to_host(matrix), columns, None, rows)
 
-        return _mapped(results, made)
+        return each_array(results, made)
 
     def _made(self, result: Any, like: Any, index: Any, name: str | None, columns: Sequence[Any] | None = None) -> Any:
         """Return a result as the library of ``like`` has it, with the rows of ``index``."""
@@ -319,7 +314,7 @@ class Given:
         """Bring the arrays of a result to the library of the queries, or of the data."""
         for a in (like, self.given.get("X"), self.given.get("x"), self.given.get("A")):
             if a is not None and namespaces.is_foreign(a) and self._forced is None:
-                return _mapped(result, functools.partial(namespaces.like, a=a))
+                return namespaces.mapped(result, a)
         return result
 
     def library(self, like: Any) -> Any:
@@ -331,15 +326,6 @@ class Given:
     def _rows_given(self, argument: str) -> Any:
         given = self.given.get(argument)
         return self.given.get("X") if given is None else given
-
-
-def _mapped(result: Any, to: Callable[[Any], Any]) -> Any:
-    """Bring each array of a result elsewhere; results are arrays and named tuples with arrays."""
-    if isinstance(result, tuple):
-        each = [_mapped(part, to) for part in result]
-        return type(result)(*each) if hasattr(result, "_fields") else tuple(each)
-    is_array = isinstance(result, np.ndarray | np.generic) or dispatch.is_gpu_array(result)
-    return to(result) if is_array else result
 
 
 def _is_true(flag: Any) -> bool:
