@@ -36,12 +36,14 @@ def scott(X: Any, *, weights: Any = None, nan_policy: Literal["raise", "omit"] =
         Data, at least two rows; (n,) means d = 1. A GPU array computes on the GPU.
     weights : array_like, shape (n,), optional
         Non-negative weights; only their ratios matter. Default 1 each.
+    nan_policy : {"raise", "omit"}
+        As in :func:`cukde.kde`.
 
     Returns
     -------
     array, shape (d,)
-        A standard deviation a column, in that column's units: what ``h`` takes. (1,) for d = 1. Always
-        float64, for float32 data too. NumPy in, NumPy out; CuPy in, CuPy out.
+        A standard deviation a column, in the order of the columns and in their units: what ``h`` takes. (1,) for d = 1.
+        Always float64, for float32 data too. NumPy in, NumPy out; CuPy in, CuPy out.
 
     Raises
     ------
@@ -219,6 +221,8 @@ def isj(X: Any, *, weights: Any = None, nan_policy: Literal["raise", "omit"] = "
         Data, at least two rows. A GPU array computes on the GPU.
     weights : array_like, shape (n,), optional
         Non-negative weights; only their ratios matter. Default 1 each.
+    nan_policy : {"raise", "omit"}
+        As in :func:`cukde.kde`.
 
     Returns
     -------
@@ -321,6 +325,8 @@ def cross_validate(
         within a factor of 256 of the start.
     precision : {"float32", "tf32", "ieee", "float64"}, optional
         Arithmetic of the pairs; default the dtype's own. "tf32" and "ieee" mean "float32" here.
+    nan_policy : {"raise", "omit"}
+        As in :func:`cukde.kde`.
 
     Returns
     -------
@@ -476,12 +482,15 @@ def abramson(
         go like the distance to the nearest neighbours.
     weights : array_like, shape (n,), optional
         Non-negative weights; only their ratios matter. Default 1 each.
+    nan_policy : {"raise", "omit"}
+        As in :func:`cukde.kde`.
 
     Returns
     -------
     array, shape (n,)
         Positive factors without a unit, whose weighted geometric mean is 1; 1 for rows of weight 0, which count for
-        nothing. Always float64. NumPy in, NumPy out; CuPy in, CuPy out.
+        nothing. Always float64. NumPy in, NumPy out; CuPy in, CuPy out; of a frame a series with its index, NaN for
+        rows that are left out.
 
     Raises
     ------

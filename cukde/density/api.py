@@ -60,12 +60,12 @@ def kde(
     X : array_like, shape (n, d) or (n,)
         Data; (n,) means d = 1. A GPU array (CuPy, or anything with ``__cuda_array_interface__`` or
         DLPack) computes on the GPU. A Dask array or data frame, here or for any argument but ``h``, makes the call
-        lazy. Shape (b, n, d) is a stack, b densities at once: see the notes.
+        lazy. Columns of a data frame have names: see the notes. Shape (b, n, d) is a stack, b densities at once.
     Y : array_like, shape (m, d) or (m,)
         Queries, in the units of ``X``. (m,) only for d = 1. No queries give an empty result.
-    h : float or array_like
-        Bandwidth: a positive standard deviation, shape (d,) for one per dimension, or a (d, d) covariance.
-        A GPU array is copied to the host.
+    h : float, array_like or mapping
+        Bandwidth: a positive standard deviation, shape (d,) for one per dimension, or a (d, d) covariance; or
+        deviations by the names of the columns. A GPU array is copied to the host.
     weights : array_like, shape (n,), optional
         Non-negative weights of the data, normalised to sum to 1. Default 1/n each.
     local_factors : array_like, shape (n,), optional
@@ -88,20 +88,28 @@ def kde(
     check_finite : bool
         Refuse NaN and infinity. With False the data are unchecked: nothing waits for the GPU, and a CUDA graph can
         capture the call, except for products by cuBLAS (of more than 64 dimensions), which CuPy does not allow.
-    bounds : sequence of length d, optional
-        For each column None or its (low, high), with None or an infinity for an open end: the density is then one on
-        that domain, by reflection, 0 outside and without loss of mass at the ends. ``h`` must not correlate such a
-        column with another. Data have to lie within; with ``check_finite=False`` they are unchecked, and those outside
-        are taken at the nearest end. Not for Dask arrays.
-    periods : sequence of length d, optional
-        For each column None or its period, such as 360: the density repeats, and integrates to 1 over a period. Points
-        may lie anywhere on the line. A column has bounds or a period, not both. Not for Dask arrays.
+    bounds : sequence of length d or mapping, optional
+        For each column, or for some by name, None or its (low, high), with None or an infinity for an open end: the
+        density is then one on that domain, by reflection, 0 outside and without loss of mass at the ends. ``h`` must
+        not correlate such a column with another. Data have to lie within; with ``check_finite=False`` they are
+        unchecked, and those outside are taken at the nearest end. Not for Dask arrays.
+    periods : sequence of length d or mapping, optional
+        For each column, or for some by name, None or its period, such as 360: the density repeats, and integrates to 1
+        over a period. Points may lie anywhere on the line. A column has bounds or a period, not both. Not for Dask
+        arrays.
+    nan_policy : {"raise", "omit"}
+        What missing values do, NaN among them: raise an error, which names column and row of a frame, or leave out
+        their rows of ``X``, with those of ``weights`` and ``local_factors``. A query that has one gives NaN.
+    out : array, shape (m,), optional
+        Where to write the result, which is computed first and copied; of its shape and dtype, and of the library of
+        ``X``, NumPy or CuPy. It is returned.
 
     Returns
     -------
-    array, shape (m,)
+    array or series, shape (m,)
         Density in units of 1/volume (or its logarithm), of dtype ``result_type(X, Y)``: float16 rises to
-        float32, integers to float64. NumPy in, NumPy out; CuPy in, CuPy out; Dask in, Dask out.
+        float32, integers to float64. NumPy in, NumPy out; CuPy in, CuPy out; Dask in, Dask out; of queries in a frame a
+        series with their index: see :func:`cukde.set_output`.
 
     Raises
     ------
@@ -111,7 +119,7 @@ def kde(
         For shapes that do not fit, no data, NaN or infinity, a bandwidth that is not positive (definite),
         negative or all-zero weights, local factors out of their range, an unknown precision, a tolerance that is not
         from 0 to 0.1, bounds and periods that do not fit, data outside their bounds, and a covariance that
-        links a bounded column with another.
+        links a bounded column with another; for columns of ``Y`` that ``X`` does not have, or lacks.
 
     Notes
     -----
@@ -167,6 +175,11 @@ def kde(
     Small are up to 7.7e7 pairs of 3 dimensions and 2.7e7 of 16, half as many of a score, a quarter in double precision
     and on a line, of up to 32 dimensions, where ``h`` is a number and arrays are CuPy's own, C-contiguous and of one
     dtype, float32 or float64 (``tests/density/test_small.py``). Other calls take more launches.
+
+    *Names.* Frames of pandas, polars, cuDF, Arrow and Dask are matched by the names of their columns, here and in the
+    other functions: columns of ``Y`` are put in the order of those of ``X``, and missing or further ones are errors. So
+    are the keys of mappings. Arrays, and frames whose columns are called 0, 1, 2, ..., are taken by position. Columns
+    of mixed, nullable and Arrow's dtypes are numbers as NumPy promotes them. ``docs/frames.md`` has the rules.
 
     *Dask arrays.* The functions of this family do the same by blocks, data by queries, and merge the sums. Results are
     equal to 1e-12 in float64 whatever the blocks (``tests/density/test_dask.py``). Forms and options are checked at
@@ -259,7 +272,7 @@ def score(
 
     Returns
     -------
-    array, shape of ``Y``
+    array or frame, shape of ``Y``
         In units of 1/length. It stays finite far from the data, where it points to the nearest of them. NaN outside
         the bounds; at an end it is 0 across it.
 
@@ -355,12 +368,14 @@ def debias(
         Bandwidth of the density that will be taken of the result; forms as in :func:`kde`.
     score_bandwidth : float or array_like, optional
         Bandwidth of the score; default ``h``.
-    weights, rtol, precision, deterministic, check_finite, bounds, periods
+    weights, rtol, precision, deterministic, check_finite, bounds, periods, nan_policy
+        As in :func:`kde`. Rows that are left out are NaN in the result.
+    out : array, shape of ``X``, optional
         As in :func:`kde`.
 
     Returns
     -------
-    array, shape of ``X``
+    array or frame, shape of ``X``
         Within the bounds, and from 0 to the period: what moves over an end is reflected, or wrapped.
 
     Notes
@@ -478,7 +493,7 @@ def sd_kde(
     ----------
     score_bandwidth : float or array_like, optional
         Bandwidth of the score; default ``h``.
-    X, Y, h, weights, rtol, log, precision, deterministic, check_finite, bounds, periods
+    X, Y, h, weights, rtol, log, precision, deterministic, check_finite, bounds, periods, nan_policy, out
         As in :func:`kde`. :func:`cukde.bandwidth.sd` has the matching reference rule for ``h``.
 
     Returns
@@ -548,7 +563,7 @@ def laplace_kde(
         Return negative values as they are (they still rank queries), or set them to 0 and report in a
         :class:`NegativeDensityWarning` how many there were and their share of the absolute sum; on the GPU
         the report waits for the result, and of Dask arrays it comes with each block that is computed.
-    X, Y, h, weights, rtol, log, precision, deterministic, check_finite, bounds, periods
+    X, Y, h, weights, rtol, log, precision, deterministic, check_finite, bounds, periods, nan_policy, out
         As in :func:`kde`. With ``log`` a negative density gives NaN, a zero one -inf.
         :func:`cukde.bandwidth.laplace` has the matching reference rule for ``h``.
 
@@ -610,7 +625,9 @@ def kernel_sum(
         Points.
     V : array_like, shape (n,) or (n, k)
         Values of any sign, a row for each point.
-    Y, h, rtol, precision, deterministic, check_finite
+    Y, h, rtol, precision, deterministic, check_finite, nan_policy
+        As in :func:`kde`. Rows with a missing value among ``V`` are left out, too.
+    out : array, shape (m,) or (m, k), optional
         As in :func:`kde`.
 
     Returns

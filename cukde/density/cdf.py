@@ -42,7 +42,7 @@ def cdf(
         Queries, in the units of ``X``. No queries give an empty result.
     h : float or array_like
         Bandwidth: a positive standard deviation, also of shape (1,), or a variance of shape (1, 1).
-    weights, check_finite
+    weights, check_finite, nan_policy, out
         As in :func:`kde`.
     precision : {"float32", "tf32", "ieee", "float64"}, optional
         Default the dtype's own. All arithmetic is double precision: this says how accurate the sum is to be, and

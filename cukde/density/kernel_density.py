@@ -32,7 +32,7 @@ def kernel_density(
 
     Parameters
     ----------
-    X, Y, h, weights, log, check_finite
+    X, Y, h, weights, log, check_finite, nan_policy
         As for :func:`cukde.kde`; with deviations or a covariance H, the distance is that of Mahalanobis,
         and :math:`h^d` is :math:`|H|^{1/2}`. ``h`` is the radius of the kernels of bounded support.
     kernel : {"tophat", "epanechnikov", "exponential", "linear", "cosine"}

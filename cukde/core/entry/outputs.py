@@ -61,8 +61,8 @@ def set_output(kind: Literal["default", "array", "pandas", "polars"] = "default"
     Notes
     -----
     It holds for all threads of the process. Dask arrays are left alone, and so is :class:`KernelDensity`, whose results
-    are arrays as scikit-learn's. A copy to the host waits for the GPU. Values are the same, bit by bit
-    (``tests/core/test_entry.py``).
+    are arrays as scikit-learn's. Numbers are exactly those of arrays (``tests/core/test_entry.py``). Cost: a copy to
+    the host, which waits for the GPU, where a series of the host is made of a GPU's array; else next to nothing.
 
     Examples
     --------

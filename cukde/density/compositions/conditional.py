@@ -62,10 +62,10 @@ def marginal(
         Which columns: positions, negative ones from the end, or names of a data frame's columns. Integers are positions
         whatever a frame's columns are called.
     Y : array_like, shape (m, k) or (m,)
-        Queries in the chosen columns, in the order of ``columns``; (m,) only for one column.
+        Queries in the chosen columns, in the order of ``columns``, or by their names; (m,) only for one column.
     h : float or array_like
         Bandwidth of all ``d`` columns of ``X``, in any form that :func:`cukde.kde` takes.
-    weights, log, precision, deterministic, check_finite
+    weights, log, precision, deterministic, check_finite, nan_policy
         As in :func:`cukde.kde`. NaN and infinity are looked for in the chosen columns alone.
 
     Returns
@@ -139,11 +139,11 @@ def conditional(
         From a column, by position or by name, to its value: a number, or an array of shape (m,), one for each query.
         Columns are named as in :func:`marginal`; at least one is left.
     Y : array_like, shape (m, d - k) or (m,)
-        Queries in the columns that are left, in the order of ``X``; (m,) only for one column.
+        Queries in the columns that are left, in the order of ``X``, or by their names; (m,) only for one column.
     h : float or array_like
         Bandwidth of all ``d`` columns of ``X``, in any form that :func:`cukde.kde` takes; a covariance may correlate
         given columns with others.
-    weights, log, precision, deterministic, check_finite
+    weights, log, precision, deterministic, check_finite, nan_policy
         As in :func:`cukde.kde`. Given numbers are checked whatever ``check_finite`` says.
 
     Returns

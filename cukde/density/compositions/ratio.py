@@ -48,7 +48,7 @@ def density_ratio(
     X : array_like, shape (n, d) or (n,)
         Data of the numerator, as for :func:`cukde.kde`.
     Z : array_like, shape (k, d) or (k,)
-        Data of the denominator, of as many columns.
+        Data of the denominator, of as many columns, of the same names.
     Y : array_like, shape (m, d) or (m,)
         Queries, in the units of the data.
     h : float or array_like
@@ -59,7 +59,7 @@ def density_ratio(
         Non-negative weights of each sample, each normalised to sum to 1. Default 1/n and 1/k.
     log : bool
         Return the logarithm of the ratio: finite for any finite query.
-    precision, deterministic, check_finite
+    precision, deterministic, check_finite, nan_policy
         As in :func:`cukde.kde`.
 
     Returns

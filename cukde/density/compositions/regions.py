@@ -52,7 +52,7 @@ def hdr_threshold(
         Probabilities between 0 and 1. A GPU array is copied to the host.
     method : {"kde", "sd"}
         The estimate: :func:`cukde.kde` or :func:`cukde.sd_kde`.
-    weights, precision, deterministic, check_finite
+    weights, precision, deterministic, check_finite, nan_policy
         As in :func:`cukde.kde`.
     log : bool
         Return the level of the log density.

@@ -76,10 +76,10 @@ def evaluate_grid(
     ----------
     X : array_like, shape (n, d) or (n,)
         Data; (n,) means d = 1. A GPU array computes on the GPU.
-    axes : sequence of d array_like, each of shape (g_k,)
-        Coordinates along each axis, in the units of ``X``: in any order, with any steps. For d = 1 one array may be
-        given. GPU arrays are copied to the host.
-    h : float or array_like
+    axes : sequence of d array_like, each of shape (g_k,), or mapping
+        Coordinates along each axis, in the units of ``X``: in any order, with any steps; or such by the names of the
+        columns. For d = 1 one array may be given. GPU arrays are copied to the host.
+    h : float, array_like or mapping
         Bandwidth, in the forms of :func:`kde`.
     weights : array_like, shape (n,), optional
         Non-negative weights of the data, normalised to sum to 1. Default 1/n each.
@@ -97,6 +97,10 @@ def evaluate_grid(
         Give the same bits on every run on the same machine, which transforms and exact products always do.
     check_finite : bool
         Refuse NaN and infinity. With False the data are unchecked, and a transform leaves out rows that hold them.
+    nan_policy : {"raise", "omit"}
+        As in :func:`kde`.
+    out : array, shape (g_1, ..., g_d), optional
+        As in :func:`kde`.
 
     Returns
     -------

@@ -89,8 +89,9 @@ def modes(
     precision : {"float32", "tf32", "ieee", "float64"}, optional
         Arithmetic of the passes by which points climb, as for :func:`cukde.kde`. Modes are found in float64 all the
         same.
-    deterministic, check_finite
-        As for :func:`cukde.kde`. With ``check_finite=False`` the label of a seed that is lost to NaN or infinity is -1.
+    deterministic, check_finite, nan_policy
+        As for :func:`cukde.kde`. With ``check_finite=False`` the label of a seed that is lost to NaN or infinity is -1,
+        and so is that of a row that is left out.
 
     Returns
     -------
@@ -103,7 +104,8 @@ def modes(
         * ``labels``, (n,) or (m,) int64: the number of the mode that each seed climbs to.
         * ``iterations``, int: steps of the longest climb, mean shift and Newton's method together.
 
-        Points and log densities are of dtype ``result_type(X, seeds)``. NumPy in, NumPy out; CuPy in, CuPy out.
+        Points and log densities are of dtype ``result_type(X, seeds)``. NumPy in, NumPy out; CuPy in, CuPy out. Of a
+        frame ``points`` are a frame, whose rows have the numbers of the modes, and ``labels`` a series with its index.
 
     Raises
     ------
