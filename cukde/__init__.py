@@ -10,6 +10,7 @@ from cukde import _old_paths, bandwidth, functions, perf
 from cukde._version import __version__
 from cukde.conv1d.activations import activation_grad
 from cukde.conv1d.api import depthwise_conv1d, depthwise_conv1d_input_grad, depthwise_conv1d_weight_grad
+from cukde.core.entry.outputs import set_output
 from cukde.core.warnings import BandwidthRangeWarning, ConvergenceWarning, MemoryWarning, NegativeDensityWarning
 from cukde.density.api import (
     debias,
@@ -76,6 +77,7 @@ __all__ = [
     "pwpa",
     "score",
     "sd_kde",
+    "set_output",
     "soa_to_aos",
     "warmup",
 ]

@@ -604,6 +604,7 @@ CALLS: dict[str, Callable[[Draw], Call]] = {
     "aos_to_soa": lambda a: Call(cukde.aos_to_soa, (a.points,)),
     "soa_to_aos": lambda a: Call(cukde.soa_to_aos, (a.points,)),
     "fit_piecewise": _fit_piecewise,
+    "set_output": lambda a: Call(cukde.set_output),
     "warmup": _warmup,
     **{f"bandwidth.{name}": _rule(getattr(bandwidth, name)) for name in ("scott", "silverman", "sd", "laplace")},
     "bandwidth.isj": lambda a: Call(bandwidth.isj, (a.rng.normal(size=60),)),

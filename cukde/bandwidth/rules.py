@@ -15,6 +15,8 @@ from cukde.bandwidth.scores import LeaveOneOut
 from cukde.bandwidth.search import CrossValidation
 from cukde.core import check as core_check, dispatch
 from cukde.core.cost.registry import declare
+from cukde.core.entry import returned
+from cukde.core.entry.public_call import public_call
 from cukde.density import check as density_check
 from cukde.density.arguments import prepare
 from cukde.density.cost.calls import of_abramson, of_bandwidth
@@ -22,7 +24,8 @@ from cukde.density.cost.formulas import abramson as abramson_cost, bandwidth as 
 
 
 @declare(cost, of_bandwidth, name="bandwidth.scott")
-def scott(X: Any, *, weights: Any = None) -> Any:
+@public_call()
+def scott(X: Any, *, weights: Any = None, nan_policy: Literal["raise", "omit"] = "raise") -> Any:
     r"""Scott's rule for :func:`cukde.kde`.
 
     .. math:: h_k = \sigma_k \, n_\mathrm{eff}^{-1/(d+4)}
@@ -33,12 +36,14 @@ def scott(X: Any, *, weights: Any = None) -> Any:
         Data, at least two rows; (n,) means d = 1. A GPU array computes on the GPU.
     weights : array_like, shape (n,), optional
         Non-negative weights; only their ratios matter. Default 1 each.
+    nan_policy : {"raise", "omit"}
+        As in :func:`cukde.kde`.
 
     Returns
     -------
     array, shape (d,)
-        A standard deviation a column, in that column's units: what ``h`` takes. (1,) for d = 1. Always
-        float64, for float32 data too. NumPy in, NumPy out; CuPy in, CuPy out.
+        A standard deviation a column, in the order of the columns and in their units: what ``h`` takes. (1,) for d = 1.
+        Always float64, for float32 data too. NumPy in, NumPy out; CuPy in, CuPy out.
 
     Raises
     ------
@@ -72,7 +77,8 @@ def scott(X: Any, *, weights: Any = None) -> Any:
 
 
 @declare(cost, of_bandwidth, name="bandwidth.silverman")
-def silverman(X: Any, *, weights: Any = None) -> Any:
+@public_call()
+def silverman(X: Any, *, weights: Any = None, nan_policy: Literal["raise", "omit"] = "raise") -> Any:
     r"""Silverman's rule for :func:`cukde.kde`: the best bandwidth for normal data, to leading order.
 
     .. math:: h_k = \sigma_k \, [n_\mathrm{eff} (d + 2) / 4]^{-1/(d+4)}
@@ -94,7 +100,8 @@ def silverman(X: Any, *, weights: Any = None) -> Any:
 
 
 @declare(cost, of_bandwidth, name="bandwidth.sd")
-def sd(X: Any, *, weights: Any = None) -> Any:
+@public_call()
+def sd(X: Any, *, weights: Any = None, nan_policy: Literal["raise", "omit"] = "raise") -> Any:
     r"""Normal-reference rule for :func:`cukde.sd_kde`, with the score's bandwidth equal to the density's.
 
     .. math::
@@ -150,7 +157,8 @@ def sd(X: Any, *, weights: Any = None) -> Any:
 
 
 @declare(cost, of_bandwidth, name="bandwidth.laplace")
-def laplace(X: Any, *, weights: Any = None) -> Any:
+@public_call()
+def laplace(X: Any, *, weights: Any = None, nan_policy: Literal["raise", "omit"] = "raise") -> Any:
     r"""Normal-reference rule for :func:`cukde.laplace_kde`.
 
     .. math::
@@ -198,7 +206,8 @@ def laplace(X: Any, *, weights: Any = None) -> Any:
 
 
 @declare(isj_cost, of_bandwidth, name="bandwidth.isj")
-def isj(X: Any, *, weights: Any = None) -> Any:
+@public_call()
+def isj(X: Any, *, weights: Any = None, nan_policy: Literal["raise", "omit"] = "raise") -> Any:
     r"""Improved Sheather-Jones rule for :func:`cukde.kde` in one dimension: for data of any shape.
 
     .. math:: h^2 = \left[2 \sqrt\pi \, n_\mathrm{eff} \, \lVert \hat f'' \rVert^2\right]^{-2/5}
@@ -212,6 +221,8 @@ def isj(X: Any, *, weights: Any = None) -> Any:
         Data, at least two rows. A GPU array computes on the GPU.
     weights : array_like, shape (n,), optional
         Non-negative weights; only their ratios matter. Default 1 each.
+    nan_policy : {"raise", "omit"}
+        As in :func:`cukde.kde`.
 
     Returns
     -------
@@ -272,6 +283,7 @@ def isj(X: Any, *, weights: Any = None) -> Any:
 
 
 @declare(cross_validation_cost, of_cross_validation, name="bandwidth.cross_validate")
+@public_call()
 def cross_validate(
     X: Any,
     method: Literal["kde", "sd", "laplace"] = "kde",
@@ -281,6 +293,7 @@ def cross_validate(
     weights: Any = None,
     per_dimension: bool = False,
     precision: str | None = None,
+    nan_policy: Literal["raise", "omit"] = "raise",
 ) -> CrossValidation:
     r"""Bandwidth by leave-one-out cross-validation: for data of any shape, and each of the density estimates.
 
@@ -312,6 +325,8 @@ def cross_validate(
         within a factor of 256 of the start.
     precision : {"float32", "tf32", "ieee", "float64"}, optional
         Arithmetic of the pairs; default the dtype's own. "tf32" and "ieee" mean "float32" here.
+    nan_policy : {"raise", "omit"}
+        As in :func:`cukde.kde`.
 
     Returns
     -------
@@ -445,7 +460,10 @@ def _silverman_factor(n: float, d: int) -> float:
 
 
 @declare(abramson_cost, of_abramson, name="bandwidth.abramson")
-def abramson(X: Any, h: Any, *, alpha: float = 0.5, weights: Any = None) -> Any:
+@public_call(returned.rows("X", "local_factors"))
+def abramson(
+    X: Any, h: Any, *, alpha: float = 0.5, weights: Any = None, nan_policy: Literal["raise", "omit"] = "raise"
+) -> Any:
     r"""Abramson's square-root law: factors of the bandwidth for :func:`cukde.kde`, one for each row.
 
     .. math:: \lambda_j = (\hat p(x_j) / g)^{-\alpha}, \qquad \log g = \sum_j w_j \log \hat p(x_j)
@@ -464,12 +482,15 @@ def abramson(X: Any, h: Any, *, alpha: float = 0.5, weights: Any = None) -> Any:
         go like the distance to the nearest neighbours.
     weights : array_like, shape (n,), optional
         Non-negative weights; only their ratios matter. Default 1 each.
+    nan_policy : {"raise", "omit"}
+        As in :func:`cukde.kde`.
 
     Returns
     -------
     array, shape (n,)
         Positive factors without a unit, whose weighted geometric mean is 1; 1 for rows of weight 0, which count for
-        nothing. Always float64. NumPy in, NumPy out; CuPy in, CuPy out.
+        nothing. Always float64. NumPy in, NumPy out; CuPy in, CuPy out; of a frame a series with its index, NaN for
+        rows that are left out.
 
     Raises
     ------

@@ -143,7 +143,7 @@ def _warn(end: str, h: np.ndarray, *, listed: bool, per_dimension: bool) -> None
         what = f"the best bandwidth is the {end} {ends}: {_text(h)}; give {end.removesuffix('est')}er ones"
         if not listed:
             what = f"{what} as bandwidths=..."
-    warnings.warn(what + _TIES * (end == "smallest"), BandwidthRangeWarning, stacklevel=4)
+    warnings.warn(what + _TIES * (end == "smallest"), BandwidthRangeWarning, stacklevel=5)
 
 
 def _text(h: np.ndarray) -> str:

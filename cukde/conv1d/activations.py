@@ -11,9 +11,11 @@ from cukde.conv1d import check, cost
 from cukde.conv1d.derivatives import DERIVATIVES
 from cukde.core import check as core_check, dispatch, dtypes
 from cukde.core.cost.registry import declare
+from cukde.core.entry.over_arrays import over_arrays
 
 
 @declare(cost.activation_grad, cost.activation_grad_sizes)
+@over_arrays
 def activation_grad(name: str | Callable[[Any], Any] | None, z: Any) -> Any:
     r"""Derivative of an activation of :func:`depthwise_conv1d` at its arguments.
 

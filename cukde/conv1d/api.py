@@ -16,6 +16,7 @@ from cukde.conv1d.geometry import Layout, Padding
 from cukde.core import dispatch, dtypes
 from cukde.core.check import flag
 from cukde.core.cost.registry import declare
+from cukde.core.entry.over_arrays import over_arrays
 from cukde.core.gpu import kernel_cache
 from cukde.core.over_dask import over_dask
 
@@ -23,6 +24,7 @@ _passes = partial(dispatch.passes, "cukde.conv1d")
 
 
 @declare(cost.forward, cost.forward_sizes)
+@over_arrays
 @over_dask("cukde.conv1d.dask")
 def depthwise_conv1d(
     x: Any,
@@ -176,6 +178,7 @@ def depthwise_conv1d(
 
 
 @declare(cost.input_grad, cost.input_grad_sizes)
+@over_arrays
 def depthwise_conv1d_input_grad(
     dy: Any,
     w: Any,
@@ -246,6 +249,7 @@ def depthwise_conv1d_input_grad(
 
 
 @declare(cost.weight_grad, cost.weight_grad_sizes)
+@over_arrays
 def depthwise_conv1d_weight_grad(
     x: Any,
     dy: Any,

@@ -135,7 +135,7 @@ _TOO_SMALL = {
 
 
 def small_samples(samples: Any, nan: np.ndarray | None, n: int, shape: tuple[int, ...], nan_policy: str) -> None:
-    """Warn the caller's caller, in SciPy's words, of results from fewer than two samples.
+    """Warn the user of the function that calls, in SciPy's words, of results from fewer than two samples.
 
     A single result always warns; an array of ``shape`` warns if there are no samples at all or NaN was left out.
     ``samples`` is the number of samples left of ``n`` for each result. ``nan`` tells which results had NaN; None means
@@ -148,7 +148,7 @@ def small_samples(samples: Any, nan: np.ndarray | None, n: int, shape: tuple[int
     few = bool((samples < 2).any()) if on_host else n < 2
     if few and (shape == () or has_nan or n == 0):
         text = _TOO_SMALL[shape == (), has_nan] + " See documentation for sample size requirements."
-        warnings.warn(text, _small_sample_category(), stacklevel=3)
+        warnings.warn(text, _small_sample_category(), stacklevel=4)
 
 
 def _small_sample_category() -> type[Warning]:

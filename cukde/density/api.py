@@ -10,6 +10,9 @@ import numpy as np
 
 from cukde.core import check as core_check, dispatch
 from cukde.core.cost.registry import declare
+from cukde.core.entry import returned, shapes
+from cukde.core.entry.public_call import Given, public_call
+from cukde.core.frames.columns import labels_of
 from cukde.core.over_dask import over_dask
 from cukde.core.warnings import NegativeDensityWarning
 from cukde.density import check, results
@@ -22,7 +25,13 @@ from cukde.density.stacks.over_stacks import over_stacks
 _over_dask = over_dask("cukde.density.dask.api", domains_check.without_domain)
 
 
+def _sums_with_names(given: Given, result: Any) -> Any:
+    """Kernel sums have a column for each of the values."""
+    return given.rows(result, "Y", "kernel_sum", labels_of(given.given["V"]))
+
+
 @declare(cost_formulas.kde, cost_calls.of_kde, observed=cost_calls.taken("sum"))
+@public_call(returned.rows("Y", "density"), shape=shapes.of_queries)
 @over_stacks
 @_over_dask
 def kde(
@@ -40,6 +49,8 @@ def kde(
     bounds: Any = None,
     periods: Any = None,
     leave_one_out: bool = False,
+    nan_policy: Literal["raise", "omit"] = "raise",
+    out: Any = None,
 ) -> Any:
     r"""Gaussian kernel density estimate of the data ``X`` at the queries ``Y``.
 
@@ -50,12 +61,12 @@ def kde(
     X : array_like, shape (n, d) or (n,)
         Data; (n,) means d = 1. A GPU array (CuPy, or anything with ``__cuda_array_interface__`` or
         DLPack) computes on the GPU. A Dask array or data frame, here or for any argument but ``h``, makes the call
-        lazy. Shape (b, n, d) is a stack, b densities at once: see the notes.
+        lazy. Columns of a data frame have names: see the notes. Shape (b, n, d) is a stack, b densities at once.
     Y : array_like, shape (m, d) or (m,)
         Queries, in the units of ``X``. (m,) only for d = 1. No queries give an empty result.
-    h : float or array_like
-        Bandwidth: a positive standard deviation, shape (d,) for one per dimension, or a (d, d) covariance.
-        A GPU array is copied to the host.
+    h : float, array_like or mapping
+        Bandwidth: a positive standard deviation, shape (d,) for one per dimension, or a (d, d) covariance; or
+        deviations by the names of the columns. A GPU array is copied to the host.
     weights : array_like, shape (n,), optional
         Non-negative weights of the data, normalised to sum to 1. Default 1/n each.
     local_factors : array_like, shape (n,), optional
@@ -78,23 +89,31 @@ def kde(
     check_finite : bool
         Refuse NaN and infinity. With False the data are unchecked: nothing waits for the GPU, and a CUDA graph can
         capture the call, except for products by cuBLAS (of more than 64 dimensions), which CuPy does not allow.
-    bounds : sequence of length d, optional
-        For each column None or its (low, high), with None or an infinity for an open end: the density is then one on
-        that domain, by reflection, 0 outside and without loss of mass at the ends. ``h`` must not correlate such a
-        column with another. Data have to lie within; with ``check_finite=False`` they are unchecked, and those outside
-        are taken at the nearest end. Not for Dask arrays.
-    periods : sequence of length d, optional
-        For each column None or its period, such as 360: the density repeats, and integrates to 1 over a period. Points
-        may lie anywhere on the line. A column has bounds or a period, not both. Not for Dask arrays.
+    bounds : sequence of length d or mapping, optional
+        For each column, or for some by name, None or its (low, high), with None or an infinity for an open end: the
+        density is then one on that domain, by reflection, 0 outside and without loss of mass at the ends. ``h`` must
+        not correlate such a column with another. Data have to lie within; with ``check_finite=False`` they are
+        unchecked, and those outside are taken at the nearest end. Not for Dask arrays.
+    periods : sequence of length d or mapping, optional
+        For each column, or for some by name, None or its period, such as 360: the density repeats, and integrates to 1
+        over a period. Points may lie anywhere on the line. A column has bounds or a period, not both. Not for Dask
+        arrays.
     leave_one_out : bool
         Leave out of the density at each row of the data the row's own kernel, and divide by the weight of the others.
         Then ``Y`` must be ``X`` itself, or None. Not for stacks.
+    nan_policy : {"raise", "omit"}
+        What missing values do, NaN among them: raise an error, which names column and row of a frame, or leave out
+        their rows of ``X``, with those of ``weights`` and ``local_factors``. A query that has one gives NaN.
+    out : array, shape (m,), optional
+        Where to write the result, which is computed first and copied; of its shape and dtype, and of the library of
+        ``X``, NumPy or CuPy. It is returned.
 
     Returns
     -------
-    array, shape (m,)
+    array or series, shape (m,)
         Density in units of 1/volume (or its logarithm), of dtype ``result_type(X, Y)``: float16 rises to
-        float32, integers to float64. NumPy in, NumPy out; CuPy in, CuPy out; Dask in, Dask out.
+        float32, integers to float64. NumPy in, NumPy out; CuPy in, CuPy out; Dask in, Dask out; of queries in a frame a
+        series with their index: see :func:`cukde.set_output`.
 
     Raises
     ------
@@ -104,7 +123,7 @@ def kde(
         For shapes that do not fit, no data, NaN or infinity, a bandwidth that is not positive (definite),
         negative or all-zero weights, local factors out of their range, an unknown precision, a tolerance that is not
         from 0 to 0.1, bounds and periods that do not fit, data outside their bounds, and a covariance that
-        links a bounded column with another.
+        links a bounded column with another; for columns of ``Y`` that ``X`` does not have, or lacks.
 
     Notes
     -----
@@ -175,6 +194,11 @@ def kde(
     at the values. Its result does not depend on that (``tests/density/test_ahead.py``). :func:`sd_kde` does so with one
     bandwidth, unless it is to be ``deterministic``; :func:`debias` does not.
 
+    *Names.* Frames of pandas, polars, cuDF, Arrow and Dask are matched by the names of their columns, here and in the
+    other functions: columns of ``Y`` are put in the order of those of ``X``, and missing or further ones are errors. So
+    are the keys of mappings. Arrays, and frames whose columns are called 0, 1, 2, ..., are taken by position. Columns
+    of mixed, nullable and Arrow's dtypes are numbers as NumPy promotes them. ``docs/frames.md`` has the rules.
+
     *Dask arrays.* The functions of this family do the same by blocks, data by queries, and merge the sums. Results are
     equal to 1e-12 in float64 whatever the blocks (``tests/density/test_dask.py``). Forms and options are checked at
     once, the values in blocks when they are computed. Data on the host may go with queries on a GPU. A block at which
@@ -242,6 +266,7 @@ def kde(
 
 
 @declare(cost_formulas.score, cost_calls.of_queries, observed=cost_calls.taken("moments"))
+@public_call(returned.rows("Y", "score"), shape=shapes.of_points)
 @over_stacks
 @_over_dask
 def score(
@@ -257,6 +282,8 @@ def score(
     bounds: Any = None,
     periods: Any = None,
     leave_one_out: bool = False,
+    nan_policy: Literal["raise", "omit"] = "raise",
+    out: Any = None,
 ) -> Any:
     r"""Gradient of the log density: :math:`s(y) = \nabla \log \hat p(y)`.
 
@@ -266,7 +293,7 @@ def score(
 
     Returns
     -------
-    array, shape of ``Y``
+    array or frame, shape of ``Y``
         In units of 1/length. It stays finite far from the data, where it points to the nearest of them. NaN outside
         the bounds; at an end it is 0 across it.
 
@@ -289,6 +316,7 @@ def score(
 
 
 @declare(cost_formulas.density_and_score, cost_calls.of_queries, observed=cost_calls.taken("moments"))
+@public_call(returned.each_rows("Y", "log_density", "score"))
 @over_stacks
 @_over_dask
 def density_and_score(
@@ -304,6 +332,7 @@ def density_and_score(
     bounds: Any = None,
     periods: Any = None,
     leave_one_out: bool = False,
+    nan_policy: Literal["raise", "omit"] = "raise",
 ) -> tuple[Any, Any]:
     """Log density and its gradient, in the one pass that :func:`score` costs.
 
@@ -328,6 +357,7 @@ def density_and_score(
 
 
 @declare(cost_formulas.debias, cost_calls.of_data, observed=cost_calls.taken("moments"))
+@public_call(returned.rows("X", "debiased"), shape=shapes.of_data)
 @over_stacks
 @_over_dask
 def debias(
@@ -342,6 +372,8 @@ def debias(
     check_finite: bool = True,
     bounds: Any = None,
     periods: Any = None,
+    nan_policy: Literal["raise", "omit"] = "raise",
+    out: Any = None,
 ) -> Any:
     r"""Score-debiased data: each point moved by half a bandwidth squared along the score.
 
@@ -358,12 +390,14 @@ def debias(
         Bandwidth of the density that will be taken of the result; forms as in :func:`kde`.
     score_bandwidth : float or array_like, optional
         Bandwidth of the score; default ``h``.
-    weights, rtol, precision, deterministic, check_finite, bounds, periods
+    weights, rtol, precision, deterministic, check_finite, bounds, periods, nan_policy
+        As in :func:`kde`. Rows that are left out are NaN in the result.
+    out : array, shape of ``X``, optional
         As in :func:`kde`.
 
     Returns
     -------
-    array, shape of ``X``
+    array or frame, shape of ``X``
         Within the bounds, and from 0 to the period: what moves over an end is reflected, or wrapped.
 
     Notes
@@ -411,6 +445,7 @@ def _stages_of_sd_kde(
     check_finite: bool = True,
     bounds: Any = None,
     periods: Any = None,
+    **of_entry: Any,
 ) -> Mapping[str, Callable[[], Any]]:
     """The stages of SD-KDE, each a call ready to be timed: score, shift and density.
 
@@ -452,6 +487,7 @@ def _stages_of_sd_kde(
     stages=_stages_of_sd_kde,
     observed=cost_calls.taken("moments", "sum"),
 )
+@public_call(returned.rows("Y", "density"), shape=shapes.of_queries)
 @over_stacks
 @_over_dask
 def sd_kde(
@@ -469,6 +505,8 @@ def sd_kde(
     bounds: Any = None,
     periods: Any = None,
     leave_one_out: bool = False,
+    nan_policy: Literal["raise", "omit"] = "raise",
+    out: Any = None,
 ) -> Any:
     """Score-debiased density estimate: :func:`kde` of the data moved by :func:`debias`.
 
@@ -478,7 +516,7 @@ def sd_kde(
     ----------
     score_bandwidth : float or array_like, optional
         Bandwidth of the score; default ``h``.
-    X, Y, h, weights, rtol, log, precision, deterministic, check_finite, bounds, periods
+    X, Y, h, weights, rtol, log, precision, deterministic, check_finite, bounds, periods, nan_policy, out
         As in :func:`kde`. :func:`cukde.bandwidth.sd` has the matching reference rule for ``h``.
 
     Returns
@@ -518,6 +556,7 @@ def sd_kde(
 
 
 @declare(cost_formulas.laplace_kde, cost_calls.of_queries, observed=cost_calls.taken("laplace"))
+@public_call(returned.rows("Y", "density"), shape=shapes.of_queries)
 @over_stacks
 @_over_dask
 def laplace_kde(
@@ -535,6 +574,8 @@ def laplace_kde(
     bounds: Any = None,
     periods: Any = None,
     leave_one_out: bool = False,
+    nan_policy: Literal["raise", "omit"] = "raise",
+    out: Any = None,
 ) -> Any:
     r"""Laplace-corrected density estimate: a fourth-order kernel, in one pass and without a score.
 
@@ -549,7 +590,7 @@ def laplace_kde(
         Return negative values as they are (they still rank queries), or set them to 0 and report in a
         :class:`NegativeDensityWarning` how many there were and their share of the absolute sum; on the GPU
         the report waits for the result, and of Dask arrays it comes with each block that is computed.
-    X, Y, h, weights, rtol, log, precision, deterministic, check_finite, bounds, periods
+    X, Y, h, weights, rtol, log, precision, deterministic, check_finite, bounds, periods, nan_policy, out
         As in :func:`kde`. With ``log`` a negative density gives NaN, a zero one -inf.
         :func:`cukde.bandwidth.laplace` has the matching reference rule for ``h``.
 
@@ -582,13 +623,14 @@ def laplace_kde(
         if negative != "clip":
             return problem.laplace_density(log=log)
         epilogue = problem.epilogue(log=log)
-        out, report = results.laplace(problem.sums("laplace"), *epilogue, problem.xp, clip=True)
+        density, report = results.laplace(problem.sums("laplace"), *epilogue, problem.xp, clip=True)
     if report is not None:
-        warnings.warn(report, NegativeDensityWarning, stacklevel=4)
-    return out
+        warnings.warn(report, NegativeDensityWarning, stacklevel=5)
+    return density
 
 
 @declare(cost_formulas.kernel_sum, cost_calls.of_values, observed=cost_calls.taken("values"))
+@public_call(_sums_with_names, shape=shapes.of_values)
 @_over_dask
 def kernel_sum(
     X: Any,
@@ -600,6 +642,8 @@ def kernel_sum(
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
+    nan_policy: Literal["raise", "omit"] = "raise",
+    out: Any = None,
 ) -> Any:
     r"""Gaussian kernel sum: :math:`\sum_j \exp(-|y_i - x_j|^2 / (2 h^2)) V_j`, not normalised.
 
@@ -609,7 +653,9 @@ def kernel_sum(
         Points.
     V : array_like, shape (n,) or (n, k)
         Values of any sign, a row for each point.
-    Y, h, rtol, precision, deterministic, check_finite
+    Y, h, rtol, precision, deterministic, check_finite, nan_policy
+        As in :func:`kde`. Rows with a missing value among ``V`` are left out, too.
+    out : array, shape (m,) or (m, k), optional
         As in :func:`kde`.
 
     Returns
@@ -641,5 +687,5 @@ def kernel_sum(
     with problem.device:
         columns = v[:, None] if v.ndim == 1 else v
         sums = problem.sums("values", columns)
-        out = results.values(sums, problem.dtype, problem.xp)
-        return out[:, 0] if v.ndim == 1 else out
+        weighted = results.values(sums, problem.dtype, problem.xp)
+        return weighted[:, 0] if v.ndim == 1 else weighted

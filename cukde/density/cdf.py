@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from cukde.core.cost.registry import declare
+from cukde.core.entry import returned, shapes
+from cukde.core.entry.public_call import public_call
 from cukde.density import check
 from cukde.density.arguments import prepare
 from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
 
 
 @declare(cost_formulas.cdf, cost_calls.of_queries)
+@public_call(returned.rows("Y", "cdf"), shape=shapes.of_queries)
 def cdf(
     X: Any,
     Y: Any,
@@ -20,6 +23,8 @@ def cdf(
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
+    nan_policy: Literal["raise", "omit"] = "raise",
+    out: Any = None,
 ) -> Any:
     r"""Distribution function of :func:`kde` in one dimension: the mass of the estimate below each query.
 
@@ -37,7 +42,7 @@ def cdf(
         Queries, in the units of ``X``. No queries give an empty result.
     h : float or array_like
         Bandwidth: a positive standard deviation, also of shape (1,), or a variance of shape (1, 1).
-    weights, check_finite
+    weights, check_finite, nan_policy, out
         As in :func:`kde`.
     precision : {"float32", "tf32", "ieee", "float64"}, optional
         Default the dtype's own. All arithmetic is double precision: this says how accurate the sum is to be, and
@@ -91,6 +96,7 @@ def cdf(
 
 
 @declare(cost_formulas.log_cdf, cost_calls.of_queries)
+@public_call(returned.rows("Y", "log_cdf"), shape=shapes.of_queries)
 def log_cdf(
     X: Any,
     Y: Any,
@@ -100,6 +106,8 @@ def log_cdf(
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
+    nan_policy: Literal["raise", "omit"] = "raise",
+    out: Any = None,
 ) -> Any:
     r"""Logarithm of :func:`cdf`, with all of its digits in both tails.
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from cukde.core.check import array
-from cukde.core.dtypes import promoted
+from cukde.core.dtypes import of_results
 from cukde.core.over_dask import is_dask
 
 PRECISIONS = ("float32", "tf32", "ieee", "float64")
@@ -63,10 +63,7 @@ def values(V: Any, n: int, backend: ModuleType) -> Any:
 
 def result_dtype(*arrays: Any) -> np.dtype:
     """NumPy's promoted dtype, with float16 raised to float32 and integers to float64."""
-    dtype = promoted(*(a.dtype for a in arrays))
-    if dtype.kind != "f":
-        return np.dtype(np.float64)
-    return np.dtype(np.float32) if dtype.itemsize == 2 else dtype
+    return of_results(*(a.dtype for a in arrays))
 
 
 def bandwidth(h: Any, d: int, name: str = "h") -> np.ndarray:

@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from cukde.core import check as core_check, dispatch, warnings as core_warnings
+from cukde.core.entry import missing
+from cukde.core.frames.libraries import library_of
 from cukde.core.over_dask import is_dask, meta
 from cukde.core.public import public_in
 from cukde.core.warnings import NegativeDensityWarning
@@ -450,16 +452,23 @@ class KernelDensity(BaseEstimator):
         """Check points and the names of their columns; return them as an array of the backend."""
         if is_dask(X):
             return _lazily().points(self, X, backend, reset=reset)
+        given = X
+        if library_of(X) is not None:  # errors of its values name the column
+            X = missing.none_in("X", X)
         if backend.name == "gpu":
             out = check.points(X, backend)
             # scikit-learn checks the names of a frame, and the number of columns.
-            validate_data(self, X if hasattr(X, "shape") else out, reset=reset, skip_check_array=True)
+            validate_data(self, given if hasattr(given, "shape") else out, reset=reset, skip_check_array=True)
             return out
         X = self._moved(X)
         if hasattr(X, "__dlpack__") and not hasattr(X, "__array__"):
             X = backend.asarray(X)
         with np.errstate(invalid="ignore"):  # it sums all entries to find NaN and infinities
-            return validate_data(self, X, reset=reset, order="C", dtype=_DTYPES)
+            if X is given:
+                return validate_data(self, X, reset=reset, order="C", dtype=_DTYPES)
+            out = check_array(X, order="C", dtype=_DTYPES, input_name="X", estimator=self)
+        validate_data(self, given, reset=reset, skip_check_array=True)
+        return out
 
     def _fitted(self, X: Any) -> ModuleType:
         """Return the backend of the fitted arrays; check that the queries can be moved there."""

@@ -12,6 +12,7 @@ import numpy as np
 from cukde.core import check as core_check, dispatch, warnings as core_warnings
 from cukde.core.cost.registry import declare
 from cukde.core.cpu import arrays as cpu
+from cukde.core.entry.public_call import Given, public_call
 from cukde.core.over_dask import over_dask
 from cukde.core.public import public_in
 from cukde.kendall import check, cost, samples, statistics
@@ -32,7 +33,14 @@ class Concordance(NamedTuple):
     tied_both: Any  # (p, q): equal in both
 
 
+def _with_names(given: Given, result: Any) -> Any:
+    """Matrices have a row for each column of A, and a column for each of B."""
+    A, B = given.given["A"], given.given.get("B")
+    return given.matrices(result, A, A if B is None else B)
+
+
 @declare(cost.kendalltau, cost.of_samples)
+@public_call()
 def kendalltau(
     x: Any,
     y: Any,
@@ -61,7 +69,8 @@ def kendalltau(
         Samples: flattened and of one size where ``axis`` is None, else of shapes that broadcast. Real numbers of up to
         8 bytes are compared exactly, 64-bit integers too; other values that have an order (long doubles, objects, text,
         times) are compared by NumPy, on the CPU. If ``x`` is a GPU array, the call computes on the GPU and moves ``y``
-        there. Masked entries are left out, whatever ``nan_policy`` is. Infinities are ordinary values.
+        there. Masked entries are left out, whatever ``nan_policy`` is. Infinities are ordinary values. Two frames with
+        columns of the same names are paired by them.
     nan_policy : {"propagate", "omit", "raise"}
         What NaN does: make the result NaN, leave its pair out, or raise an error.
     method : {"auto", "exact", "asymptotic"}
@@ -154,6 +163,7 @@ def kendalltau(
 
 
 @declare(cost.kendall_matrix, cost.of_columns)
+@public_call(_with_names)
 @over_dask("cukde.kendall.dask")
 def kendall_matrix(
     A: Any,
@@ -185,12 +195,13 @@ def kendall_matrix(
     -------
     array, shape (p, q), or SignificanceResult
         tau, float64; with ``pvalue=True`` the pair ``(statistic, pvalue)`` of such arrays. Constant columns give NaN,
-        on the diagonal too, which is 1 otherwise. NumPy and pandas in, NumPy out; CuPy in, CuPy out; Dask in, Dask out.
+        on the diagonal too, which is 1 otherwise. NumPy in, NumPy out; CuPy in, CuPy out; Dask in, Dask out. Of frames
+        they are frames with the names of the columns of ``A`` as rows, and of ``B`` as columns.
 
     Raises
     ------
     TypeError
-        For ``B`` on the GPU beside ``A`` on the CPU.
+        For ``B`` on the GPU beside ``A`` on the CPU, and for columns of frames that do not hold real numbers.
     ValueError
         For anything but two dimensions of real numbers, masked entries, ``B`` and ``A`` with different numbers of rows,
         an unknown option, and NaN with ``nan_policy="raise"``.
@@ -240,6 +251,7 @@ def kendall_matrix(
 
 
 @declare(cost.concordance, cost.of_columns)
+@public_call(_with_names)
 def concordance(A: Any, B: Any = None) -> Concordance:
     """Counts of concordant, discordant and tied pairs of samples for all pairs of columns of A, or of A with B.
 
@@ -254,12 +266,12 @@ def concordance(A: Any, B: Any = None) -> Concordance:
     Concordance
         A tuple ``(concordant, discordant, tied_x, tied_y, tied_both)`` of int64 arrays of shape (p, q): pairs of
         samples in the same order in both columns, in opposite order, equal in the column of A alone, in that of B
-        alone, and in both. They add up to n (n - 1) / 2.
+        alone, and in both. They add up to n (n - 1) / 2. Of frames they are frames, as in :func:`kendall_matrix`.
 
     Raises
     ------
     TypeError
-        For ``B`` on the GPU beside ``A`` on the CPU.
+        For ``B`` on the GPU beside ``A`` on the CPU, and for columns of frames that do not hold real numbers.
     ValueError
         For anything but two dimensions of real numbers, masked entries, ``B`` and ``A`` with different numbers of rows,
         and NaN, which has no place in an order: drop those rows, or leave them to :func:`kendall_matrix`.

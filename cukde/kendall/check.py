@@ -47,8 +47,6 @@ def matrix(name: str, A: Any, backend: ModuleType) -> Any:
         raise ValueError(f"{name} must not have masked entries; write {name}.filled(numpy.nan)")
     try:
         out = backend.asarray(A)
-        if out.dtype == object and hasattr(A, "to_numpy"):  # a pandas table of mixed or nullable columns
-            out = backend.asarray(A.to_numpy(dtype=np.float64, na_value=np.nan))
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be a rectangular array of numbers: {error}") from None
     if not comparable(out.dtype):

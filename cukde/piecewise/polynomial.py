@@ -10,6 +10,7 @@ import numpy as np
 
 from cukde.core import check as core_check, dispatch
 from cukde.core.cost.registry import declare
+from cukde.core.entry.over_arrays import over_arrays
 from cukde.core.over_dask import is_dask
 from cukde.core.public import public_in
 from cukde.piecewise import calculus, check, cost
@@ -100,6 +101,7 @@ class PiecewisePolynomial:
                 self.c, self.x = gpu.asarray(held_c), gpu.asarray(held_x)
         self._derivatives: dict[int, PiecewisePolynomial] = {}
 
+    @over_arrays
     def __call__(self, x: Any, nu: int = 0, extrapolate: Extrapolate | None = None) -> Any:
         r"""Evaluate the polynomial or one of its derivatives.
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from cukde.core import check as core_check, dispatch
 from cukde.core.cost.registry import declare
+from cukde.core.entry.over_arrays import over_arrays
 from cukde.core.over_dask import over_dask
 from cukde.piecewise import check, cost
 from cukde.piecewise.evaluator import Evaluator
@@ -24,6 +25,7 @@ _KEPT, _LARGEST_KEPT = 8, 2**20
 
 
 @declare(cost.pwpa, cost.of_raw)
+@over_arrays
 @over_dask("cukde.piecewise.dask")
 def pwpa(
     x: Any,
@@ -138,6 +140,7 @@ _kept_evaluator = functools.lru_cache(_KEPT)(_evaluator)
 
 
 @declare(cost.turned, cost.of_rows)
+@over_arrays
 def aos_to_soa(coefficients: Any) -> Any:
     """Copy coefficients (P, D + 1), one row for each piece, to (D + 1, P), one column for each piece.
 
@@ -155,6 +158,7 @@ def aos_to_soa(coefficients: Any) -> Any:
 
 
 @declare(cost.turned, cost.of_columns)
+@over_arrays
 def soa_to_aos(coefficients: Any) -> Any:
     """Copy coefficients (D + 1, P), one column for each piece, to (P, D + 1), one row for each piece.
 

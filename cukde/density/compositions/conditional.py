@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from cukde.core import check as core_check, dispatch
 from cukde.core.cost.registry import declare
 from cukde.core.dask import check as dask_check
+from cukde.core.entry import returned
+from cukde.core.entry.public_call import public_call
 from cukde.core.over_dask import is_dask, over_dask
 from cukde.density import check as density_check, results
 from cukde.density.arguments import prepare
@@ -19,7 +21,18 @@ from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
 from cukde.density.problem import Problem, reweighted
 
 
+def _of_columns(arguments: Mapping[str, Any], labels: Sequence[Any], d: int) -> list[int]:
+    """Positions of the columns that queries of :func:`marginal` have."""
+    return check.positions("columns", arguments.get("columns"), labels, d)
+
+
+def _of_others(arguments: Mapping[str, Any], labels: Sequence[Any], d: int) -> list[int]:
+    """Positions of the columns that queries of :func:`conditional` have."""
+    return compositions_columns.others(check.conditions(arguments.get("given"), labels, d), d)
+
+
 @declare(cost_formulas.kde, cost_calls.of_marginal, name="marginal")
+@public_call(returned.rows("Y", "density"), chosen=_of_columns)
 @over_dask("cukde.density.compositions.dask")
 def marginal(
     X: Any,
@@ -32,6 +45,7 @@ def marginal(
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
+    nan_policy: Literal["raise", "omit"] = "raise",
 ) -> Any:
     r"""Density of some columns: the marginal of the estimate that :func:`cukde.kde` makes of all.
 
@@ -48,10 +62,10 @@ def marginal(
         Which columns: positions, negative ones from the end, or names of a data frame's columns. Integers are positions
         whatever a frame's columns are called.
     Y : array_like, shape (m, k) or (m,)
-        Queries in the chosen columns, in the order of ``columns``; (m,) only for one column.
+        Queries in the chosen columns, in the order of ``columns``, or by their names; (m,) only for one column.
     h : float or array_like
         Bandwidth of all ``d`` columns of ``X``, in any form that :func:`cukde.kde` takes.
-    weights, log, precision, deterministic, check_finite
+    weights, log, precision, deterministic, check_finite, nan_policy
         As in :func:`cukde.kde`. NaN and infinity are looked for in the chosen columns alone.
 
     Returns
@@ -95,6 +109,7 @@ def marginal(
 
 
 @declare(cost.conditional, cost_calls.of_conditional)
+@public_call(returned.rows("Y", "density"), chosen=_of_others)
 @over_dask("cukde.density.compositions.dask")
 def conditional(
     X: Any,
@@ -107,6 +122,7 @@ def conditional(
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
+    nan_policy: Literal["raise", "omit"] = "raise",
 ) -> Any:
     r"""Density of the other columns given values of some: the joint estimate over its marginal.
 
@@ -123,11 +139,11 @@ def conditional(
         From a column, by position or by name, to its value: a number, or an array of shape (m,), one for each query.
         Columns are named as in :func:`marginal`; at least one is left.
     Y : array_like, shape (m, d - k) or (m,)
-        Queries in the columns that are left, in the order of ``X``; (m,) only for one column.
+        Queries in the columns that are left, in the order of ``X``, or by their names; (m,) only for one column.
     h : float or array_like
         Bandwidth of all ``d`` columns of ``X``, in any form that :func:`cukde.kde` takes; a covariance may correlate
         given columns with others.
-    weights, log, precision, deterministic, check_finite
+    weights, log, precision, deterministic, check_finite, nan_policy
         As in :func:`cukde.kde`. Given numbers are checked whatever ``check_finite`` says.
 
     Returns

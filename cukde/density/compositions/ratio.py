@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from cukde.core import check as core_check, dispatch
 from cukde.core.cost.registry import declare
+from cukde.core.entry import returned
+from cukde.core.entry.public_call import public_call
 from cukde.core.over_dask import over_dask
 from cukde.density import check as density_check, results
 from cukde.density.arguments import prepare
@@ -17,6 +19,7 @@ from cukde.density.problem import Problem
 
 
 @declare(cost.density_ratio, cost_calls.of_ratio)
+@public_call(returned.rows("Y", "density_ratio"))
 @over_dask("cukde.density.compositions.dask")
 def density_ratio(
     X: Any,
@@ -31,6 +34,7 @@ def density_ratio(
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
+    nan_policy: Literal["raise", "omit"] = "raise",
 ) -> Any:
     r"""Density of the data ``X`` over the density of the data ``Z``, at the queries ``Y``.
 
@@ -44,7 +48,7 @@ def density_ratio(
     X : array_like, shape (n, d) or (n,)
         Data of the numerator, as for :func:`cukde.kde`.
     Z : array_like, shape (k, d) or (k,)
-        Data of the denominator, of as many columns.
+        Data of the denominator, of as many columns, of the same names.
     Y : array_like, shape (m, d) or (m,)
         Queries, in the units of the data.
     h : float or array_like
@@ -55,7 +59,7 @@ def density_ratio(
         Non-negative weights of each sample, each normalised to sum to 1. Default 1/n and 1/k.
     log : bool
         Return the logarithm of the ratio: finite for any finite query.
-    precision, deterministic, check_finite
+    precision, deterministic, check_finite, nan_policy
         As in :func:`cukde.kde`.
 
     Returns

@@ -10,6 +10,7 @@ import numpy as np
 from cukde.core import check as core_check, dispatch
 from cukde.core.cost.registry import declare
 from cukde.core.dask import check as dask_check
+from cukde.core.entry.public_call import public_call
 from cukde.core.over_dask import is_dask
 from cukde.density.api import kde, sd_kde
 from cukde.density.compositions import check, cost
@@ -20,6 +21,7 @@ _EPS = float(np.finfo(np.float64).eps)
 
 
 @declare(cost.hdr_threshold, cost_calls.of_threshold)
+@public_call()
 def hdr_threshold(
     X: Any,
     h: Any,
@@ -32,6 +34,7 @@ def hdr_threshold(
     deterministic: bool = False,
     check_finite: bool = True,
     leave_one_out: bool = True,
+    nan_policy: Literal["raise", "omit"] = "raise",
 ) -> Any:
     r"""Level of the highest-density region: a new point's density is at least this high with probability ``mass``.
 
@@ -51,7 +54,7 @@ def hdr_threshold(
         Probabilities between 0 and 1. A GPU array is copied to the host.
     method : {"kde", "sd"}
         The estimate: :func:`cukde.kde` or :func:`cukde.sd_kde`.
-    weights, precision, deterministic, check_finite
+    weights, precision, deterministic, check_finite, nan_policy
         As in :func:`cukde.kde`.
     log : bool
         Return the level of the log density.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any, Literal, NamedTuple
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from cukde.core import check as core_check, dispatch
 from cukde.core.cost.registry import declare
+from cukde.core.entry.public_call import public_call
 from cukde.density import check as density_check, results
 from cukde.density.arguments import prepare
 from cukde.density.cost import calls as cost_calls
@@ -44,7 +45,15 @@ _TIMES = {
 }
 
 
+def _shape(arguments: Mapping[str, Any]) -> tuple[tuple[int, ...], list[Any]]:
+    """Shape of an output array, and the arrays whose dtypes are promoted to its own."""
+    X, _ = density_check.data(arguments["X"], dispatch.backend(arguments["X"]))
+    axes = check.axes(arguments.get("axes"), X.shape[1])
+    return tuple(map(len, axes)), [X, _corners(axes)]
+
+
 @declare(cost.evaluate_grid, cost_calls.of_grid)
+@public_call(shape=_shape)
 def evaluate_grid(
     X: Any,
     axes: Any,
@@ -56,6 +65,8 @@ def evaluate_grid(
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
+    nan_policy: Literal["raise", "omit"] = "raise",
+    out: Any = None,
 ) -> Any:
     r"""Gaussian kernel density estimate of the data ``X`` on the product grid of some coordinates along each axis.
 
@@ -65,10 +76,10 @@ def evaluate_grid(
     ----------
     X : array_like, shape (n, d) or (n,)
         Data; (n,) means d = 1. A GPU array computes on the GPU.
-    axes : sequence of d array_like, each of shape (g_k,)
-        Coordinates along each axis, in the units of ``X``: in any order, with any steps. For d = 1 one array may be
-        given. GPU arrays are copied to the host.
-    h : float or array_like
+    axes : sequence of d array_like, each of shape (g_k,), or mapping
+        Coordinates along each axis, in the units of ``X``: in any order, with any steps; or such by the names of the
+        columns. For d = 1 one array may be given. GPU arrays are copied to the host.
+    h : float, array_like or mapping
         Bandwidth, in the forms of :func:`kde`.
     weights : array_like, shape (n,), optional
         Non-negative weights of the data, normalised to sum to 1. Default 1/n each.
@@ -86,6 +97,10 @@ def evaluate_grid(
         Give the same bits on every run on the same machine, which transforms and exact products always do.
     check_finite : bool
         Refuse NaN and infinity. With False the data are unchecked, and a transform leaves out rows that hold them.
+    nan_policy : {"raise", "omit"}
+        As in :func:`kde`.
+    out : array, shape (g_1, ..., g_d), optional
+        As in :func:`kde`.
 
     Returns
     -------

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from cukde.core import check as core_check, dispatch
 from cukde.core.cost.registry import declare
+from cukde.core.entry.public_call import Given, public_call
 from cukde.core.over_dask import is_dask
 from cukde.core.public import public_in
 from cukde.core.warnings import ConvergenceWarning
@@ -36,7 +37,17 @@ class Modes(NamedTuple):
     iterations: int
 
 
+def _with_names(given: Given, found: Modes) -> Modes:
+    """Modes are rows of their own, by whose numbers the rows of the seeds are labelled."""
+    return found._replace(
+        points=given.new_rows(found.points, "seeds", "mode"),
+        log_density=given.new_rows(found.log_density, "seeds", "log_density"),
+        labels=given.rows(found.labels, "seeds", "mode"),
+    )
+
+
 @declare(cost, of_modes)
+@public_call(_with_names)
 def modes(
     X: Any,
     h: Any,
@@ -49,6 +60,7 @@ def modes(
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
+    nan_policy: Literal["raise", "omit"] = "raise",
 ) -> Modes:
     r"""Modes of the density :func:`cukde.kde` and which of them each point climbs to: mean shift clustering.
 
@@ -77,8 +89,9 @@ def modes(
     precision : {"float32", "tf32", "ieee", "float64"}, optional
         Arithmetic of the passes by which points climb, as for :func:`cukde.kde`. Modes are found in float64 all the
         same.
-    deterministic, check_finite
-        As for :func:`cukde.kde`. With ``check_finite=False`` the label of a seed that is lost to NaN or infinity is -1.
+    deterministic, check_finite, nan_policy
+        As for :func:`cukde.kde`. With ``check_finite=False`` the label of a seed that is lost to NaN or infinity is -1,
+        and so is that of a row that is left out.
 
     Returns
     -------
@@ -91,7 +104,8 @@ def modes(
         * ``labels``, (n,) or (m,) int64: the number of the mode that each seed climbs to.
         * ``iterations``, int: steps of the longest climb, mean shift and Newton's method together.
 
-        Points and log densities are of dtype ``result_type(X, seeds)``. NumPy in, NumPy out; CuPy in, CuPy out.
+        Points and log densities are of dtype ``result_type(X, seeds)``. NumPy in, NumPy out; CuPy in, CuPy out. Of a
+        frame ``points`` are a frame, whose rows have the numbers of the modes, and ``labels`` a series with its index.
 
     Raises
     ------
@@ -182,7 +196,7 @@ def modes(
                 f"{lost} of {maxima.labels.size} seeds had not reached a maximum after {maxima.iterations} steps, "
                 "and are labelled by where they are: give a larger max_iterations, or a larger tolerance",
                 ConvergenceWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
         xp = problem.xp
         return Modes(

@@ -77,7 +77,7 @@ def laplace_kde(
         sums, clip = stack.sums("laplace"), negative == "clip"
         out, report = results.laplace(sums, stack.log_constants, log, stack.dtype, stack.xp, clip=clip)
     if report is not None:
-        warnings.warn(report, NegativeDensityWarning, stacklevel=3)
+        warnings.warn(report, NegativeDensityWarning, stacklevel=4)
     return out
 
 
