@@ -550,7 +550,7 @@ def _plot_anomalies(a: Draw) -> Call:
         "ax": _axes(),
         "threshold": None,
         "quantile": a.one(None, 0.2),
-        "labels": a.one(None, a.array(a.n) > 0),
+        "hue": a.one(None, a.array(a.n) > 0),
         "bins": a.one(None, 5),
         "log": a.one(False, True),
     }
