@@ -428,7 +428,8 @@ def _measure(a: Draw) -> Call:
         "cold": False,
         "rotate": None,
         "confidence": 0.9,
-        "seed": 1,
+        "random_state": 1,
+        "seed": None,
     }
     return Call(perf.measure, (_nothing, a.array(9)), options)
 
@@ -496,6 +497,10 @@ def _axes(*shape: int) -> Any:
     return Figure().subplots(*shape)
 
 
+def _two_groups(a: Draw) -> Any:
+    return a.one(None, np.arange(a.n) % 2 > 0)
+
+
 def _plot_density(a: Draw) -> Call:
     options = {
         "h": a.one(None, 0.7),
@@ -507,7 +512,12 @@ def _plot_density(a: Draw) -> Call:
         "points": a.one(2, 9),
         "limits": a.one(None, (-1.0, 2.0)),
         "label": a.one(None, "a"),
-        "seed": 1,
+        "hue": _two_groups(a),
+        "common_norm": a.one(False, True),
+        "log_scale": False,
+        "bw_adjust": a.one(1, 0.5),
+        "random_state": a.one(1, np.random.default_rng(1)),
+        "seed": None,
         "weights": a.weights,
     }
     return Call(plot.density, (a.array(a.n),), options)
@@ -522,7 +532,11 @@ def _plot_contours(a: Draw) -> Call:
         "outside": a.one(False, True),
         "points": a.one(2, 9),
         "subsample": a.one(2, 5000),
-        "seed": 1,
+        "hue": _two_groups(a),
+        "log_scale": a.one(False, (False, False)),
+        "bw_adjust": a.one(1, 0.5),
+        "random_state": a.one(1, np.random.default_rng(1)),
+        "seed": None,
         "weights": a.weights,
     }
     return Call(plot.contours, (a.array(a.n, 2),), options)
@@ -539,7 +553,11 @@ def _plot_pairs(a: Draw) -> Call:
         "tau": a.one(False, True),
         "points": 5,
         "subsample": 9,
-        "seed": 1,
+        "hue": _two_groups(a),
+        "log_scale": False,
+        "bw_adjust": a.one(1, 0.5),
+        "random_state": a.one(1, np.random.default_rng(1)),
+        "seed": None,
         "weights": a.weights,
     }
     return Call(plot.pairs, (a.array(a.n, 2),), options)

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from cukde.core import check as core_check, dispatch
 from cukde.core.over_dask import is_dask, meta
 from cukde.core.public import public_in
+from cukde.core.random_state import RandomState
 from cukde.density import check as density_check
 from cukde.density.api import kde, laplace_kde, score as gradient
 from cukde.density.arguments import prepare
@@ -304,14 +305,14 @@ class KernelDensity(BaseEstimator):
                 out = gradient(self.points_, Y, self.bandwidth_, **options)
             return self._returned(_rounded(out, dtype), X, backend)
 
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> Any:
+    def sample(self, n_samples: int = 1, random_state: RandomState = None) -> Any:
         """Draw from the density: rows of the data, chosen by their weights and moved by the kernel.
 
         Parameters
         ----------
         n_samples : int
             At least 1.
-        random_state : int, numpy.random.RandomState or None
+        random_state : int, numpy.random.RandomState, numpy.random.Generator or None
             An integer gives the same sample on every call and every device. The random numbers are scikit-learn's,
             drawn on the host: with a scalar bandwidth the sample is the same as scikit-learn's.
 

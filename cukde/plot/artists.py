@@ -203,7 +203,12 @@ def legend_of_pairs(
     """Add a legend of the regions above the panels of a new figure."""
     handles = [*region_handles(masses, groups), *map(legends.note, notes)]
     grid[0, 0].figure.legend(
-        handles=handles, title=title, loc="outside upper center", ncols=min(4, len(handles)), frameon=False, fontsize=9
+        handles=handles,
+        title=title,
+        loc="outside upper center",
+        ncols=min(4, len(grid), len(handles)),
+        frameon=False,
+        fontsize=9,
     )
 
 

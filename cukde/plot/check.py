@@ -55,13 +55,14 @@ def rows(n: int, weighted: bool, group: str | None = None) -> None:
         )
 
 
-def positive(column: int, d: int, lowest: float, highest: float, bad: int, n: int) -> None:
+def positive(name: str, lowest: float, highest: float, bad: int, n: int) -> None:
     """Raise for a column that a logarithmic axis cannot show."""
-    name = "X" if d == 1 else f"column {column} of X"
     if lowest <= 0:
-        raise ValueError(f"{name} must be positive for log_scale; {bad:,} of {n:,} rows are not")
+        raise ValueError(f"X must be positive for log_scale; {bad:,} of {n:,} rows of {name!r} are not")
     if lowest < _SMALLEST or highest > _LARGEST:
-        raise ValueError(f"{name} must be from {_SMALLEST:g} to {_LARGEST:g} to be drawn; rescale it")
+        raise ValueError(
+            f"X must be from {_SMALLEST:g} to {_LARGEST:g} to be drawn; that is not so of {name!r}: rescale it"
+        )
 
 
 def log_scale(value: Any, d: int) -> tuple[bool, ...]:

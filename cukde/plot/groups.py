@@ -99,7 +99,8 @@ def rows(X: Any, names: list[str], hue: Any, title: str | None, weights: Any, lo
             positive = w > 0
             x, w = x[positive], w[positive]
             which = None if which is None else which[backend.asnumpy(positive)]
-        x = _logarithms(x, log, xp)
+        names = names or _names(X, d)
+        x = _logarithms(x, log, names, xp)
         groups = [Group(None, x, w, 1.0)]
         if labels is not None and which is not None:
             total = len(x) if w is None else float(w.sum())
@@ -111,7 +112,7 @@ def rows(X: Any, names: list[str], hue: Any, title: str | None, weights: Any, lo
                 groups.append(Group(str(label), xp.ascontiguousarray(x[of]), own, share))
         for group in groups:
             check.rows(len(group.X), w is not None, group.label)
-        return Rows(backend, groups, title, log, left_out, names or _names(X, d))
+        return Rows(backend, groups, title, log, left_out, names)
 
 
 def _names(X: Any, d: int) -> list[str]:
@@ -122,13 +123,13 @@ def _names(X: Any, d: int) -> list[str]:
     return [f"x{k}" for k in range(d)]
 
 
-def _logarithms(x: Any, log: tuple[bool, ...], xp: ModuleType) -> Any:
+def _logarithms(x: Any, log: tuple[bool, ...], names: list[str], xp: ModuleType) -> Any:
     if not any(log):
         return x
     scaled = [k for k, logarithmic in enumerate(log) if logarithmic]
     low, high = x[:, scaled].min(axis=0), x[:, scaled].max(axis=0)
     for k, lowest, highest in zip(scaled, low, high, strict=True):
-        check.positive(k, x.shape[1], float(lowest), float(highest), int((x[:, k] <= 0).sum()), len(x))
+        check.positive(names[k], float(lowest), float(highest), int((x[:, k] <= 0).sum()), len(x))
     out = x.copy()
     out[:, scaled] = xp.log10(x[:, scaled])
     return out
