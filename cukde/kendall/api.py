@@ -38,7 +38,8 @@ def kendalltau(
     y: Any,
     *,
     nan_policy: Literal["propagate", "omit", "raise"] = "propagate",
-    method: Literal["auto", "exact", "asymptotic"] = "auto",
+    distribution: Literal["auto", "exact", "asymptotic"] = "auto",
+    method: Literal["auto", "exact", "asymptotic"] | None = None,
     variant: Literal["a", "b", "c"] = "b",
     alternative: Literal["two-sided", "less", "greater"] = "two-sided",
     axis: int | tuple[int, ...] | None = None,
@@ -64,10 +65,13 @@ def kendalltau(
         there. Masked entries are left out, whatever ``nan_policy`` is. Infinities are ordinary values.
     nan_policy : {"propagate", "omit", "raise"}
         What NaN does: make the result NaN, leave its pair out, or raise an error.
-    method : {"auto", "exact", "asymptotic"}
-        How the p-value is computed. "asymptotic" takes the normal distribution, with a variance that accounts for
-        ties. "exact" takes the exact distribution, which exists for samples without ties. "auto" is exact where there
-        are no ties and n is at most 33 or at most one pair is out of order, and asymptotic elsewhere.
+    distribution : {"auto", "exact", "asymptotic"}
+        The distribution under independence, which gives the p-value. "asymptotic" takes the normal distribution, with a
+        variance that accounts for ties. "exact" takes the exact distribution, which exists for samples without ties.
+        "auto" is exact where there are no ties and n is at most 33 or at most one pair is out of order, and asymptotic
+        elsewhere.
+    method : {"auto", "exact", "asymptotic"}, optional
+        SciPy's name of ``distribution``, in place of it.
     variant : {"b", "c", "a"}
         Which tau; the p-value is the same for all.
     alternative : {"two-sided", "less", "greater"}
@@ -91,7 +95,7 @@ def kendalltau(
         GPU beside ``x`` on the CPU.
     ValueError
         For incompatible sizes or shapes, an unknown option, NaN with ``nan_policy="raise"``, ties with
-        ``method="exact"``, and an axis out of bounds.
+        ``distribution="exact"``, and an axis out of bounds.
 
     Warns
     -----
@@ -102,11 +106,11 @@ def kendalltau(
     -----
     Counts are exact (int64), for up to 1e8 samples; the statistic is accurate to 1e-12. It lies between -1 and 1, and
     perfect order gives exactly 1. Cost: O(n log n) comparisons and O(n) memory. The host waits for the GPU only with
-    ``nan_policy="raise"``, which may have to raise, and with ``method="exact"``, whose distribution the host computes
+    ``nan_policy="raise"``, which may have to raise, and with ``distribution="exact"``, which the host computes
     in O(n min(C, D)).
 
     SciPy's function differs in three ways: it has no variant "a", it checks an option only where it uses it, and with
-    ``method="asymptotic"`` it divides by zero for two samples.
+    ``distribution="asymptotic"`` it divides by zero for two samples.
 
     References
     ----------
@@ -122,7 +126,11 @@ def kendalltau(
     -0.4714 0.2827
     """
     core_check.option("nan_policy", nan_policy, check.NAN_POLICIES)
-    core_check.option("method", method, statistics.METHODS)
+    core_check.option("distribution", distribution, statistics.DISTRIBUTIONS)
+    if method is not None:
+        core_check.option("method", method, statistics.DISTRIBUTIONS)
+        check.one_name(distribution)
+        distribution = method
     core_check.option("variant", variant, statistics.VARIANTS)
     check.alternative(alternative)
     keepdims = core_check.flag("keepdims", keepdims)
@@ -134,7 +142,7 @@ def kendalltau(
         if nan_policy == "raise":
             check.no_nan(rows.nan, x=rows.x, y=rows.y)
         complete = n if nan_policy == "propagate" and rows.nan is None else 0
-        null = None if method == "exact" else statistics.Null(method, alternative)
+        null = None if distribution == "exact" else statistics.Null(distribution, alternative)
         if null is not None and rows.nan is None:
             few = _of_few(backend, rows.x, rows.y, "alike", 1, variant, null, complete)
             if few is not None:
@@ -146,7 +154,7 @@ def kendalltau(
         if nan_policy == "propagate" and rows.nan is not None:
             counts = counts._replace(samples=xp.where(xp.asarray(rows.nan), 0, counts.samples))
         statistic, pvalue = passes.statistics(counts, variant, null, complete)
-        if method == "exact":
+        if distribution == "exact":
             on_host = statistics.of_complete(counts.map(backend.asnumpy), complete)
             check.exact_without_ties(statistics.tied(on_host))
             pvalue = xp.asarray(statistics.exact_p_value(on_host, alternative))
@@ -176,7 +184,7 @@ def kendall_matrix(
     variant : {"b", "c", "a"}
         As in :func:`kendalltau`.
     pvalue : bool
-        Whether to return two-sided p-values too, by the method "auto" of :func:`kendalltau`.
+        Whether to return two-sided p-values too, by the distribution "auto" of :func:`kendalltau`.
     nan_policy : {"propagate", "omit", "raise"}
         What NaN does: make the row and the column of its variable NaN, leave its sample out of the pairs of columns
         where either value is NaN (pairwise deletion, as in pandas), or raise an error.

@@ -154,20 +154,20 @@ def grid_of_axes(value: Any, d: int, kind: type) -> np.ndarray:
     out = np.asarray(value, dtype=object)
     if out.shape != (d, d):
         raise ValueError(
-            f"axes must have shape ({d}, {d}), a row and a column of Axes for each column of X; got {out.shape}: write "
-            f"figure, axes = matplotlib.pyplot.subplots({d}, {d})"
+            f"ax must have shape ({d}, {d}), a row and a column of Axes for each column of X; got {out.shape}: write "
+            f"figure, ax = matplotlib.pyplot.subplots({d}, {d})"
         )
     for each in out.flat:
-        axes("axes", each, kind)
+        axes("ax", each, kind)
     return out
 
 
-def column_labels(value: Any, d: int) -> list[str]:
+def column_names(value: Any, d: int) -> list[str]:
     """Return names for the columns of a pair plot."""
     if not isinstance(value, Sequence) or isinstance(value, str) or not all(isinstance(each, str) for each in value):
-        raise TypeError(f"labels must be a list of text, a name for each column, or None; got {value!r}")
+        raise TypeError(f"names must be a list of text, one for each column, or None; got {value!r}")
     if len(value) != d:
-        raise ValueError(f"labels must be {d}, a name for each column that is drawn; got {len(value)}")
+        raise ValueError(f"names must be {d}, one for each column that is drawn; got {len(value)}")
     return list(value)
 
 

@@ -268,8 +268,8 @@ def pairs(
     h: Any = None,
     *,
     columns: Any = None,
-    labels: Any = None,
-    axes: Any = None,
+    names: Any = None,
+    ax: Any = None,
     method: Literal["kde", "sd", "laplace"] = "kde",
     mass: Any = (0.5, 0.8, 0.95),
     tau: bool = True,
@@ -295,9 +295,9 @@ def pairs(
         with one column on the diagonal and two below it.
     columns : sequence, optional
         The columns to draw, in this order, by name (of data frames) or by position. Default: all.
-    labels : sequence of str, optional
+    names : sequence of str, optional
         Names of the drawn columns, in place of the data frame's or x0, x1, ...
-    axes : array_like of matplotlib.axes.Axes, shape (d, d), optional
+    ax : array_like of matplotlib.axes.Axes, shape (d, d), optional
         Where to draw; default a new figure, whose legend explains the regions and the groups, and tells the number of
         rows with NaN in a drawn column, which are left out.
     tau : bool
@@ -332,7 +332,7 @@ def pairs(
     >>> import numpy as np, cukde
     >>> from matplotlib.figure import Figure
     >>> X = np.random.default_rng(0).normal(size=(200, 3))
-    >>> cukde.plot.pairs(X, columns=[0, 2], axes=Figure().subplots(2, 2)).shape
+    >>> cukde.plot.pairs(X, columns=[0, 2], ax=Figure().subplots(2, 2)).shape
     (2, 2)
     """
     artists = _artists()
@@ -344,8 +344,8 @@ def pairs(
     rows = _rows(X, weights, hue, method, log_scale, columns)
     d = rows.columns
     check.panels(d)
-    names = rows.names if labels is None else check.column_labels(labels, d)
-    grid = None if axes is None else check.grid_of_axes(axes, d, artists.Axes)
+    names = rows.names if names is None else check.column_names(names, d)
+    grid = None if ax is None else check.grid_of_axes(ax, d, artists.Axes)
     panels: list[dict[tuple[int, int], numbers.Regions]] = []
     marginals: list[list[numbers.Estimate]] = []
     taus = []
@@ -407,7 +407,7 @@ def anomalies(
     quantile: float | None = None,
     hue: Any = None,
     bins: int | None = None,
-    log: bool = False,
+    log_counts: bool = False,
 ) -> Axes:
     """Draw a histogram of log densities and the threshold below which rows are anomalies.
 
@@ -427,7 +427,7 @@ def anomalies(
         Known kinds of the rows, as booleans, numbers or text, at most 7: each kind has its own histogram.
     bins : int, optional
         Number of bins, 1 to 10,000. Default: Freedman and Diaconis' rule, 10 to 200.
-    log : bool
+    log_counts : bool
         Whether the axis of counts is logarithmic, which shows few rows beside many.
 
     Returns
@@ -456,7 +456,7 @@ def anomalies(
     'threshold -3.731: 20 of 1,000 rows below'
     """
     artists = _artists(ax)
-    log = core_check.flag("log", log)
+    log_counts = core_check.flag("log_counts", log_counts)
     count = None if bins is None else check.between("bins", bins, 1, 10_000)
     cut, q = check.threshold(threshold, quantile)
     _, hue, title = groups.taken(log_density, hue, "log_density")
@@ -489,7 +489,7 @@ def anomalies(
         artists.draw_histogram(ax, heights, ends, label, number)
     lost = f", {n - len(finite):,} of them at -inf" if len(finite) < n else ""
     said = f"threshold {cut:.4g}: {below:,} of {n:,} rows below{lost}"
-    artists.finish_histogram(ax, cut, said, title, _notes(all_rows - n), log=log)
+    artists.finish_histogram(ax, cut, said, title, _notes(all_rows - n), log=log_counts)
     return ax
 
 

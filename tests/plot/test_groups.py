@@ -102,7 +102,7 @@ def test_regions_of_groups_hold_shares_of_their_rows(backend: Backend) -> None:
 
 
 def test_pairs_of_groups() -> None:
-    axes = plot.pairs(TABLE, hue="kind", points=9, axes=Figure().subplots(2, 2))
+    axes = plot.pairs(TABLE, hue="kind", points=9, ax=Figure().subplots(2, 2))
     assert [ax.get_xlabel() for ax in axes[-1]] == ["x", "y"]
     taus = [cukde.kendalltau(*TABLE.loc[TABLE["kind"] == kind, ["x", "y"]].to_numpy().T)[0] for kind in ("high", "low")]
     assert [text.get_text() for text in axes[0, 1].texts] == [f"$\\tau = {tau:.2f}$" for tau in taus]
@@ -160,7 +160,7 @@ def test_regions_on_logarithmic_axes_are_those_of_logarithms() -> None:
 
 def test_pairs_on_logarithmic_axes() -> None:
     X = np.column_stack([SPREAD, RNG.normal(size=80)])
-    axes = plot.pairs(X, log_scale=[True, False], points=9, axes=Figure().subplots(2, 2))
+    axes = plot.pairs(X, log_scale=[True, False], points=9, ax=Figure().subplots(2, 2))
     assert [ax.get_xscale() for ax in axes[1]] == ["log", "linear"]
     assert [ax.get_yscale() for ax in axes[1]] == ["linear", "linear"]
     low, high = axes[1, 0].get_xlim()
@@ -205,7 +205,7 @@ def test_a_legend_covers_nothing(name: str, layout: Any) -> None:
         "groups": lambda: plot.density(LINE, hue=np.arange(90) % 5, ax=ax, **FEW),
         "logarithmic": lambda: plot.contours(np.exp(TABLE[["x", "y"]]), hue=KIND, log_scale=True, points=20, ax=ax),
         "contours": lambda: plot.contours(TABLE[["x", "y"]], points=20, ax=ax),
-        "histogram": lambda: plot.anomalies(LINE, hue=KIND, log=True, ax=ax),
+        "histogram": lambda: plot.anomalies(LINE, hue=KIND, log_counts=True, ax=ax),
     }
     calls[name]()
     ax.figure.draw_without_rendering()

@@ -28,7 +28,7 @@ _PLAIN = (1e-100, 1e100)  # deviations whose squares and reciprocals are numbers
 
 
 class _Times(NamedTuple):
-    """Nanoseconds of the operations of each method."""
+    """Nanoseconds of the operations of each algorithm."""
 
     transform: Costs
     factor: float  # an exponential of the exact product
@@ -52,7 +52,7 @@ def evaluate_grid(
     *,
     weights: Any = None,
     log: bool = False,
-    method: Literal["auto", "exact", "fft"] = "auto",
+    algorithm: Literal["auto", "exact", "fft"] = "auto",
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
@@ -74,7 +74,7 @@ def evaluate_grid(
         Non-negative weights of the data, normalised to sum to 1. Default 1/n each.
     log : bool
         Return the log density: finite anywhere, by the passes of :func:`kde`.
-    method : {"auto", "exact", "fft"}
+    algorithm : {"auto", "exact", "fft"}
         "fft" spreads the data over the cells of a regular grid by B-splines and convolves by Fourier transforms, for
         d <= 3; its error is relative to the largest density. "exact" sums all pairs, with small errors relative to each
         number. "auto" is "fft" where that is quicker, for d > 1, and its error is within bounds for this very grid,
@@ -99,7 +99,7 @@ def evaluate_grid(
         As :func:`kde`, and for Dask collections.
     ValueError
         As :func:`kde`; for other than d axes, coordinates that are not finite or not in one dimension, and an unknown
-        method; for "fft" beside ``log``, for more than three columns, and where it would need a grid too large.
+        algorithm; for "fft" beside ``log``, for more than three columns, and where it would need a grid too large.
 
     Notes
     -----
@@ -145,11 +145,11 @@ def evaluate_grid(
         x, _ = density_check.data(X, backend)
         d = x.shape[1]
         grid = check.axes(axes, d)
-        check.method(method, d, log=log)
+        check.algorithm(algorithm, d, log=log)
         problem, _ = prepare(x, _corners(grid), h, weights, precision, deterministic, check_finite)
         density = _Grid(problem, [g.astype(np.float64) for g in grid])
         with problem.device:
-            return results.cast(density.log_density() if log else density.density(method), problem.dtype)
+            return results.cast(density.log_density() if log else density.density(algorithm), problem.dtype)
 
 
 def _corners(grid: Sequence[np.ndarray]) -> np.ndarray:
@@ -180,16 +180,16 @@ class _Grid:
         """Return the log density by the passes over all pairs."""
         return self._by_pairs(log=True)
 
-    def density(self, method: str) -> Any:
+    def density(self, algorithm: str) -> Any:
         """Return the density, float64 or of the dtype of the result."""
         if self._numbers == 0:
             return self._problem.xp.zeros(self._shape)
-        if method == "fft":
+        if algorithm == "fft":
             choice = self._plan(_GOAL * self._error)
             check.planned(choice)
             return self._transformed(choice[0], judged=False)[0]  # type: ignore[index]  # checked
         # In one dimension the fast transform of the exact way is about as quick, and accurate relative to each number.
-        out = self._quick() if method == "auto" and 1 < self._d <= check.MOST_COLUMNS else None
+        out = self._quick() if algorithm == "auto" and 1 < self._d <= check.MOST_COLUMNS else None
         if out is not None:
             return out
         if self._separable:
