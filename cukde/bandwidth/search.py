@@ -10,6 +10,7 @@ import numpy as np
 
 from cukde.bandwidth import check
 from cukde.bandwidth.scores import LeaveOneOut, proportional
+from cukde.core import reprs
 from cukde.core.public import public_in
 from cukde.core.warnings import BandwidthRangeWarning
 
@@ -42,6 +43,9 @@ class CrossValidation(NamedTuple):
     score: float
     bandwidths: Any
     scores: Any
+
+    def __repr__(self) -> str:
+        return reprs.of_result(self)
 
 
 def search(objective: LeaveOneOut, bandwidths: np.ndarray, *, per_dimension: bool) -> CrossValidation:

@@ -3,3 +3,7 @@
 from cukde.estimators.kernel_density import KernelDensity
 
 __all__ = ["KernelDensity"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from cukde.core import check as core_check, dispatch, warnings as core_warnings
+from cukde.core import check as core_check, dispatch, reprs, warnings as core_warnings
 from cukde.core.cost.registry import declare
 from cukde.core.cpu import arrays as cpu
 from cukde.core.over_dask import over_dask
@@ -30,6 +30,9 @@ class Concordance(NamedTuple):
     tied_x: Any  # (p, q): equal in the column of A alone
     tied_y: Any  # (p, q): equal in the column of B alone
     tied_both: Any  # (p, q): equal in both
+
+    def __repr__(self) -> str:
+        return reprs.of_result(self)
 
 
 @declare(cost.kendalltau, cost.of_samples)

@@ -8,3 +8,7 @@ They need Matplotlib: ``pip install "cukde[plot]"``. ``docs/plots.md`` shows exa
 from cukde.plot.pictures import anomalies, contours, density, pairs
 
 __all__ = ["anomalies", "contours", "density", "pairs"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

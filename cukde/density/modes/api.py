@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cukde.core import check as core_check, dispatch
+from cukde.core import check as core_check, dispatch, reprs
 from cukde.core.cost.registry import declare
 from cukde.core.over_dask import is_dask
 from cukde.core.public import public_in
@@ -34,6 +34,9 @@ class Modes(NamedTuple):
     log_density: Any
     labels: Any
     iterations: int
+
+    def __repr__(self) -> str:
+        return reprs.of_result(self)
 
 
 @declare(cost, of_modes)
