@@ -15,6 +15,7 @@ from cukde.bandwidth.scores import LeaveOneOut
 from cukde.bandwidth.search import CrossValidation
 from cukde.core import check as core_check, dispatch
 from cukde.core.cost.registry import declare
+from cukde.core.types import Array, ArrayLike, Bandwidth
 from cukde.density import check as density_check
 from cukde.density.arguments import prepare
 from cukde.density.cost.calls import of_abramson, of_bandwidth
@@ -22,7 +23,7 @@ from cukde.density.cost.formulas import abramson as abramson_cost, bandwidth as 
 
 
 @declare(cost, of_bandwidth, name="bandwidth.scott")
-def scott(X: Any, *, weights: Any = None) -> Any:
+def scott(X: ArrayLike, *, weights: ArrayLike | None = None) -> Array:
     r"""Scott's rule for :func:`cukde.kde`.
 
     .. math:: h_k = \sigma_k \, n_\mathrm{eff}^{-1/(d+4)}
@@ -72,7 +73,7 @@ def scott(X: Any, *, weights: Any = None) -> Any:
 
 
 @declare(cost, of_bandwidth, name="bandwidth.silverman")
-def silverman(X: Any, *, weights: Any = None) -> Any:
+def silverman(X: ArrayLike, *, weights: ArrayLike | None = None) -> Array:
     r"""Silverman's rule for :func:`cukde.kde`: the best bandwidth for normal data, to leading order.
 
     .. math:: h_k = \sigma_k \, [n_\mathrm{eff} (d + 2) / 4]^{-1/(d+4)}
@@ -94,7 +95,7 @@ def silverman(X: Any, *, weights: Any = None) -> Any:
 
 
 @declare(cost, of_bandwidth, name="bandwidth.sd")
-def sd(X: Any, *, weights: Any = None) -> Any:
+def sd(X: ArrayLike, *, weights: ArrayLike | None = None) -> Array:
     r"""Normal-reference rule for :func:`cukde.sd_kde`, with the score's bandwidth equal to the density's.
 
     .. math::
@@ -150,7 +151,7 @@ def sd(X: Any, *, weights: Any = None) -> Any:
 
 
 @declare(cost, of_bandwidth, name="bandwidth.laplace")
-def laplace(X: Any, *, weights: Any = None) -> Any:
+def laplace(X: ArrayLike, *, weights: ArrayLike | None = None) -> Array:
     r"""Normal-reference rule for :func:`cukde.laplace_kde`.
 
     .. math::
@@ -198,7 +199,7 @@ def laplace(X: Any, *, weights: Any = None) -> Any:
 
 
 @declare(isj_cost, of_bandwidth, name="bandwidth.isj")
-def isj(X: Any, *, weights: Any = None) -> Any:
+def isj(X: ArrayLike, *, weights: ArrayLike | None = None) -> Array:
     r"""Improved Sheather-Jones rule for :func:`cukde.kde` in one dimension: for data of any shape.
 
     .. math:: h^2 = \left[2 \sqrt\pi \, n_\mathrm{eff} \, \lVert \hat f'' \rVert^2\right]^{-2/5}
@@ -273,12 +274,12 @@ def isj(X: Any, *, weights: Any = None) -> Any:
 
 @declare(cross_validation_cost, of_cross_validation, name="bandwidth.cross_validate")
 def cross_validate(
-    X: Any,
+    X: ArrayLike,
     method: Literal["kde", "sd", "laplace"] = "kde",
-    bandwidths: Any = None,
+    bandwidths: ArrayLike | None = None,
     objective: Literal["likelihood", "least_squares"] = "likelihood",
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     per_dimension: bool = False,
     precision: str | None = None,
 ) -> CrossValidation:
@@ -445,7 +446,7 @@ def _silverman_factor(n: float, d: int) -> float:
 
 
 @declare(abramson_cost, of_abramson, name="bandwidth.abramson")
-def abramson(X: Any, h: Any, *, alpha: float = 0.5, weights: Any = None) -> Any:
+def abramson(X: ArrayLike, h: Bandwidth, *, alpha: float = 0.5, weights: ArrayLike | None = None) -> Array:
     r"""Abramson's square-root law: factors of the bandwidth for :func:`cukde.kde`, one for each row.
 
     .. math:: \lambda_j = (\hat p(x_j) / g)^{-\alpha}, \qquad \log g = \sum_j w_j \log \hat p(x_j)

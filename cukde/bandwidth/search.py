@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -39,10 +39,10 @@ _TIES = (
 class CrossValidation(NamedTuple):
     """What :func:`cukde.bandwidth.cross_validate` found: see there."""
 
-    bandwidth: Any
+    bandwidth: np.ndarray
     score: float
-    bandwidths: Any
-    scores: Any
+    bandwidths: np.ndarray
+    scores: np.ndarray
 
     def __repr__(self) -> str:
         return reprs.of_result(self)

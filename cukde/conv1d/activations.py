@@ -11,10 +11,11 @@ import numpy as np
 from cukde.conv1d import check, cost
 from cukde.core import check as core_check, dispatch, dtypes
 from cukde.core.cost.registry import declare
+from cukde.core.types import Array, ArrayLike
 
 
 @declare(cost.activation_grad, cost.activation_grad_sizes)
-def activation_grad(name: str | None, z: Any) -> Any:
+def activation_grad(name: str | None, z: ArrayLike) -> Array:
     r"""Derivative of an activation of :func:`depthwise_conv1d` at its arguments.
 
     With the logistic function :math:`\sigma`, and the density :math:`\phi` and distribution function :math:`\Phi` of

@@ -17,6 +17,7 @@ from cukde.core.check import flag
 from cukde.core.cost.registry import declare
 from cukde.core.gpu import kernel_cache
 from cukde.core.over_dask import over_dask
+from cukde.core.types import Array, ArrayLike
 
 _passes = partial(dispatch.passes, "cukde.conv1d")
 
@@ -24,19 +25,19 @@ _passes = partial(dispatch.passes, "cukde.conv1d")
 @declare(cost.forward, cost.forward_sizes)
 @over_dask("cukde.conv1d.dask")
 def depthwise_conv1d(
-    x: Any,
-    w: Any,
+    x: ArrayLike,
+    w: ArrayLike,
     *,
-    bias: Any = None,
+    bias: ArrayLike | None = None,
     padding: Padding = "causal",
     stride: int = 1,
     dilation: int = 1,
     activation: Literal["silu", "gelu"] | None = None,
     layout: Layout = "BCL",
     flip: bool = False,
-    state: Any = None,
+    state: ArrayLike | None = None,
     return_state: bool = False,
-) -> Any:
+) -> Array | Any:
     r"""Convolve every channel with its own taps.
 
     With inputs outside of x being 0, and p of them before it,
@@ -169,8 +170,8 @@ def depthwise_conv1d(
 
 @declare(cost.input_grad, cost.input_grad_sizes)
 def depthwise_conv1d_input_grad(
-    dy: Any,
-    w: Any,
+    dy: ArrayLike,
+    w: ArrayLike,
     *,
     input_length: int | None = None,
     padding: Padding = "causal",
@@ -178,7 +179,7 @@ def depthwise_conv1d_input_grad(
     dilation: int = 1,
     layout: Layout = "BCL",
     flip: bool = False,
-) -> Any:
+) -> Array:
     r"""Gradient of a loss with respect to the input of :func:`depthwise_conv1d`.
 
     It is the adjoint of the convolution without bias and activation:
@@ -239,8 +240,8 @@ def depthwise_conv1d_input_grad(
 
 @declare(cost.weight_grad, cost.weight_grad_sizes)
 def depthwise_conv1d_weight_grad(
-    x: Any,
-    dy: Any,
+    x: ArrayLike,
+    dy: ArrayLike,
     kernel_size: int,
     *,
     padding: Padding = "causal",
@@ -249,7 +250,7 @@ def depthwise_conv1d_weight_grad(
     layout: Layout = "BCL",
     flip: bool = False,
     bias: bool = False,
-) -> Any:
+) -> Array | Any:
     r"""Gradient of a loss with respect to the taps and the bias of :func:`depthwise_conv1d`.
 
     .. math:: dw_{c,k} = \sum_{b,i} dy_{b,c,i} \, x_{b,\,c,\,i\,stride + k\,dilation - p}, \qquad

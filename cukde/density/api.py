@@ -11,6 +11,7 @@ import numpy as np
 from cukde.core import check as core_check, dispatch
 from cukde.core.cost.registry import declare
 from cukde.core.over_dask import over_dask
+from cukde.core.types import Array, ArrayLike, Bandwidth, Domain
 from cukde.core.warnings import NegativeDensityWarning
 from cukde.density import check, results
 from cukde.density.arguments import prepare
@@ -26,20 +27,20 @@ _over_dask = over_dask("cukde.density.dask.api", domains_check.without_domain)
 @over_stacks
 @_over_dask
 def kde(
-    X: Any,
-    Y: Any,
-    h: Any,
+    X: ArrayLike,
+    Y: ArrayLike,
+    h: Bandwidth,
     *,
-    weights: Any = None,
-    local_factors: Any = None,
+    weights: ArrayLike | None = None,
+    local_factors: ArrayLike | None = None,
     rtol: float | None = None,
     log: bool = False,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
-    bounds: Any = None,
-    periods: Any = None,
-) -> Any:
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
+) -> Array:
     r"""Gaussian kernel density estimate of the data ``X`` at the queries ``Y``.
 
     .. math:: \hat p(y) = (2\pi h^2)^{-d/2} \sum_j w_j \exp(-|y - x_j|^2 / (2 h^2))
@@ -225,18 +226,18 @@ def kde(
 @over_stacks
 @_over_dask
 def score(
-    X: Any,
-    Y: Any,
-    h: Any,
+    X: ArrayLike,
+    Y: ArrayLike,
+    h: Bandwidth,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     rtol: float | None = None,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
-    bounds: Any = None,
-    periods: Any = None,
-) -> Any:
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
+) -> Array:
     r"""Gradient of the log density: :math:`s(y) = \nabla \log \hat p(y)`.
 
     .. math:: s(y) = \Big(\frac{\sum_j w_j \phi_j(y) x_j}{\sum_j w_j \phi_j(y)} - y\Big) / h^2
@@ -271,18 +272,18 @@ def score(
 @over_stacks
 @_over_dask
 def density_and_score(
-    X: Any,
-    Y: Any,
-    h: Any,
+    X: ArrayLike,
+    Y: ArrayLike,
+    h: Bandwidth,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     rtol: float | None = None,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
-    bounds: Any = None,
-    periods: Any = None,
-) -> tuple[Any, Any]:
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
+) -> tuple[Array, Array]:
     """Log density and its gradient, in the one pass that :func:`score` costs.
 
     Parameters are those of :func:`kde`, and errors those of :func:`kde` and :func:`score`.
@@ -309,18 +310,18 @@ def density_and_score(
 @over_stacks
 @_over_dask
 def debias(
-    X: Any,
-    h: Any,
+    X: ArrayLike,
+    h: Bandwidth,
     *,
-    score_bandwidth: Any = None,
-    weights: Any = None,
+    score_bandwidth: Bandwidth | None = None,
+    weights: ArrayLike | None = None,
     rtol: float | None = None,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
-    bounds: Any = None,
-    periods: Any = None,
-) -> Any:
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
+) -> Array:
     r"""Score-debiased data: each point moved by half a bandwidth squared along the score.
 
     .. math:: x_i + \frac{h^2}{2} s(x_i)
@@ -433,20 +434,20 @@ def _stages_of_sd_kde(
 @over_stacks
 @_over_dask
 def sd_kde(
-    X: Any,
-    Y: Any,
-    h: Any,
+    X: ArrayLike,
+    Y: ArrayLike,
+    h: Bandwidth,
     *,
-    score_bandwidth: Any = None,
-    weights: Any = None,
+    score_bandwidth: Bandwidth | None = None,
+    weights: ArrayLike | None = None,
     rtol: float | None = None,
     log: bool = False,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
-    bounds: Any = None,
-    periods: Any = None,
-) -> Any:
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
+) -> Array:
     """Score-debiased density estimate: :func:`kde` of the data moved by :func:`debias`.
 
     A density (non-negative, integrates to 1) whose bias is of order h^4 where :func:`kde` has h^2.
@@ -495,20 +496,20 @@ def sd_kde(
 @over_stacks
 @_over_dask
 def laplace_kde(
-    X: Any,
-    Y: Any,
-    h: Any,
+    X: ArrayLike,
+    Y: ArrayLike,
+    h: Bandwidth,
     *,
     negative: Literal["keep", "clip"] = "keep",
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     rtol: float | None = None,
     log: bool = False,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
-    bounds: Any = None,
-    periods: Any = None,
-) -> Any:
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
+) -> Array:
     r"""Laplace-corrected density estimate: a fourth-order kernel, in one pass and without a score.
 
     .. math:: \hat p(y) = (2\pi h^2)^{-d/2} \sum_j w_j \phi_j (1 + d/2 - |y - x_j|^2/(2 h^2))
@@ -563,16 +564,16 @@ def laplace_kde(
 @declare(cost_formulas.kernel_sum, cost_calls.of_values, observed=cost_calls.taken("values"))
 @_over_dask
 def kernel_sum(
-    X: Any,
-    V: Any,
-    Y: Any,
-    h: Any,
+    X: ArrayLike,
+    V: ArrayLike,
+    Y: ArrayLike,
+    h: Bandwidth,
     *,
     rtol: float | None = None,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
-) -> Any:
+) -> Array:
     r"""Gaussian kernel sum: :math:`\sum_j \exp(-|y_i - x_j|^2 / (2 h^2)) V_j`, not normalised.
 
     Parameters

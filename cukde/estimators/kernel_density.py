@@ -15,6 +15,7 @@ from cukde.core import check as core_check, dispatch
 from cukde.core.over_dask import is_dask, meta
 from cukde.core.public import public_in
 from cukde.core.random_state import RandomState
+from cukde.core.types import Array, ArrayLike
 from cukde.density import check as density_check
 from cukde.density.api import kde, laplace_kde, score as gradient
 from cukde.density.arguments import prepare
@@ -155,7 +156,7 @@ class KernelDensity(BaseEstimator):
         self.precision = precision
         self.device = device
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelDensity:
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> KernelDensity:
         """Fit the estimator: copy the data, and for method "sd" debias them.
 
         Parameters
@@ -200,7 +201,7 @@ class KernelDensity(BaseEstimator):
         self._from_gpu = self.device != "cpu" and dispatch.is_gpu_array(meta(X))
         return self
 
-    def score_samples(self, X: Any) -> Any:
+    def score_samples(self, X: ArrayLike) -> Array:
         """Return the log density at the rows of ``X``.
 
         Parameters
@@ -232,7 +233,7 @@ class KernelDensity(BaseEstimator):
         with backend.device_of(meta(self.points_)):
             return self._returned(self._log_density(X, backend), X, backend)
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: ArrayLike, y: ArrayLike | None = None) -> float:
         """Return the log-likelihood of the rows of ``X``: the sum of :meth:`score_samples`, in float64.
 
         Parameters are those of :meth:`score_samples`; ``y`` is ignored. The sum is -inf if a density is 0. It is
@@ -260,7 +261,7 @@ class KernelDensity(BaseEstimator):
                 check.positive(len(log_p) - int(positive.sum()), len(log_p))
             return float(log_p.sum(dtype=np.float64))
 
-    def grad_log_density(self, X: Any) -> Any:
+    def grad_log_density(self, X: ArrayLike) -> Array:
         """Return the gradient of the log density at the rows of ``X``, the score of :func:`cukde.score`.
 
         Parameters
@@ -305,7 +306,7 @@ class KernelDensity(BaseEstimator):
                 out = gradient(self.points_, Y, self.bandwidth_, **options)
             return self._returned(_rounded(out, dtype), X, backend)
 
-    def sample(self, n_samples: int = 1, random_state: RandomState = None) -> Any:
+    def sample(self, n_samples: int = 1, random_state: RandomState = None) -> Array:
         """Draw from the density: rows of the data, chosen by their weights and moved by the kernel.
 
         Parameters

@@ -14,6 +14,7 @@ from cukde.core.cost.registry import declare
 from cukde.core.cpu import arrays as cpu
 from cukde.core.over_dask import over_dask
 from cukde.core.public import public_in
+from cukde.core.types import Array, ArrayLike
 from cukde.kendall import check, cost, samples, statistics
 from cukde.kendall.counts import PairCounts, SignificanceResult, Ties
 from cukde.kendall.cpu import few as few_on_cpu
@@ -25,11 +26,11 @@ _passes = partial(dispatch.passes, "cukde.kendall")
 class Concordance(NamedTuple):
     """Counts of pairs of samples for each pair of columns, int64. The five counts add up to n (n - 1) / 2."""
 
-    concordant: Any  # (p, q): in the same order in both columns
-    discordant: Any  # (p, q): in opposite order
-    tied_x: Any  # (p, q): equal in the column of A alone
-    tied_y: Any  # (p, q): equal in the column of B alone
-    tied_both: Any  # (p, q): equal in both
+    concordant: Array  # (p, q): in the same order in both columns
+    discordant: Array  # (p, q): in opposite order
+    tied_x: Array  # (p, q): equal in the column of A alone
+    tied_y: Array  # (p, q): equal in the column of B alone
+    tied_both: Array  # (p, q): equal in both
 
     def __repr__(self) -> str:
         return reprs.of_result(self)
@@ -37,8 +38,8 @@ class Concordance(NamedTuple):
 
 @declare(cost.kendalltau, cost.of_samples)
 def kendalltau(
-    x: Any,
-    y: Any,
+    x: ArrayLike,
+    y: ArrayLike,
     *,
     nan_policy: Literal["propagate", "omit", "raise"] = "propagate",
     distribution: Literal["auto", "exact", "asymptotic"] = "auto",
@@ -167,13 +168,13 @@ def kendalltau(
 @declare(cost.kendall_matrix, cost.of_columns)
 @over_dask("cukde.kendall.dask")
 def kendall_matrix(
-    A: Any,
-    B: Any = None,
+    A: ArrayLike,
+    B: ArrayLike | None = None,
     *,
     variant: Literal["a", "b", "c"] = "b",
     pvalue: bool = False,
     nan_policy: Literal["propagate", "omit", "raise"] = "propagate",
-) -> Any:
+) -> Array | Any:
     """Kendall's tau of all pairs of columns of A, or of A with B.
 
     Parameters
@@ -251,7 +252,7 @@ def kendall_matrix(
 
 
 @declare(cost.concordance, cost.of_columns)
-def concordance(A: Any, B: Any = None) -> Concordance:
+def concordance(A: ArrayLike, B: ArrayLike | None = None) -> Concordance:
     """Counts of concordant, discordant and tied pairs of samples for all pairs of columns of A, or of A with B.
 
     Parameters

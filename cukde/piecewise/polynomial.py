@@ -12,6 +12,7 @@ from cukde.core import check as core_check, dispatch
 from cukde.core.cost.registry import declare
 from cukde.core.over_dask import is_dask
 from cukde.core.public import public_in
+from cukde.core.types import Array, ArrayLike
 from cukde.piecewise import calculus, check, cost
 from cukde.piecewise.evaluator import Evaluator, Extrapolate
 from cukde.piecewise.pieces import Pieces
@@ -83,7 +84,7 @@ class PiecewisePolynomial:
 
     axis = 0
 
-    def __init__(self, c: Any, x: Any, *, extrapolate: Extrapolate = True) -> None:
+    def __init__(self, c: ArrayLike, x: ArrayLike, *, extrapolate: Extrapolate = True) -> None:
         self.extrapolate: Extrapolate = check.extrapolate(extrapolate)
         self.max_error: float | None = None
         held_c, held_x = check.held("c", c), check.held("x", x)
@@ -98,7 +99,7 @@ class PiecewisePolynomial:
                 self.c, self.x = gpu.asarray(held_c), gpu.asarray(held_x)
         self._derivatives: dict[int, PiecewisePolynomial] = {}
 
-    def __call__(self, x: Any, nu: int = 0, extrapolate: Extrapolate | None = None) -> Any:
+    def __call__(self, x: ArrayLike, nu: int = 0, extrapolate: Extrapolate | None = None) -> Array:
         r"""Evaluate the polynomial or one of its derivatives.
 
         Parameters
@@ -217,7 +218,7 @@ class PiecewisePolynomial:
         beyond = False if self.extrapolate == "periodic" else self.extrapolate
         return self._like(calculus.antiderivative(self._c, self._x, nu), self._x, beyond)
 
-    def integrate(self, a: float, b: float, extrapolate: Extrapolate | None = None) -> Any:
+    def integrate(self, a: float, b: float, extrapolate: Extrapolate | None = None) -> Array:
         """Integrate from ``a`` to ``b``, float64, of the shape of the further axes of c.
 
         ``extrapolate``, by default the attribute, tells the values beyond the knots; with False integrals that reach

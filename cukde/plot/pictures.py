@@ -12,6 +12,7 @@ import numpy as np
 
 from cukde.core import check as core_check, dispatch
 from cukde.core.random_state import DEFAULT, RandomState, integer
+from cukde.core.types import ArrayLike, Bandwidth, Columns
 from cukde.kendall.api import kendall_matrix
 from cukde.plot import check, groups, numbers
 
@@ -24,8 +25,8 @@ _ON_DIAGONAL = 256  # points of a curve in a pair plot
 
 
 def density(
-    X: Any,
-    h: Any = None,
+    X: ArrayLike,
+    h: Bandwidth | None = None,
     *,
     ax: Axes | None = None,
     method: Literal["kde", "sd", "laplace"] = "kde",
@@ -35,13 +36,13 @@ def density(
     points: int = 512,
     limits: tuple[float, float] | None = None,
     label: str | None = None,
-    hue: Any = None,
+    hue: ArrayLike | None = None,
     common_norm: bool = True,
     bw_adjust: float = 1.0,
     log_scale: bool = False,
     random_state: RandomState = DEFAULT,
     seed: RandomState = None,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
 ) -> Axes:
     r"""Draw the density of one column: a curve, its bootstrap band, and a rug of the rows.
 
@@ -161,21 +162,21 @@ def density(
 
 
 def contours(
-    X: Any,
-    h: Any = None,
+    X: ArrayLike,
+    h: Bandwidth | None = None,
     *,
     ax: Axes | None = None,
     method: Literal["kde", "sd", "laplace"] = "kde",
-    mass: Any = (0.5, 0.8, 0.95),
+    mass: ArrayLike = (0.5, 0.8, 0.95),
     outside: bool = True,
     points: int = 100,
     subsample: int = 5000,
-    hue: Any = None,
+    hue: ArrayLike | None = None,
     bw_adjust: float = 1.0,
     log_scale: bool | Sequence[bool] = False,
     random_state: RandomState = DEFAULT,
     seed: RandomState = None,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
 ) -> Axes:
     """Draw the density of two columns as regions of highest density, each holding a share of the rows.
 
@@ -264,23 +265,23 @@ def contours(
 
 
 def pairs(
-    X: Any,
-    h: Any = None,
+    X: ArrayLike,
+    h: Bandwidth | None = None,
     *,
-    columns: Any = None,
-    names: Any = None,
-    ax: Any = None,
+    columns: Columns | None = None,
+    names: Sequence[str] | None = None,
+    ax: np.ndarray | Sequence[Sequence[Axes]] | None = None,
     method: Literal["kde", "sd", "laplace"] = "kde",
-    mass: Any = (0.5, 0.8, 0.95),
+    mass: ArrayLike = (0.5, 0.8, 0.95),
     tau: bool = True,
     points: int = 64,
     subsample: int = 2000,
-    hue: Any = None,
+    hue: ArrayLike | None = None,
     bw_adjust: float = 1.0,
     log_scale: bool | Sequence[bool] = False,
     random_state: RandomState = DEFAULT,
     seed: RandomState = None,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
 ) -> np.ndarray:
     """Draw columns in pairs: densities on the diagonal, regions of highest density below it, Kendall's tau above.
 
@@ -400,12 +401,12 @@ def pairs(
 
 
 def anomalies(
-    log_density: Any,
+    log_density: ArrayLike,
     *,
     ax: Axes | None = None,
     threshold: float | None = None,
     quantile: float | None = None,
-    hue: Any = None,
+    hue: ArrayLike | None = None,
     bins: int | None = None,
     log_counts: bool = False,
 ) -> Axes:

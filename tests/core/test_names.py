@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import inspect
+import typing
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 
 import cukde
 from cukde import perf
+from cukde.core.types import Array
 
 MODULES = ["cukde", *(f"cukde.{name}" for name in ("bandwidth", "dask", "estimators", "functions", "perf", "plot"))]
 
@@ -44,3 +47,38 @@ def test_results_are_short_texts() -> None:
         assert "\n" not in text
     assert "labels=<numpy array of shape (60,), int64>" in repr(found[0])
     assert "bandwidth=[0." in repr(found[1])
+
+
+def public_functions() -> dict[str, Any]:
+    names = [(name, each) for name in MODULES for each in importlib.import_module(name).__all__]
+    found = {f"{name}.{each}": getattr(importlib.import_module(name), each) for name, each in names}
+    methods = {
+        f"{c.__name__}.{k}": getattr(c, k) for c in (cukde.KernelDensity, cukde.PiecewisePolynomial) for k in vars(c)
+    }
+    found |= {name: each for name, each in methods.items() if "._" not in name}
+    return {name: inspect.unwrap(f) for name, f in found.items() if inspect.isfunction(f) or inspect.ismethod(f)}
+
+
+def test_signatures_say_types() -> None:
+    """All of them can be resolved, and none of an argument or a result is just anything, but where it is."""
+    dask = pytest.importorskip("dask.array")
+    axes = pytest.importorskip("matplotlib.axes")
+    anything = {
+        *("tck", "p", "return of PiecewisePolynomial.to_scipy"),  # SciPy's
+        *("options", "kwargs", "args", "shapes"),  # what other functions take
+    }
+    found = public_functions()
+    assert len(found) > 60
+    bare = []
+    for name, function in found.items():
+        hints = typing.get_type_hints(function, localns={"da": dask, "Axes": axes.Axes})
+        bare += [f"{key} of {name}" for key, hint in hints.items() if hint is Any and key not in anything]
+    assert sorted(set(bare) - anything) == []
+
+
+def test_arrays_are_arrays() -> None:
+    import dask.array as da
+
+    assert isinstance(np.ones(2), Array)
+    assert isinstance(da.ones(2), Array)
+    assert not isinstance([1.0], Array)

@@ -12,6 +12,7 @@ from cukde.core import check as core_check, dispatch
 from cukde.core.cost.registry import declare
 from cukde.core.dask import check as dask_check
 from cukde.core.over_dask import is_dask, over_dask
+from cukde.core.types import Array, ArrayLike, Bandwidth, Columns
 from cukde.density import check as density_check, results
 from cukde.density.arguments import prepare
 from cukde.density.compositions import check, columns as compositions_columns, cost
@@ -22,17 +23,17 @@ from cukde.density.problem import Problem, reweighted
 @declare(cost_formulas.kde, cost_calls.of_marginal, name="marginal")
 @over_dask("cukde.density.compositions.dask")
 def marginal(
-    X: Any,
-    columns: Any,
-    Y: Any,
-    h: Any,
+    X: ArrayLike,
+    columns: Columns,
+    Y: ArrayLike,
+    h: Bandwidth,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     log: bool = False,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
-) -> Any:
+) -> Array:
     r"""Density of some columns: the marginal of the estimate that :func:`cukde.kde` makes of all.
 
     .. math:: \hat p(y) = \int \hat p(y, z)\, dz
@@ -97,17 +98,17 @@ def marginal(
 @declare(cost.conditional, cost_calls.of_conditional)
 @over_dask("cukde.density.compositions.dask")
 def conditional(
-    X: Any,
+    X: ArrayLike,
     given: Mapping[Any, Any],
-    Y: Any,
-    h: Any,
+    Y: ArrayLike,
+    h: Bandwidth,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     log: bool = False,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
-) -> Any:
+) -> Array:
     r"""Density of the other columns given values of some: the joint estimate over its marginal.
 
     .. math:: \hat p(y \mid g) = \hat p(y, g) / \hat p(g)

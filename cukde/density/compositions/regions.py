@@ -11,6 +11,7 @@ from cukde.core import check as core_check, dispatch
 from cukde.core.cost.registry import declare
 from cukde.core.dask import check as dask_check
 from cukde.core.over_dask import is_dask
+from cukde.core.types import Array, ArrayLike, Bandwidth
 from cukde.density.api import kde, sd_kde
 from cukde.density.compositions import check, cost
 from cukde.density.cost import calls as cost_calls
@@ -21,17 +22,17 @@ _EPS = float(np.finfo(np.float64).eps)
 
 @declare(cost.hdr_threshold, cost_calls.of_threshold)
 def hdr_threshold(
-    X: Any,
-    h: Any,
-    mass: Any = 0.95,
+    X: ArrayLike,
+    h: Bandwidth,
+    mass: ArrayLike = 0.95,
     *,
     method: Literal["kde", "sd"] = "kde",
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     log: bool = False,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
-) -> Any:
+) -> Array:
     r"""Level of the highest-density region: the density is at least this high on a share ``mass`` of the data.
 
     .. math:: t = \max \{ \hat p(x_i) : \sum_j w_j [\hat p(x_j) \ge \hat p(x_i)] \ge \mathrm{mass} \}

@@ -11,6 +11,7 @@ import numpy as np
 
 from cukde.core import check as core_check, dispatch
 from cukde.core.cost.registry import declare
+from cukde.core.types import Array, ArrayLike, Bandwidth
 from cukde.density import check as density_check, results
 from cukde.density.arguments import prepare
 from cukde.density.cost import calls as cost_calls
@@ -46,17 +47,17 @@ _TIMES = {
 
 @declare(cost.evaluate_grid, cost_calls.of_grid)
 def evaluate_grid(
-    X: Any,
-    axes: Any,
-    h: Any,
+    X: ArrayLike,
+    axes: Sequence[ArrayLike] | ArrayLike,
+    h: Bandwidth,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     log: bool = False,
     algorithm: Literal["auto", "exact", "fft"] = "auto",
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
-) -> Any:
+) -> Array:
     r"""Gaussian kernel density estimate of the data ``X`` on the product grid of some coordinates along each axis.
 
     What :func:`kde` returns at all points :math:`(g_1, \dots, g_d)` with :math:`g_k` of ``axes[k]``, as an array.

@@ -11,6 +11,7 @@ from cukde.core import check as core_check, dispatch, reprs
 from cukde.core.cost.registry import declare
 from cukde.core.over_dask import is_dask
 from cukde.core.public import public_in
+from cukde.core.types import Array, ArrayLike, Bandwidth
 from cukde.core.warnings import ConvergenceWarning
 from cukde.density import check as density_check, results
 from cukde.density.arguments import prepare
@@ -30,9 +31,9 @@ _MOST_STEPS = 1000
 class Modes(NamedTuple):
     """What :func:`cukde.modes` found: see there."""
 
-    points: Any
-    log_density: Any
-    labels: Any
+    points: Array
+    log_density: Array
+    labels: Array
     iterations: int
 
     def __repr__(self) -> str:
@@ -41,11 +42,11 @@ class Modes(NamedTuple):
 
 @declare(cost, of_modes)
 def modes(
-    X: Any,
-    h: Any,
+    X: ArrayLike,
+    h: Bandwidth,
     *,
-    weights: Any = None,
-    seeds: Any = None,
+    weights: ArrayLike | None = None,
+    seeds: ArrayLike | None = None,
     tolerance: float = 1e-6,
     max_iterations: int = 1000,
     merge_distance: float | None = None,
