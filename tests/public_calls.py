@@ -187,8 +187,8 @@ def _density_ratio(a: Draw) -> Call:
 
 def _evaluate_grid(a: Draw) -> Call:
     axes = [a.array(int(a.rng.integers(0, 6))) if a.one(False, True) else np.linspace(-1, 1, 5) for _ in range(a.d)]
-    log, method = a.one((False, "auto"), (True, "auto"), (False, "exact"), (False, "fft" if a.d < 3 else "auto"))
-    return Call(cukde.evaluate_grid, (a.points, axes, a.h), a.common() | {"log": log, "method": method})
+    log, algorithm = a.one((False, "auto"), (True, "auto"), (False, "exact"), (False, "fft" if a.d < 3 else "auto"))
+    return Call(cukde.evaluate_grid, (a.points, axes, a.h), a.common() | {"log": log, "algorithm": algorithm})
 
 
 def _distribution(function: Callable[..., Any]) -> Callable[[Draw], Call]:
@@ -214,7 +214,8 @@ def _kendalltau(a: Draw) -> Call:
     x, y = a.rng.integers(0, 9, (2, a.n)) + a.array(2, a.n) * a.one(0, 1)
     options = {
         "nan_policy": a.one("propagate", "omit", "raise"),
-        "method": a.one("auto", "asymptotic"),
+        "distribution": a.one("auto", "asymptotic"),
+        "method": None,
         "variant": a.one("a", "b", "c"),
         "alternative": a.one("two-sided", "less", "greater"),
         "axis": a.one(None, 0),
@@ -289,7 +290,7 @@ def _fit_piecewise(a: Draw) -> Call:
     options = {
         "pieces": a.one(1, 3),
         "degree": a.one(1, 3),
-        "method": a.one("minimax", "chebyshev", "interpolate", "least_squares"),
+        "approximation": a.one("minimax", "chebyshev", "interpolate", "least_squares"),
         "knots": a.one("uniform", "adaptive"),
         "dtype": a.one("float16", "float32", "float64"),
         "continuous": a.one(False, True),
@@ -444,7 +445,8 @@ def _measure(a: Draw) -> Call:
         "cold": False,
         "rotate": None,
         "confidence": 0.9,
-        "seed": 1,
+        "random_state": 1,
+        "seed": None,
     }
     return Call(perf.measure, (_nothing, a.array(9)), options)
 
@@ -512,6 +514,10 @@ def _axes(*shape: int) -> Any:
     return Figure().subplots(*shape)
 
 
+def _two_groups(a: Draw) -> Any:
+    return a.one(None, np.arange(a.n) % 2 > 0)
+
+
 def _plot_density(a: Draw) -> Call:
     options = {
         "h": a.one(None, 0.7),
@@ -523,7 +529,12 @@ def _plot_density(a: Draw) -> Call:
         "points": a.one(2, 9),
         "limits": a.one(None, (-1.0, 2.0)),
         "label": a.one(None, "a"),
-        "seed": 1,
+        "hue": _two_groups(a),
+        "common_norm": a.one(False, True),
+        "log_scale": False,
+        "bw_adjust": a.one(1, 0.5),
+        "random_state": a.one(1, np.random.default_rng(1)),
+        "seed": None,
         "weights": a.weights,
     }
     return Call(plot.density, (a.array(a.n),), options)
@@ -538,7 +549,11 @@ def _plot_contours(a: Draw) -> Call:
         "outside": a.one(False, True),
         "points": a.one(2, 9),
         "subsample": a.one(2, 5000),
-        "seed": 1,
+        "hue": _two_groups(a),
+        "log_scale": a.one(False, (False, False)),
+        "bw_adjust": a.one(1, 0.5),
+        "random_state": a.one(1, np.random.default_rng(1)),
+        "seed": None,
         "weights": a.weights,
     }
     return Call(plot.contours, (a.array(a.n, 2),), options)
@@ -548,14 +563,18 @@ def _plot_pairs(a: Draw) -> Call:
     options = {
         "h": a.one(None, 0.7),
         "columns": a.one(None, [1, 0]),
-        "labels": a.one(None, ["a", "b"]),
-        "axes": _axes(2, 2),
+        "names": a.one(None, ["a", "b"]),
+        "ax": _axes(2, 2),
         "method": a.one("kde", "laplace"),
         "mass": 0.5,
         "tau": a.one(False, True),
         "points": 5,
         "subsample": 9,
-        "seed": 1,
+        "hue": _two_groups(a),
+        "log_scale": False,
+        "bw_adjust": a.one(1, 0.5),
+        "random_state": a.one(1, np.random.default_rng(1)),
+        "seed": None,
         "weights": a.weights,
     }
     return Call(plot.pairs, (a.array(a.n, 2),), options)
@@ -566,9 +585,9 @@ def _plot_anomalies(a: Draw) -> Call:
         "ax": _axes(),
         "threshold": None,
         "quantile": a.one(None, 0.2),
-        "labels": a.one(None, a.array(a.n) > 0),
+        "hue": a.one(None, a.array(a.n) > 0),
         "bins": a.one(None, 5),
-        "log": a.one(False, True),
+        "log_counts": a.one(False, True),
     }
     return Call(plot.anomalies, (a.array(a.n),), options)
 

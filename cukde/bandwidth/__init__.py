@@ -19,3 +19,7 @@ from cukde.bandwidth.rules import abramson, cross_validate, isj, laplace, scott,
 from cukde.bandwidth.search import CrossValidation as CrossValidation
 
 __all__ = ["abramson", "cross_validate", "isj", "laplace", "scott", "sd", "silverman"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -17,6 +17,7 @@ from cukde.core import check as core_check, dispatch
 from cukde.core.cost.registry import declare
 from cukde.core.entry import returned
 from cukde.core.entry.public_call import public_call
+from cukde.core.types import Array, ArrayLike, Bandwidth
 from cukde.density import check as density_check
 from cukde.density.arguments import prepare
 from cukde.density.cost.calls import of_abramson, of_bandwidth
@@ -25,7 +26,7 @@ from cukde.density.cost.formulas import abramson as abramson_cost, bandwidth as 
 
 @declare(cost, of_bandwidth, name="bandwidth.scott")
 @public_call()
-def scott(X: Any, *, weights: Any = None, nan_policy: Literal["raise", "omit"] = "raise") -> Any:
+def scott(X: ArrayLike, *, weights: ArrayLike | None = None, nan_policy: Literal["raise", "omit"] = "raise") -> Array:
     r"""Scott's rule for :func:`cukde.kde`.
 
     .. math:: h_k = \sigma_k \, n_\mathrm{eff}^{-1/(d+4)}
@@ -78,7 +79,9 @@ def scott(X: Any, *, weights: Any = None, nan_policy: Literal["raise", "omit"] =
 
 @declare(cost, of_bandwidth, name="bandwidth.silverman")
 @public_call()
-def silverman(X: Any, *, weights: Any = None, nan_policy: Literal["raise", "omit"] = "raise") -> Any:
+def silverman(
+    X: ArrayLike, *, weights: ArrayLike | None = None, nan_policy: Literal["raise", "omit"] = "raise"
+) -> Array:
     r"""Silverman's rule for :func:`cukde.kde`: the best bandwidth for normal data, to leading order.
 
     .. math:: h_k = \sigma_k \, [n_\mathrm{eff} (d + 2) / 4]^{-1/(d+4)}
@@ -101,7 +104,7 @@ def silverman(X: Any, *, weights: Any = None, nan_policy: Literal["raise", "omit
 
 @declare(cost, of_bandwidth, name="bandwidth.sd")
 @public_call()
-def sd(X: Any, *, weights: Any = None, nan_policy: Literal["raise", "omit"] = "raise") -> Any:
+def sd(X: ArrayLike, *, weights: ArrayLike | None = None, nan_policy: Literal["raise", "omit"] = "raise") -> Array:
     r"""Normal-reference rule for :func:`cukde.sd_kde`, with the score's bandwidth equal to the density's.
 
     .. math::
@@ -158,7 +161,7 @@ def sd(X: Any, *, weights: Any = None, nan_policy: Literal["raise", "omit"] = "r
 
 @declare(cost, of_bandwidth, name="bandwidth.laplace")
 @public_call()
-def laplace(X: Any, *, weights: Any = None, nan_policy: Literal["raise", "omit"] = "raise") -> Any:
+def laplace(X: ArrayLike, *, weights: ArrayLike | None = None, nan_policy: Literal["raise", "omit"] = "raise") -> Array:
     r"""Normal-reference rule for :func:`cukde.laplace_kde`.
 
     .. math::
@@ -207,7 +210,7 @@ def laplace(X: Any, *, weights: Any = None, nan_policy: Literal["raise", "omit"]
 
 @declare(isj_cost, of_bandwidth, name="bandwidth.isj")
 @public_call()
-def isj(X: Any, *, weights: Any = None, nan_policy: Literal["raise", "omit"] = "raise") -> Any:
+def isj(X: ArrayLike, *, weights: ArrayLike | None = None, nan_policy: Literal["raise", "omit"] = "raise") -> Array:
     r"""Improved Sheather-Jones rule for :func:`cukde.kde` in one dimension: for data of any shape.
 
     .. math:: h^2 = \left[2 \sqrt\pi \, n_\mathrm{eff} \, \lVert \hat f'' \rVert^2\right]^{-2/5}
@@ -285,12 +288,12 @@ def isj(X: Any, *, weights: Any = None, nan_policy: Literal["raise", "omit"] = "
 @declare(cross_validation_cost, of_cross_validation, name="bandwidth.cross_validate")
 @public_call()
 def cross_validate(
-    X: Any,
+    X: ArrayLike,
     method: Literal["kde", "sd", "laplace"] = "kde",
-    bandwidths: Any = None,
+    bandwidths: ArrayLike | None = None,
     objective: Literal["likelihood", "least_squares"] = "likelihood",
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     per_dimension: bool = False,
     precision: str | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
@@ -462,8 +465,13 @@ def _silverman_factor(n: float, d: int) -> float:
 @declare(abramson_cost, of_abramson, name="bandwidth.abramson")
 @public_call(returned.rows("X", "local_factors"))
 def abramson(
-    X: Any, h: Any, *, alpha: float = 0.5, weights: Any = None, nan_policy: Literal["raise", "omit"] = "raise"
-) -> Any:
+    X: ArrayLike,
+    h: Bandwidth,
+    *,
+    alpha: float = 0.5,
+    weights: ArrayLike | None = None,
+    nan_policy: Literal["raise", "omit"] = "raise",
+) -> Array:
     r"""Abramson's square-root law: factors of the bandwidth for :func:`cukde.kde`, one for each row.
 
     .. math:: \lambda_j = (\hat p(x_j) / g)^{-\alpha}, \qquad \log g = \sum_j w_j \log \hat p(x_j)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from cukde.bandwidth import check
 from cukde.bandwidth.scores import LeaveOneOut, proportional
+from cukde.core import reprs
 from cukde.core.public import public_in
 from cukde.core.warnings import BandwidthRangeWarning
 
@@ -38,10 +39,13 @@ _TIES = (
 class CrossValidation(NamedTuple):
     """What :func:`cukde.bandwidth.cross_validate` found: see there."""
 
-    bandwidth: Any
+    bandwidth: np.ndarray
     score: float
-    bandwidths: Any
-    scores: Any
+    bandwidths: np.ndarray
+    scores: np.ndarray
+
+    def __repr__(self) -> str:
+        return reprs.of_result(self)
 
 
 def search(objective: LeaveOneOut, bandwidths: np.ndarray, *, per_dimension: bool) -> CrossValidation:

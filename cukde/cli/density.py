@@ -242,6 +242,6 @@ def save_picture(path: Path, X: Any, h: Any, method: Any, weights: Any, names: l
             ax.set_ylabel(names[1])
         (pictures.density if d == 1 else pictures.contours)(X, h, ax=ax, method=method, weights=weights)
     else:
-        axes = pictures.pairs(X, h, axes=figure.subplots(d, d), labels=names, method=method, weights=weights)
+        axes = pictures.pairs(X, h, ax=figure.subplots(d, d), names=names, method=method, weights=weights)
         artists.legend_of_pairs(axes, (0.95, 0.8, 0.5))
     output.save_figure(figure, path)

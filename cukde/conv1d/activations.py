@@ -12,11 +12,12 @@ from cukde.conv1d.derivatives import DERIVATIVES
 from cukde.core import check as core_check, dispatch, dtypes
 from cukde.core.cost.registry import declare
 from cukde.core.entry.over_arrays import over_arrays
+from cukde.core.types import Array, ArrayLike
 
 
 @declare(cost.activation_grad, cost.activation_grad_sizes)
 @over_arrays
-def activation_grad(name: str | Callable[[Any], Any] | None, z: Any) -> Any:
+def activation_grad(name: str | Callable[[Any], Any] | None, z: ArrayLike) -> Array:
     r"""Derivative of an activation of :func:`depthwise_conv1d` at its arguments.
 
     With the logistic function :math:`\sigma`, and the density :math:`\phi` and distribution function :math:`\Phi` of

@@ -19,6 +19,7 @@ from cukde.core.cost.registry import declare
 from cukde.core.entry.over_arrays import over_arrays
 from cukde.core.gpu import kernel_cache
 from cukde.core.over_dask import over_dask
+from cukde.core.types import Array, ArrayLike
 
 _passes = partial(dispatch.passes, "cukde.conv1d")
 
@@ -27,19 +28,19 @@ _passes = partial(dispatch.passes, "cukde.conv1d")
 @over_arrays
 @over_dask("cukde.conv1d.dask")
 def depthwise_conv1d(
-    x: Any,
-    w: Any,
+    x: ArrayLike,
+    w: ArrayLike,
     *,
-    bias: Any = None,
+    bias: ArrayLike | None = None,
     padding: Padding = "causal",
     stride: int = 1,
     dilation: int = 1,
     activation: str | Callable[[Any], Any] | None = None,
     layout: Layout = "BCL",
     flip: bool = False,
-    state: Any = None,
+    state: ArrayLike | None = None,
     return_state: bool = False,
-) -> Any:
+) -> Array | Any:
     r"""Convolve every channel with its own taps.
 
     With inputs outside of x being 0, and p of them before it,
@@ -180,8 +181,8 @@ def depthwise_conv1d(
 @declare(cost.input_grad, cost.input_grad_sizes)
 @over_arrays
 def depthwise_conv1d_input_grad(
-    dy: Any,
-    w: Any,
+    dy: ArrayLike,
+    w: ArrayLike,
     *,
     input_length: int | None = None,
     padding: Padding = "causal",
@@ -189,7 +190,7 @@ def depthwise_conv1d_input_grad(
     dilation: int = 1,
     layout: Layout = "BCL",
     flip: bool = False,
-) -> Any:
+) -> Array:
     r"""Gradient of a loss with respect to the input of :func:`depthwise_conv1d`.
 
     It is the adjoint of the convolution without bias and activation:
@@ -251,8 +252,8 @@ def depthwise_conv1d_input_grad(
 @declare(cost.weight_grad, cost.weight_grad_sizes)
 @over_arrays
 def depthwise_conv1d_weight_grad(
-    x: Any,
-    dy: Any,
+    x: ArrayLike,
+    dy: ArrayLike,
     kernel_size: int,
     *,
     padding: Padding = "causal",
@@ -261,7 +262,7 @@ def depthwise_conv1d_weight_grad(
     layout: Layout = "BCL",
     flip: bool = False,
     bias: bool = False,
-) -> Any:
+) -> Array | Any:
     r"""Gradient of a loss with respect to the taps and the bias of :func:`depthwise_conv1d`.
 
     .. math:: dw_{c,k} = \sum_{b,i} dy_{b,c,i} \, x_{b,\,c,\,i\,stride + k\,dilation - p}, \qquad

@@ -18,22 +18,23 @@ from cukde.core.dask import check as dask_check
 from cukde.core.dask.arrays import collected, empty_like, stand_in, unknown_rows
 from cukde.core.dask.devices import computing
 from cukde.core.over_dask import is_dask, meta, plain
+from cukde.core.types import Array, ArrayLike
 
 
 def depthwise_conv1d(
-    x: Any,
-    w: Any,
+    x: ArrayLike,
+    w: ArrayLike,
     *,
-    bias: Any = None,
+    bias: ArrayLike | None = None,
     padding: Padding = "causal",
     stride: int = 1,
     dilation: int = 1,
     activation: str | Callable[[Any], Any] | None = None,
     layout: Layout = "BCL",
     flip: bool = False,
-    state: Any = None,
+    state: ArrayLike | None = None,
     return_state: bool = False,
-) -> Any:
+) -> Array | Any:
     """See :func:`cukde.depthwise_conv1d`.
 
     Direct sums have the bits of the same call on plain arrays, transforms its accuracy. Each block of the batch and of

@@ -14,6 +14,7 @@ from cukde.core.entry import returned, shapes
 from cukde.core.entry.public_call import Given, public_call
 from cukde.core.frames.columns import labels_of
 from cukde.core.over_dask import over_dask
+from cukde.core.types import Array, ArrayLike, Bandwidth, Domain
 from cukde.core.warnings import NegativeDensityWarning
 from cukde.density import check, results
 from cukde.density.arguments import prepare
@@ -35,23 +36,23 @@ def _sums_with_names(given: Given, result: Any) -> Any:
 @over_stacks
 @_over_dask
 def kde(
-    X: Any,
-    Y: Any,
-    h: Any,
+    X: ArrayLike,
+    Y: ArrayLike,
+    h: Bandwidth,
     *,
-    weights: Any = None,
-    local_factors: Any = None,
+    weights: ArrayLike | None = None,
+    local_factors: ArrayLike | None = None,
     rtol: float | None = None,
     log: bool = False,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
-    bounds: Any = None,
-    periods: Any = None,
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
     leave_one_out: bool = False,
     nan_policy: Literal["raise", "omit"] = "raise",
-    out: Any = None,
-) -> Any:
+    out: ArrayLike | None = None,
+) -> Array:
     r"""Gaussian kernel density estimate of the data ``X`` at the queries ``Y``.
 
     .. math:: \hat p(y) = (2\pi h^2)^{-d/2} \sum_j w_j \exp(-|y - x_j|^2 / (2 h^2))
@@ -270,21 +271,21 @@ def kde(
 @over_stacks
 @_over_dask
 def score(
-    X: Any,
-    Y: Any,
-    h: Any,
+    X: ArrayLike,
+    Y: ArrayLike,
+    h: Bandwidth,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     rtol: float | None = None,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
-    bounds: Any = None,
-    periods: Any = None,
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
     leave_one_out: bool = False,
     nan_policy: Literal["raise", "omit"] = "raise",
-    out: Any = None,
-) -> Any:
+    out: ArrayLike | None = None,
+) -> Array:
     r"""Gradient of the log density: :math:`s(y) = \nabla \log \hat p(y)`.
 
     .. math:: s(y) = \Big(\frac{\sum_j w_j \phi_j(y) x_j}{\sum_j w_j \phi_j(y)} - y\Big) / h^2
@@ -320,20 +321,20 @@ def score(
 @over_stacks
 @_over_dask
 def density_and_score(
-    X: Any,
-    Y: Any,
-    h: Any,
+    X: ArrayLike,
+    Y: ArrayLike,
+    h: Bandwidth,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     rtol: float | None = None,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
-    bounds: Any = None,
-    periods: Any = None,
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
     leave_one_out: bool = False,
     nan_policy: Literal["raise", "omit"] = "raise",
-) -> tuple[Any, Any]:
+) -> tuple[Array, Array]:
     """Log density and its gradient, in the one pass that :func:`score` costs.
 
     Parameters are those of :func:`kde`, and errors those of :func:`kde` and :func:`score`.
@@ -361,20 +362,20 @@ def density_and_score(
 @over_stacks
 @_over_dask
 def debias(
-    X: Any,
-    h: Any,
+    X: ArrayLike,
+    h: Bandwidth,
     *,
-    score_bandwidth: Any = None,
-    weights: Any = None,
+    score_bandwidth: Bandwidth | None = None,
+    weights: ArrayLike | None = None,
     rtol: float | None = None,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
-    bounds: Any = None,
-    periods: Any = None,
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
-    out: Any = None,
-) -> Any:
+    out: ArrayLike | None = None,
+) -> Array:
     r"""Score-debiased data: each point moved by half a bandwidth squared along the score.
 
     .. math:: x_i + \frac{h^2}{2} s(x_i)
@@ -491,23 +492,23 @@ def _stages_of_sd_kde(
 @over_stacks
 @_over_dask
 def sd_kde(
-    X: Any,
-    Y: Any,
-    h: Any,
+    X: ArrayLike,
+    Y: ArrayLike,
+    h: Bandwidth,
     *,
-    score_bandwidth: Any = None,
-    weights: Any = None,
+    score_bandwidth: Bandwidth | None = None,
+    weights: ArrayLike | None = None,
     rtol: float | None = None,
     log: bool = False,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
-    bounds: Any = None,
-    periods: Any = None,
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
     leave_one_out: bool = False,
     nan_policy: Literal["raise", "omit"] = "raise",
-    out: Any = None,
-) -> Any:
+    out: ArrayLike | None = None,
+) -> Array:
     """Score-debiased density estimate: :func:`kde` of the data moved by :func:`debias`.
 
     A density (non-negative, integrates to 1) whose bias is of order h^4 where :func:`kde` has h^2.
@@ -560,23 +561,23 @@ def sd_kde(
 @over_stacks
 @_over_dask
 def laplace_kde(
-    X: Any,
-    Y: Any,
-    h: Any,
+    X: ArrayLike,
+    Y: ArrayLike,
+    h: Bandwidth,
     *,
     negative: Literal["keep", "clip"] = "keep",
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     rtol: float | None = None,
     log: bool = False,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
-    bounds: Any = None,
-    periods: Any = None,
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
     leave_one_out: bool = False,
     nan_policy: Literal["raise", "omit"] = "raise",
-    out: Any = None,
-) -> Any:
+    out: ArrayLike | None = None,
+) -> Array:
     r"""Laplace-corrected density estimate: a fourth-order kernel, in one pass and without a score.
 
     .. math:: \hat p(y) = (2\pi h^2)^{-d/2} \sum_j w_j \phi_j (1 + d/2 - |y - x_j|^2/(2 h^2))
@@ -633,18 +634,18 @@ def laplace_kde(
 @public_call(_sums_with_names, shape=shapes.of_values)
 @_over_dask
 def kernel_sum(
-    X: Any,
-    V: Any,
-    Y: Any,
-    h: Any,
+    X: ArrayLike,
+    V: ArrayLike,
+    Y: ArrayLike,
+    h: Bandwidth,
     *,
     rtol: float | None = None,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
     nan_policy: Literal["raise", "omit"] = "raise",
-    out: Any = None,
-) -> Any:
+    out: ArrayLike | None = None,
+) -> Array:
     r"""Gaussian kernel sum: :math:`\sum_j \exp(-|y_i - x_j|^2 / (2 h^2)) V_j`, not normalised.
 
     Parameters

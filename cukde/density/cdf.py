@@ -7,6 +7,7 @@ from typing import Any, Literal
 from cukde.core.cost.registry import declare
 from cukde.core.entry import returned, shapes
 from cukde.core.entry.public_call import public_call
+from cukde.core.types import Array, ArrayLike, Bandwidth
 from cukde.density import check
 from cukde.density.arguments import prepare
 from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
@@ -15,17 +16,17 @@ from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
 @declare(cost_formulas.cdf, cost_calls.of_queries)
 @public_call(returned.rows("Y", "cdf"), shape=shapes.of_queries)
 def cdf(
-    X: Any,
-    Y: Any,
-    h: Any,
+    X: ArrayLike,
+    Y: ArrayLike,
+    h: Bandwidth,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
     nan_policy: Literal["raise", "omit"] = "raise",
-    out: Any = None,
-) -> Any:
+    out: ArrayLike | None = None,
+) -> Array:
     r"""Distribution function of :func:`kde` in one dimension: the mass of the estimate below each query.
 
     .. math:: \hat F(y) = \sum_j w_j \Phi((y - x_j) / h), \quad
@@ -98,17 +99,17 @@ def cdf(
 @declare(cost_formulas.log_cdf, cost_calls.of_queries)
 @public_call(returned.rows("Y", "log_cdf"), shape=shapes.of_queries)
 def log_cdf(
-    X: Any,
-    Y: Any,
-    h: Any,
+    X: ArrayLike,
+    Y: ArrayLike,
+    h: Bandwidth,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
     nan_policy: Literal["raise", "omit"] = "raise",
-    out: Any = None,
-) -> Any:
+    out: ArrayLike | None = None,
+) -> Array:
     r"""Logarithm of :func:`cdf`, with all of its digits in both tails.
 
     Where :math:`\hat F(y)` is at least 1/2 it is :math:`\log(1 - \hat S(y))` with

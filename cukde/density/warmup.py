@@ -8,10 +8,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from cukde.core import check as core_check, dispatch
 from cukde.core.cpu import arrays as cpu
 from cukde.core.gpu import compile as core_compile
+from cukde.core.types import Bandwidth
 from cukde.core.warnings import NegativeDensityWarning
 from cukde.density import api, backends, check
 from cukde.density.options import Options
@@ -40,8 +42,8 @@ def warmup(
     d: int,
     *,
     functions: Sequence[str] | None = None,
-    h: Any = 1.0,
-    dtype: Any = "float32",
+    h: Bandwidth = 1.0,
+    dtype: DTypeLike = "float32",
     precision: str | None = None,
     weights: bool = False,
     values: int | None = None,

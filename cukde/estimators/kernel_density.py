@@ -17,6 +17,8 @@ from cukde.core.entry import missing
 from cukde.core.frames.libraries import library_of
 from cukde.core.over_dask import is_dask, meta
 from cukde.core.public import public_in
+from cukde.core.random_state import RandomState
+from cukde.core.types import Array, ArrayLike
 from cukde.core.warnings import NegativeDensityWarning
 from cukde.density import check as density_check
 from cukde.density.api import kde, laplace_kde, score as gradient
@@ -162,7 +164,7 @@ class KernelDensity(BaseEstimator):
         self.precision = precision
         self.device = device
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelDensity:
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> KernelDensity:
         """Fit the estimator: copy the data, and for method "sd" debias them.
 
         Parameters
@@ -207,7 +209,7 @@ class KernelDensity(BaseEstimator):
         self._from_gpu = self.device != "cpu" and dispatch.is_gpu_array(meta(X))
         return self
 
-    def score_samples(self, X: Any, *, leave_one_out: bool = False) -> Any:
+    def score_samples(self, X: ArrayLike, *, leave_one_out: bool = False) -> Array:
         """Return the log density at the rows of ``X``.
 
         Parameters
@@ -249,7 +251,7 @@ class KernelDensity(BaseEstimator):
                 self._check_data(self._array(X, backend, reset=False), backend)
             return self._returned(self._log_density(X, backend, leave_one_out=leave_one_out), X, backend)
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: ArrayLike, y: ArrayLike | None = None) -> float:
         """Return the log-likelihood of the rows of ``X``: the sum of :meth:`score_samples`, in float64.
 
         Parameters and errors are those of :meth:`score_samples`; ``y`` is ignored. The sum is -inf if a density is 0
@@ -276,7 +278,7 @@ class KernelDensity(BaseEstimator):
             return -math.inf
         return total
 
-    def grad_log_density(self, X: Any) -> Any:
+    def grad_log_density(self, X: ArrayLike) -> Array:
         """Return the gradient of the log density at the rows of ``X``, the score of :func:`cukde.score`.
 
         Parameters
@@ -321,14 +323,14 @@ class KernelDensity(BaseEstimator):
                 out = gradient(self.points_, Y, self.bandwidth_, **options)
             return self._returned(_rounded(out, dtype), X, backend)
 
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> Any:
+    def sample(self, n_samples: int = 1, random_state: RandomState = None) -> Array:
         """Draw from the density: rows of the data, chosen by their weights and moved by the kernel.
 
         Parameters
         ----------
         n_samples : int
             At least 1.
-        random_state : int, numpy.random.RandomState or None
+        random_state : int, numpy.random.RandomState, numpy.random.Generator or None
             An integer gives the same sample on every call and every device. The random numbers are scikit-learn's,
             drawn on the host: with a scalar bandwidth the sample is the same as scikit-learn's.
 

@@ -9,12 +9,13 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from cukde.core import check as core_check, dispatch, warnings as core_warnings
+from cukde.core import check as core_check, dispatch, reprs, warnings as core_warnings
 from cukde.core.cost.registry import declare
 from cukde.core.cpu import arrays as cpu
 from cukde.core.entry.public_call import Given, public_call
 from cukde.core.over_dask import over_dask
 from cukde.core.public import public_in
+from cukde.core.types import Array, ArrayLike
 from cukde.kendall import check, cost, samples, statistics
 from cukde.kendall.counts import PairCounts, SignificanceResult, Ties
 from cukde.kendall.cpu import few as few_on_cpu
@@ -26,11 +27,14 @@ _passes = partial(dispatch.passes, "cukde.kendall")
 class Concordance(NamedTuple):
     """Counts of pairs of samples for each pair of columns, int64. The five counts add up to n (n - 1) / 2."""
 
-    concordant: Any  # (p, q): in the same order in both columns
-    discordant: Any  # (p, q): in opposite order
-    tied_x: Any  # (p, q): equal in the column of A alone
-    tied_y: Any  # (p, q): equal in the column of B alone
-    tied_both: Any  # (p, q): equal in both
+    concordant: Array  # (p, q): in the same order in both columns
+    discordant: Array  # (p, q): in opposite order
+    tied_x: Array  # (p, q): equal in the column of A alone
+    tied_y: Array  # (p, q): equal in the column of B alone
+    tied_both: Array  # (p, q): equal in both
+
+    def __repr__(self) -> str:
+        return reprs.of_result(self)
 
 
 def _with_names(given: Given, result: Any) -> Any:
@@ -42,11 +46,12 @@ def _with_names(given: Given, result: Any) -> Any:
 @declare(cost.kendalltau, cost.of_samples)
 @public_call()
 def kendalltau(
-    x: Any,
-    y: Any,
+    x: ArrayLike,
+    y: ArrayLike,
     *,
     nan_policy: Literal["propagate", "omit", "raise"] = "propagate",
-    method: Literal["auto", "exact", "asymptotic"] = "auto",
+    distribution: Literal["auto", "exact", "asymptotic"] = "auto",
+    method: Literal["auto", "exact", "asymptotic"] | None = None,
     variant: Literal["a", "b", "c"] = "b",
     alternative: Literal["two-sided", "less", "greater"] = "two-sided",
     axis: int | tuple[int, ...] | None = None,
@@ -73,10 +78,13 @@ def kendalltau(
         columns of the same names are paired by them.
     nan_policy : {"propagate", "omit", "raise"}
         What NaN does: make the result NaN, leave its pair out, or raise an error.
-    method : {"auto", "exact", "asymptotic"}
-        How the p-value is computed. "asymptotic" takes the normal distribution, with a variance that accounts for
-        ties. "exact" takes the exact distribution, which exists for samples without ties. "auto" is exact where there
-        are no ties and n is at most 33 or at most one pair is out of order, and asymptotic elsewhere.
+    distribution : {"auto", "exact", "asymptotic"}
+        The distribution under independence, which gives the p-value. "asymptotic" takes the normal distribution, with a
+        variance that accounts for ties. "exact" takes the exact distribution, which exists for samples without ties.
+        "auto" is exact where there are no ties and n is at most 33 or at most one pair is out of order, and asymptotic
+        elsewhere.
+    method : {"auto", "exact", "asymptotic"}, optional
+        SciPy's name of ``distribution``, in place of it.
     variant : {"b", "c", "a"}
         Which tau; the p-value is the same for all.
     alternative : {"two-sided", "less", "greater"}
@@ -100,7 +108,7 @@ def kendalltau(
         GPU beside ``x`` on the CPU.
     ValueError
         For incompatible sizes or shapes, an unknown option, NaN with ``nan_policy="raise"``, ties with
-        ``method="exact"``, and an axis out of bounds.
+        ``distribution="exact"``, and an axis out of bounds.
 
     Warns
     -----
@@ -111,11 +119,11 @@ def kendalltau(
     -----
     Counts are exact (int64), for up to 1e8 samples; the statistic is accurate to 1e-12. It lies between -1 and 1, and
     perfect order gives exactly 1. Cost: O(n log n) comparisons and O(n) memory. The host waits for the GPU only with
-    ``nan_policy="raise"``, which may have to raise, and with ``method="exact"``, whose distribution the host computes
+    ``nan_policy="raise"``, which may have to raise, and with ``distribution="exact"``, which the host computes
     in O(n min(C, D)).
 
     SciPy's function differs in three ways: it has no variant "a", it checks an option only where it uses it, and with
-    ``method="asymptotic"`` it divides by zero for two samples.
+    ``distribution="asymptotic"`` it divides by zero for two samples.
 
     References
     ----------
@@ -131,7 +139,11 @@ def kendalltau(
     -0.4714 0.2827
     """
     core_check.option("nan_policy", nan_policy, check.NAN_POLICIES)
-    core_check.option("method", method, statistics.METHODS)
+    core_check.option("distribution", distribution, statistics.DISTRIBUTIONS)
+    if method is not None:
+        core_check.option("method", method, statistics.DISTRIBUTIONS)
+        check.one_name(distribution)
+        distribution = method
     core_check.option("variant", variant, statistics.VARIANTS)
     check.alternative(alternative)
     keepdims = core_check.flag("keepdims", keepdims)
@@ -143,7 +155,7 @@ def kendalltau(
         if nan_policy == "raise":
             check.no_nan(rows.nan, x=rows.x, y=rows.y)
         complete = n if nan_policy == "propagate" and rows.nan is None else 0
-        null = None if method == "exact" else statistics.Null(method, alternative)
+        null = None if distribution == "exact" else statistics.Null(distribution, alternative)
         if null is not None and rows.nan is None:
             few = _of_few(backend, rows.x, rows.y, "alike", 1, variant, null, complete)
             if few is not None:
@@ -155,7 +167,7 @@ def kendalltau(
         if nan_policy == "propagate" and rows.nan is not None:
             counts = counts._replace(samples=xp.where(xp.asarray(rows.nan), 0, counts.samples))
         statistic, pvalue = passes.statistics(counts, variant, null, complete)
-        if method == "exact":
+        if distribution == "exact":
             on_host = statistics.of_complete(counts.map(backend.asnumpy), complete)
             check.exact_without_ties(statistics.tied(on_host))
             pvalue = xp.asarray(statistics.exact_p_value(on_host, alternative))
@@ -166,13 +178,13 @@ def kendalltau(
 @public_call(_with_names)
 @over_dask("cukde.kendall.dask")
 def kendall_matrix(
-    A: Any,
-    B: Any = None,
+    A: ArrayLike,
+    B: ArrayLike | None = None,
     *,
     variant: Literal["a", "b", "c"] = "b",
     pvalue: bool = False,
     nan_policy: Literal["propagate", "omit", "raise"] = "propagate",
-) -> Any:
+) -> Array | Any:
     """Kendall's tau of all pairs of columns of A, or of A with B.
 
     Parameters
@@ -186,7 +198,7 @@ def kendall_matrix(
     variant : {"b", "c", "a"}
         As in :func:`kendalltau`.
     pvalue : bool
-        Whether to return two-sided p-values too, by the method "auto" of :func:`kendalltau`.
+        Whether to return two-sided p-values too, by the distribution "auto" of :func:`kendalltau`.
     nan_policy : {"propagate", "omit", "raise"}
         What NaN does: make the row and the column of its variable NaN, leave its sample out of the pairs of columns
         where either value is NaN (pairwise deletion, as in pandas), or raise an error.
@@ -252,7 +264,7 @@ def kendall_matrix(
 
 @declare(cost.concordance, cost.of_columns)
 @public_call(_with_names)
-def concordance(A: Any, B: Any = None) -> Concordance:
+def concordance(A: ArrayLike, B: ArrayLike | None = None) -> Concordance:
     """Counts of concordant, discordant and tied pairs of samples for all pairs of columns of A, or of A with B.
 
     Parameters

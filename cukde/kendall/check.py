@@ -119,7 +119,13 @@ def nan_in_columns(name: str, columns: list[int], rows: list[int]) -> None:
 _NAN_FOUND = "The input contains nan values: {} does; drop them or fill them"
 
 
+def one_name(distribution: str) -> None:
+    """Raise where ``distribution`` is given beside ``method``, its other name."""
+    if distribution != "auto":
+        raise TypeError("distribution and method must not both be given: method is SciPy's name of distribution")
+
+
 def exact_without_ties(tied: Any) -> None:
     """Raise where ties rule out the exact distribution."""
     if bool(tied.any()):
-        raise ValueError('Ties found, exact method cannot be used: set method to "auto" or "asymptotic"')
+        raise ValueError('Ties found, exact method cannot be used: set distribution to "auto" or "asymptotic"')

@@ -42,7 +42,7 @@ def fit_piecewise(
     degree: int = 3,
     *,
     tol: float | None = None,
-    method: Literal["minimax", "chebyshev", "interpolate", "least_squares"] = "minimax",
+    approximation: Literal["minimax", "chebyshev", "interpolate", "least_squares"] = "minimax",
     knots: Literal["uniform", "adaptive"] | ArrayLike = "uniform",
     dtype: DTypeLike = np.float32,
     continuous: bool = False,
@@ -65,7 +65,7 @@ def fit_piecewise(
     tol : float, optional
         Use as few pieces as make ``max_error`` at most ``tol``: the number is doubled until that holds, then bisected.
         It is the smallest such number if more pieces never increase the error.
-    method : {"minimax", "chebyshev", "interpolate", "least_squares"}
+    approximation : {"minimax", "chebyshev", "interpolate", "least_squares"}
         "minimax" minimises the largest error (Remez's exchange). "chebyshev" interpolates at the zeros of the Chebyshev
         polynomial, and "interpolate" at the Chebyshev-Lobatto points, which include the knots. "least_squares"
         minimises the integral of the squared error, by Gauss-Legendre quadrature with 4 (degree + 1) + 16 nodes.
@@ -76,8 +76,9 @@ def fit_piecewise(
     dtype : {float32, float16, float64}
         The dtype in which the polynomial will be evaluated. Its coefficients are float64.
     continuous : bool
-        Whether the pieces equal the function at the knots, so that they join there up to rounding. The method then
-        chooses among such polynomials; "chebyshev" stretches its points until the outermost are the knots.
+        Whether the pieces equal the function at the knots, so that they join there up to rounding. The
+        approximation is then one of such polynomials; "chebyshev" stretches its points until the outermost are the
+        knots.
     extrapolate : {"raise", True, False, "periodic", "clamp"}
         Values beyond the domain, where the fit promises nothing, as in :class:`PiecewisePolynomial`; calls can say
         otherwise. The default is an error there, for which a call on a GPU waits; with any other it does not.
@@ -132,7 +133,7 @@ def fit_piecewise(
     target = check.dtype(dtype)
     low, high = check.domain(domain)
     degree = core_check.count("degree", degree)
-    core_check.option("method", method, fit_pieces.METHODS)
+    core_check.option("approximation", approximation, fit_pieces.APPROXIMATIONS)
     continuous = core_check.flag("continuous", continuous)
     users_knots: np.ndarray | None = None
     if isinstance(knots, str):
@@ -149,7 +150,7 @@ def fit_piecewise(
         else:
             x = np.linspace(low, high, m + 1)
         x = _rounded(x, target)
-        out = FittedPolynomial(fit_pieces.fit(f, x, degree, method, continuous), x, extrapolate=beyond)
+        out = FittedPolynomial(fit_pieces.fit(f, x, degree, approximation, continuous), x, extrapolate=beyond)
         out.max_errors = _errors(out, f, target)
         out.max_error = max(out.max_errors.values())
         return out

@@ -13,6 +13,7 @@ from cukde.core.cost.registry import declare
 from cukde.core.entry.over_arrays import over_arrays
 from cukde.core.over_dask import is_dask
 from cukde.core.public import public_in
+from cukde.core.types import Array, ArrayLike
 from cukde.piecewise import calculus, check, cost
 from cukde.piecewise.evaluator import Evaluator, Extrapolate
 from cukde.piecewise.pieces import Pieces
@@ -86,7 +87,7 @@ class PiecewisePolynomial:
 
     axis = 0
 
-    def __init__(self, c: Any, x: Any, *, extrapolate: Extrapolate = True) -> None:
+    def __init__(self, c: ArrayLike, x: ArrayLike, *, extrapolate: Extrapolate = True) -> None:
         self.extrapolate: Extrapolate = check.extrapolate(extrapolate)
         self.max_error: float | None = None
         held_c, held_x = check.held("c", c), check.held("x", x)
@@ -102,7 +103,7 @@ class PiecewisePolynomial:
         self._derivatives: dict[int, PiecewisePolynomial] = {}
 
     @over_arrays
-    def __call__(self, x: Any, nu: int = 0, extrapolate: Extrapolate | None = None) -> Any:
+    def __call__(self, x: ArrayLike, nu: int = 0, extrapolate: Extrapolate | None = None) -> Array:
         r"""Evaluate the polynomial or one of its derivatives.
 
         Parameters
@@ -238,7 +239,7 @@ class PiecewisePolynomial:
         beyond = False if self.extrapolate == "periodic" else self.extrapolate
         return self._like(calculus.antiderivative(self._c, self._x, nu), self._x, beyond)
 
-    def integrate(self, a: float, b: float, extrapolate: Extrapolate | None = None) -> Any:
+    def integrate(self, a: float, b: float, extrapolate: Extrapolate | None = None) -> Array:
         """Integrate from ``a`` to ``b``, float64, of the shape of the further axes of c.
 
         ``extrapolate``, by default the attribute, tells the values beyond the knots; with False integrals that reach

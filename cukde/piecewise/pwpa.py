@@ -11,6 +11,7 @@ from cukde.core import check as core_check, dispatch
 from cukde.core.cost.registry import declare
 from cukde.core.entry.over_arrays import over_arrays
 from cukde.core.over_dask import over_dask
+from cukde.core.types import Array, ArrayLike
 from cukde.piecewise import check, cost
 from cukde.piecewise.evaluator import Evaluator
 from cukde.piecewise.pieces import Pieces
@@ -28,15 +29,15 @@ _KEPT, _LARGEST_KEPT = 8, 2**20
 @over_arrays
 @over_dask("cukde.piecewise.dask")
 def pwpa(
-    x: Any,
-    coefficients: Any,
-    knots: Any,
+    x: ArrayLike,
+    coefficients: ArrayLike,
+    knots: ArrayLike,
     *,
     layout: Literal["aos", "soa"] = "aos",
     origin: Literal["global", "local"] = "global",
     extrapolate: bool | Literal["periodic", "clamp", "raise"] = "clamp",
-    out: Any = None,
-) -> Any:
+    out: ArrayLike | None = None,
+) -> Array:
     r"""Evaluate a piecewise polynomial of P pieces of degree D at each x.
 
     With the coefficients :math:`a_{i,0}, \ldots, a_{i,D}` of piece i, the leading one first,
@@ -141,7 +142,7 @@ _kept_evaluator = functools.lru_cache(_KEPT)(_evaluator)
 
 @declare(cost.turned, cost.of_rows)
 @over_arrays
-def aos_to_soa(coefficients: Any) -> Any:
+def aos_to_soa(coefficients: ArrayLike) -> Array:
     """Copy coefficients (P, D + 1), one row for each piece, to (D + 1, P), one column for each piece.
 
     The copy is exact; it costs one pass over the coefficients.
@@ -159,7 +160,7 @@ def aos_to_soa(coefficients: Any) -> Any:
 
 @declare(cost.turned, cost.of_columns)
 @over_arrays
-def soa_to_aos(coefficients: Any) -> Any:
+def soa_to_aos(coefficients: ArrayLike) -> Array:
     """Copy coefficients (D + 1, P), one column for each piece, to (P, D + 1), one row for each piece.
 
     The copy is exact; it costs one pass over the coefficients.

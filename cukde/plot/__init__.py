@@ -8,3 +8,7 @@ They need Matplotlib, which the extra ``plot`` brings. ``docs/plots.md`` shows e
 from cukde.plot.pictures import anomalies, contours, density, pairs
 
 __all__ = ["anomalies", "contours", "density", "pairs"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cukde.bandwidth import data as bandwidth_data, rules
-from cukde.core import check as core_check, dispatch
-from cukde.core.over_dask import is_dask
+from cukde.core import dispatch
 from cukde.density import check as density_check
 from cukde.density.api import debias, kde, kernel_sum, laplace_kde, sd_kde
 from cukde.density.compositions import columns as compositions_columns, regions as compositions_regions
@@ -43,6 +42,7 @@ class Estimate(NamedTuple):
     method: str
     low: np.ndarray  # (d,) minima of the columns
     high: np.ndarray
+    adjust: float  # the factor of the bandwidth, which ``h`` contains
 
     @property
     def widths(self) -> np.ndarray:
@@ -61,34 +61,16 @@ class Estimate(NamedTuple):
         return float(w.sum()) ** 2 / float((w * w).sum())
 
 
-def checked(X: Any, weights: Any, method: Any) -> tuple[ModuleType, Any, Any]:
-    """Check data and weights; return their backend, data (n, d) float64 and weights."""
-    core_check.option("method", method, check.METHODS)
-    for name, a in (("X", X), ("weights", weights)):
-        check.in_memory(name, is_dask(a))
-    backend = dispatch.backend(X, weights=weights)
-    with backend.device_of(X):
-        xp = backend.xp
-        x = xp.ascontiguousarray(density_check.data(X, backend)[0], dtype=xp.float64)
-        w = None if weights is None else density_check.weights(weights, len(x), backend).astype(xp.float64)
-        _, finite = backend.look(x, None, None, [] if w is None else [w])
-        core_check.finite(dict(zip(("X", "weights"), finite, strict=False)))
-        if w is not None:
-            density_check.weight_range(float(w.min()), float(w.max()))
-            x, w = x[w > 0], w[w > 0]
-        check.rows(len(x), w is not None)
-        return backend, x, w
-
-
-def estimate(backend: ModuleType, x: Any, w: Any, h: Any, method: str) -> Estimate:
-    """Return an estimate of checked data; ``h`` None is the method's rule."""
+def estimate(backend: ModuleType, x: Any, w: Any, h: Any, method: str, adjust: float = 1.0) -> Estimate:
+    """Return an estimate of checked data; ``h`` None is the method's rule. ``adjust`` multiplies the bandwidth."""
     if h is None:
         h = RULES[method](x, weights=w)
     h = density_check.bandwidth(dispatch.to_host(h), x.shape[1])
+    h = h * (adjust * adjust if h.ndim == 2 else adjust)
     if h.ndim == 2:
         density_check.cholesky(h)
     low, high = -bandwidth_data.largest(-x, backend.xp), bandwidth_data.largest(x, backend.xp)
-    out = Estimate(backend, x, w, h, method, backend.asnumpy(low), backend.asnumpy(high))
+    out = Estimate(backend, x, w, h, method, backend.asnumpy(low), backend.asnumpy(high), adjust)
     check.extent(out.low, out.high, out.widths)
     return out
 
@@ -97,7 +79,7 @@ def marginal(data: Estimate, columns: list[int], own_rule: bool) -> Estimate:
     """Return the estimate of some columns; with ``own_rule`` the bandwidth is the rule's for these columns."""
     x = data.backend.xp.ascontiguousarray(data.X[:, columns])
     if own_rule:
-        return estimate(data.backend, x, data.weights, None, data.method)
+        return estimate(data.backend, x, data.weights, None, data.method, data.adjust)
     h = compositions_columns.marginal_bandwidth(data.h, columns)
     return data._replace(X=x, h=h, low=data.low[columns], high=data.high[columns])
 
@@ -141,6 +123,17 @@ def curve(
         density = data.backend.asnumpy(function(data.X[:, 0], queries, h, weights=data.weights, deterministic=True))
         ends = None if level is None else _band(data, queries, h, level, resamples, seed)
     return Curve(x, density, ends)
+
+
+def in_units(curve: Curve, log: bool, share: float) -> Curve:
+    """Return a curve per unit of the data, of log10 data if ``log``, times the share of its group."""
+    if not log:
+        factor: Any = share
+    else:
+        x = 10.0**curve.x
+        curve, factor = curve._replace(x=x), share / (x * math.log(10))  # by the derivative of log10
+    band = None if curve.band is None else (curve.band[0] * factor, curve.band[1] * factor)
+    return curve._replace(density=curve.density * factor, band=band)
 
 
 def _band(
@@ -236,10 +229,19 @@ def _on_grid(data: Estimate, x: np.ndarray, y: np.ndarray) -> Any:
     return evaluate_grid(data.X, (x, y), data.h, weights=data.weights, precision="float32").T
 
 
-def view(data: Estimate, regions: list[tuple[float, float]]) -> tuple[float, float]:
-    """Return the ends of an axis of a pair plot, which holds its regions and the middle 99% of the rows."""
-    low, high = data.backend.xp.percentile(data.X[:, 0], data.backend.asarray(np.array([0.5, 99.5])))
-    ends = [(float(low), float(high)), *regions]
+def regions_in_units(of: Regions, log: tuple[bool, ...]) -> Regions:
+    """Return regions with places in units of the data, of log10 data where ``log`` says so."""
+    x, y = (10.0**axis if scaled else axis for axis, scaled in zip((of.x, of.y), log, strict=True))
+    outside = np.where(log, 10.0 ** np.where(log, of.outside, 0.0), of.outside)
+    return of._replace(x=x, y=y, outside=outside)
+
+
+def view(columns: list[Estimate], regions: list[tuple[float, float]]) -> tuple[float, float]:
+    """Return the ends of an axis of a pair plot, which holds its regions and the middle 99% of the rows of groups."""
+    ends = list(regions)
+    for data in columns:
+        low, high = data.backend.xp.percentile(data.X[:, 0], data.backend.asarray(np.array([0.5, 99.5])))
+        ends.append((float(low), float(high)))
     return min(end[0] for end in ends), max(end[1] for end in ends)
 
 

@@ -431,6 +431,9 @@ def test_samples_are_scikit_learns(backend: Any, kernel: str, weighted: bool) ->
     np.testing.assert_array_equal(backend.asnumpy(ours.sample(50, random_state=3)), got)
     assert not np.array_equal(backend.asnumpy(ours.sample(50, random_state=4)), got)
     assert backend.asnumpy(ours.sample()).shape == (1, 3)
+    one, same, other = (backend.asnumpy(ours.sample(50, np.random.default_rng(seed))) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one, same)
+    assert not np.array_equal(one, other)
 
 
 def _within(got: np.ndarray, want: np.ndarray, error: np.ndarray) -> None:

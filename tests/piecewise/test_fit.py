@@ -18,7 +18,7 @@ from scipy.optimize import linprog
 import cukde
 from cukde.piecewise import fit, fit_pieces, remez
 
-METHODS = ("minimax", "chebyshev", "interpolate", "least_squares")
+APPROXIMATIONS = ("minimax", "chebyshev", "interpolate", "least_squares")
 
 
 def gelu(x: np.ndarray) -> np.ndarray:
@@ -130,25 +130,25 @@ class TestMinimax:
 class TestMethods:
     @pytest.mark.parametrize("degree", [1, 3, 6])
     def test_chebyshev_interpolates_at_the_zeros(self, degree: int) -> None:
-        p = cukde.fit_piecewise(np.exp, (0, 1), 1, degree, method="chebyshev", dtype=np.float64)
+        p = cukde.fit_piecewise(np.exp, (0, 1), 1, degree, approximation="chebyshev", dtype=np.float64)
         x = (chebyshev.chebroots(np.eye(degree + 2)[-1]) + 1) / 2
         np.testing.assert_allclose(value(p, x), np.exp(x), rtol=1e-14)
 
     @pytest.mark.parametrize("degree", [1, 3, 6])
     def test_interpolate_at_the_lobatto_points(self, degree: int) -> None:
-        p = cukde.fit_piecewise(np.exp, (0, 1), 1, degree, method="interpolate", dtype=np.float64)
+        p = cukde.fit_piecewise(np.exp, (0, 1), 1, degree, approximation="interpolate", dtype=np.float64)
         x = (1 - np.cos(np.pi * np.arange(degree + 1) / degree)) / 2
         np.testing.assert_allclose(value(p, x), np.exp(x), rtol=1e-14)
 
     @pytest.mark.parametrize("degree", [1, 3, 6])
     def test_least_squares_leaves_an_orthogonal_error(self, degree: int) -> None:
-        p = cukde.fit_piecewise(np.exp, (-1, 1), 1, degree, method="least_squares", dtype=np.float64)
+        p = cukde.fit_piecewise(np.exp, (-1, 1), 1, degree, approximation="least_squares", dtype=np.float64)
         t, weights = legendre.leggauss(60)
         error = np.exp(t) - value(p, t)
         np.testing.assert_allclose((weights * error) @ legendre.legvander(t, degree), 0, atol=1e-14)
 
     def test_continuous_least_squares_leaves_an_orthogonal_error(self) -> None:
-        p = cukde.fit_piecewise(np.exp, (-1, 1), 1, 5, method="least_squares", dtype=np.float64, continuous=True)
+        p = cukde.fit_piecewise(np.exp, (-1, 1), 1, 5, approximation="least_squares", dtype=np.float64, continuous=True)
         t, weights = legendre.leggauss(60)
         error = np.exp(t) - value(p, t)
         inner = (1 - t**2)[:, None] * legendre.legvander(t, 3)  # what the error may be changed by
@@ -157,14 +157,14 @@ class TestMethods:
     @pytest.mark.parametrize("name", FUNCTIONS)
     def test_minimax_has_the_smallest_error(self, name: str) -> None:
         f, domain = FUNCTIONS[name]
-        errors = [cukde.fit_piecewise(f, domain, 8, 4, method=m).max_errors["float64"] for m in METHODS]
+        errors = [cukde.fit_piecewise(f, domain, 8, 4, approximation=m).max_errors["float64"] for m in APPROXIMATIONS]
         assert errors[0] <= min(errors) + 1e-15 * np.abs(f(np.array(domain))).max()
 
-    @pytest.mark.parametrize("method", METHODS)
+    @pytest.mark.parametrize("approximation", APPROXIMATIONS)
     @pytest.mark.parametrize("degree", [1, 2, 3, 7])
     @pytest.mark.parametrize("dtype", ["float32", "float64"])
-    def test_continuous_pieces_meet_at_the_function(self, method: Any, degree: int, dtype: str) -> None:
-        p = cukde.fit_piecewise(gelu, (-6, 6), 37, degree, method=method, dtype=dtype, continuous=True)
+    def test_continuous_pieces_meet_at_the_function(self, approximation: Any, degree: int, dtype: str) -> None:
+        p = cukde.fit_piecewise(gelu, (-6, 6), 37, degree, approximation=approximation, dtype=dtype, continuous=True)
         ends = sum(c * np.diff(p.x) ** (degree - j) for j, c in enumerate(p.c))
         np.testing.assert_allclose(p.c[-1], gelu(p.x[:-1]), rtol=0, atol=0)
         np.testing.assert_allclose(ends, gelu(p.x[1:]), rtol=0, atol=5e-15)
@@ -174,21 +174,21 @@ class TestErrors:
     """``max_error`` against grids of other points."""
 
     @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-    @pytest.mark.parametrize("method", METHODS)
+    @pytest.mark.parametrize("approximation", APPROXIMATIONS)
     @pytest.mark.parametrize("name", FUNCTIONS)
-    def test_holds_on_a_denser_grid(self, name: str, method: Any, dtype: str) -> None:
+    def test_holds_on_a_denser_grid(self, name: str, approximation: Any, dtype: str) -> None:
         f, domain = FUNCTIONS[name]
         for pieces, degree, knots in ((1, 3, "uniform"), (7, 2, "adaptive"), (64, 3, "adaptive"), (16, 6, "uniform")):
             if name == "far" and dtype == "float16":
                 pieces = 1
-            p = cukde.fit_piecewise(f, domain, pieces, degree, method=method, knots=knots, dtype=dtype)
+            p = cukde.fit_piecewise(f, domain, pieces, degree, approximation=approximation, knots=knots, dtype=dtype)
             check_errors(p, f, dtype, 640 * (degree + 1) * pieces)
 
     @settings(max_examples=30, deadline=None)
     @given(
         pieces=st.integers(1, 300),
         degree=st.integers(1, 9),
-        method=st.sampled_from(METHODS),
+        approximation=st.sampled_from(APPROXIMATIONS),
         knots=st.sampled_from(["uniform", "adaptive"]),
         dtype=st.sampled_from(["float16", "float32", "float64"]),
         continuous=st.booleans(),
@@ -310,7 +310,10 @@ class TestUserErrors:
             ({"domain": (0, 1, 2)}, "domain must be two finite increasing numbers"),
             ({"domain": 3}, "domain must be two finite increasing numbers"),
             ({"domain": (0, 1e-60), "pieces": 9}, "two knots round to"),
-            ({"method": "spline"}, "method must be one of 'minimax', 'chebyshev', 'interpolate', 'least_squares'; got"),
+            (
+                {"approximation": "spline"},
+                "approximation must be one of 'minimax', 'chebyshev', 'interpolate', 'least_squares'; got",
+            ),
             ({"knots": "random"}, "knots must be one of 'uniform', 'adaptive' or an array; got 'random'"),
             ({"knots": [0, 0.5, 0.4, 1]}, "knots must increase strictly; got 0.5 before 0.4 at index 1"),
             ({"knots": [0, 0.5, 0.5, 1]}, "knots must increase strictly"),

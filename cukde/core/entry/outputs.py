@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Literal
 
@@ -35,7 +36,7 @@ class _Restored:
         forced = self._before
 
 
-def set_output(kind: Literal["default", "array", "pandas", "polars"] = "default") -> Any:
+def set_output(kind: Literal["default", "array", "pandas", "polars"] = "default") -> AbstractContextManager[None]:
     """Say what results come back as that have a number, or a row, for each row of an argument.
 
     Parameters

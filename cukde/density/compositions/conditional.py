@@ -14,6 +14,7 @@ from cukde.core.dask import check as dask_check
 from cukde.core.entry import returned
 from cukde.core.entry.public_call import public_call
 from cukde.core.over_dask import is_dask, over_dask
+from cukde.core.types import Array, ArrayLike, Bandwidth, Columns
 from cukde.density import check as density_check, results
 from cukde.density.arguments import prepare
 from cukde.density.compositions import check, columns as compositions_columns, cost
@@ -35,18 +36,18 @@ def _of_others(arguments: Mapping[str, Any], labels: Sequence[Any], d: int) -> l
 @public_call(returned.rows("Y", "density"), chosen=_of_columns)
 @over_dask("cukde.density.compositions.dask")
 def marginal(
-    X: Any,
-    columns: Any,
-    Y: Any,
-    h: Any,
+    X: ArrayLike,
+    columns: Columns,
+    Y: ArrayLike,
+    h: Bandwidth,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     log: bool = False,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
     nan_policy: Literal["raise", "omit"] = "raise",
-) -> Any:
+) -> Array:
     r"""Density of some columns: the marginal of the estimate that :func:`cukde.kde` makes of all.
 
     .. math:: \hat p(y) = \int \hat p(y, z)\, dz
@@ -112,18 +113,18 @@ def marginal(
 @public_call(returned.rows("Y", "density"), chosen=_of_others)
 @over_dask("cukde.density.compositions.dask")
 def conditional(
-    X: Any,
+    X: ArrayLike,
     given: Mapping[Any, Any],
-    Y: Any,
-    h: Any,
+    Y: ArrayLike,
+    h: Bandwidth,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     log: bool = False,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
     nan_policy: Literal["raise", "omit"] = "raise",
-) -> Any:
+) -> Array:
     r"""Density of the other columns given values of some: the joint estimate over its marginal.
 
     .. math:: \hat p(y \mid g) = \hat p(y, g) / \hat p(g)

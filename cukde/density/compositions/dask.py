@@ -14,13 +14,16 @@ from cukde.core.dask import check as dask_check
 from cukde.core.dask.arrays import collected, empty_like, stand_in, unknown_rows
 from cukde.core.dask.devices import computing
 from cukde.core.over_dask import is_dask, meta
+from cukde.core.types import ArrayLike, Bandwidth, Columns
 from cukde.density import check as density_check, results
 from cukde.density.api import kde
 from cukde.density.compositions import check, columns as compositions_columns
 from cukde.density.dask.arguments import beside
 
 
-def marginal(X: Any, columns: Any, Y: Any, h: Any, *, log: bool = False, **options: Any) -> da.Array:
+def marginal(
+    X: ArrayLike, columns: Columns, Y: ArrayLike, h: Bandwidth, *, log: bool = False, **options: Any
+) -> da.Array:
     """See :func:`cukde.marginal`.
 
     Equal to the same call on plain arrays, to 1e-12 in float64. It costs what that does, when it is computed.
@@ -43,7 +46,14 @@ def marginal(X: Any, columns: Any, Y: Any, h: Any, *, log: bool = False, **optio
 
 
 def conditional(
-    X: Any, given: Mapping[Any, Any], Y: Any, h: Any, *, log: bool = False, precision: Any = None, **options: Any
+    X: ArrayLike,
+    given: Mapping[Any, Any],
+    Y: ArrayLike,
+    h: Bandwidth,
+    *,
+    log: bool = False,
+    precision: str | None = None,
+    **options: Any,
 ) -> da.Array:
     """See :func:`cukde.conditional`.
 
@@ -80,16 +90,16 @@ def conditional(
 
 
 def density_ratio(
-    X: Any,
-    Z: Any,
-    Y: Any,
-    h: Any,
+    X: ArrayLike,
+    Z: ArrayLike,
+    Y: ArrayLike,
+    h: Bandwidth,
     *,
-    denominator_bandwidth: Any = None,
-    weights: Any = None,
-    denominator_weights: Any = None,
+    denominator_bandwidth: Bandwidth | None = None,
+    weights: ArrayLike | None = None,
+    denominator_weights: ArrayLike | None = None,
     log: bool = False,
-    precision: Any = None,
+    precision: str | None = None,
     **options: Any,
 ) -> da.Array:
     """See :func:`cukde.density_ratio`.

@@ -11,6 +11,7 @@ from cukde.core.cost.registry import declare
 from cukde.core.entry import returned
 from cukde.core.entry.public_call import public_call
 from cukde.core.over_dask import over_dask
+from cukde.core.types import Array, ArrayLike, Bandwidth
 from cukde.density import check as density_check, results
 from cukde.density.arguments import prepare
 from cukde.density.compositions import check, cost
@@ -22,20 +23,20 @@ from cukde.density.problem import Problem
 @public_call(returned.rows("Y", "density_ratio"))
 @over_dask("cukde.density.compositions.dask")
 def density_ratio(
-    X: Any,
-    Z: Any,
-    Y: Any,
-    h: Any,
+    X: ArrayLike,
+    Z: ArrayLike,
+    Y: ArrayLike,
+    h: Bandwidth,
     *,
-    denominator_bandwidth: Any = None,
-    weights: Any = None,
-    denominator_weights: Any = None,
+    denominator_bandwidth: Bandwidth | None = None,
+    weights: ArrayLike | None = None,
+    denominator_weights: ArrayLike | None = None,
     log: bool = False,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
     nan_policy: Literal["raise", "omit"] = "raise",
-) -> Any:
+) -> Array:
     r"""Density of the data ``X`` over the density of the data ``Z``, at the queries ``Y``.
 
     .. math:: r(y) = \hat p_X(y) / \hat p_Z(y)
@@ -100,7 +101,7 @@ def density_ratio(
     array([  0.5,   0. , -99.5])
     """
     log = core_check.flag("log", log)
-    arrays = {"Y": Y, "Z": Z, "weights": weights, "denominator_weights": denominator_weights}
+    arrays: dict[str, Any] = {"Y": Y, "Z": Z, "weights": weights, "denominator_weights": denominator_weights}
     backend = dispatch.backend(X, **arrays)
     with backend.device_of(X):
         x, _ = density_check.data(X, backend)

@@ -12,6 +12,7 @@ from cukde.core.cost.registry import declare
 from cukde.core.dask import check as dask_check
 from cukde.core.entry.public_call import public_call
 from cukde.core.over_dask import is_dask
+from cukde.core.types import Array, ArrayLike, Bandwidth
 from cukde.density.api import kde, sd_kde
 from cukde.density.compositions import check, cost
 from cukde.density.cost import calls as cost_calls
@@ -23,19 +24,19 @@ _EPS = float(np.finfo(np.float64).eps)
 @declare(cost.hdr_threshold, cost_calls.of_threshold)
 @public_call()
 def hdr_threshold(
-    X: Any,
-    h: Any,
-    mass: Any = 0.95,
+    X: ArrayLike,
+    h: Bandwidth,
+    mass: ArrayLike = 0.95,
     *,
     method: Literal["kde", "sd"] = "kde",
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     log: bool = False,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
     leave_one_out: bool = True,
     nan_policy: Literal["raise", "omit"] = "raise",
-) -> Any:
+) -> Array:
     r"""Level of the highest-density region: a new point's density is at least this high with probability ``mass``.
 
     .. math:: t = \max \{ \hat p_{-i}(x_i) : \sum_j w_j [\hat p_{-j}(x_j) \ge \hat p_{-i}(x_i)] \ge \mathrm{mass} \}

@@ -141,7 +141,7 @@ def of_abramson(X: Any, h: Any = None, *, alpha: float = 0.5, weights: Any = Non
     return of_bandwidth(X, weights=weights)
 
 
-def of_grid(X: Any, axes: Any, h: Any = None, *, log: bool = False, method: str = "auto", **options: Any) -> Sizes:
+def of_grid(X: Any, axes: Any, h: Any = None, *, log: bool = False, algorithm: str = "auto", **options: Any) -> Sizes:
     """Sizes of a call on a product grid."""
     sizes = of_data(X, h, **options)
     one = len(arguments.shape(axes)) == 1 if hasattr(axes, "shape") else not any(len(arguments.shape(g)) for g in axes)
@@ -154,7 +154,7 @@ def of_grid(X: Any, axes: Any, h: Any = None, *, log: bool = False, method: str 
         "precision": sizes["precision"],
         "weighted": sizes["weighted"],
         "log": bool(log),
-        "method": method,
+        "algorithm": algorithm,
         "check_finite": sizes["check_finite"],
     }
 

@@ -14,6 +14,7 @@ from cukde.core.dask import check as dask_check
 from cukde.core.dask.devices import computing
 from cukde.core.dask.graph import Blocks, array, crossed, each, unordered
 from cukde.core.over_dask import is_dask
+from cukde.core.types import ArrayLike, Bandwidth
 from cukde.density import (
     check as density_check,
     kernels,
@@ -31,18 +32,18 @@ from cukde.density.whitening import Whitening
 
 
 def kde(
-    X: Any,
-    Y: Any,
-    h: Any,
+    X: ArrayLike,
+    Y: ArrayLike,
+    h: Bandwidth,
     *,
-    weights: Any = None,
-    local_factors: Any = None,
+    weights: ArrayLike | None = None,
+    local_factors: ArrayLike | None = None,
     rtol: float | None = None,
     log: bool = False,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
-    boxes: Any = None,
+    boxes: ArrayLike | None = None,
 ) -> da.Array:
     """See :func:`cukde.kde`.
 
@@ -72,16 +73,16 @@ def kde(
 
 
 def score(
-    X: Any,
-    Y: Any,
-    h: Any,
+    X: ArrayLike,
+    Y: ArrayLike,
+    h: Bandwidth,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     rtol: float | None = None,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
-    boxes: Any = None,
+    boxes: ArrayLike | None = None,
 ) -> da.Array:
     """See :func:`cukde.score`.
 
@@ -102,16 +103,16 @@ def score(
 
 
 def density_and_score(
-    X: Any,
-    Y: Any,
-    h: Any,
+    X: ArrayLike,
+    Y: ArrayLike,
+    h: Bandwidth,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     rtol: float | None = None,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
-    boxes: Any = None,
+    boxes: ArrayLike | None = None,
 ) -> tuple[da.Array, da.Array]:
     """See :func:`cukde.density_and_score`.
 
@@ -134,16 +135,16 @@ def density_and_score(
 
 
 def debias(
-    X: Any,
-    h: Any,
+    X: ArrayLike,
+    h: Bandwidth,
     *,
-    score_bandwidth: Any = None,
-    weights: Any = None,
+    score_bandwidth: Bandwidth | None = None,
+    weights: ArrayLike | None = None,
     rtol: float | None = None,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
-    boxes: Any = None,
+    boxes: ArrayLike | None = None,
 ) -> da.Array:
     """See :func:`cukde.debias`.
 
@@ -164,18 +165,18 @@ def debias(
 
 
 def sd_kde(
-    X: Any,
-    Y: Any,
-    h: Any,
+    X: ArrayLike,
+    Y: ArrayLike,
+    h: Bandwidth,
     *,
-    score_bandwidth: Any = None,
-    weights: Any = None,
+    score_bandwidth: Bandwidth | None = None,
+    weights: ArrayLike | None = None,
     rtol: float | None = None,
     log: bool = False,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
-    boxes: Any = None,
+    boxes: ArrayLike | None = None,
 ) -> da.Array:
     """See :func:`cukde.sd_kde`.
 
@@ -201,18 +202,18 @@ def sd_kde(
 
 
 def laplace_kde(
-    X: Any,
-    Y: Any,
-    h: Any,
+    X: ArrayLike,
+    Y: ArrayLike,
+    h: Bandwidth,
     *,
     negative: Literal["keep", "clip"] = "keep",
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     rtol: float | None = None,
     log: bool = False,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
-    boxes: Any = None,
+    boxes: ArrayLike | None = None,
 ) -> da.Array:
     """See :func:`cukde.laplace_kde`.
 
@@ -236,10 +237,10 @@ def laplace_kde(
 
 
 def kernel_sum(
-    X: Any,
-    V: Any,
-    Y: Any,
-    h: Any,
+    X: ArrayLike,
+    V: ArrayLike,
+    Y: ArrayLike,
+    h: Bandwidth,
     *,
     rtol: float | None = None,
     precision: str | None = None,

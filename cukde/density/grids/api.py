@@ -12,6 +12,7 @@ import numpy as np
 from cukde.core import check as core_check, dispatch
 from cukde.core.cost.registry import declare
 from cukde.core.entry.public_call import public_call
+from cukde.core.types import Array, ArrayLike, Bandwidth
 from cukde.density import check as density_check, results
 from cukde.density.arguments import prepare
 from cukde.density.cost import calls as cost_calls
@@ -29,7 +30,7 @@ _PLAIN = (1e-100, 1e100)  # deviations whose squares and reciprocals are numbers
 
 
 class _Times(NamedTuple):
-    """Nanoseconds of the operations of each method."""
+    """Nanoseconds of the operations of each algorithm."""
 
     transform: Costs
     factor: float  # an exponential of the exact product
@@ -55,19 +56,19 @@ def _shape(arguments: Mapping[str, Any]) -> tuple[tuple[int, ...], list[Any]]:
 @declare(cost.evaluate_grid, cost_calls.of_grid)
 @public_call(shape=_shape)
 def evaluate_grid(
-    X: Any,
-    axes: Any,
-    h: Any,
+    X: ArrayLike,
+    axes: Sequence[ArrayLike] | ArrayLike,
+    h: Bandwidth,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     log: bool = False,
-    method: Literal["auto", "exact", "fft"] = "auto",
+    algorithm: Literal["auto", "exact", "fft"] = "auto",
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
     nan_policy: Literal["raise", "omit"] = "raise",
-    out: Any = None,
-) -> Any:
+    out: ArrayLike | None = None,
+) -> Array:
     r"""Gaussian kernel density estimate of the data ``X`` on the product grid of some coordinates along each axis.
 
     What :func:`kde` returns at all points :math:`(g_1, \dots, g_d)` with :math:`g_k` of ``axes[k]``, as an array.
@@ -85,7 +86,7 @@ def evaluate_grid(
         Non-negative weights of the data, normalised to sum to 1. Default 1/n each.
     log : bool
         Return the log density: finite anywhere, by the passes of :func:`kde`.
-    method : {"auto", "exact", "fft"}
+    algorithm : {"auto", "exact", "fft"}
         "fft" spreads the data over the cells of a regular grid by B-splines and convolves by Fourier transforms, for
         d <= 3; its error is relative to the largest density. "exact" sums all pairs, with small errors relative to each
         number. "auto" is "fft" where that is quicker, for d > 1, and its error is within bounds for this very grid,
@@ -114,7 +115,7 @@ def evaluate_grid(
         As :func:`kde`, and for Dask collections.
     ValueError
         As :func:`kde`; for other than d axes, coordinates that are not finite or not in one dimension, and an unknown
-        method; for "fft" beside ``log``, for more than three columns, and where it would need a grid too large.
+        algorithm; for "fft" beside ``log``, for more than three columns, and where it would need a grid too large.
 
     Notes
     -----
@@ -160,11 +161,11 @@ def evaluate_grid(
         x, _ = density_check.data(X, backend)
         d = x.shape[1]
         grid = check.axes(axes, d)
-        check.method(method, d, log=log)
+        check.algorithm(algorithm, d, log=log)
         problem, _ = prepare(x, _corners(grid), h, weights, precision, deterministic, check_finite)
         density = _Grid(problem, [g.astype(np.float64) for g in grid])
         with problem.device:
-            return results.cast(density.log_density() if log else density.density(method), problem.dtype)
+            return results.cast(density.log_density() if log else density.density(algorithm), problem.dtype)
 
 
 def _corners(grid: Sequence[np.ndarray]) -> np.ndarray:
@@ -195,16 +196,16 @@ class _Grid:
         """Return the log density by the passes over all pairs."""
         return self._by_pairs(log=True)
 
-    def density(self, method: str) -> Any:
+    def density(self, algorithm: str) -> Any:
         """Return the density, float64 or of the dtype of the result."""
         if self._numbers == 0:
             return self._problem.xp.zeros(self._shape)
-        if method == "fft":
+        if algorithm == "fft":
             choice = self._plan(_GOAL * self._error)
             check.planned(choice)
             return self._transformed(choice[0], judged=False)[0]  # type: ignore[index]  # checked
         # In one dimension the fast transform of the exact way is about as quick, and accurate relative to each number.
-        out = self._quick() if method == "auto" and 1 < self._d <= check.MOST_COLUMNS else None
+        out = self._quick() if algorithm == "auto" and 1 < self._d <= check.MOST_COLUMNS else None
         if out is not None:
             return out
         if self._separable:

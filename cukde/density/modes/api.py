@@ -7,11 +7,12 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from cukde.core import check as core_check, dispatch
+from cukde.core import check as core_check, dispatch, reprs
 from cukde.core.cost.registry import declare
 from cukde.core.entry.public_call import Given, public_call
 from cukde.core.over_dask import is_dask
 from cukde.core.public import public_in
+from cukde.core.types import Array, ArrayLike, Bandwidth
 from cukde.core.warnings import ConvergenceWarning
 from cukde.density import check as density_check, results
 from cukde.density.arguments import prepare
@@ -31,10 +32,13 @@ _MOST_STEPS = 1000
 class Modes(NamedTuple):
     """What :func:`cukde.modes` found: see there."""
 
-    points: Any
-    log_density: Any
-    labels: Any
+    points: Array
+    log_density: Array
+    labels: Array
     iterations: int
+
+    def __repr__(self) -> str:
+        return reprs.of_result(self)
 
 
 def _with_names(given: Given, found: Modes) -> Modes:
@@ -49,11 +53,11 @@ def _with_names(given: Given, found: Modes) -> Modes:
 @declare(cost, of_modes)
 @public_call(_with_names)
 def modes(
-    X: Any,
-    h: Any,
+    X: ArrayLike,
+    h: Bandwidth,
     *,
-    weights: Any = None,
-    seeds: Any = None,
+    weights: ArrayLike | None = None,
+    seeds: ArrayLike | None = None,
     tolerance: float = 1e-6,
     max_iterations: int = 1000,
     merge_distance: float | None = None,
