@@ -89,10 +89,10 @@ class gaussian_kde:
     --------
     >>> import numpy as np, cukde
     >>> kde = cukde.gaussian_kde(np.array([1.0, 2.0, 3.0, 5.0]), bw_method="silverman")
-    >>> kde([2.5, 4.0]).round(4), kde.integrate_box_1d(2, 3).round(4)
-    (array([0.1956, 0.1401]), np.float64(0.1931))
-    >>> kde.quantile(0.5).round(4), kde.cdf(kde.quantile(0.5)).round(4)
-    (np.float64(2.6334), np.float64(0.5))
+    >>> kde([2.5, 4.0]).round(4), kde.logpdf([40.0]).round(4)
+    (array([0.1899, 0.1433]), array([-328.5083]))
+    >>> kde.quantile([0.025, 0.975]).round(4)
+    array([-0.9159,  6.7819])
     """
 
     def __init__(self, dataset: Any, bw_method: Any = None, weights: Any = None) -> None:
@@ -242,7 +242,7 @@ class gaussian_kde:
         --------
         >>> import numpy as np, cukde
         >>> cukde.gaussian_kde(np.array([[0.0, 1.0, 2.0], [0.0, 2.0, 1.0]])).evaluate([1, 1]).round(4)
-        array([0.1425])
+        array([0.1013])
         """
         return self._density(points, log=False)
 
@@ -260,8 +260,8 @@ class gaussian_kde:
         Examples
         --------
         >>> import cukde
-        >>> cukde.gaussian_kde([0.0, 1.0]).logpdf([0.5, 100.0]).round(4)
-        array([    -0.7607, -12993.8945])
+        >>> cukde.gaussian_kde([0.0, 1.0]).logpdf([0.5, 9.0]).round(4)
+        array([ -0.7636, -85.5754])
         """
         return self._density(x, log=True)
 
@@ -295,8 +295,8 @@ class gaussian_kde:
         Examples
         --------
         >>> import cukde
-        >>> cukde.gaussian_kde([0.0, 1.0, 3.0]).integrate_gaussian(1.0, 4.0).round(4)
-        np.float64(0.1561)
+        >>> round(float(cukde.gaussian_kde([0.0, 1.0, 3.0]).integrate_gaussian(1.0, 4.0)), 4)
+        0.1479
         """
         mean, cov = check.vector("mean", mean, self.d), check.matrix("cov", cov, self.d)
         core_check.finite({"mean": bool(np.isfinite(mean).all())})
@@ -336,8 +336,8 @@ class gaussian_kde:
         Examples
         --------
         >>> import numpy as np, cukde
-        >>> cukde.gaussian_kde([0.0, 1.0, 3.0]).integrate_box_1d(1.0, np.inf).round(4)
-        np.float64(0.5595)
+        >>> round(float(cukde.gaussian_kde([0.0, 1.0, 3.0]).integrate_box_1d(1.0, np.inf)), 4)
+        0.552
         """
         check.one_dimension("integrate_box_1d", self.d)
         return self._mass(check.bound("low", low), check.bound("high", high))
@@ -384,8 +384,8 @@ class gaussian_kde:
         --------
         >>> import numpy as np, cukde
         >>> kde = cukde.gaussian_kde(np.array([[0.0, 1.0, 2.0], [0.0, 2.0, 1.0]]))
-        >>> kde.integrate_box([0, 0], [1, np.inf]).round(4)
-        np.float64(0.2992)
+        >>> round(float(kde.integrate_box([0, 0], [1, np.inf])), 4)
+        0.2308
         """
         low, high = check.bounds(low_bounds, high_bounds, self.d)
         most = 1_000_000 * self.d if maxpts is None else core_check.count("maxpts", maxpts)
@@ -418,8 +418,9 @@ class gaussian_kde:
         Examples
         --------
         >>> import cukde
-        >>> cukde.gaussian_kde([0.0, 1.0, 3.0]).integrate_kde(cukde.gaussian_kde([1.0, 2.0])).round(4)
-        np.float64(0.1869)
+        >>> other = cukde.gaussian_kde([1.0, 2.0])
+        >>> round(float(cukde.gaussian_kde([0.0, 1.0, 3.0]).integrate_kde(other)), 4)
+        0.1934
         """
         check.other(other, self.d)
         large, small = _by_size(self, other)
@@ -462,7 +463,7 @@ class gaussian_kde:
         --------
         >>> import cukde
         >>> cukde.gaussian_kde([0.0, 1.0, 3.0]).resample(2, seed=0).round(4)
-        array([[2.1628, 1.4906]])
+        array([[3.1631, 1.4907]])
         """
         count = int(self.neff) if size is None else operator.index(size)
         if count < 0:
@@ -536,7 +537,7 @@ class gaussian_kde:
         --------
         >>> import numpy as np, cukde
         >>> cukde.gaussian_kde([0.0, 1.0, 3.0]).cdf([-np.inf, 1.0, 9.0]).round(4)
-        array([0.    , 0.4405, 1.    ])
+        array([0.   , 0.448, 1.   ])
         """
         check.one_dimension("cdf", self.d)
         backend = self._backend(x=x)
@@ -580,7 +581,7 @@ class gaussian_kde:
         --------
         >>> import cukde
         >>> cukde.gaussian_kde([0.0, 1.0, 3.0]).quantile([0.025, 0.5, 0.975]).round(4)
-        array([-2.0448,  1.231 ,  5.0221])
+        array([-1.8562,  1.2444,  4.7747])
         """
         check.one_dimension("quantile", self.d)
         backend = self._backend(q=q)

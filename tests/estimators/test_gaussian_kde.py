@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import functools
 import pickle
 from collections.abc import Callable
@@ -206,6 +207,15 @@ def test_a_quantile_that_is_not_found_warns(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(quantiles, "_STEPS", 1)
     with pytest.warns(cukde.ConvergenceWarning, match="1 of 1 quantiles"):
         cukde.gaussian_kde(DATA[1]).quantile(0.1)
+
+
+def test_examples_of_methods() -> None:
+    found = doctest.DocTestFinder().find(cukde.gaussian_kde, module=module, globs={})
+    assert sum(bool(test.examples) for test in found) > 10
+    report: list[str] = []
+    for test in found:
+        doctest.DocTestRunner(verbose=False).run(test, out=report.append)
+    assert not report, "".join(report)
 
 
 _KDE = cukde.gaussian_kde(DATA[2])
