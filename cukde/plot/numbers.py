@@ -11,7 +11,7 @@ import numpy as np
 from cukde.bandwidth import data as bandwidth_data, rules
 from cukde.core import check as core_check, dispatch
 from cukde.core.over_dask import is_dask
-from cukde.density import check as density_check
+from cukde.density import check as density_check, rules_by_name
 from cukde.density.api import debias, kde, kernel_sum, laplace_kde, sd_kde
 from cukde.density.compositions import columns as compositions_columns, regions as compositions_regions
 from cukde.density.grids.api import evaluate_grid
@@ -81,10 +81,9 @@ def checked(X: Any, weights: Any, method: Any) -> tuple[ModuleType, Any, Any]:
 
 
 def estimate(backend: ModuleType, x: Any, w: Any, h: Any, method: str) -> Estimate:
-    """Return an estimate of checked data; ``h`` None is the method's rule."""
-    if h is None:
-        h = RULES[method](x, weights=w)
-    h = density_check.bandwidth(dispatch.to_host(h), x.shape[1])
+    """Return an estimate of checked data; ``h`` None is the method's rule, and text the name of one."""
+    h = rules_by_name.bandwidth(RULES[method](x, weights=w) if h is None else h, x, w, method)
+    h = density_check.bandwidth(h, x.shape[1])
     if h.ndim == 2:
         density_check.cholesky(h)
     low, high = -bandwidth_data.largest(-x, backend.xp), bandwidth_data.largest(x, backend.xp)

@@ -68,7 +68,7 @@ def evaluate_grid(
     axes : sequence of d array_like, each of shape (g_k,)
         Coordinates along each axis, in the units of ``X``: in any order, with any steps. For d = 1 one array may be
         given. GPU arrays are copied to the host.
-    h : float or array_like
+    h : float, array_like or str
         Bandwidth, in the forms of :func:`kde`.
     weights : array_like, shape (n,), optional
         Non-negative weights of the data, normalised to sum to 1. Default 1/n each.
