@@ -11,6 +11,8 @@ from cukde.core import check as core_check
 METHODS = ("kde", "sd", "laplace")
 OBJECTIVES = ("likelihood", "least_squares")
 
+_LEAST_EIGENVALUE = 1e-13  # of correlations, for each column: below is rounding
+
 # Of the bandwidths of a column: one set of coordinates serves them all, whatever the precision.
 _RATIO = 1e12
 
@@ -24,6 +26,18 @@ def options(method: Any, objective: Any, per_dimension: Any) -> None:
         raise ValueError(
             'objective="likelihood" is not for method="laplace", whose densities can be negative and have no '
             'logarithm there; write objective="least_squares"'
+        )
+
+
+def independent(covariance: np.ndarray) -> None:
+    """Raise for columns that depend on each other linearly, to rounding; the covariance is that over their ranges."""
+    deviations = np.sqrt(np.diag(covariance))
+    least = np.linalg.eigvalsh(covariance / deviations / deviations[:, None])[0]
+    if not least > len(covariance) * _LEAST_EIGENVALUE:
+        raise ValueError(
+            "X must have columns that do not depend on each other linearly, and more rows than columns, for a "
+            f"covariance of full rank; the least eigenvalue of their correlations is {least:.3g}: leave out columns, "
+            "or take a deviation for each, covariance=False"
         )
 
 

@@ -26,7 +26,13 @@ from cukde.density.cost.formulas import abramson as abramson_cost, bandwidth as 
 
 @declare(cost, of_bandwidth, name="bandwidth.scott")
 @public_call()
-def scott(X: ArrayLike, *, weights: ArrayLike | None = None, nan_policy: Literal["raise", "omit"] = "raise") -> Array:
+def scott(
+    X: ArrayLike,
+    *,
+    weights: ArrayLike | None = None,
+    covariance: bool = False,
+    nan_policy: Literal["raise", "omit"] = "raise",
+) -> Array:
     r"""Scott's rule for :func:`cukde.kde`.
 
     .. math:: h_k = \sigma_k \, n_\mathrm{eff}^{-1/(d+4)}
@@ -37,6 +43,8 @@ def scott(X: ArrayLike, *, weights: ArrayLike | None = None, nan_policy: Literal
         Data, at least two rows; (n,) means d = 1. A GPU array computes on the GPU.
     weights : array_like, shape (n,), optional
         Non-negative weights; only their ratios matter. Default 1 each.
+    covariance : bool
+        Return a covariance, which follows correlations of the columns, as SciPy's rule does.
     nan_policy : {"raise", "omit"}
         As in :func:`cukde.kde`.
 
@@ -44,7 +52,8 @@ def scott(X: ArrayLike, *, weights: ArrayLike | None = None, nan_policy: Literal
     -------
     array, shape (d,)
         A standard deviation a column, in the order of the columns and in their units: what ``h`` takes. (1,) for d = 1.
-        Always float64, for float32 data too. NumPy in, NumPy out; CuPy in, CuPy out.
+        Always float64, for float32 data too. NumPy in, NumPy out; CuPy in, CuPy out. With ``covariance``
+        of shape (d, d): the weighted covariance of the columns times the same factor squared.
 
     Raises
     ------
@@ -52,7 +61,8 @@ def scott(X: ArrayLike, *, weights: ArrayLike | None = None, nan_policy: Literal
         For complex, string or object data, and for ``weights`` on the GPU beside ``X`` on the CPU.
     ValueError
         For shapes that do not fit, fewer than two rows, weights that leave a single row, a constant column,
-        NaN or infinity, negative or all-zero weights.
+        NaN or infinity, negative or all-zero weights; and with ``covariance`` for columns that depend on each other
+        linearly, as they do where rows are not more than columns.
 
     Notes
     -----
@@ -61,8 +71,8 @@ def scott(X: ArrayLike, *, weights: ArrayLike | None = None, nan_policy: Literal
     variance (divisor n - 1) where there are none. The sums run over centred and scaled float64 data:
     neither an offset nor huge weights cost accuracy. Cost: a few passes over the data.
 
-    The result equals the square root of the diagonal of ``scipy.stats.gaussian_kde(X.T).covariance``
-    to 1e-12 (``tests/bandwidth/test_rules.py``).
+    With ``covariance`` the result equals ``scipy.stats.gaussian_kde(X.T, weights=weights).covariance``, and otherwise
+    the square root of its diagonal, to 1e-12 (``tests/bandwidth/test_rules.py``).
 
     References
     ----------
@@ -74,19 +84,24 @@ def scott(X: ArrayLike, *, weights: ArrayLike | None = None, nan_policy: Literal
     >>> cukde.bandwidth.scott(np.array([1.0, 2.0, 3.0, 4.0])).round(4)
     array([0.9784])
     """
-    return _scaled_deviations(X, weights, lambda n, d: n ** (-1 / (d + 4)))
+    return _scaled_deviations(X, weights, lambda n, d: n ** (-1 / (d + 4)), covariance=covariance)
 
 
 @declare(cost, of_bandwidth, name="bandwidth.silverman")
 @public_call()
 def silverman(
-    X: ArrayLike, *, weights: ArrayLike | None = None, nan_policy: Literal["raise", "omit"] = "raise"
+    X: ArrayLike,
+    *,
+    weights: ArrayLike | None = None,
+    covariance: bool = False,
+    nan_policy: Literal["raise", "omit"] = "raise",
 ) -> Array:
     r"""Silverman's rule for :func:`cukde.kde`: the best bandwidth for normal data, to leading order.
 
     .. math:: h_k = \sigma_k \, [n_\mathrm{eff} (d + 2) / 4]^{-1/(d+4)}
 
-    Parameters, result and errors are those of :func:`scott`, cost and digits too.
+    Parameters, result and errors are those of :func:`scott`, cost and digits too. With ``covariance`` the result equals
+    SciPy's ``gaussian_kde(X.T, bw_method="silverman").covariance``.
 
     References
     ----------
@@ -99,7 +114,7 @@ def silverman(
     >>> cukde.bandwidth.silverman(np.array([1.0, 2.0, 3.0, 4.0])).round(4)
     array([1.0363])
     """
-    return _scaled_deviations(X, weights, _silverman_factor)
+    return _scaled_deviations(X, weights, _silverman_factor, covariance=covariance)
 
 
 @declare(cost, of_bandwidth, name="bandwidth.sd")
@@ -483,7 +498,7 @@ def abramson(
     ----------
     X : array_like, shape (n, d) or (n,)
         Data; (n,) means d = 1. A GPU array computes on the GPU.
-    h : float or array_like
+    h : float, array_like or str
         Bandwidth of the pilot density, in any form that :func:`cukde.kde` takes.
     alpha : float
         How much the density counts, from 0 (not at all, all factors are 1) to 1; 1/2 is Abramson's. 1/d makes factors
@@ -558,19 +573,38 @@ _FACTORS = {"kde": _silverman_factor, "sd": _sd_factor, "laplace": _laplace_fact
 """Those of the reference rules that are the best for normal data, by method."""
 
 
-def _scaled_deviations(X: Any, weights: Any, factor: Callable[[float, int], float]) -> Any:
-    """Check the arguments; return ``factor(effective rows, d)`` times each column's standard deviation."""
+def _scaled_deviations(X: Any, weights: Any, factor: Callable[[float, int], float], *, covariance: bool = False) -> Any:
+    """Check the arguments; return ``factor(effective rows, d)`` times each column's standard deviation.
+
+    With ``covariance`` its square times the covariance of the columns.
+    """
+    covariance = core_check.flag("covariance", covariance)
     backend = dispatch.backend(X, weights=weights)
     with backend.device_of(X):
-        return _scaled(data.rows(X, weights, backend), backend, factor)
+        return (_scaled_covariance if covariance else _scaled)(data.rows(X, weights, backend), backend, factor)
 
 
 def _scaled(rows: Rows, backend: ModuleType, factor: Callable[[float, int], float]) -> Any:
-    """Return the same of checked data."""
+    """Return deviations of checked data."""
+    deviations, ranges, share = _centred(rows, backend)
+    deviations *= deviations
+    variances = rows.weights @ deviations * share
+    return ranges * backend.xp.sqrt(variances) * factor(rows.effective, deviations.shape[1])
+
+
+def _scaled_covariance(rows: Rows, backend: ModuleType, factor: Callable[[float, int], float]) -> Any:
+    """Return the covariance of checked data."""
+    deviations, ranges, share = _centred(rows, backend)
+    products = (deviations * rows.weights[:, None]).T @ deviations * share
+    check.independent(backend.asnumpy(products))
+    widths = ranges * factor(rows.effective, deviations.shape[1])
+    return (products + products.T) / 2 * (widths[:, None] * widths)
+
+
+def _centred(rows: Rows, backend: ModuleType) -> tuple[Any, Any, float]:
+    """Return deviations from the mean over ranges, the ranges, and what makes weighted sums of squares variances."""
     deviations, ranges, _ = data.sample(rows, backend)
     deviations -= rows.weights @ deviations / rows.total
-    deviations *= deviations
     # total^2 - sum w^2, without the cancellation where one row has nearly all the weight
     distinct_pairs = 2 * rows.rest + (rows.rest**2 - rows.squares)
-    variances = rows.weights @ deviations * (rows.total / distinct_pairs)
-    return ranges * backend.xp.sqrt(variances) * factor(rows.effective, deviations.shape[1])
+    return deviations, ranges, rows.total / distinct_pairs

@@ -17,10 +17,10 @@ from cukde.cli import device
 from cukde.cli.errors import CommandError
 from cukde.cli.progress import progress
 from cukde.core import dispatch, extras
+from cukde.density import rules_by_name
 from cukde.density.check import PRECISIONS, result_dtype
 
 _RULE_OF_METHOD = {"kde": "silverman", "sd": "sd", "laplace": "laplace"}
-_RULES = ("scott", *_RULE_OF_METHOD.values(), "isj", "cross_validate")
 
 # About two seconds of work on a small machine, for a progress bar and for Ctrl-C. In one dimension the cost of a pass
 # depends on the data, not on the pairs, so passes should be few.
@@ -57,9 +57,9 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--bandwidth",
         metavar="H",
-        help="a number, numbers for the columns (0.5,2), or a rule: scott, silverman, sd, laplace, isj (one column), "
-        "cross_validate (by leaving each row out: all pairs of rows); "
-        "default: silverman for kde, and the method's own rule for sd and laplace",
+        help="a number, numbers for the columns (0.5,2), or a rule of cukde.bandwidth: scott, silverman, sd, laplace, "
+        "scott_covariance, silverman_covariance, isj (one column), cross_validate (by leaving each row out: all pairs "
+        "of rows); default: silverman for kde, and the method's own rule for sd and laplace",
     )
     parser.add_argument("--columns", metavar="A,B", help="columns by name, or by index from 0 without a header")
     parser.add_argument("--weights", metavar="COLUMN", help="column of TRAIN that holds the rows' weights")
@@ -141,16 +141,14 @@ def run(args: argparse.Namespace) -> None:
 
 def bandwidth(text: str, method: Any, X: Any, weights: np.ndarray | None = None) -> Any:
     """Return a bandwidth from a rule's name, a number, or one number for each column."""
-    if text == "cross_validate":
-        return _cross_validated(method, X, weights)
-    if text in _RULES:
-        return getattr(cukde.bandwidth, text)(X, weights=weights)
+    if text in rules_by_name.names():
+        return _by_rule(text, method, X, weights)
     try:
         numbers = [float(number) for number in text.split(",")]
     except ValueError:
+        rules = ", ".join(rules_by_name.names())
         raise CommandError(
-            f"--bandwidth must be a number, numbers for the columns (0.5,2), or one of {', '.join(_RULES)}; "
-            f"got {text!r}"
+            f"--bandwidth must be a number, numbers for the columns (0.5,2), or one of {rules}; got {text!r}"
         ) from None
     if not all(0 < number < np.inf for number in numbers):
         raise CommandError(f"--bandwidth must be positive and finite; got {text}")
@@ -159,15 +157,14 @@ def bandwidth(text: str, method: Any, X: Any, weights: np.ndarray | None = None)
     return numbers[0] if len(numbers) == 1 else np.array(numbers)
 
 
-def _cross_validated(method: Any, X: Any, weights: np.ndarray | None) -> Any:
-    """Cross-validate, by likelihood if the method has one; warnings are printed as notes."""
-    objective: Any = "least_squares" if method == "laplace" else "likelihood"
+def _by_rule(name: str, method: str, X: Any, weights: np.ndarray | None) -> Any:
+    """Apply a rule to the rows; warnings are printed as notes."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", cukde.BandwidthRangeWarning)
-        result = cukde.bandwidth.cross_validate(X, method, objective=objective, weights=weights)
+        h = rules_by_name.bandwidth(name, X, weights, method)
     for warning in caught:
         print(f"cukde: note: {warning.message}", file=sys.stderr)
-    return result.bandwidth
+    return h
 
 
 def evaluate(

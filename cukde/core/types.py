@@ -69,8 +69,8 @@ class _Frame(Protocol):
 ArrayLike: TypeAlias = npt.ArrayLike | _OnDevice | _Frame
 """Numbers, nested sequences, arrays of any library, series and data frames."""
 
-Bandwidth: TypeAlias = ArrayLike
-"""A number, a deviation for each column, or a covariance."""
+Bandwidth: TypeAlias = ArrayLike | str | Mapping[Any, Any]
+"""A number, a deviation for each column or by its name, a covariance, or the name of a rule."""
 
 Domain: TypeAlias = ArrayLike | Sequence[Any] | Mapping[Any, Any]
 """Bounds or periods: one for all columns, or one for each."""

@@ -16,7 +16,7 @@ from cukde.core.frames.columns import labels_of
 from cukde.core.over_dask import over_dask
 from cukde.core.types import Array, ArrayLike, Bandwidth, Domain
 from cukde.core.warnings import NegativeDensityWarning
-from cukde.density import check, results
+from cukde.density import check, results, rules_by_name
 from cukde.density.arguments import prepare
 from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
 from cukde.density.domains import check as domains_check
@@ -65,9 +65,12 @@ def kde(
         lazy. Columns of a data frame have names: see the notes. Shape (b, n, d) is a stack, b densities at once.
     Y : array_like, shape (m, d) or (m,)
         Queries, in the units of ``X``. (m,) only for d = 1. No queries give an empty result.
-    h : float, array_like or mapping
+    h : float, array_like, mapping or str
         Bandwidth: a positive standard deviation, shape (d,) for one per dimension, or a (d, d) covariance; or
-        deviations by the names of the columns. A GPU array is copied to the host.
+        deviations by the names of the columns. A GPU array is copied to the host. Or the name of a rule of
+        :mod:`cukde.bandwidth`, applied to ``X`` and ``weights``: "scott", "silverman", "sd", "laplace", "isj" or
+        "cross_validate" (for this function's density), and "scott_covariance" or "silverman_covariance"; not for Dask
+        arrays and periods.
     weights : array_like, shape (n,), optional
         Non-negative weights of the data, normalised to sum to 1. Default 1/n each.
     local_factors : array_like, shape (n,), optional
@@ -199,6 +202,10 @@ def kde(
     other functions: columns of ``Y`` are put in the order of those of ``X``, and missing or further ones are errors. So
     are the keys of mappings. Arrays, and frames whose columns are called 0, 1, 2, ..., are taken by position. Columns
     of mixed, nullable and Arrow's dtypes are numbers as NumPy promotes them. ``docs/frames.md`` has the rules.
+
+    *Rules by name.* ``h="isj"`` is ``h=cukde.bandwidth.isj(X, weights=weights)``, and costs what that does, whatever
+    ``check_finite`` is. Of a stack the rule is applied to each member. ``docs/bandwidths.md`` says which rule is for
+    which function, and which names mean the same in scikit-learn and in :class:`cukde.KernelDensity`.
 
     *Dask arrays.* The functions of this family do the same by blocks, data by queries, and merge the sums. Results are
     equal to 1e-12 in float64 whatever the blocks (``tests/density/test_dask.py``). Forms and options are checked at
@@ -387,10 +394,10 @@ def debias(
     ----------
     X : array_like, shape (n, d) or (n,)
         Data.
-    h : float or array_like
+    h : float, array_like or str
         Bandwidth of the density that will be taken of the result; forms as in :func:`kde`.
-    score_bandwidth : float or array_like, optional
-        Bandwidth of the score; default ``h``.
+    score_bandwidth : float, array_like or str, optional
+        Bandwidth of the score, in the same forms; default ``h``. "cross_validate" is that of :func:`kde` here.
     weights, rtol, precision, deterministic, check_finite, bounds, periods, nan_policy
         As in :func:`kde`. Rows that are left out are NaN in the result.
     out : array, shape of ``X``, optional
@@ -423,13 +430,18 @@ def debias(
     array([-0.8808,  0.8808])
     """
     options = weights, precision, deterministic, check_finite, bounds, periods
-    problem, _ = prepare(X, X, h, *options, rtol=rtol, may_be_unchecked=True)
-    estimate = score_problem(problem, score_bandwidth)
+    problem, _ = prepare(X, X, h, *options, rtol=rtol, may_be_unchecked=True, method="sd")
+    estimate = score_problem(problem, _score_bandwidth(score_bandwidth, X, weights, periods))
     with problem.device:
         moved = problem.moved(estimate)
         if problem.domain is not None:
             moved = problem.domain.restored(moved, problem.xp)
         return results.cast(moved, problem.dtype).reshape(problem.query_shape)
+
+
+def _score_bandwidth(h: Any, X: Any, weights: Any, periods: Any) -> Any:
+    """A bandwidth of the score, or what the rule of that name makes of the data."""
+    return rules_by_name.bandwidth(h, X, weights, periods=periods, name="score_bandwidth")
 
 
 def _stages_of_sd_kde(
@@ -454,7 +466,8 @@ def _stages_of_sd_kde(
     """
     options = {"weights": weights, "rtol": rtol, "precision": precision, "deterministic": deterministic}
     options |= {"check_finite": check_finite, "bounds": bounds, "periods": periods}
-    score_h = h if score_bandwidth is None else score_bandwidth
+    h = rules_by_name.bandwidth(h, X, weights, "sd", periods=periods)
+    score_h = h if score_bandwidth is None else _score_bandwidth(score_bandwidth, X, weights, periods)
 
     def gradient() -> Any:
         return score(X, X, score_h, **options)
@@ -462,7 +475,7 @@ def _stages_of_sd_kde(
     scores = gradient()
     backend = dispatch.backend(X)
     points = backend.asarray(X)
-    width = np.asarray(dispatch.to_host(h), np.float64)
+    width = np.asarray(h, np.float64)
     # Half of the squared deviations, or of the covariance.
     step = 0.5 * (width if width.ndim == 2 else width * width)
     if step.ndim == 2 and scores.ndim == 1:
@@ -515,8 +528,8 @@ def sd_kde(
 
     Parameters
     ----------
-    score_bandwidth : float or array_like, optional
-        Bandwidth of the score; default ``h``.
+    score_bandwidth : float, array_like or str, optional
+        Bandwidth of the score, as in :func:`debias`; default ``h``.
     X, Y, h, weights, rtol, log, precision, deterministic, check_finite, bounds, periods, nan_policy, out
         As in :func:`kde`. :func:`cukde.bandwidth.sd` has the matching reference rule for ``h``.
 
@@ -550,8 +563,8 @@ def sd_kde(
     """
     log = core_check.flag("log", log)
     options = weights, precision, deterministic, check_finite, bounds, periods
-    problem, _ = prepare(X, Y, h, *options, rtol=rtol, may_be_unchecked=True, leave_one_out=leave_one_out)
-    estimate = score_problem(problem, score_bandwidth)
+    problem, _ = prepare(X, Y, h, *options, rtol=rtol, may_be_unchecked=True, method="sd", leave_one_out=leave_one_out)
+    estimate = score_problem(problem, _score_bandwidth(score_bandwidth, X, weights, periods))
     with problem.device:
         return problem.density_of_moved(estimate, log=log)
 
@@ -618,8 +631,8 @@ def laplace_kde(
     check.negative(negative)
     log = core_check.flag("log", log)
     options = weights, precision, deterministic, check_finite, bounds, periods
-    may_be_unchecked = negative != "clip"
-    problem, _ = prepare(X, Y, h, *options, rtol=rtol, may_be_unchecked=may_be_unchecked, leave_one_out=leave_one_out)
+    of_laplace = {"method": "laplace", "may_be_unchecked": negative != "clip", "leave_one_out": leave_one_out}
+    problem, _ = prepare(X, Y, h, *options, rtol=rtol, **of_laplace)
     with problem.device:
         if negative != "clip":
             return problem.laplace_density(log=log)

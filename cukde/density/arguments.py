@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cukde.core import check as core_check, dispatch
-from cukde.density import backends, check
+from cukde.density import backends, check, rules_by_name
 from cukde.density.domains import check as domains_check
 from cukde.density.domains.domain import Domain, domain_of
 from cukde.density.options import Options
@@ -45,8 +45,13 @@ def checked(
     V: Any = None,
     local_factors: Any = None,
     precision: Any = None,
+    method: str = "kde",
+    periods: Any = None,
 ) -> Checked:
-    """Check forms, dtypes, the bandwidth and the precision; ``Y`` None stands for the data themselves."""
+    """Check forms, dtypes, the bandwidth and the precision; ``Y`` None stands for the data themselves.
+
+    A rule by its name, for the ``method``, is applied when all forms have been checked.
+    """
     x, query_shape = check.data(X, backend)
     n, d = x.shape
     y = None
@@ -59,7 +64,8 @@ def checked(
         factors = check.weights(local_factors, n, backend, "local_factors")
     dtype = check.result_dtype(*(a for a in (x, y, v) if a is not None))
     chosen = check.precision(precision, dtype)
-    whitening = whitening_of(dispatch.to_host(h), d, factors=factors is not None)
+    h = rules_by_name.bandwidth(h, x, w, method, periods=periods)
+    whitening = whitening_of(h, d, factors=factors is not None)
     return Checked(x, y, v, w, factors, query_shape, dtype, chosen, whitening)
 
 
@@ -80,12 +86,13 @@ def prepare(
     one_column: bool = False,
     may_be_unchecked: bool = False,
     leave_one_out: Any = False,
+    method: str = "kde",
 ) -> tuple[Problem, Any]:
     """Check every argument and lay it out for the backend; return the problem and the values ``V``.
 
-    With ``one_column`` data of several are refused. With ``may_be_unchecked`` values of arrays may be left so, for the
-    backend's passes to look at them on their way: see :class:`cukde.density.problem.Unchecked`. With ``leave_one_out``
-    queries have to be the data themselves.
+    ``method`` is what a rule for the bandwidth is for. With ``one_column`` data of several are refused. With
+    ``may_be_unchecked`` values of arrays may be left so, for the backend's passes to look at them on their way: see
+    :class:`cukde.density.problem.Unchecked`. With ``leave_one_out`` queries have to be the data themselves.
 
     Checks on the host come first (forms, dtypes, the bandwidth). With ``check_finite`` the pre-pass reductions follow,
     whose few numbers come back to the host in one copy.
@@ -109,7 +116,7 @@ def prepare(
         xp = backend.xp
         itself = Y is X or Y is None
         x, y, v, w, factors, query_shape, dtype, chosen, whitening = checked(
-            backend, X, None if itself else Y, h, weights, V, local_factors, precision
+            backend, X, None if itself else Y, h, weights, V, local_factors, precision, method, periods
         )
         if one_column:
             check.one_column(x.shape[1])

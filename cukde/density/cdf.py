@@ -41,8 +41,9 @@ def cdf(
         the GPU. Of several columns take one after the other, for their marginal distributions.
     Y : array_like, shape (m,) or (m, 1)
         Queries, in the units of ``X``. No queries give an empty result.
-    h : float or array_like
-        Bandwidth: a positive standard deviation, also of shape (1,), or a variance of shape (1, 1).
+    h : float, array_like or str
+        Bandwidth: a positive standard deviation, also of shape (1,), a variance of shape (1, 1), or the name of a rule,
+        as in :func:`kde`.
     weights, check_finite, nan_policy, out
         As in :func:`kde`.
     precision : {"float32", "tf32", "ieee", "float64"}, optional

@@ -18,8 +18,6 @@ PRECISIONS = ("float32", "tf32", "ieee", "float64")
 MOST_RTOL = 0.1
 """Largest relative tolerance of a sum."""
 
-_BANDWIDTH_RULES = ("scott", "silverman", "sd", "laplace", "isj")
-
 
 def points(name: str, a: Any, backend: ModuleType) -> Any:
     """Return ``a`` as a two-dimensional array of points, one a row; a vector is points of one dimension."""
@@ -90,17 +88,20 @@ def bandwidth(h: Any, d: int, name: str = "h") -> np.ndarray:
 
 def real_numbers(name: str, h: Any) -> np.ndarray:
     """Return a bandwidth of any shape on the host, or bandwidths, as float64."""
-    if isinstance(h, str):
-        hint = (
-            f"write cukde.bandwidth.{h}(X)"
-            if h in _BANDWIDTH_RULES
-            else f"the rules are {', '.join(f'cukde.bandwidth.{rule}' for rule in _BANDWIDTH_RULES)}"
-        )
-        raise ValueError(f"{name} must be a number or an array; got {h!r}: {hint}")
+    no_rule(name, h)
     out = rectangular(name, h)
     if out.dtype.kind not in "fiu" or out.dtype.itemsize > 8:
         raise TypeError(f"{name} must be a real number or an array of them; got {h!r}")
     return out.astype(np.float64)
+
+
+def no_rule(name: str, h: Any) -> None:
+    """Raise for the name of a rule where there are no data in memory for it."""
+    if isinstance(h, str):
+        raise ValueError(
+            f"{name} must be a number or an array here; got {h!r}: a rule for the bandwidth takes data in memory, such "
+            f"as a sample of the rows, {name}=cukde.bandwidth.silverman(sample)"
+        )
 
 
 def rectangular(name: str, argument: Any) -> np.ndarray:

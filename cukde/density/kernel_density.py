@@ -8,6 +8,7 @@ from cukde.core import check as core_check
 from cukde.core.entry import returned
 from cukde.core.entry.public_call import public_call
 from cukde.core.over_dask import over_dask
+from cukde.density import check as density_check
 from cukde.density.arguments import prepare
 from cukde.density.kernels import KERNELS
 
@@ -93,6 +94,7 @@ def kernel_density(
     array([0.5625, 0.    ])
     """
     core_check.option("kernel", kernel, KERNELS)
+    density_check.no_rule("h", h)  # a rule makes deviations of Gaussians, not the sizes of other kernels
     log = core_check.flag("log", log)
     problem, _ = prepare(X, Y, h, weights=weights, check_finite=check_finite, rtol=rtol)
     with problem.device:

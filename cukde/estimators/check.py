@@ -11,11 +11,11 @@ import numpy as np
 
 from cukde.core import check as core_check, dispatch
 from cukde.density import check as density_check, kernels
+from cukde.estimators import bandwidths
 
 KERNELS = ("gaussian", *kernels.KERNELS)
 METHODS = ("kde", "sd", "laplace")
 DEVICES = ("auto", "cpu", "gpu")
-RULES = ("scott", "silverman")
 _ALGORITHMS = ("auto", "kd_tree", "ball_tree")
 _SAMPLED = ("gaussian", "tophat")
 
@@ -34,8 +34,11 @@ def parameters(values: Mapping[str, Any]) -> Any | None:
         raise ValueError(f"breadth_first must be True or False; got {values['breadth_first']!r}")
     if not isinstance(values["leaf_size"], Integral) or values["leaf_size"] < 1:
         raise ValueError(f"leaf_size must be an integer of at least 1; got {values['leaf_size']!r}")
-    if isinstance(values["bandwidth"], str) and values["bandwidth"] not in RULES:
-        _bandwidth_rule(values["bandwidth"])
+    if isinstance(values["bandwidth"], str) and values["bandwidth"] not in bandwidths.names():
+        raise ValueError(
+            "bandwidth must be a positive number, an array of deviations, a covariance, a function of the data, or one "
+            f"of {', '.join(map(repr, bandwidths.names()))}; got {values['bandwidth']!r}"
+        )
     metric = _metric(values["metric"], values["metric_params"], values["algorithm"])
 
     if values["method"] != "kde":
@@ -44,6 +47,12 @@ def parameters(values: Mapping[str, Any]) -> Any | None:
             raise ValueError(f'{here} needs kernel="gaussian"; got {values["kernel"]!r}: write method="kde" for it')
         if metric is not None:
             raise ValueError(f'{here} needs metric="euclidean"; got {values["metric"]!r}: write method="kde" for it')
+    rule = bandwidths.rule(values["bandwidth"])
+    if rule is not None and (values["kernel"] != "gaussian" or metric is not None):
+        raise ValueError(
+            f'bandwidth={rule!r} is a rule for kernel="gaussian" and metric="euclidean"; got {values["kernel"]!r} and '
+            f'{values["metric"]!r}: give a number, or "scott" or "silverman" as in scikit-learn'
+        )
     density_check.precision(values["precision"], np.dtype(np.float64))
     if values["precision"] is not None and (values["kernel"] != "gaussian" or metric is not None):
         raise ValueError(
@@ -68,15 +77,6 @@ def _metric(metric: Any, options: Any, algorithm: str) -> Any | None:
     except (TypeError, ValueError) as error:
         raise ValueError(f"metric_params must fit metric={metric!r}; got {options!r}: {error}") from None
     return None if type(distance).__name__.startswith("EuclideanDistance") else distance  # "minkowski" of p = 2, too
-
-
-def _bandwidth_rule(name: str) -> None:
-    """Raise for a name that is not a rule of scikit-learn's."""
-    hint = f": write bandwidth=cukde.bandwidth.{name}(X)" if name in ("sd", "laplace", "isj") else ""
-    raise ValueError(
-        f"bandwidth must be a positive number, an array of deviations, a covariance, or one of "
-        f"{', '.join(map(repr, RULES))}; got {name!r}{hint}"
-    )
 
 
 def bandwidth(value: Any, n: float, d: int, metric: Any | None) -> Any:
@@ -173,6 +173,15 @@ def are_data(*, same: bool) -> None:
     """Raise for queries that are not the data, where each leaves out its own datum."""
     if not same:
         raise ValueError("leave_one_out=True needs the data of fit as X, in their order; got other rows")
+
+
+def no_rule(value: Any) -> None:
+    """Raise for a bandwidth that takes data in memory."""
+    if callable(value) or bandwidths.rule(value) is not None:
+        raise ValueError(
+            f'bandwidth must be a number, an array, "scott" or "silverman" beside Dask collections; got {value!r}: '
+            "rules take data in memory, such as a sample of the rows, bandwidth=cukde.bandwidth.silverman(sample)"
+        )
 
 
 def in_memory(lazy: bool) -> None:

@@ -43,6 +43,7 @@ def taken(
     If a rule for the bandwidth needs the unknown number of rows, it is computed now.
     """
     dask_check.plain("bandwidth", is_dask(estimator.bandwidth))
+    check.no_rule(estimator.bandwidth)
     n, d = X.shape
     if not is_dask(X):
         rows = dask_chunks.rows_of_block(n, n, d, gpu=backend.xp is not np)

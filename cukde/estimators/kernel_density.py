@@ -26,7 +26,7 @@ from cukde.density.arguments import prepare
 from cukde.density.kernel_density import kernel_density
 from cukde.density.metric_density import log_sums
 from cukde.density.problem import Problem, score_problem
-from cukde.estimators import check, file, sampling
+from cukde.estimators import bandwidths, check, file, sampling
 
 _DTYPES = [np.float64, np.float32, np.float16]  # others are converted to the first
 _ARRAYS = ("points_", "sample_weight_")
@@ -48,10 +48,15 @@ class KernelDensity(BaseEstimator):
 
     Parameters
     ----------
-    bandwidth : float, {"scott", "silverman"} or array_like
-        Standard deviation of the Gaussian kernel, or radius or scale of the others, in units of the data. The names are
-        scikit-learn's rules, n^(-1/(d+4)) and (n (d+2)/4)^(-1/(d+4)), which ignore the spread of the data. Arrays are
+    bandwidth : float, array_like, str or callable
+        Standard deviation of the Gaussian kernel, or radius or scale of the others, in units of the data. Arrays are
         standard deviations, shape (d,), such as the functions of :mod:`cukde.bandwidth` return, or a (d, d) covariance.
+        The names "scott" and "silverman" are scikit-learn's rules, n^(-1/(d+4)) and (n (d+2)/4)^(-1/(d+4)), which
+        ignore the spread of the data. For the Gaussian kernel and the euclidean metric the rules of
+        :mod:`cukde.bandwidth`, which follow it, are "scott_deviations", "silverman_deviations", "scott_covariance",
+        "silverman_covariance", "sd", "laplace", "isj" and "cross_validate" (for ``method``), or those functions
+        themselves. Any other function of X, called with ``weights=`` if :meth:`fit` has ``sample_weight``, returns a
+        bandwidth.
     algorithm : {"auto", "kd_tree", "ball_tree"}
         As in scikit-learn it determines which metrics are accepted. No tree is built.
     kernel : {"gaussian", "tophat", "epanechnikov", "exponential", "linear", "cosine"}
@@ -433,8 +438,9 @@ class KernelDensity(BaseEstimator):
         """Return the centres, the bandwidth and the weights of a fit, and the dtype of the data."""
         with backend.device_of(X):
             a = self._array(X, backend, reset=True)
-            h = check.fit(self.get_params(deep=False), metric, a[:1], len(a))
             weights = None if sample_weight is None else check.weights(self._moved(sample_weight), len(a), backend)
+            width = bandwidths.of_data(self.bandwidth, a, weights, self.method)
+            h = check.fit(self.get_params(deep=False) | {"bandwidth": width}, metric, a[:1], len(a))
             dtype = density_check.result_dtype(a)
             points = backend.xp.array(a, dtype=dtype, order="C")  # a copy: X may change afterwards
             if self.method == "sd":

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cukde.bandwidth import data as bandwidth_data, rules
-from cukde.core import dispatch
-from cukde.density import check as density_check
+from cukde.density import check as density_check, rules_by_name
 from cukde.density.api import debias, kde, kernel_sum, laplace_kde, sd_kde
 from cukde.density.compositions import columns as compositions_columns, regions as compositions_regions
 from cukde.density.grids.api import evaluate_grid
@@ -63,9 +62,8 @@ class Estimate(NamedTuple):
 
 def estimate(backend: ModuleType, x: Any, w: Any, h: Any, method: str, adjust: float = 1.0) -> Estimate:
     """Return an estimate of checked data; ``h`` None is the method's rule. ``adjust`` multiplies the bandwidth."""
-    if h is None:
-        h = RULES[method](x, weights=w)
-    h = density_check.bandwidth(dispatch.to_host(h), x.shape[1])
+    h = rules_by_name.bandwidth(RULES[method](x, weights=w) if h is None else h, x, w, method)
+    h = density_check.bandwidth(h, x.shape[1])
     h = h * (adjust * adjust if h.ndim == 2 else adjust)
     if h.ndim == 2:
         density_check.cholesky(h)

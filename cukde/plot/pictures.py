@@ -51,9 +51,9 @@ def density(
     X : array_like, shape (n,) or (n, 1)
         Data of at least two rows; a data frame's column names the axis. If ``X`` is a GPU array, the call computes on
         the GPU. Rows with NaN in ``X``, ``weights`` or ``hue`` are left out, and the legend tells their number.
-    h : float or array_like, optional
-        Bandwidth, as in :func:`cukde.kde`. Default the method's rule: :func:`cukde.bandwidth.silverman`, ``sd`` or
-        ``laplace``.
+    h : float, array_like or str, optional
+        Bandwidth or name of a rule, as in :func:`cukde.kde`. Default the method's rule:
+        :func:`cukde.bandwidth.silverman`, ``sd`` or ``laplace``.
     ax : matplotlib.axes.Axes, optional
         Where to draw; default a new figure. Several densities on the same axes differ in colours and dashes.
     method : {"kde", "sd", "laplace"}
@@ -291,9 +291,9 @@ def pairs(
     ----------
     X : array_like, shape (n, d)
         Data, of which 2 to 16 columns are drawn; a data frame's columns name the axes.
-    h : float or array_like, optional
-        Bandwidth of the d drawn columns, of which all panels are marginals. Default: the method's rule for each panel,
-        with one column on the diagonal and two below it.
+    h : float, array_like or str, optional
+        Bandwidth of the d drawn columns, or name of a rule for them, of which all panels are marginals. Default: the
+        method's rule for each panel, with one column on the diagonal and two below it.
     columns : sequence, optional
         The columns to draw, in this order, by name (of data frames) or by position. Default: all.
     names : sequence of str, optional

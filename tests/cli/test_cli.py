@@ -107,6 +107,12 @@ def test_density_bandwidth_by_rule(capsys, train, query, rule):
     np.testing.assert_array_equal(printed(capsys, train, query, "--bandwidth", rule), cukde.kde(TRAIN, QUERY, h))
 
 
+def test_density_bandwidth_by_a_covariance(capsys, train, query):
+    h = cukde.bandwidth.silverman(TRAIN, covariance=True)
+    got = printed(capsys, train, query, "--bandwidth", "silverman_covariance")
+    np.testing.assert_array_equal(got, cukde.kde(TRAIN, QUERY, h))
+
+
 @pytest.mark.parametrize(
     ("method", "function", "objective"),
     [
@@ -386,7 +392,10 @@ def test_query_with_other_columns(capsys, train, tmp_path):
         ("-1", "must be positive and finite; got -1"),
         ("nan", "must be positive and finite; got nan"),
         ("inf", "must be positive and finite; got inf"),
-        ("wide", "or one of scott, silverman, sd, laplace, isj, cross_validate; got 'wide'"),
+        (
+            "wide",
+            "or one of scott, silverman, scott_deviations, silverman_deviations, sd, laplace, isj, cross_validate, ",
+        ),
         ("1,2", "must be one number or 3, one a column; got 1,2"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import functools
 import importlib
 import os
 import pickle
@@ -139,6 +140,65 @@ def test_words_are_scikit_learns_unscaled_rules(rule: str, d: int) -> None:
     )  # the spread does not matter
     assert ours.bandwidth_ == pytest.approx(theirs.bandwidth_, rel=1e-15)
     np.testing.assert_allclose(ours.score_samples(Y), theirs.score_samples(Y), rtol=1e-7)
+
+
+def _made(name: str, X: Any, w: Any, method: str) -> Any:
+    """What :mod:`cukde.bandwidth` makes of the data for a name of the estimator."""
+    rule, _, form = name.partition("_")
+    if name == "cross_validate":
+        objective: Any = "least_squares" if method == "laplace" else "likelihood"
+        return cukde.bandwidth.cross_validate(X, method, objective=objective, weights=w).bandwidth
+    return getattr(cukde.bandwidth, rule)(X, weights=w, **({"covariance": True} if form == "covariance" else {}))
+
+
+NAMES = ("scott_deviations", "silverman_deviations", "scott_covariance", "silverman_covariance", "sd", "laplace")
+
+
+@pytest.mark.parametrize(
+    ("name", "method"),
+    [*((name, "kde") for name in NAMES), *(("cross_validate", method) for method in METHODS), ("isj", "kde")],
+)
+def test_names_of_the_rules(backend: Any, name: str, method: str) -> None:
+    X, Y, w = _data(1 if name == "isj" else 3)
+    X *= 7  # the spread matters
+    X, Y, w = map(backend.asarray, (X, Y, w))
+    of_method = {"kde": cukde.kde, "sd": cukde.sd_kde, "laplace": cukde.laplace_kde}[method]
+    for weights in (None, w):
+        h = backend.asnumpy(_made(name, X, weights, method))
+        fitted = KernelDensity(bandwidth=name, method=method).fit(X, sample_weight=weights)
+        np.testing.assert_array_equal(fitted.bandwidth_, h)
+        np.testing.assert_array_equal(
+            backend.asnumpy(of_method(X, Y, name, weights=weights)),
+            backend.asnumpy(of_method(X, Y, h, weights=weights)),
+        )
+
+
+def test_functions_are_bandwidths(backend: Any) -> None:
+    X, _, w = _data()
+    X, w = backend.asarray(X), backend.asarray(w)
+    seen = []
+
+    def rule(X: Any, weights: Any = None) -> float:
+        seen.append((type(X), X.shape, weights is None))
+        return 0.7
+
+    assert KernelDensity(bandwidth=rule).fit(X).bandwidth_ == 0.7
+    assert KernelDensity(bandwidth=rule, kernel="tophat").fit(X, sample_weight=w).bandwidth_ == 0.7
+    assert seen == [(type(X), X.shape, True), (type(X), X.shape, False)]
+    for function in (cukde.bandwidth.scott, cukde.bandwidth.cross_validate):
+        found = clone(KernelDensity(bandwidth=function, method="sd")).fit(X, sample_weight=w)
+        name = {"scott": "scott_deviations"}.get(function.__name__, function.__name__)
+        np.testing.assert_array_equal(found.bandwidth_, backend.asnumpy(_made(name, X, w, "sd")))
+    found = KernelDensity(bandwidth=functools.partial(cukde.bandwidth.cross_validate, bandwidths=[0.2, 0.6, 9])).fit(X)
+    assert found.bandwidth_.tolist() == [0.6] * 3
+    with pytest.raises(TypeError, match=r"function that returns numbers; .* returned 'scott'"):
+        KernelDensity(bandwidth=lambda X: "scott").fit(X)
+
+
+def test_rules_in_a_search() -> None:
+    X, _, _ = _data(1)
+    grid = {"bandwidth": ["scott", "isj", "silverman_deviations", cukde.bandwidth.scott, 0.3]}
+    assert np.isfinite(GridSearchCV(KernelDensity(), grid, cv=3).fit(X).cv_results_["mean_test_score"]).all()
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -756,8 +816,14 @@ def test_weights_are_routed() -> None:
         ({"method": "laplace", "kernel": "linear"}, "method='laplace' needs kernel"),
         ({"method": "sd", "metric": "manhattan"}, "method='sd' needs metric=\"euclidean\"; got 'manhattan'"),
         ({"method": "laplace", "metric": "l1"}, "method='laplace' needs metric"),
-        ({"bandwidth": "isj"}, "got 'isj': write bandwidth=cukde.bandwidth.isj"),
-        ({"bandwidth": "wide"}, "one of 'scott', 'silverman'; got 'wide'"),
+        ({"bandwidth": "isj"}, "X must have one column for the improved Sheather-Jones rule; got 3"),
+        ({"bandwidth": "sd", "kernel": "linear"}, "'sd' is a rule for kernel=\"gaussian\" .* got 'linear'"),
+        (
+            {"bandwidth": cukde.bandwidth.scott, "metric": "l1"},
+            "'scott_deviations' is a rule .* got 'gaussian' and 'l1'",
+        ),
+        ({"bandwidth": lambda X: -1.0}, "bandwidth must be positive"),
+        ({"bandwidth": "wide"}, "or one of 'scott', 'silverman', 'scott_deviations', .*; got 'wide'"),
         ({"bandwidth": 0.0}, "bandwidth must be positive"),
         ({"bandwidth": -1}, "bandwidth must be positive"),
         ({"bandwidth": np.nan}, "bandwidth must be finite"),

@@ -463,7 +463,7 @@ def test_pictures_are_written(name: str, tmp_path: Any) -> None:
 @pytest.mark.parametrize("name", CALLS)
 def test_without_matplotlib(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ImportError, match="pip install 'matplotlib"):
+    with pytest.raises(ImportError, match=r"pip install 'matplotlib>=3.8'"):
         CALLS[name]()
 
 

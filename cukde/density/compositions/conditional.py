@@ -15,7 +15,7 @@ from cukde.core.entry import returned
 from cukde.core.entry.public_call import public_call
 from cukde.core.over_dask import is_dask, over_dask
 from cukde.core.types import Array, ArrayLike, Bandwidth, Columns
-from cukde.density import check as density_check, results
+from cukde.density import check as density_check, results, rules_by_name
 from cukde.density.arguments import prepare
 from cukde.density.compositions import check, columns as compositions_columns, cost
 from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
@@ -64,7 +64,7 @@ def marginal(
         whatever a frame's columns are called.
     Y : array_like, shape (m, k) or (m,)
         Queries in the chosen columns, in the order of ``columns``, or by their names; (m,) only for one column.
-    h : float or array_like
+    h : float, array_like or str
         Bandwidth of all ``d`` columns of ``X``, in any form that :func:`cukde.kde` takes.
     weights, log, precision, deterministic, check_finite, nan_policy
         As in :func:`cukde.kde`. NaN and infinity are looked for in the chosen columns alone.
@@ -103,7 +103,8 @@ def marginal(
         d = x.shape[1]
         chosen = check.positions("columns", columns, compositions_columns.labels(X, d), d)
         y = check.queries(Y, len(chosen), "one for each of columns", backend)
-        marginal_h = compositions_columns.marginal_bandwidth(check.bandwidth(dispatch.to_host(h), d), chosen)
+        h = check.bandwidth(rules_by_name.bandwidth(h, x, weights), d)
+        marginal_h = compositions_columns.marginal_bandwidth(h, chosen)
         problem, _ = prepare(x[:, chosen], y, marginal_h, weights, precision, deterministic, check_finite)
     with problem.device:
         return problem.density(log=log)
@@ -141,7 +142,7 @@ def conditional(
         Columns are named as in :func:`marginal`; at least one is left.
     Y : array_like, shape (m, d - k) or (m,)
         Queries in the columns that are left, in the order of ``X``, or by their names; (m,) only for one column.
-    h : float or array_like
+    h : float, array_like or str
         Bandwidth of all ``d`` columns of ``X``, in any form that :func:`cukde.kde` takes; a covariance may correlate
         given columns with others.
     weights, log, precision, deterministic, check_finite, nan_policy
@@ -208,7 +209,7 @@ def conditional(
         conditions = check.conditions(given, labels, d)
         rest = compositions_columns.others(conditions, d)
         y = check.queries(Y, len(rest), check.left(rest, labels), backend)
-        width = check.bandwidth(dispatch.to_host(h), d)
+        width = check.bandwidth(rules_by_name.bandwidth(h, x, weights), d)
         values = {}
         for column, value in conditions.items():
             dask_check.plain(check.condition_name(column, labels), is_dask(value))

@@ -12,7 +12,7 @@ from cukde.core.entry import returned
 from cukde.core.entry.public_call import public_call
 from cukde.core.over_dask import over_dask
 from cukde.core.types import Array, ArrayLike, Bandwidth
-from cukde.density import check as density_check, results
+from cukde.density import check as density_check, results, rules_by_name
 from cukde.density.arguments import prepare
 from cukde.density.compositions import check, cost
 from cukde.density.cost import calls as cost_calls
@@ -52,10 +52,10 @@ def density_ratio(
         Data of the denominator, of as many columns, of the same names.
     Y : array_like, shape (m, d) or (m,)
         Queries, in the units of the data.
-    h : float or array_like
-        Bandwidth of both, in any form that :func:`cukde.kde` takes.
-    denominator_bandwidth : float or array_like, optional
-        Bandwidth of the denominator; default ``h``.
+    h : float, array_like or str
+        Bandwidth of both, in any form that :func:`cukde.kde` takes; a rule is applied to ``X``.
+    denominator_bandwidth : float, array_like or str, optional
+        Bandwidth of the denominator; default ``h``. A rule is applied to ``Z``.
     weights, denominator_weights : array_like, shapes (n,) and (k,), optional
         Non-negative weights of each sample, each normalised to sum to 1. Default 1/n and 1/k.
     log : bool
@@ -108,8 +108,11 @@ def density_ratio(
         d = x.shape[1]
         z = check.denominator(Z, d, backend)
         y, _ = density_check.queries(Y, d, backend)
-        h = dispatch.to_host(h)
-        width = check.denominator_bandwidth(h, dispatch.to_host(denominator_bandwidth), d)
+        h = rules_by_name.bandwidth(h, x, weights)
+        of_denominator = rules_by_name.bandwidth(
+            denominator_bandwidth, z, denominator_weights, name="denominator_bandwidth"
+        )
+        width = check.denominator_bandwidth(h, of_denominator, d)
         dtype = density_check.result_dtype(x, z, y)
         chosen = density_check.precision(precision, dtype)
         above, _ = prepare(x, y, h, weights, chosen, deterministic, check_finite)

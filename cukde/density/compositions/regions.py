@@ -49,7 +49,7 @@ def hdr_threshold(
     ----------
     X : array_like, shape (n, d) or (n,)
         Data, as for :func:`cukde.kde`; Dask arrays are not taken.
-    h : float or array_like
+    h : float, array_like or str
         Bandwidth, in any form that :func:`cukde.kde` takes.
     mass : float or array_like
         Probabilities between 0 and 1. A GPU array is copied to the host.

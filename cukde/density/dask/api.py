@@ -315,6 +315,7 @@ def _sums_at_data(inputs: Arguments, score_bandwidth: Any) -> tuple[Blocks, Bloc
     And how far it may move them, see :func:`cukde.density.dask.certificate.shifts`; None where that is not asked.
     """
     dask_check.plain("score_bandwidth", is_dask(score_bandwidth))
+    density_check.no_rule("score_bandwidth", score_bandwidth)
     whitening = inputs.forms.whitening
     if score_bandwidth is not None:
         whitening = score_whitening(score_bandwidth, inputs.forms.x.shape[1])

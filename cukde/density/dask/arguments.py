@@ -176,6 +176,7 @@ def arguments(
     With ``debiases`` the data are going to be queries too. With ``boxes`` those of plain arrays are computed.
     """
     dask_check.plain("h", is_dask(h))
+    density_check.no_rule("h", h)
     check_finite = core_check.flag("check_finite", check_finite)
     deterministic = core_check.flag("deterministic", deterministic)
     rtol = density_check.tolerance(rtol)

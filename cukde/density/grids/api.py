@@ -80,7 +80,7 @@ def evaluate_grid(
     axes : sequence of d array_like, each of shape (g_k,), or mapping
         Coordinates along each axis, in the units of ``X``: in any order, with any steps; or such by the names of the
         columns. For d = 1 one array may be given. GPU arrays are copied to the host.
-    h : float, array_like or mapping
+    h : float, array_like, mapping or str
         Bandwidth, in the forms of :func:`kde`.
     weights : array_like, shape (n,), optional
         Non-negative weights of the data, normalised to sum to 1. Default 1/n each.

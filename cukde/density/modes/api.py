@@ -76,8 +76,8 @@ def modes(
     ----------
     X : array_like, shape (n, d) or (n,)
         Data, as for :func:`cukde.kde`; Dask collections are not taken.
-    h : float or array_like
-        Bandwidth: a scalar, (d,) deviations, or a (d, d) covariance.
+    h : float, array_like or str
+        Bandwidth, in the forms of :func:`kde`.
     weights : array_like, shape (n,), optional
         Non-negative weights of the data. A row of weight 0 is in no density, and has a label all the same.
     seeds : array_like, shape (m, d) or (m,), optional
