@@ -631,7 +631,11 @@ def laplace_kde(
     check.negative(negative)
     log = core_check.flag("log", log)
     options = weights, precision, deterministic, check_finite, bounds, periods
-    of_laplace = {"method": "laplace", "may_be_unchecked": negative != "clip", "leave_one_out": leave_one_out}
+    of_laplace: dict[str, Any] = {
+        "method": "laplace",
+        "may_be_unchecked": negative != "clip",
+        "leave_one_out": leave_one_out,
+    }
     problem, _ = prepare(X, Y, h, *options, rtol=rtol, **of_laplace)
     with problem.device:
         if negative != "clip":
