@@ -23,6 +23,7 @@ from cukde.core.gpu import compile as core_compile
 WITHOUT = {
     "KernelDensity": "its methods are the functions",
     "warmup": "loads kernels",
+    "set_output": "is an option",
     "fit_piecewise": "its time is that of the function that is fitted",
     "functions.polynomial": "returns a polynomial that is kept",
 }
