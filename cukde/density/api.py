@@ -11,7 +11,8 @@ import numpy as np
 from cukde.core import check as core_check, dispatch
 from cukde.core.cost.registry import declare
 from cukde.core.entry import returned, shapes
-from cukde.core.entry.public_call import Given, public_call
+from cukde.core.entry.given import Given
+from cukde.core.entry.public_call import public_call
 from cukde.core.frames.columns import labels_of
 from cukde.core.over_dask import over_dask
 from cukde.core.types import Array, ArrayLike, Bandwidth, Domain
@@ -28,7 +29,7 @@ _over_dask = over_dask("cukde.density.dask.api", domains_check.without_domain)
 
 def _sums_with_names(given: Given, result: Any) -> Any:
     """Kernel sums have a column for each of the values."""
-    return given.rows(result, "Y", "kernel_sum", labels_of(given.given["V"]))
+    return returned.as_rows(given, result, "Y", "kernel_sum", labels_of(given.given["V"]))
 
 
 @declare(cost_formulas.kde, cost_calls.of_kde, observed=cost_calls.taken("sum"))

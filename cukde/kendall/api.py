@@ -12,7 +12,9 @@ import numpy as np
 from cukde.core import check as core_check, dispatch, reprs, warnings as core_warnings
 from cukde.core.cost.registry import declare
 from cukde.core.cpu import arrays as cpu
-from cukde.core.entry.public_call import Given, public_call
+from cukde.core.entry import returned
+from cukde.core.entry.given import Given
+from cukde.core.entry.public_call import public_call
 from cukde.core.over_dask import over_dask
 from cukde.core.public import public_in
 from cukde.core.types import Array, ArrayLike
@@ -40,7 +42,7 @@ class Concordance(NamedTuple):
 def _with_names(given: Given, result: Any) -> Any:
     """Matrices have a row for each column of A, and a column for each of B."""
     A, B = given.given["A"], given.given.get("B")
-    return given.matrices(result, A, A if B is None else B)
+    return returned.as_matrices(given, result, A, A if B is None else B)
 
 
 @declare(cost.kendalltau, cost.of_samples)

@@ -373,8 +373,13 @@ class TestOutputs:
     def test_functions_without_an_output_array(self) -> None:
         with pytest.raises(TypeError, match="unexpected keyword argument 'out'"):
             cukde.hdr_threshold(X, 0.5, out=np.empty(()))
-        with pytest.raises(TypeError, match="positional argument"):
-            cukde.kde(FRAME, QUERIES)
+        for call in (
+            lambda: cukde.kde(FRAME, QUERIES),
+            lambda: cukde.kde(out=np.empty(4)),
+            lambda: cukde.kde(FRAME, X=1),
+        ):
+            with pytest.raises(TypeError, match="positional argument|multiple values"):
+                call()
 
 
 class OnDevice:

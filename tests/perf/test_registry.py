@@ -24,6 +24,7 @@ WITHOUT = {
     "KernelDensity": "its methods are the functions",
     "gaussian_kde": "its methods are the functions",
     "warmup": "loads kernels",
+    "set_output": "is an option",
     "fit_piecewise": "its time is that of the function that is fitted",
     "functions.polynomial": "returns a polynomial that is kept",
 }

@@ -13,16 +13,18 @@ T = TypeVar("T", bound=Callable[..., Any])
 
 
 def over_arrays(function: T) -> T:
-    """Let a function take arrays of PyTorch, JAX and others of the array API; other calls take 0.4 us longer.
+    """Let a function take arrays of PyTorch, JAX and others of the array API.
 
-    Results come back as the first of its arguments that is of another library.
+    Other calls take less than a microsecond longer. Results come back as the first of its arguments that is of another
+    library.
     """
     names = [*inspect.signature(function).parameters]
+    are_plain = plain.PLAIN.issuperset
     own = int(names[0] == "self")  # of a method: never an array
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if plain.PLAIN.issuperset(map(type, args[own:])) and plain.PLAIN.issuperset(map(type, kwargs.values())):
+        if are_plain(map(type, args[own:])) and are_plain(map(type, kwargs.values())):
             return function(*args, **kwargs)
         plain.see(args)
         first = next((a for a in (*args, *kwargs.values()) if namespaces.is_foreign(a)), None)

@@ -42,8 +42,9 @@ def labels_of(a: Any) -> tuple[Any, ...] | None:
     library = library_of(a)
     if library is not None:
         return library.labels(a)
-    columns = getattr(a, "columns", None)
-    if columns is None or getattr(a, "ndim", 2) != 2:  # a series of Dask has its name there
+    columns, dimensions = getattr(a, "columns", None), getattr(a, "ndim", 2)
+    # A series of Dask has its name there, and a delayed object whatever it is asked for.
+    if columns is None or not isinstance(dimensions, int) or dimensions != 2:
         return None
     try:
         return tuple(columns)

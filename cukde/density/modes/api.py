@@ -9,7 +9,9 @@ import numpy as np
 
 from cukde.core import check as core_check, dispatch, reprs
 from cukde.core.cost.registry import declare
-from cukde.core.entry.public_call import Given, public_call
+from cukde.core.entry import returned
+from cukde.core.entry.given import Given
+from cukde.core.entry.public_call import public_call
 from cukde.core.over_dask import is_dask
 from cukde.core.public import public_in
 from cukde.core.types import Array, ArrayLike, Bandwidth
@@ -44,9 +46,9 @@ class Modes(NamedTuple):
 def _with_names(given: Given, found: Modes) -> Modes:
     """Modes are rows of their own, by whose numbers the rows of the seeds are labelled."""
     return found._replace(
-        points=given.new_rows(found.points, "seeds", "mode"),
-        log_density=given.new_rows(found.log_density, "seeds", "log_density"),
-        labels=given.rows(found.labels, "seeds", "mode"),
+        points=returned.as_new_rows(given, found.points, "seeds", "mode"),
+        log_density=returned.as_new_rows(given, found.log_density, "seeds", "log_density"),
+        labels=returned.as_rows(given, found.labels, "seeds", "mode"),
     )
 
 
