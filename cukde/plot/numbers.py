@@ -84,12 +84,17 @@ def marginal(data: Estimate, columns: list[int], own_rule: bool) -> Estimate:
 
 def some(data: Estimate, most: int, seed: int, stream: int = _MARKS) -> tuple[Any, Any | None]:
     """Return the rows and their weights, or of more than ``most`` a uniform random sample of this size."""
+    rows = _chosen(data, most, seed, stream)
+    return data.X[rows], None if data.weights is None else data.weights[rows]
+
+
+def _chosen(data: Estimate, most: int, seed: int, stream: int) -> Any:
+    """Which rows those are."""
     n = len(data.X)
     if n <= most:
-        return data.X, data.weights
+        return slice(None)
     taken = np.random.default_rng([seed, stream]).choice(n, most, replace=False, shuffle=False)
-    rows = data.backend.asarray(np.sort(taken))
-    return data.X[rows], None if data.weights is None else data.weights[rows]
+    return data.backend.asarray(np.sort(taken))
 
 
 # --- one dimension ------------------------------------------------------------------------------------------
@@ -191,13 +196,17 @@ class Regions(NamedTuple):
 
 
 def regions(data: Estimate, masses: list[float], points: int, most: int, seed: int) -> Regions:
-    """Return the density of two columns on a grid around the largest region, and the levels of all regions."""
+    """Return the density of two columns on a grid around the largest region, and the levels of all regions.
+
+    Levels are of densities without a row's own kernel, as those of :func:`cukde.hdr_threshold`.
+    """
     with data.backend.device_of(data.X):
-        rows, w = some(data, most, seed, _LEVELS)
+        chosen = _chosen(data, most, seed, _LEVELS)
+        rows, w = data.X[chosen], None if data.weights is None else data.weights[chosen]
         if data.method == "sd":  # debias once for both passes
             debiased = debias(data.X, data.h, weights=data.weights, precision="float32", deterministic=True)
             data = data._replace(X=debiased, method="kde")
-        at_rows = _at(data, rows)
+        at_rows = _without_own(data, rows, data.X[chosen], w)
         levels = data.backend.asnumpy(compositions_regions.levels(at_rows, np.asarray(masses), w, data.backend))
         at_rows, rows = data.backend.asnumpy(at_rows), data.backend.asnumpy(rows)
         inside = at_rows >= levels[0]
@@ -217,6 +226,21 @@ def _at(data: Estimate, Y: Any) -> Any:
     if data.method == "laplace":
         return laplace_kde(data.X, Y, data.h, **options)
     return kde(data.X, Y, data.h, rtol=1e-5, **options)
+
+
+def _without_own(data: Estimate, rows: Any, points: Any, w: Any | None) -> Any:
+    """Return the density at rows without the kernels at ``points``, which are theirs; to five digits of it with these.
+
+    A picture's levels do not ask for more digits of rows whose own kernel is nearly all.
+    """
+    xp, d = data.backend.xp, rows.shape[1]
+    covariance = data.h if data.h.ndim == 2 else np.diag(data.widths**2)
+    z = (rows - points) @ data.backend.asarray(np.linalg.inv(np.linalg.cholesky(covariance))).T
+    kernel = xp.exp(-0.5 * (z * z).sum(axis=1)) / math.sqrt((2 * math.pi) ** d * np.linalg.det(covariance))
+    if data.method == "laplace":
+        kernel *= 1 + 0.5 * d
+    share = 1 / len(data.X) if data.weights is None else w / data.weights.sum()
+    return xp.maximum((_at(data, rows) - share * kernel) / (1 - share), 0)
 
 
 def _on_grid(data: Estimate, x: np.ndarray, y: np.ndarray) -> Any:

@@ -96,7 +96,7 @@ def test_regions_of_groups_hold_shares_of_their_rows(backend: Backend) -> None:
     want = []
     for kind in ("high", "low"):
         own = TABLE.loc[TABLE["kind"] == kind, ["x", "y"]].to_numpy()
-        want.append(np.sort(cukde.kde(own, own, 0.4))[::-1][int(0.8 * len(own)) - 1])
+        want.append(np.sort(cukde.kde(own, own, 0.4, leave_one_out=True))[::-1][int(0.8 * len(own)) - 1])
     np.testing.assert_allclose(levels(ax), want, rtol=3e-4)
     assert texts(ax) == ["high", "low", "80% of a group's rows", "18 rows outside"]
 
@@ -119,7 +119,7 @@ def test_the_factor_of_a_bandwidth(h: Any) -> None:
     X = TABLE[["x", "y"]].to_numpy()
     ax = plot.contours(X, h, bw_adjust=1.5, mass=0.8, points=5, ax=new())
     scaled = 1.5**2 * h if np.ndim(h) == 2 else 1.5 * h
-    assert levels(ax) == pytest.approx([np.sort(cukde.kde(X, X, scaled))[::-1][71]], rel=3e-4)
+    assert levels(ax) == pytest.approx([np.sort(cukde.kde(X, X, scaled, leave_one_out=True))[::-1][71]], rel=3e-4)
 
 
 # --- log_scale -----------------------------------------------------------------------------------------------

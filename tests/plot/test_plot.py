@@ -238,7 +238,7 @@ def filled(ax: Axes) -> QuadContourSet:
 def test_levels_are_quantiles_of_the_density_at_the_rows(backend: Backend, method: Any, h: Any) -> None:
     X = PLANE[: backend.size(300, 40)]
     ax = plot.contours(backend.asarray(X), h, method=method, mass=[0.25, 0.9], points=5, ax=new())
-    p = np.sort(FUNCTIONS[method](X, X, RULES[method](X) if h is None else h))[::-1]
+    p = np.sort(FUNCTIONS[method](X, X, RULES[method](X) if h is None else h, leave_one_out=True))[::-1]
     want = [p[int(0.9 * len(X)) - 1], p[int(0.25 * len(X)) - 1]]
     np.testing.assert_allclose(filled(ax).levels[:2], want, rtol=3e-4)
     assert texts(ax)[:2] == ["90% of the rows", "25% of the rows"]
@@ -315,7 +315,7 @@ def test_pairs_are_the_pictures_of_one_and_two_columns(backend: Backend) -> None
     for i in range(3):
         for j in range(i):
             pair = X[:, [j, i]]
-            p = np.sort(cukde.kde(pair, pair, cukde.bandwidth.silverman(pair)))
+            p = np.sort(cukde.kde(pair, pair, cukde.bandwidth.silverman(pair), leave_one_out=True))
             assert filled(axes[i, j]).levels[0] == pytest.approx(p[int(0.05 * len(X))], rel=3e-4)
             (text,) = axes[j, i].texts
             assert text.get_text() == f"$\\tau = {taus[i, j]:.2f}$"
@@ -329,7 +329,7 @@ def test_panels_of_a_given_bandwidth_are_marginals(h: Any) -> None:
     x, p = axes[2, 2].lines[0].get_data()
     np.testing.assert_allclose(p, cukde.kde(THREE[:, 2], x, covariance[2:, 2:]), rtol=1e-9, atol=1e-12)
     pair = THREE[:, [0, 2]]
-    p = np.sort(cukde.kde(pair, pair, covariance[np.ix_([0, 2], [0, 2])]))
+    p = np.sort(cukde.kde(pair, pair, covariance[np.ix_([0, 2], [0, 2])], leave_one_out=True))
     assert filled(axes[2, 0]).levels[0] == pytest.approx(p[15], rel=3e-4)
     assert not any(ax.texts for ax in axes.flat)
 
