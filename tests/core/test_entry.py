@@ -378,7 +378,7 @@ class TestOutputs:
             lambda: cukde.kde(out=np.empty(4)),
             lambda: cukde.kde(FRAME, X=1),
         ):
-            with pytest.raises(TypeError, match="positional argument|multiple values"):
+            with pytest.raises(TypeError, match=r"positional argument|multiple values"):
                 call()
 
 

@@ -37,6 +37,7 @@ def marginal(
     array([0.3521])
     """
     dask_check.plain("h", is_dask(h))
+    dask_check.plain("columns", is_dask(columns))
     x, y = _rows("X", X), _rows("Y", Y)
     d = density_check.data(stand_in(x, unknown_rows(x)), core_arrays)[0].shape[1]
     chosen = check.positions("columns", columns, compositions_columns.labels(X, d), d)
