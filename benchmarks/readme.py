@@ -45,7 +45,7 @@ GPU = (
     Chosen("`sd_kde`", "sd_kde_h200", "sd_kde", _MIXTURE | {"n": 2**20, "m": 2**17}, "tf32", _POINTS),
     Chosen("`sd_kde`", "sd_kde_h200", "sd_kde", _MIXTURE | {"n": 2**15, "m": 2**12}, "float32", _POINTS),
     Chosen("`sd_kde`", "engine_h200", "sd_kde", _MIXTURE | {"n": 2**15, "m": 2**12}, "float64", _POINTS),
-    Chosen("`sd_kde`", "small_calls_h200", "sd_kde", _MIXTURE | {"n": 2**11}, "float32", _POINTS),
+    Chosen("`sd_kde`", "small_calls_h100", "sd_kde", _MIXTURE | {"n": 2**11}, "float32", _POINTS),
     Chosen(
         "`sd_kde`, replayed from a CUDA graph",
         "sd_kde_h200",
@@ -58,8 +58,8 @@ GPU = (
     Chosen("`sd_kde`", "dimensions_h200", "sd_kde", {"n": 2**16, "d": 32}, "float32", _POINTS),
     Chosen("`sd_kde`", "density_1d_h200", "sd_kde", {"n": 2**20, "d": 1}, "float32", _LINE),
     Chosen("`kde`", "sd_kde_h200", "kde", _MIXTURE | {"n": 2**20, "m": 2**17}, "float32", _POINTS),
-    Chosen("`kde`", "small_calls_h200", "kde", _MIXTURE | {"n": 2**11}, "float32", _POINTS),
-    Chosen("`laplace_kde`", "small_calls_h200", "laplace_kde", _MIXTURE | {"n": 2**11}, "float32", _POINTS),
+    Chosen("`kde`", "small_calls_h100", "kde", _MIXTURE | {"n": 2**11}, "float32", _POINTS),
+    Chosen("`laplace_kde`", "small_calls_h100", "laplace_kde", _MIXTURE | {"n": 2**11}, "float32", _POINTS),
     Chosen(
         "leave-one-out likelihoods of `bandwidth.cross_validate`",
         "cross_validation_h200",
