@@ -171,7 +171,9 @@ def levels() -> np.ndarray:
     return np.concatenate([ends, np.linspace(0.01, 0.99, 21), 1 - ends[:3], [0.0, 1.0]])
 
 
-@pytest.mark.parametrize(("name", "weights"), [("normal", True), ("gaps", False), ("gaps", True), ("offset", False)])
+@pytest.mark.parametrize(
+    ("name", "weights"), [("normal", True), ("gaps", False), ("gaps", True), ("offset", False), ("duplicates", False)]
+)
 @pytest.mark.parametrize("factor", [0.01, 0.5])
 def test_quantiles(backend: Backend, name: str, weights: bool, factor: float) -> None:
     x, w, q = LINES[name], WEIGHTS if weights else None, levels()
