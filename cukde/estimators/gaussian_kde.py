@@ -194,7 +194,10 @@ class gaussian_kde:
             if not hasattr(self, "_data_cho_cov"):
                 self._data_covariance, self._data_cho_cov = self._of_data(backend)
             factor = self.factor if backend.name == "cpu" else float(self.factor)
-            self.covariance = self._data_covariance * factor**2
+            with np.errstate(over="ignore", under="ignore"):
+                covariance = self._data_covariance * factor**2
+            check.kernel_covariance(np.diag(_doubles(covariance)))
+            self.covariance = covariance
             self.cho_cov = (self._data_cho_cov * factor).astype(np.float64)
             self.log_det = 2 * np.log(np.diag(dispatch.to_host(self.cho_cov)) * np.sqrt(2 * np.pi)).sum()
 

@@ -12,6 +12,7 @@ from cukde.core import check, dispatch
 from cukde.density import check as density_check
 
 _EXTENDED = np.dtype(np.longdouble)
+_LEAST = 1e-150  # of a factor, whose square is a number of float64
 
 
 def numbers_of(name: str, a: Any, backend: ModuleType) -> Any:
@@ -73,7 +74,7 @@ def factor(value: Any) -> Any:
     out = dispatch.to_host(value)
     if isinstance(out, np.ndarray) and out.size == 1:
         out = out.reshape(-1)[0]
-    if not isinstance(out, numbers.Real) or isinstance(out, bool) or not 0 < float(out) < np.inf:
+    if not isinstance(out, numbers.Real) or isinstance(out, bool) or not _LEAST < _double(out) < 1 / _LEAST:
         raise ValueError(f"bw_method must give a positive, finite number as the factor; got {value!r}")
     return out
 
@@ -204,6 +205,22 @@ def random_state(seed: Any, state: Any) -> Any:
     if isinstance(given, numbers.Integral) and not isinstance(given, bool):
         return np.random.RandomState(int(given))
     raise ValueError(f"seed must be None, an integer, a numpy.random.RandomState or Generator; got {given!r}")
+
+
+def kernel_covariance(diagonal: np.ndarray) -> None:
+    """Raise where a factor takes the variances of the kernel beyond float64."""
+    if not ((diagonal > 0) & (diagonal < np.inf)).all():
+        raise ValueError(
+            "bw_method must give a factor that leaves the covariance in the range of float64; got variances "
+            f"from {diagonal.min():g} to {diagonal.max():g}: rescale dataset"
+        )
+
+
+def _double(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # of large integers
+        return np.inf
 
 
 def _on_host(name: str, a: Any) -> np.ndarray:

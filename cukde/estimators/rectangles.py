@@ -20,7 +20,8 @@ _ORIGIN = 1e-300  # stands for 0, so that quotients are numbers
 def masses(low: Any, high: Any, correlation: Any, backend: ModuleType) -> Any:
     r"""Return the mass of standard normal pairs in rectangles, (n,) float64, to some 1e-15.
 
-    ``low`` and ``high`` are (n, 2), with infinities; ``correlation`` is (n,), between -1 and 1. With Owen's function
+    ``low`` and ``high`` are (n, 2), with infinities; ``correlation`` is (n,) or one number, between -1 and 1. With
+    Owen's function
 
     .. math:: T(h, a) = \frac{1}{2\pi} \int_0^a \frac{\exp(-h^2 (1 + x^2) / 2)}{1 + x^2} dx
 
@@ -31,6 +32,7 @@ def masses(low: Any, high: Any, correlation: Any, backend: ModuleType) -> Any:
     """
     xp = backend.xp
     low, high = (xp.clip(a, -_FAR, _FAR) for a in (low, high))
+    correlation = xp.asarray(correlation)
     conditional = xp.sqrt((1 - correlation) * (1 + correlation))
     corners = [(high, high, 1), (low, low, 1), (low, high, -1), (high, low, -1)]
     parts = [sign * _below(h[:, 0], k[:, 1], correlation, conditional, backend) for h, k, sign in corners]

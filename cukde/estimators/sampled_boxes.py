@@ -28,8 +28,8 @@ _SHIFTS = 8  # from which the error is estimated
 _FIRST = 16  # points of the first lattice
 _LARGEST = 2**26  # points of a lattice, whose products are integers of 64 bits
 _GENERATOR = 17797  # of the lattices
-_GROWTH = 16  # of a lattice at once
-_ENTRIES = {"cpu": 2**14, "gpu": 2**22}  # of the arrays that are there at a time
+_LEAST_GROWTH, _MOST_GROWTH = 4, 16  # of a lattice at once: those before it are wasted
+_ENTRIES = {"cpu": 2**13, "gpu": 2**22}  # of the arrays that are there at a time; on the CPU of its caches
 _LEAST, _MOST = 1e-300, 1 - 2**-53  # of a number whose quantile is finite
 
 
@@ -48,20 +48,32 @@ def mass(
     factor = np.linalg.cholesky(correlation[np.ix_(order, order)])
     largest = max(1, min(_LARGEST, most // _SHIFTS))
     size = min(_FIRST, largest)
+
+    def sampled() -> np.ndarray:
+        return _by_shifts(low, high, weights, factor, size, rng.random((_SHIFTS, len(order) - 1)), backend)
+
     while True:
-        sums = _by_shifts(low, high, weights, factor, size, rng.random((_SHIFTS, len(order) - 1)), backend)
-        error = 3 * float(sums.std(ddof=1)) / math.sqrt(_SHIFTS)
+        sums = sampled()
+        if TOLERANCE < _error(sums) < 1.4 * TOLERANCE and 2 * size <= largest:
+            sums = np.concatenate([sums, sampled()])  # as many shifts again, for less than a larger lattice takes
+        error = _error(sums)
         if error <= TOLERANCE or 2 * size > largest:
             break
-        size = min(size * min(_GROWTH, 2 ** math.ceil(math.log2(error / TOLERANCE))), 2 ** int(math.log2(largest)))
+        growth = min(_MOST_GROWTH, max(_LEAST_GROWTH, 2 ** math.ceil(math.log2(error / TOLERANCE))))
+        size = min(size * growth, 2 ** int(math.log2(largest)))
     if error > TOLERANCE:
         warnings.warn(
-            f"the mass in a box is known to {error:.1g} only, from {_SHIFTS * size} points for each centre: "
+            f"the mass in a box is known to {error:.1g} only, from {len(sums) * size} points for each centre: "
             f"give more than maxpts={most}",
             ConvergenceWarning,
             stacklevel=4,
         )
     return float(sums.mean())
+
+
+def _error(sums: np.ndarray) -> float:
+    """Three standard errors of the mean."""
+    return 3 * float(sums.std(ddof=1)) / math.sqrt(len(sums))
 
 
 def _by_shifts(
@@ -85,10 +97,12 @@ def _by_shifts(
         L, U, w = low[chosen], high[chosen], weights[chosen]
         own = xp.arange(row, row + len(w))[:, None]
         lattice = xp.arange(column, min(column + columns, size))
+        points = [(lattice * generator % size) / size for generator in generators]
 
         def drawn(shift: np.ndarray, k: int) -> Any:
-            x = (lattice * generators[k] % size) / size + (own * steps[k] + shift[k]) % 1.0
-            return abs(2 * (x % 1.0) - 1)
+            x = points[k] + (own * steps[k] + shift[k]) % 1.0
+            x -= xp.rint(x)
+            return 2 * abs(x)
 
         return xp.stack([w @ _chances(L, U, factor, shift, drawn, backend).sum(axis=1) for shift in shifts])
 

@@ -171,7 +171,9 @@ def levels() -> np.ndarray:
     return np.concatenate([ends, np.linspace(0.01, 0.99, 21), 1 - ends[:3], [0.0, 1.0]])
 
 
-@pytest.mark.parametrize(("name", "weights"), [("normal", True), ("gaps", False), ("gaps", True), ("offset", False)])
+@pytest.mark.parametrize(
+    ("name", "weights"), [("normal", True), ("gaps", False), ("gaps", True), ("offset", False), ("duplicates", False)]
+)
 @pytest.mark.parametrize("factor", [0.01, 0.5])
 def test_quantiles(backend: Backend, name: str, weights: bool, factor: float) -> None:
     x, w, q = LINES[name], WEIGHTS if weights else None, levels()
@@ -241,6 +243,8 @@ _ON_A_LINE = np.array([[1.0, 2, 3, 5], [2, 4, 6, 10]])
         (lambda: cukde.gaussian_kde([1, 2, 3], weights=[0, 5, 0]), ValueError, "more than a single point"),
         (lambda: cukde.gaussian_kde([1, 2, 3], "isj"), ValueError, "`bw_method` should be"),
         (lambda: cukde.gaussian_kde([1, 2, 3], 0.0), ValueError, "positive, finite"),
+        (lambda: cukde.gaussian_kde([1, 2, 3], 1e308), ValueError, "positive, finite"),
+        (lambda: cukde.gaussian_kde([1e100, 2e100, 4e100], 1e60), ValueError, "in the range of float64"),
         (lambda: cukde.gaussian_kde([1, 2, 3], lambda kde: np.nan), ValueError, "positive, finite"),
         (lambda: _KDE(np.zeros((3, 4))), ValueError, "points have dimension 3, dataset has dimension 2"),
         (lambda: _KDE([0, np.inf]), ValueError, "points must be finite"),
