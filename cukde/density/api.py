@@ -15,11 +15,10 @@ from cukde.core.warnings import NegativeDensityWarning
 from cukde.density import check, results
 from cukde.density.arguments import prepare
 from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
-from cukde.density.domains import check as domains_check
 from cukde.density.problem import score_problem
 from cukde.density.stacks.over_stacks import over_stacks
 
-_over_dask = over_dask("cukde.density.dask.api", domains_check.without_domain)
+_over_dask = over_dask("cukde.density.dask.api")
 
 
 @declare(cost_formulas.kde, cost_calls.of_kde, observed=cost_calls.taken("sum"))
@@ -81,10 +80,10 @@ def kde(
         For each column None or its (low, high), with None or an infinity for an open end: the density is then one on
         that domain, by reflection, 0 outside and without loss of mass at the ends. ``h`` must not correlate such a
         column with another. Data have to lie within; with ``check_finite=False`` they are unchecked, and those outside
-        are taken at the nearest end. Not for Dask arrays.
+        are taken at the nearest end.
     periods : sequence of length d, optional
         For each column None or its period, such as 360: the density repeats, and integrates to 1 over a period. Points
-        may lie anywhere on the line. A column has bounds or a period, not both. Not for Dask arrays.
+        may lie anywhere on the line. A column has bounds or a period, not both.
 
     Returns
     -------

@@ -24,6 +24,7 @@ from cukde.density import (
 from cukde.density.dask import blocks as dask_blocks
 from cukde.density.dask.arguments import Arguments, arguments
 from cukde.density.dask.certificate import Needed
+from cukde.density.domains import check as domains_check
 from cukde.density.kernels import KERNELS, Kernel
 from cukde.density.problem import Problem, score_whitening
 from cukde.density.sums import Output, PartialSums
@@ -43,6 +44,8 @@ def kde(
     deterministic: bool = False,
     check_finite: bool = True,
     boxes: Any = None,
+    bounds: Any = None,
+    periods: Any = None,
 ) -> da.Array:
     """See :func:`cukde.kde`.
 
@@ -65,7 +68,18 @@ def kde(
     array([0.3521])
     """
     inputs = arguments(
-        X, Y, h, weights, precision, deterministic, check_finite, local_factors=local_factors, rtol=rtol, boxes=boxes
+        X,
+        Y,
+        h,
+        weights,
+        precision,
+        deterministic,
+        check_finite,
+        local_factors=local_factors,
+        rtol=rtol,
+        boxes=boxes,
+        bounds=bounds,
+        periods=periods,
     )
     data, sums = _sums(inputs, "sum")
     return _result(inputs, _with_total(inputs, data, sums, _density, log=core_check.flag("log", log)))
@@ -82,6 +96,8 @@ def score(
     deterministic: bool = False,
     check_finite: bool = True,
     boxes: Any = None,
+    bounds: Any = None,
+    periods: Any = None,
 ) -> da.Array:
     """See :func:`cukde.score`.
 
@@ -96,7 +112,9 @@ def score(
     >>> cukde.dask.score(X, np.array([0.0]), 1.0).compute().round(4)
     array([0.3775])
     """
-    inputs = arguments(X, Y, h, weights, precision, deterministic, check_finite, rtol=rtol, boxes=boxes)
+    inputs = arguments(
+        X, Y, h, weights, precision, deterministic, check_finite, rtol=rtol, boxes=boxes, bounds=bounds, periods=periods
+    )
     _, sums = _sums(inputs, "moments", ratio=True)
     return _of_queries(inputs, each("score", _gradient, sums, **_shape(inputs)))
 
@@ -112,6 +130,8 @@ def density_and_score(
     deterministic: bool = False,
     check_finite: bool = True,
     boxes: Any = None,
+    bounds: Any = None,
+    periods: Any = None,
 ) -> tuple[da.Array, da.Array]:
     """See :func:`cukde.density_and_score`.
 
@@ -127,7 +147,9 @@ def density_and_score(
     >>> log_p.compute().round(4), s.compute().round(4)
     (array([-1.138]), array([0.3775]))
     """
-    inputs = arguments(X, Y, h, weights, precision, deterministic, check_finite, rtol=rtol, boxes=boxes)
+    inputs = arguments(
+        X, Y, h, weights, precision, deterministic, check_finite, rtol=rtol, boxes=boxes, bounds=bounds, periods=periods
+    )
     data, sums = _sums(inputs, "moments")
     log_density = _with_total(inputs, data, sums, _log_density)
     return _result(inputs, log_density), _of_queries(inputs, each("score", _gradient, sums, **_shape(inputs)))
@@ -144,6 +166,8 @@ def debias(
     deterministic: bool = False,
     check_finite: bool = True,
     boxes: Any = None,
+    bounds: Any = None,
+    periods: Any = None,
 ) -> da.Array:
     """See :func:`cukde.debias`.
 
@@ -158,7 +182,9 @@ def debias(
     >>> cukde.dask.debias(X, 1.0).compute().round(4)
     array([-0.8808,  0.8808])
     """
-    inputs = arguments(X, X, h, weights, precision, deterministic, check_finite, rtol=rtol, boxes=boxes)
+    inputs = arguments(
+        X, X, h, weights, precision, deterministic, check_finite, rtol=rtol, boxes=boxes, bounds=bounds, periods=periods
+    )
     data, sums, _ = _sums_at_data(inputs, score_bandwidth)
     return _of_queries(inputs, each("debiased", _moved, data, sums, **_shape(inputs)))
 
@@ -176,6 +202,8 @@ def sd_kde(
     deterministic: bool = False,
     check_finite: bool = True,
     boxes: Any = None,
+    bounds: Any = None,
+    periods: Any = None,
 ) -> da.Array:
     """See :func:`cukde.sd_kde`.
 
@@ -191,7 +219,20 @@ def sd_kde(
     >>> cukde.dask.sd_kde(X, np.array([0.0]), 1.0).compute().round(4)
     array([0.2707])
     """
-    inputs = arguments(X, Y, h, weights, precision, deterministic, check_finite, rtol=rtol, debiases=True, boxes=boxes)
+    inputs = arguments(
+        X,
+        Y,
+        h,
+        weights,
+        precision,
+        deterministic,
+        check_finite,
+        rtol=rtol,
+        debiases=True,
+        boxes=boxes,
+        bounds=bounds,
+        periods=periods,
+    )
     data, sums, shifts = _sums_at_data(inputs, score_bandwidth)
     whitening = inputs.forms.whitening
     layout = inputs.layout(whitening)
@@ -213,6 +254,8 @@ def laplace_kde(
     deterministic: bool = False,
     check_finite: bool = True,
     boxes: Any = None,
+    bounds: Any = None,
+    periods: Any = None,
 ) -> da.Array:
     """See :func:`cukde.laplace_kde`.
 
@@ -229,7 +272,9 @@ def laplace_kde(
     array([ 0.5984, -0.0133])
     """
     density_check.negative(negative)
-    inputs = arguments(X, Y, h, weights, precision, deterministic, check_finite, rtol=rtol, boxes=boxes)
+    inputs = arguments(
+        X, Y, h, weights, precision, deterministic, check_finite, rtol=rtol, boxes=boxes, bounds=bounds, periods=periods
+    )
     data, sums = _sums(inputs, "laplace")
     clip = negative == "clip"
     return _result(inputs, _with_total(inputs, data, sums, _laplace, log=core_check.flag("log", log), clip=clip))
@@ -317,20 +362,22 @@ def _sums_at_data(inputs: Arguments, score_bandwidth: Any) -> tuple[Blocks, Bloc
     whitening = inputs.forms.whitening
     if score_bandwidth is not None:
         whitening = score_whitening(score_bandwidth, inputs.forms.x.shape[1])
+        if inputs.domain is not None:
+            domains_check.bandwidth(whitening.bandwidth, inputs.domain.bounded, "score_bandwidth")
     data = inputs.data_blocks(inputs.layout(whitening))
     needed = inputs.needed(whitening, "moments", queries_are_data=True)
-    sums = _pass(inputs, data, data, "moments", needed, ratio=True)
+    sums = _pass(inputs, data, data, "moments", needed, ratio=True, everywhere=True)
     return data, sums, inputs.shifts(needed, whitening)
 
 
 def _pass(
     inputs: Arguments, queries: Blocks, data: Blocks, output: Output, needed: Needed | None, **options: Any
 ) -> Blocks:
-    """One pass over the pairs of blocks that are ``needed``; options are ``ratio`` and ``summed`` of a pair.
+    """One pass over the pairs of blocks that are ``needed``; options are those of a pair.
 
     Where ``queries`` are the data, the kernel of two points is the same both ways, and an unordered pair of blocks is
     taken once; not with weights, nor where every run is to give the same bits, nor by the fast transform of one
-    dimension, which takes no pairs, nor where the data stay on the host.
+    dimension, which takes no pairs, nor in a domain with images, nor where the data stay on the host.
     """
     several_columns = inputs.forms.x.shape[1] > 1
     pairs = None if needed is None else needed.pairs
@@ -340,6 +387,7 @@ def _pass(
         and several_columns
         and inputs.weights is None
         and not inputs.deterministic
+        and inputs.domain is None
         and not inputs.streamed
     ):
         return unordered(
@@ -452,7 +500,10 @@ def _gradient(sums: PartialSums, *, whitening: Whitening, dtype: np.dtype, flat:
 
 def _moved(block: dask_blocks.Block, sums: PartialSums, *, whitening: Whitening, dtype: np.dtype, flat: bool) -> Any:
     with computing(block.points), _quiet():
-        out = results.cast(dask_blocks.shift(block, sums, whitening=whitening), dtype)
+        moved = dask_blocks.shift(block, sums, whitening=whitening)
+        if block.domain is not None:
+            moved = block.domain.restored(moved, dispatch.backend(moved).xp)
+        out = results.cast(moved, dtype)
         return out[:, 0] if flat else out
 
 

@@ -83,8 +83,19 @@ class Domain(NamedTuple):
         return out
 
     def restored(self, A: Any, xp: Any) -> Any:
-        """Anchored points in the user's coordinates."""
-        return A + xp.asarray(self.origin)
+        """Anchored points in the user's coordinates; rounding takes none over a bound."""
+        out = A + xp.asarray(self.origin)
+        return xp.minimum(xp.maximum(out, xp.asarray(self.low)), xp.asarray(self.high)) if self.bounded.any() else out
+
+    def brought_in(self, A: Any, xp: Any) -> Any:
+        """Points anywhere, float64 in the user's coordinates, reflected or wrapped into the domain."""
+        return self.restored(self.folded(A - xp.asarray(self.origin), xp), xp)
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments ``bounds`` and ``periods`` of a public function that mean this domain."""
+        periods = [float(period) if np.isfinite(period) else None for period in self.period]
+        return {"bounds": np.stack([self.low, self.high], axis=1), "periods": periods}
 
     def _wrap(self, out: Any, xp: Any) -> None:
         for k in map(int, np.flatnonzero(self.periodic)):
