@@ -10,6 +10,7 @@ from cukde.density.dask.api import debias, density_and_score, kde, kernel_sum, l
 from cukde.density.dask.boxes import block_boxes
 from cukde.density.dask.parts import BlockBoxes
 from cukde.density.grids.dask import evaluate_grid
+from cukde.density.modes.dask import modes
 from cukde.kendall.dask import kendall_matrix
 from cukde.piecewise.dask import pwpa
 
@@ -28,6 +29,7 @@ __all__ = [
     "kernel_sum",
     "laplace_kde",
     "marginal",
+    "modes",
     "pwpa",
     "score",
     "sd_kde",

@@ -82,6 +82,19 @@ class Domain(NamedTuple):
                 out[:, k] = abs(column) if np.isfinite(low[k]) else -abs(column)
         return out
 
+    def sides(self, A: Any, xp: Any) -> Any:
+        """-1 for coordinates of anchored points that :meth:`folded` mirrors, 1 for others, float64."""
+        out = xp.ones(A.shape)
+        low, high = self.ends
+        for k in map(int, np.flatnonzero(self.bounded)):
+            column = A[:, k]
+            if np.isfinite(low[k]) and np.isfinite(high[k]):
+                mirrored = xp.mod(column, 2 * float(high[k])) > float(high[k])
+            else:
+                mirrored = column < 0 if np.isfinite(low[k]) else column > 0
+            out[:, k] = xp.where(mirrored, -1.0, 1.0)
+        return out
+
     def restored(self, A: Any, xp: Any) -> Any:
         """Anchored points in the user's coordinates; rounding takes none over a bound."""
         out = A + xp.asarray(self.origin)

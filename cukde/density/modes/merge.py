@@ -8,14 +8,18 @@ import numpy as np
 _EQUAL, _EQUAL_PLACES = 8, 6
 
 
-def merged(z: np.ndarray, log_density: np.ndarray, distance: float) -> tuple[np.ndarray, np.ndarray]:
+def merged(
+    z: np.ndarray, log_density: np.ndarray, distance: float, box: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Return which of the points (k, d), in bandwidths, stand for all, in their order, and which stands for each.
 
     The highest stands for those within ``distance`` of it, then the highest of the others, and so on: no two of those
-    that are kept are closer. Memory is O(k d).
+    that are kept are closer. Memory is O(k d). ``box`` are periods of the columns, 0 where there is none.
     """
     from scipy.spatial import cKDTree
 
+    if box is not None:  # rounding may have taken points to the end of a period
+        z = np.where((box > 0) & (z >= box), 0.0, z)
     order = _descending(z, log_density)
     z = z[order]
     # Points that are all but equal first, which a tree takes long over.
@@ -25,7 +29,7 @@ def merged(z: np.ndarray, log_density: np.ndarray, distance: float) -> tuple[np.
     inverse[rank] = np.arange(len(rank))
     some, which = z[first[rank]], inverse[which.reshape(-1)]
 
-    tree = cKDTree(some)
+    tree = cKDTree(some, boxsize=box)
     owner = np.arange(len(some))
     has_others = tree.query_ball_point(some, distance, return_length=True) > 1
     absorbed = np.zeros(len(some), bool)
