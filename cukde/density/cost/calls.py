@@ -130,13 +130,13 @@ def of_ratio(X: Any, Z: Any, Y: Any, h: Any = None, *, denominator_weights: Any 
     return sizes | {"k": _rows(Z)[0], "m": _rows(Y)[0], "dtype": dtype, "weighted": weighted}
 
 
-def of_bandwidth(X: Any, *, weights: Any = None) -> Sizes:
-    """Sizes of a call of a rule for the bandwidth."""
+def of_bandwidth(X: Any, *, weights: Any = None, bounds: Any = None, periods: Any = None) -> Sizes:
+    """Sizes of a call of a rule for the bandwidth; images are not counted."""
     n, d = _rows(X)
     return {"n": n, "d": d, "dtype": arguments.promoted(X), "weighted": weights is not None}
 
 
-def of_abramson(X: Any, h: Any = None, *, alpha: float = 0.5, weights: Any = None) -> Sizes:
+def of_abramson(X: Any, h: Any = None, *, alpha: float = 0.5, weights: Any = None, **others: Any) -> Sizes:
     """Sizes of a call of the rule for local factors."""
     return of_bandwidth(X, weights=weights)
 
