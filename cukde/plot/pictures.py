@@ -12,6 +12,7 @@ import numpy as np
 from cukde.core import check as core_check, dispatch
 from cukde.core.over_dask import is_dask
 from cukde.density import check as density_check
+from cukde.density.domains.domain import domain_of
 from cukde.kendall.api import kendall_matrix
 from cukde.plot import check, numbers
 
@@ -38,6 +39,8 @@ def density(
     label: str | None = None,
     seed: int = 0,
     weights: Any = None,
+    bounds: Any = None,
+    periods: Any = None,
 ) -> Axes:
     r"""Draw the density of one column: a curve, its bootstrap band, and a rug of the rows.
 
@@ -45,7 +48,7 @@ def density(
     ----------
     X : array_like, shape (n,) or (n, 1)
         Data of at least two rows; a data frame's column names the axis. If ``X`` is a GPU array, the call computes on
-        the GPU.
+        the GPU. Of a Dask array or data frame a picture shows all rows of up to 100,000, else so many drawn at random.
     h : float or array_like, optional
         Bandwidth, as in :func:`cukde.kde`. Default the method's rule: :func:`cukde.bandwidth.silverman`, ``sd`` or
         ``laplace``.
@@ -69,6 +72,9 @@ def density(
         Seed of the band and the rug: the same seed draws the same picture.
     weights : array_like, shape (n,), optional
         As in :func:`cukde.kde`. Rows of weight 0 are left out.
+    bounds, periods : sequence of length d, optional
+        As in :func:`cukde.kde`: the density on that domain, drawn no further than its bounds, and of a periodic column
+        from 0 to the period.
 
     Returns
     -------
@@ -81,7 +87,7 @@ def density(
         Without Matplotlib.
     TypeError, ValueError
         For more columns than one, fewer than two rows, arguments that :func:`cukde.kde` and the rule refuse, an ``ax``
-        that is not plain Axes, options out of their range, and Dask collections.
+        that is not plain Axes, and options out of their range.
 
     Notes
     -----
@@ -117,10 +123,11 @@ def density(
     resamples = check.between("resamples", resamples, 2, 100_000)
     points = check.between("points", points, 2, 1_000_000)
     ends, label, seed = check.limits(limits), check.text("label", label), check.seed(seed)
+    X, weights = numbers.in_memory(X, weights, seed)
     backend, x, w = numbers.checked(X, weights, method)
     check.columns(x.shape[1], 1, "density")
     with backend.device_of(x):
-        estimate = numbers.estimate(backend, x, w, h, method)
+        estimate = numbers.estimate(backend, x, w, h, method, domain_of(bounds, periods, x.shape[1]))
         curve = numbers.curve(estimate, points, ends, level, resamples, seed)
         marked = backend.asnumpy(numbers.some(estimate, numbers.MOST_MARKS, seed)[0][:, 0]) if rug else None
     (name,) = _names(X, 1)
@@ -145,6 +152,8 @@ def contours(
     subsample: int = 5000,
     seed: int = 0,
     weights: Any = None,
+    bounds: Any = None,
+    periods: Any = None,
 ) -> Axes:
     """Draw the density of two columns as regions of highest density, each holding a share of the rows.
 
@@ -160,7 +169,7 @@ def contours(
         Points of the grid along each axis, 2 to 2,000.
     subsample : int
         Most rows at which the density is evaluated to find the levels; of more rows, a random sample.
-    h, ax, method, seed, weights
+    h, ax, method, seed, weights, bounds, periods
         As in :func:`density`; ``h`` may be two deviations or a covariance.
 
     Returns
@@ -202,10 +211,11 @@ def contours(
     points = check.between("points", points, 2, 2000)
     subsample = check.between("subsample", subsample, 2, 2**40)
     seed = check.seed(seed)
+    X, weights = numbers.in_memory(X, weights, seed)
     backend, x, w = numbers.checked(X, weights, method)
     check.columns(x.shape[1], 2, "contours")
     with backend.device_of(x):
-        estimate = numbers.estimate(backend, x, w, h, method)
+        estimate = numbers.estimate(backend, x, w, h, method, domain_of(bounds, periods, x.shape[1]))
         regions = numbers.regions(estimate, masses, points, subsample, seed)
     names = _names(X, 2)
 
@@ -234,6 +244,8 @@ def pairs(
     subsample: int = 2000,
     seed: int = 0,
     weights: Any = None,
+    bounds: Any = None,
+    periods: Any = None,
 ) -> np.ndarray:
     """Draw columns in pairs: densities on the diagonal, regions of highest density below it, Kendall's tau above.
 
@@ -259,6 +271,8 @@ def pairs(
         As in :func:`contours`; curves on the diagonal have 256 points.
     method, mass, seed, weights
         As in :func:`contours`.
+    bounds, periods
+        As in :func:`density`, of the drawn columns.
 
     Returns
     -------
@@ -288,6 +302,7 @@ def pairs(
     points = check.between("points", points, 2, 2000)
     subsample = check.between("subsample", subsample, 2, 2**40)
     seed = check.seed(seed)
+    X, weights = numbers.in_memory(X, weights, seed)
     X, names = _selected(X, columns)
     backend, x, w = numbers.checked(X, weights, method)
     d = x.shape[1]
@@ -295,7 +310,7 @@ def pairs(
     names = names if labels is None else check.column_labels(labels, d)
     grid = None if axes is None else check.grid_of_axes(axes, d, artists.Axes)
     with backend.device_of(x):
-        estimate = numbers.estimate(backend, x, w, h, method)
+        estimate = numbers.estimate(backend, x, w, h, method, domain_of(bounds, periods, x.shape[1]))
         marginals = [numbers.marginal(estimate, [k], h is None) for k in range(d)]
         panels = {
             (i, j): numbers.regions(numbers.marginal(estimate, [j, i], h is None), masses, points, subsample, seed)

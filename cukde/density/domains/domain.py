@@ -6,6 +6,7 @@ far from zero the domain lies. A column is then free, has a wall at 0 on one sid
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,6 +47,11 @@ class Domain(NamedTuple):
         """Where points taken from the origin lie, (2, d)."""
         with np.errstate(over="ignore"):
             return np.stack([self.low, self.high]) - self.origin
+
+    def of_columns(self, columns: Sequence[int]) -> Domain | None:
+        """The domain of some columns; None where none of them has an end or a period."""
+        out = Domain(*(ends[list(columns)] for ends in self))
+        return out if (out.bounded | out.periodic).any() else None
 
     def outside(self, A: Any, xp: Any) -> Any:
         """Entries outside their bounds, (m, d); points may lie on bounds as their dtype rounds them."""
