@@ -23,7 +23,7 @@ def sample(X: Any, weights: Any, seed: int, stream: int) -> tuple[Any, Any]:
 
     Sizes of blocks that are not known are computed first.
     """
-    x, w = (None if a is None else _sized(name, a) for name, a in (("X", X), ("weights", weights)))
+    x, w = _sized("X", X), None if weights is None else _sized("weights", weights)
     n = len(x)
     if w is not None and w.shape != (n,):
         raise ValueError(f"weights must have shape ({n},), one for each row of X; got shape {w.shape}")

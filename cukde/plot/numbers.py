@@ -238,7 +238,8 @@ def regions(data: Estimate, masses: list[float], points: int, most: int, seed: i
     with data.backend.device_of(data.X):
         rows, w = some(data, most, seed, _LEVELS)
         if data.method == "sd":  # debias once for both passes
-            options = {"weights": data.weights, "precision": "float32", "deterministic": True} | data.ends
+            options: dict[str, Any] = {"weights": data.weights, "precision": "float32", "deterministic": True}
+            options |= data.ends
             debiased = debias(data.X, data.h, **options)
             data = data._replace(X=debiased, method="kde")
         at_rows = _at(data, rows)

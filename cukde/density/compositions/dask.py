@@ -139,8 +139,8 @@ def hdr_threshold(
 ) -> da.Array:
     """See :func:`cukde.hdr_threshold`.
 
-    Equal to the same call on plain arrays, to 1e-12 in float64. Densities at the rows are computed block by block; one
-    task then takes all of them, 8 bytes a row (16 with weights), and the result is as small as ``mass``.
+    Equal to the same call on plain arrays, to 1e-12 in float64. It costs what that does, when it is computed: densities
+    at the rows block by block, and one task that takes all of them, 8 bytes a row (16 with weights).
 
     Examples
     --------

@@ -35,8 +35,9 @@ def modes(
 ) -> Modes:
     """See :func:`cukde.modes`.
 
-    Computed at once: each pass reads all blocks, so keep them by ``X.persist()``. The points that climb, ``seeds``, are
-    in memory, and results are where they are. Equal to the same call on plain arrays, to the tolerance.
+    Computed at once. It costs what the same call on plain arrays does, and is equal to it to the tolerance. Each pass
+    reads all blocks, so keep them by ``X.persist()``. The points that climb, ``seeds``, are in memory, and results are
+    where they are.
 
     Examples
     --------
