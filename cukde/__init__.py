@@ -10,6 +10,7 @@ from cukde import _old_paths, bandwidth, functions, perf
 from cukde._version import __version__
 from cukde.conv1d.activations import activation_grad
 from cukde.conv1d.api import depthwise_conv1d, depthwise_conv1d_input_grad, depthwise_conv1d_weight_grad
+from cukde.core.entry.outputs import set_output
 from cukde.core.warnings import BandwidthRangeWarning, ConvergenceWarning, MemoryWarning, NegativeDensityWarning
 from cukde.density.api import (
     debias,
@@ -36,6 +37,7 @@ from cukde.piecewise.pwpa import aos_to_soa, pwpa, soa_to_aos
 if TYPE_CHECKING:
     from cukde import plot
     from cukde.estimators import KernelDensity
+    from cukde.estimators.gaussian_kde import gaussian_kde
 
 __all__ = [
     "BandwidthRangeWarning",
@@ -60,6 +62,7 @@ __all__ = [
     "evaluate_grid",
     "fit_piecewise",
     "functions",
+    "gaussian_kde",
     "hdr_threshold",
     "kde",
     "kendall_matrix",
@@ -74,10 +77,12 @@ __all__ = [
     "pwpa",
     "score",
     "sd_kde",
+    "set_output",
     "soa_to_aos",
     "warmup",
 ]
 
+_ESTIMATORS = {"KernelDensity": "cukde.estimators", "gaussian_kde": "cukde.estimators.gaussian_kde"}
 
 _old_paths.install()
 
@@ -86,11 +91,10 @@ def __getattr__(name: str) -> Any:
     """Load what takes long when it is first asked for: with the estimator scikit-learn, half a second."""
     if name == "plot":
         return importlib.import_module("cukde.plot")
-    if name == "KernelDensity":
-        from cukde.estimators import KernelDensity
-
-        globals()[name] = KernelDensity
-        return KernelDensity
+    if name in _ESTIMATORS:
+        found = getattr(importlib.import_module(_ESTIMATORS[name]), name)
+        globals()[name] = found
+        return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

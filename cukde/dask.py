@@ -35,3 +35,7 @@ __all__ = [
     "sd_kde",
     "to_gpu",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

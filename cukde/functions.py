@@ -42,3 +42,7 @@ array([-0.15865526,  0.8413447 ], dtype=float32)
 from cukde.piecewise.functions import erf, exp, gelu, log, polynomial, sigmoid, silu, softplus, tanh
 
 __all__ = ["erf", "exp", "gelu", "log", "polynomial", "sigmoid", "silu", "softplus", "tanh"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -54,9 +54,9 @@ def auroc(scores: np.ndarray, positive: np.ndarray) -> float:
 
 
 def detect(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Log densities (n,), low for rows unlike the others, and which rows lie outside the region of highest density."""
+    """Log densities (n,), of each row by the others, and which rows lie outside the region of highest density."""
     h = cukde.bandwidth.sd(X)
-    log_p = cukde.sd_kde(X, X, h, log=True)
+    log_p = cukde.sd_kde(X, X, h, log=True, leave_one_out=True)
     level = cukde.hdr_threshold(X, h, 1 - EXPECTED, method="sd", log=True)
     return log_p, log_p < level
 

@@ -2,10 +2,9 @@
 
 python -m examples.torch_dlpack
 
-The functions of cukde take any array with DLPack, including tensors. They return a NumPy array, or a CuPy array if the
-tensors are on a GPU; ``torch.from_dlpack`` makes it a tensor in the same memory. PyTorch records no gradient through
-such a call, and none is needed: the score is the gradient of the log density, and tensors that follow it, as here, go
-uphill.
+The functions of cukde take tensors and return tensors on the same device, as they do with arrays of JAX and of every
+library of the array API standard. PyTorch records no gradient through such a call, and none is needed: the score is the
+gradient of the log density, and tensors that follow it, as here, go uphill.
 """
 
 from __future__ import annotations
@@ -36,15 +35,12 @@ def clusters(n: int = 2000, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return data.astype(np.float32), rng.uniform(-3, 3, (16, 2)).astype(np.float32)
 
 
-def climb(data: Any, points: Any, from_dlpack: Any) -> Found:
-    """Move points uphill by the score, in steps of the squared bandwidth: mean shift.
-
-    ``data`` and ``points`` are arrays that speak DLPack, and so is what ``from_dlpack`` makes of results.
-    """
+def climb(data: Any, points: Any) -> Found:
+    """Move points uphill by the score, in steps of the squared bandwidth: mean shift."""
     begun = points
     for _ in range(STEPS):
-        points = points + BANDWIDTH**2 * from_dlpack(cukde.score(data, points, BANDWIDTH))
-    return Found(begun, points, from_dlpack(cukde.kde(data, points, BANDWIDTH, log=True)))
+        points = points + BANDWIDTH**2 * cukde.score(data, points, BANDWIDTH)
+    return Found(begun, points, cukde.kde(data, points, BANDWIDTH, log=True))
 
 
 def main() -> Found:
@@ -52,9 +48,9 @@ def main() -> Found:
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     data, points = (torch.from_numpy(a).to(device) for a in clusters())
-    found = climb(data, points, torch.from_dlpack)
+    found = climb(data, points)
     print(f"{len(points)} points on {found.ended.device}, of {found.ended.dtype}, from a mean log density of ", end="")
-    before = torch.from_dlpack(cukde.kde(data, points, BANDWIDTH, log=True))
+    before = cukde.kde(data, points, BANDWIDTH, log=True)
     print(f"{before.mean():.3f} to {found.log_density.mean():.3f}")
     for place in torch.unique(found.ended.round(decimals=1) + 0.0, dim=0):  # no -0.0
         print(f"at ({place[0]:.1f}, {place[1]:.1f})")

@@ -90,9 +90,10 @@ def emulated_device(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def engines_take_small_problems(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave out the path for small densities, as most tests are of the engines at sizes that they can afford."""
+    """Leave out paths that begin before values are looked at, as most tests are of the engines and of the look."""
     if request.node.get_closest_marker("small") is None:
-        monkeypatch.setattr("cukde.density.backends.small", lambda backend: None)
+        for path in ("small", "ahead"):
+            monkeypatch.setattr(f"cukde.density.backends.{path}", lambda backend: None)
 
 
 @pytest.fixture(params=BACKENDS[1:])
@@ -114,6 +115,7 @@ def backend(request: pytest.FixtureRequest) -> Backend:
 def many_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     """The CPU takes few pairs as it does many, for tests that can afford no more of them."""
     monkeypatch.setattr("cukde.density.pairs.cpu.few.serves", lambda *_: False)
+    monkeypatch.setattr("cukde.density.one_dimension.cpu.few.serves", lambda *_: False)
 
 
 @pytest.fixture(scope="session", autouse=True)

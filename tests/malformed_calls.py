@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import (
     array_shapes,
@@ -23,6 +24,7 @@ from hypothesis.extra.numpy import (
     unicode_string_dtypes,
 )
 
+from tests.array_api import Tensor
 from tests.public_calls import CALLS, Call, Draw, only_documented_warnings
 
 Choose = Callable[[Sequence[Any]], Any]
@@ -106,6 +108,12 @@ WRONG: dict[str, Callable[[], Any]] = {
     "a table": lambda: pd.DataFrame({"a": [1.0, 2.0], "b": ["x", None]}),
     "a table of missing numbers": lambda: pd.DataFrame({"a": pd.array([1, None], "Int64")}),
     "a categorical column": lambda: pd.Series(["a", "b"], dtype="category"),
+    "a table with names": lambda: pd.DataFrame({"b": [1.0, 2.0, 0.5], "a": [0.5, 3.0, 1.0]}),
+    "a table of Arrow": lambda: pa.table({"a": [1.0, None], "b": [True, False]}),
+    "a series with labels": lambda: pd.Series({"b": 0.5, "a": 1.0}),
+    "an array of another library": lambda: Tensor(np.linspace(-1, 1, 6).reshape(3, 2)),
+    "numbers by names": lambda: {"a": 1.0, "b": 0.5},
+    "numbers by positions": lambda: {0: 1.0, 1: 0.5},
     "a missing value": lambda: pd.NA,
     "0": lambda: 0,
     "-1": lambda: -1,
@@ -182,10 +190,18 @@ DAMAGE: dict[str, Callable[[np.ndarray], Any]] = {
     "strided": lambda a: np.repeat(a, 2, axis=-1)[..., ::2],
     "read-only": lambda a: _read_only(a.copy()),
     "a table": lambda a: pd.DataFrame(a) if a.ndim == 2 else pd.Series(a.ravel()),
+    "a tensor": Tensor,
 }
 """What may happen to an array."""
 
-_SURPLUS: tuple[tuple[str, Any], ...] = (("surplus", 1), ("out", None), ("Xs", None), ("n", 10), ("dtype", "float32"))
+_SURPLUS: tuple[tuple[str, Any], ...] = (
+    ("surplus", 1),
+    ("out", None),
+    ("nan_policy", "omit"),
+    ("Xs", None),
+    ("n", 10),
+    ("dtype", "float32"),
+)
 
 
 _WAITED_FOR = ("seconds", "calls")

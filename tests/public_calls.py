@@ -190,9 +190,9 @@ def _density_ratio(a: Draw) -> Call:
 
 def _evaluate_grid(a: Draw) -> Call:
     axes = [a.array(int(a.rng.integers(0, 6))) if a.one(False, True) else np.linspace(-1, 1, 5) for _ in range(a.d)]
-    log, method = a.one((False, "auto"), (True, "auto"), (False, "exact"), (False, "fft" if a.d < 3 else "auto"))
-    domain = a.domain() if method != "fft" else {"bounds": None, "periods": None}  # of which it has few images
-    options = a.common() | domain | {"log": log, "method": method}
+    log, algorithm = a.one((False, "auto"), (True, "auto"), (False, "exact"), (False, "fft" if a.d < 3 else "auto"))
+    domain = a.domain() if algorithm != "fft" else {"bounds": None, "periods": None}  # of which it has few images
+    options = a.common() | domain | {"log": log, "algorithm": algorithm}
     return _unlinked(Call(cukde.evaluate_grid, (a.points, axes, a.h), options), 2)
 
 
@@ -225,7 +225,8 @@ def _kendalltau(a: Draw) -> Call:
     x, y = a.rng.integers(0, 9, (2, a.n)) + a.array(2, a.n) * a.one(0, 1)
     options = {
         "nan_policy": a.one("propagate", "omit", "raise"),
-        "method": a.one("auto", "asymptotic"),
+        "distribution": a.one("auto", "asymptotic"),
+        "method": None,
         "variant": a.one("a", "b", "c"),
         "alternative": a.one("two-sided", "less", "greater"),
         "axis": a.one(None, 0),
@@ -263,7 +264,7 @@ def _signal(a: Draw, length: int, layout: str) -> np.ndarray:
 
 def _conv1d(a: Draw) -> Call:
     length, taps, options = _geometry(a)
-    options |= {"bias": a.one(None, a.array(3)), "activation": a.one(None, "silu", "gelu")}
+    options |= {"bias": a.one(None, a.array(3)), "activation": a.one(None, "silu", "gelu", "tanh")}
     if options["padding"] == "causal":
         reach = (taps - 1) * options["dilation"]
         options |= {"state": a.one(None, _signal(a, reach, options["layout"])), "return_state": a.one(False, True)}
@@ -300,7 +301,7 @@ def _fit_piecewise(a: Draw) -> Call:
     options = {
         "pieces": a.one(1, 3),
         "degree": a.one(1, 3),
-        "method": a.one("minimax", "chebyshev", "interpolate", "least_squares"),
+        "approximation": a.one("minimax", "chebyshev", "interpolate", "least_squares"),
         "knots": a.one("uniform", "adaptive"),
         "dtype": a.one("float16", "float32", "float64"),
         "continuous": a.one(False, True),
@@ -380,6 +381,22 @@ def _at_queries(function: str, /, **options: Any) -> Callable[[Draw], Call]:
     return call
 
 
+def _gaussian_kde(a: Draw, d: int | None = None) -> Call:
+    d = a.d if d is None else d
+    data, weights = a.array(d, a.n + d), a.one(None, a.positive(a.n + d))
+    return Call(cukde.gaussian_kde, (data,), {"bw_method": a.one(None, "scott", "silverman", 0.4), "weights": weights})
+
+
+def _of_gaussian_kde(
+    method: str, arguments: Callable[[Draw, int], tuple[Any, ...]], d: int | None = None
+) -> Callable[[Draw], Call]:
+    def call(a: Draw) -> Call:
+        kde = _gaussian_kde(a, d)()
+        return Call(getattr(kde, method), arguments(a, kde.d))
+
+    return call
+
+
 _WITH_GRADIENT = {"kernel": "gaussian", "metric": "euclidean", "method": "sd"}
 _POSITIVE = {"kernel": "gaussian", "metric": "euclidean", "method": "kde"}
 
@@ -440,7 +457,8 @@ def _measure(a: Draw) -> Call:
         "cold": False,
         "rotate": None,
         "confidence": 0.9,
-        "seed": 1,
+        "random_state": 1,
+        "seed": None,
     }
     return Call(perf.measure, (_nothing, a.array(9)), options)
 
@@ -506,6 +524,10 @@ def _axes(*shape: int) -> Any:
     return Figure().subplots(*shape)
 
 
+def _two_groups(a: Draw) -> Any:
+    return a.one(None, np.arange(a.n) % 2 > 0)
+
+
 def _plot_density(a: Draw) -> Call:
     options = {
         "h": a.one(None, 0.7),
@@ -517,7 +539,12 @@ def _plot_density(a: Draw) -> Call:
         "points": a.one(2, 9),
         "limits": a.one(None, (-1.0, 2.0)),
         "label": a.one(None, "a"),
-        "seed": 1,
+        "hue": _two_groups(a),
+        "common_norm": a.one(False, True),
+        "log_scale": False,
+        "bw_adjust": a.one(1, 0.5),
+        "random_state": a.one(1, np.random.default_rng(1)),
+        "seed": None,
         "weights": a.weights,
     }
     return Call(plot.density, (a.array(a.n),), options)
@@ -532,7 +559,11 @@ def _plot_contours(a: Draw) -> Call:
         "outside": a.one(False, True),
         "points": a.one(2, 9),
         "subsample": a.one(2, 5000),
-        "seed": 1,
+        "hue": _two_groups(a),
+        "log_scale": a.one(False, (False, False)),
+        "bw_adjust": a.one(1, 0.5),
+        "random_state": a.one(1, np.random.default_rng(1)),
+        "seed": None,
         "weights": a.weights,
     }
     return Call(plot.contours, (a.array(a.n, 2),), options)
@@ -542,14 +573,18 @@ def _plot_pairs(a: Draw) -> Call:
     options = {
         "h": a.one(None, 0.7),
         "columns": a.one(None, [1, 0]),
-        "labels": a.one(None, ["a", "b"]),
-        "axes": _axes(2, 2),
+        "names": a.one(None, ["a", "b"]),
+        "ax": _axes(2, 2),
         "method": a.one("kde", "laplace"),
         "mass": 0.5,
         "tau": a.one(False, True),
         "points": 5,
         "subsample": 9,
-        "seed": 1,
+        "hue": _two_groups(a),
+        "log_scale": False,
+        "bw_adjust": a.one(1, 0.5),
+        "random_state": a.one(1, np.random.default_rng(1)),
+        "seed": None,
         "weights": a.weights,
     }
     return Call(plot.pairs, (a.array(a.n, 2),), options)
@@ -560,9 +595,9 @@ def _plot_anomalies(a: Draw) -> Call:
         "ax": _axes(),
         "threshold": None,
         "quantile": a.one(None, 0.2),
-        "labels": a.one(None, a.array(a.n) > 0),
+        "hue": a.one(None, a.array(a.n) > 0),
         "bins": a.one(None, 5),
-        "log": a.one(False, True),
+        "log_counts": a.one(False, True),
     }
     return Call(plot.anomalies, (a.array(a.n),), options)
 
@@ -593,11 +628,12 @@ CALLS: dict[str, Callable[[Draw], Call]] = {
     "depthwise_conv1d": _conv1d,
     "depthwise_conv1d_input_grad": _conv1d_input_grad,
     "depthwise_conv1d_weight_grad": _conv1d_weight_grad,
-    "activation_grad": lambda a: Call(cukde.activation_grad, (a.one("silu", "gelu", None), a.queries)),
+    "activation_grad": lambda a: Call(cukde.activation_grad, (a.one("silu", "gelu", "erf", None), a.queries)),
     "pwpa": _pwpa,
     "aos_to_soa": lambda a: Call(cukde.aos_to_soa, (a.points,)),
     "soa_to_aos": lambda a: Call(cukde.soa_to_aos, (a.points,)),
     "fit_piecewise": _fit_piecewise,
+    "set_output": lambda a: Call(cukde.set_output),
     "warmup": _warmup,
     **{f"bandwidth.{name}": _rule(getattr(bandwidth, name)) for name in ("scott", "silverman", "sd", "laplace")},
     "bandwidth.isj": lambda a: Call(bandwidth.isj, (a.rng.normal(size=60),)),
@@ -630,6 +666,23 @@ CALLS: dict[str, Callable[[Draw], Call]] = {
     "KernelDensity.sample": lambda a: Call(_fitted(a, **_WITH_GRADIENT).sample, (a.one(1, 5), 3)),
     "KernelDensity.save": lambda a: Call(_fitted(a).save, (a.path(),)),
     "KernelDensity.load": lambda a: Call(cukde.KernelDensity.load, (_saved(a),)),
+    "gaussian_kde": _gaussian_kde,
+    "gaussian_kde.evaluate": _of_gaussian_kde("evaluate", lambda a, d: (a.array(d, a.m),)),
+    "gaussian_kde.__call__": _of_gaussian_kde("__call__", lambda a, d: (a.array(d, a.m),)),
+    "gaussian_kde.pdf": _of_gaussian_kde("pdf", lambda a, d: (a.array(d),)),
+    "gaussian_kde.logpdf": _of_gaussian_kde("logpdf", lambda a, d: (a.array(d, a.m),)),
+    "gaussian_kde.integrate_gaussian": _of_gaussian_kde("integrate_gaussian", lambda a, d: (a.array(d), np.eye(d))),
+    "gaussian_kde.integrate_box_1d": _of_gaussian_kde("integrate_box_1d", lambda a, d: (-1.5, a.one(1, np.inf)), 1),
+    "gaussian_kde.integrate_box": _of_gaussian_kde("integrate_box", lambda a, d: (a.array(d), a.array(d), 64)),
+    "gaussian_kde.integrate_kde": _of_gaussian_kde("integrate_kde", lambda a, d: (cukde.gaussian_kde(a.array(d, 9)),)),
+    "gaussian_kde.resample": _of_gaussian_kde("resample", lambda a, d: (a.one(None, 5), 3)),
+    "gaussian_kde.marginal": _of_gaussian_kde("marginal", lambda a, d: (a.one([0, 1], -1),), 2),
+    "gaussian_kde.cdf": _of_gaussian_kde("cdf", lambda a, d: (a.array(a.m),), 1),
+    "gaussian_kde.quantile": _of_gaussian_kde("quantile", lambda a, d: (a.rng.uniform(size=a.m),), 1),
+    "gaussian_kde.set_bandwidth": _of_gaussian_kde("set_bandwidth", lambda a, d: (a.one(None, "silverman", 0.3),)),
+    "gaussian_kde.scotts_factor": _of_gaussian_kde("scotts_factor", lambda a, d: ()),
+    "gaussian_kde.silverman_factor": _of_gaussian_kde("silverman_factor", lambda a, d: ()),
+    "gaussian_kde.covariance_factor": _of_gaussian_kde("covariance_factor", lambda a, d: ()),
     "plot.density": _picture(plot.density, _plot_density),
     "plot.contours": _picture(plot.contours, _plot_contours),
     "plot.pairs": _picture(plot.pairs, _plot_pairs),
@@ -690,7 +743,7 @@ CALLS["dask.block_boxes"] = lambda a: Call(
 ON_DEVICE = frozenset(
     name
     for name in CALLS
-    if not name.startswith(("perf.", "PiecewisePolynomial.from", "KernelDensity.")) or "fit" in name
+    if not name.startswith(("perf.", "PiecewisePolynomial.from", "KernelDensity.", "gaussian_kde.")) or "fit" in name
 )
 """What takes arrays of a GPU."""
 
@@ -708,7 +761,7 @@ def public_names() -> set[str]:
             own = hasattr(module, "__all__") or getattr(f, "__module__", None) == module.__name__
             if own and inspect.isroutine(inspect.unwrap(f)):
                 found.add(f"{prefix}.{name}".removeprefix("."))
-    for of in (cukde.KernelDensity, cukde.PiecewisePolynomial):
+    for of in (cukde.KernelDensity, cukde.PiecewisePolynomial, cukde.gaussian_kde):
         found.add(of.__name__)
         for name, value in vars(of).items():
             f = value.__func__ if isinstance(value, classmethod | staticmethod) else value

@@ -632,8 +632,22 @@ def conv1d(
     return y.transpose(0, 2, 1) if layout == "BLC" else y
 
 
+_ACTIVATIONS = {
+    "tanh": np.tanh,
+    "sigmoid": lambda z: 1 / (1 + np.exp(-z)),
+    "erf": np.vectorize(math.erf, otypes=[np.float64]),
+    "softplus": lambda z: np.logaddexp(0, z),
+    "exp": np.exp,
+    "log": np.log,
+}
+
+
 def activated(z: np.ndarray, activation: str | None) -> np.ndarray:
-    """silu, gelu, or z itself."""
+    """A function by its name, or z itself."""
+    if activation in _ACTIVATIONS:
+        with np.errstate(all="ignore"):
+            out: np.ndarray = _ACTIVATIONS[activation](z)
+            return out
     if activation == "silu":
         return z / (1 + np.exp(-z))
     if activation == "gelu":

@@ -180,7 +180,7 @@ class TestKendall:
 CONVOLUTIONS: list[dict[str, Any]] = [
     {},
     {"padding": "same", "stride": 3, "activation": "silu"},
-    {"padding": 2, "flip": True, "bias": BIAS},
+    {"padding": 2, "flip": True, "bias": BIAS, "activation": "tanh"},
     {"padding": "valid", "dilation": 5, "activation": "gelu", "bias": BIAS},
 ]
 
@@ -201,7 +201,7 @@ class TestConvolution:
         assert lazy.chunks[0] == (2, 0, 3)
         assert lazy.chunks[layout.index("C")] == (4, 2)
         same(computed(lazy), want)
-        taps = da.from_array(W, chunks=(3, 3))
+        taps = da.from_array(W[:, None], chunks=(3, 1, 3))  # in PyTorch's shape
         options = options | ({"bias": da.from_array(BIAS, chunks=1)} if "bias" in options else {})
         same(computed(cukde.depthwise_conv1d(self.blocks(x, layout), taps, layout=layout, **options)), want)
         same(computed(cukde.depthwise_conv1d(x, taps, layout=layout, **options)), want)
@@ -333,6 +333,13 @@ class TestPiecewise:
     def test_forms_are_checked_at_once(self, error: type[Exception], message: str, call: Callable[..., Any]) -> None:
         with pytest.raises(error, match=message):
             call(da.from_array(X, chunks=3).map_blocks(explodes, meta=np.empty((0, 0, 0))))
+
+
+def test_an_error_beyond_the_domain_comes_with_its_block() -> None:
+    lazy = cukde.fit_piecewise(np.exp, (0, 1), 4)(da.from_array(np.float32([0, 0.5, 7]), chunks=2))
+    assert lazy[:2].compute().shape == (2,)
+    with pytest.raises(ValueError, match=r"x must lie within the knots, from 0.0 to 1.0; got 7.0"):
+        lazy.compute()
 
 
 POLYNOMIAL = cukde.PiecewisePolynomial(COEFFICIENTS.T, KNOTS)

@@ -27,9 +27,9 @@ if why_no_gpu() is None:
 
 _SIZES_GPU = [(1_000_000, 2, 1024), (100_000, 3, 64)]
 _CASES_GPU = [
-    (*size, method, dtype)
-    for size, method, dtype in itertools.product(_SIZES_GPU, ("auto", "fft", "exact"), ("float64", "float32"))
-    if (size[1], method, dtype) != (3, "fft", "float64")  # whose grid would be too large
+    (*size, algorithm, dtype)
+    for size, algorithm, dtype in itertools.product(_SIZES_GPU, ("auto", "fft", "exact"), ("float64", "float32"))
+    if (size[1], algorithm, dtype) != (3, "fft", "float64")  # whose grid would be too large
 ]
 
 
@@ -72,11 +72,11 @@ def bench_cpu(compare: Callable[..., None], n: int, d: int, g: int, dtype: str) 
 
 @pytest.mark.skipif(why_no_gpu() is not None, reason=str(why_no_gpu()))
 @pytest.mark.gpu
-@pytest.mark.parametrize(("n", "d", "g", "method", "dtype"), _CASES_GPU)
-def bench_gpu(compare: Callable[..., None], n: int, d: int, g: int, method: str, dtype: str) -> None:
+@pytest.mark.parametrize(("n", "d", "g", "algorithm", "dtype"), _CASES_GPU)
+def bench_gpu(compare: Callable[..., None], n: int, d: int, g: int, algorithm: str, dtype: str) -> None:
     X, axes, h = _problem(n, d, g, dtype)
-    call = functools.partial(cukde.evaluate_grid, cp.asarray(X), axes, h, method=method)
+    call = functools.partial(cukde.evaluate_grid, cp.asarray(X), axes, h, algorithm=algorithm)
     error = _error(call(), X, axes, h)
     assert error <= GRID[dtype].value
     row = _row("gpu", n, d, g, dtype, error)
-    compare(call, row | {"shape": row["shape"] | {"method": method}}, {})
+    compare(call, row | {"shape": row["shape"] | {"algorithm": algorithm}}, {})

@@ -113,4 +113,4 @@ def bench_pairs(compare: Callable[..., None], backend: str, n: int) -> None:
     whole = _columns(n)
     X = _on(backend, whole)
     row = _row("plot.pairs", backend, {"n": n, "d": _D}, _regions_error(X[:, :2], whole[:, :2]), "float32")
-    compare(lambda: _written(lambda axes: plot.pairs(X, axes=axes), (_D, _D)), row, {})
+    compare(lambda: _written(lambda ax: plot.pairs(X, ax=ax), (_D, _D)), row, {})

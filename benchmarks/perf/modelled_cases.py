@@ -111,13 +111,13 @@ def _densities() -> Iterator[Case]:
 
     yield Case("modes", modes, 1)  # waits
 
-    def on_grid(method: str) -> Callable[[], Any]:
+    def on_grid(algorithm: str) -> Callable[[], Any]:
         X, _, _ = _points(1_048_576, 16_384, 2, "float32")
-        axis = np.linspace(-6, 6, 1024 if method == "fft" else 256, dtype=np.float32)
-        return functools.partial(cukde.evaluate_grid, X, (axis, axis), 0.1, method=method, check_finite=False)
+        axis = np.linspace(-6, 6, 1024 if algorithm == "fft" else 256, dtype=np.float32)
+        return functools.partial(cukde.evaluate_grid, X, (axis, axis), 0.1, algorithm=algorithm, check_finite=False)
 
-    for method in ("fft", "exact"):
-        yield Case("evaluate_grid", functools.partial(on_grid, method))
+    for algorithm in ("fft", "exact"):
+        yield Case("evaluate_grid", functools.partial(on_grid, algorithm))
 
     def by_wmma(function: Callable[..., Any], m: int) -> Callable[[], Any]:
         X, Y, h = _points(131_072, m, 16, "float32")

@@ -15,7 +15,7 @@ from benchmarks.sources import html_page, markdown_page, section_file
 from benchmarks.sources.pages import Drawn, Part, Report, facts
 from benchmarks.sources.section import Figure
 from benchmarks.sources.section_file import Kept
-from cukde.core import files as core_files
+from cukde.core import extras, files as core_files
 
 TITLE = "The sources' tables and figures, measured by cukde"
 
@@ -68,7 +68,7 @@ def _drawn(of: Kept) -> list[Drawn]:
 
 def _figure(figure: Figure, file: str) -> Drawn:
     if importlib.util.find_spec("matplotlib") is None:
-        return Drawn(figure, file, None, "Not drawn, since there is no Matplotlib: pip install 'cukde[plot]'.")
+        return Drawn(figure, file, None, f"Not drawn, since there is no Matplotlib: {extras.install('plot')}.")
     from benchmarks.sources import drawing
 
     missing = drawing.undrawn(figure)

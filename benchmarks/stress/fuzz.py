@@ -1,7 +1,8 @@
 """Make malformed calls of every public function: each works, or raises a TypeError, a ValueError or a documented error.
 
 The calls are those of ``tests/core/test_fuzz.py``, which makes some of them in every run of the tests: hypothesis draws
-them and reduces what fails to the simplest call that does.
+them and reduces what fails to the simplest call that does. Calls with data frames are held against calls with arrays
+besides (``tests/framed_calls.py``).
 
     python -m benchmarks.stress.fuzz --calls 50000
     python -m benchmarks.stress.fuzz --calls 2000 --only KernelDensity --seed 3
@@ -16,8 +17,9 @@ import sys
 import time
 from collections.abc import Sequence
 
-from hypothesis import HealthCheck, given, seed, settings
+from hypothesis import HealthCheck, given, seed, settings, strategies as st
 
+from tests.framed_calls import FRAMED, framed, silently_wrong
 from tests.malformed_calls import broken_promise, calls
 from tests.public_calls import CALLS, Call, sandbox
 
@@ -40,6 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             share = options.calls * (number + 1) // len(names) - options.calls * number // len(names)
             try:
                 tally.fuzz(name, share, options.seed)
+                if name in FRAMED:
+                    tally.fuzz_frames(name, share, options.seed)
             except AssertionError as error:
                 failures += 1
                 print("\n".join([str(error), *getattr(error, "__notes__", [])]), flush=True)
@@ -79,6 +83,20 @@ class Tally:
             assert broken is None, broken
 
         every_promise_is_kept()
+
+    def fuzz_frames(self, name: str, calls_of_it: int, start: int) -> None:
+        """Make so many with data frames; AssertionError with the simplest that gives other numbers than arrays do."""
+
+        @seed(start)
+        @settings(max_examples=max(1, calls_of_it), deadline=None, database=None, report_multiple_bugs=False)
+        @given(st.data())
+        def numbers_are_those_of_arrays(data: st.DataObject) -> None:
+            calls = framed(name, lambda options: data.draw(st.sampled_from(options)), data.draw(st.integers(0, 999)))
+            self.calls += 1
+            wrong = silently_wrong(calls)
+            assert wrong is None, f"{name}: {wrong}"
+
+        numbers_are_those_of_arrays()
 
 
 def _resident_mb() -> float:

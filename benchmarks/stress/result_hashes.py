@@ -270,7 +270,7 @@ def fit(function: Callable[[Any], Any], domain: tuple[float, float], points: Any
     import cukde
 
     found = cukde.fit_piecewise(function, domain, **options)
-    return found, found.max_errors, found(points)
+    return found, found.max_errors, found(points, extrapolate=False)
 
 
 def written(x: Any, c: Any, knots: Any, **options: Any) -> Any:
@@ -287,7 +287,7 @@ def picture(function: str, *args: Any, panels: int | None = None, **options: Any
     from matplotlib.figure import Figure
 
     axes = Figure().subplots(panels or 1, panels or 1)
-    _called(function)(*args, **options, **({"axes": axes} if panels else {"ax": axes}))
+    _called(function)(*args, ax=axes, **options)
     lines, paths = [], []
     for ax in np.ravel(axes):
         lines += [np.asarray(line.get_xydata()) for line in ax.lines]
@@ -518,8 +518,8 @@ def add_compositions(calls: Calls, n: int, m: int) -> None:
         calls.add("hdr_threshold", X, 1.0, np.array([0.5, 0.75, 0.95]), method="sd", **same)
         for d in (1, 2, 3):
             x, axes = X[:, :d].copy(), [np.linspace(-3, 3, 17 - 3 * k) for k in range(d)]
-            for h, method in itertools.product(forms_of_bandwidth(d), ("auto", "exact", "fft")):
-                calls.add("evaluate_grid", x, axes, h, method=method, **same)
+            for h, algorithm in itertools.product(forms_of_bandwidth(d), ("auto", "exact", "fft")):
+                calls.add("evaluate_grid", x, axes, h, algorithm=algorithm, **same)
             calls.add("evaluate_grid", x, axes, 0.4, log=True, **same)
         for h, precision in itertools.product((0.4, np.array([[0.2]])), (None, "ieee", "float64")):
             for function in ("cdf", "log_cdf"):
@@ -572,8 +572,8 @@ def add_kendall(calls: Calls, n: int) -> None:
     for variant, alternative in itertools.product("abc", ("two-sided", "less", "greater")):
         calls.add("kendalltau", x, y, variant=variant, alternative=alternative)
         calls.add("kendalltau", tied(n, 1, "int64")[:, 0], y, variant=variant, alternative=alternative)
-    calls.add("kendalltau", x[:30], y[:30], method="exact")
-    calls.add("kendalltau", x, y, method="asymptotic")
+    calls.add("kendalltau", x[:30], y[:30], distribution="exact")
+    calls.add("kendalltau", x, y, distribution="asymptotic")
     for nan_policy in ("propagate", "omit"):
         gaps = np.where(np.arange(n) % 9 == 4, np.nan, x)
         calls.add("kendalltau", gaps, y, nan_policy=nan_policy)
@@ -630,11 +630,11 @@ def add_piecewise(calls: Calls, points: int) -> None:
     calls.add("aos_to_soa", normal(40, 5, dtype="float32"))
     calls.add("soa_to_aos", normal(5, 40, dtype="float16"))
     x = np.linspace(-2, 2, 501)
-    for method, knots in itertools.product(
+    for approximation, knots in itertools.product(
         ("minimax", "chebyshev", "interpolate", "least_squares"), ("uniform", "adaptive")
     ):
         for dtype, continuous in itertools.product(FLOATS, (False, True)):
-            options = {"method": method, "knots": knots, "dtype": dtype, "continuous": continuous}
+            options = {"approximation": approximation, "knots": knots, "dtype": dtype, "continuous": continuous}
             calls.add("fit_piecewise", np.tanh, (-2.0, 2.0), x.astype(dtype), pieces=6, degree=3, **options)
     calls.add("fit_piecewise", np.exp, (-1.0, 1.0), x, tol=1e-5, degree=2)
 

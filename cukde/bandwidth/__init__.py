@@ -10,12 +10,19 @@ estimates from the data how much their density bends, and serves data of several
 oversmooth. ``cross_validate`` chooses by scores that each row has from the others, for each of the estimates, in any
 number of dimensions.
 
+Arguments that take a bandwidth take the names of the rules, too: ``cukde.kde(X, Y, "isj")``.
+
 ``abramson`` gives factors of the bandwidth, one a row: narrower where data are dense, wider in the tails.
 
 docs/bandwidths.md says which rule is for which method, and what other libraries call the same things.
 """
 
+from cukde.bandwidth import names as _names  # noqa: F401, it gives the rules their names
 from cukde.bandwidth.rules import abramson, cross_validate, isj, laplace, scott, sd, silverman
 from cukde.bandwidth.search import CrossValidation as CrossValidation
 
 __all__ = ["abramson", "cross_validate", "isj", "laplace", "scott", "sd", "silverman"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -11,6 +11,8 @@ from cukde.core import check as core_check
 METHODS = ("kde", "sd", "laplace")
 OBJECTIVES = ("likelihood", "least_squares")
 
+_LEAST_EIGENVALUE = 1e-13  # of correlations, for each column: below is rounding
+
 # Of the bandwidths of a column: one set of coordinates serves them all, whatever the precision.
 _RATIO = 1e12
 
@@ -39,6 +41,27 @@ def varies(deviations: np.ndarray) -> None:
         raise ValueError(
             "X must vary in every column, among the rows of positive weight; constant columns, but for whole periods: "
             f"{', '.join(map(str, constant))}: drop them or set h by hand"
+        )
+
+
+def on_a_line(periodic: bool) -> None:
+    """Raise for periods beside a covariance, of which there is none around a circle."""
+    if periodic:
+        raise ValueError(
+            "periods must be None with covariance=True, which is of data on a line; write covariance=False for a "
+            "deviation around each period"
+        )
+
+
+def independent(covariance: np.ndarray) -> None:
+    """Raise for columns that depend on each other linearly, to rounding; the covariance is that over their ranges."""
+    deviations = np.sqrt(np.diag(covariance))
+    least = np.linalg.eigvalsh(covariance / deviations / deviations[:, None])[0]
+    if not least > len(covariance) * _LEAST_EIGENVALUE:
+        raise ValueError(
+            "X must have columns that do not depend on each other linearly, and more rows than columns, for a "
+            f"covariance of full rank; the least eigenvalue of their correlations is {least:.3g}: leave out columns, "
+            "or take a deviation for each, covariance=False"
         )
 
 

@@ -55,6 +55,7 @@ _BLOCK = 2**20  # rows that are binned at a time, which bounds memory
 _DECAYED = 120.0  # exponent w^2 t at which w^14 exp(-w^2 t) is 1e-40 of its peak
 _STEP = 0.01  # relative step of t within which a root is bracketed
 _CLIMB = 0.5  # the same while g(t) < t
+_ROOT = 1e-12  # relative width of what the root is known to lie in
 
 
 class Spectrum:
@@ -253,6 +254,24 @@ def _root(excess: Callable[[float], float], least: float, most: float) -> float 
 
 
 def _between(excess: Callable[[float], float], low: float, high: float) -> float:
-    from scipy.optimize import brentq
-
-    return float(brentq(excess, low, high, xtol=1e-12 * low, rtol=1e-12))
+    """Return the root by false position, where the value at an end that stays counts half each time (Illinois)."""
+    at_low, at_high = excess(low), excess(high)
+    stayed = 0  # 1: the upper end did, -1: the lower end
+    while high - low > _ROOT * low:
+        t = low + (high - low) * at_low / (at_low - at_high)
+        if not low < t < high:  # by rounding, or for an infinite value
+            t = 0.5 * (low + high)
+            if not low < t < high:
+                break
+        value = excess(t)
+        if value == 0:
+            return t
+        if value > 0:
+            low, at_low = t, value
+            at_high *= 0.5 if stayed == 1 else 1.0
+            stayed = 1
+        else:
+            high, at_high = t, value
+            at_low *= 0.5 if stayed == -1 else 1.0
+            stayed = -1
+    return 0.5 * (low + high)

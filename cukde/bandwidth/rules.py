@@ -16,15 +16,27 @@ from cukde.bandwidth.scores import LeaveOneOut
 from cukde.bandwidth.search import Criterion, CrossValidation
 from cukde.core import check as core_check, dispatch
 from cukde.core.cost.registry import declare
+from cukde.core.entry import returned
+from cukde.core.entry.public_call import public_call
+from cukde.core.types import Array, ArrayLike, Bandwidth, Domain
 from cukde.density import check as density_check
 from cukde.density.arguments import prepare
 from cukde.density.cost.calls import of_abramson, of_bandwidth
 from cukde.density.cost.formulas import abramson as abramson_cost, bandwidth as cost
-from cukde.density.domains.domain import Domain
+from cukde.density.domains.domain import Domain as Ends
 
 
 @declare(cost, of_bandwidth, name="bandwidth.scott")
-def scott(X: Any, *, weights: Any = None, bounds: Any = None, periods: Any = None) -> Any:
+@public_call()
+def scott(
+    X: ArrayLike,
+    *,
+    weights: ArrayLike | None = None,
+    covariance: bool = False,
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
+    nan_policy: Literal["raise", "omit"] = "raise",
+) -> Array:
     r"""Scott's rule for :func:`cukde.kde`.
 
     .. math:: h_k = \sigma_k \, n_\mathrm{eff}^{-1/(d+4)}
@@ -35,15 +47,20 @@ def scott(X: Any, *, weights: Any = None, bounds: Any = None, periods: Any = Non
         Data, at least two rows; (n,) means d = 1. A GPU array computes on the GPU.
     weights : array_like, shape (n,), optional
         Non-negative weights; only their ratios matter. Default 1 each.
-    bounds, periods : sequence of length d, optional
+    covariance : bool
+        Return a covariance, which follows correlations of the columns, as SciPy's rule does; not beside periods.
+    bounds, periods : sequence of length d or mapping, optional
         As for :func:`cukde.kde`. The deviation of a column with a period is that around it, see the notes; bounds are
         checked, and change nothing.
+    nan_policy : {"raise", "omit"}
+        As in :func:`cukde.kde`.
 
     Returns
     -------
     array, shape (d,)
-        A standard deviation a column, in that column's units: what ``h`` takes. (1,) for d = 1. Always
-        float64, for float32 data too. NumPy in, NumPy out; CuPy in, CuPy out.
+        A standard deviation a column, in the order of the columns and in their units: what ``h`` takes. (1,) for d = 1.
+        Always float64, for float32 data too. NumPy in, NumPy out; CuPy in, CuPy out. With ``covariance``
+        of shape (d, d): the weighted covariance of the columns times the same factor squared.
 
     Raises
     ------
@@ -51,7 +68,9 @@ def scott(X: Any, *, weights: Any = None, bounds: Any = None, periods: Any = Non
         For complex, string or object data, and for ``weights`` on the GPU beside ``X`` on the CPU.
     ValueError
         For shapes that do not fit, fewer than two rows, weights that leave a single row, a constant column,
-        NaN or infinity, negative or all-zero weights, bounds and periods that do not fit, data outside their bounds.
+        NaN or infinity, negative or all-zero weights, bounds and periods that do not fit, data outside their bounds;
+        and with ``covariance`` for periods, and for columns that depend on each other linearly, as they do where rows
+        are not more than columns.
 
     Notes
     -----
@@ -60,8 +79,8 @@ def scott(X: Any, *, weights: Any = None, bounds: Any = None, periods: Any = Non
     variance (divisor n - 1) where there are none. The sums run over centred and scaled float64 data:
     neither an offset nor huge weights cost accuracy. Cost: a few passes over the data.
 
-    The result equals the square root of the diagonal of ``scipy.stats.gaussian_kde(X.T).covariance``
-    to 1e-12 (``tests/bandwidth/test_rules.py``).
+    With ``covariance`` the result equals ``scipy.stats.gaussian_kde(X.T, weights=weights).covariance``, and otherwise
+    the square root of its diagonal, to 1e-12 (``tests/bandwidth/test_rules.py``).
 
     *Periods.* With :math:`R = |\sum w_j e^{2 \pi i x_j / T}|` for a period T,
 
@@ -82,16 +101,26 @@ def scott(X: Any, *, weights: Any = None, bounds: Any = None, periods: Any = Non
     >>> cukde.bandwidth.scott(np.array([1.0, 2.0, 3.0, 4.0])).round(4)
     array([0.9784])
     """
-    return _scaled_deviations(X, weights, lambda n, d: n ** (-1 / (d + 4)), bounds, periods)
+    return _scaled_deviations(X, weights, _scott_factor, bounds, periods, covariance=covariance)
 
 
 @declare(cost, of_bandwidth, name="bandwidth.silverman")
-def silverman(X: Any, *, weights: Any = None, bounds: Any = None, periods: Any = None) -> Any:
+@public_call()
+def silverman(
+    X: ArrayLike,
+    *,
+    weights: ArrayLike | None = None,
+    covariance: bool = False,
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
+    nan_policy: Literal["raise", "omit"] = "raise",
+) -> Array:
     r"""Silverman's rule for :func:`cukde.kde`: the best bandwidth for normal data, to leading order.
 
     .. math:: h_k = \sigma_k \, [n_\mathrm{eff} (d + 2) / 4]^{-1/(d+4)}
 
-    Parameters, result and errors are those of :func:`scott`, cost and digits too.
+    Parameters, result and errors are those of :func:`scott`, cost and digits too. With ``covariance`` the result equals
+    SciPy's ``gaussian_kde(X.T, bw_method="silverman").covariance``.
 
     References
     ----------
@@ -104,11 +133,19 @@ def silverman(X: Any, *, weights: Any = None, bounds: Any = None, periods: Any =
     >>> cukde.bandwidth.silverman(np.array([1.0, 2.0, 3.0, 4.0])).round(4)
     array([1.0363])
     """
-    return _scaled_deviations(X, weights, _silverman_factor, bounds, periods)
+    return _scaled_deviations(X, weights, _silverman_factor, bounds, periods, covariance=covariance)
 
 
 @declare(cost, of_bandwidth, name="bandwidth.sd")
-def sd(X: Any, *, weights: Any = None, bounds: Any = None, periods: Any = None) -> Any:
+@public_call()
+def sd(
+    X: ArrayLike,
+    *,
+    weights: ArrayLike | None = None,
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
+    nan_policy: Literal["raise", "omit"] = "raise",
+) -> Array:
     r"""Normal-reference rule for :func:`cukde.sd_kde`, with the score's bandwidth equal to the density's.
 
     .. math::
@@ -164,7 +201,15 @@ def sd(X: Any, *, weights: Any = None, bounds: Any = None, periods: Any = None) 
 
 
 @declare(cost, of_bandwidth, name="bandwidth.laplace")
-def laplace(X: Any, *, weights: Any = None, bounds: Any = None, periods: Any = None) -> Any:
+@public_call()
+def laplace(
+    X: ArrayLike,
+    *,
+    weights: ArrayLike | None = None,
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
+    nan_policy: Literal["raise", "omit"] = "raise",
+) -> Array:
     r"""Normal-reference rule for :func:`cukde.laplace_kde`.
 
     .. math::
@@ -212,7 +257,15 @@ def laplace(X: Any, *, weights: Any = None, bounds: Any = None, periods: Any = N
 
 
 @declare(isj_cost, of_bandwidth, name="bandwidth.isj")
-def isj(X: Any, *, weights: Any = None, bounds: Any = None, periods: Any = None) -> Any:
+@public_call()
+def isj(
+    X: ArrayLike,
+    *,
+    weights: ArrayLike | None = None,
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
+    nan_policy: Literal["raise", "omit"] = "raise",
+) -> Array:
     r"""Improved Sheather-Jones rule for :func:`cukde.kde` in one dimension: for data of any shape.
 
     .. math:: h^2 = \left[2 \sqrt\pi \, n_\mathrm{eff} \, \lVert \hat f'' \rVert^2\right]^{-2/5}
@@ -226,9 +279,11 @@ def isj(X: Any, *, weights: Any = None, bounds: Any = None, periods: Any = None)
         Data, at least two rows. A GPU array computes on the GPU.
     weights : array_like, shape (n,), optional
         Non-negative weights; only their ratios matter. Default 1 each.
-    bounds, periods : sequence of length 1, optional
+    bounds, periods : sequence of length 1 or mapping, optional
         As for :func:`cukde.kde`: the norm is then that of the density on the domain, whose data are reflected or lie
         around a circle.
+    nan_policy : {"raise", "omit"}
+        As in :func:`cukde.kde`.
 
     Returns
     -------
@@ -294,17 +349,19 @@ def isj(X: Any, *, weights: Any = None, bounds: Any = None, periods: Any = None)
 
 
 @declare(cross_validation_cost, of_cross_validation, name="bandwidth.cross_validate")
+@public_call()
 def cross_validate(
-    X: Any,
+    X: ArrayLike,
     method: Literal["kde", "sd", "laplace"] = "kde",
-    bandwidths: Any = None,
+    bandwidths: ArrayLike | None = None,
     objective: Literal["likelihood", "least_squares"] = "likelihood",
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     per_dimension: bool = False,
     precision: str | None = None,
-    bounds: Any = None,
-    periods: Any = None,
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
+    nan_policy: Literal["raise", "omit"] = "raise",
 ) -> CrossValidation:
     r"""Bandwidth by leave-one-out cross-validation: for data of any shape, and each of the density estimates.
 
@@ -336,9 +393,11 @@ def cross_validate(
         within a factor of 256 of the start.
     precision : {"float32", "tf32", "ieee", "float64"}, optional
         Arithmetic of the pairs; default the dtype's own. "tf32" and "ieee" mean "float32" here.
-    bounds, periods : sequence of length d, optional
+    bounds, periods : sequence of length d or mapping, optional
         As for :func:`cukde.kde`, with ``method="kde"``: each row is scored by the density on that domain, without the
         row and all its images. Sums are then in float64, whatever ``precision``.
+    nan_policy : {"raise", "omit"}
+        As in :func:`cukde.kde`.
 
     Returns
     -------
@@ -427,7 +486,7 @@ def cross_validate(
     that is nearly all, the others are summed without it. The integral of the squared density is the mean density of
     bandwidth :math:`\sqrt 2 h` on the same domain, as wrapped and reflected Gaussians are closed under convolution.
     Each bandwidth takes a :func:`cukde.kde` of the data at the data, least squares two, and gradients are central
-    differences. Against sums over all images scores are accurate to 1e-11 (``tests/bandwidth/test_domains.py``).
+    differences. Against sums over all images scores are accurate to 1e-10 (``tests/bandwidth/test_domains.py``).
 
     ``per_dimension`` takes 5 to 15 steps for up to 8 columns, of two passes each for kde and laplace (two or three
     exponentials a pair) and of 2 d + 1 scores for sd. Memory O(n d), and for the sums at most 256 MiB or one row of n
@@ -475,14 +534,26 @@ def cross_validate(
         return CrossValidation(backend.asarray(best), score, *map(backend.asarray, grid))
 
 
+def _scott_factor(n: float, d: int) -> float:
+    return float(n ** (-1 / (d + 4)))
+
+
 def _silverman_factor(n: float, d: int) -> float:
     return (n * (d + 2) / 4) ** (-1 / (d + 4))
 
 
 @declare(abramson_cost, of_abramson, name="bandwidth.abramson")
+@public_call(returned.rows("X", "local_factors"))
 def abramson(
-    X: Any, h: Any, *, alpha: float = 0.5, weights: Any = None, bounds: Any = None, periods: Any = None
-) -> Any:
+    X: ArrayLike,
+    h: Bandwidth,
+    *,
+    alpha: float = 0.5,
+    weights: ArrayLike | None = None,
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
+    nan_policy: Literal["raise", "omit"] = "raise",
+) -> Array:
     r"""Abramson's square-root law: factors of the bandwidth for :func:`cukde.kde`, one for each row.
 
     .. math:: \lambda_j = (\hat p(x_j) / g)^{-\alpha}, \qquad \log g = \sum_j w_j \log \hat p(x_j)
@@ -494,21 +565,24 @@ def abramson(
     ----------
     X : array_like, shape (n, d) or (n,)
         Data; (n,) means d = 1. A GPU array computes on the GPU.
-    h : float or array_like
+    h : float, array_like or str
         Bandwidth of the pilot density, in any form that :func:`cukde.kde` takes.
     alpha : float
         How much the density counts, from 0 (not at all, all factors are 1) to 1; 1/2 is Abramson's. 1/d makes factors
         go like the distance to the nearest neighbours.
     weights : array_like, shape (n,), optional
         Non-negative weights; only their ratios matter. Default 1 each.
-    bounds, periods : sequence of length d, optional
+    bounds, periods : sequence of length d or mapping, optional
         As for :func:`cukde.kde`, of the pilot density.
+    nan_policy : {"raise", "omit"}
+        As in :func:`cukde.kde`.
 
     Returns
     -------
     array, shape (n,)
         Positive factors without a unit, whose weighted geometric mean is 1; 1 for rows of weight 0, which count for
-        nothing. Always float64. NumPy in, NumPy out; CuPy in, CuPy out.
+        nothing. Always float64. NumPy in, NumPy out; CuPy in, CuPy out; of a frame a series with its index, NaN for
+        rows that are left out.
 
     Raises
     ------
@@ -569,25 +643,34 @@ _FACTORS = {"kde": _silverman_factor, "sd": _sd_factor, "laplace": _laplace_fact
 
 
 def _scaled_deviations(
-    X: Any, weights: Any, factor: Callable[[float, int], float], bounds: Any = None, periods: Any = None
+    X: Any,
+    weights: Any,
+    factor: Callable[[float, int], float],
+    bounds: Any = None,
+    periods: Any = None,
+    *,
+    covariance: bool = False,
 ) -> Any:
-    """Check the arguments; return ``factor(effective rows, d)`` times each column's standard deviation."""
+    """Check the arguments; return ``factor(effective rows, d)`` times each column's standard deviation.
+
+    With ``covariance`` its square times the covariance of the columns.
+    """
+    covariance = core_check.flag("covariance", covariance)
     backend = dispatch.backend(X, weights=weights)
     with backend.device_of(X):
         rows = data.rows(X, weights, backend)
-        return _scaled(rows, backend, factor, data.domain(X, rows, bounds, periods, backend))
+        domain = data.domain(X, rows, bounds, periods, backend)
+        if not covariance:
+            return _scaled(rows, backend, factor, domain)
+        check.on_a_line(domain is not None and bool(domain.periodic.any()))
+        return _scaled_covariance(rows, backend, factor)
 
 
-def _scaled(
-    rows: Rows, backend: ModuleType, factor: Callable[[float, int], float], domain: Domain | None = None
-) -> Any:
-    """Return the same of checked data."""
-    deviations, ranges, _ = data.sample(rows, backend)
-    deviations -= rows.weights @ deviations / rows.total
+def _scaled(rows: Rows, backend: ModuleType, factor: Callable[[float, int], float], domain: Ends | None = None) -> Any:
+    """Return deviations of checked data."""
+    deviations, ranges, share = _centred(rows, backend)
     deviations *= deviations
-    # total^2 - sum w^2, without the cancellation where one row has nearly all the weight
-    distinct_pairs = 2 * rows.rest + (rows.rest**2 - rows.squares)
-    variances = rows.weights @ deviations * (rows.total / distinct_pairs)
+    variances = rows.weights @ deviations * share
     out = ranges * backend.xp.sqrt(variances)
     if domain is not None and domain.periodic.any():
         around = backend.asnumpy(out)
@@ -596,3 +679,21 @@ def _scaled(
         check.varies(around)
         out = backend.asarray(around)
     return out * factor(rows.effective, deviations.shape[1])
+
+
+def _scaled_covariance(rows: Rows, backend: ModuleType, factor: Callable[[float, int], float]) -> Any:
+    """Return the covariance of checked data."""
+    deviations, ranges, share = _centred(rows, backend)
+    products = (deviations * rows.weights[:, None]).T @ deviations * share
+    check.independent(backend.asnumpy(products))
+    widths = ranges * factor(rows.effective, deviations.shape[1])
+    return (products + products.T) / 2 * (widths[:, None] * widths)
+
+
+def _centred(rows: Rows, backend: ModuleType) -> tuple[Any, Any, float]:
+    """Return deviations from the mean over ranges, the ranges, and what makes weighted sums of squares variances."""
+    deviations, ranges, _ = data.sample(rows, backend)
+    deviations -= rows.weights @ deviations / rows.total
+    # total^2 - sum w^2, without the cancellation where one row has nearly all the weight
+    distinct_pairs = 2 * rows.rest + (rows.rest**2 - rows.squares)
+    return deviations, ranges, rows.total / distinct_pairs

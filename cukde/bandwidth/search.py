@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from cukde.bandwidth import check
 from cukde.bandwidth.scores import proportional
+from cukde.core import reprs
 from cukde.core.public import public_in
 from cukde.core.warnings import BandwidthRangeWarning
 
@@ -38,10 +39,13 @@ _TIES = (
 class CrossValidation(NamedTuple):
     """What :func:`cukde.bandwidth.cross_validate` found: see there."""
 
-    bandwidth: Any
+    bandwidth: np.ndarray
     score: float
-    bandwidths: Any
-    scores: Any
+    bandwidths: np.ndarray
+    scores: np.ndarray
+
+    def __repr__(self) -> str:
+        return reprs.of_result(self)
 
 
 class Criterion(Protocol):
@@ -157,7 +161,7 @@ def _warn(end: str, h: np.ndarray, *, listed: bool, per_dimension: bool) -> None
         what = f"the best bandwidth is the {end} {ends}: {_text(h)}; give {end.removesuffix('est')}er ones"
         if not listed:
             what = f"{what} as bandwidths=..."
-    warnings.warn(what + _TIES * (end == "smallest"), BandwidthRangeWarning, stacklevel=4)
+    warnings.warn(what + _TIES * (end == "smallest"), BandwidthRangeWarning, stacklevel=5)
 
 
 def _text(h: np.ndarray) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import cukde
 from cukde.cli.errors import CommandError, file_errors, number
+from cukde.core import extras
 
 if TYPE_CHECKING:
     from cukde.perf import Comparison
@@ -69,16 +70,17 @@ def run(args: argparse.Namespace) -> int:
 
 def _measure(args: argparse.Namespace) -> int:
     """Run sections of the suite and print where the report is; 1 if a section failed."""
+    checkout = _checkout()
     if args.out is None:
         raise CommandError("--suite needs --out DIR, the folder of the sections and the report")
-    suite = _suite(_checkout())
+    suite = _suite(checkout)
     unknown = [str(number) for number in args.section or () if number not in suite.MODULES]
     if unknown:
         there = ", ".join(map(str, sorted(suite.MODULES)))
         raise CommandError(f"--section knows no {', '.join(unknown)}; the sections are {there}")
     _make(args.out)
     if importlib.util.find_spec("matplotlib") is None:
-        print("cukde: note: no figures without Matplotlib: pip install 'cukde[plot]'", file=sys.stderr)
+        print(f"cukde: note: no figures without Matplotlib: {extras.install('plot')}", file=sys.stderr)
     with file_errors("write to", args.out):  # sections handle their own errors
         failed = suite.run(args.out, args.section, quick=args.quick, tracebacks=args.traceback)
     print(f"Report: {args.out / 'report.html'}")
@@ -96,8 +98,10 @@ def _checkout() -> Path:
         if all((folder / file).is_file() for file in files):
             return folder
     raise CommandError(
-        "the suite is in the checkout of cukde's sources, which is neither beside the package nor the working folder: "
-        "git clone it, and run `cukde bench` in that folder"
+        "--suite runs modules that the installed package does not have: they are in the folder benchmarks of cukde's "
+        f"sources, a git checkout or the unpacked archive (sdist); neither {Path(cukde.__file__).resolve().parent} nor "
+        "the working folder is in one. In the folder of the sources write: pip install -e '.[test,bench]', then the "
+        "same command. --compare works anywhere"
     )
 
 

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from cukde.core import extras
+
 SHELLS = ("bash", "zsh", "tcsh")
 
 
@@ -17,7 +19,7 @@ class PrintCompletion(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: Any, option: Any = None) -> None:
         """Print the completion of the whole parser."""
         if importlib.util.find_spec("shtab") is None:
-            parser.error("--print-completion needs shtab: pip install 'cukde[completion]'")
+            parser.error(f"--print-completion needs shtab: {extras.install('completion')}")
         import shtab
 
         for action in _actions(parser):

@@ -28,7 +28,9 @@ def add_parser(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     output.add_picture_option(parser, _NAME)
-    parser.add_argument("--seed", metavar="N", type=_seed, default=0, help="of the splits; default: 0")
+    parser.add_argument(
+        "--random-state", "--seed", metavar="N", type=_seed, default=0, help="of the splits; default: 0"
+    )
     parser.set_defaults(run=run)
 
 
@@ -42,7 +44,7 @@ def run(args: argparse.Namespace) -> None:
 
     gpu_works, gpu_state = info.gpu()
     with progress.stages(31) as bar:
-        tasks, outcomes = measure(args.seed, bar, with_gpu=gpu_works)
+        tasks, outcomes = measure(args.random_state, bar, with_gpu=gpu_works)
 
     from cukde.cli import demo_report
 

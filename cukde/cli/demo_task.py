@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -36,7 +36,7 @@ class Method:
 
     name: str
     device: str
-    density: Callable[[np.ndarray, np.ndarray, float], np.ndarray]
+    density: Callable[[np.ndarray, np.ndarray, float], Any]
     signed: bool = False  # whether it returns a density that may be negative, not its logarithm
     twin: str | None = None  # the method that computes the same estimator
 

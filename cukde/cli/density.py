@@ -16,11 +16,11 @@ import cukde
 from cukde.cli import device
 from cukde.cli.errors import CommandError
 from cukde.cli.progress import progress
-from cukde.core import dispatch
+from cukde.core import dispatch, extras
+from cukde.density import rules_by_name
 from cukde.density.check import PRECISIONS, result_dtype
 
 _RULE_OF_METHOD = {"kde": "silverman", "sd": "sd", "laplace": "laplace"}
-_RULES = ("scott", *_RULE_OF_METHOD.values(), "isj", "cross_validate")
 
 # About two seconds of work on a small machine, for a progress bar and for Ctrl-C. In one dimension the cost of a pass
 # depends on the data, not on the pairs, so passes should be few.
@@ -39,7 +39,7 @@ examples:
   cukde density penguins.csv --columns bill_length,bill_depth --out density.csv
   cukde density penguins.parquet --columns mass --plot mass.png --out density.parquet
   cukde density train.npy query.npy --method sd --log --out log_density.npy
-  cukde density prices.csv --columns 0 --bandwidth 0.25 | sort -g | head"""
+  cukde density prices.csv --columns 0 --bandwidth 0.25 --leave-one-out | sort -g | head"""
 
 
 def add_parser(commands: Any) -> None:
@@ -57,13 +57,18 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--bandwidth",
         metavar="H",
-        help="a number, numbers for the columns (0.5,2), or a rule: scott, silverman, sd, laplace, isj (one column), "
-        "cross_validate (by leaving each row out: all pairs of rows); "
-        "default: silverman for kde, and the method's own rule for sd and laplace",
+        help="a number, numbers for the columns (0.5,2), or a rule of cukde.bandwidth: scott, silverman, sd, laplace, "
+        "scott_covariance, silverman_covariance, isj (one column), cross_validate (by leaving each row out: all pairs "
+        "of rows); default: silverman for kde, and the method's own rule for sd and laplace",
     )
     parser.add_argument("--columns", metavar="A,B", help="columns by name, or by index from 0 without a header")
     parser.add_argument("--weights", metavar="COLUMN", help="column of TRAIN that holds the rows' weights")
     parser.add_argument("--log", action="store_true", help="give the logarithm of the density")
+    parser.add_argument(
+        "--leave-one-out",
+        action="store_true",
+        help="leave out of each row's density the row's own kernel; without QUERY",
+    )
     parser.add_argument("--precision", choices=PRECISIONS, help="arithmetic; default: that of the data")
     device.add_option(parser)
     parser.add_argument(
@@ -90,6 +95,8 @@ def run(args: argparse.Namespace) -> None:
     if args.out is not None:
         output.check(args.out, [args.train, args.query] if args.query else [args.train])
     to_device = device.asarray(args.gpu)
+    if args.leave_one_out and args.query is not None:
+        raise CommandError("--leave-one-out is for the density at TRAIN's own rows: leave out QUERY or the option")
     train = open_table(args.train)
     query = open_table(args.query) if args.query else train
     name = "log_density" if args.log else "density"
@@ -110,9 +117,11 @@ def run(args: argparse.Namespace) -> None:
         X = to_device(X)
         h = bandwidth(args.bandwidth or _RULE_OF_METHOD[args.method], args.method, X, weights)
         with progress(len(X) * (args.method == "sd") + len(Y), worth_it=len(X) * len(Y) > _PAIRS_AT_ONCE) as advance:
-            densities = evaluate(
-                args.method, X, Y, h, weights=weights, log=args.log, precision=args.precision, advance=advance
-            )
+            options = {"weights": weights, "log": args.log, "precision": args.precision}
+            if args.leave_one_out:
+                densities = leave_one_out(args.method, X, h, **options)
+            else:
+                densities = evaluate(args.method, X, Y, h, advance=advance, **options)
         if args.plot is not None:
             names = [f"x{index}" if train.names is None else train.names[index] for index in train_columns]
             save_picture(args.plot, X, h, args.method, weights, names)
@@ -132,16 +141,14 @@ def run(args: argparse.Namespace) -> None:
 
 def bandwidth(text: str, method: Any, X: Any, weights: np.ndarray | None = None) -> Any:
     """Return a bandwidth from a rule's name, a number, or one number for each column."""
-    if text == "cross_validate":
-        return _cross_validated(method, X, weights)
-    if text in _RULES:
-        return getattr(cukde.bandwidth, text)(X, weights=weights)
+    if text in rules_by_name.names():
+        return _by_rule(text, method, X, weights)
     try:
         numbers = [float(number) for number in text.split(",")]
     except ValueError:
+        rules = ", ".join(rules_by_name.names())
         raise CommandError(
-            f"--bandwidth must be a number, numbers for the columns (0.5,2), or one of {', '.join(_RULES)}; "
-            f"got {text!r}"
+            f"--bandwidth must be a number, numbers for the columns (0.5,2), or one of {rules}; got {text!r}"
         ) from None
     if not all(0 < number < np.inf for number in numbers):
         raise CommandError(f"--bandwidth must be positive and finite; got {text}")
@@ -150,15 +157,14 @@ def bandwidth(text: str, method: Any, X: Any, weights: np.ndarray | None = None)
     return numbers[0] if len(numbers) == 1 else np.array(numbers)
 
 
-def _cross_validated(method: Any, X: Any, weights: np.ndarray | None) -> Any:
-    """Cross-validate, by likelihood if the method has one; warnings are printed as notes."""
-    objective: Any = "least_squares" if method == "laplace" else "likelihood"
+def _by_rule(name: str, method: str, X: Any, weights: np.ndarray | None) -> Any:
+    """Apply a rule to the rows; warnings are printed as notes."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", cukde.BandwidthRangeWarning)
-        result = cukde.bandwidth.cross_validate(X, method, objective=objective, weights=weights)
+        h = rules_by_name.bandwidth(name, X, weights, method)
     for warning in caught:
         print(f"cukde: note: {warning.message}", file=sys.stderr)
-    return result.bandwidth
+    return h
 
 
 def evaluate(
@@ -190,6 +196,13 @@ def evaluate(
     return out
 
 
+def leave_one_out(method: str, X: Any, h: Any, **options: Any) -> np.ndarray:
+    """Compute the density at each row without the row's own kernel, on X's device, in one call."""
+    functions: dict[str, Any] = {"kde": cukde.kde, "sd": cukde.sd_kde, "laplace": cukde.laplace_kde}
+    out: np.ndarray = dispatch.to_host(functions[method](X, X, h, leave_one_out=True, **options))
+    return out
+
+
 def _parts(n: int, m: int, *, one_dimension: bool) -> Iterator[slice]:
     """Cut ``m`` queries into parts with a bounded number of pairs with ``n`` rows."""
     step = max(_LEAST_QUERIES_AT_ONCE[one_dimension], _PAIRS_AT_ONCE // n)
@@ -201,7 +214,7 @@ def check_picture(path: Path, columns: int) -> None:
     from cukde.cli import output
 
     if importlib.util.find_spec("matplotlib") is None:
-        raise CommandError("--plot needs Matplotlib: pip install 'cukde[plot]'")
+        raise CommandError(f"--plot needs Matplotlib: {extras.install('plot')}")
     if path.suffix.lower() != ".png":
         raise CommandError(f"--plot must end in .png; got {path}")
     if columns > 16:
@@ -226,6 +239,6 @@ def save_picture(path: Path, X: Any, h: Any, method: Any, weights: Any, names: l
             ax.set_ylabel(names[1])
         (pictures.density if d == 1 else pictures.contours)(X, h, ax=ax, method=method, weights=weights)
     else:
-        axes = pictures.pairs(X, h, axes=figure.subplots(d, d), labels=names, method=method, weights=weights)
+        axes = pictures.pairs(X, h, ax=figure.subplots(d, d), names=names, method=method, weights=weights)
         artists.legend_of_pairs(axes, (0.95, 0.8, 0.5))
     output.save_figure(figure, path)

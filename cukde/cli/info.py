@@ -16,6 +16,7 @@ from typing import Any
 
 import cukde
 from cukde.cli import peaks
+from cukde.core import extras
 from cukde.core.gpu import kernel_cache
 
 _CPU_PACKAGES = ("numpy", "scipy", "numba", "scikit-learn")
@@ -105,7 +106,9 @@ def cpu() -> str:
 def gpu() -> tuple[bool, str]:
     """Return whether the GPU backend works, and its devices or the first reason against it."""
     if importlib.util.find_spec("cupy") is None:
-        return False, "CuPy is not installed: pip install 'cukde[cuda13]' (or 'cukde[cuda12]')"
+        return False, (
+            f"CuPy is not installed: {extras.install('cuda13')}, or for a driver of CUDA 12 {extras.install('cuda12')}"
+        )
     try:
         kernel_cache.ensure()
         import cupy
@@ -118,7 +121,7 @@ def gpu() -> tuple[bool, str]:
     except Exception as error:  # no device, or a driver older than the CUDA that CuPy was built for
         return False, (
             f"the driver gives no device: {error}; see nvidia-smi and CUDA_VISIBLE_DEVICES, start a "
-            "container with --gpus all, or take 'cukde[cuda12]' for an older driver"
+            f"container with --gpus all, or for an older driver {extras.install('cuda12')}"
         )
     try:  # compiles a CUDA kernel, which alone fails if a compiler or headers are missing
         float(cukde.kde(cupy.zeros((1, 2)), cupy.zeros((1, 2)), 1.0)[0])

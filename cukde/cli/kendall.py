@@ -109,7 +109,7 @@ def matrices(
     for start in range(0, p, step):
         stop = min(start + step, p)
         block, rest = A[:, start:stop], A[:, start:]
-        result = cukde.kendall_matrix(*((A,) if stop - start == p else (block, rest)), **options)
+        result: Any = cukde.kendall_matrix(*((A,) if stop - start == p else (block, rest)), **options)
         for whole, part in ((tau, result.statistic), (pvalue, result.pvalue)):
             whole[start:stop, start:] = dispatch.to_host(part)
             whole[start:, start:stop] = whole[start:stop, start:].T

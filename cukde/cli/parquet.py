@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cukde.cli.errors import CommandError, file_errors
+from cukde.core import extras
 
 if TYPE_CHECKING:
     from cukde.cli.columns import Table
@@ -21,7 +22,7 @@ SUFFIX = ".parquet"
 def require() -> None:
     """Raise without pyarrow."""
     if importlib.util.find_spec("pyarrow") is None:
-        raise CommandError("Parquet files need pyarrow: pip install 'cukde[parquet]'")
+        raise CommandError(f"Parquet files need pyarrow: {extras.install('parquet')}")
 
 
 class ParquetTable:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from cukde.conv1d import check, cost
+from cukde.conv1d.derivatives import DERIVATIVES
 from cukde.core import check as core_check, dispatch, dtypes
 from cukde.core.cost.registry import declare
+from cukde.core.entry.over_arrays import over_arrays
+from cukde.core.types import Array, ArrayLike
 
 
 @declare(cost.activation_grad, cost.activation_grad_sizes)
-def activation_grad(name: str | None, z: Any) -> Any:
+@over_arrays
+def activation_grad(name: str | Callable[[Any], Any] | None, z: ArrayLike) -> Array:
     r"""Derivative of an activation of :func:`depthwise_conv1d` at its arguments.
 
     With the logistic function :math:`\sigma`, and the density :math:`\phi` and distribution function :math:`\Phi` of
@@ -22,19 +25,28 @@ def activation_grad(name: str | None, z: Any) -> Any:
 
     .. math::
 
-        \mathrm{silu}'(z) = \sigma(z) (1 + z \sigma(-z)), \qquad \mathrm{gelu}'(z) = \Phi(z) + z \phi(z)
+        \mathrm{silu}'(z) = \sigma(z) (1 + z \sigma(-z)), \qquad \mathrm{gelu}'(z) = \Phi(z) + z \phi(z), \qquad
+        \mathrm{softplus}'(z) = \sigma(z)
+
+    .. math::
+
+        \tanh'(z) = 4 \sigma(2 z) \sigma(-2 z), \qquad \sigma'(z) = \sigma(z) \sigma(-z), \qquad
+        \mathrm{erf}'(z) = 2 e^{-z^2} / \sqrt\pi, \qquad \exp'(z) = e^z, \qquad \log'(z) = 1 / z
 
     Parameters
     ----------
-    name : {"silu", "gelu", None}
-        The activation; None is the identity, whose derivative is 1.
+    name : str, function of cukde.functions or None
+        The activation, by the name of a function of :mod:`cukde.functions` or as that function; None is the identity,
+        whose derivative is 1. The derivative is that of the function itself, not that of the pieces. Of a
+        :class:`PiecewisePolynomial` p it is ``p(z, 1)``.
     z : array_like
         Arguments, of any shape. If ``z`` is a GPU array, the call computes on the GPU.
 
     Returns
     -------
     ndarray
-        Of the shape and dtype of z (integers become float64). NaN gives NaN; infinities give the limits 0 and 1.
+        Of the shape and dtype of z (integers become float64). NaN gives NaN, as does the logarithm below 0; infinities
+        give the limits.
 
     Raises
     ------
@@ -50,8 +62,9 @@ def activation_grad(name: str | None, z: Any) -> Any:
     Notes
     -----
     The arithmetic is in the dtype of z; float16 is computed in float32 and rounded once. The error is at most 8 eps of
-    the sum of the sizes of the two terms. This holds in the tails too, where they vanish like exp(-\|z\|) and
-    exp(-z^2/2), down to the smallest normal number. The cost is some ten to twenty passes over memory.
+    the value, or of the sum of the sizes of the two terms of silu and gelu. This holds in the tails too, where they
+    vanish like exp(-\|z\|) and exp(-z^2/2), down to the smallest normal number (``tests/conv1d/test_api.py``). The cost
+    is up to some twenty passes over memory.
 
     Examples
     --------
@@ -59,38 +72,20 @@ def activation_grad(name: str | None, z: Any) -> Any:
     >>> cukde.activation_grad("gelu", [-1.0, 0.0, 1.0]).round(6)
     array([-0.083315,  0.5     ,  1.083315])
     """
-    check.activation(name)
+    name = check.name_of_activation(name)
     backend = dispatch.backend(z, "z")
     with backend.device_of(z):
         points = core_check.floating("z", z, backend)
         if name is None:
             return backend.xp.ones_like(points)
-        number = dtypes.arithmetic(points.dtype)
-        below_zero = backend.xp.copysign(points.astype(number, copy=False), number.type(-1))
-        # Infinity times 0 is NaN where the limit is 0.
-        below_zero = backend.xp.maximum(below_zero, np.finfo(number).min)
-        with np.errstate(over="ignore", under="ignore"):
-            below = _AT_NEGATIVE[name](below_zero, backend)
-            return backend.xp.where(points > 0, 1 - below, below).astype(points.dtype, copy=False)
-
-
-def _silu(z: Any, backend: Any) -> Any:
-    """Return the derivative at z <= 0."""
-    e = backend.xp.exp(z)
-    above = 1 + e
-    return e / above * (1 + z / above)
-
-
-def _gelu(z: Any, backend: Any) -> Any:
-    """Return the derivative at z <= 0: exp(-z^2 / 2) times the sum of a scaled distribution function and z."""
-    xp, number = backend.xp, z.dtype.type
-    # The square of the leading half of the bits is exact. Below -1e4 the exponential is 0.
-    near = xp.maximum(z, number(-1e4))
-    lead = near.astype(np.float16 if z.dtype.itemsize == 4 else np.float32).astype(z.dtype)
-    exponential = xp.exp(lead * number(-0.5) * lead) * xp.exp((lead - near) * (lead + near) / 2)
-    distribution = backend.erfcx(z * number(-math.sqrt(0.5))) / 2
-    return exponential * (distribution + z * number(1 / math.sqrt(2 * math.pi)))
-
-
-# Both derivatives at z are 1 minus those at -z.
-_AT_NEGATIVE: dict[str, Callable[[Any, Any], Any]] = {"silu": _silu, "gelu": _gelu}
+        xp, number = backend.xp, dtypes.arithmetic(points.dtype)
+        formula, symmetry, *_ = DERIVATIVES[name]
+        at = points.astype(number, copy=False)
+        if symmetry != "none":
+            # Infinity times 0 is NaN where the limit is 0.
+            at = xp.maximum(xp.copysign(at, number.type(-1)), np.finfo(number).min)
+        with np.errstate(over="ignore", under="ignore", divide="ignore"):
+            out = formula(at, backend)
+            if symmetry == "complement":
+                out = xp.where(points > 0, 1 - out, out)
+            return out.astype(points.dtype, copy=False)

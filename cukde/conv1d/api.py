@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 import importlib
+from collections.abc import Callable
 from functools import partial
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -15,28 +16,31 @@ from cukde.conv1d.geometry import Layout, Padding
 from cukde.core import dispatch, dtypes
 from cukde.core.check import flag
 from cukde.core.cost.registry import declare
+from cukde.core.entry.over_arrays import over_arrays
 from cukde.core.gpu import kernel_cache
 from cukde.core.over_dask import over_dask
+from cukde.core.types import Array, ArrayLike
 
 _passes = partial(dispatch.passes, "cukde.conv1d")
 
 
 @declare(cost.forward, cost.forward_sizes)
+@over_arrays
 @over_dask("cukde.conv1d.dask")
 def depthwise_conv1d(
-    x: Any,
-    w: Any,
+    x: ArrayLike,
+    w: ArrayLike,
     *,
-    bias: Any = None,
+    bias: ArrayLike | None = None,
     padding: Padding = "causal",
     stride: int = 1,
     dilation: int = 1,
-    activation: Literal["silu", "gelu"] | None = None,
+    activation: str | Callable[[Any], Any] | None = None,
     layout: Layout = "BCL",
     flip: bool = False,
-    state: Any = None,
+    state: ArrayLike | None = None,
     return_state: bool = False,
-) -> Any:
+) -> Array | Any:
     r"""Convolve every channel with its own taps.
 
     With inputs outside of x being 0, and p of them before it,
@@ -48,8 +52,8 @@ def depthwise_conv1d(
     x : array_like (B, C, L), or (B, L, C)
         Signals by batch, channel and position. If ``x`` is a GPU array, the call computes on the GPU. If any array is a
         Dask array, the call is lazy.
-    w : array_like (C, K)
-        Taps.
+    w : array_like (C, K), or (C, 1, K)
+        Taps; the second shape is PyTorch's.
     bias : array_like (C,), optional
         Added to each channel.
     padding : {"causal", "same", "valid"} or int
@@ -60,8 +64,11 @@ def depthwise_conv1d(
         Distance of adjacent outputs, in inputs.
     dilation : int
         Distance of adjacent taps, in inputs.
-    activation : {"silu", "gelu"}, optional
-        The function f: x / (1 + exp(-x)), or x times the distribution function of the standard normal distribution.
+    activation : {"silu", "gelu"}, str or callable, optional
+        The function f. "silu" is x / (1 + exp(-x)), and "gelu" x times the distribution function of the standard normal
+        distribution; both are applied to sums before they are rounded and written. The other names of
+        :mod:`cukde.functions`, and any function of an array, such as a :class:`PiecewisePolynomial`, are applied to the
+        rounded sums, in one more pass over y, and have their own errors.
     layout : {"BCL", "BLC"}
         The order of the axes of x, of the result and of states.
     flip : bool
@@ -85,7 +92,8 @@ def depthwise_conv1d(
     ------
     ValueError
         For incompatible shapes, taps that reach beyond the padded input, unknown options, a stride or dilation below 1,
-        a state without causal padding, and ``return_state`` if L is not a multiple of the stride.
+        a state without causal padding, ``return_state`` if L is not a multiple of the stride, and for an ``activation``
+        that returns another shape or dtype.
     TypeError
         For arrays that do not hold real numbers of at most 64 bits, sizes that are not integers, and other arrays on
         the GPU beside x on the CPU.
@@ -124,15 +132,16 @@ def depthwise_conv1d(
     >>> cukde.depthwise_conv1d([[[16.0, 32.0]]], [[-1.0, 1.0]], state=state)
     array([[[ 8., 16.]]])
     """
-    given = (x, w, bias, padding, stride, dilation, activation, layout, flip)
+    fused, after = check.activation(activation)
     repeated = None
     if state is None and return_state is False and dispatch.is_gpu_array(x):
         repeated = _repeated()
+        w = check.per_channel(w)
+        given = (x, w, bias, padding, stride, dilation, fused, layout, flip)
         y = repeated.forward(*given)
         if y is not None:
-            return y
+            return y if after is None else check.activated(after(y), y)
     stride, dilation = check.options(padding, stride, dilation, layout)
-    check.activation(activation)
     flip, return_state = flag("flip", flip), flag("return_state", return_state)
     backend = dispatch.backend(x, "x", w=w, bias=bias, state=state)
     with backend.device_of(x):
@@ -155,11 +164,13 @@ def depthwise_conv1d(
             state = _contiguous(backend, state, dtype)
         signal, taps = _contiguous(backend, signal, dtype), _contiguous(backend, taps, dtype)
         if state is None:
-            y = _passes(backend).forward(signal, taps, bias, g, activation)
+            y = _passes(backend).forward(signal, taps, bias, g, fused)
             if repeated is not None:
                 repeated.keep((signal, taps, bias), g, *given)
         else:
-            y = conv1d_state.forward(_passes(backend), backend.xp, signal, taps, bias, state, g, activation)
+            y = conv1d_state.forward(_passes(backend), backend.xp, signal, taps, bias, state, g, fused)
+        if after is not None:
+            y = check.activated(after(y), y)
         if not return_state:
             return y
         if state is None:
@@ -168,9 +179,10 @@ def depthwise_conv1d(
 
 
 @declare(cost.input_grad, cost.input_grad_sizes)
+@over_arrays
 def depthwise_conv1d_input_grad(
-    dy: Any,
-    w: Any,
+    dy: ArrayLike,
+    w: ArrayLike,
     *,
     input_length: int | None = None,
     padding: Padding = "causal",
@@ -178,7 +190,7 @@ def depthwise_conv1d_input_grad(
     dilation: int = 1,
     layout: Layout = "BCL",
     flip: bool = False,
-) -> Any:
+) -> Array:
     r"""Gradient of a loss with respect to the input of :func:`depthwise_conv1d`.
 
     It is the adjoint of the convolution without bias and activation:
@@ -190,7 +202,7 @@ def depthwise_conv1d_input_grad(
     dy : array_like (B, C, M), or (B, M, C)
         Gradient with respect to the sums before the activation: the gradient with respect to the result times
         :func:`activation_grad` of the sums. If ``dy`` is a GPU array, the call computes on the GPU.
-    w : array_like (C, K)
+    w : array_like (C, K), or (C, 1, K)
         Taps.
     input_length : int, optional
         L, the length of the input; required for a stride above 1, where M does not determine it.
@@ -238,9 +250,10 @@ def depthwise_conv1d_input_grad(
 
 
 @declare(cost.weight_grad, cost.weight_grad_sizes)
+@over_arrays
 def depthwise_conv1d_weight_grad(
-    x: Any,
-    dy: Any,
+    x: ArrayLike,
+    dy: ArrayLike,
     kernel_size: int,
     *,
     padding: Padding = "causal",
@@ -249,7 +262,7 @@ def depthwise_conv1d_weight_grad(
     layout: Layout = "BCL",
     flip: bool = False,
     bias: bool = False,
-) -> Any:
+) -> Array | Any:
     r"""Gradient of a loss with respect to the taps and the bias of :func:`depthwise_conv1d`.
 
     .. math:: dw_{c,k} = \sum_{b,i} dy_{b,c,i} \, x_{b,\,c,\,i\,stride + k\,dilation - p}, \qquad

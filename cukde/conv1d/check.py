@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cukde.conv1d.geometry import Geometry
-from cukde.core import check as core_check, dtypes
+from cukde.core import check as core_check, dtypes, elementwise
 
-ACTIVATIONS = ("silu", "gelu")
+FUSED = ("silu", "gelu")
+"""Activations that passes apply before they write a result."""
+
 LAYOUTS = ("BCL", "BLC")
 _LARGEST = 2**31 - 1
 """Of taps, positions and steps, with which CUDA kernels index a row."""
@@ -18,10 +21,41 @@ _LARGEST = 2**31 - 1
 PADDINGS = ("causal", "same", "valid")
 
 
-def activation(name: Any) -> None:
-    """Check an activation."""
+def activation(value: Any) -> tuple[str | None, Callable[[Any], Any] | None]:
+    """Check an activation; return the name of one that passes apply, and a function to apply to their result."""
+    if value is None or (isinstance(value, str) and value in FUSED):
+        return value, None
+    if callable(value):
+        return None, value
+    core_check.option("activation", value, _names(), ", a function of an array or None")
+    return None, elementwise.by_name(value)
+
+
+def name_of_activation(value: Any) -> str | None:
+    """Check an activation whose derivative is known; return its name, or None for the identity."""
+    name = value if isinstance(value, str | None) else elementwise.name_of(value)
+    if name is None and value is not None:
+        raise ValueError(
+            f"activation must be one of {', '.join(map(repr, _names()))} or None, or that function of cukde.functions; "
+            f"got {value!r}: write p(z, 1) for the derivative of a piecewise polynomial p"
+        )
     if name is not None:
-        core_check.option("activation", name, ACTIVATIONS, " or None")
+        core_check.option("activation", name, _names(), " or None")
+    return name
+
+
+def _names() -> tuple[str, ...]:
+    return FUSED + tuple(name for name in elementwise.names() if name not in FUSED)
+
+
+def activated(out: Any, sums: Any) -> Any:
+    """Check what a function has made of the sums, an array of their kind."""
+    if type(out) is not type(sums) or out.shape != sums.shape or out.dtype != sums.dtype:
+        kind = f"{type(out).__name__} of shape {getattr(out, 'shape', None)} and dtype {getattr(out, 'dtype', None)}"
+        raise ValueError(
+            f"activation must return an array of the shape {sums.shape} and dtype {sums.dtype} of the sums; got {kind}"
+        )
+    return out
 
 
 def signal(name: str, a: Any, layout: str, backend: ModuleType) -> Any:
@@ -42,12 +76,20 @@ def _axes(layout: str) -> str:
 
 def weights(w: Any, channels: int, signals: str, backend: ModuleType) -> Any:
     """Return taps for the channels of the array named ``signals``."""
-    out = core_check.array("w", w, backend)
+    out = per_channel(core_check.array("w", w, backend))
     if out.ndim != 2 or out.shape[1] == 0:
-        raise ValueError(f"w must have shape (channels, taps) with at least one tap; got {out.shape}")
+        raise ValueError(
+            f"w must have shape (channels, taps), or (channels, 1, taps), with at least one tap; got {out.shape}"
+        )
     if out.shape[0] != channels:
         raise ValueError(f"w must have {channels} rows like {signals} has channels; got shape {out.shape}")
     return out
+
+
+def per_channel(w: Any) -> Any:
+    """Return taps without the axis of groups that PyTorch's have, (channels, 1, taps); anything else unchanged."""
+    shape: tuple[int, ...] = getattr(w, "shape", ())
+    return w[:, 0] if len(shape) == 3 and shape[1] == 1 else w
 
 
 def bias(b: Any, channels: int, backend: ModuleType) -> Any:

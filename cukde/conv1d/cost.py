@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from cukde.conv1d import check, cost_cpu, cost_gpu
 from cukde.conv1d.choice import Pass
+from cukde.conv1d.derivatives import DERIVATIVES
 from cukde.conv1d.geometry import Geometry
-from cukde.core import check as core_check
-from cukde.core.cost import arguments, elementwise
+from cukde.core import check as core_check, elementwise as elementwise_functions
+from cukde.core.cost import arguments, elementwise, registry
 from cukde.core.cost.cost import Counted, Part, Unit
 from cukde.core.cost.peaks import Peaks
 from cukde.core.cost.sizes import takes
@@ -56,10 +59,11 @@ class Sizes:
 
 
 @takes(Sizes, f"{_SHARED} activation layout")
-def forward(on: Peaks, sizes: Sizes, activation: str | None = None) -> Counted:
+def forward(on: Peaks, sizes: Sizes, activation: str | Callable[[Any], Any] | None = None) -> Counted:
     """Count the convolution; the first outputs, which come from a state, are left out."""
-    check.activation(activation)
-    return _counted("forward", on, sizes, activation)
+    fused, after = check.activation(activation)
+    counted = _counted("forward", on, sizes, fused)
+    return counted if after is None else _and_then(counted, after, on, sizes)
 
 
 @takes(Sizes, f"{_SHARED} layout")
@@ -74,29 +78,31 @@ def weight_grad(on: Peaks, sizes: Sizes, bias: bool = False) -> Counted:
     return _counted("weight_grad", on, sizes, bias=bias)
 
 
-def activation_grad(on: Peaks, *, n: int, name: str | None, dtype: Any = "float32") -> Counted:
+def activation_grad(on: Peaks, *, n: int, name: Any, dtype: Any = "float32") -> Counted:
     """Count the derivative of an activation at ``n`` points: passes over memory, one for each step of the formula."""
-    check.activation(name)
+    name = check.name_of_activation(name)
     size = arguments.as_floating(dtype).itemsize
     wide = max(size, 4)
     if name is None:
         return Counted((elementwise.passes("ones", on, n, float(n * size)),), _OF_ACTIVATION)
     # Bytes read and written for each number: conversions, the bound on points below zero, and the choice at the end,
-    # with one byte of a comparison twice; then operations of silu or gelu on one array and on two.
-    conversions = 2 * (size < wide)
-    ends = (size + wide) * conversions + (wide + wide) * 2 + (size + 1) + 2 * wide + (1 + 3 * wide)
-    of_one, of_two, exponentials = {"silu": (3, 3, 1), "gelu": (9, 7, 3)}[name]
-    narrow = 0 if name == "silu" else 3 * wide  # the leading half of the bits, and back
+    # with one byte of a comparison twice; then operations of the derivative on one array and on two.
+    conversions, form = 2 * (size < wide), DERIVATIVES[name]
+    bounded, chosen, split = form.symmetry != "none", form.symmetry == "complement", name in ("gelu", "erf")
+    ends = (size + wide) * conversions + (wide + wide) * 2 * bounded
+    ends += ((size + 1) + 2 * wide + (1 + 3 * wide)) * chosen
+    of_one, of_two, exponentials = form.of_one, form.of_two, form.exponentials
+    narrow = 3 * wide * split  # the leading half of the bits, and back
     exponential: Unit = "exponential_f64" if wide == 8 else "exponential"
-    work: dict[Unit, float] = {exponential: float(exponentials * n)}
-    sums = (of_one + of_two + 4) * float(n)
+    work: dict[Unit, float] = {exponential: float(exponentials * n)} if exponentials else {}
+    sums = (of_one + of_two + 2 * bounded + 2 * chosen) * float(n)
     work["float64" if wide == 8 else "fma"] = sums
     traffic = float(n) * (ends + 2 * wide * of_one + 3 * wide * of_two + narrow)
     if on.backend == "cpu":  # NumPy's passes run on one core
-        narrowed = (name == "gelu") + (size < wide)
-        work["scalar"] = float(n) * (_CHOSEN + _NARROWED * narrowed + _ERFCX * (name == "gelu"))
+        narrowed = split + (size < wide)
+        work["scalar"] = float(n) * (_CHOSEN * chosen + _NARROWED * narrowed + _ERFCX * (name == "gelu"))
         return Counted((Part("passes", traffic, work, blocks=1.0),), _OF_ACTIVATION)
-    launches = of_one + of_two + 5 + 2 * (name == "gelu") + conversions
+    launches = of_one + of_two + 2 * bounded + 3 * chosen + 2 * split + conversions
     passes = elementwise.passes("passes", on, float(n) * launches, traffic, launches=launches, work=work)
     return Counted((passes,), _OF_ACTIVATION)
 
@@ -106,12 +112,14 @@ def activation_grad(on: Peaks, *, n: int, name: str | None, dtype: Any = "float3
 
 def forward_sizes(x: Any, w: Any, **options: Any) -> dict[str, Any]:
     """Sizes of a call of ``depthwise_conv1d``."""
-    return _sizes(x, w, arguments.shape(w)[1], options, "padding", "stride", "dilation", "activation")
+    sizes = _sizes(x, w, arguments.shape(w)[-1], options, "padding", "stride", "dilation", "activation")
+    name = elementwise_functions.name_of(sizes.get("activation"))
+    return sizes if name is None else sizes | {"activation": name}
 
 
 def input_grad_sizes(dy: Any, w: Any, *, input_length: int | None = None, **options: Any) -> dict[str, Any]:
     """Sizes of a call of ``depthwise_conv1d_input_grad``."""
-    sizes = _sizes(dy, w, arguments.shape(w)[1], options, "padding", "stride", "dilation")
+    sizes = _sizes(dy, w, arguments.shape(w)[-1], options, "padding", "stride", "dilation")
     steps = (sizes.get("padding", "causal"), sizes.get("stride", 1), sizes.get("dilation", 1))
     return sizes | {"length": check.input_length(input_length, sizes["length"], sizes["taps"], *steps)}
 
@@ -121,8 +129,9 @@ def weight_grad_sizes(x: Any, dy: Any, kernel_size: int, **options: Any) -> dict
     return _sizes(x, dy, kernel_size, options, "padding", "stride", "dilation", "bias")
 
 
-def activation_grad_sizes(name: str | None, z: Any) -> dict[str, Any]:
+def activation_grad_sizes(name: Any, z: Any) -> dict[str, Any]:
     """Sizes of a call of ``activation_grad``."""
+    name = check.name_of_activation(name)
     return {"n": math.prod(arguments.shape(z)), "name": name, "dtype": arguments.floating(z)}
 
 
@@ -136,6 +145,18 @@ def _sizes(a: Any, other: Any, taps: int, options: Mapping[str, Any], *names: st
 
 
 # ----------------------------------------------------------------------------------------------- the counting
+
+
+def _and_then(counted: Counted, function: Callable[[Any], Any], on: Peaks, sizes: Sizes) -> Counted:
+    """Add a function of the result: its own cost where that is known, else one pass over it."""
+    g, dtype = sizes.geometry(), arguments.as_floating(sizes.dtype)
+    outputs = g.batch * g.channels * g.outputs
+    call = registry.found(function, (np.broadcast_to(np.empty((), dtype), (outputs,)),), {})
+    if call is None:
+        parts: tuple[Part, ...] = (elementwise.passes("activation", on, outputs, 2.0 * dtype.itemsize * outputs),)
+    else:
+        parts = call.operation.formula(on, **call.shapes).parts
+    return replace(counted, parts=(*counted.parts, *(replace(part, name=f"activation: {part.name}") for part in parts)))
 
 
 def _counted(direction: Pass, on: Peaks, sizes: Sizes, activation: str | None = None, bias: bool = False) -> Counted:

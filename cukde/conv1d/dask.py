@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import dask.array as da
 import numpy as np
@@ -17,22 +18,23 @@ from cukde.core.dask import check as dask_check
 from cukde.core.dask.arrays import collected, empty_like, stand_in, unknown_rows
 from cukde.core.dask.devices import computing
 from cukde.core.over_dask import is_dask, meta, plain
+from cukde.core.types import Array, ArrayLike
 
 
 def depthwise_conv1d(
-    x: Any,
-    w: Any,
+    x: ArrayLike,
+    w: ArrayLike,
     *,
-    bias: Any = None,
+    bias: ArrayLike | None = None,
     padding: Padding = "causal",
     stride: int = 1,
     dilation: int = 1,
-    activation: Literal["silu", "gelu"] | None = None,
+    activation: str | Callable[[Any], Any] | None = None,
     layout: Layout = "BCL",
     flip: bool = False,
-    state: Any = None,
+    state: ArrayLike | None = None,
     return_state: bool = False,
-) -> Any:
+) -> Array | Any:
     """See :func:`cukde.depthwise_conv1d`.
 
     Direct sums have the bits of the same call on plain arrays, transforms its accuracy. Each block of the batch and of
@@ -49,7 +51,7 @@ def depthwise_conv1d(
     stride, dilation = check.options(padding, stride, dilation, layout)
     check.activation(activation)
     flip, return_state = flag("flip", flip), flag("return_state", return_state)
-    arguments = {"x": x, "w": w, "bias": bias, "state": state}
+    arguments = {"x": x, "w": check.per_channel(w), "bias": bias, "state": state}
     arrays = {name: collected(name, a) for name, a in arguments.items() if a is not None or name in ("x", "w")}
     x, w = arrays["x"], arrays["w"]
     dispatch.backend(meta(x), "x", **{name: meta(a) for name, a in arrays.items() if name != "x"})

@@ -13,6 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from cukde.core.frames.columns import taken
+from cukde.core.frames.libraries import library_of
+
 
 def array(name: str, a: Any, backend: ModuleType) -> Any:
     """Return ``a`` as an array of the backend, of a real numeric dtype."""
@@ -22,6 +25,8 @@ def array(name: str, a: Any, backend: ModuleType) -> Any:
         )
     try:
         out = backend.asarray(a)
+        if out.dtype == object and library_of(a) is not None:  # a frame of mixed or nullable columns
+            out = backend.asarray(taken(name, a))
     except ValueError as error:
         raise ValueError(f"{name} must be a rectangular array of numbers: {error}") from None
     if out.dtype.kind not in "fiub" or out.dtype.itemsize > 8:

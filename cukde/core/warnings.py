@@ -13,9 +13,10 @@ from cukde.core.public import public_in
 
 @public_in("cukde")
 class NegativeDensityWarning(UserWarning):
-    """A Laplace-corrected density was negative somewhere and was clipped to zero there.
+    """A Laplace-corrected density was negative somewhere: it was clipped to zero there, or has no log-likelihood.
 
-    Clipped values are exactly 0, so that the result no longer integrates to 1; the message tells the share of them.
+    Clipped values are exactly 0, so that the result no longer integrates to 1; the message tells the share of them. The
+    log-likelihood of ``KernelDensity.score`` is then -inf.
 
     Examples
     --------
@@ -77,6 +78,42 @@ class ConvergenceWarning(RuntimeWarning):
     """
 
 
+_TOLD: set[tuple[str, type[Warning], str, int]] = set()
+"""Warnings that the callers' lines have had."""
+
+_BETWEEN = ("cukde", "sklearn", "joblib")  # packages between a user's line and what it warns of
+
+
+def once(message: str, category: type[Warning]) -> None:
+    """Warn the user's line, which a search of scikit-learn may lie below; once, unless filters ask for more.
+
+    The registries of :mod:`warnings` are cleared wherever filters change, as they do in every task of a search.
+    """
+    frame = sys._getframe(1)
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in _BETWEEN:
+        frame = frame.f_back
+    file, line, module = frame.f_code.co_filename, frame.f_lineno, str(frame.f_globals.get("__name__"))
+    key = message, category, file, line
+    if _action(message, category, module, line) in ("default", "module", "once"):
+        if key in _TOLD:
+            return
+        _TOLD.add(key)
+    warnings.warn_explicit(message, category, file, line, module)
+
+
+def _action(message: str, category: type[Warning], module: str, line: int) -> str:
+    """What the filters say of a warning, by the first that it matches."""
+    for action, text, kind, of_module, of_line in warnings.filters:
+        if (
+            (text is None or text.match(message))
+            and issubclass(category, kind)
+            and (of_module is None or of_module.match(module))
+            and of_line in (0, line)
+        ):
+            return action
+    return "default"
+
+
 def from_task(message: str, category: type[Warning]) -> None:
     """Warn in a Dask task; on a cluster the warning also reaches the caller's process."""
     distributed = sys.modules.get("distributed")
@@ -98,7 +135,7 @@ _TOO_SMALL = {
 
 
 def small_samples(samples: Any, nan: np.ndarray | None, n: int, shape: tuple[int, ...], nan_policy: str) -> None:
-    """Warn the caller's caller, in SciPy's words, of results from fewer than two samples.
+    """Warn the user of the function that calls, in SciPy's words, of results from fewer than two samples.
 
     A single result always warns; an array of ``shape`` warns if there are no samples at all or NaN was left out.
     ``samples`` is the number of samples left of ``n`` for each result. ``nan`` tells which results had NaN; None means
@@ -111,7 +148,7 @@ def small_samples(samples: Any, nan: np.ndarray | None, n: int, shape: tuple[int
     few = bool((samples < 2).any()) if on_host else n < 2
     if few and (shape == () or has_nan or n == 0):
         text = _TOO_SMALL[shape == (), has_nan] + " See documentation for sample size requirements."
-        warnings.warn(text, _small_sample_category(), stacklevel=3)
+        warnings.warn(text, _small_sample_category(), stacklevel=4)
 
 
 def _small_sample_category() -> type[Warning]:

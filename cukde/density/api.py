@@ -10,9 +10,14 @@ import numpy as np
 
 from cukde.core import check as core_check, dispatch
 from cukde.core.cost.registry import declare
+from cukde.core.entry import returned, shapes
+from cukde.core.entry.given import Given
+from cukde.core.entry.public_call import public_call
+from cukde.core.frames.columns import labels_of
 from cukde.core.over_dask import over_dask
+from cukde.core.types import Array, ArrayLike, Bandwidth, Domain
 from cukde.core.warnings import NegativeDensityWarning
-from cukde.density import check, results
+from cukde.density import check, results, rules_by_name
 from cukde.density.arguments import prepare
 from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
 from cukde.density.problem import score_problem
@@ -21,24 +26,33 @@ from cukde.density.stacks.over_stacks import over_stacks
 _over_dask = over_dask("cukde.density.dask.api")
 
 
+def _sums_with_names(given: Given, result: Any) -> Any:
+    """Kernel sums have a column for each of the values."""
+    return returned.as_rows(given, result, "Y", "kernel_sum", labels_of(given.given["V"]))
+
+
 @declare(cost_formulas.kde, cost_calls.of_kde, observed=cost_calls.taken("sum"))
+@public_call(returned.rows("Y", "density"), shape=shapes.of_queries)
 @over_stacks
 @_over_dask
 def kde(
-    X: Any,
-    Y: Any,
-    h: Any,
+    X: ArrayLike,
+    Y: ArrayLike,
+    h: Bandwidth,
     *,
-    weights: Any = None,
-    local_factors: Any = None,
+    weights: ArrayLike | None = None,
+    local_factors: ArrayLike | None = None,
     rtol: float | None = None,
     log: bool = False,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
-    bounds: Any = None,
-    periods: Any = None,
-) -> Any:
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
+    leave_one_out: bool = False,
+    nan_policy: Literal["raise", "omit"] = "raise",
+    out: ArrayLike | None = None,
+) -> Array:
     r"""Gaussian kernel density estimate of the data ``X`` at the queries ``Y``.
 
     .. math:: \hat p(y) = (2\pi h^2)^{-d/2} \sum_j w_j \exp(-|y - x_j|^2 / (2 h^2))
@@ -48,12 +62,15 @@ def kde(
     X : array_like, shape (n, d) or (n,)
         Data; (n,) means d = 1. A GPU array (CuPy, or anything with ``__cuda_array_interface__`` or
         DLPack) computes on the GPU. A Dask array or data frame, here or for any argument but ``h``, makes the call
-        lazy. Shape (b, n, d) is a stack, b densities at once: see the notes.
+        lazy. Columns of a data frame have names: see the notes. Shape (b, n, d) is a stack, b densities at once.
     Y : array_like, shape (m, d) or (m,)
         Queries, in the units of ``X``. (m,) only for d = 1. No queries give an empty result.
-    h : float or array_like
-        Bandwidth: a positive standard deviation, shape (d,) for one per dimension, or a (d, d) covariance.
-        A GPU array is copied to the host.
+    h : float, array_like, mapping or str
+        Bandwidth: a positive standard deviation, shape (d,) for one per dimension, or a (d, d) covariance; or
+        deviations by the names of the columns. A GPU array is copied to the host. Or the name of a rule of
+        :mod:`cukde.bandwidth`, applied to ``X`` and ``weights``: "scott", "silverman", "sd", "laplace", "isj" or
+        "cross_validate" (for this function's density), and "scott_covariance" or "silverman_covariance"; not for Dask
+        arrays. Beside ``bounds`` and ``periods`` the rule has them, too.
     weights : array_like, shape (n,), optional
         Non-negative weights of the data, normalised to sum to 1. Default 1/n each.
     local_factors : array_like, shape (n,), optional
@@ -76,20 +93,30 @@ def kde(
     check_finite : bool
         Refuse NaN and infinity. With False the data are unchecked: nothing waits for the GPU, and a CUDA graph can
         capture the call, except for products by cuBLAS (of more than 64 dimensions), which CuPy does not allow.
-    bounds : sequence of length d, optional
-        For each column None or its (low, high), with None or an infinity for an open end: the density is then one on
-        that domain, by reflection, 0 outside and without loss of mass at the ends. ``h`` must not correlate such a
-        column with another. Data have to lie within; with ``check_finite=False`` they are unchecked, and those outside
-        are taken at the nearest end.
-    periods : sequence of length d, optional
-        For each column None or its period, such as 360: the density repeats, and integrates to 1 over a period. Points
-        may lie anywhere on the line. A column has bounds or a period, not both.
+    bounds : sequence of length d or mapping, optional
+        For each column, or for some by name, None or its (low, high), with None or an infinity for an open end: the
+        density is then one on that domain, by reflection, 0 outside and without loss of mass at the ends. ``h`` must
+        not correlate such a column with another. Data have to lie within; with ``check_finite=False`` they are
+        unchecked, and those outside are taken at the nearest end.
+    periods : sequence of length d or mapping, optional
+        For each column, or for some by name, None or its period, such as 360: the density repeats, and integrates to 1
+        over a period. Points may lie anywhere on the line. A column has bounds or a period, not both.
+    leave_one_out : bool
+        Leave out of the density at each row of the data the row's own kernel, and divide by the weight of the others.
+        Then ``Y`` must be ``X`` itself, or None. Not for stacks.
+    nan_policy : {"raise", "omit"}
+        What missing values do, NaN among them: raise an error, which names column and row of a frame, or leave out
+        their rows of ``X``, with those of ``weights`` and ``local_factors``. A query that has one gives NaN.
+    out : array, shape (m,), optional
+        Where to write the result, which is computed first and copied; of its shape and dtype, and of the library of
+        ``X``, NumPy or CuPy. It is returned.
 
     Returns
     -------
-    array, shape (m,)
+    array or series, shape (m,)
         Density in units of 1/volume (or its logarithm), of dtype ``result_type(X, Y)``: float16 rises to
-        float32, integers to float64. NumPy in, NumPy out; CuPy in, CuPy out; Dask in, Dask out.
+        float32, integers to float64. NumPy in, NumPy out; CuPy in, CuPy out; Dask in, Dask out; of queries in a frame a
+        series with their index: see :func:`cukde.set_output`.
 
     Raises
     ------
@@ -99,7 +126,7 @@ def kde(
         For shapes that do not fit, no data, NaN or infinity, a bandwidth that is not positive (definite),
         negative or all-zero weights, local factors out of their range, an unknown precision, a tolerance that is not
         from 0 to 0.1, bounds and periods that do not fit, data outside their bounds, and a covariance that
-        links a bounded column with another.
+        links a bounded column with another; for columns of ``Y`` that ``X`` does not have, or lacks.
 
     Notes
     -----
@@ -149,12 +176,36 @@ def kde(
     pairs. The transform waits for the data two or three times. It takes up to 400 MiB and about 150 bytes a point;
     where the grid would take more, and while a CUDA graph is captured, pairs are summed.
 
+    *Leave-one-out.* At data each density counts the row's own kernel, which new points do not have: with 3,000 rows of
+    8 columns it is most of the density. ``leave_one_out=True`` gives what the other rows say of each, and so levels
+    that hold for new points, see :func:`hdr_threshold`. Own terms are taken from the sums of rows that keep at least
+    half of theirs, and all others are summed again without them: nothing cancels, however far a row lies, and errors
+    are at most twice those above (``tests/density/test_leave_one_out.py``). It takes the pass over all data, and where
+    own terms dominate one of n^2 pairs besides; on a GPU it waits for that. With bounds or periods, whose images are
+    many, it takes 2 n passes. Of Dask arrays blocks do so with themselves, and add what all others give them; all pairs
+    of blocks are taken, both ways (``tests/density/test_leave_one_out_dask.py``).
+
     *Small calls.* On a GPU one launch takes a small problem from its arguments to its result, two that of
     :func:`sd_kde`: sums are of differences, accurate at any spread, and every run gives the same bits. The kernel
     checks the values on its way, and the call waits for that once; with ``check_finite=False`` it does not wait.
     Small are up to 7.7e7 pairs of 3 dimensions and 2.7e7 of 16, half as many of a score, a quarter in double precision
     and on a line, of up to 32 dimensions, where ``h`` is a number and arrays are CuPy's own, C-contiguous and of one
     dtype, float32 or float64 (``tests/density/test_small.py``). Other calls take more launches.
+
+    Of larger problems of such arrays, in float32, of 2 to 64 dimensions, without weights and with other queries than
+    the data, they are launched before the host knows the values, and it waits for a number that says whether the data
+    reach no farther than was guessed, by the last call of the same sizes. Otherwise the call starts anew, with a look
+    at the values. Its result does not depend on that (``tests/density/test_ahead.py``). :func:`sd_kde` does so with one
+    bandwidth, unless it is to be ``deterministic``; :func:`debias` does not.
+
+    *Names.* Frames of pandas, polars, cuDF, Arrow and Dask are matched by the names of their columns, here and in the
+    other functions: columns of ``Y`` are put in the order of those of ``X``, and missing or further ones are errors. So
+    are the keys of mappings. Arrays, and frames whose columns are called 0, 1, 2, ..., are taken by position. Columns
+    of mixed, nullable and Arrow's dtypes are numbers as NumPy promotes them. ``docs/frames.md`` has the rules.
+
+    *Rules by name.* ``h="isj"`` is ``h=cukde.bandwidth.isj(X, weights=weights)``, and costs what that does, whatever
+    ``check_finite`` is. Of a stack the rule is applied to each member. ``docs/bandwidths.md`` says which rule is for
+    which function, and which names mean the same in scikit-learn and in :class:`cukde.KernelDensity`.
 
     *Dask arrays.* The functions of this family do the same by blocks, data by queries, and merge the sums. Results are
     equal to 1e-12 in float64 whatever the blocks (``tests/density/test_dask.py``). Forms and options are checked at
@@ -215,27 +266,33 @@ def kde(
     """
     log = core_check.flag("log", log)
     options = weights, precision, deterministic, check_finite, bounds, periods
-    problem, _ = prepare(X, Y, h, *options, local_factors=local_factors, rtol=rtol, may_be_small=True)
+    problem, _ = prepare(
+        X, Y, h, *options, local_factors=local_factors, rtol=rtol, may_be_unchecked=True, leave_one_out=leave_one_out
+    )
     with problem.device:
         return problem.density(log=log)
 
 
 @declare(cost_formulas.score, cost_calls.of_queries, observed=cost_calls.taken("moments"))
+@public_call(returned.rows("Y", "score"), shape=shapes.of_points)
 @over_stacks
 @_over_dask
 def score(
-    X: Any,
-    Y: Any,
-    h: Any,
+    X: ArrayLike,
+    Y: ArrayLike,
+    h: Bandwidth,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     rtol: float | None = None,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
-    bounds: Any = None,
-    periods: Any = None,
-) -> Any:
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
+    leave_one_out: bool = False,
+    nan_policy: Literal["raise", "omit"] = "raise",
+    out: ArrayLike | None = None,
+) -> Array:
     r"""Gradient of the log density: :math:`s(y) = \nabla \log \hat p(y)`.
 
     .. math:: s(y) = \Big(\frac{\sum_j w_j \phi_j(y) x_j}{\sum_j w_j \phi_j(y)} - y\Big) / h^2
@@ -244,7 +301,7 @@ def score(
 
     Returns
     -------
-    array, shape of ``Y``
+    array or frame, shape of ``Y``
         In units of 1/length. It stays finite far from the data, where it points to the nearest of them. NaN outside
         the bounds; at an end it is 0 across it.
 
@@ -261,27 +318,30 @@ def score(
     array([-0.5])
     """
     options = weights, precision, deterministic, check_finite, bounds, periods
-    problem, _ = prepare(X, Y, h, *options, rtol=rtol, may_be_small=True)
+    problem, _ = prepare(X, Y, h, *options, rtol=rtol, may_be_unchecked=True, leave_one_out=leave_one_out)
     with problem.device:
         return problem.score()
 
 
 @declare(cost_formulas.density_and_score, cost_calls.of_queries, observed=cost_calls.taken("moments"))
+@public_call(returned.each_rows("Y", "log_density", "score"))
 @over_stacks
 @_over_dask
 def density_and_score(
-    X: Any,
-    Y: Any,
-    h: Any,
+    X: ArrayLike,
+    Y: ArrayLike,
+    h: Bandwidth,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     rtol: float | None = None,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
-    bounds: Any = None,
-    periods: Any = None,
-) -> tuple[Any, Any]:
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
+    leave_one_out: bool = False,
+    nan_policy: Literal["raise", "omit"] = "raise",
+) -> tuple[Array, Array]:
     """Log density and its gradient, in the one pass that :func:`score` costs.
 
     Parameters are those of :func:`kde`, and errors those of :func:`kde` and :func:`score`.
@@ -299,27 +359,30 @@ def density_and_score(
     (array([-0.9189, -1.4189]), array([ 0., -1.]))
     """
     options = weights, precision, deterministic, check_finite, bounds, periods
-    problem, _ = prepare(X, Y, h, *options, rtol=rtol, may_be_small=True)
+    problem, _ = prepare(X, Y, h, *options, rtol=rtol, may_be_unchecked=True, leave_one_out=leave_one_out)
     with problem.device:
         return problem.log_density_and_score()
 
 
 @declare(cost_formulas.debias, cost_calls.of_data, observed=cost_calls.taken("moments"))
+@public_call(returned.rows("X", "debiased"), shape=shapes.of_data)
 @over_stacks
 @_over_dask
 def debias(
-    X: Any,
-    h: Any,
+    X: ArrayLike,
+    h: Bandwidth,
     *,
-    score_bandwidth: Any = None,
-    weights: Any = None,
+    score_bandwidth: Bandwidth | None = None,
+    weights: ArrayLike | None = None,
     rtol: float | None = None,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
-    bounds: Any = None,
-    periods: Any = None,
-) -> Any:
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
+    nan_policy: Literal["raise", "omit"] = "raise",
+    out: ArrayLike | None = None,
+) -> Array:
     r"""Score-debiased data: each point moved by half a bandwidth squared along the score.
 
     .. math:: x_i + \frac{h^2}{2} s(x_i)
@@ -331,16 +394,18 @@ def debias(
     ----------
     X : array_like, shape (n, d) or (n,)
         Data.
-    h : float or array_like
+    h : float, array_like or str
         Bandwidth of the density that will be taken of the result; forms as in :func:`kde`.
-    score_bandwidth : float or array_like, optional
-        Bandwidth of the score; default ``h``.
-    weights, rtol, precision, deterministic, check_finite, bounds, periods
+    score_bandwidth : float, array_like or str, optional
+        Bandwidth of the score, in the same forms; default ``h``. "cross_validate" is that of :func:`kde` here.
+    weights, rtol, precision, deterministic, check_finite, bounds, periods, nan_policy
+        As in :func:`kde`. Rows that are left out are NaN in the result.
+    out : array, shape of ``X``, optional
         As in :func:`kde`.
 
     Returns
     -------
-    array, shape of ``X``
+    array or frame, shape of ``X``
         Within the bounds, and from 0 to the period: what moves over an end is reflected, or wrapped.
 
     Notes
@@ -365,13 +430,18 @@ def debias(
     array([-0.8808,  0.8808])
     """
     options = weights, precision, deterministic, check_finite, bounds, periods
-    problem, _ = prepare(X, X, h, *options, rtol=rtol, may_be_small=True)
-    estimate = score_problem(problem, score_bandwidth)
+    problem, _ = prepare(X, X, h, *options, rtol=rtol, may_be_unchecked=True, method="sd")
+    estimate = score_problem(problem, _score_bandwidth(score_bandwidth, X, weights, bounds, periods))
     with problem.device:
         moved = problem.moved(estimate)
         if problem.domain is not None:
             moved = problem.domain.restored(moved, problem.xp)
         return results.cast(moved, problem.dtype).reshape(problem.query_shape)
+
+
+def _score_bandwidth(h: Any, X: Any, weights: Any, bounds: Any, periods: Any) -> Any:
+    """A bandwidth of the score, or what the rule of that name makes of the data."""
+    return rules_by_name.bandwidth(h, X, weights, bounds=bounds, periods=periods, name="score_bandwidth")
 
 
 def _stages_of_sd_kde(
@@ -388,6 +458,7 @@ def _stages_of_sd_kde(
     check_finite: bool = True,
     bounds: Any = None,
     periods: Any = None,
+    **of_entry: Any,
 ) -> Mapping[str, Callable[[], Any]]:
     """The stages of SD-KDE, each a call ready to be timed: score, shift and density.
 
@@ -395,7 +466,8 @@ def _stages_of_sd_kde(
     """
     options = {"weights": weights, "rtol": rtol, "precision": precision, "deterministic": deterministic}
     options |= {"check_finite": check_finite, "bounds": bounds, "periods": periods}
-    score_h = h if score_bandwidth is None else score_bandwidth
+    h = rules_by_name.bandwidth(h, X, weights, "sd", bounds=bounds, periods=periods)
+    score_h = h if score_bandwidth is None else _score_bandwidth(score_bandwidth, X, weights, bounds, periods)
 
     def gradient() -> Any:
         return score(X, X, score_h, **options)
@@ -403,7 +475,7 @@ def _stages_of_sd_kde(
     scores = gradient()
     backend = dispatch.backend(X)
     points = backend.asarray(X)
-    width = np.asarray(dispatch.to_host(h), np.float64)
+    width = np.asarray(h, np.float64)
     # Half of the squared deviations, or of the covariance.
     step = 0.5 * (width if width.ndim == 2 else width * width)
     if step.ndim == 2 and scores.ndim == 1:
@@ -429,32 +501,36 @@ def _stages_of_sd_kde(
     stages=_stages_of_sd_kde,
     observed=cost_calls.taken("moments", "sum"),
 )
+@public_call(returned.rows("Y", "density"), shape=shapes.of_queries)
 @over_stacks
 @_over_dask
 def sd_kde(
-    X: Any,
-    Y: Any,
-    h: Any,
+    X: ArrayLike,
+    Y: ArrayLike,
+    h: Bandwidth,
     *,
-    score_bandwidth: Any = None,
-    weights: Any = None,
+    score_bandwidth: Bandwidth | None = None,
+    weights: ArrayLike | None = None,
     rtol: float | None = None,
     log: bool = False,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
-    bounds: Any = None,
-    periods: Any = None,
-) -> Any:
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
+    leave_one_out: bool = False,
+    nan_policy: Literal["raise", "omit"] = "raise",
+    out: ArrayLike | None = None,
+) -> Array:
     """Score-debiased density estimate: :func:`kde` of the data moved by :func:`debias`.
 
     A density (non-negative, integrates to 1) whose bias is of order h^4 where :func:`kde` has h^2.
 
     Parameters
     ----------
-    score_bandwidth : float or array_like, optional
-        Bandwidth of the score; default ``h``.
-    X, Y, h, weights, rtol, log, precision, deterministic, check_finite, bounds, periods
+    score_bandwidth : float, array_like or str, optional
+        Bandwidth of the score, as in :func:`debias`; default ``h``.
+    X, Y, h, weights, rtol, log, precision, deterministic, check_finite, bounds, periods, nan_policy, out
         As in :func:`kde`. :func:`cukde.bandwidth.sd` has the matching reference rule for ``h``.
 
     Returns
@@ -467,6 +543,9 @@ def sd_kde(
 
     Both halves take ``rtol``: what it leaves out of the score moves the points, and that loss comes on top of what it
     leaves out of their density.
+
+    With ``leave_one_out`` the density at a row leaves out the kernel of that row, which has moved. The others have
+    moved by the score of all data.
 
     With ``bounds`` or ``periods`` both the score and the density are those of the domain. At an end every reflected
     estimate is flat, and the score 0 across it: where the density itself is not flat there, a bias of order h remains.
@@ -484,30 +563,34 @@ def sd_kde(
     """
     log = core_check.flag("log", log)
     options = weights, precision, deterministic, check_finite, bounds, periods
-    problem, _ = prepare(X, Y, h, *options, rtol=rtol, may_be_small=True)
-    estimate = score_problem(problem, score_bandwidth)
+    problem, _ = prepare(X, Y, h, *options, rtol=rtol, may_be_unchecked=True, method="sd", leave_one_out=leave_one_out)
+    estimate = score_problem(problem, _score_bandwidth(score_bandwidth, X, weights, bounds, periods))
     with problem.device:
         return problem.density_of_moved(estimate, log=log)
 
 
 @declare(cost_formulas.laplace_kde, cost_calls.of_queries, observed=cost_calls.taken("laplace"))
+@public_call(returned.rows("Y", "density"), shape=shapes.of_queries)
 @over_stacks
 @_over_dask
 def laplace_kde(
-    X: Any,
-    Y: Any,
-    h: Any,
+    X: ArrayLike,
+    Y: ArrayLike,
+    h: Bandwidth,
     *,
     negative: Literal["keep", "clip"] = "keep",
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     rtol: float | None = None,
     log: bool = False,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
-    bounds: Any = None,
-    periods: Any = None,
-) -> Any:
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
+    leave_one_out: bool = False,
+    nan_policy: Literal["raise", "omit"] = "raise",
+    out: ArrayLike | None = None,
+) -> Array:
     r"""Laplace-corrected density estimate: a fourth-order kernel, in one pass and without a score.
 
     .. math:: \hat p(y) = (2\pi h^2)^{-d/2} \sum_j w_j \phi_j (1 + d/2 - |y - x_j|^2/(2 h^2))
@@ -521,7 +604,7 @@ def laplace_kde(
         Return negative values as they are (they still rank queries), or set them to 0 and report in a
         :class:`NegativeDensityWarning` how many there were and their share of the absolute sum; on the GPU
         the report waits for the result, and of Dask arrays it comes with each block that is computed.
-    X, Y, h, weights, rtol, log, precision, deterministic, check_finite, bounds, periods
+    X, Y, h, weights, rtol, log, precision, deterministic, check_finite, bounds, periods, nan_policy, out
         As in :func:`kde`. With ``log`` a negative density gives NaN, a zero one -inf.
         :func:`cukde.bandwidth.laplace` has the matching reference rule for ``h``.
 
@@ -548,30 +631,38 @@ def laplace_kde(
     check.negative(negative)
     log = core_check.flag("log", log)
     options = weights, precision, deterministic, check_finite, bounds, periods
-    problem, _ = prepare(X, Y, h, *options, rtol=rtol, may_be_small=negative != "clip")
+    of_laplace: dict[str, Any] = {
+        "method": "laplace",
+        "may_be_unchecked": negative != "clip",
+        "leave_one_out": leave_one_out,
+    }
+    problem, _ = prepare(X, Y, h, *options, rtol=rtol, **of_laplace)
     with problem.device:
         if negative != "clip":
             return problem.laplace_density(log=log)
         epilogue = problem.epilogue(log=log)
-        out, report = results.laplace(problem.sums("laplace"), *epilogue, problem.xp, clip=True)
+        density, report = results.laplace(problem.sums("laplace"), *epilogue, problem.xp, clip=True)
     if report is not None:
-        warnings.warn(report, NegativeDensityWarning, stacklevel=4)
-    return out
+        warnings.warn(report, NegativeDensityWarning, stacklevel=5)
+    return density
 
 
 @declare(cost_formulas.kernel_sum, cost_calls.of_values, observed=cost_calls.taken("values"))
+@public_call(_sums_with_names, shape=shapes.of_values)
 @_over_dask
 def kernel_sum(
-    X: Any,
-    V: Any,
-    Y: Any,
-    h: Any,
+    X: ArrayLike,
+    V: ArrayLike,
+    Y: ArrayLike,
+    h: Bandwidth,
     *,
     rtol: float | None = None,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
-) -> Any:
+    nan_policy: Literal["raise", "omit"] = "raise",
+    out: ArrayLike | None = None,
+) -> Array:
     r"""Gaussian kernel sum: :math:`\sum_j \exp(-|y_i - x_j|^2 / (2 h^2)) V_j`, not normalised.
 
     Parameters
@@ -580,7 +671,9 @@ def kernel_sum(
         Points.
     V : array_like, shape (n,) or (n, k)
         Values of any sign, a row for each point.
-    Y, h, rtol, precision, deterministic, check_finite
+    Y, h, rtol, precision, deterministic, check_finite, nan_policy
+        As in :func:`kde`. Rows with a missing value among ``V`` are left out, too.
+    out : array, shape (m,) or (m, k), optional
         As in :func:`kde`.
 
     Returns
@@ -612,5 +705,5 @@ def kernel_sum(
     with problem.device:
         columns = v[:, None] if v.ndim == 1 else v
         sums = problem.sums("values", columns)
-        out = results.values(sums, problem.dtype, problem.xp)
-        return out[:, 0] if v.ndim == 1 else out
+        weighted = results.values(sums, problem.dtype, problem.xp)
+        return weighted[:, 0] if v.ndim == 1 else weighted

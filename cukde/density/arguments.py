@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cukde.core import check as core_check, dispatch
-from cukde.density import backends, check
+from cukde.density import backends, check, rules_by_name
 from cukde.density.domains import check as domains_check
 from cukde.density.domains.domain import Domain, domain_of
 from cukde.density.options import Options
@@ -44,8 +45,14 @@ def checked(
     V: Any = None,
     local_factors: Any = None,
     precision: Any = None,
+    method: str = "kde",
+    bounds: Any = None,
+    periods: Any = None,
 ) -> Checked:
-    """Check forms, dtypes, the bandwidth and the precision; ``Y`` None stands for the data themselves."""
+    """Check forms, dtypes, the bandwidth and the precision; ``Y`` None stands for the data themselves.
+
+    A rule by its name, for the ``method``, is applied when all forms have been checked.
+    """
     x, query_shape = check.data(X, backend)
     n, d = x.shape
     y = None
@@ -58,7 +65,8 @@ def checked(
         factors = check.weights(local_factors, n, backend, "local_factors")
     dtype = check.result_dtype(*(a for a in (x, y, v) if a is not None))
     chosen = check.precision(precision, dtype)
-    whitening = whitening_of(dispatch.to_host(h), d, factors=factors is not None)
+    h = rules_by_name.bandwidth(h, x, w, method, bounds=bounds, periods=periods)
+    whitening = whitening_of(h, d, factors=factors is not None)
     return Checked(x, y, v, w, factors, query_shape, dtype, chosen, whitening)
 
 
@@ -77,12 +85,15 @@ def prepare(
     local_factors: Any = None,
     rtol: Any = None,
     one_column: bool = False,
-    may_be_small: bool = False,
+    may_be_unchecked: bool = False,
+    leave_one_out: Any = False,
+    method: str = "kde",
 ) -> tuple[Problem, Any]:
     """Check every argument and lay it out for the backend; return the problem and the values ``V``.
 
-    With ``one_column`` data of several are refused. With ``may_be_small`` values of arrays may be left unchecked, for
-    the backend's small pass to look at them on its way: see :class:`cukde.density.problem.Unchecked`.
+    ``method`` is what a rule for the bandwidth is for. With ``one_column`` data of several are refused. With
+    ``may_be_unchecked`` values of arrays may be left so, for the backend's passes to look at them on their way: see
+    :class:`cukde.density.problem.Unchecked`. With ``leave_one_out`` queries have to be the data themselves.
 
     Checks on the host come first (forms, dtypes, the bandwidth). With ``check_finite`` the pre-pass reductions follow,
     whose few numbers come back to the host in one copy.
@@ -90,11 +101,14 @@ def prepare(
     deterministic = core_check.flag("deterministic", deterministic)
     check_finite = core_check.flag("check_finite", check_finite)
     rtol = check.tolerance(rtol)
+    if core_check.flag("leave_one_out", leave_one_out):
+        check.queries_are_data(itself=Y is X or Y is None)
+        may_be_unchecked = False
     backend = dispatch.backend(X, Y=Y, weights=weights, V=V, local_factors=local_factors)
-    if may_be_small and local_factors is None and bounds is None and periods is None:
-        small = _small(backend, X, Y, h, weights, precision, deterministic, check_finite, rtol=rtol)
-        if small is not None:
-            return small, None
+    if may_be_unchecked and local_factors is None and bounds is None and periods is None:
+        unchecked = _unchecked(backend, X, Y, h, weights, precision, deterministic, check_finite, rtol=rtol)
+        if unchecked is not None:
+            return unchecked, None
         if check_finite and weights is None:
             on_a_line = _on_a_line(backend, X, Y, h, precision, deterministic, rtol)
             if on_a_line is not None:
@@ -103,7 +117,7 @@ def prepare(
         xp = backend.xp
         itself = Y is X or Y is None
         x, y, v, w, factors, query_shape, dtype, chosen, whitening = checked(
-            backend, X, None if itself else Y, h, weights, V, local_factors, precision
+            backend, X, None if itself else Y, h, weights, V, local_factors, precision, method, bounds, periods
         )
         if one_column:
             check.one_column(x.shape[1])
@@ -131,11 +145,13 @@ def prepare(
         log_w = None if w is None else log_weights(w, xp)[0]
         factors = None if factors is None else factors.astype(xp.float64, copy=False)
         options = Options(chosen, log_w, centre, radius, deterministic, factors, rtol, bounded=bounded)
-        y = None if itself else y
-        return Problem(backend, x, y, query_shape, dtype, options, whitening, domain=domain, outside=outside), v
+        if leave_one_out:
+            check.rows_to_leave_out(len(x) if w is None else int((w > 0).sum()))
+        problem = Problem(backend, x, None if itself else y, query_shape, dtype, options, whitening)
+        return problem._replace(domain=domain, outside=outside, leave_one_out=leave_one_out), v
 
 
-def _small(
+def _unchecked(
     backend: ModuleType,
     X: Any,
     Y: Any,
@@ -147,15 +163,20 @@ def _small(
     *,
     rtol: float | None,
 ) -> Problem | None:
-    """Pose a problem of small arrays that are in order, where the backend has a pass that checks their values."""
-    small = backends.small(backend)
-    if small is None or type(h) not in _NUMBERS or not (precision is None or type(precision) is str):
+    """Pose a problem of arrays that are in order, where the backend has a pass that checks their values."""
+    small, ahead = backends.small(backend), backends.ahead(backend)
+    if type(h) not in _NUMBERS or not (precision is None or type(precision) is str):
         return None
     y = None if Y is X else Y
+    if small is None or ahead is None or not (small.in_order(X) if y is None else small.in_order(X, y)):
+        return None
     call = small.Call.of(X, y, precision, weights, check_finite)
+    if call is None and weights is None and check_finite:
+        all_pairs = functools.partial(backends.all_pairs, backend, Options(precision or "float32", rtol=rtol))
+        call = ahead.Call.of(X, y, precision, deterministic, all_pairs)
     if call is None:
         return None
-    whitening = whitening_of(float(h), call.d)
+    whitening = whitening_of(float(h), X.shape[1] if X.ndim == 2 else 1)
     if not whitening.plain:
         return None
     options = Options(call.precision, deterministic=deterministic, rtol=rtol)
@@ -177,7 +198,7 @@ def _on_a_line(
     if type(h) not in _NUMBERS or getattr(X, "shape", (0, 0))[1:] not in _LINE:
         return None
     arrays = [X] if Y is X or Y is None else [X, Y]
-    line = backends.line(backend)
+    line = backends.sorting(backend)
     if line is None or not all(a.shape[1:] in _LINE and a.size for a in arrays):
         return None
     chosen = line.precision(arrays, precision)

@@ -8,8 +8,9 @@ from typing import Any
 
 from cukde.core import dispatch
 from cukde.core.cpu import arrays as cpu
+from cukde.density.one_dimension.cpu import few as few_of_line
 from cukde.density.options import Options
-from cukde.density.pairs.cpu import few
+from cukde.density.pairs.cpu import few, radial_few
 
 pairs = partial(dispatch.passes, "cukde.density.pairs")  # Gaussian sums over all pairs
 one_dimension = partial(dispatch.passes, "cukde.density.one_dimension")  # Gaussian sums of one column
@@ -18,7 +19,20 @@ plane = partial(dispatch.passes, "cukde.density.plane")  # Gaussian sums of two 
 
 def has_few(backend: ModuleType, X: Any, Y: Any | None, columns: int = 0) -> bool:
     """Whether pairs are so few that the CPU takes them by passes of their own; ``columns`` are those of values."""
-    return backend is cpu and few.serves(len(X) * len(X if Y is None else Y), max(X.shape[1], columns))
+    return backend is cpu and few.serves(len(X), len(X if Y is None else Y), max(X.shape[1], columns))
+
+
+def may_hand_over(X: Any, Y: Any, columns: int = 0) -> bool:
+    """Whether the CPU has passes for so few pairs that leave them to those of many where points lie far apart."""
+    if has_few(cpu, X, Y, columns):
+        return few.may_hand_over(len(X), len(Y), X.shape[1])
+    return X.shape[1] == 1 and few_of_line.serves(len(X), len(Y))
+
+
+def line(backend: ModuleType, X: Any, Y: Any | None) -> ModuleType:
+    """Sums of one column; the CPU takes few points by passes of their own."""
+    is_few = backend is cpu and few_of_line.serves(len(X), len(X if Y is None else Y))
+    return few_of_line if is_few else one_dimension(backend)
 
 
 def passes(backend: ModuleType, d: int, options: Options) -> ModuleType:
@@ -27,6 +41,22 @@ def passes(backend: ModuleType, d: int, options: Options) -> ModuleType:
         return one_dimension(backend)
     to_a_tolerance = options.rtol != 0 and options.precision != "ieee"
     return plane(backend) if d == 2 and to_a_tolerance else pairs(backend)
+
+
+def all_pairs(backend: ModuleType, options: Options, n: int, m: int, d: int) -> bool:
+    """Whether passes over pairs take a problem of this size on a GPU, but for what they leave out themselves."""
+    chosen = passes(backend, d, options)
+    return chosen is pairs(backend) or (d == 2 and chosen.takes_pairs(n, m, options))
+
+
+@cache
+def ahead(backend: ModuleType) -> ModuleType | None:
+    """Problems that are launched before their values are looked at, where the backend has such a path."""
+    if backend.name == "gpu":
+        from cukde.density.pairs.gpu import ahead as on_gpu
+
+        return on_gpu
+    return None
 
 
 @cache
@@ -39,15 +69,19 @@ def small(backend: ModuleType) -> ModuleType | None:
     return None
 
 
+def radial(backend: ModuleType, X: Any, Y: Any | None) -> ModuleType:
+    """Sums of the other kernels over all pairs; the CPU takes few by passes of their own."""
+    return radial_few if has_few(backend, X, Y) else _radial(backend)
+
+
 @cache
-def line(backend: ModuleType) -> ModuleType | None:
+def sorting(backend: ModuleType) -> ModuleType | None:
     """Passes of one dimension that look at data by sorting them, where the backend has such."""
     return one_dimension(backend) if backend.name == "gpu" else None
 
 
 @cache
-def radial(backend: ModuleType) -> ModuleType:
-    """Sums of the other kernels over all pairs."""
+def _radial(backend: ModuleType) -> ModuleType:
     if backend.name == "gpu":
         from cukde.density.pairs.gpu import radial as on_gpu
 

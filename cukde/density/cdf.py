@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from cukde.core.cost.registry import declare
+from cukde.core.entry import returned, shapes
+from cukde.core.entry.public_call import public_call
+from cukde.core.types import Array, ArrayLike, Bandwidth
 from cukde.density import check
 from cukde.density.arguments import prepare
 from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
 
 
 @declare(cost_formulas.cdf, cost_calls.of_queries)
+@public_call(returned.rows("Y", "cdf"), shape=shapes.of_queries)
 def cdf(
-    X: Any,
-    Y: Any,
-    h: Any,
+    X: ArrayLike,
+    Y: ArrayLike,
+    h: Bandwidth,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
-) -> Any:
+    nan_policy: Literal["raise", "omit"] = "raise",
+    out: ArrayLike | None = None,
+) -> Array:
     r"""Distribution function of :func:`kde` in one dimension: the mass of the estimate below each query.
 
     .. math:: \hat F(y) = \sum_j w_j \Phi((y - x_j) / h), \quad
@@ -35,9 +41,10 @@ def cdf(
         the GPU. Of several columns take one after the other, for their marginal distributions.
     Y : array_like, shape (m,) or (m, 1)
         Queries, in the units of ``X``. No queries give an empty result.
-    h : float or array_like
-        Bandwidth: a positive standard deviation, also of shape (1,), or a variance of shape (1, 1).
-    weights, check_finite
+    h : float, array_like or str
+        Bandwidth: a positive standard deviation, also of shape (1,), a variance of shape (1, 1), or the name of a rule,
+        as in :func:`kde`.
+    weights, check_finite, nan_policy, out
         As in :func:`kde`.
     precision : {"float32", "tf32", "ieee", "float64"}, optional
         Default the dtype's own. All arithmetic is double precision: this says how accurate the sum is to be, and
@@ -68,10 +75,10 @@ def cdf(
     above each query, with all its digits.
 
     Cost: O(n + m) operations by the fast Gauss transform of :func:`kde`, with an expansion of :math:`\Phi` and a bound
-    that is checked box by box; on the CPU where there are more than 65,536 pairs. Fewer are all taken there, n m
-    exponentials and quotients, and in any case where that bound asks for too many boxes, by "ieee", and by a call while
-    a CUDA graph is captured: on a GPU by array operations, with 320 bytes of traffic a pair in device memory, of which
-    a tile holds some ten arrays of 32 MiB.
+    that is checked box by box; on the CPU where there are more than 65,536 pairs, or more than 4,096 of at most 4,096
+    data and queries together. Fewer are all taken there, n m exponentials and quotients, and in any case where that
+    bound asks for too many boxes, by "ieee", and by a call while a CUDA graph is captured: on a GPU by array
+    operations, with 320 bytes of traffic a pair in device memory, of which a tile holds some ten arrays of 32 MiB.
 
     There is no ``rtol``: data far below a query add all of their weight, so that none are negligible. The transform
     has the weight of boxes beyond its reach as running sums; what it leaves out is part of the error above.
@@ -91,16 +98,19 @@ def cdf(
 
 
 @declare(cost_formulas.log_cdf, cost_calls.of_queries)
+@public_call(returned.rows("Y", "log_cdf"), shape=shapes.of_queries)
 def log_cdf(
-    X: Any,
-    Y: Any,
-    h: Any,
+    X: ArrayLike,
+    Y: ArrayLike,
+    h: Bandwidth,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
-) -> Any:
+    nan_policy: Literal["raise", "omit"] = "raise",
+    out: ArrayLike | None = None,
+) -> Array:
     r"""Logarithm of :func:`cdf`, with all of its digits in both tails.
 
     Where :math:`\hat F(y)` is at least 1/2 it is :math:`\log(1 - \hat S(y))` with

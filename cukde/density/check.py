@@ -10,15 +10,13 @@ from typing import Any
 import numpy as np
 
 from cukde.core.check import array
-from cukde.core.dtypes import promoted
+from cukde.core.dtypes import of_results
 from cukde.core.over_dask import is_dask
 
 PRECISIONS = ("float32", "tf32", "ieee", "float64")
 
 MOST_RTOL = 0.1
 """Largest relative tolerance of a sum."""
-
-_BANDWIDTH_RULES = ("scott", "silverman", "sd", "laplace", "isj")
 
 
 def points(name: str, a: Any, backend: ModuleType) -> Any:
@@ -63,10 +61,7 @@ def values(V: Any, n: int, backend: ModuleType) -> Any:
 
 def result_dtype(*arrays: Any) -> np.dtype:
     """NumPy's promoted dtype, with float16 raised to float32 and integers to float64."""
-    dtype = promoted(*(a.dtype for a in arrays))
-    if dtype.kind != "f":
-        return np.dtype(np.float64)
-    return np.dtype(np.float32) if dtype.itemsize == 2 else dtype
+    return of_results(*(a.dtype for a in arrays))
 
 
 def bandwidth(h: Any, d: int, name: str = "h") -> np.ndarray:
@@ -93,17 +88,20 @@ def bandwidth(h: Any, d: int, name: str = "h") -> np.ndarray:
 
 def real_numbers(name: str, h: Any) -> np.ndarray:
     """Return a bandwidth of any shape on the host, or bandwidths, as float64."""
-    if isinstance(h, str):
-        hint = (
-            f"write cukde.bandwidth.{h}(X)"
-            if h in _BANDWIDTH_RULES
-            else f"the rules are {', '.join(f'cukde.bandwidth.{rule}' for rule in _BANDWIDTH_RULES)}"
-        )
-        raise ValueError(f"{name} must be a number or an array; got {h!r}: {hint}")
+    no_rule(name, h)
     out = rectangular(name, h)
     if out.dtype.kind not in "fiu" or out.dtype.itemsize > 8:
         raise TypeError(f"{name} must be a real number or an array of them; got {h!r}")
     return out.astype(np.float64)
+
+
+def no_rule(name: str, h: Any) -> None:
+    """Raise for the name of a rule where there are no data in memory for it."""
+    if isinstance(h, str):
+        raise ValueError(
+            f"{name} must be a number or an array here; got {h!r}: a rule for the bandwidth takes data in memory, such "
+            f"as a sample of the rows, {name}=cukde.bandwidth.silverman(sample)"
+        )
 
 
 def rectangular(name: str, argument: Any) -> np.ndarray:
@@ -213,6 +211,18 @@ def squared_radius(radius: float, single: bool, name: str = "X") -> None:
         raise ValueError(
             f"{name} and Y must lie within {limit**0.5:g} bandwidths of their centre; rescale the data or enlarge h"
         )
+
+
+def queries_are_data(*, itself: bool) -> None:
+    """Raise for queries that are not the data, where each leaves out its own datum."""
+    if not itself:
+        raise ValueError("leave_one_out=True needs the data themselves as queries: pass X for Y, the same object")
+
+
+def rows_to_leave_out(n: int) -> None:
+    """Raise where nothing is left without a row; ``n`` rows have a weight."""
+    if n < 2:
+        raise ValueError(f"leave_one_out=True needs two rows or more that have a weight; got {n}")
 
 
 def one_column(d: int) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from cukde.core import check as core_check
+from cukde.core.entry import returned
+from cukde.core.entry.public_call import public_call
 from cukde.core.over_dask import over_dask
+from cukde.density import check as density_check
 from cukde.density.arguments import prepare
 from cukde.density.kernels import KERNELS
 
 
+@public_call(returned.rows("Y", "density"))
 @over_dask("cukde.density.dask.api")
 def kernel_density(
     X: Any,
@@ -21,6 +25,7 @@ def kernel_density(
     rtol: float | None = None,
     log: bool = False,
     check_finite: bool = True,
+    nan_policy: Literal["raise", "omit"] = "raise",
 ) -> Any:
     r"""Kernel density estimate of the data ``X`` at the queries ``Y`` by a kernel beside the Gaussian.
 
@@ -28,7 +33,7 @@ def kernel_density(
 
     Parameters
     ----------
-    X, Y, h, weights, log, check_finite
+    X, Y, h, weights, log, check_finite, nan_policy
         As for :func:`cukde.kde`; with deviations or a covariance H, the distance is that of Mahalanobis,
         and :math:`h^d` is :math:`|H|^{1/2}`. ``h`` is the radius of the kernels of bounded support.
     kernel : {"tophat", "epanechnikov", "exponential", "linear", "cosine"}
@@ -89,6 +94,7 @@ def kernel_density(
     array([0.5625, 0.    ])
     """
     core_check.option("kernel", kernel, KERNELS)
+    density_check.no_rule("h", h)  # a rule makes deviations of Gaussians, not the sizes of other kernels
     log = core_check.flag("log", log)
     problem, _ = prepare(X, Y, h, weights=weights, check_finite=check_finite, rtol=rtol)
     with problem.device:

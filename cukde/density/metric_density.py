@@ -29,13 +29,22 @@ def log_kernel(kernel: str, u: np.ndarray) -> np.ndarray:
 
 
 def log_sums(
-    distance: Any, X: np.ndarray, Y: np.ndarray, h: float, kernel: str, weights: np.ndarray | None
+    distance: Any,
+    X: np.ndarray,
+    Y: np.ndarray,
+    h: float,
+    kernel: str,
+    weights: np.ndarray | None,
+    *,
+    leave_one_out: bool = False,
 ) -> np.ndarray:
     """Logarithm of the mean of kernels at each query, weighted; -inf where no point is near.
 
     ``distance`` has scikit-learn's ``pairwise``. All pairs are taken, so that any tolerance is satisfied: not every
     distance is a metric, without which boxes and balls of points bound nothing. Cost: n m distances by one thread;
     memory O(n + m) beside a block.
+
+    With ``leave_one_out`` point i is left out at query i, and sums are divided by the weight of the others.
     """
     X, Y = (np.ascontiguousarray(a, np.float64) for a in (X, Y))
     with np.errstate(divide="ignore"):
@@ -49,8 +58,18 @@ def log_sums(
     for start in range(0, len(Y), step):
         rows = slice(start, start + step)
         terms = log_kernel(kernel, distance.pairwise(Y[rows], X) / h) + log_weights
+        if leave_one_out:
+            own = np.arange(len(terms))
+            terms[own, start + own] = -np.inf
         top = terms.max(axis=1)
         reference = np.where(np.isfinite(top), top, 0)
         with np.errstate(divide="ignore"):
             out[rows] = reference + np.log(np.exp(terms - reference[:, None]).sum(axis=1))
+    if leave_one_out:
+        shares = np.exp(log_weights)
+        heaviest = int(shares.argmax())  # of which next to nothing may be left
+        log_rest = np.log1p(-shares)
+        shares[heaviest] = 0
+        log_rest[heaviest] = np.log(shares.sum())
+        out -= log_rest
     return out

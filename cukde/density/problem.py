@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -13,7 +14,7 @@ import numpy as np
 
 from cukde.core import check as core_check, dispatch
 from cukde.core.cpu import arrays as cpu
-from cukde.density import backends, check, kernels, results
+from cukde.density import backends, check, kernels, leave_one_out, results
 from cukde.density.domains import check as domains_check, images
 from cukde.density.domains.domain import Domain
 from cukde.density.kept import Kept, kept
@@ -36,7 +37,7 @@ _LARGEST_LOG = 690.0  # of an absolute tolerance of sums: more means the same
 class Unchecked(NamedTuple):
     """What is left to do for a problem of arrays in order, on the current device, whose values are unchecked."""
 
-    small: Any  # the backend's call for small problems, which checks them on its way
+    call: Any  # the backend's, which checks them on its way
     look: Callable[[], Problem]  # check them, and return the problem
 
 
@@ -54,6 +55,7 @@ class Problem(NamedTuple):
     domain: Domain | None = None  # of X and Y, which are then taken from its origin, float64; None: all of space
     outside: Any | None = None  # (m,): queries that do not lie in it; None: unchecked
     unchecked: Unchecked | None = None  # of values that are still to be checked; options then have no centre
+    leave_one_out: bool = False  # whether sums at row i leave out datum i; there are as many queries as data
 
     @property
     def xp(self) -> Any:
@@ -67,6 +69,8 @@ class Problem(NamedTuple):
         """
         if backends.has_few(self.backend, self.X, self.Y, columns):
             return backends.few
+        if self.X.shape[1] == 1:
+            return backends.line(self.backend, self.X, self.Y)
         return backends.passes(self.backend, self.X.shape[1], self.options)
 
     @property
@@ -115,7 +119,11 @@ class Problem(NamedTuple):
     def _whitened_options(self) -> Options:
         if self.whitening.plain:
             return self.options
-        return self.options._replace(centre=self.whitening.image(self.options.centre, self.xp))
+        options = self.options
+        centre = kept(
+            options.kept, "image", options.centre, None, lambda: self.whitening.image(options.centre, self.xp)
+        )
+        return options._replace(centre=centre)
 
     def epilogue(self, *, log: bool) -> Epilogue:
         """How sums become the density, or its logarithm."""
@@ -123,35 +131,37 @@ class Problem(NamedTuple):
 
     def sums(self, output: Output, values: Any = None, *, ratio: bool = False) -> PartialSums:
         """Run one pass over all pairs on the backend; ``ratio`` asks for nothing but moments / total."""
+        if self.leave_one_out:
+            return leave_one_out.sums(self, output)
         if self.domain is not None:
             return images.sums(self, output)
-        X, Y = self._whitened()
+        X, Y = self.whitened()
         passes, options = self._pass(0 if values is None else values.shape[1])
         return passes.partial_sums(X, Y, self.whitening.h, output, options, values=values, ratio=ratio)
 
     def density(self, *, log: bool) -> Any:
         """Run the pass that sums kernels; return the density at the queries, or its logarithm."""
         if self.unchecked is not None:
-            out = self.unchecked.small.density(self.whitening.h, self.whitening.log_norm, self.dtype, log=log)
+            out = self.unchecked.call.density(self.whitening.h, self.whitening.log_norm, self.dtype, log=log)
             return self.unchecked.look().density(log=log) if out is None else out
         epilogue = self.epilogue(log=log)
-        if self.domain is not None:
+        if self.domain is not None or self.leave_one_out:
             return to_density(self.sums("sum"), *epilogue, self.xp)
-        X, Y = self._whitened()
+        X, Y = self.whitened()
         passes, options = self._pass()
         return passes.density(X, Y, self.whitening.h, options, epilogue, points=self.points)
 
     def score(self) -> Any:
         """Return the gradient of the log density at the queries, in their own shape."""
         if self.unchecked is not None:
-            out = self.unchecked.small.score(self.whitening.h, self.dtype)
+            out = self.unchecked.call.score(self.whitening.h, self.dtype)
             return self.unchecked.look().score() if out is None else out
         return self._gradient(self.sums("moments", ratio=True))
 
     def log_density_and_score(self) -> tuple[Any, Any]:
         """Return the log density at the queries and the score, by one pass."""
         if self.unchecked is not None:
-            both = self.unchecked.small.density_and_score(self.whitening.h, self.whitening.log_norm, self.dtype)
+            both = self.unchecked.call.density_and_score(self.whitening.h, self.whitening.log_norm, self.dtype)
             return self.unchecked.look().log_density_and_score() if both is None else both
         sums = self.sums("moments")
         return results.log_density(sums, self.log_constant, self.dtype, self.xp), self._gradient(sums)
@@ -164,18 +174,23 @@ class Problem(NamedTuple):
         """Return the Laplace-corrected density at the queries, negative values and all, or its logarithm."""
         if self.unchecked is not None:
             h, log_norm = self.whitening.h, self.whitening.log_norm
-            out = self.unchecked.small.density(h, log_norm, self.dtype, log=log, laplace=True)
+            out = self.unchecked.call.density(h, log_norm, self.dtype, log=log, laplace=True)
             return self.unchecked.look().laplace_density(log=log) if out is None else out
         (passes, options), epilogue = self._pass(), self.epilogue(log=log)
         finished = getattr(passes, "laplace_density", None)  # where a pass may end in the density itself
-        if self.domain is not None or finished is None:
+        if self.domain is not None or self.leave_one_out or finished is None:
             return results.laplace(self.sums("laplace"), *epilogue, self.xp)[0]
-        X, Y = self._whitened()
+        X, Y = self.whitened()
         return finished(X, Y, self.whitening.h, options, epilogue)
 
     def kernel_density(self, kernel: Kernel, *, log: bool) -> Any:
         """Return the density at the queries by another kernel than the Gaussian, or its logarithm."""
-        return self._by_kernel(kernel, Epilogue(self._log_constant_of(kernel), log, self.dtype))
+        epilogue = Epilogue(self._log_constant_of(kernel), log, self.dtype)
+        if not self.leave_one_out:
+            return self._by_kernel(kernel, epilogue)
+        sums = leave_one_out.sums_of(self, lambda part: part.kernel_sums(kernel))
+        with np.errstate(divide="ignore"):  # out of reach of all others
+            return to_density(sums, *epilogue, self.xp)
 
     def distribution(self, *, log: bool) -> Any:
         """Return the distribution function at the queries, of data of one column, or its logarithm."""
@@ -185,10 +200,11 @@ class Problem(NamedTuple):
 
     def _normal_sums(self, sign: int) -> PartialSums:
         """Sum the normal distribution function; with ``sign`` -1 that of the data and queries reflected in zero."""
-        X, Y = (None if a is None else sign * a for a in self._whitened())
+        # What is not reflected stays the same array, by which passes know what they keep.
+        X, Y = (a if a is None or sign == 1 else -a for a in self.whitened())
         options = self._whitened_options
         reflected = options._replace(centre=sign * options.centre)
-        return backends.one_dimension(self.backend).partial_sums(X, Y, self.whitening.h, "cdf", reflected)
+        return backends.line(self.backend, X, Y).partial_sums(X, Y, self.whitening.h, "cdf", reflected)
 
     def kernel_sums(self, kernel: Kernel) -> PartialSums:
         """Return sums of another kernel than the Gaussian, each a single term of its own logarithm."""
@@ -196,8 +212,8 @@ class Problem(NamedTuple):
         return of_logarithms(logs, self.xp)
 
     def _by_kernel(self, kernel: Kernel, epilogue: Epilogue) -> Any:
-        X, Y = self._whitened()
-        passes = backends.radial(self.backend)
+        X, Y = self.whitened()
+        passes = backends.radial(self.backend, X, Y)
         return passes.kernel_density(X, Y, self.whitening.h, kernel, options=self.options, **epilogue._asdict())
 
     def moved(self, estimate: Problem) -> Any:
@@ -205,7 +221,7 @@ class Problem(NamedTuple):
         if self.unchecked is not None:
             out = None
             if estimate.whitening.plain:
-                out = self.unchecked.small.moved(self.whitening.h, estimate.whitening.h, self.dtype)
+                out = self.unchecked.call.moved(self.whitening.h, estimate.whitening.h, self.dtype)
             if out is not None:
                 return out
             self, estimate = self._looked_with(estimate)
@@ -219,7 +235,7 @@ class Problem(NamedTuple):
             out = None
             if estimate.whitening.plain:
                 h, log_norm = self.whitening.h, self.whitening.log_norm
-                out = self.unchecked.small.density_of_moved(h, estimate.whitening.h, log_norm, self.dtype, log=log)
+                out = self.unchecked.call.density_of_moved(h, estimate.whitening.h, log_norm, self.dtype, log=log)
             if out is not None:
                 return out
             self, estimate = self._looked_with(estimate)
@@ -235,7 +251,8 @@ class Problem(NamedTuple):
     def debiased(self, estimate: Problem) -> Problem:
         """Return the same problem with debiased data, float64; ``estimate`` poses their score."""
         points = None
-        if self.whitening.plain and estimate.whitening.plain and self.domain is None:
+        in_order = self.leave_one_out  # which the shorter way may change
+        if self.whitening.plain and estimate.whitening.plain and self.domain is None and not in_order:
             queries = self.X if self.Y is None else self.Y
             passes, widths = estimate.passes(), (self.whitening.h, estimate.whitening.h)
             X, Y, points = passes.debias(self.X, queries, *widths, self.options)
@@ -249,23 +266,33 @@ class Problem(NamedTuple):
 
     def kept(self) -> Problem:
         """Return the same for many calls of :meth:`at`: passes keep what they make of the data."""
-        return self._replace(options=self.options._replace(kept=Kept()))
+        return self._replace(options=self.options._replace(kept=Kept(self.backend.place)))
 
     def at(self, Y: Any, name: str = "Y", *, gaussian: bool = True) -> Problem:
         """Return the same at other queries, which are checked as :func:`cukde.density.arguments.prepare` does.
 
         It is for checked data, in a dtype that holds the queries. ``name`` is what an error calls the queries. For a
-        ``gaussian`` their values may be left unchecked, for the backend's small pass to look at.
+        ``gaussian`` their values may be left unchecked, for the backend's passes to look at.
         """
+        call = self._unchecked_at(Y) if gaussian and self.whitening.plain and self.domain is None else None
+        if call is None:
+            return self._at(Y, name)
+        return self._replace(Y=Y, query_shape=Y.shape, unchecked=Unchecked(call, lambda: self._at(Y, name)))
+
+    def _unchecked_at(self, Y: Any) -> Any | None:
+        """The backend's call of a small problem, or of passes that are launched before the queries are looked at."""
         backend, options = self.backend, self.options
-        small = backends.small(backend) if gaussian and self.whitening.plain and self.domain is None else None
-        if small is not None:
-            log_w = options.log_weights
-            weights = None if log_w is None else kept(options.kept, "weights", self.X, None, lambda: self.xp.exp(log_w))
-            call = small.Call.of(self.X, Y, options.precision, weights, True)
-            if call is not None:
-                return self._replace(Y=Y, query_shape=Y.shape, unchecked=Unchecked(call, lambda: self._at(Y, name)))
-        return self._at(Y, name)
+        small, ahead = backends.small(backend), backends.ahead(backend)
+        if small is None or ahead is None or not small.in_order(self.X, Y):
+            return None
+        log_w = options.log_weights
+        weights = None if log_w is None else kept(options.kept, "weights", self.X, None, lambda: self.xp.exp(log_w))
+        call = small.Call.of(self.X, Y, options.precision, weights, True)
+        if call is None:
+            known = ahead.Known(options.centre, options.squared_radius, log_w, options.kept)
+            all_pairs = functools.partial(backends.all_pairs, backend, options)
+            call = ahead.Call.of(self.X, Y, options.precision, options.deterministic, all_pairs, known)
+        return call
 
     def _at(self, Y: Any, name: str) -> Problem:
         backend, options = self.backend, self.options
@@ -285,7 +312,7 @@ class Problem(NamedTuple):
 
     def of_score(self, whitening: Whitening | None = None) -> Problem:
         """Pose the score of the data at the data, with the same bandwidth or another."""
-        problem = self._replace(Y=None, outside=None)
+        problem = self._replace(Y=None, outside=None, leave_one_out=False)
         if whitening is None:
             return problem
         problem = problem._replace(whitening=whitening)
@@ -301,7 +328,8 @@ class Problem(NamedTuple):
         check.squared_radius(radius, single=self.options.precision != "float64", name=name)
         return self._replace(options=self.options._replace(squared_radius=radius, bounded=False))
 
-    def _whitened(self) -> tuple[Any, Any | None]:
+    def whitened(self) -> tuple[Any, Any | None]:
+        """Data and queries in coordinates in which one number is the bandwidth."""
         if self.whitening.plain:
             return self.X, self.Y
         centre, xp, store = self.options.centre, self.xp, self.options.kept

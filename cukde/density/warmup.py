@@ -8,16 +8,28 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from cukde.core import check as core_check, dispatch
 from cukde.core.cpu import arrays as cpu
 from cukde.core.gpu import compile as core_compile
+from cukde.core.types import Bandwidth
 from cukde.core.warnings import NegativeDensityWarning
 from cukde.density import api, backends, check
 from cukde.density.options import Options
+from cukde.density.sums import Output
 from cukde.density.whitening import Whitening
 
 FUNCTIONS = ("kde", "score", "density_and_score", "debias", "sd_kde", "laplace_kde", "kernel_sum")
+
+_OUTPUTS: dict[str, Output] = {
+    "kde": "sum",
+    "score": "moments",
+    "density_and_score": "moments",
+    "sd_kde": "sum",
+    "laplace_kde": "laplace",
+    "kernel_sum": "values",
+}
 
 # Rows that are enough for a run on the CPU: tiles beside each other, of data and of queries, and in one dimension more
 # pairs than are summed one by one.
@@ -30,8 +42,8 @@ def warmup(
     d: int,
     *,
     functions: Sequence[str] | None = None,
-    h: Any = 1.0,
-    dtype: Any = "float32",
+    h: Bandwidth = 1.0,
+    dtype: DTypeLike = "float32",
     precision: str | None = None,
     weights: bool = False,
     values: int | None = None,
@@ -126,6 +138,8 @@ def warmup(
             for name in names:
                 for check_finite in (True, False):
                     calls.make(name, options | {"check_finite": check_finite})
+                if module is cpu and backends.may_hand_over(calls.X, calls.Y, values or 0):
+                    calls.sum(name, passes, whitening, Options(chosen))
     if module is cpu:
         from cukde.core.cpu import jit
 
@@ -167,6 +181,19 @@ class _Calls:
         """Make all calls of a function."""
         for call in self._calls(name, options):
             call()
+
+    def sum(self, name: str, passes: Any, whitening: Whitening, options: Options) -> None:
+        """Sum by the passes of many pairs, to which few are handed where they lie far apart."""
+        X, Y = (a if whitening.plain else whitening.apply(a, np.zeros(a.shape[1]), np) for a in (self.X, self.Y))
+        if self.weights is not None and name != "kernel_sum":
+            options = options._replace(log_weights=np.log(self.weights))
+        if name in ("debias", "sd_kde"):
+            passes.partial_sums(X, None, whitening.h, "moments", options)
+        if name == "sd_kde":  # debiased points are double
+            X, Y = X.astype(np.float64), Y.astype(np.float64)
+        if name != "debias":
+            values = self.V if name == "kernel_sum" else None
+            passes.partial_sums(X, Y, whitening.h, _OUTPUTS[name], options, values=values)
 
     def _calls(self, name: str, options: dict[str, Any]) -> Iterator[Any]:
         function = getattr(api, name)

@@ -13,11 +13,11 @@ from cukde.core import check as core_check, dispatch
 from cukde.density import check as density_check, kernels
 from cukde.density.domains import check as domains_check
 from cukde.density.domains.domain import Domain, domain_of
+from cukde.estimators import bandwidths
 
 KERNELS = ("gaussian", *kernels.KERNELS)
 METHODS = ("kde", "sd", "laplace")
 DEVICES = ("auto", "cpu", "gpu")
-RULES = ("scott", "silverman")
 _ALGORITHMS = ("auto", "kd_tree", "ball_tree")
 _SAMPLED = ("gaussian", "tophat")
 
@@ -36,8 +36,11 @@ def parameters(values: Mapping[str, Any]) -> Any | None:
         raise ValueError(f"breadth_first must be True or False; got {values['breadth_first']!r}")
     if not isinstance(values["leaf_size"], Integral) or values["leaf_size"] < 1:
         raise ValueError(f"leaf_size must be an integer of at least 1; got {values['leaf_size']!r}")
-    if isinstance(values["bandwidth"], str) and values["bandwidth"] not in RULES:
-        _bandwidth_rule(values["bandwidth"])
+    if isinstance(values["bandwidth"], str) and values["bandwidth"] not in bandwidths.names():
+        raise ValueError(
+            "bandwidth must be a positive number, an array of deviations, a covariance, a function of the data, or one "
+            f"of {', '.join(map(repr, bandwidths.names()))}; got {values['bandwidth']!r}"
+        )
     metric = _metric(values["metric"], values["metric_params"], values["algorithm"])
 
     if values["method"] != "kde":
@@ -52,6 +55,12 @@ def parameters(values: Mapping[str, Any]) -> Any | None:
                 f'{name} must be None but for kernel="gaussian" and metric="euclidean"; got {values["kernel"]!r} and '
                 f"{values['metric']!r}: other kernels are not summed over images"
             )
+    rule = bandwidths.rule(values["bandwidth"])
+    if rule is not None and (values["kernel"] != "gaussian" or metric is not None):
+        raise ValueError(
+            f'bandwidth={rule!r} is a rule for kernel="gaussian" and metric="euclidean"; got {values["kernel"]!r} and '
+            f'{values["metric"]!r}: give a number, or "scott" or "silverman" as in scikit-learn'
+        )
     density_check.precision(values["precision"], np.dtype(np.float64))
     if values["precision"] is not None and (values["kernel"] != "gaussian" or metric is not None):
         raise ValueError(
@@ -76,15 +85,6 @@ def _metric(metric: Any, options: Any, algorithm: str) -> Any | None:
     except (TypeError, ValueError) as error:
         raise ValueError(f"metric_params must fit metric={metric!r}; got {options!r}: {error}") from None
     return None if type(distance).__name__.startswith("EuclideanDistance") else distance  # "minkowski" of p = 2, too
-
-
-def _bandwidth_rule(name: str) -> None:
-    """Raise for a name that is not a rule of scikit-learn's."""
-    hint = f": write bandwidth=cukde.bandwidth.{name}(X)" if name in ("sd", "laplace", "isj") else ""
-    raise ValueError(
-        f"bandwidth must be a positive number, an array of deviations, a covariance, or one of "
-        f"{', '.join(map(repr, RULES))}; got {name!r}{hint}"
-    )
 
 
 def bandwidth(value: Any, n: float, d: int, metric: Any | None) -> Any:
@@ -114,9 +114,14 @@ def fit(values: Mapping[str, Any], metric: Any | None, row: Any, n: float) -> An
 def domain(values: Mapping[str, Any], h: Any, d: int) -> Domain | None:
     """Check the bounds and periods of ``d`` columns beside a bandwidth; None where no column has any."""
     out = domain_of(values["bounds"], values["periods"], d)
-    if out is not None:
-        domains_check.bandwidth(np.asarray(h), out.bounded, "bandwidth")
+    beside_domain(h, out)
     return out
+
+
+def beside_domain(h: Any, domain: Domain | None) -> None:
+    """Raise for a bandwidth that correlates a bounded column with another."""
+    if domain is not None:
+        domains_check.bandwidth(np.asarray(h), domain.bounded, "bandwidth")
 
 
 def ends(values: Any, h: Any, d: int) -> None:
@@ -186,6 +191,27 @@ def fitted_side(X: Any) -> None:
         )
 
 
+def data_in_memory(*, lazy: bool) -> None:
+    """Raise for lazy arrays where each row leaves out its own kernel."""
+    if lazy:
+        raise ValueError("leave_one_out=True takes arrays in memory, fitted and asked for; got a Dask collection")
+
+
+def are_data(*, same: bool) -> None:
+    """Raise for queries that are not the data, where each leaves out its own datum."""
+    if not same:
+        raise ValueError("leave_one_out=True needs the data of fit as X, in their order; got other rows")
+
+
+def no_rule(value: Any) -> None:
+    """Raise for a bandwidth that takes data in memory."""
+    if callable(value) or bandwidths.rule(value) is not None:
+        raise ValueError(
+            f'bandwidth must be a number, an array, "scott" or "silverman" beside Dask collections; got {value!r}: '
+            "rules take data in memory, such as a sample of the rows, bandwidth=cukde.bandwidth.silverman(sample)"
+        )
+
+
 def in_memory(lazy: bool) -> None:
     """Raise when a fit on Dask collections is saved to a file."""
     if lazy:
@@ -221,12 +247,3 @@ def sampled(kernel: str, method: str) -> None:
         )
     if kernel not in _SAMPLED:
         raise NotImplementedError(f'sample needs kernel="gaussian" or "tophat"; got {kernel!r}')
-
-
-def positive(count: int, rows: int) -> None:
-    """Raise if Laplace-corrected densities have no logarithm."""
-    if count:
-        raise ValueError(
-            f"the Laplace-corrected density is not positive at {count} of {rows} rows, which have no log-likelihood: "
-            'enlarge bandwidth, leave those rows out by score_samples, or take method="kde" or "sd"'
-        )

@@ -44,6 +44,7 @@ def taken(
     If a rule for the bandwidth needs the unknown number of rows, it is computed now.
     """
     dask_check.plain("bandwidth", is_dask(estimator.bandwidth))
+    check.no_rule(estimator.bandwidth)
     n, d = X.shape
     if not is_dask(X):
         rows = dask_chunks.rows_of_block(n, n, d, gpu=backend.xp is not np)
@@ -88,15 +89,6 @@ def _weights(sample_weight: Any, X: da.Array, backend: ModuleType) -> Any:
     density_check.weights(stand_in(w, not known), X.shape[0] if known else 1, host, name)
     dask_check.alignable(name, known, w.numblocks[0], X.numblocks[0])
     return _moved(w, backend).astype(np.float64)
-
-
-def log_likelihood(log_p: da.Array, *, signed: bool) -> float:
-    """Compute the sum of log densities; densities that may be negative, ``signed``, must all be positive."""
-    positive = log_p > -np.inf  # not NaN, for a negative density, or -inf, for zero
-    total, above, below = dask.compute(log_p.sum(dtype=np.float64), positive.sum(), (~positive).sum())
-    if signed:
-        check.positive(int(below), int(above) + int(below))
-    return float(total)
 
 
 def drawn(points: Any, weights: Any | None, u: np.ndarray, backend: ModuleType) -> Any:

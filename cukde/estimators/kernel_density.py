@@ -3,31 +3,41 @@
 from __future__ import annotations
 
 import importlib
+import math
 from os import PathLike
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from cukde.core import check as core_check, dispatch
+from cukde.core import check as core_check, dispatch, warnings as core_warnings
+from cukde.core.entry import missing
+from cukde.core.frames.libraries import library_of
 from cukde.core.over_dask import is_dask, meta
 from cukde.core.public import public_in
+from cukde.core.random_state import RandomState
+from cukde.core.types import Array, ArrayLike
+from cukde.core.warnings import NegativeDensityWarning
 from cukde.density import check as density_check
 from cukde.density.api import kde, laplace_kde, score as gradient
 from cukde.density.arguments import prepare
 from cukde.density.domains import check as domains_check
-from cukde.density.domains.domain import Domain
+from cukde.density.domains.domain import Domain, domain_of
 from cukde.density.kernel_density import kernel_density
 from cukde.density.metric_density import log_sums
 from cukde.density.problem import Problem, score_problem
-from cukde.estimators import check, file, sampling
+from cukde.estimators import bandwidths, check, file, sampling
 
 _DTYPES = [np.float64, np.float32, np.float16]  # others are converted to the first
 _ARRAYS = ("points_", "sample_weight_")
 _FLAGS = ("_on_gpu", "_from_gpu")  # where the fitted arrays are, and where the user's were and results go
 _KEPT = "_problem_kept"  # what was made of the fit by the last call; neither pickled nor saved
+_NEGATIVE = (
+    "a Laplace-corrected density is negative at some rows, so that the score is -inf: enlarge bandwidth, leave those "
+    'rows out by score_samples, or take method="kde" or "sd"'
+)
 _FITTED = (*_ARRAYS, *_FLAGS, "bandwidth_", "n_features_in_", "feature_names_in_", "_dtype", "_method", "_ends")
 # What an estimator that was pickled before there was such a thing has of it.
 _LATER: dict[str, Any] = {"bounds": None, "periods": None, "_ends": None}
@@ -42,10 +52,15 @@ class KernelDensity(BaseEstimator):
 
     Parameters
     ----------
-    bandwidth : float, {"scott", "silverman"} or array_like
-        Standard deviation of the Gaussian kernel, or radius or scale of the others, in units of the data. The names are
-        scikit-learn's rules, n^(-1/(d+4)) and (n (d+2)/4)^(-1/(d+4)), which ignore the spread of the data. Arrays are
+    bandwidth : float, array_like, str or callable
+        Standard deviation of the Gaussian kernel, or radius or scale of the others, in units of the data. Arrays are
         standard deviations, shape (d,), such as the functions of :mod:`cukde.bandwidth` return, or a (d, d) covariance.
+        The names "scott" and "silverman" are scikit-learn's rules, n^(-1/(d+4)) and (n (d+2)/4)^(-1/(d+4)), which
+        ignore the spread of the data. For the Gaussian kernel and the euclidean metric the rules of
+        :mod:`cukde.bandwidth`, which follow it, are "scott_deviations", "silverman_deviations", "scott_covariance",
+        "silverman_covariance", "sd", "laplace", "isj" and "cross_validate" (for ``method``), or those functions
+        themselves. Any other function of X, called with ``weights=`` if :meth:`fit` has ``sample_weight``, returns a
+        bandwidth.
     algorithm : {"auto", "kd_tree", "ball_tree"}
         As in scikit-learn it determines which metrics are accepted. No tree is built.
     kernel : {"gaussian", "tophat", "epanechnikov", "exponential", "linear", "cosine"}
@@ -166,7 +181,7 @@ class KernelDensity(BaseEstimator):
         self.bounds = bounds
         self.periods = periods
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelDensity:
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> KernelDensity:
         """Fit the estimator: copy the data, and for method "sd" debias them.
 
         Parameters
@@ -213,13 +228,16 @@ class KernelDensity(BaseEstimator):
         self._from_gpu = self.device != "cpu" and dispatch.is_gpu_array(meta(X))
         return self
 
-    def score_samples(self, X: Any) -> Any:
+    def score_samples(self, X: ArrayLike, *, leave_one_out: bool = False) -> Array:
         """Return the log density at the rows of ``X``.
 
         Parameters
         ----------
         X : array_like or dataframe, shape (m, d)
             Queries.
+        leave_one_out : bool
+            Leave out of the density at each row of the data the row's own kernel, as :func:`cukde.kde` does: levels of
+            such densities hold for new points. ``X`` must then be the data of :meth:`fit`, in their order.
 
         Returns
         -------
@@ -235,27 +253,34 @@ class KernelDensity(BaseEstimator):
         TypeError
             For queries on the GPU if the estimator is on the CPU.
         ValueError
-            For another number of columns than in :meth:`fit`, other names of columns, NaN and infinity.
+            For another number of columns than in :meth:`fit`, other names of columns, NaN and infinity; with
+            ``leave_one_out`` for queries that are not the data, a single row, and Dask arrays.
 
         Notes
         -----
-        Cost and accuracy are those of :func:`cukde.kde` with ``log=True``, and the tolerances of the class.
+        Cost and accuracy are those of :func:`cukde.kde` with ``log=True``, and the tolerances of the class. With
+        ``leave_one_out`` method "sd" moves the data once more, to compare them with those of the fit; kernels other
+        than the Gaussian take 2 n passes.
         """
+        leave_one_out = core_check.flag("leave_one_out", leave_one_out)
         backend = self._fitted(X)
         with backend.device_of(meta(self.points_)):
-            return self._returned(self._log_density(X, backend), X, backend)
+            if leave_one_out:
+                check.data_in_memory(lazy=self._is_lazy(X))
+                self._check_data(self._array(X, backend, reset=False), backend)
+            return self._returned(self._log_density(X, backend, leave_one_out=leave_one_out), X, backend)
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: ArrayLike, y: ArrayLike | None = None) -> float:
         """Return the log-likelihood of the rows of ``X``: the sum of :meth:`score_samples`, in float64.
 
-        Parameters are those of :meth:`score_samples`; ``y`` is ignored. The sum is -inf if a density is 0. It is
-        computed at once, for Dask queries too.
+        Parameters and errors are those of :meth:`score_samples`; ``y`` is ignored. The sum is -inf if a density is 0
+        or, of method "laplace", negative, so that a search ranks such a bandwidth last. It is computed at once, for
+        Dask queries too.
 
-        Raises
-        ------
-        ValueError
-            For method "laplace" if a density is not positive, with the number of such rows; and as
-            :meth:`score_samples`.
+        Warns
+        -----
+        NegativeDensityWarning
+            For method "laplace" if a density is negative: a search of scikit-learn's is told once in each process.
 
         Examples
         --------
@@ -266,14 +291,13 @@ class KernelDensity(BaseEstimator):
         backend = self._fitted(X)
         with backend.device_of(meta(self.points_)):
             log_p = self._log_density(X, backend)
-            if is_dask(log_p):
-                return _lazily().log_likelihood(log_p, signed=self.method == "laplace")
-            if self.method == "laplace":
-                positive = log_p > -np.inf  # not NaN, for a negative density, or -inf, for zero
-                check.positive(len(log_p) - int(positive.sum()), len(log_p))
-            return float(log_p.sum(dtype=np.float64))
+            total = float(log_p.sum(dtype=np.float64))  # of Dask arrays it is computed now
+        if self.method == "laplace" and math.isnan(total):
+            core_warnings.once(_NEGATIVE, NegativeDensityWarning)
+            return -math.inf
+        return total
 
-    def grad_log_density(self, X: Any) -> Any:
+    def grad_log_density(self, X: ArrayLike) -> Array:
         """Return the gradient of the log density at the rows of ``X``, the score of :func:`cukde.score`.
 
         Parameters
@@ -318,14 +342,14 @@ class KernelDensity(BaseEstimator):
                 out = gradient(self.points_, Y, self.bandwidth_, **options, **self._domain_arguments)
             return self._returned(_rounded(out, dtype), X, backend)
 
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> Any:
+    def sample(self, n_samples: int = 1, random_state: RandomState = None) -> Array:
         """Draw from the density: rows of the data, chosen by their weights and moved by the kernel.
 
         Parameters
         ----------
         n_samples : int
             At least 1.
-        random_state : int, numpy.random.RandomState or None
+        random_state : int, numpy.random.RandomState, numpy.random.Generator or None
             An integer gives the same sample on every call and every device. The random numbers are scikit-learn's,
             drawn on the host: with a scalar bandwidth the sample is the same as scikit-learn's.
 
@@ -431,12 +455,15 @@ class KernelDensity(BaseEstimator):
         with backend.device_of(X):
             a = self._array(X, backend, reset=True)
             parameters = self.get_params(deep=False)
-            h = check.fit(parameters, metric, a[:1], len(a))
-            domain = check.domain(parameters, h, a.shape[1])
+            domain = domain_of(self.bounds, self.periods, a.shape[1])
+            ends = {} if domain is None else domain.arguments
             if domain is not None:
                 outside = backend.asnumpy(domain.outside(a, backend.xp).sum(axis=0))
                 domains_check.inside(outside, len(a), domain.low, domain.high)
             weights = None if sample_weight is None else check.weights(self._moved(sample_weight), len(a), backend)
+            width = bandwidths.of_data(self.bandwidth, a, weights, self.method, **ends)
+            h = check.fit(parameters | {"bandwidth": width}, metric, a[:1], len(a))
+            check.beside_domain(h, domain)
             dtype = density_check.result_dtype(a)
             points = backend.xp.array(a, dtype=dtype, order="C")  # a copy: X may change afterwards
             if self.method == "sd":
@@ -456,16 +483,23 @@ class KernelDensity(BaseEstimator):
         """Check points and the names of their columns; return them as an array of the backend."""
         if is_dask(X):
             return _lazily().points(self, X, backend, reset=reset)
+        given = X
+        if library_of(X) is not None:  # errors of its values name the column
+            X = missing.none_in("X", X)
         if backend.name == "gpu":
             out = check.points(X, backend)
             # scikit-learn checks the names of a frame, and the number of columns.
-            validate_data(self, X if hasattr(X, "shape") else out, reset=reset, skip_check_array=True)
+            validate_data(self, given if hasattr(given, "shape") else out, reset=reset, skip_check_array=True)
             return out
         X = self._moved(X)
         if hasattr(X, "__dlpack__") and not hasattr(X, "__array__"):
             X = backend.asarray(X)
         with np.errstate(invalid="ignore"):  # it sums all entries to find NaN and infinities
-            return validate_data(self, X, reset=reset, order="C", dtype=_DTYPES)
+            if X is given:
+                return validate_data(self, X, reset=reset, order="C", dtype=_DTYPES)
+            out = check_array(X, order="C", dtype=_DTYPES, input_name="X", estimator=self)
+        validate_data(self, given, reset=reset, skip_check_array=True)
+        return out
 
     def _fitted(self, X: Any) -> ModuleType:
         """Return the backend of the fitted arrays; check that the queries can be moved there."""
@@ -519,7 +553,20 @@ class KernelDensity(BaseEstimator):
         # Debiased data are always float64, so their dtype does not determine it.
         return dtype.name if self.precision is None and self.method == "sd" else self.precision
 
-    def _log_density(self, queries: Any, backend: ModuleType) -> Any:
+    def _check_data(self, X: Any, backend: ModuleType) -> None:
+        """Check that rows are the data of the fit, and that something is left without one of them."""
+        weights, points = self.sample_weight_, self.points_
+        density_check.rows_to_leave_out(len(points) if weights is None else int((weights > 0).sum()))
+        same = X.shape == points.shape
+        if same and self.method == "sd":  # may round differently, by far less than a hundredth of the step
+            moved, X = self._debiased(X, self.bandwidth_, weights, self._domain), X.astype(np.float64)
+            step = 0.01 * abs(moved - X).max()
+            same = bool((abs(moved - points) <= step).all())
+        elif same:
+            same = bool((X.astype(points.dtype, copy=False) == points).all())
+        check.are_data(same=same)
+
+    def _log_density(self, queries: Any, backend: ModuleType, *, leave_one_out: bool = False) -> Any:
         metric = None
         core_check.option("kernel", self.kernel, check.KERNELS)
         if self.metric != "euclidean":
@@ -527,7 +574,9 @@ class KernelDensity(BaseEstimator):
             check.metric_device(metric, self.metric, backend)
         kernel: Any = None if self.kernel == "gaussian" else self.kernel
         if metric is None and not self._is_lazy(queries):
-            problem, dtype = self._problem(queries, backend, self._tolerance)
+            problem, dtype = self._problem(queries, backend, self._tolerance, unchecked=not leave_one_out)
+            if leave_one_out:
+                problem = problem._replace(leave_one_out=True)
             if self.atol > 0 and problem.domain is None:  # or each of several passes would leave out as much
                 problem = problem.within(float(self.atol), kernel)
             with problem.device:
@@ -550,7 +599,8 @@ class KernelDensity(BaseEstimator):
                 if kernel is None
                 else kernel_density(origin, origin, h, kernel=kernel, log=True)
             )
-            out = log_sums(metric, X, Y, h, self.kernel, self.sample_weight_) + constant[0]
+            options = {"leave_one_out": leave_one_out}
+            out = log_sums(metric, X, Y, h, self.kernel, self.sample_weight_, **options) + constant[0]
         elif kernel is not None:
             out = kernel_density(X, Y, h, kernel=kernel, log=True, **options)
         else:
@@ -562,12 +612,17 @@ class KernelDensity(BaseEstimator):
     def _is_lazy(self, queries: Any) -> bool:
         return is_dask(queries) or is_dask(self.points_) or is_dask(self.sample_weight_)
 
-    def _problem(self, queries: Any, backend: ModuleType, tolerance: float | None) -> tuple[Problem, np.dtype]:
-        """Return the sum of Gaussians at the queries as a problem, and the dtype of its result."""
+    def _problem(
+        self, queries: Any, backend: ModuleType, tolerance: float | None, *, unchecked: bool = True
+    ) -> tuple[Problem, np.dtype]:
+        """Return the sum of Gaussians at the queries as a problem, and the dtype of its result.
+
+        With ``unchecked`` values of the queries may be left for the pass to look at.
+        """
         Y = queries if self._in_order(queries, backend) else self._array(queries, backend, reset=False)
         problem, dtype = self._problem_of_data(Y.dtype, backend, tolerance)
         try:
-            return problem.at(Y, "X", gaussian=self.kernel == "gaussian"), dtype
+            return problem.at(Y, "X", gaussian=unchecked and self.kernel == "gaussian"), dtype
         except ValueError:
             self._array(queries, backend, reset=False)  # whose errors come first
             raise
@@ -576,9 +631,12 @@ class KernelDensity(BaseEstimator):
         self, of_queries: np.dtype, backend: ModuleType, tolerance: float | None
     ) -> tuple[Problem, np.dtype]:
         """Return the problem without queries, kept from the last call for the same fit and options."""
-        points, weights, h = self.points_, self.sample_weight_, np.asarray(dispatch.to_host(self.bandwidth_))
+        points, weights, h = self.points_, self.sample_weight_, self.bandwidth_
+        if type(h) is not float:  # arrays may have changed since
+            h = np.asarray(dispatch.to_host(h))
+            h = h.shape, h.tobytes()
         of_kernel = self.precision if self.kernel == "gaussian" else None
-        options = of_queries, tolerance, of_kernel, h.shape, h.tobytes()
+        options = of_queries, tolerance, of_kernel, h
         last = vars(self).get(_KEPT)
         if last is None or last[0] is not points or last[1] is not weights or last[2] != options:
             none = backend.xp.empty((0, points.shape[1]), of_queries)
@@ -611,6 +669,8 @@ def _lazily() -> Any:
 
 def _rounded(out: Any, dtype: np.dtype) -> Any:
     """Round to the result's dtype; overflow gives infinity."""
+    if out.dtype == dtype:
+        return out
     with np.errstate(over="ignore"):
         return out.astype(dtype, copy=False)
 

@@ -27,7 +27,9 @@ def draw(
     """
     from sklearn.utils import check_random_state
 
-    rng = check_random_state(random_state)
+    # A Generator has all methods that are called here.
+    known = isinstance(random_state, np.random.Generator)
+    rng = random_state if known else check_random_state(random_state)
     u = rng.uniform(0, 1, size=count)
     centres = take(points, weights, u, backend)
     return centres + backend.xp.asarray(_steps(rng, centres.shape, h, kernel))

@@ -9,11 +9,15 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from cukde.core import check as core_check, dispatch, warnings as core_warnings
+from cukde.core import check as core_check, dispatch, reprs, warnings as core_warnings
 from cukde.core.cost.registry import declare
 from cukde.core.cpu import arrays as cpu
+from cukde.core.entry import returned
+from cukde.core.entry.given import Given
+from cukde.core.entry.public_call import public_call
 from cukde.core.over_dask import over_dask
 from cukde.core.public import public_in
+from cukde.core.types import Array, ArrayLike
 from cukde.kendall import check, cost, samples, statistics
 from cukde.kendall.counts import PairCounts, SignificanceResult, Ties
 from cukde.kendall.cpu import few as few_on_cpu
@@ -25,20 +29,31 @@ _passes = partial(dispatch.passes, "cukde.kendall")
 class Concordance(NamedTuple):
     """Counts of pairs of samples for each pair of columns, int64. The five counts add up to n (n - 1) / 2."""
 
-    concordant: Any  # (p, q): in the same order in both columns
-    discordant: Any  # (p, q): in opposite order
-    tied_x: Any  # (p, q): equal in the column of A alone
-    tied_y: Any  # (p, q): equal in the column of B alone
-    tied_both: Any  # (p, q): equal in both
+    concordant: Array  # (p, q): in the same order in both columns
+    discordant: Array  # (p, q): in opposite order
+    tied_x: Array  # (p, q): equal in the column of A alone
+    tied_y: Array  # (p, q): equal in the column of B alone
+    tied_both: Array  # (p, q): equal in both
+
+    def __repr__(self) -> str:
+        return reprs.of_result(self)
+
+
+def _with_names(given: Given, result: Any) -> Any:
+    """Matrices have a row for each column of A, and a column for each of B."""
+    A, B = given.given["A"], given.given.get("B")
+    return returned.as_matrices(given, result, A, A if B is None else B)
 
 
 @declare(cost.kendalltau, cost.of_samples)
+@public_call()
 def kendalltau(
-    x: Any,
-    y: Any,
+    x: ArrayLike,
+    y: ArrayLike,
     *,
     nan_policy: Literal["propagate", "omit", "raise"] = "propagate",
-    method: Literal["auto", "exact", "asymptotic"] = "auto",
+    distribution: Literal["auto", "exact", "asymptotic"] = "auto",
+    method: Literal["auto", "exact", "asymptotic"] | None = None,
     variant: Literal["a", "b", "c"] = "b",
     alternative: Literal["two-sided", "less", "greater"] = "two-sided",
     axis: int | tuple[int, ...] | None = None,
@@ -61,13 +76,17 @@ def kendalltau(
         Samples: flattened and of one size where ``axis`` is None, else of shapes that broadcast. Real numbers of up to
         8 bytes are compared exactly, 64-bit integers too; other values that have an order (long doubles, objects, text,
         times) are compared by NumPy, on the CPU. If ``x`` is a GPU array, the call computes on the GPU and moves ``y``
-        there. Masked entries are left out, whatever ``nan_policy`` is. Infinities are ordinary values.
+        there. Masked entries are left out, whatever ``nan_policy`` is. Infinities are ordinary values. Two frames with
+        columns of the same names are paired by them.
     nan_policy : {"propagate", "omit", "raise"}
         What NaN does: make the result NaN, leave its pair out, or raise an error.
-    method : {"auto", "exact", "asymptotic"}
-        How the p-value is computed. "asymptotic" takes the normal distribution, with a variance that accounts for
-        ties. "exact" takes the exact distribution, which exists for samples without ties. "auto" is exact where there
-        are no ties and n is at most 33 or at most one pair is out of order, and asymptotic elsewhere.
+    distribution : {"auto", "exact", "asymptotic"}
+        The distribution under independence, which gives the p-value. "asymptotic" takes the normal distribution, with a
+        variance that accounts for ties. "exact" takes the exact distribution, which exists for samples without ties.
+        "auto" is exact where there are no ties and n is at most 33 or at most one pair is out of order, and asymptotic
+        elsewhere.
+    method : {"auto", "exact", "asymptotic"}, optional
+        SciPy's name of ``distribution``, in place of it.
     variant : {"b", "c", "a"}
         Which tau; the p-value is the same for all.
     alternative : {"two-sided", "less", "greater"}
@@ -91,7 +110,7 @@ def kendalltau(
         GPU beside ``x`` on the CPU.
     ValueError
         For incompatible sizes or shapes, an unknown option, NaN with ``nan_policy="raise"``, ties with
-        ``method="exact"``, and an axis out of bounds.
+        ``distribution="exact"``, and an axis out of bounds.
 
     Warns
     -----
@@ -102,11 +121,11 @@ def kendalltau(
     -----
     Counts are exact (int64), for up to 1e8 samples; the statistic is accurate to 1e-12. It lies between -1 and 1, and
     perfect order gives exactly 1. Cost: O(n log n) comparisons and O(n) memory. The host waits for the GPU only with
-    ``nan_policy="raise"``, which may have to raise, and with ``method="exact"``, whose distribution the host computes
+    ``nan_policy="raise"``, which may have to raise, and with ``distribution="exact"``, which the host computes
     in O(n min(C, D)).
 
     SciPy's function differs in three ways: it has no variant "a", it checks an option only where it uses it, and with
-    ``method="asymptotic"`` it divides by zero for two samples.
+    ``distribution="asymptotic"`` it divides by zero for two samples.
 
     References
     ----------
@@ -122,7 +141,11 @@ def kendalltau(
     -0.4714 0.2827
     """
     core_check.option("nan_policy", nan_policy, check.NAN_POLICIES)
-    core_check.option("method", method, statistics.METHODS)
+    core_check.option("distribution", distribution, statistics.DISTRIBUTIONS)
+    if method is not None:
+        core_check.option("method", method, statistics.DISTRIBUTIONS)
+        check.one_name(distribution)
+        distribution = method
     core_check.option("variant", variant, statistics.VARIANTS)
     check.alternative(alternative)
     keepdims = core_check.flag("keepdims", keepdims)
@@ -134,7 +157,7 @@ def kendalltau(
         if nan_policy == "raise":
             check.no_nan(rows.nan, x=rows.x, y=rows.y)
         complete = n if nan_policy == "propagate" and rows.nan is None else 0
-        null = None if method == "exact" else statistics.Null(method, alternative)
+        null = None if distribution == "exact" else statistics.Null(distribution, alternative)
         if null is not None and rows.nan is None:
             few = _of_few(backend, rows.x, rows.y, "alike", 1, variant, null, complete)
             if few is not None:
@@ -146,7 +169,7 @@ def kendalltau(
         if nan_policy == "propagate" and rows.nan is not None:
             counts = counts._replace(samples=xp.where(xp.asarray(rows.nan), 0, counts.samples))
         statistic, pvalue = passes.statistics(counts, variant, null, complete)
-        if method == "exact":
+        if distribution == "exact":
             on_host = statistics.of_complete(counts.map(backend.asnumpy), complete)
             check.exact_without_ties(statistics.tied(on_host))
             pvalue = xp.asarray(statistics.exact_p_value(on_host, alternative))
@@ -154,15 +177,16 @@ def kendalltau(
 
 
 @declare(cost.kendall_matrix, cost.of_columns)
+@public_call(_with_names)
 @over_dask("cukde.kendall.dask")
 def kendall_matrix(
-    A: Any,
-    B: Any = None,
+    A: ArrayLike,
+    B: ArrayLike | None = None,
     *,
     variant: Literal["a", "b", "c"] = "b",
     pvalue: bool = False,
     nan_policy: Literal["propagate", "omit", "raise"] = "propagate",
-) -> Any:
+) -> Array | Any:
     """Kendall's tau of all pairs of columns of A, or of A with B.
 
     Parameters
@@ -176,7 +200,7 @@ def kendall_matrix(
     variant : {"b", "c", "a"}
         As in :func:`kendalltau`.
     pvalue : bool
-        Whether to return two-sided p-values too, by the method "auto" of :func:`kendalltau`.
+        Whether to return two-sided p-values too, by the distribution "auto" of :func:`kendalltau`.
     nan_policy : {"propagate", "omit", "raise"}
         What NaN does: make the row and the column of its variable NaN, leave its sample out of the pairs of columns
         where either value is NaN (pairwise deletion, as in pandas), or raise an error.
@@ -185,12 +209,13 @@ def kendall_matrix(
     -------
     array, shape (p, q), or SignificanceResult
         tau, float64; with ``pvalue=True`` the pair ``(statistic, pvalue)`` of such arrays. Constant columns give NaN,
-        on the diagonal too, which is 1 otherwise. NumPy and pandas in, NumPy out; CuPy in, CuPy out; Dask in, Dask out.
+        on the diagonal too, which is 1 otherwise. NumPy in, NumPy out; CuPy in, CuPy out; Dask in, Dask out. Of frames
+        they are frames with the names of the columns of ``A`` as rows, and of ``B`` as columns.
 
     Raises
     ------
     TypeError
-        For ``B`` on the GPU beside ``A`` on the CPU.
+        For ``B`` on the GPU beside ``A`` on the CPU, and for columns of frames that do not hold real numbers.
     ValueError
         For anything but two dimensions of real numbers, masked entries, ``B`` and ``A`` with different numbers of rows,
         an unknown option, and NaN with ``nan_policy="raise"``.
@@ -240,7 +265,8 @@ def kendall_matrix(
 
 
 @declare(cost.concordance, cost.of_columns)
-def concordance(A: Any, B: Any = None) -> Concordance:
+@public_call(_with_names)
+def concordance(A: ArrayLike, B: ArrayLike | None = None) -> Concordance:
     """Counts of concordant, discordant and tied pairs of samples for all pairs of columns of A, or of A with B.
 
     Parameters
@@ -254,12 +280,12 @@ def concordance(A: Any, B: Any = None) -> Concordance:
     Concordance
         A tuple ``(concordant, discordant, tied_x, tied_y, tied_both)`` of int64 arrays of shape (p, q): pairs of
         samples in the same order in both columns, in opposite order, equal in the column of A alone, in that of B
-        alone, and in both. They add up to n (n - 1) / 2.
+        alone, and in both. They add up to n (n - 1) / 2. Of frames they are frames, as in :func:`kendall_matrix`.
 
     Raises
     ------
     TypeError
-        For ``B`` on the GPU beside ``A`` on the CPU.
+        For ``B`` on the GPU beside ``A`` on the CPU, and for columns of frames that do not hold real numbers.
     ValueError
         For anything but two dimensions of real numbers, masked entries, ``B`` and ``A`` with different numbers of rows,
         and NaN, which has no place in an order: drop those rows, or leave them to :func:`kendall_matrix`.

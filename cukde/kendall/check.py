@@ -47,8 +47,6 @@ def matrix(name: str, A: Any, backend: ModuleType) -> Any:
         raise ValueError(f"{name} must not have masked entries; write {name}.filled(numpy.nan)")
     try:
         out = backend.asarray(A)
-        if out.dtype == object and hasattr(A, "to_numpy"):  # a pandas table of mixed or nullable columns
-            out = backend.asarray(A.to_numpy(dtype=np.float64, na_value=np.nan))
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be a rectangular array of numbers: {error}") from None
     if not comparable(out.dtype):
@@ -121,7 +119,13 @@ def nan_in_columns(name: str, columns: list[int], rows: list[int]) -> None:
 _NAN_FOUND = "The input contains nan values: {} does; drop them or fill them"
 
 
+def one_name(distribution: str) -> None:
+    """Raise where ``distribution`` is given beside ``method``, its other name."""
+    if distribution != "auto":
+        raise TypeError("distribution and method must not both be given: method is SciPy's name of distribution")
+
+
 def exact_without_ties(tied: Any) -> None:
     """Raise where ties rule out the exact distribution."""
     if bool(tied.any()):
-        raise ValueError('Ties found, exact method cannot be used: set method to "auto" or "asymptotic"')
+        raise ValueError('Ties found, exact method cannot be used: set distribution to "auto" or "asymptotic"')

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from cukde.core import reprs
 from cukde.core.public import public_in
 
 
@@ -65,6 +66,9 @@ class SignificanceResult(NamedTuple):
 
     statistic: Any
     pvalue: Any
+
+    def __repr__(self) -> str:
+        return reprs.of_result(self)
 
     @property
     def correlation(self) -> Any:

@@ -19,6 +19,7 @@ from cukde.core.dask.arrays import collected, empty_like, stand_in, unknown_rows
 from cukde.core.dask.devices import computing
 from cukde.core.dask.graph import Blocks
 from cukde.core.over_dask import is_dask, meta, plain
+from cukde.core.types import Array, ArrayLike
 from cukde.kendall import check, statistics
 from cukde.kendall.counts import SignificanceResult
 
@@ -32,13 +33,13 @@ _ROWS = 2**16  # assumed where the number is unknown
 
 
 def kendall_matrix(
-    A: Any,
-    B: Any = None,
+    A: ArrayLike,
+    B: ArrayLike | None = None,
     *,
     variant: Literal["a", "b", "c"] = "b",
     pvalue: bool = False,
     nan_policy: Literal["propagate", "omit", "raise"] = "propagate",
-) -> Any:
+) -> Array | Any:
     """See :func:`cukde.kendall_matrix`.
 
     Counts are exact, and statistics have the bits of the same call on plain arrays, whatever the blocks. Each unordered

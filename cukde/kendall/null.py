@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 LARGEST = 33
-"""Most samples for which the distribution is tabulated and method "auto" is exact."""
+"""Most samples for which the distribution is tabulated and the distribution "auto" is exact."""
 
 LARGEST_FACTORIAL = 170
 """For larger n, 1 / n! is below the normal numbers of float64 and is taken as 0."""

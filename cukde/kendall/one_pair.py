@@ -28,11 +28,11 @@ def tau(counts: PairCounts, variant: str) -> float:
     return min(max(out, -1.0), 1.0) if variant == "c" else out
 
 
-def p_value(counts: PairCounts, method: str, alternative: str) -> float:
-    """Return the p-value of independence by the method "auto" or "asymptotic"."""
+def p_value(counts: PairCounts, distribution: str, alternative: str) -> float:
+    """Return the p-value of independence by the distribution "auto" or "asymptotic"."""
     n, x, y = counts.samples, counts.x, counts.y
     pairs = counts.pairs
-    if method == "auto" and n > 1 and x.pairs == 0 and y.pairs == 0:
+    if distribution == "auto" and n > 1 and x.pairs == 0 and y.pairs == 0:
         fewest = min(counts.concordant, counts.discordant)
         if n <= kendall_null.LARGEST or fewest <= 1:
             k = fewest if alternative == "two-sided" else counts.concordant

@@ -13,14 +13,14 @@ from cukde.kendall import null as kendall_null, one_pair
 from cukde.kendall.counts import PairCounts
 
 VARIANTS = ("a", "b", "c")
-METHODS = ("auto", "exact", "asymptotic")
+DISTRIBUTIONS = ("auto", "exact", "asymptotic")
 ALTERNATIVES = ("two-sided", "less", "greater")
 
 
 class Null(NamedTuple):
     """Method and alternative of the p-value of independence."""
 
-    method: str  # "auto" or "asymptotic"; "exact" has :func:`exact_p_value`
+    distribution: str  # "auto" or "asymptotic"; "exact" has :func:`exact_p_value`
     alternative: str
 
 
@@ -81,7 +81,7 @@ def p_value(counts: PairCounts, null: Null) -> Any:
     As in SciPy, ``"auto"`` is exact without ties for up to 33 samples or at most one pair out of order.
     """
     normal = _asymptotic(counts, null.alternative)
-    if null.method == "asymptotic":
+    if null.distribution == "asymptotic":
         return normal
     n, fewest = counts.samples, np.minimum(counts.concordant, counts.discordant)
     exact = _without_ties(counts) & (n > 1) & ((n <= kendall_null.LARGEST) | (fewest <= 1))
@@ -101,7 +101,7 @@ def exact_p_value(counts: PairCounts, alternative: str) -> Any:
 
 
 def tied(counts: PairCounts) -> Any:
-    """Whether a pair of variables that has a statistic has ties, for which method "exact" has no answer."""
+    """Whether a pair of variables that has a statistic has ties, for which the distribution "exact" has no answer."""
     x, y = _untied(counts)
     return ~(np.isnan(x) | np.isnan(y) | _without_ties(counts))
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from cukde.core import check as core_check, dispatch
 from cukde.core.public import public_in
+from cukde.core.random_state import DEFAULT, RandomState, integer
 from cukde.perf import _clocks, _cold
 
 _WARM_UP = 0.2
@@ -58,7 +59,14 @@ class Times:
     runs: int
 
     @classmethod
-    def of(cls, milliseconds: Iterable[float], *, confidence: float = 0.95, seed: int = 0) -> Times:
+    def of(
+        cls,
+        milliseconds: Iterable[float],
+        *,
+        confidence: float = 0.95,
+        random_state: RandomState = DEFAULT,
+        seed: RandomState = None,
+    ) -> Times:
         """Summarise times of runs that were measured elsewhere.
 
         Examples
@@ -71,8 +79,9 @@ class Times:
         if runs.size == 0 or not np.isfinite(runs).all():
             raise ValueError(f"milliseconds must be finite numbers, at least one; got {runs.tolist()}")
         _check_confidence(confidence)
+        rng = np.random.default_rng(integer(random_state, seed))
         q1, median, q3 = np.percentile(runs, [25, 50, 75])
-        low, high = median_interval(runs, confidence, np.random.default_rng(seed))
+        low, high = median_interval(runs, confidence, rng)
         return cls(float(median), float(q1), float(q3), low, high, runs.size)
 
     def row(self) -> dict[str, Any]:
@@ -104,7 +113,8 @@ def measure(
     cold: bool = False,
     rotate: Sequence[tuple[Any, ...]] | None = None,
     confidence: float = 0.95,
-    seed: int = 0,
+    random_state: RandomState = DEFAULT,
+    seed: RandomState = None,
 ) -> Times:
     """Measure how long ``fn(*args)`` takes.
 
@@ -136,8 +146,10 @@ def measure(
         has, no call finds its own there; so many calls in a row can be cold.
     confidence : float
         Confidence of the interval of the median.
-    seed : int
-        Seed of the bootstrap.
+    random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+        Of the bootstrap: None draws from NumPy's global state.
+    seed
+        Another name of ``random_state``.
 
     Returns
     -------
@@ -166,7 +178,7 @@ def measure(
     True
     """
     turns = _check(fn, gpu, seconds, most, calls, cold, rotate, confidence)
-    np.random.default_rng(seed)  # raises for an invalid seed
+    entropy = integer(random_state, seed)
     on_gpu = _on_gpu(fn, args, turns) if gpu is None else gpu
     if on_gpu:
         _clocks.require_gpu()
@@ -187,7 +199,7 @@ def measure(
         last, before = time.perf_counter(), last
         taken = last - before
     runs = min(max(int(seconds / max(taken, 1e-6)), _FEWEST), most)
-    return Times.of([clock(some, ahead) / calls for _ in range(runs)], confidence=confidence, seed=seed)
+    return Times.of([clock(some, ahead) / calls for _ in range(runs)], confidence=confidence, random_state=entropy)
 
 
 def _ahead(some: Callable[[], None], gpu: bool, calls: int, cold: bool) -> Callable[[], Any] | None:

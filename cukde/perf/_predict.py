@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from cukde.core import check as core_check
@@ -81,7 +81,7 @@ class Prediction:
     report_seconds: float
     report_compute: float
     report_memory: float
-    parts: tuple[PartTime, ...]
+    parts: tuple[PartTime, ...] = field(repr=False)
     launch: float
     binds: str
     bound: float

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cukde.core import extras
 from cukde.core.cost.cost import UNITS, Unit
 from cukde.core.cost.peaks import Peaks
 from cukde.core.cost.registry import by_name, counted
@@ -199,4 +200,4 @@ def _under(model: Prediction, on: Peaks, seconds: float) -> RooflinePoint:
 
 def _need_matplotlib() -> None:
     if importlib.util.find_spec("matplotlib") is None:
-        raise ImportError("a picture of a roofline needs Matplotlib: pip install 'cukde[plot]'")
+        raise ImportError(f"a picture of a roofline needs Matplotlib: {extras.install('plot')}")

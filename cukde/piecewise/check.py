@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -15,13 +14,43 @@ from cukde.piecewise.pieces import Pieces
 
 
 def extrapolate(value: Any) -> Any:
-    """Return one of True, False, "periodic" and "clamp"."""
+    """Return one of True, False, "periodic", "clamp" and "raise"."""
     if isinstance(value, str):
-        if value in ("periodic", "clamp"):
+        if value in ("periodic", "clamp", "raise"):
             return value
     elif isinstance(value, bool | np.bool_ | int) and value in (0, 1):
         return bool(value)
-    raise ValueError(f'extrapolate must be True, False, "periodic" or "clamp"; got {value!r}')
+    raise ValueError(f'extrapolate must be True, False, "periodic", "clamp" or "raise"; got {value!r}')
+
+
+_ELSE = 'write extrapolate="clamp" for the values at the ends, True for the outer polynomials, or False for NaN'
+
+
+def within(values: Any, x: Any, knots: Any, backend: ModuleType) -> None:
+    """Raise if x, whose values are NaN beyond the increasing knots, lies beyond them; on a GPU this waits."""
+    if values.size == 0:
+        return
+    least = values.min()  # NaN if any of them is
+    if least == least:
+        return
+    low, high = float(knots[0]), float(knots[-1])
+    flat = x.reshape(-1).astype(np.float64, copy=False)
+    places = backend.xp.flatnonzero((flat < low) | (flat > high))
+    if places.size:
+        others = f", the first of {places.size} beyond" * (places.size > 1)
+        raise ValueError(
+            f"x must lie within the knots, from {low!r} to {high!r}; got {float(flat[int(places[0])])!r}{others}: "
+            + _ELSE
+        )
+
+
+def limits_within(a: float, b: float, knots: np.ndarray) -> None:
+    """Raise if limits of integration lie beyond the increasing knots."""
+    if min(a, b) < knots[0] or max(a, b) > knots[-1]:
+        raise ValueError(
+            f"a and b must lie within the knots, from {float(knots[0])!r} to {float(knots[-1])!r}; got {a!r} and {b!r}"
+            f": {_ELSE}"
+        )
 
 
 def order(nu: Any) -> int:
@@ -224,26 +253,3 @@ def distinct(rounded: np.ndarray, name: str) -> None:
         raise ValueError(
             f"{len(rounded) - 1} pieces are too many for {name}: two knots round to {rounded[i]!r}; take fewer pieces"
         )
-
-
-def sampled(func: Callable[[np.ndarray], Any]) -> Callable[[np.ndarray], np.ndarray]:
-    """Return func for arrays of any shape, with checked results; func itself gets arrays of shape (n,)."""
-
-    def values(x: np.ndarray) -> np.ndarray:
-        flat = x.reshape(-1)
-        with np.errstate(all="ignore"):  # values that are not finite raise below
-            y = np.asarray(func(flat.copy()))
-        if y.shape != flat.shape:
-            raise ValueError(
-                f"func must return one value for each x: called with shape {flat.shape}, it returned shape {y.shape}"
-            )
-        if y.dtype.kind not in "fiub":
-            raise ValueError(f"func must return real numbers; got dtype {y.dtype}")
-        y = y.astype(np.float64)
-        finite = np.isfinite(y)
-        if not finite.all():
-            i = int(np.argmin(finite))
-            raise ValueError(f"func must be finite on the domain; got {y[i]} at x = {float(flat[i])!r}")
-        return y.reshape(x.shape)
-
-    return values

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from cukde.core.cost import arguments, host
+from cukde.core.cost import arguments, elementwise, host
 from cukde.core.cost.cost import Counted, Part, Unit
 from cukde.core.cost.peaks import Peaks
 from cukde.core.cost.sizes import takes
@@ -68,17 +68,17 @@ class Sizes:
 @takes(Sizes, "n pieces degree dtype knots extrapolate columns")
 def polynomial(on: Peaks, sizes: Sizes) -> Counted:
     """Count the values of polynomials."""
-    return _counted(_evaluation(on, sizes))
+    return _counted(*_all_passes(on, sizes))
 
 
 @takes(Sizes, "n pieces degree dtype knots extrapolate", extrapolate="clamp")
 def pwpa(on: Peaks, sizes: Sizes) -> Counted:
     """Count the values of polynomials whose coefficients lie in memory, which the host looks at first."""
-    part = _evaluation(on, sizes)
+    parts = _all_passes(on, sizes)
     if on.backend == "cpu":
-        return _counted(part)
+        return _counted(*parts)
     table = (sizes.pieces * (sizes.degree + 2) + 1) * np.dtype(sizes.dtype).itemsize
-    return _counted(Part("tables to the host", bytes=table, cycles=2 * host.COPY * on.clock, launches=2), part)
+    return _counted(Part("tables to the host", bytes=table, cycles=2 * host.COPY * on.clock, launches=2), *parts)
 
 
 def turned(on: Peaks, *, pieces: int, degree: int, dtype: Any = "float32") -> Counted:
@@ -160,6 +160,19 @@ def _spacing(knots: np.ndarray) -> str:
 
 def _counted(*parts: Part) -> Counted:
     return Counted(parts, _SOURCE)
+
+
+def _all_passes(on: Peaks, sizes: Sizes) -> tuple[Part, ...]:
+    """The evaluation, and with "raise" a look at the values, for which the host waits."""
+    if sizes.extrapolate != "raise":
+        return (_evaluation(on, sizes),)
+    numbers = sizes.n * sizes.columns
+    looked = elementwise.passes("looked for NaN", on, numbers, float(numbers * np.dtype(sizes.dtype).itemsize))
+    if on.backend == "cpu":
+        looked = replace(looked, blocks=1.0)  # NumPy's pass runs on one core
+    else:
+        looked = replace(looked, cycles=looked.cycles + host.COPY * on.clock)
+    return _evaluation(on, replace(sizes, extrapolate=False)), looked
 
 
 def _evaluation(on: Peaks, sizes: Sizes) -> Part:

@@ -14,6 +14,7 @@ from cukde.core.dask import check as dask_check
 from cukde.core.dask.arrays import collected, empty_like, stand_in
 from cukde.core.dask.devices import computing
 from cukde.core.over_dask import is_dask, meta, plain
+from cukde.core.types import ArrayLike
 from cukde.piecewise import check
 
 if TYPE_CHECKING:
@@ -21,14 +22,14 @@ if TYPE_CHECKING:
 
 
 def pwpa(
-    x: Any,
-    coefficients: Any,
-    knots: Any,
+    x: ArrayLike,
+    coefficients: ArrayLike,
+    knots: ArrayLike,
     *,
     layout: Literal["aos", "soa"] = "aos",
     origin: Literal["global", "local"] = "global",
-    extrapolate: bool | Literal["periodic", "clamp"] = "clamp",
-    out: Any = None,
+    extrapolate: bool | Literal["periodic", "clamp", "raise"] = "clamp",
+    out: ArrayLike | None = None,
 ) -> da.Array:
     """See :func:`cukde.pwpa`.
 

@@ -16,7 +16,7 @@ from cukde.piecewise.pieces import Pieces
 
 _passes = partial(dispatch.passes, "cukde.piecewise")
 
-Extrapolate = bool | Literal["periodic", "clamp"]
+Extrapolate = bool | Literal["periodic", "clamp", "raise"]
 
 
 class Evaluator:
@@ -36,6 +36,8 @@ class Evaluator:
         for one value at a point, has the shape and dtype of x and does not overlap it. Periodic functions are computed
         in float64.
         """
+        if extrapolate == "raise":
+            return self._within(self(x, False, backend, out), x, backend)
         on_gpu = backend.name == "gpu" and out is None
         if on_gpu and (values := self._repeated.values(x, extrapolate)) is not None:
             return values
@@ -60,7 +62,16 @@ class Evaluator:
 
     def again(self, x: Any, extrapolate: Any) -> Any | None:
         """Evaluate at points on a GPU that are like those of a call before; None where there was none."""
+        if type(extrapolate) is str and extrapolate == "raise":
+            values = self._repeated.values(x, False)
+            return None if values is None else self._within(values, x, dispatch.backend(x, "x"))
         return self._repeated.values(x, extrapolate)
+
+    def _within(self, values: Any, x: Any, backend: ModuleType) -> Any:
+        """Return values that are NaN beyond the knots, if no x lies there; a capture cannot wait to tell."""
+        if backend.name == "cpu" or not importlib.import_module("cukde.core.gpu.device").capturing():
+            check.within(values, x, self._pieces.knots, backend)
+        return values
 
     @functools.cached_property
     def _repeated(self) -> Any:

@@ -11,7 +11,9 @@ from numpy.typing import ArrayLike, DTypeLike
 from cukde.core import check as core_check, dtypes
 from cukde.core.public import public_in
 from cukde.piecewise import check, fit_pieces, pieces as piecewise_pieces
+from cukde.piecewise.evaluator import Extrapolate
 from cukde.piecewise.polynomial import PiecewisePolynomial
+from cukde.piecewise.sampled import sampled
 
 MOST_PIECES = 2**16
 """The most pieces of a fit to a tolerance."""
@@ -40,17 +42,20 @@ def fit_piecewise(
     degree: int = 3,
     *,
     tol: float | None = None,
-    method: Literal["minimax", "chebyshev", "interpolate", "least_squares"] = "minimax",
+    approximation: Literal["minimax", "chebyshev", "interpolate", "least_squares"] = "minimax",
     knots: Literal["uniform", "adaptive"] | ArrayLike = "uniform",
     dtype: DTypeLike = np.float32,
     continuous: bool = False,
+    extrapolate: Extrapolate = "raise",
 ) -> FittedPolynomial:
     """Fit a piecewise polynomial to a function of one variable.
 
     Parameters
     ----------
     func : callable
-        Takes a NumPy array of float64 of shape (n,) and returns n finite real numbers.
+        Takes a NumPy array of float64 of shape (n,) and returns n finite real numbers, as a list or an array of any
+        library. A function of a single number, such as those of :mod:`math` or with an ``if``, is called for one number
+        after the other, where an array makes it raise or return another shape.
     domain : (float, float)
         The interval to fit on. Its ends are rounded outward to ``dtype``, and ``func`` is evaluated there.
     pieces : int, optional
@@ -60,7 +65,7 @@ def fit_piecewise(
     tol : float, optional
         Use as few pieces as make ``max_error`` at most ``tol``: the number is doubled until that holds, then bisected.
         It is the smallest such number if more pieces never increase the error.
-    method : {"minimax", "chebyshev", "interpolate", "least_squares"}
+    approximation : {"minimax", "chebyshev", "interpolate", "least_squares"}
         "minimax" minimises the largest error (Remez's exchange). "chebyshev" interpolates at the zeros of the Chebyshev
         polynomial, and "interpolate" at the Chebyshev-Lobatto points, which include the knots. "least_squares"
         minimises the integral of the squared error, by Gauss-Legendre quadrature with 4 (degree + 1) + 16 nodes.
@@ -71,14 +76,18 @@ def fit_piecewise(
     dtype : {float32, float16, float64}
         The dtype in which the polynomial will be evaluated. Its coefficients are float64.
     continuous : bool
-        Whether the pieces equal the function at the knots, so that they join there up to rounding. The method then
-        chooses among such polynomials; "chebyshev" stretches its points until the outermost are the knots.
+        Whether the pieces equal the function at the knots, so that they join there up to rounding. The
+        approximation is then one of such polynomials; "chebyshev" stretches its points until the outermost are the
+        knots.
+    extrapolate : {"raise", True, False, "periodic", "clamp"}
+        Values beyond the domain, where the fit promises nothing, as in :class:`PiecewisePolynomial`; calls can say
+        otherwise. The default is an error there, for which a call on a GPU waits; with any other it does not.
 
     Returns
     -------
     FittedPolynomial
-        A :class:`PiecewisePolynomial`, NaN beyond the domain unless a call says otherwise (``extrapolate``), with the
-        largest absolute error on the domain: ``max_errors`` in float64 and in ``dtype``, ``max_error`` the larger one.
+        A :class:`PiecewisePolynomial` with the largest absolute error on the domain: ``max_errors`` in float64 and in
+        ``dtype``, ``max_error`` the larger one.
 
     Raises
     ------
@@ -87,6 +96,8 @@ def fit_piecewise(
         option, knots that do not increase or do not span the domain, both or neither of ``pieces`` and ``tol``, a
         function that returns another shape or values that are not finite, more pieces than the dtype resolves, and an
         unreachable ``tol``.
+    TypeError
+        For a function that takes neither an array nor a number.
 
     Notes
     -----
@@ -114,12 +125,15 @@ def fit_piecewise(
     >>> p = cukde.fit_piecewise(np.tanh, (-4, 4), tol=1e-6, knots="adaptive")
     >>> p.max_error <= 1e-6
     True
+    >>> float(cukde.fit_piecewise(np.tanh, (-4, 4), 64, extrapolate="clamp")(9.0).round(4))
+    0.9993
     """
-    f = check.sampled(func)
+    f = sampled(func)
+    beyond = check.extrapolate(extrapolate)
     target = check.dtype(dtype)
     low, high = check.domain(domain)
     degree = core_check.count("degree", degree)
-    core_check.option("method", method, fit_pieces.METHODS)
+    core_check.option("approximation", approximation, fit_pieces.APPROXIMATIONS)
     continuous = core_check.flag("continuous", continuous)
     users_knots: np.ndarray | None = None
     if isinstance(knots, str):
@@ -136,7 +150,7 @@ def fit_piecewise(
         else:
             x = np.linspace(low, high, m + 1)
         x = _rounded(x, target)
-        out = FittedPolynomial(fit_pieces.fit(f, x, degree, method, continuous), x, extrapolate=False)
+        out = FittedPolynomial(fit_pieces.fit(f, x, degree, approximation, continuous), x, extrapolate=beyond)
         out.max_errors = _errors(out, f, target)
         out.max_error = max(out.max_errors.values())
         return out

@@ -1,10 +1,10 @@
-"""Polynomials fitted to a function piece by piece: the methods of ``fit_piecewise``, their errors, and knots.
+"""Polynomials fitted to a function piece by piece: the approximations of ``fit_piecewise``, their errors, and knots.
 
 Piece i is fitted on [-1, 1], in Chebyshev polynomials T_j(t) with t = 2 (x - knots[i]) / (knots[i + 1] - knots[i]) - 1,
 which keep every linear system well conditioned, and then converted to powers of x - knots[i].
 
 With fixed ends the polynomial is the line through the function's values at both knots plus (1 - t^2) q(t), and the
-method chooses q.
+approximation chooses q.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from cukde.piecewise import pieces, remez
 
 Function = Callable[[np.ndarray], np.ndarray]
 
-METHODS = ("minimax", "chebyshev", "interpolate", "least_squares")
+APPROXIMATIONS = ("minimax", "chebyshev", "interpolate", "least_squares")
 
 _EPS = float(np.finfo(np.float64).eps)
 _POINTS_A_COEFFICIENT = 64
@@ -26,21 +26,21 @@ _ROUNDS = 12  # of adaptive knots
 _FLOOR = 1e-2  # least density of a piece relative to the mean, so that pieces without error move slowly
 
 
-def fit(f: Function, knots: np.ndarray, degree: int, method: str, continuous: bool) -> np.ndarray:
+def fit(f: Function, knots: np.ndarray, degree: int, approximation: str, continuous: bool) -> np.ndarray:
     """Return local coefficients, shape (degree + 1, m), the leading one first; ``f`` takes float64 of any shape."""
     left, width = knots[:-1], np.diff(knots)
 
     def values(t: np.ndarray) -> np.ndarray:
         return f(_points(knots, t))
 
-    if method == "minimax":
+    if approximation == "minimax":
         b = _minimax(values, f(knots), degree, continuous)
     else:
-        t, matrix = _linear(degree, method, continuous)
+        t, matrix = _linear(degree, approximation, continuous)
         b = values(np.broadcast_to(t, (len(left), len(t)))) @ matrix.T
     powers = np.arange(degree, -1, -1)
     c: np.ndarray = (b @ _shifted(degree)[:, ::-1]).T / width ** powers[:, None]
-    if continuous or method == "interpolate":
+    if continuous or approximation == "interpolate":
         c[-1] = f(left)  # exactly the value at the knot, without rounding errors of the basis
     return c
 
@@ -109,10 +109,10 @@ def _line(at_knots: np.ndarray) -> np.ndarray:
 
 
 @functools.cache
-def _linear(degree: int, method: str, continuous: bool) -> tuple[np.ndarray, np.ndarray]:
+def _linear(degree: int, approximation: str, continuous: bool) -> tuple[np.ndarray, np.ndarray]:
     """Return nodes (g,) in [-1, 1], and the matrix (degree + 1, g) from values there to Chebyshev coefficients."""
     k = degree + 1
-    if method == "least_squares":
+    if approximation == "least_squares":
         t, weights = np.polynomial.legendre.leggauss(4 * k + 16)
         root = np.sqrt(weights)
         if not continuous:
@@ -125,13 +125,13 @@ def _linear(degree: int, method: str, continuous: bool) -> tuple[np.ndarray, np.
         line[:2] = ends
         line -= inner @ (np.polynomial.chebyshev.chebvander(t, 1) @ ends)
         return np.concatenate([[-1.0], t, [1.0]]), np.concatenate([line[:, :1], inner, line[:, 1:]], axis=1)
-    if method == "interpolate":
+    if approximation == "interpolate":
         t = -np.cos(np.linspace(0, np.pi, k))
     else:
         t = -np.cos((np.arange(k) + 0.5) * (np.pi / k))
         if continuous:
             t /= t[-1]  # the outermost zeros moved to the ends
-    if continuous or method == "interpolate":
+    if continuous or approximation == "interpolate":
         t[0], t[-1] = -1, 1
     return t, np.linalg.inv(np.polynomial.chebyshev.chebvander(t, degree))
 
@@ -178,7 +178,7 @@ def adaptive_knots(f: Function, domain: tuple[float, float], m: int, degree: int
 def _next_knots(f: Function, knots: np.ndarray, m: int, degree: int) -> tuple[np.ndarray, float]:
     """Return the knots of m pieces with equal shares of the density, and the largest error on the given knots.
 
-    Interpolation at Chebyshev points stands for every method: their errors are nearly proportional.
+    Interpolation at Chebyshev points stands for every approximation: their errors are nearly proportional.
     """
     error = errors(f, knots, fit(f, knots, degree, "chebyshev", False))
     width = np.diff(knots)

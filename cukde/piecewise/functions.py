@@ -9,8 +9,9 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
-from cukde.core import check as core_check, dispatch
+from cukde.core import check as core_check, dispatch, elementwise
 from cukde.core.cost.registry import declare
+from cukde.core.types import Array, ArrayLike
 from cukde.piecewise import cost, fit_pieces
 from cukde.piecewise.evaluator import Evaluator
 from cukde.piecewise.pieces import Pieces, Reduction
@@ -53,10 +54,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _declared(f: F) -> F:
-    """Declare the cost of the function of that name; without a reduction it has one more piece at either side."""
+    """Declare a function and its cost by its name; without a reduction it has one more piece at either side."""
     made = _FUNCTIONS[f.__name__]
     count = cost.function(made.pieces + 2 * (made.reduction is None), _DEGREE, made.reduction, _beyond(made))
-    return declare(count, cost.of_points, f"functions.{f.__name__}")(f)
+    return elementwise.add(declare(count, cost.of_points, f"functions.{f.__name__}")(f))
 
 
 def _beyond(function: _Piecewise) -> bool | Literal["clamp"]:
@@ -94,7 +95,7 @@ def polynomial(name: str) -> PiecewisePolynomial:
 
 
 @_declared
-def gelu(x: Any) -> Any:
+def gelu(x: ArrayLike) -> Array:
     r"""Gaussian error linear unit, x Phi(x) with the distribution function Phi of the standard normal distribution.
 
     The error is at most 6e-8 in float64 and 2e-7 in float32, times max(1, \|f(x)\|), and rounding in float16. See
@@ -110,7 +111,7 @@ def gelu(x: Any) -> Any:
 
 
 @_declared
-def silu(x: Any) -> Any:
+def silu(x: ArrayLike) -> Array:
     r"""Sigmoid linear unit, x / (1 + exp(-x)).
 
     The error is at most 6e-8 in float64 and 2e-7 in float32, times max(1, \|f(x)\|), and rounding in float16. See
@@ -126,7 +127,7 @@ def silu(x: Any) -> Any:
 
 
 @_declared
-def tanh(x: Any) -> Any:
+def tanh(x: ArrayLike) -> Array:
     """Hyperbolic tangent.
 
     The error is at most 5e-8 in float64 and 2e-7 in float32, and rounding in float16. See :mod:`cukde.functions`.
@@ -141,7 +142,7 @@ def tanh(x: Any) -> Any:
 
 
 @_declared
-def sigmoid(x: Any) -> Any:
+def sigmoid(x: ArrayLike) -> Array:
     """The logistic function, 1 / (1 + exp(-x)).
 
     The error is at most 3e-8 in float64 and 2e-7 in float32, and rounding in float16. See :mod:`cukde.functions`.
@@ -156,7 +157,7 @@ def sigmoid(x: Any) -> Any:
 
 
 @_declared
-def erf(x: Any) -> Any:
+def erf(x: ArrayLike) -> Array:
     """Error function, 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x.
 
     The error is at most 4e-8 in float64 and 2e-7 in float32, and rounding in float16. See :mod:`cukde.functions`.
@@ -171,7 +172,7 @@ def erf(x: Any) -> Any:
 
 
 @_declared
-def softplus(x: Any) -> Any:
+def softplus(x: ArrayLike) -> Array:
     r"""Softplus, log(1 + exp(x)).
 
     The error is at most 3e-8 in float64 and 2e-7 in float32, times max(1, \|f(x)\|), and rounding in float16. See
@@ -187,7 +188,7 @@ def softplus(x: Any) -> Any:
 
 
 @_declared
-def exp(x: Any) -> Any:
+def exp(x: ArrayLike) -> Array:
     """Exponential function.
 
     The error is at most 5e-10 in float64 and 2e-7 in float32, times the value, and rounding in float16. See
@@ -203,7 +204,7 @@ def exp(x: Any) -> Any:
 
 
 @_declared
-def log(x: Any) -> Any:
+def log(x: ArrayLike) -> Array:
     r"""Natural logarithm.
 
     The error is at most 8e-9 in float64 and 2e-7 in float32, times max(1, \|f(x)\|), and rounding in float16. See

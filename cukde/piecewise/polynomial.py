@@ -10,8 +10,10 @@ import numpy as np
 
 from cukde.core import check as core_check, dispatch
 from cukde.core.cost.registry import declare
+from cukde.core.entry.over_arrays import over_arrays
 from cukde.core.over_dask import is_dask
 from cukde.core.public import public_in
+from cukde.core.types import Array, ArrayLike
 from cukde.piecewise import calculus, check, cost
 from cukde.piecewise.evaluator import Evaluator, Extrapolate
 from cukde.piecewise.pieces import Pieces
@@ -33,15 +35,17 @@ class PiecewisePolynomial:
         floating-point dtype (integers become float64). GPU arrays make a polynomial that stays and computes on the GPU.
     x : array_like (m + 1,)
         Knots, strictly increasing or strictly decreasing.
-    extrapolate : {True, False, "periodic", "clamp"}
+    extrapolate : {True, False, "periodic", "clamp", "raise"}
         Values beyond the knots: with True the polynomials of the edge pieces go on, False gives NaN, "periodic" repeats
-        the range of the knots, and "clamp" gives the value at the nearer end.
+        the range of the knots, "clamp" gives the value at the nearer end, and "raise" is a ValueError that names the
+        first such x. To tell, it reads the values once more, and on a GPU it waits for them; while a CUDA graph is
+        captured it gives NaN.
 
     Attributes
     ----------
     c, x : ndarray
         Coefficients and knots as given, in copies that must not be changed.
-    extrapolate : {True, False, "periodic", "clamp"}
+    extrapolate : {True, False, "periodic", "clamp", "raise"}
         As given.
     axis : int
         0: in results the axes of the points come before the further axes of c.
@@ -83,7 +87,7 @@ class PiecewisePolynomial:
 
     axis = 0
 
-    def __init__(self, c: Any, x: Any, *, extrapolate: Extrapolate = True) -> None:
+    def __init__(self, c: ArrayLike, x: ArrayLike, *, extrapolate: Extrapolate = True) -> None:
         self.extrapolate: Extrapolate = check.extrapolate(extrapolate)
         self.max_error: float | None = None
         held_c, held_x = check.held("c", c), check.held("x", x)
@@ -98,7 +102,8 @@ class PiecewisePolynomial:
                 self.c, self.x = gpu.asarray(held_c), gpu.asarray(held_x)
         self._derivatives: dict[int, PiecewisePolynomial] = {}
 
-    def __call__(self, x: Any, nu: int = 0, extrapolate: Extrapolate | None = None) -> Any:
+    @over_arrays
+    def __call__(self, x: ArrayLike, nu: int = 0, extrapolate: Extrapolate | None = None) -> Array:
         r"""Evaluate the polynomial or one of its derivatives.
 
         Parameters
@@ -108,7 +113,7 @@ class PiecewisePolynomial:
             polynomial is on the GPU, and a Dask array lazily, block by block.
         nu : int
             Order of the derivative, at least 0.
-        extrapolate : {True, False, "periodic", "clamp"}, optional
+        extrapolate : {True, False, "periodic", "clamp", "raise"}, optional
             Overrides the attribute. "clamp" replaces x beyond the knots by the nearer end, or by the nearest number of
             its dtype within; a derivative there is that at the end.
 
@@ -121,7 +126,8 @@ class PiecewisePolynomial:
         Raises
         ------
         ValueError
-            For a negative ``nu``, an unknown option, and knots or coefficients that the dtype of x cannot hold.
+            For a negative ``nu``, an unknown option, knots or coefficients that the dtype of x cannot hold, and with
+            "raise" for x beyond the knots.
         TypeError
             For x that does not hold real numbers of at most 64 bits.
 
@@ -158,9 +164,25 @@ class PiecewisePolynomial:
         backend = dispatch.backend(place, "x")
         with backend.device_of(place):
             points = core_check.floating("x", x, backend)
-            values = self._evaluator(_negative(points) if self._falls else points, beyond, backend)
+            if beyond == "raise" and self._falls:  # an error tells x, not -x
+                values = self._evaluator(_negative(points), False, backend)
+                check.within(values, points, self._x[::-1], backend)
+            else:
+                values = self._evaluator(_negative(points) if self._falls else points, beyond, backend)
             shape = points.shape + self._c.shape[2:]
             return values if values.shape == shape else values.reshape(shape)
+
+    def __repr__(self) -> str:
+        k, m, *further = self._c.shape
+        words = [f"{m} piece{'s' * (m > 1)} of degree {k - 1} on [{self._x.min():g}, {self._x.max():g}]"]
+        if further:
+            words.append(f"values of shape {tuple(further)}")
+        words.append(f"extrapolate={self.extrapolate!r}")
+        if self.max_error is not None:
+            words.append(f"max_error={self.max_error:.3g}")
+        if dispatch.is_gpu_array(self.c):
+            words.append("on the GPU")
+        return f"{type(self).__name__}({', '.join(words)})"
 
     def _beyond(self, extrapolate: Extrapolate | None) -> Extrapolate:
         """The option of a call, by default the attribute."""
@@ -217,14 +239,16 @@ class PiecewisePolynomial:
         beyond = False if self.extrapolate == "periodic" else self.extrapolate
         return self._like(calculus.antiderivative(self._c, self._x, nu), self._x, beyond)
 
-    def integrate(self, a: float, b: float, extrapolate: Extrapolate | None = None) -> Any:
+    def integrate(self, a: float, b: float, extrapolate: Extrapolate | None = None) -> Array:
         """Integrate from ``a`` to ``b``, float64, of the shape of the further axes of c.
 
         ``extrapolate``, by default the attribute, tells the values beyond the knots; with False integrals that reach
-        beyond them are NaN.
+        beyond them are NaN, and with "raise" they are a ValueError.
         """
         beyond = self._beyond(extrapolate)
         a, b = check.bound("a", a), check.bound("b", b)
+        if beyond == "raise":
+            check.limits_within(a, b, self._x[::-1] if self._falls else self._x)
         pieces, sign = self._pieces(), 1.0
         if self._falls:
             a, b, sign = -a, -b, -1.0
@@ -248,7 +272,7 @@ class PiecewisePolynomial:
         ----------
         tck : BSpline or tuple (t, c, k)
             A one-dimensional spline, SciPy's or CuPy's. Pieces between equal knots are left out.
-        extrapolate : {True, False, "periodic", "clamp"}, optional
+        extrapolate : {True, False, "periodic", "clamp", "raise"}, optional
             Default the spline's, or True for a tuple.
 
         Raises
@@ -288,13 +312,14 @@ class PiecewisePolynomial:
     def to_scipy(self) -> Any:
         """Convert to SciPy's ``PPoly``, on the host and in float64.
 
-        SciPy has no "clamp": a constant piece is added on either side and extrapolated.
+        SciPy has no "clamp": a constant piece is added on either side and extrapolated; "raise" becomes False.
         """
         from scipy.interpolate import PPoly
 
         if self.extrapolate == "clamp":
             return PPoly(*calculus.clamped(self._c, self._x), extrapolate=True)
-        return PPoly(self._c.copy(), self._x.copy(), extrapolate=self.extrapolate)
+        beyond = False if self.extrapolate == "raise" else self.extrapolate
+        return PPoly(self._c.copy(), self._x.copy(), extrapolate=beyond)
 
     def _like(self, c: np.ndarray, x: np.ndarray, extrapolate: Extrapolate) -> PiecewisePolynomial:
         """Return another polynomial on the device of this one."""

@@ -9,7 +9,9 @@ import numpy as np
 
 from cukde.core import check as core_check, dispatch
 from cukde.core.cost.registry import declare
+from cukde.core.entry.over_arrays import over_arrays
 from cukde.core.over_dask import over_dask
+from cukde.core.types import Array, ArrayLike
 from cukde.piecewise import check, cost
 from cukde.piecewise.evaluator import Evaluator
 from cukde.piecewise.pieces import Pieces
@@ -24,17 +26,18 @@ _KEPT, _LARGEST_KEPT = 8, 2**20
 
 
 @declare(cost.pwpa, cost.of_raw)
+@over_arrays
 @over_dask("cukde.piecewise.dask")
 def pwpa(
-    x: Any,
-    coefficients: Any,
-    knots: Any,
+    x: ArrayLike,
+    coefficients: ArrayLike,
+    knots: ArrayLike,
     *,
     layout: Literal["aos", "soa"] = "aos",
     origin: Literal["global", "local"] = "global",
-    extrapolate: bool | Literal["periodic", "clamp"] = "clamp",
-    out: Any = None,
-) -> Any:
+    extrapolate: bool | Literal["periodic", "clamp", "raise"] = "clamp",
+    out: ArrayLike | None = None,
+) -> Array:
     r"""Evaluate a piecewise polynomial of P pieces of degree D at each x.
 
     With the coefficients :math:`a_{i,0}, \ldots, a_{i,D}` of piece i, the leading one first,
@@ -53,9 +56,10 @@ def pwpa(
         Shape of the coefficients.
     origin : {"global", "local"}
         Whether powers are of x, or of x - knots[i], which are accurate far from 0 too.
-    extrapolate : {"clamp", True, False, "periodic"}
+    extrapolate : {"clamp", True, False, "periodic", "raise"}
         Values beyond the knots: "clamp" gives the value at the nearer end; with True the polynomials of the edge pieces
-        go on, with their limits at infinite x; False gives NaN; "periodic" repeats the range of the knots.
+        go on, with their limits at infinite x; False gives NaN; "periodic" repeats the range of the knots; "raise" is
+        a ValueError, for which a GPU waits, as in :class:`PiecewisePolynomial`.
     out : ndarray, optional
         Output array of the shape and dtype of x, which overlaps no other array. Not for Dask arrays.
 
@@ -137,7 +141,8 @@ _kept_evaluator = functools.lru_cache(_KEPT)(_evaluator)
 
 
 @declare(cost.turned, cost.of_rows)
-def aos_to_soa(coefficients: Any) -> Any:
+@over_arrays
+def aos_to_soa(coefficients: ArrayLike) -> Array:
     """Copy coefficients (P, D + 1), one row for each piece, to (D + 1, P), one column for each piece.
 
     The copy is exact; it costs one pass over the coefficients.
@@ -154,7 +159,8 @@ def aos_to_soa(coefficients: Any) -> Any:
 
 
 @declare(cost.turned, cost.of_columns)
-def soa_to_aos(coefficients: Any) -> Any:
+@over_arrays
+def soa_to_aos(coefficients: ArrayLike) -> Array:
     """Copy coefficients (D + 1, P), one column for each piece, to (P, D + 1), one row for each piece.
 
     The copy is exact; it costs one pass over the coefficients.

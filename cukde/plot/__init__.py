@@ -2,9 +2,13 @@
 
 GPU arrays are computed on the GPU, and only curves, grids and marked rows are copied to the host. Each function draws
 on the given axes, or on those of a new figure, and returns them; none shows a figure or changes Matplotlib's settings.
-They need Matplotlib: ``pip install "cukde[plot]"``. ``docs/plots.md`` shows examples.
+They need Matplotlib, which the extra ``plot`` brings. ``docs/plots.md`` shows examples.
 """
 
 from cukde.plot.pictures import anomalies, contours, density, pairs
 
 __all__ = ["anomalies", "contours", "density", "pairs"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -9,15 +9,15 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.patches import Patch
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
+from cukde.plot import legends
 from cukde.plot.numbers import Curve, Regions
 
 # Okabe and Ito's colours, which the colour-blind can distinguish; dashes serve prints without colours.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _DASHES = ("-", "--", "-.", ":")
 _INK = "#333333"
-_LEGEND = 0.065  # height of a line of a legend, relative to the axes
 _CURVE = "cukde density"  # the group id of curves, by which those on the same axes are counted
 
 
@@ -61,115 +61,120 @@ def draw_rug(axes: Axes, x: np.ndarray, label: str) -> None:
     )  # fmt: skip
 
 
-def finish_curve(axes: Axes, name: str) -> None:
+def finish_curve(axes: Axes, name: str, title: str | None, notes: Sequence[str]) -> None:
     """Name unnamed axes, and add a legend."""
     name = axes.get_xlabel() or name
     _name(axes, name, f"density (per unit of {name})")
-    low, high = axes.get_ylim()
-    lines = min(3, len(axes.get_legend_handles_labels()[1]))
-    # Room for the legend, until the next curve.
-    axes.set_ylim(low, low + (high - low) / (1 - _LEGEND * lines), auto=None)
     axes.spines[["top", "right"]].set_visible(False)
-    legend = axes.legend(frameon=True, framealpha=0.85, edgecolor="none", fontsize="small")
+    for note in notes:
+        axes.add_line(legends.note(note))
+    legends.add(axes, title=title)
+    legend: Any = axes.get_legend()
     for handle in legend.legend_handles:  # opaque, so that it is visible in the legend
         if getattr(handle, "get_marker", lambda: "")() == "|":
-            handle.set_alpha(1.0)  # type: ignore[union-attr]
+            handle.set_alpha(1.0)
 
 
-def draw_regions(axes: Axes, regions: Regions, *, outside: bool = False) -> None:
-    """Fill the regions, smaller ones darker, and dot rows outside of them."""
+def set_scales(axes: Axes, log: Sequence[bool]) -> None:
+    """Make the first axis logarithmic, and the second of two."""
+    for scaled, change in zip(log, (axes.set_xscale, axes.set_yscale), strict=False):
+        if scaled:
+            change("log")
+
+
+def draw_regions(axes: Axes, regions: Regions, *, outside: bool = False, number: int | None = None) -> None:
+    """Fill the regions, smaller ones darker, and dot rows outside of them; ``number`` is that of a group."""
     levels, kept = np.unique(regions.levels, return_index=True)
-    shades = region_shades(len(regions.levels))
+    ink, dashes = (_INK, "solid") if number is None else (COLOURS[number], _DASHES[number % len(_DASHES)])
+    shades = region_shades(len(regions.levels), COLOURS[number or 0])
     top = max(float(regions.density.max()), float(levels[-1]) + abs(float(levels[-1])) * 1e-6)
     if outside:
         size = 5 if len(regions.outside) <= 100 else 2.5  # few must be visible, many distinct
-        axes.plot(*regions.outside.T, ".", color=_INK, alpha=0.6, markersize=size, markeredgewidth=0, zorder=1)
+        axes.plot(*regions.outside.T, ".", color=ink, alpha=0.6, markersize=size, markeredgewidth=0, zorder=1)
     # Of equal levels the darkest shade stays.
     last = np.append(kept[1:], len(regions.levels)) - 1
-    axes.contourf(regions.x, regions.y, regions.density, levels=[*levels, top], colors=[shades[k] for k in last])
+    axes.contourf(
+        regions.x, regions.y, regions.density, levels=[*levels, top], colors=[shades[k] for k in last],
+        alpha=1.0 if number is None else 0.5,
+    )  # fmt: skip
     lines = levels[(levels > regions.density.min()) & (levels < regions.density.max())]
     if len(lines):  # a coarse grid may miss a peak
+        width = 0.6 if number is None else 1.2
         axes.contour(
-            regions.x, regions.y, regions.density, levels=lines, colors=[_INK], linewidths=0.6, linestyles="solid"
+            regions.x, regions.y, regions.density, levels=lines, colors=[ink], linewidths=width, linestyles=dashes
         )
     axes.autoscale_view(tight=False)
 
 
-def region_shades(count: int) -> list[tuple[float, ...]]:
+def region_shades(count: int, colour: str = COLOURS[0]) -> list[tuple[float, ...]]:
     """Return mixtures of a colour with white, from light to dark."""
-    lack = 1 - np.array(to_rgb(COLOURS[0]))
+    lack = 1 - np.array(to_rgb(colour))
     return [tuple(1 - lack * share) for share in np.linspace(0.25 if count > 1 else 0.6, 0.95, count)]
 
 
-def region_handles(masses: Sequence[float]) -> list[Patch]:
-    """Return the entries of a legend of regions."""
-    return [
-        Patch(facecolor=shade, edgecolor=_INK, linewidth=0.6, label=f"{100 * mass:g}% of the rows")
-        for mass, shade in zip(masses, region_shades(len(masses)), strict=True)
+def region_handles(masses: Sequence[float], groups: Sequence[str]) -> list[Any]:
+    """Return the entries of a legend of regions, and of groups if there are any."""
+    of, colour = ("a group's rows", "#777777") if groups else ("the rows", COLOURS[0])
+    shades = region_shades(len(masses), colour)
+    return [Patch(facecolor=COLOURS[k], alpha=0.6, label=label) for k, label in enumerate(groups)] + [
+        Patch(facecolor=shade, edgecolor=_INK, linewidth=0.6, label=f"{100 * mass:g}% of {of}")
+        for mass, shade in zip(masses, shades, strict=True)
     ]
 
 
 def finish_regions(
-    axes: Axes, regions: Regions, names: Sequence[str], masses: Sequence[float], outside: str | None
+    axes: Axes,
+    names: Sequence[str],
+    masses: Sequence[float],
+    groups: Sequence[str],
+    title: str | None,
+    outside: str | None,
+    notes: Sequence[str],
 ) -> None:
     """Name unnamed axes, and add a legend."""
     _name(axes, *names)
     axes.spines[["top", "right"]].set_visible(False)
-    handles: list[Any] = region_handles(masses)
+    handles = region_handles(masses, groups)
     if outside is not None:
         handles += axes.plot([], [], ".", color=_INK, markersize=5, label=outside)
-    corner = _emptiest_corner(axes, regions)
-    axes.legend(handles=handles, loc=corner, frameon=True, framealpha=0.85, edgecolor="none", fontsize="small")
+    legends.add(axes, [*handles, *map(legends.note, notes)], title)
 
 
-def _emptiest_corner(axes: Axes, regions: Regions) -> str:
-    """Return the corner where a legend hides the least of the regions, and then of the dots.
-
-    Matplotlib's own choice considers lines only.
-    """
-    row, column = np.nonzero(regions.density >= regions.levels[0])
-    points = np.concatenate([np.stack([regions.x[column], regions.y[row]], axis=1), regions.outside])
-    dots = len(regions.outside)
-    count = np.concatenate([np.ones(len(row)), np.full(dots, 1 / (dots + 1))])  # together less than a grid point
-    places = axes.transAxes.inverted().transform(axes.transData.transform(points))
-    hidden = {
-        f"{upper} {right}": count[
-            ((places[:, 1] > 0.7) if upper == "upper" else (places[:, 1] < 0.3))
-            & ((places[:, 0] > 0.55) if right == "right" else (places[:, 0] < 0.45))
-        ].sum()
-        for upper in ("upper", "lower")
-        for right in ("right", "left")
-    }
-    return min(hidden, key=lambda corner: hidden[corner])
-
-
-def draw_diagonal(axes: Axes, curve: Curve) -> None:
-    """Draw the density of a column in a pair plot."""
-    axes.fill_between(curve.x, curve.density, color=COLOURS[0], alpha=0.25, linewidth=0)
-    (line,) = axes.plot(curve.x, curve.density, color=COLOURS[0], linewidth=1.3, gid=_CURVE)
+def draw_diagonal(axes: Axes, curve: Curve, number: int) -> None:
+    """Draw the density of a column, or of a group of its rows, in a pair plot."""
+    colour = COLOURS[number]
+    axes.fill_between(curve.x, curve.density, color=colour, alpha=0.25, linewidth=0)
+    (line,) = axes.plot(
+        curve.x, curve.density, color=colour, linewidth=1.3, linestyle=_DASHES[number % len(_DASHES)], gid=_CURVE
+    )
     line.sticky_edges.y.append(0.0)
 
 
-def write_tau(axes: Axes, tau: float) -> None:
-    """Write a correlation in the middle of a panel, strong ones darker and larger."""
-    strength = 0.0 if np.isnan(tau) else abs(tau)
-    axes.text(
-        0.5, 0.5, f"$\\tau = {tau:.2f}$", transform=axes.transAxes, ha="center", va="center",
-        fontsize=8 + 5 * strength, color=str(0.45 * (1 - strength)),
-    )  # fmt: skip
+def write_tau(axes: Axes, taus: Sequence[float]) -> None:
+    """Write correlations in the middle of a panel: one, stronger ones darker and larger, or those of groups."""
+    for k, tau in enumerate(taus):
+        strength = 0.0 if np.isnan(tau) else abs(tau)
+        alone = len(taus) == 1
+        axes.text(
+            0.5, 0.5 + 0.13 * (0.5 * (len(taus) - 1) - k), f"$\\tau = {tau:.2f}$", transform=axes.transAxes,
+            ha="center", va="center", fontsize=8 + 5 * strength if alone else 8,
+            color=str(0.45 * (1 - strength)) if alone else COLOURS[k],
+        )  # fmt: skip
 
 
-def finish_pairs(grid: np.ndarray, names: Sequence[str], ends: Sequence[tuple[float, float]]) -> None:
+def finish_pairs(
+    grid: np.ndarray, names: Sequence[str], ends: Sequence[tuple[float, float]], log: Sequence[bool]
+) -> None:
     """Name the outer axes, and give panels of a column its range; densities have no tick labels."""
     d = len(names)
     for (row, column), axes in np.ndenumerate(grid):
         axes.spines[["top", "right"]].set_visible(False)
         if column <= row:
             axes.set_xlim(*ends[column])
-            axes.xaxis.set_major_locator(MaxNLocator(3, prune="both"))
+            _few_ticks(axes.xaxis, log[column])
         if column < row:
             axes.set_ylim(*ends[row])
-            axes.yaxis.set_major_locator(MaxNLocator(3, prune="both"))
+            _few_ticks(axes.yaxis, log[row])
         axes.tick_params(labelsize=7, labelbottom=row == d - 1, labelleft=row > 0 and column == 0)
         if column >= row:
             axes.set_yticks([])
@@ -182,10 +187,28 @@ def finish_pairs(grid: np.ndarray, names: Sequence[str], ends: Sequence[tuple[fl
             axes.set_ylabel(names[row] if row else "density", fontsize=9)
 
 
-def legend_of_pairs(grid: np.ndarray, masses: Sequence[float]) -> None:
+def _few_ticks(axis: Any, log: bool) -> None:
+    axis.set_major_locator(LogLocator(numticks=4) if log else MaxNLocator(3, prune="both"))
+    if log:
+        axis.set_minor_formatter(NullFormatter())
+
+
+def legend_of_pairs(
+    grid: np.ndarray,
+    masses: Sequence[float],
+    groups: Sequence[str] = (),
+    title: str | None = None,
+    notes: Sequence[str] = (),
+) -> None:
     """Add a legend of the regions above the panels of a new figure."""
+    handles = [*region_handles(masses, groups), *map(legends.note, notes)]
     grid[0, 0].figure.legend(
-        handles=region_handles(masses), loc="outside upper center", ncols=len(masses), frameon=False, fontsize=9
+        handles=handles,
+        title=title,
+        loc="outside upper center",
+        ncols=min(4, len(grid), len(handles)),
+        frameon=False,
+        fontsize=9,
     )
 
 
@@ -196,19 +219,20 @@ def draw_histogram(axes: Axes, counts: np.ndarray, edges: np.ndarray, label: str
     axes.stairs(counts, edges, color=colour, linewidth=1.4, linestyle=dashes, label=label)
 
 
-def finish_histogram(axes: Axes, threshold: float, label: str, *, log: bool) -> None:
+def finish_histogram(
+    axes: Axes, threshold: float, label: str, title: str | None, notes: Sequence[str], *, log: bool
+) -> None:
     """Mark the threshold, name unnamed axes, and add a legend."""
     _name(axes, "log density", "rows in a bin")
     most = max(1.0, axes.dataLim.y1)
-    room = 1 / (1 - _LEGEND * (len(axes.get_legend_handles_labels()[1]) + 1))
     if log:
         axes.set_yscale("log")
-        axes.set_ylim(0.5, 0.5 * (2 * most) ** room)
-    else:
-        axes.set_ylim(0, most * room)
-    axes.axvline(threshold, ymax=1 / room, color=_INK, linewidth=1.4, linestyle=(0, (4, 2)), label=label)
+    axes.set_ylim(0.5 if log else 0, most, auto=True)
+    line = axes.axvline(threshold, color=_INK, linewidth=1.4, linestyle=(0, (4, 2)), label=label)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(loc="upper left", frameon=False, fontsize="small")
+    for note in notes:
+        axes.add_line(legends.note(note))
+    line.set_ydata([0, 1 - legends.add(axes, title=title)])
 
 
 def _name(axes: Axes, x: str, y: str) -> None:

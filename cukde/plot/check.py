@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
 from numbers import Real
@@ -18,6 +19,7 @@ METHODS = ("kde", "sd", "laplace")
 _LARGEST, _SMALLEST = 1e100, 1e-100
 _MOST_PANELS = 16  # columns of a pair plot
 _MOST_MASSES = 8
+_MOST_GROUPS = 7  # the number of colours
 
 
 def in_memory(name: str, is_collection: bool) -> None:
@@ -44,10 +46,48 @@ def panels(d: int) -> None:
         raise ValueError(f"X must have 2 to {_MOST_PANELS} columns for cukde.plot.pairs; got {d}: write columns=[...]")
 
 
-def rows(n: int, weighted: bool) -> None:
-    """Raise for too few rows to draw."""
+def rows(n: int, weighted: bool, group: str | None = None) -> None:
+    """Raise for too few rows to draw, of all or of a group."""
     if n < 2:
-        raise ValueError(f"X must have at least 2 rows{' of positive weight' * weighted} to draw; got {n}")
+        of = "" if group is None else f" in group {group!r} of hue"
+        raise ValueError(
+            f"X must have at least 2 rows{' of positive weight' * weighted} without NaN{of} to draw; got {n}"
+        )
+
+
+def positive(name: str, lowest: float, highest: float, bad: int, n: int) -> None:
+    """Raise for a column that a logarithmic axis cannot show."""
+    if lowest <= 0:
+        raise ValueError(f"X must be positive for log_scale; {bad:,} of {n:,} rows of {name!r} are not")
+    if lowest < _SMALLEST or highest > _LARGEST:
+        raise ValueError(
+            f"X must be from {_SMALLEST:g} to {_LARGEST:g} to be drawn; that is not so of {name!r}: rescale it"
+        )
+
+
+def log_scale(value: Any, d: int) -> tuple[bool, ...]:
+    """Return whether the axis of each column is logarithmic."""
+    several = isinstance(value, Sequence | np.ndarray) and not isinstance(value, str) and np.ndim(value) == 1
+    out = [core_check.flag("log_scale", each) for each in (value if several else [value])]
+    if several and len(out) != d:
+        raise ValueError(f"log_scale must be True, False, or {d} of them, one for each column; got {value!r}")
+    return tuple(out) if several else tuple(out) * d
+
+
+def linear(log: tuple[bool, ...], in_domain: np.ndarray) -> None:
+    """Raise for columns with bounds or a period on a logarithmic axis."""
+    both = np.flatnonzero(np.asarray(log) & in_domain)
+    if both.size:
+        raise ValueError(
+            f"log_scale must be False for columns with bounds or a period; column {both[0]} has both: densities are "
+            "then those of log10, which has no such ends"
+        )
+
+
+def no_hue(hue: Any, is_collection: bool) -> None:
+    """Raise for labels beside Dask collections, of which a sample is drawn."""
+    if is_collection and hue is not None:
+        raise TypeError("hue must be None beside Dask collections: draw a sample of the rows, in memory")
 
 
 def extent(low: np.ndarray, high: np.ndarray, widths: np.ndarray) -> None:
@@ -62,8 +102,8 @@ def extent(low: np.ndarray, high: np.ndarray, widths: np.ndarray) -> None:
         raise ValueError("X must lie nearer to 0 for its bandwidth to be told on an axis; subtract an offset from it")
 
 
-def limits(value: Any) -> tuple[float, float] | None:
-    """Return the ends of an axis, or None."""
+def limits(value: Any, logarithmic: bool) -> tuple[float, float] | None:
+    """Return the ends of an axis, of a logarithmic one as log10, or None."""
     if value is None:
         return None
     if not isinstance(value, Sequence | np.ndarray) or isinstance(value, str) or len(value) != 2:
@@ -71,9 +111,11 @@ def limits(value: Any) -> tuple[float, float] | None:
     low, high = (_real("limits", each) for each in value)
     if not low < high:
         raise ValueError(f"limits must be a lower and then a higher number; got {value!r}")
+    if logarithmic and low < _SMALLEST:
+        raise ValueError(f"limits must be positive for log_scale; got {value!r}")
     if high - low < 1e-13 * max(abs(low), abs(high)) or max(abs(low), abs(high)) > _LARGEST:
         raise ValueError(f"limits must be further apart, and at most {_LARGEST:g} in size; got {value!r}")
-    return low, high
+    return (math.log10(low), math.log10(high)) if logarithmic else (low, high)
 
 
 def between(name: str, value: Any, least: int, most: int) -> int:
@@ -87,11 +129,6 @@ def between(name: str, value: Any, least: int, most: int) -> int:
     if not least <= out <= most:
         raise ValueError(f"{name} must be from {least} to {most}; got {out}")
     return out
-
-
-def seed(value: Any) -> int:
-    """Return the seed of random numbers."""
-    return between("seed", value, 0, 2**64 - 1)
 
 
 def share(name: str, value: Any) -> float:
@@ -133,20 +170,20 @@ def grid_of_axes(value: Any, d: int, kind: type) -> np.ndarray:
     out = np.asarray(value, dtype=object)
     if out.shape != (d, d):
         raise ValueError(
-            f"axes must have shape ({d}, {d}), a row and a column of Axes for each column of X; got {out.shape}: write "
-            f"figure, axes = matplotlib.pyplot.subplots({d}, {d})"
+            f"ax must have shape ({d}, {d}), a row and a column of Axes for each column of X; got {out.shape}: write "
+            f"figure, ax = matplotlib.pyplot.subplots({d}, {d})"
         )
     for each in out.flat:
-        axes("axes", each, kind)
+        axes("ax", each, kind)
     return out
 
 
-def column_labels(value: Any, d: int) -> list[str]:
+def column_names(value: Any, d: int) -> list[str]:
     """Return names for the columns of a pair plot."""
     if not isinstance(value, Sequence) or isinstance(value, str) or not all(isinstance(each, str) for each in value):
-        raise TypeError(f"labels must be a list of text, a name for each column, or None; got {value!r}")
+        raise TypeError(f"names must be a list of text, one for each column, or None; got {value!r}")
     if len(value) != d:
-        raise ValueError(f"labels must be {d}, a name for each column that is drawn; got {len(value)}")
+        raise ValueError(f"names must be {d}, one for each column that is drawn; got {len(value)}")
     return list(value)
 
 
@@ -174,24 +211,21 @@ def _position(column: Any, names: list[Any] | None, d: int) -> int:
 
 
 def log_densities(value: Any, backend: ModuleType) -> Any:
-    """Return log densities as float64 of shape (n,); -inf is allowed, NaN and inf are not."""
+    """Return log densities as float64 of shape (n,); -inf and NaN are allowed, inf is not."""
     out = core_check.array("log_density", value, backend)
     if out.ndim != 1 or out.shape[0] == 0:
         raise ValueError(f"log_density must have shape (n,) with at least one row; got {out.shape}")
     out = out.astype(np.float64)
-    bad = ~(out < np.inf)
-    if bool(bad.any()):
-        raise ValueError(
-            f"log_density must be finite or -inf; {int(bad.sum())} of {len(out)} are NaN or inf: a Laplace-corrected "
-            "density that is negative has no logarithm, and method 'kde' or 'sd' always has one"
-        )
+    infinite = int((out == np.inf).sum())
+    if infinite:
+        raise ValueError(f"log_density must be finite, -inf or NaN; {infinite} of {len(out)} are inf")
     return out
 
 
 def drawable(lowest: float, highest: float) -> None:
     """Raise if no log density is finite, or if they are too large for an axis."""
     if not lowest <= highest:
-        raise ValueError("log_density must be finite at one row at least; all are -inf")
+        raise ValueError("log_density must be finite at one row at least; all are -inf or NaN")
     if max(abs(lowest), abs(highest)) > _LARGEST:
         raise ValueError(f"log_density must be at most {_LARGEST:g} in size to be drawn")
 
@@ -207,18 +241,43 @@ def threshold(value: Any, quantile: Any) -> tuple[float | None, float | None]:
     return number, None
 
 
-def row_labels(value: Any, n: int, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct labels of rows, and the index of each row's label."""
+def column_of_labels(hue: Any, names: list[Any] | None) -> None:
+    """Raise for a name that is not of one column beside others."""
+    if not names:
+        raise TypeError(f"hue must be labels, one for each row, where X has no names of columns; got {hue!r}")
+    if names.count(hue) != 1 or len(names) < 2:
+        raise ValueError(f"hue must name a column of X beside those that are drawn: one of {names}; got {hue!r}")
+
+
+def row_labels(name: str, value: Any, n: int) -> tuple[list[Any], np.ndarray]:
+    """Return the distinct labels of rows, and the index of each row's label, -1 for those that are missing.
+
+    Labels are in order; those of categories are in the order of the categories.
+    """
+    out = np.asarray(value)
+    if out.shape != (n,):
+        raise ValueError(f"{name} must have shape ({n},), a label for each row; got {out.shape}")
+    if out.dtype.kind == "O":
+        missing = np.array([_missing(each) for each in out], bool)
+    else:
+        missing = out != out
     try:
-        out = np.asarray(value)
-        if out.shape != (n,):
-            raise ValueError(f"labels must have shape ({n},), one for each log density; got {out.shape}")
-        kinds, which = np.unique(out, return_inverse=True)
+        kinds, inverse = np.unique(out[~missing], return_inverse=True)
     except TypeError:
-        raise TypeError("labels must be numbers, booleans or text, all of one kind, to be told apart") from None
-    if len(kinds) > most:
-        raise ValueError(f"labels must be at most {most} different ones to be told apart; got {len(kinds)}")
-    return kinds, which
+        raise TypeError(f"{name} must be numbers, booleans or text, all of one kind, to be told apart") from None
+    if not 1 <= len(kinds) <= _MOST_GROUPS:
+        raise ValueError(f"{name} must be 1 to {_MOST_GROUPS} different labels to be told apart; got {len(kinds)}")
+    categories = list(getattr(getattr(value, "dtype", None), "categories", ()))
+    order = sorted(range(len(kinds)), key=lambda k: categories.index(kinds[k]) if categories else k)
+    which = np.full(n, -1)
+    which[~missing] = np.argsort(order)[inverse]
+    return [kinds[k] for k in order], which
+
+
+def _missing(label: Any) -> bool:
+    """Whether a label is None, NaN or another missing value, which does not equal itself."""
+    differs = label != label
+    return label is None or not isinstance(differs, bool | np.bool_) or bool(differs)
 
 
 def _real(name: str, value: Any) -> float:

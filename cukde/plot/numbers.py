@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import math
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cukde.bandwidth import data as bandwidth_data, rules
-from cukde.core import check as core_check, dispatch
 from cukde.core.over_dask import is_dask
-from cukde.density import check as density_check
+from cukde.density import check as density_check, rules_by_name
 from cukde.density.api import debias, kde, kernel_sum, laplace_kde, sd_kde
 from cukde.density.compositions import columns as compositions_columns, regions as compositions_regions
 from cukde.density.domains import check as domains_check
@@ -30,6 +31,8 @@ MOST_MARKS = 1_000
 
 _REACH = 3  # bandwidths by which a curve extends beyond the data
 _CELLS = 16  # for each bandwidth, of the resampled data
+_REACH_OF_IMAGES = 6  # bandwidths beyond which an image is nothing
+_MOST_TURNS = 16  # around a period, or between two bounds and back, of which images are taken
 _ENTRIES = 2**23  # numbers in a block of resamples: 64 MiB
 
 # Each use of random numbers has its own stream, so that leaving one out does not change the others.
@@ -46,6 +49,7 @@ class Estimate(NamedTuple):
     method: str
     low: np.ndarray  # (d,) minima of the columns
     high: np.ndarray
+    adjust: float  # the factor of the bandwidth, which ``h`` contains
     domain: Domain | None = None  # in which the data lie, those of periods from 0 on
 
     @property
@@ -78,25 +82,6 @@ class Estimate(NamedTuple):
         return float(w.sum()) ** 2 / float((w * w).sum())
 
 
-def checked(X: Any, weights: Any, method: Any) -> tuple[ModuleType, Any, Any]:
-    """Check data and weights; return their backend, data (n, d) float64 and weights."""
-    core_check.option("method", method, check.METHODS)
-    for name, a in (("X", X), ("weights", weights)):
-        check.in_memory(name, is_dask(a))
-    backend = dispatch.backend(X, weights=weights)
-    with backend.device_of(X):
-        xp = backend.xp
-        x = xp.ascontiguousarray(density_check.data(X, backend)[0], dtype=xp.float64)
-        w = None if weights is None else density_check.weights(weights, len(x), backend).astype(xp.float64)
-        _, finite = backend.look(x, None, None, [] if w is None else [w])
-        core_check.finite(dict(zip(("X", "weights"), finite, strict=False)))
-        if w is not None:
-            density_check.weight_range(float(w.min()), float(w.max()))
-            x, w = x[w > 0], w[w > 0]
-        check.rows(len(x), w is not None)
-        return backend, x, w
-
-
 def in_memory(X: Any, weights: Any, seed: int) -> tuple[Any, Any]:
     """Return the data as they are, of Dask collections a sample of rows."""
     if not is_dask(X) and not is_dask(weights):
@@ -105,21 +90,24 @@ def in_memory(X: Any, weights: Any, seed: int) -> tuple[Any, Any]:
     return out
 
 
-def estimate(backend: ModuleType, x: Any, w: Any, h: Any, method: str, domain: Domain | None = None) -> Estimate:
-    """Return an estimate of checked data; ``h`` None is the method's rule."""
+def estimate(
+    backend: ModuleType, x: Any, w: Any, h: Any, method: str, adjust: float = 1.0, domain: Domain | None = None
+) -> Estimate:
+    """Return an estimate of checked data; ``h`` None is the method's rule. ``adjust`` multiplies the bandwidth."""
     if domain is not None:
         outside = backend.asnumpy(domain.outside(x, backend.xp).sum(axis=0))
         domains_check.inside(outside, len(x), domain.low, domain.high)
         x = domain.restored(domain.anchored(x, backend.xp), backend.xp)
-    if h is None:
-        h = RULES[method](x, weights=w, **({} if domain is None else domain.arguments))
-    h = density_check.bandwidth(dispatch.to_host(h), x.shape[1])
+    ends = {} if domain is None else domain.arguments
+    h = rules_by_name.bandwidth(RULES[method](x, weights=w, **ends) if h is None else h, x, w, method, **ends)
+    h = density_check.bandwidth(h, x.shape[1])
+    h = h * (adjust * adjust if h.ndim == 2 else adjust)
     if h.ndim == 2:
         density_check.cholesky(h)
     if domain is not None:
         domains_check.bandwidth(h, domain.bounded)
     low, high = -bandwidth_data.largest(-x, backend.xp), bandwidth_data.largest(x, backend.xp)
-    out = Estimate(backend, x, w, h, method, backend.asnumpy(low), backend.asnumpy(high), domain)
+    out = Estimate(backend, x, w, h, method, backend.asnumpy(low), backend.asnumpy(high), adjust, domain)
     check.extent(out.low, out.high, out.widths)
     return out
 
@@ -129,19 +117,24 @@ def marginal(data: Estimate, columns: list[int], own_rule: bool) -> Estimate:
     x = data.backend.xp.ascontiguousarray(data.X[:, columns])
     domain = None if data.domain is None else data.domain.of_columns(columns)
     if own_rule:
-        return estimate(data.backend, x, data.weights, None, data.method, domain)
+        return estimate(data.backend, x, data.weights, None, data.method, data.adjust, domain)
     h = compositions_columns.marginal_bandwidth(data.h, columns)
     return data._replace(X=x, h=h, low=data.low[columns], high=data.high[columns], domain=domain)
 
 
 def some(data: Estimate, most: int, seed: int, stream: int = _MARKS) -> tuple[Any, Any | None]:
     """Return the rows and their weights, or of more than ``most`` a uniform random sample of this size."""
+    rows = _chosen(data, most, seed, stream)
+    return data.X[rows], None if data.weights is None else data.weights[rows]
+
+
+def _chosen(data: Estimate, most: int, seed: int, stream: int) -> Any:
+    """Which rows those are."""
     n = len(data.X)
     if n <= most:
-        return data.X, data.weights
+        return slice(None)
     taken = np.random.default_rng([seed, stream]).choice(n, most, replace=False, shuffle=False)
-    rows = data.backend.asarray(np.sort(taken))
-    return data.X[rows], None if data.weights is None else data.weights[rows]
+    return data.backend.asarray(np.sort(taken))
 
 
 # --- one dimension ------------------------------------------------------------------------------------------
@@ -174,6 +167,17 @@ def curve(
         density = data.backend.asnumpy(function(data.X[:, 0], queries, h, **options))
         ends = None if level is None else _band(data, queries, h, level, resamples, seed)
     return Curve(x, density, ends)
+
+
+def in_units(curve: Curve, log: bool, share: float) -> Curve:
+    """Return a curve per unit of the data, of log10 data if ``log``, times the share of its group."""
+    if not log:
+        factor: Any = share
+    else:
+        x = 10.0**curve.x
+        curve, factor = curve._replace(x=x), share / (x * math.log(10))  # by the derivative of log10
+    band = None if curve.band is None else (curve.band[0] * factor, curve.band[1] * factor)
+    return curve._replace(density=curve.density * factor, band=band)
 
 
 def _band(
@@ -234,15 +238,19 @@ class Regions(NamedTuple):
 
 
 def regions(data: Estimate, masses: list[float], points: int, most: int, seed: int) -> Regions:
-    """Return the density of two columns on a grid around the largest region, and the levels of all regions."""
+    """Return the density of two columns on a grid around the largest region, and the levels of all regions.
+
+    Levels are of densities without a row's own kernel, as those of :func:`cukde.hdr_threshold`.
+    """
     with data.backend.device_of(data.X):
-        rows, w = some(data, most, seed, _LEVELS)
+        chosen = _chosen(data, most, seed, _LEVELS)
+        rows, w = data.X[chosen], None if data.weights is None else data.weights[chosen]
         if data.method == "sd":  # debias once for both passes
             options: dict[str, Any] = {"weights": data.weights, "precision": "float32", "deterministic": True}
             options |= data.ends
             debiased = debias(data.X, data.h, **options)
             data = data._replace(X=debiased, method="kde")
-        at_rows = _at(data, rows)
+        at_rows = _without_own(data, rows, data.X[chosen], w)
         levels = data.backend.asnumpy(compositions_regions.levels(at_rows, np.asarray(masses), w, data.backend))
         at_rows, rows = data.backend.asnumpy(at_rows), data.backend.asnumpy(rows)
         inside = at_rows >= levels[0]
@@ -264,6 +272,49 @@ def _at(data: Estimate, Y: Any) -> Any:
     return kde(data.X, Y, data.h, rtol=1e-5, **options)
 
 
+def _without_own(data: Estimate, rows: Any, points: Any, w: Any | None) -> Any:
+    """Return the density at rows without the kernels at ``points``, which are theirs; to five digits of it with these.
+
+    A picture's levels do not ask for more digits of rows whose own kernel is nearly all.
+    """
+    xp, d = data.backend.xp, rows.shape[1]
+    covariance = data.h if data.h.ndim == 2 else np.diag(data.widths**2)
+    whitening = data.backend.asarray(np.linalg.inv(np.linalg.cholesky(covariance))).T
+    if data.domain is not None:
+        rows_here, points = (data.domain.anchored(a, xp) for a in (rows, points))
+    else:
+        rows_here = rows
+    kernel: Any = 0.0
+    for image in _images(points, data):
+        z = (rows_here - image) @ whitening
+        exponents = 0.5 * (z * z).sum(axis=1)
+        factors = 1 + 0.5 * d - exponents if data.method == "laplace" else 1.0
+        kernel = kernel + xp.exp(-exponents) * factors
+    kernel /= math.sqrt((2 * math.pi) ** d * np.linalg.det(covariance))
+    share = 1 / len(data.X) if data.weights is None else w / data.weights.sum()
+    return xp.maximum((_at(data, rows) - share * kernel) / (1 - share), 0)
+
+
+def _images(points: Any, data: Estimate) -> Iterator[Any]:
+    """Yield points from the origin of their domain, mirrored at its ends and moved by periods, as far as it matters.
+
+    Where bandwidths are so wide that it does not end there, an own kernel is next to nothing beside the density.
+    """
+    domain, xp = data.domain, data.backend.xp
+    if domain is None:
+        yield points
+        return
+    columns = []
+    for k, width in enumerate(data.widths):
+        mirrored, cell = bool(domain.bounded[k]), float(domain.cell[k])
+        around = 2 * cell if mirrored else cell
+        most = min(math.ceil(_REACH_OF_IMAGES * float(width) / around), _MOST_TURNS) if math.isfinite(around) else 0
+        turns = [turn * around for turn in range(-most, most + 1)] if most else [0.0]
+        columns.append([sign * points[:, k] + turn for sign in ((1, -1) if mirrored else (1,)) for turn in turns])
+    for image in itertools.product(*columns):
+        yield xp.stack(image, axis=1)
+
+
 def _on_grid(data: Estimate, x: np.ndarray, y: np.ndarray) -> Any:
     """Return the density on a grid, with a row for each of ``y``."""
     if data.method == "laplace":
@@ -272,10 +323,19 @@ def _on_grid(data: Estimate, x: np.ndarray, y: np.ndarray) -> Any:
     return evaluate_grid(data.X, (x, y), data.h, weights=data.weights, precision="float32", **data.ends).T
 
 
-def view(data: Estimate, regions: list[tuple[float, float]]) -> tuple[float, float]:
-    """Return the ends of an axis of a pair plot, which holds its regions and the middle 99% of the rows."""
-    low, high = data.backend.xp.percentile(data.X[:, 0], data.backend.asarray(np.array([0.5, 99.5])))
-    ends = [(float(low), float(high)), *regions]
+def regions_in_units(of: Regions, log: tuple[bool, ...]) -> Regions:
+    """Return regions with places in units of the data, of log10 data where ``log`` says so."""
+    x, y = (10.0**axis if scaled else axis for axis, scaled in zip((of.x, of.y), log, strict=True))
+    outside = np.where(log, 10.0 ** np.where(log, of.outside, 0.0), of.outside)
+    return of._replace(x=x, y=y, outside=outside)
+
+
+def view(columns: list[Estimate], regions: list[tuple[float, float]]) -> tuple[float, float]:
+    """Return the ends of an axis of a pair plot, which holds its regions and the middle 99% of the rows of groups."""
+    ends = list(regions)
+    for data in columns:
+        low, high = data.backend.xp.percentile(data.X[:, 0], data.backend.asarray(np.array([0.5, 99.5])))
+        ends.append((float(low), float(high)))
     return min(end[0] for end in ends), max(end[1] for end in ends)
 
 

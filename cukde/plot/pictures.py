@@ -4,30 +4,32 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from cukde.core import check as core_check, dispatch
+from cukde.core import check as core_check, dispatch, extras
+from cukde.core.entry.names import by_name
 from cukde.core.over_dask import is_dask
-from cukde.density import check as density_check
-from cukde.density.domains.domain import domain_of
+from cukde.core.random_state import DEFAULT, RandomState, integer
+from cukde.core.types import ArrayLike, Bandwidth, Columns, Domain
+from cukde.density.domains.domain import Domain as Ends, domain_of
 from cukde.kendall.api import kendall_matrix
-from cukde.plot import check, numbers
+from cukde.plot import check, groups, numbers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
 _NAMES = {"kde": "KDE", "sd": "SD-KDE", "laplace": "Laplace-corrected KDE"}
-_KINDS = 7  # of labelled rows: the number of colours
 _ON_DIAGONAL = 256  # points of a curve in a pair plot
 
 
 def density(
-    X: Any,
-    h: Any = None,
+    X: ArrayLike,
+    h: Bandwidth | None = None,
     *,
     ax: Axes | None = None,
     method: Literal["kde", "sd", "laplace"] = "kde",
@@ -37,10 +39,15 @@ def density(
     points: int = 512,
     limits: tuple[float, float] | None = None,
     label: str | None = None,
-    seed: int = 0,
-    weights: Any = None,
-    bounds: Any = None,
-    periods: Any = None,
+    hue: ArrayLike | None = None,
+    common_norm: bool = True,
+    bw_adjust: float = 1.0,
+    log_scale: bool = False,
+    random_state: RandomState = DEFAULT,
+    seed: RandomState = None,
+    weights: ArrayLike | None = None,
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
 ) -> Axes:
     r"""Draw the density of one column: a curve, its bootstrap band, and a rug of the rows.
 
@@ -48,16 +55,18 @@ def density(
     ----------
     X : array_like, shape (n,) or (n, 1)
         Data of at least two rows; a data frame's column names the axis. If ``X`` is a GPU array, the call computes on
-        the GPU. Of a Dask array or data frame a picture shows all rows of up to 100,000, else so many drawn at random.
-    h : float or array_like, optional
-        Bandwidth, as in :func:`cukde.kde`. Default the method's rule: :func:`cukde.bandwidth.silverman`, ``sd`` or
-        ``laplace``.
+        the GPU. Rows with NaN in ``X``, ``weights`` or ``hue`` are left out, and the legend tells their number. Of a
+        Dask array or data frame a picture shows all rows of up to 100,000, else so many drawn at random.
+    h : float, array_like or str, optional
+        Bandwidth or name of a rule, as in :func:`cukde.kde`. Default the method's rule:
+        :func:`cukde.bandwidth.silverman`, ``sd`` or ``laplace``.
     ax : matplotlib.axes.Axes, optional
         Where to draw; default a new figure. Several densities on the same axes differ in colours and dashes.
     method : {"kde", "sd", "laplace"}
         :func:`cukde.kde`, :func:`cukde.sd_kde` or :func:`cukde.laplace_kde`, whose negative values are drawn too.
     rug : bool
-        Whether to mark the rows below the curve: all of up to 1,000, otherwise 1,000 at random, as the legend says.
+        Whether to mark the rows below the curve: all of up to 1,000 (of each group), otherwise 1,000 at random, as the
+        legend says.
     band : float or None
         Share of the resampled densities within the band at each point; None draws no band.
     resamples : int
@@ -68,26 +77,40 @@ def density(
         Ends of the curve. Default: 3 bandwidths beyond the data.
     label : str, optional
         Label of the curve in the legend. Default: the method and its bandwidth.
-    seed : int
-        Seed of the band and the rug: the same seed draws the same picture.
+    hue : array_like, shape (n,), or str, optional
+        Labels of the rows, up to 7 different ones, or the name of the column of ``X`` that holds them: each group has
+        a curve of its own, with its own rule's bandwidth. Groups are in order of their labels, or of their categories.
+    common_norm : bool
+        Whether the area under a group's curve is its share of the rows, by weight, so that all curves together have an
+        area of 1. Without it each curve has an area of 1.
+    bw_adjust : float
+        Factor of the bandwidth, the rule's or ``h``.
+    log_scale : bool
+        Whether to estimate the density of log10 of ``X`` and draw it on a logarithmic axis. ``h`` is then in decades.
+    random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+        Of the band and the rug: the same integer draws the same picture. None draws from NumPy's global state.
+    seed
+        Another name of ``random_state``.
     weights : array_like, shape (n,), optional
         As in :func:`cukde.kde`. Rows of weight 0 are left out.
-    bounds, periods : sequence of length d, optional
+    bounds, periods : sequence of length d or mapping, optional
         As in :func:`cukde.kde`: the density on that domain, drawn no further than its bounds, and of a periodic column
         from 0 to the period.
 
     Returns
     -------
     matplotlib.axes.Axes
-        The density is per unit of ``X``.
+        The density is per unit of ``X``, also on a logarithmic axis: that of log10 of ``X`` over x log(10).
 
     Raises
     ------
     ImportError
         Without Matplotlib.
     TypeError, ValueError
-        For more columns than one, fewer than two rows, arguments that :func:`cukde.kde` and the rule refuse, an ``ax``
-        that is not plain Axes, and options out of their range.
+        For more columns than one, fewer than two rows (of a group), arguments that :func:`cukde.kde` and the rule
+        refuse, data that ``log_scale`` does not allow, ``log_scale`` of a column with bounds or a period, an ``ax``
+        that is not plain Axes, options out of their range, ``random_state`` beside ``seed``, and ``hue`` beside Dask
+        collections.
 
     Notes
     -----
@@ -122,38 +145,51 @@ def density(
     level = None if band is None else check.share("band", band)
     resamples = check.between("resamples", resamples, 2, 100_000)
     points = check.between("points", points, 2, 1_000_000)
-    ends, label, seed = check.limits(limits), check.text("label", label), check.seed(seed)
-    X, weights = numbers.in_memory(X, weights, seed)
-    backend, x, w = numbers.checked(X, weights, method)
-    check.columns(x.shape[1], 1, "density")
-    with backend.device_of(x):
-        estimate = numbers.estimate(backend, x, w, h, method, domain_of(bounds, periods, x.shape[1]))
-        curve = numbers.curve(estimate, points, ends, level, resamples, seed)
-        marked = backend.asnumpy(numbers.some(estimate, numbers.MOST_MARKS, seed)[0][:, 0]) if rug else None
-    (name,) = _names(X, 1)
+    label, entropy = check.text("label", label), integer(random_state, seed)
+    common_norm = core_check.flag("common_norm", common_norm)
+    log_scale = core_check.flag("log_scale", log_scale)
+    ends = check.limits(limits, log_scale)
+    rows = _rows(X, weights, hue, method, log_scale, entropy)
+    check.columns(rows.columns, 1, "density")
+    domain = _domain(rows, bounds, periods)
+    curves, marked = [], []
+    with rows.backend.device_of(rows.groups[0].X):
+        estimates = _estimates(rows, h, method, bw_adjust, domain)
+        for group, estimate in zip(rows.groups, estimates, strict=True):
+            curve = numbers.curve(estimate, points, ends, level, resamples, entropy)
+            curves.append(numbers.in_units(curve, log_scale, group.share if common_norm else 1.0))
+            if rug:
+                marks = rows.backend.asnumpy(numbers.some(estimate, numbers.MOST_MARKS, entropy)[0][:, 0])
+                marked.append(10.0**marks if log_scale else marks)
 
     ax = ax if ax is not None else artists.new_axes()
-    artists.draw_curve(ax, curve, label or f"{_NAMES[method]}, h = {estimate.widths[0]:.3g}", level)
-    if marked is not None:
-        artists.draw_rug(ax, marked, _of_all("rows", len(marked), len(x)))
-    artists.finish_curve(ax, name)
+    artists.set_scales(ax, rows.log)
+    for k, (group, estimate, curve) in enumerate(zip(rows.groups, estimates, curves, strict=True)):
+        artists.draw_curve(ax, curve, _of_curve(group, label, method, estimate.widths[0], log_scale), level)
+        if rug:
+            artists.draw_rug(ax, marked[k], _of_rug(rows, [len(marks) for marks in marked], k))
+    artists.finish_curve(ax, rows.names[0], rows.title, _notes(rows.left_out))
     return ax
 
 
 def contours(
-    X: Any,
-    h: Any = None,
+    X: ArrayLike,
+    h: Bandwidth | None = None,
     *,
     ax: Axes | None = None,
     method: Literal["kde", "sd", "laplace"] = "kde",
-    mass: Any = (0.5, 0.8, 0.95),
+    mass: ArrayLike = (0.5, 0.8, 0.95),
     outside: bool = True,
     points: int = 100,
     subsample: int = 5000,
-    seed: int = 0,
-    weights: Any = None,
-    bounds: Any = None,
-    periods: Any = None,
+    hue: ArrayLike | None = None,
+    bw_adjust: float = 1.0,
+    log_scale: bool | Sequence[bool] = False,
+    random_state: RandomState = DEFAULT,
+    seed: RandomState = None,
+    weights: ArrayLike | None = None,
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
 ) -> Axes:
     """Draw the density of two columns as regions of highest density, each holding a share of the rows.
 
@@ -169,7 +205,13 @@ def contours(
         Points of the grid along each axis, 2 to 2,000.
     subsample : int
         Most rows at which the density is evaluated to find the levels; of more rows, a random sample.
-    h, ax, method, seed, weights, bounds, periods
+    hue : array_like, shape (n,), or str, optional
+        Labels of the rows, up to 7 different ones, or the name of the column of ``X`` that holds them. The regions of a
+        group hold shares of its own rows, whatever their number.
+    log_scale : bool or (bool, bool)
+        Whether axes are logarithmic, both or each by itself. Regions are those of log10 of such columns: the smallest
+        as they are drawn. ``h`` is then in decades.
+    h, ax, method, bw_adjust, random_state, seed, weights, bounds, periods
         As in :func:`density`; ``h`` may be two deviations or a covariance.
 
     Returns
@@ -210,42 +252,52 @@ def contours(
     outside = core_check.flag("outside", outside)
     points = check.between("points", points, 2, 2000)
     subsample = check.between("subsample", subsample, 2, 2**40)
-    seed = check.seed(seed)
-    X, weights = numbers.in_memory(X, weights, seed)
-    backend, x, w = numbers.checked(X, weights, method)
-    check.columns(x.shape[1], 2, "contours")
-    with backend.device_of(x):
-        estimate = numbers.estimate(backend, x, w, h, method, domain_of(bounds, periods, x.shape[1]))
-        regions = numbers.regions(estimate, masses, points, subsample, seed)
-    names = _names(X, 2)
+    entropy = integer(random_state, seed)
+    rows = _rows(X, weights, hue, method, log_scale, entropy)
+    check.columns(rows.columns, 2, "contours")
+    domain = _domain(rows, bounds, periods)
+    with rows.backend.device_of(rows.groups[0].X):
+        found = [
+            numbers.regions(estimate, masses, points, subsample, entropy)
+            for estimate in _estimates(rows, h, method, bw_adjust, domain)
+        ]
 
     ax = ax if ax is not None else artists.new_axes()
-    outside = outside and regions.left_out > 0
-    artists.draw_regions(ax, regions, outside=outside)
+    artists.set_scales(ax, rows.log)
+    left_out = sum(each.left_out for each in found)
+    outside = outside and left_out > 0
+    for k, each in enumerate(found):
+        number = None if hue is None else k
+        artists.draw_regions(ax, numbers.regions_in_units(each, rows.log), outside=outside, number=number)
     legend = None
     if outside:
-        legend = _of_all("rows outside", len(regions.outside), regions.left_out)
-        legend += "" if regions.rows == len(x) else f", of {regions.rows:,} drawn from {len(x):,}"
-    artists.finish_regions(ax, regions, names, masses, legend)
+        legend = _of_all("rows outside", sum(len(each.outside) for each in found), left_out)
+        evaluated = sum(each.rows for each in found)
+        legend += "" if evaluated == rows.drawn else f", of {evaluated:,} drawn from {rows.drawn:,}"
+    artists.finish_regions(ax, rows.names, masses, _group_names(rows), rows.title, legend, _notes(rows.left_out))
     return ax
 
 
 def pairs(
-    X: Any,
-    h: Any = None,
+    X: ArrayLike,
+    h: Bandwidth | None = None,
     *,
-    columns: Any = None,
-    labels: Any = None,
-    axes: Any = None,
+    columns: Columns | None = None,
+    names: Sequence[str] | None = None,
+    ax: np.ndarray | Sequence[Sequence[Axes]] | None = None,
     method: Literal["kde", "sd", "laplace"] = "kde",
-    mass: Any = (0.5, 0.8, 0.95),
+    mass: ArrayLike = (0.5, 0.8, 0.95),
     tau: bool = True,
     points: int = 64,
     subsample: int = 2000,
-    seed: int = 0,
-    weights: Any = None,
-    bounds: Any = None,
-    periods: Any = None,
+    hue: ArrayLike | None = None,
+    bw_adjust: float = 1.0,
+    log_scale: bool | Sequence[bool] = False,
+    random_state: RandomState = DEFAULT,
+    seed: RandomState = None,
+    weights: ArrayLike | None = None,
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
 ) -> np.ndarray:
     """Draw columns in pairs: densities on the diagonal, regions of highest density below it, Kendall's tau above.
 
@@ -255,21 +307,27 @@ def pairs(
     ----------
     X : array_like, shape (n, d)
         Data, of which 2 to 16 columns are drawn; a data frame's columns name the axes.
-    h : float or array_like, optional
-        Bandwidth of the d drawn columns, of which all panels are marginals. Default: the method's rule for each panel,
-        with one column on the diagonal and two below it.
+    h : float, array_like or str, optional
+        Bandwidth of the d drawn columns, or name of a rule for them, of which all panels are marginals. Default: the
+        method's rule for each panel, with one column on the diagonal and two below it.
     columns : sequence, optional
         The columns to draw, in this order, by name (of data frames) or by position. Default: all.
-    labels : sequence of str, optional
+    names : sequence of str, optional
         Names of the drawn columns, in place of the data frame's or x0, x1, ...
-    axes : array_like of matplotlib.axes.Axes, shape (d, d), optional
-        Where to draw; default a new figure, whose legend explains the regions.
+    ax : array_like of matplotlib.axes.Axes, shape (d, d), optional
+        Where to draw; default a new figure, whose legend explains the regions and the groups, and tells the number of
+        rows with NaN in a drawn column, which are left out.
     tau : bool
-        Whether to write Kendall's tau-b of all rows above the diagonal (:func:`cukde.kendall_matrix`); not with
-        weights, which it does not take.
+        Whether to write Kendall's tau-b of all rows, or of those of each group, above the diagonal
+        (:func:`cukde.kendall_matrix`); not with weights, which it does not take.
     points, subsample
         As in :func:`contours`; curves on the diagonal have 256 points.
-    method, mass, seed, weights
+    hue
+        As in :func:`contours`; a column that it names is not drawn unless ``columns`` has it. Curves on the diagonal
+        have the areas of the groups' shares.
+    log_scale : bool or sequence of bool
+        As in :func:`contours`, for each drawn column.
+    method, mass, bw_adjust, random_state, seed, weights
         As in :func:`contours`.
     bounds, periods
         As in :func:`density`, of the drawn columns.
@@ -293,7 +351,7 @@ def pairs(
     >>> import numpy as np, cukde
     >>> from matplotlib.figure import Figure
     >>> X = np.random.default_rng(0).normal(size=(200, 3))
-    >>> cukde.plot.pairs(X, columns=[0, 2], axes=Figure().subplots(2, 2)).shape
+    >>> cukde.plot.pairs(X, columns=[0, 2], ax=Figure().subplots(2, 2)).shape
     (2, 2)
     """
     artists = _artists()
@@ -301,52 +359,75 @@ def pairs(
     tau = core_check.flag("tau", tau)
     points = check.between("points", points, 2, 2000)
     subsample = check.between("subsample", subsample, 2, 2**40)
-    seed = check.seed(seed)
-    X, weights = numbers.in_memory(X, weights, seed)
-    X, names = _selected(X, columns)
-    backend, x, w = numbers.checked(X, weights, method)
-    d = x.shape[1]
+    entropy = integer(random_state, seed)
+    rows = _rows(X, weights, hue, method, log_scale, entropy, columns)
+    d = rows.columns
     check.panels(d)
-    names = names if labels is None else check.column_labels(labels, d)
-    grid = None if axes is None else check.grid_of_axes(axes, d, artists.Axes)
-    with backend.device_of(x):
-        estimate = numbers.estimate(backend, x, w, h, method, domain_of(bounds, periods, x.shape[1]))
-        marginals = [numbers.marginal(estimate, [k], h is None) for k in range(d)]
-        panels = {
-            (i, j): numbers.regions(numbers.marginal(estimate, [j, i], h is None), masses, points, subsample, seed)
-            for i in range(d)
-            for j in range(i)
-        }
+    domain = _domain(rows, bounds, periods)
+    names = rows.names if names is None else check.column_names(names, d)
+    grid = None if ax is None else check.grid_of_axes(ax, d, artists.Axes)
+    panels: list[dict[tuple[int, int], numbers.Regions]] = []
+    marginals: list[list[numbers.Estimate]] = []
+    taus = []
+    with rows.backend.device_of(rows.groups[0].X):
+        for group, estimate in zip(rows.groups, _estimates(rows, h, method, bw_adjust, domain), strict=True):
+            marginals.append([numbers.marginal(estimate, [k], h is None) for k in range(d)])
+            panels.append(
+                {
+                    (i, j): numbers.regions(
+                        numbers.marginal(estimate, [j, i], h is None), masses, points, subsample, entropy
+                    )
+                    for i in range(d)
+                    for j in range(i)
+                }
+            )
+            if tau and group.weights is None:
+                taus.append(rows.backend.asnumpy(kendall_matrix(group.X)))
         ends = [
-            numbers.view(marginal, [_ends(*pair, k, regions) for pair, regions in panels.items() if k in pair])
-            for k, marginal in enumerate(marginals)
+            numbers.view(
+                [each[k] for each in marginals],
+                [_ends(*pair, k, regions) for each in panels for pair, regions in each.items() if k in pair],
+            )
+            for k in range(d)
         ]
-        curves = [numbers.curve(marginal, _ON_DIAGONAL, end) for marginal, end in zip(marginals, ends, strict=True)]
-        taus = backend.asnumpy(kendall_matrix(x)) if tau and w is None else None
+        curves = [
+            [
+                numbers.in_units(numbers.curve(marginal, _ON_DIAGONAL, end), log, group.share)
+                for marginal, end, log in zip(each, ends, rows.log, strict=True)
+            ]
+            for group, each in zip(rows.groups, marginals, strict=True)
+        ]
 
     new = grid is None
     grid = artists.new_grid(d) if grid is None else grid
-    for k, curve in enumerate(curves):
-        artists.draw_diagonal(grid[k, k], curve)
-    for (i, j), regions in panels.items():
-        artists.draw_regions(grid[i, j], regions)
-        if taus is not None:
-            artists.write_tau(grid[j, i], float(taus[j, i]))
-    artists.finish_pairs(grid, names, ends)
+    for (row, column), each in np.ndenumerate(grid):
+        if column <= row:
+            artists.set_scales(each, [rows.log[column], rows.log[row] and column < row])
+    for number, (of_columns, of_pairs) in enumerate(zip(curves, panels, strict=True)):
+        for k, curve in enumerate(of_columns):
+            artists.draw_diagonal(grid[k, k], curve, number)
+        for (i, j), regions in of_pairs.items():
+            drawn = numbers.regions_in_units(regions, (rows.log[j], rows.log[i]))
+            artists.draw_regions(grid[i, j], drawn, number=None if hue is None else number)
+    if taus:
+        for i, j in panels[0]:
+            artists.write_tau(grid[j, i], [float(each[j, i]) for each in taus])
+    limits = [tuple(10.0**value if log else value for value in end) for end, log in zip(ends, rows.log, strict=True)]
+    artists.finish_pairs(grid, names, limits, rows.log)
     if new:
-        artists.legend_of_pairs(grid, masses)
+        artists.legend_of_pairs(grid, masses, _group_names(rows), rows.title, _notes(rows.left_out))
     return grid
 
 
 def anomalies(
-    log_density: Any,
+    log_density: ArrayLike,
     *,
     ax: Axes | None = None,
     threshold: float | None = None,
     quantile: float | None = None,
-    labels: Any = None,
+    hue: ArrayLike | None = None,
     bins: int | None = None,
-    log: bool = False,
+    log_counts: bool = False,
 ) -> Axes:
     """Draw a histogram of log densities and the threshold below which rows are anomalies.
 
@@ -354,18 +435,19 @@ def anomalies(
     ----------
     log_density : array_like, shape (n,)
         Results of ``cukde.kde(X, Y, h, log=True)`` or ``KernelDensity.score_samples``, at least one of them finite. A
-        GPU array is counted on the GPU. Rows at -inf are below any threshold; the legend tells their number.
+        GPU array is counted on the GPU. Rows at -inf are below any threshold, and rows with NaN, here or in ``hue``,
+        are left out; the legend tells the number of both.
     ax : matplotlib.axes.Axes, optional
         Where to draw; default a new figure.
     threshold : float, optional
         The log density below which a row is an anomaly.
     quantile : float, optional
         The threshold as a quantile of the log densities, between 0 and 1. Default: 0.05 without a threshold.
-    labels : array_like, shape (n,), optional
+    hue : array_like, shape (n,), optional
         Known kinds of the rows, as booleans, numbers or text, at most 7: each kind has its own histogram.
     bins : int, optional
         Number of bins, 1 to 10,000. Default: Freedman and Diaconis' rule, 10 to 200.
-    log : bool
+    log_counts : bool
         Whether the axis of counts is logarithmic, which shows few rows beside many.
 
     Returns
@@ -377,7 +459,7 @@ def anomalies(
     ImportError
         Without Matplotlib.
     TypeError, ValueError
-        For NaN, log densities that are all -inf, labels of another length, and options out of their range.
+        For infinity, log densities that are all -inf or NaN, labels of another length, and options out of their range.
 
     Notes
     -----
@@ -394,15 +476,18 @@ def anomalies(
     'threshold -3.731: 20 of 1,000 rows below'
     """
     artists = _artists(ax)
-    log = core_check.flag("log", log)
+    log_counts = core_check.flag("log_counts", log_counts)
     count = None if bins is None else check.between("bins", bins, 1, 10_000)
     cut, q = check.threshold(threshold, quantile)
-    for name, a in (("log_density", log_density), ("labels", labels)):
-        check.in_memory(name, is_dask(a))
+    _, hue, title = groups.taken(log_density, hue, "log_density")
     backend = dispatch.backend(log_density, first="log_density")
     with backend.device_of(log_density):
         xp = backend.xp
         values = check.log_densities(log_density, backend)
+        all_rows = len(values)
+        known, which = ([], np.zeros(all_rows)) if hue is None else check.row_labels("hue", hue, all_rows)
+        kept = ~xp.isnan(values) & backend.asarray(which >= 0)
+        values, which = values[kept], which[backend.asnumpy(kept)]
         n = len(values)
         finite = values[values > -np.inf]
         low, high = (float(finite.min()), float(finite.max())) if len(finite) else (np.inf, -np.inf)
@@ -413,8 +498,7 @@ def anomalies(
         ends = numbers.bin_edges(finite, backend, low, high) if count is None else numbers.edges(low, high, count)
         edges = backend.asarray(ends)
         kinds = {_of_all("rows", len(finite), n): finite}
-        if labels is not None:
-            known, which = check.row_labels(dispatch.to_host(labels), n, _KINDS)
+        if hue is not None:
             each = [values[backend.asarray(which == k)] for k in range(len(known))]
             kinds = {f"{kind}: {len(v):,} rows": v[v > -np.inf] for kind, v in zip(known, each, strict=True)}
         counts = [backend.asnumpy(xp.histogram(v, edges)[0]) for v in kinds.values()]
@@ -424,7 +508,8 @@ def anomalies(
     for number, (label, heights) in enumerate(zip(kinds, counts, strict=True)):
         artists.draw_histogram(ax, heights, ends, label, number)
     lost = f", {n - len(finite):,} of them at -inf" if len(finite) < n else ""
-    artists.finish_histogram(ax, cut, f"threshold {cut:.4g}: {below:,} of {n:,} rows below{lost}", log=log)
+    said = f"threshold {cut:.4g}: {below:,} of {n:,} rows below{lost}"
+    artists.finish_histogram(ax, cut, said, title, _notes(all_rows - n), log=log_counts)
     return ax
 
 
@@ -440,7 +525,7 @@ def _ends(row: int, column: int, k: int, regions: numbers.Regions) -> tuple[floa
 def _artists(ax: Any = None) -> ModuleType:
     """Return the module that draws, which loads Matplotlib, after a check of the user's axes."""
     if importlib.util.find_spec("matplotlib") is None:
-        raise ImportError('cukde.plot needs Matplotlib: pip install "cukde[plot]"')
+        raise ImportError(f"cukde.plot needs Matplotlib: {extras.install('plot')}")
     artists = importlib.import_module("cukde.plot.artists")
     if ax is not None:
         check.axes("ax", ax, artists.Axes)
@@ -457,29 +542,60 @@ def _of_all(what: str, some: int, n: int) -> str:
     return f"{some:,} {what}" if some == n else f"{some:,} of {n:,} {what}, drawn at random"
 
 
-def _names(X: Any, d: int) -> list[str]:
-    """Return names of columns: those of a data frame or its column, or else x, and x0, x1, ... for several."""
-    columns = getattr(X, "columns", None)
-    if columns is not None and len(columns) == d:
-        return [str(name) for name in columns]
-    name = getattr(X, "name", None)
-    if d == 1:
-        return [name if isinstance(name, str) and name else "x"]
-    return [f"x{k}" for k in range(d)]
+def _group_names(rows: groups.Rows) -> list[str]:
+    return [group.label for group in rows.groups if group.label is not None]
 
 
-def _selected(X: Any, columns: Any) -> tuple[Any, list[str]]:
-    """Return the columns to draw, and their names."""
-    frame = hasattr(X, "columns")
-    check.in_memory("X", is_dask(X))
-    if not frame:
-        backend = dispatch.backend(X)
-        X = density_check.data(X, backend)[0]
-    names = list(X.columns) if frame else None
-    if columns is not None:
-        chosen = check.chosen(columns, names, X.shape[1])
-        if names is not None:
-            X, names = X[[names[k] for k in chosen]], [names[k] for k in chosen]
-        else:
-            return X[:, chosen], [f"x{k}" for k in chosen]
-    return X, _names(X, X.shape[1])
+def _notes(left_out: int) -> list[str]:
+    """Return what the legend says of rows that are not drawn."""
+    return [f"{left_out:,} row{'s' * (left_out > 1)} with NaN left out"] if left_out else []
+
+
+def _of_curve(group: groups.Group, label: str | None, method: str, width: float, log: bool) -> str:
+    """Return the label of a curve in a legend."""
+    of = f"h = {width:.3g}{' decades' * log}"
+    if group.label is None:
+        return label or f"{_NAMES[method]}, {of}"
+    return f"{f'{label}, ' if label else ''}{group.label}: {len(group.X):,} rows, {of}"
+
+
+def _of_rug(rows: groups.Rows, marked: list[int], k: int) -> str:
+    """Return the label of the rug of a group; of several groups one says what is marked of those with many rows."""
+    if rows.groups[k].label is None:
+        return _of_all("rows", marked[k], rows.drawn)
+    thinned = [i for i, group in enumerate(rows.groups) if marked[i] < len(group.X)]
+    return f"at most {numbers.MOST_MARKS:,} rows of a group, drawn at random" if thinned[:1] == [k] else "_nolegend_"
+
+
+def _rows(X: Any, weights: Any, hue: Any, method: Any, log_scale: Any, seed: int, columns: Any = None) -> groups.Rows:
+    """Check data and return the rows to draw in groups; of Dask collections a sample is drawn with the seed."""
+    core_check.option("method", method, check.METHODS)
+    check.no_hue(hue, is_dask(X) or is_dask(weights))
+    X, weights = numbers.in_memory(X, weights, seed)
+    return groups.rows(*groups.chosen(X, hue, columns), weights, log_scale)
+
+
+def _domain(rows: groups.Rows, bounds: Any, periods: Any) -> Ends | None:
+    """Return the domain of the drawn columns, whose values may be given by name."""
+    bounds, periods = (
+        by_name(name, value, tuple(rows.names), rows.columns, optional=True) if isinstance(value, Mapping) else value
+        for name, value in (("bounds", bounds), ("periods", periods))
+    )
+    domain = domain_of(bounds, periods, rows.columns)
+    if domain is not None:
+        check.linear(rows.log, domain.bounded | domain.periodic)
+    return domain
+
+
+def _estimates(rows: groups.Rows, h: Any, method: str, adjust: Any, domain: Ends | None) -> list[numbers.Estimate]:
+    """Return the estimate of each group."""
+    factor = core_check.number("bw_adjust", adjust, above=True)
+    out = []
+    for group in rows.groups:
+        try:
+            out.append(numbers.estimate(rows.backend, group.X, group.weights, h, method, factor, domain))
+        except ValueError as error:
+            if group.label is None:
+                raise
+            raise ValueError(f"{error} (in group {group.label!r} of hue)") from None
+    return out

@@ -79,6 +79,31 @@ def test_agrees_with_scipy(backend: Any, name: str, d: int, weighted: bool) -> N
     np.testing.assert_allclose(h, np.sqrt(np.diag(peer.covariance)), rtol=TOLERANCE)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("d", [1, 3])
+@pytest.mark.parametrize("name", ["scott", "silverman"])
+def test_covariance_is_scipys(backend: Any, name: str, d: int, weighted: bool) -> None:
+    rng = np.random.default_rng(d)
+    X = rng.normal(size=(50, d)) @ rng.normal(size=(d, d)) + 1e3
+    w = rng.exponential(size=50) if weighted else None
+    got = backend.asnumpy(_rule(name)(backend.asarray(X), weights=backend.asarray(w), covariance=True))
+    want = gaussian_kde(X.T, bw_method=name, weights=w).covariance
+    assert got.dtype == np.float64
+    np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12 * np.abs(want).max())
+    np.testing.assert_array_equal(got, got.T)
+    deviations = backend.asnumpy(_rule(name)(backend.asarray(X), weights=backend.asarray(w)))
+    np.testing.assert_allclose(np.sqrt(np.diag(got)), deviations, rtol=1e-12)
+
+
+def test_a_covariance_wants_independent_columns(backend: Any) -> None:
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    for wrong in (X[:3], np.c_[X, X[:, 0] - X[:, 2]]):
+        with pytest.raises(ValueError, match="X must have columns that do not depend on each other linearly"):
+            cukde.bandwidth.scott(backend.asarray(wrong), covariance=True)
+    with pytest.raises(ValueError, match="covariance must be True or False"):
+        cukde.bandwidth.scott(backend.asarray(X), covariance="full")
+
+
 def test_result_is_a_bandwidth_of_kde() -> None:
     X, Y = _sample(50), np.linspace(0, 5, 9)
     np.testing.assert_allclose(cukde.kde(X, Y, bandwidth.scott(X)), gaussian_kde(X)(Y), rtol=1e-11)

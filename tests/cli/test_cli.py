@@ -92,10 +92,25 @@ def test_density_without_query_is_that_of_the_training_rows(capsys, train):
     np.testing.assert_array_equal(printed(capsys, train, "--bandwidth", 0.5), cukde.kde(TRAIN, TRAIN, 0.5))
 
 
+@pytest.mark.parametrize("method", ["kde", "sd", "laplace"])
+def test_density_of_each_row_by_the_others(capsys, train, query, method):
+    function = {"kde": cukde.kde, "sd": cukde.sd_kde, "laplace": cukde.laplace_kde}[method]
+    got = printed(capsys, train, "--bandwidth", 0.5, "--method", method, "--leave-one-out")
+    np.testing.assert_array_equal(got, function(TRAIN, TRAIN, 0.5, leave_one_out=True))
+    assert main(["density", str(train), str(query), "--leave-one-out"]) != 0
+    assert "leave out QUERY" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("rule", ["scott", "silverman", "sd", "laplace"])
 def test_density_bandwidth_by_rule(capsys, train, query, rule):
     h = getattr(cukde.bandwidth, rule)(TRAIN)
     np.testing.assert_array_equal(printed(capsys, train, query, "--bandwidth", rule), cukde.kde(TRAIN, QUERY, h))
+
+
+def test_density_bandwidth_by_a_covariance(capsys, train, query):
+    h = cukde.bandwidth.silverman(TRAIN, covariance=True)
+    got = printed(capsys, train, query, "--bandwidth", "silverman_covariance")
+    np.testing.assert_array_equal(got, cukde.kde(TRAIN, QUERY, h))
 
 
 @pytest.mark.parametrize(
@@ -377,7 +392,10 @@ def test_query_with_other_columns(capsys, train, tmp_path):
         ("-1", "must be positive and finite; got -1"),
         ("nan", "must be positive and finite; got nan"),
         ("inf", "must be positive and finite; got inf"),
-        ("wide", "or one of scott, silverman, sd, laplace, isj, cross_validate; got 'wide'"),
+        (
+            "wide",
+            "or one of scott, silverman, scott_deviations, silverman_deviations, sd, laplace, isj, cross_validate, ",
+        ),
         ("1,2", "must be one number or 3, one a column; got 1,2"),
     ],
 )
@@ -560,7 +578,7 @@ def test_info_without_cupy(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", None)
     works, state = info.gpu()
     assert not works
-    assert "pip install 'cukde[cuda13]'" in state
+    assert "pip install 'cupy-cuda13x" in state
 
 
 def fake_cupy(monkeypatch, count) -> None:
@@ -785,7 +803,7 @@ def test_demo_without_matplotlib(capsys, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     code, out, err = run(capsys, "demo", "--out", tmp_path)
     assert code == 0
-    assert err.startswith("cukde: note: no picture without Matplotlib: pip install 'cukde[plot]'")
+    assert err.startswith("cukde: note: no picture without Matplotlib: pip install 'matplotlib>=3.8'")
     assert "Time: " in out
     assert os.listdir(tmp_path) == []
 
@@ -835,7 +853,7 @@ def test_roofline_without_matplotlib_has_a_table(capsys, toys, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     code, out, err = run(capsys, "roofline", "--only", "half")
     assert code == 0
-    assert err.startswith("cukde: note: no picture without Matplotlib: pip install 'cukde[plot]'")
+    assert err.startswith("cukde: note: no picture without Matplotlib: pip install 'matplotlib>=3.8'")
     assert out.splitlines()[-1].split()[:2] == ["1", "half"]
 
 

@@ -118,7 +118,7 @@ def test_parquet_has_no_two_columns_of_one_name(capsys, tmp_path):
 def test_without_pyarrow(capsys, table, train, monkeypatch):  # noqa: F811
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     for arguments in ((table,), (train, "--out", table.with_name("out.parquet"))):
-        assert "Parquet files need pyarrow: pip install 'cukde[parquet]'" in refusal(capsys, "density", *arguments)
+        assert "Parquet files need pyarrow: pip install 'pyarrow>=15'" in refusal(capsys, "density", *arguments)
 
 
 # --- pictures --------------------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ def test_plot_refusals(capsys, tmp_path, train, monkeypatch):  # noqa: F811
     assert "--plot draws up to 16 columns; got 17" in refusal(capsys, "density", wide, "--plot", "p.png")
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     message = refusal(capsys, "density", train, "--plot", "p.png")
-    assert "--plot needs Matplotlib: pip install 'cukde[plot]'" in message
+    assert "--plot needs Matplotlib: pip install 'matplotlib>=3.8'" in message
     assert not Path("p.png").exists()
 
 
@@ -369,7 +369,7 @@ def test_bash_completes(tmp_path, capsys):
 
 def test_completion_without_shtab(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "shtab", None)
-    assert "needs shtab: pip install 'cukde[completion]'" in refusal(capsys, "--print-completion", "bash")
+    assert "needs shtab: pip install 'shtab>=1.7'" in refusal(capsys, "--print-completion", "bash")
 
 
 def test_completion_of_an_unknown_shell(capsys):

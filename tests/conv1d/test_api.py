@@ -376,6 +376,58 @@ class TestArrays:
             cukde.depthwise_conv1d_weight_grad(x, cp.asarray(x), 3)
 
 
+class TestActivationsAfterTheSums:
+    """Functions of :mod:`cukde.functions` by name or as they are, polynomials and others, on rounded sums."""
+
+    X = np.random.default_rng(5).normal(size=(2, 3, 20))
+    W = np.random.default_rng(6).normal(size=(3, 4))
+
+    @pytest.mark.parametrize("dtype", DTYPES)
+    @pytest.mark.parametrize("name", ["tanh", "sigmoid", "erf", "softplus", "exp", "log"])
+    def test_functions(self, backend: Backend, name: str, dtype: str) -> None:
+        x, w = (backend.asarray(a.astype(dtype)) for a in (self.X, self.W))
+        sums = cukde.depthwise_conv1d(x, w, padding="same", dilation=2)
+        y = backend.asnumpy(cukde.depthwise_conv1d(x, w, padding="same", dilation=2, activation=name))
+        assert y.dtype == dtype
+        z = backend.asnumpy(sums).astype(np.float64)
+        want = reference.activated(z, name)
+        allowed = {"float16": 5e-4, "float32": 2e-7, "float64": 5e-8}[dtype]  # those of cukde.functions
+        np.testing.assert_allclose(y, want, rtol=allowed, atol=allowed)
+        function = getattr(cukde.functions, name)
+        for options in ({}, {"state": np.zeros((2, 3, 3), dtype)}):  # a state of zeros changes no bit
+            again = cukde.depthwise_conv1d(x, w, activation=function, **options)
+            once = function(cukde.depthwise_conv1d(x, w, **options))
+            np.testing.assert_array_equal(backend.asnumpy(again), backend.asnumpy(once))
+
+    def test_polynomials_and_other_functions(self, backend: Backend) -> None:
+        x, w = backend.asarray(self.X), backend.asarray(self.W)
+        p = cukde.PiecewisePolynomial([[0.0, 1.0], [0.0, 0.0]], [-1, 0, 1])  # relu
+        want = np.maximum(backend.asnumpy(cukde.depthwise_conv1d(x, w)), 0)
+        for relu in (p, lambda z: z * (z > 0)):
+            got = backend.asnumpy(cukde.depthwise_conv1d(x, w, activation=relu))
+            np.testing.assert_allclose(got, want, rtol=0, atol=1e-15)
+        y, _ = cukde.depthwise_conv1d(x, w, activation=p, return_state=True)
+        np.testing.assert_allclose(backend.asnumpy(y), want, rtol=0, atol=1e-15)
+        for wrong in (lambda z: z.sum(), lambda z: z.astype("float32"), lambda z: z.tolist()):
+            with pytest.raises(
+                ValueError, match=r"activation must return an array of the shape \(2, 3, 20\) and dtype"
+            ):
+                cukde.depthwise_conv1d(x, w, activation=wrong)
+
+
+def test_taps_in_the_shape_of_pytorch(backend: Backend) -> None:
+    x, w = (np.random.default_rng(7).normal(size=shape) for shape in ((2, 3, 20), (3, 4)))
+    x = backend.asarray(x)
+    for taps in (w[:, None], w[:, None].tolist()):
+        given = backend.asarray(taps)
+        for function in (cukde.depthwise_conv1d, cukde.depthwise_conv1d_input_grad):
+            for _ in range(2):  # a GPU may keep what the first call checked
+                got, want = (backend.asnumpy(function(x, one)) for one in (given, backend.asarray(w)))
+                np.testing.assert_array_equal(got, want)
+    with pytest.raises(ValueError, match=r"w must have shape .*, or \(channels, 1, taps\), .* got \(3, 2, 4\)"):
+        cukde.depthwise_conv1d(x, backend.asarray(np.ones((3, 2, 4))))
+
+
 class TestActivationGrad:
     @pytest.mark.parametrize("dtype", DTYPES)
     @pytest.mark.parametrize("name", ["silu", "gelu"])
@@ -403,6 +455,45 @@ class TestActivationGrad:
             backend.asnumpy(cukde.activation_grad(name, z)), np.array([0, 0, 0.5, 1, 1, np.nan], dtype)
         )
 
+    @pytest.mark.parametrize("dtype", DTYPES)
+    @pytest.mark.parametrize("name", ["tanh", "sigmoid", "erf", "softplus", "exp", "log"])
+    def test_values_of_other_functions(self, backend: Backend, name: str, dtype: str) -> None:
+        """Relative to the value, out to where it vanishes."""
+        edge = {"float16": 4, "float32": 80 if name != "erf" else 9, "float64": 700 if name != "erf" else 26}[dtype]
+        z = np.linspace(-edge, edge, 4000).astype(dtype)  # an even number: without 0
+        if name == "log":
+            z = np.abs(z)
+        t = z.astype(np.longdouble)
+        e = np.exp(-np.abs(t))
+        expected = {
+            "tanh": 4 * e * e / (1 + e * e) ** 2,
+            "sigmoid": e / (1 + e) ** 2,
+            "erf": 2 * np.exp(-t * t) / np.sqrt(np.arccos(np.longdouble(-1))),
+            "softplus": np.where(t > 0, 1, e) / (1 + e),
+            "exp": np.exp(t),
+            "log": 1 / t,
+        }[name]
+        actual = backend.asnumpy(cukde.activation_grad(getattr(cukde.functions, name), backend.asarray(z)))
+        assert actual.dtype == dtype
+        allowed = tolerances.ACTIVATION_GRAD[dtype].value * expected + float(np.finfo(dtype).tiny)
+        if dtype == "float16":
+            allowed = allowed + np.spacing(expected.astype(dtype)).astype(np.float64) / 2
+        tolerances.check(
+            np.abs(actual - expected).astype(np.float64), allowed.astype(np.float64), f"derivative of {name}"
+        )
+
+    def test_limits_of_other_functions(self, backend: Backend) -> None:
+        z = backend.asarray(np.array([-np.inf, 0, np.inf, np.nan]))
+        for name, want in {
+            "tanh": [0, 1, 0, np.nan],
+            "sigmoid": [0, 0.25, 0, np.nan],
+            "softplus": [0, 0.5, 1, np.nan],
+            "exp": [0, 1, np.inf, np.nan],
+            "log": [np.nan, np.inf, 0, np.nan],
+        }.items():
+            np.testing.assert_array_equal(backend.asnumpy(cukde.activation_grad(name, z)), want, err_msg=name)
+        assert backend.asnumpy(cukde.activation_grad("erf", z))[[0, 2]].tolist() == [0, 0]
+
     def test_identity_shapes_and_integers(self, backend: Backend) -> None:
         z = backend.asarray(np.zeros((2, 0, 3), np.float16))
         for name in (None, "silu", "gelu"):
@@ -411,8 +502,10 @@ class TestActivationGrad:
             np.testing.assert_array_equal(backend.asnumpy(ones), np.full((1, 2), 1.0 if name is None else 0.5))
 
     def test_errors(self, backend: Backend) -> None:
-        with pytest.raises(ValueError, match="activation must be one of 'silu', 'gelu' or None; got 'relu'"):
+        with pytest.raises(ValueError, match=r"activation must be one of 'silu', 'gelu', .* or None; got 'relu'"):
             cukde.activation_grad("relu", backend.asarray(np.ones(2)))
+        with pytest.raises(ValueError, match=r"that function of cukde.functions; got .*: write p\(z, 1\)"):
+            cukde.activation_grad(cukde.PiecewisePolynomial([[1.0]], [0, 1]), backend.asarray(np.ones(2)))
         with pytest.raises(TypeError, match="z must hold real numbers"):
             cukde.activation_grad("silu", backend.asarray(np.ones(2, complex)))
 
@@ -466,7 +559,7 @@ class TestErrors:
             ({"padding": "same", "dilation": 2**63}, "dilation must be at most 2147483647; got 9223372036854775808"),
             ({"padding": 1.5}, "padding must be one of"),
             ({"padding": True}, "padding must be one of"),
-            ({"activation": "relu"}, "activation must be one of 'silu', 'gelu' or None; got 'relu'"),
+            ({"activation": "relu"}, "activation must be one of 'silu', 'gelu', .* or None; got 'relu'"),
             ({"layout": "LBC"}, "layout must be one of 'BCL', 'BLC'; got 'LBC'"),
             ({"stride": 0}, "stride must be at least 1; got 0"),
             ({"dilation": -2}, "dilation must be at least 1; got -2"),

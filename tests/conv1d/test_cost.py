@@ -188,6 +188,20 @@ def test_derivatives_of_activations() -> None:
     assert (narrow.bytes, narrow.launches) == (1000 * 112, 13)  # read and kept in 2 bytes, computed in 4
     assert perf.cost("activation_grad", CPU, n=1000, name="silu").bytes == silu.bytes
     assert perf.cost("activation_grad", H200, n=1000, name=None).bytes == 4000
+    tanh, log = (perf.cost("activation_grad", H200, n=1000, name=name) for name in ("tanh", "log"))
+    assert (tanh.bytes, tanh.launches, tanh.exponentials) == (1000 * (2 * 8 + 4 * 8 + 2 * 12), 8, 1000)
+    assert (log.launches, log.exponentials) == (4, 0)
+
+
+def test_activations_after_the_sums_are_further_passes() -> None:
+    bare = perf.cost("depthwise_conv1d", H200, **SIZES)
+    outputs = SIZES["batch"] * SIZES["channels"] * SIZES["length"]
+    for activation, named in (("tanh", True), (cukde.functions.tanh, True), (np.tanh, False)):
+        cost = perf.cost("depthwise_conv1d", H200, **SIZES, activation=activation)
+        assert cost.parts[: len(bare.parts)] == bare.parts
+        assert all(part.name.startswith("activation") for part in cost.parts[len(bare.parts) :])
+        function = perf.cost("functions.tanh", H200, n=outputs, dtype="float32") if named else None
+        assert cost.bytes - bare.bytes == (function.bytes if function else 8 * outputs)
 
 
 # ------------------------------------------------------------------------------------------------ calls and errors

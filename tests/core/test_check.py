@@ -258,17 +258,15 @@ class TestBandwidth:
             function(X, Y, matrix)
 
     @every_function
-    def test_a_rule_by_name_says_what_to_write(self, function: Callable[..., Any]) -> None:
-        with raises(ValueError, "h must be a number or an array; got 'scott': write cukde.bandwidth.scott(X)"):
-            function(X, Y, "scott")
-        rules = [f"cukde.bandwidth.{rule}" for rule in ("scott", "silverman", "sd", "laplace")]
-        with raises(ValueError, "h must be a number or an array; got 'wide': the rules are", *rules):
+    def test_an_unknown_rule_lists_those_that_there_are(self, function: Callable[..., Any]) -> None:
+        rules = ("scott", "silverman", "scott_deviations", "sd", "laplace", "isj", "cross_validate", "scott_covariance")
+        with raises(ValueError, "h must be a number, an array or one of", *map(repr, rules), "; got 'wide'"):
             function(X, Y, "wide")
 
     @every_function
     @pytest.mark.parametrize(
         "h",
-        [None, True, [True, True], 1j, ["1", "2"], [None, 1.0], np.longdouble(1), 10**400, object(), {}],
+        [None, True, [True, True], 1j, ["1", "2"], [None, 1.0], np.longdouble(1), 10**400, object()],
         ids=lambda h: type(h).__name__,
     )
     def test_a_bandwidth_that_is_no_real_number(self, function: Callable[..., Any], h: Any) -> None:
@@ -285,7 +283,7 @@ class TestBandwidth:
 
     @pytest.mark.parametrize("function", [cukde.debias, lambda X, h, **o: cukde.sd_kde(X, Y, h, **o)])
     def test_the_bandwidth_of_the_score_is_checked_under_its_own_name(self, function: Callable[..., Any]) -> None:
-        for wrong in (-1.0, np.nan, np.ones(3), [[1.0, 2.0], [2.0, 1.0]], [[1.0, 0.3], [0.1, 1.0]], "scott"):
+        for wrong in (-1.0, np.nan, np.ones(3), [[1.0, 2.0], [2.0, 1.0]], [[1.0, 0.3], [0.1, 1.0]], "wide"):
             with raises(ValueError, "score_bandwidth must be"):
                 function(X, 1.0, score_bandwidth=wrong)
         with raises(TypeError, "score_bandwidth must be a real number"):

@@ -8,10 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from benchmarks.stress import fuzz
+from tests.framed_calls import FRAMED, Framed, framed, silently_wrong
 from tests.malformed_calls import DAMAGE, DOCUMENTED, WRONG, broken_promise, calls
 from tests.public_calls import CALLS, ON_DEVICE, Call, Draw, public_names, sandbox
 
@@ -82,6 +84,20 @@ def test_malformed_calls(name: str) -> None:
     check()
 
 
+@pytest.mark.parametrize("name", sorted(FRAMED))
+def test_frames_are_arrays_with_names(name: str) -> None:
+    """Whatever the order of columns, the library and the dtypes; what is spoilt is an error, never other numbers."""
+
+    @settings(max_examples=EXAMPLES, deadline=None, database=None, derandomize=True)
+    @given(st.data())
+    def check(data: st.DataObject) -> None:
+        calls = framed(name, lambda options: data.draw(st.sampled_from(options)), data.draw(st.integers(0, 999)))
+        wrong = silently_wrong(calls)
+        assert wrong is None, wrong
+
+    check()
+
+
 class TestBrokenPromises:
     """Each kind is found."""
 
@@ -112,6 +128,17 @@ class TestBrokenPromises:
 
         assert broken_promise("perf.read_record", Call(no_file)) is None
         assert broken_promise("kde", Call(no_file)) is not None
+
+
+def test_wrong_numbers_of_frames_are_found() -> None:
+    """As of columns that are taken by position."""
+    a = np.arange(6.0).reshape(3, 2)
+    plain = Call(np.sum, (a,), {"axis": 0})
+    moved = Call(lambda: pd.DataFrame(a[:, ::-1]).sum())
+    assert "Mismatched elements" in str(silently_wrong(Framed(plain, moved, None)))
+    assert silently_wrong(Framed(plain, plain, "a column less")) == "nothing was said of a column less"
+    assert "frames are refused" in str(silently_wrong(Framed(plain, Call(int, ("x",)), None)))
+    assert "arrays are refused" in str(silently_wrong(Framed(Call(int, ("x",)), plain, None)))
 
 
 def test_damage_is_done() -> None:

@@ -181,6 +181,7 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "activation_grad": lambda X, name: cukde.activation_grad(name, X),
     "fit_piecewise": lambda X, **words: cukde.fit_piecewise(np.exp, (0, 1), 4, **words),
     "pwpa": lambda X, **words: cukde.pwpa(X, np.ones((1, 2)), np.arange(2.0), **words),
+    "set_output": lambda X, kind: cukde.set_output(kind),
     "warmup": lambda X, **words: cukde.warmup(6, 6, 2, **words),
 }
 

@@ -40,7 +40,7 @@ def test_wheel_holds_package_and_kernels(wheel: Path) -> None:
     tables = {str(p.relative_to(ROOT)) for p in (ROOT / "cukde/density/pairs/gpu/tables").glob("*.json")}
     assert tables
     assert tables <= names
-    assert "cukde/__init__.py" in names
+    assert {"cukde/__init__.py", "cukde/py.typed"} <= names
     assert not any(name.startswith(("tests", "benchmarks", "kernels_cu")) for name in names)
 
 

@@ -1,6 +1,7 @@
 """The distribution function of one dimension against sums of SciPy's log_ndtr in float64, in both tails.
 
-Test bodies run on every backend; on the CPU by expansions, point by point, and over all pairs.
+Test bodies run on every backend; on the CPU by expansions of array operations and of compiled loops, point by point,
+and over all pairs.
 """
 
 from __future__ import annotations
@@ -22,7 +23,11 @@ import cukde
 from cukde import perf
 from cukde.density import cdf
 from cukde.density.one_dimension import plan as one_dimension_plan
-from cukde.density.one_dimension.cpu import cdf as one_dimension_cdf, passes as one_dimension_passes
+from cukde.density.one_dimension.cpu import (
+    cdf as one_dimension_cdf,
+    few as one_dimension_few,
+    passes as one_dimension_passes,
+)
 from tests import reference
 from tests.conftest import Backend
 from tests.density.test_api import Sample
@@ -78,6 +83,12 @@ def ways(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
             monkeypatch.setattr("cukde.density.one_dimension.gpu.passes._FEW_PAIRS_CDF", few_pairs)
             yield "pairs" if few_pairs else "expansions"
         return
+    if backend.name == "numpy":
+        with monkeypatch.context() as patch:
+            patch.setattr(one_dimension_few, "serves", lambda *_: True)
+            patch.setattr(one_dimension_few, "_MOST_CDF_PAIRS", 0)
+            yield "array operations"
+        monkeypatch.setattr(one_dimension_few, "serves", lambda *_: False)
     for few_pairs, pair_cost in ((0, 1e9), (0, 0), (math.inf, 0))[: 3 if backend.name == "numpy" else 1]:
         monkeypatch.setattr(one_dimension_passes, "_FEW_PAIRS", few_pairs)
         monkeypatch.setattr(one_dimension_passes, "_PAIR_COST", pair_cost)
@@ -86,8 +97,8 @@ def ways(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 @pytest.fixture
 def expansions(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first of these ways."""
-    next(ways(backend, monkeypatch))
+    """The first of these ways, on the CPU by compiled loops."""
+    next(way for way in ways(backend, monkeypatch) if way != "array operations")
 
 
 @functools.cache
@@ -217,12 +228,15 @@ def test_any_data(data: Any) -> None:
     if w is not None:
         w[0] = 1.0
     with pytest.MonkeyPatch.context() as patch:
+        are_few = data.draw(st.booleans())
+        patch.setattr(one_dimension_few, "serves", lambda *_: are_few)
+        patch.setattr(one_dimension_few, "_MOST_CDF_PAIRS", 0)
         patch.setattr(one_dimension_passes, "_FEW_PAIRS", 0)
         patch.setattr(one_dimension_passes, "_PAIR_COST", data.draw(st.sampled_from([0, 1e9])))
         verify(reference.log_distribution(x, y, h, w), *both(Backend("numpy"), x, y, h, w))
 
 
-def test_a_query_that_no_box_reaches(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_query_that_no_box_reaches(many_pairs: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Boxes of data may be none at all within its reach, on the CPU."""
     monkeypatch.setattr(one_dimension_passes, "_FEW_PAIRS", 0)
     monkeypatch.setattr(one_dimension_passes, "_PAIR_COST", 0)
@@ -305,6 +319,7 @@ class TestProperties:
 
 def test_ieee_takes_every_pair(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(one_dimension_passes, "_FEW_PAIRS", 0)
+    monkeypatch.setattr(one_dimension_few, "_MOST_CDF_PAIRS", 0)
     monkeypatch.setattr(one_dimension_plan, "plan", None)
     x = np.linspace(-1, 1, 50).astype(np.float32)
     verify(reference.log_distribution(x, x, H), *both(backend, x, x, H, precision="ieee"))

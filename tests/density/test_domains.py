@@ -417,7 +417,7 @@ def test_what_does_not_fit_is_refused(options: dict[str, Any], message: str) -> 
 
 def test_what_is_no_sequence_is_refused() -> None:
     X = np.zeros((3, 2))
-    for options in ({"bounds": "ab"}, {"bounds": {0: 1}}, {"bounds": 1.0}, {"periods": 2}, {"periods": iter([1, 2])}):
+    for options in ({"bounds": "ab"}, {"bounds": {0, 1}}, {"bounds": 1.0}, {"periods": 2}, {"periods": iter([1, 2])}):
         with pytest.raises(TypeError, match=r"must be a sequence of 2 entries, .* for each column of X; got"):
             cukde.kde(X, X, 1.0, **options)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"a bound of column 0 must be a number; got '0'"):

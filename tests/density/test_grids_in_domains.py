@@ -48,16 +48,16 @@ def test_grids_match_the_density_at_their_points(backend: Backend, d: int, name:
     axes = [g.astype(dtype) for g in axes]
     want = at_points(X, axes, h, weights=w, bounds=bounds, periods=periods)
     options = {"weights": backend.asarray(w), "bounds": bounds, "periods": periods}
-    for method in ("auto", "exact", "fft"):
-        if method == "fft" and h * d > 0.3:
+    for algorithm in ("auto", "exact", "fft"):
+        if algorithm == "fft" and h * d > 0.3:
             continue
-        got = cukde.evaluate_grid(backend.asarray(X), axes, h, method=method, **options)
+        got = cukde.evaluate_grid(backend.asarray(X), axes, h, algorithm=algorithm, **options)
         got = backend.asnumpy(got)
         assert got.dtype == np.dtype(dtype)
         outside = want == 0
         assert (got[outside] == 0).all()
         assert abs(got - want).max() <= GRID[dtype].value * want.max()
-        if method == "exact" and dtype == "float64":
+        if algorithm == "exact" and dtype == "float64":
             np.testing.assert_allclose(got, want, rtol=1e-11, atol=1e-300)
 
 
@@ -66,8 +66,8 @@ def test_a_covariance_may_link_periods(backend: Backend) -> None:
     H = np.array([[0.01, 0.006], [0.006, 0.01]])
     axes = [np.linspace(0, 1, 9), np.linspace(-1, 0.5, 7)]
     want = at_points(X, axes, H, periods=[1.0, None])
-    for method in ("auto", "fft"):
-        got = cukde.evaluate_grid(backend.asarray(X), axes, H, method=method, periods=[1.0, None])
+    for algorithm in ("auto", "fft"):
+        got = cukde.evaluate_grid(backend.asarray(X), axes, H, algorithm=algorithm, periods=[1.0, None])
         assert abs(backend.asnumpy(got) - want).max() <= 1e-10 * want.max()
 
 
@@ -100,16 +100,16 @@ def test_mass_over_a_domain_is_1_by_a_transform(monkeypatch: pytest.MonkeyPatch)
 
 def test_many_images_are_no_data_of_a_transform() -> None:
     X, _ = sample(2)
-    with pytest.raises(ValueError, match=r'method="fft" needs .* few images of the data over bounds and periods'):
-        cukde.evaluate_grid(X, [np.zeros(3), np.zeros(3)], 3.0, method="fft", periods=[1.0, 1.0])
+    with pytest.raises(ValueError, match=r'algorithm="fft" needs .* few images of the data over bounds and periods'):
+        cukde.evaluate_grid(X, [np.zeros(3), np.zeros(3)], 3.0, algorithm="fft", periods=[1.0, 1.0])
 
 
 class TestDask:
     axes = (np.linspace(-0.2, 1.1, 7), np.array([0.5, 0.0, 3.0]))
 
-    @pytest.mark.parametrize("method", ["auto", "exact", "fft"])
+    @pytest.mark.parametrize("algorithm", ["auto", "exact", "fft"])
     @pytest.mark.parametrize("weighted", [False, True])
-    def test_blocks_are_averaged(self, weighted: bool, method: Any) -> None:
+    def test_blocks_are_averaged(self, weighted: bool, algorithm: Any) -> None:
         X, w = sample(2)
         w[:30] = 0  # a block without weight
         weights: Any = w if weighted else None
@@ -121,7 +121,7 @@ class TestDask:
             ):
                 if v is None and x is X:
                     continue
-                got = computed(cukde.evaluate_grid(x, self.axes, 0.1, weights=v, method=method, **options))
+                got = computed(cukde.evaluate_grid(x, self.axes, 0.1, weights=v, algorithm=algorithm, **options))
                 assert abs(got - want).max() <= 1e-10 * want.max()
         log_p = computed(cukde.evaluate_grid(da.from_array(X, chunks=(30, 2)), self.axes, 0.1, weights=w, log=True))
         np.testing.assert_allclose(log_p, at_points(X, self.axes, 0.1, weights=w, log=True), rtol=1e-12)

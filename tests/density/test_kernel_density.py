@@ -21,7 +21,7 @@ from cukde.core import dispatch
 from cukde.density import backends, kernels
 from cukde.density.kernel_density import kernel_density
 from cukde.density.kernels import KERNELS
-from cukde.density.pairs.cpu import radial
+from cukde.density.pairs.cpu import few, radial
 from cukde.density.pairs.cpu.skipping import compact, exponential, exponential_choice
 from tests import reference
 from tests.conftest import Backend
@@ -53,6 +53,7 @@ def blocks_left_out(backend: Backend, *, whatever: bool) -> Iterator[None]:
     """Leave out blocks that cannot matter to queries, whatever the sizes, or take all pairs."""
     with contextlib.ExitStack() as patches:
         if backend.name == "numpy":
+            patches.enter_context(mock.patch.object(few, "serves", return_value=False))
             posed = exponential.pose if whatever else mock.Mock(return_value=None)
             patches.enter_context(mock.patch.object(compact, "pays", return_value=whatever))
             patches.enter_context(mock.patch.object(exponential_choice, "posed", posed))
@@ -67,13 +68,20 @@ def blocks_left_out(backend: Backend, *, whatever: bool) -> Iterator[None]:
         yield
 
 
+def ways(backend: Backend) -> Iterator[None]:
+    """The CPU takes pairs as few and as many, one after the other, whatever their number."""
+    for are_few in (True, False) if backend.name == "numpy" else (False,):
+        with mock.patch.object(few, "serves", return_value=are_few):
+            yield
+
+
 def verify(
     backend: Backend, X: np.ndarray, Y: np.ndarray, h: Any, kernel: str, w: np.ndarray | None = None, **options: Any
 ) -> np.ndarray:
     """Check a density by each of its passes; return that of the one which it chooses."""
     on = backend.asarray
     call = functools.partial(kernel_density, on(X), on(Y), h, kernel=kernel, weights=on(w), **options)
-    found = [backend.asnumpy(call())]
+    found = [backend.asnumpy(call()), *(backend.asnumpy(call()) for _ in ways(backend))]
     for whatever in (True, False):
         with blocks_left_out(backend, whatever=whatever):
             found.append(backend.asnumpy(call()))
@@ -141,11 +149,12 @@ def test_logarithm_of_the_exponential_is_finite_anywhere(backend: Backend, dtype
     X, Y, _ = sample(3, n, 9, dtype)
     Y *= np.array(10.0 ** np.arange(9)[:, None], dtype)
     w = weights_of(n, "skewed")
-    got = backend.asnumpy(
-        kernel_density(*map(backend.asarray, (X, Y)), 0.5, kernel="exponential", weights=backend.asarray(w), log=True)
-    )
     want, nearest = reference.log_exponential_density(X, Y, 0.5, w)
-    check(np.abs(got - want), np.maximum(KERNEL_DENSITY[dtype].value, FAR[dtype].value * nearest), "log density")
+    for _ in ways(backend):
+        on = map(backend.asarray, (X, Y))
+        got = kernel_density(*on, 0.5, kernel="exponential", weights=backend.asarray(w), log=True)
+        got = backend.asnumpy(got)
+        check(np.abs(got - want), np.maximum(KERNEL_DENSITY[dtype].value, FAR[dtype].value * nearest), "log density")
 
 
 @pytest.mark.parametrize("kernel", BOUNDED)
@@ -204,11 +213,11 @@ def test_small_weights_are_not_lost(backend: Backend, kernel: str) -> None:
 def test_bandwidths_of_any_size(backend: Backend, kernel: str, h: float, dtype: str) -> None:
     X, Y, _ = sample(1, 80, 20, dtype)
     X, Y = (a[: len(a) - 1] * np.dtype(dtype).type(h) for a in (X, Y))
-    got = kernel_density(*map(backend.asarray, (X, Y)), h, kernel=kernel, log=True)
     want, size = reference.kernel_density(X, Y, h, kernel)
-    got = np.exp(backend.asnumpy(got).astype(np.float64))
     allowed = KERNEL_DENSITY[dtype].value * want + KERNEL_DENSITY_OF_SIZE.value * size
-    check(np.abs(got - want), allowed, "density")
+    for _ in ways(backend):
+        got = backend.asnumpy(kernel_density(*map(backend.asarray, (X, Y)), h, kernel=kernel, log=True))
+        check(np.abs(np.exp(got.astype(np.float64)) - want), allowed, "density")
 
 
 def test_layouts_types_and_empty_queries(backend: Backend) -> None:
@@ -323,5 +332,5 @@ def test_other_arguments_are_checked(backend: Backend) -> None:
 def test_the_backend_of_the_data_computes(backend: Backend) -> None:
     X = backend.asarray(np.zeros((3, 2)))
     assert type(kernel_density(X, X, 1.0, kernel="tophat")) is type(X)
-    passes = backends.radial(dispatch.backend(X))
+    passes = backends.radial(dispatch.backend(X), np.empty((2**17, 2)), None)
     assert passes.__name__ == f"cukde.density.pairs.{backend.device}.radial"

@@ -13,7 +13,7 @@ import pytest
 
 import cukde
 from cukde.density.one_dimension import plan as one_dimension_plan
-from cukde.density.one_dimension.cpu import boxes
+from cukde.density.one_dimension.cpu import boxes, few
 from cukde.density.sums import Output
 from tests import reference, tolerances
 from tests.conftest import BACKENDS, Backend
@@ -107,6 +107,13 @@ def transform(backend: Backend, many_pairs: None, monkeypatch: pytest.MonkeyPatc
     return module
 
 
+@pytest.fixture
+def array_operations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The CPU takes the transform by array operations, however few pairs there are."""
+    monkeypatch.setattr("cukde.density.backends.has_few", lambda *_: False)
+    monkeypatch.setattr(few, "serves", lambda *_: True)
+
+
 def allowed_log(dtype: str, exponent: np.ndarray) -> np.ndarray:
     """Allowed error of a log density: double precision, whatever the dtype, up to the tolerance asked for."""
     far = tolerances.FAR["float64"].value * exponent
@@ -133,7 +140,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     every = [(*case, "float64") for case in CASES] + [(name, "uniform", "float32") for name in SINGLE]
     params = []
-    for backend in BACKENDS:
+    for backend in BACKENDS[:1] if metafunc.cls is TestFewPoints else BACKENDS:
         for case in SIMULATED if backend.id == "emulated" else every:
             if metafunc.function.__name__ != "test_kernel_sum" or case[1] == "uniform":  # it has no weights
                 name = f"{backend.id}-{'-'.join(case)}".replace(" ", "_")
@@ -141,8 +148,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize(("backend", "case"), params, indirect=["backend"])
 
 
-@pytest.mark.usefixtures("transform")
-class TestAccuracy:
+class Accuracy:
     """Every function against the oracle."""
 
     @staticmethod
@@ -209,6 +215,16 @@ class TestAccuracy:
             edge = np.finfo(dtype).tiny * np.abs(s.V.astype(np.float64)).sum(axis=0)
             allowed = (far * size + edge)[:, : k or 1]
             tolerances.check(np.abs(got - total[:, : k or 1]), allowed, "kernel sum")
+
+
+@pytest.mark.usefixtures("transform")
+class TestAccuracy(Accuracy):
+    """By the passes of each backend."""
+
+
+@pytest.mark.usefixtures("array_operations")
+class TestFewPoints(Accuracy):
+    """By array operations, as the CPU takes few points."""
 
 
 @pytest.mark.usefixtures("transform")
@@ -291,6 +307,25 @@ class TestChoice:
         for value in (np.nan, np.inf, -np.inf, H * 2.0**42):
             x[7] = value
             assert boxes.edges(x, plan) is None
+
+    def test_array_operations_compile_nothing(self, array_operations: None, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Not where some queries are left to pairs either; where points lie too far apart, compiled loops take over."""
+        rng = np.random.default_rng(0)
+        x, y = rng.standard_normal(600), np.append(rng.standard_normal(200), [-40.0, 30.0])
+        compiled = few.dispatch.passes
+        asked = []
+        monkeypatch.setattr(few.dispatch, "passes", lambda *args: asked.append(args) or compiled(*args))
+        w = np.where(x < 0, 1e-200, 1.0)
+        for weights in (None, w):
+            cukde.sd_kde(x, y, H, weights=weights)
+            cukde.cdf(x, y, H, weights=weights)
+        cukde.kernel_sum(x, w, y, H)
+        assert not asked
+        for far, h in ((np.append(x, 1e6), H), (x, 1e-5)):
+            want = reference.log_kde(far[:, None], y[:, None], h)
+            np.testing.assert_allclose(cukde.kde(far, y, h, log=True), want, rtol=1e-12)
+            assert asked
+            asked.clear()
 
     def test_memory_is_that_of_the_occupied_boxes(self) -> None:
         rng = np.random.default_rng(0)

@@ -50,7 +50,8 @@ def level(density: np.ndarray, mass: float, w: np.ndarray | None = None) -> floa
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(
-    n=st.integers(1, 40),
+    n=st.integers(2, 40),
+    leave_one_out=st.booleans(),
     d=st.integers(1, 3),
     dtype=st.sampled_from(["float16", "float32", "float64", "int32"]),
     mass=st.sampled_from([0.05, 0.07, 0.1, 0.25, 0.5, 0.7, 0.9, 0.95, 0.99]),
@@ -60,24 +61,44 @@ def level(density: np.ndarray, mass: float, w: np.ndarray | None = None) -> floa
     seed=st.integers(0, 2**16),
 )
 def test_it_is_the_quantile_of_the_density_at_the_data(
-    either: Backend, n: int, d: int, dtype: str, mass: float, method: Any, weighted: bool, log: bool, seed: int
+    either: Backend,
+    n: int,
+    d: int,
+    dtype: str,
+    mass: float,
+    method: Any,
+    weighted: bool,
+    log: bool,
+    seed: int,
+    leave_one_out: bool,
 ) -> None:
     rng = np.random.default_rng(seed)
     X = (3 * rng.standard_normal((n, d))).astype(dtype)
     w = rng.integers(0, 5, n) * 2.0**1021 if weighted else None  # the sum of all is beyond float64
     if w is not None:
-        w[seed % n] = 2.0**1021
+        w[[seed % n, (seed + 1) % n]] = 2.0**1021
     x, weights = either.asarray(X), either.asarray(w)
     estimate = cukde.kde if method == "kde" else cukde.sd_kde
-    p = either.asnumpy(estimate(x, x, 0.8, weights=weights, log=log))
-    got = cukde.hdr_threshold(x, 0.8, mass, method=method, weights=weights, log=log)
+    options: dict[str, Any] = {"weights": weights, "log": log, "leave_one_out": leave_one_out}
+    p = either.asnumpy(estimate(x, x, 0.8, **options))
+    got = cukde.hdr_threshold(x, 0.8, mass, method=method, **options)
     assert got.shape == ()
     assert got.dtype == p.dtype
     assert float(got) == level(p, mass, None if w is None else w / 2.0**1021)
-    oracle = reference.log_kde(X, X, 0.8, w) if method == "kde" else reference.sd_kde(X, X, 0.8, weights=w, log=True)
+    data = X if method == "kde" else reference.debias(X, 0.8, weights=w)
+    if leave_one_out:
+        oracle = np.array([_without(i, data, X, 0.8, w) for i in range(n)])
+    else:
+        oracle = reference.log_kde(data, X, 0.8, w)
     want = level(oracle, mass, None if w is None else w / 2.0**1021)
     allowed = tolerances.SD_DENSITY["float32"].value if p.dtype == "float32" else 1e-11
     assert (float(got) if log else math.log(float(got))) == pytest.approx(want, rel=1e-6, abs=allowed)
+
+
+def _without(i: int, data: np.ndarray, X: np.ndarray, h: float, w: np.ndarray | None) -> float:
+    """Log density at row i of X, of the data without row i."""
+    others = None if w is None else np.delete(w, i)
+    return float(reference.log_kde(np.delete(data, i, axis=0), X[i : i + 1], h, others)[0])
 
 
 def test_kernels_of_every_backend(backend: Backend) -> None:
@@ -86,7 +107,7 @@ def test_kernels_of_every_backend(backend: Backend) -> None:
     masses = np.array([[0.5, 0.9], [0.95, 0.01]])
     got = backend.asnumpy(cukde.hdr_threshold(x, 0.5, backend.asarray(masses), log=True))
     assert (got.dtype, got.shape) == (np.float32, (2, 2))
-    log_p = backend.asnumpy(cukde.kde(x, x, 0.5, log=True))
+    log_p = backend.asnumpy(cukde.kde(x, x, 0.5, log=True, leave_one_out=True))
     assert [[level(log_p, mass) for mass in row] for row in masses] == got.tolist()
     weighted = backend.asnumpy(cukde.hdr_threshold(x, 0.5, masses, log=True, weights=backend.asarray(np.ones(len(X)))))
     np.testing.assert_allclose(weighted, got, rtol=1e-5)
@@ -98,7 +119,7 @@ def test_a_share_within_rounding_is_reached(n: int, mass: float, rank: int, weig
     """0.07 times 100 is more than 7 in float64, and a sum of shares less than their number."""
     X = np.random.default_rng(n).standard_normal(n)
     w = np.full(n, 0.1) if weighted else None
-    p = np.sort(cukde.kde(X, X, 0.3, weights=w))[::-1]
+    p = np.sort(cukde.kde(X, X, 0.3, weights=w, leave_one_out=True))[::-1]
     assert cukde.hdr_threshold(X, 0.3, mass, weights=w) == p[rank - 1]
 
 
@@ -107,8 +128,8 @@ def test_whole_weights_are_repeated_rows() -> None:
     X, counts = rng.standard_normal((30, 2)), rng.integers(0, 4, 30)
     masses = [0.2, 0.5, 0.9]
     once, repeated = (
-        cukde.hdr_threshold(X, 0.5, masses, weights=counts),
-        cukde.hdr_threshold(X.repeat(counts, axis=0), 0.5, masses),
+        cukde.hdr_threshold(X, 0.5, masses, weights=counts, leave_one_out=False),
+        cukde.hdr_threshold(X.repeat(counts, axis=0), 0.5, masses, leave_one_out=False),
     )
     np.testing.assert_allclose(once, repeated, rtol=1e-12)
 
@@ -139,7 +160,7 @@ def test_the_region_holds_what_the_documentation_says() -> None:
     n, mass = 1000, 0.95
     X = np.sort(stats.norm.ppf((np.arange(n) + 0.5) / n))  # no noise: what is left is the bias
     h = float(cukde.bandwidth.silverman(X)[0])
-    t = cukde.hdr_threshold(X, h, mass)
+    t = cukde.hdr_threshold(X, h, mass, leave_one_out=False)
     grid = np.linspace(-6, 6, 4001)
     inside = cukde.kde(X, grid, h) >= t
     brute = cukde.kde(X, grid, h)[inside].sum() * (grid[1] - grid[0])
@@ -164,11 +185,28 @@ def test_two_pieces_around_two_modes() -> None:
 
 def test_logarithms_where_densities_underflow(backend: Backend) -> None:
     """In 100 dimensions."""
-    X = backend.asarray(20 * np.random.default_rng(0).standard_normal((60, 100)).astype("f4"))
-    assert float(cukde.hdr_threshold(X, 5.0, 0.5)) == 0
-    got = float(cukde.hdr_threshold(X, 5.0, 0.5, log=True))
-    own = -50 * math.log(2 * math.pi) - 100 * math.log(5.0) - math.log(60)
-    assert own <= got + 1e-3 < own + math.log(60)
+    X = 20 * np.random.default_rng(0).standard_normal((60, 100)).astype("f4")
+    x = backend.asarray(X)
+    assert float(cukde.hdr_threshold(x, 5.0, 0.5)) == 0
+    got = float(cukde.hdr_threshold(x, 5.0, 0.5, log=True))
+    want = level(np.array([_without(i, X, X, 5.0, None) for i in range(60)]), 0.5)
+    assert got == pytest.approx(want, rel=1e-5)
+
+
+@pytest.mark.parametrize("method", ["kde", "sd"])
+@pytest.mark.parametrize("kind", ["normal", "mixture"])
+@pytest.mark.parametrize("d", [1, 2, 5, 8, 16, 32])
+def test_of_new_points_the_stated_share_is_outside(d: int, kind: str, method: Any) -> None:
+    """Where own kernels count it is 93% in 8 dimensions."""
+    rng = np.random.default_rng(d)
+    X, new = rng.standard_normal((3000, d)), rng.standard_normal((3000, d))
+    if kind == "mixture":
+        centres = 3 * rng.standard_normal((4, d))
+        X, new = (A + centres[rng.integers(4, size=3000)] for A in (X, new))
+    h = cukde.bandwidth.silverman(X) if method == "kde" else cukde.bandwidth.sd(X)
+    density = cukde.kde if method == "kde" else cukde.sd_kde
+    outside = density(X, new, h, log=True) < cukde.hdr_threshold(X, h, 0.95, method=method, log=True)
+    assert 0.03 < outside.mean() < 0.07
 
 
 @pytest.mark.parametrize("method", ["kde", "sd"])

@@ -144,7 +144,9 @@ class TestAllPairs:
 
     @pytest.mark.parametrize("name", NAMES)
     @pytest.mark.parametrize("rtol", [0, 1e-9])
-    def test_no_transform_of_one_dimension(self, name: str, rtol: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_no_transform_of_one_dimension(
+        self, many_pairs: None, name: str, rtol: float, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """In float32 its tolerance is 1e-6: a smaller one takes the pairs, too."""
         passes = importlib.import_module("cukde.density.one_dimension.cpu.passes")
         s, on = Sample.of(1, "float32", n=2000, m=900), Backend("numpy")

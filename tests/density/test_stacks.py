@@ -350,7 +350,7 @@ NAN_WEIGHTS[0, 1] = np.nan
         ((X, Y, 0.0), {}, ValueError, "h must be positive"),
         ((X, Y, LOPSIDED), {}, ValueError, "h[1] must be a symmetric covariance"),
         ((X, Y, FLAT), {}, ValueError, "h[2] must be a positive definite covariance"),
-        ((X, Y, "silverman"), {}, ValueError, "h must be a number or an array"),
+        ((X, Y, "wide"), {}, ValueError, "h must be a number, an array or one of"),
         ((X, Y, 1.0), {"score_bandwidth": [1.0, 2.0]}, ValueError, "score_bandwidth must be a number, or for a stack"),
         ((X, Y, 1.0), {"weights": np.ones((2, 4))}, ValueError, "weights must have shape (3, 4), or (4,)"),
         ((X, Y, 1.0), {"weights": OF_NO_MASS}, ValueError, "weights[1] must not all be zero"),

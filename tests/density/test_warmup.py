@@ -201,7 +201,7 @@ def test_a_gpu_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cukde.core.dispatch.why_no_gpu", lambda: "CuPy finds none")
     with pytest.raises(RuntimeError, match=r"CuPy finds none.*cukde info"):
         cukde.warmup(10, 5, 2, backend="gpu")
-    assert "add_sums" in cukde.warmup(1000, 50, 2, functions="kde")
+    assert "add_sums" in cukde.warmup(1000, 100, 2, functions="kde")
 
 
 ON_THE_CPU = """
@@ -210,7 +210,7 @@ from cukde.core.cpu import jit
 {warm}
 before = sorted(jit.compiled())
 rng = np.random.default_rng(0)
-X, Y = rng.standard_normal((3000, 3)).astype("f4"), rng.standard_normal((700, 3)).astype("f4")
+X, Y = (rng.standard_normal((rows, {d})).astype("f4") for rows in ({n}, {m}))
 for h in (1.0, 0.1, 1e-5):
     for check_finite in (True, False):
         for call in (cukde.kde, cukde.score, cukde.sd_kde, cukde.laplace_kde, cukde.density_and_score):
@@ -219,11 +219,11 @@ print(before == sorted(jit.compiled()))
 """
 
 
-@pytest.mark.parametrize("warm", [True, False])
-def test_no_call_compiles_on_the_cpu(warm: bool) -> None:
+@pytest.mark.parametrize(("warm", "n", "m", "d"), [(True, 3000, 700, 3), (False, 3000, 700, 3), (True, 900, 200, 1)])
+def test_no_call_compiles_on_the_cpu(warm: bool, n: int, m: int, d: int) -> None:
     """In a process of its own: what Numba has compiled stays with the process."""
-    call = "cukde.warmup(3000, 700, 3, backend='cpu')" if warm else ""
-    code = ON_THE_CPU.format(warm=call)
+    call = f"cukde.warmup({n}, {m}, {d}, backend='cpu')" if warm else ""
+    code = ON_THE_CPU.format(warm=call, n=n, m=m, d=d)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == str(warm)
 

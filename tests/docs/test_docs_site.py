@@ -24,7 +24,7 @@ def loaded(name: str) -> ModuleType:
     return module
 
 
-docstrings, formulas, pages = loaded("docstrings"), loaded("formulas"), loaded("pages")
+docstrings, drawn, formulas, pages = (loaded(name) for name in ("docstrings", "drawn", "formulas", "pages"))
 PAGE = SimpleNamespace(file=SimpleNamespace(src_uri="page.md"))
 
 
@@ -138,3 +138,27 @@ def test_what_is_left_over_is_a_warning(left: str, caplog: pytest.LogCaptureFixt
     with caplog.at_level(logging.WARNING):
         pages.on_post_page(f"<p>as it should be</p>\n{left}", page=PAGE)
     assert "is not HTML" in caplog.text
+
+
+def test_pictures_are_drawn_by_the_code_of_their_page() -> None:
+    pytest.importorskip("matplotlib")
+    page = """```python
+from matplotlib.figure import Figure
+figure = Figure()
+```
+
+```sh
+false
+```
+
+```python
+figure.savefig("one.svg")
+```
+"""
+    before = Path.cwd()
+    first, again = (drawn.pictures(page, "page.md") for _ in range(2))
+    assert list(first) == ["one.svg"]
+    assert "<svg" in first["one.svg"]
+    assert first == again
+    assert Path.cwd() == before
+    assert drawn.pictures(page.replace("savefig", "show"), "page.md") == {}

@@ -10,6 +10,7 @@ import pytest
 
 from examples import anomaly_detection, density_ratio, rapids_pipeline, torch_dlpack
 from tests import reference
+from tests.array_api import Tensor
 from tests.conftest import why_no_gpu
 
 
@@ -76,25 +77,6 @@ def test_rapids_pipeline() -> None:
     check_journeys(found.frame.to_pandas(), found.unusual, 3000)
 
 
-class Tensor:
-    """An array of another library: it computes, and speaks nothing but DLPack."""
-
-    def __init__(self, a: Any) -> None:
-        self.kept = np.from_dlpack(a)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return self.kept.__dlpack_device__()
-
-    def __dlpack__(self, **options: Any) -> Any:
-        return self.kept.__dlpack__(**options)
-
-    def __add__(self, other: Tensor) -> Tensor:
-        return Tensor(self.kept + other.kept)
-
-    def __rmul__(self, factor: float) -> Tensor:
-        return Tensor(factor * self.kept)
-
-
 def check_climb(ended: np.ndarray, log_density: np.ndarray) -> None:
     """All points are at one of the two modes."""
     assert (ended.dtype, log_density.dtype) == (np.float32, np.float32)
@@ -106,7 +88,7 @@ def check_climb(ended: np.ndarray, log_density: np.ndarray) -> None:
 
 def test_arrays_by_dlpack() -> None:
     data, points = map(Tensor, torch_dlpack.clusters())
-    found = torch_dlpack.climb(data, points, Tensor)
+    found = torch_dlpack.climb(data, points)
     check_climb(found.ended.kept, found.log_density.kept)
     assert found.begun is points
 

@@ -136,3 +136,15 @@ def test_a_file_with_wrong_ends_is_refused(tmp_path: Path) -> None:
     model.save(tmp_path / "model")
     with pytest.raises(ValueError, match="bounds and periods do not fit points of 3 columns"):
         KernelDensity.load(tmp_path / "model")
+
+
+@pytest.mark.parametrize("method", ["kde", "sd", "laplace"])
+def test_rows_leave_out_their_own_kernels_and_images(method: Any) -> None:
+    rng = np.random.default_rng(0)
+    points = np.stack([rng.exponential(size=40), rng.normal(0, 40, 40)], axis=1)
+    domain: Any = {"bounds": [(0, None), None], "periods": [None, 360]}
+    function = {"kde": cukde.kde, "sd": cukde.sd_kde, "laplace": cukde.laplace_kde}[method]
+    for weights in (None, rng.exponential(size=40)):
+        e = cukde.KernelDensity(bandwidth=[0.3, 20.0], method=method, **domain).fit(points, sample_weight=weights)
+        want = function(points, points, [0.3, 20.0], weights=weights, log=True, leave_one_out=True, **domain)
+        np.testing.assert_allclose(e.score_samples(points, leave_one_out=True), want, rtol=1e-11, atol=1e-12)

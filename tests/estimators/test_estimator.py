@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import doctest
+import functools
 import importlib
 import os
 import pickle
+import re
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -23,9 +25,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import cukde
-from cukde import KernelDensity, estimators
+from cukde import KernelDensity, NegativeDensityWarning, estimators
 from cukde.core import dispatch
-from tests import reference, tolerances
+from tests import processes, reference, tolerances
 
 METHODS = ("kde", "sd", "laplace")
 KERNELS = ("gaussian", "tophat", "epanechnikov", "exponential", "linear", "cosine")
@@ -141,6 +143,65 @@ def test_words_are_scikit_learns_unscaled_rules(rule: str, d: int) -> None:
     np.testing.assert_allclose(ours.score_samples(Y), theirs.score_samples(Y), rtol=1e-7)
 
 
+def _made(name: str, X: Any, w: Any, method: str) -> Any:
+    """What :mod:`cukde.bandwidth` makes of the data for a name of the estimator."""
+    rule, _, form = name.partition("_")
+    if name == "cross_validate":
+        objective: Any = "least_squares" if method == "laplace" else "likelihood"
+        return cukde.bandwidth.cross_validate(X, method, objective=objective, weights=w).bandwidth
+    return getattr(cukde.bandwidth, rule)(X, weights=w, **({"covariance": True} if form == "covariance" else {}))
+
+
+NAMES = ("scott_deviations", "silverman_deviations", "scott_covariance", "silverman_covariance", "sd", "laplace")
+
+
+@pytest.mark.parametrize(
+    ("name", "method"),
+    [*((name, "kde") for name in NAMES), *(("cross_validate", method) for method in METHODS), ("isj", "kde")],
+)
+def test_names_of_the_rules(backend: Any, name: str, method: str) -> None:
+    X, Y, w = _data(1 if name == "isj" else 3)
+    X *= 7  # the spread matters
+    X, Y, w = map(backend.asarray, (X, Y, w))
+    of_method = {"kde": cukde.kde, "sd": cukde.sd_kde, "laplace": cukde.laplace_kde}[method]
+    for weights in (None, w):
+        h = backend.asnumpy(_made(name, X, weights, method))
+        fitted = KernelDensity(bandwidth=name, method=method).fit(X, sample_weight=weights)
+        np.testing.assert_array_equal(fitted.bandwidth_, h)
+        np.testing.assert_array_equal(
+            backend.asnumpy(of_method(X, Y, name, weights=weights)),
+            backend.asnumpy(of_method(X, Y, h, weights=weights)),
+        )
+
+
+def test_functions_are_bandwidths(backend: Any) -> None:
+    X, _, w = _data()
+    X, w = backend.asarray(X), backend.asarray(w)
+    seen = []
+
+    def rule(X: Any, weights: Any = None) -> float:
+        seen.append((type(X), X.shape, weights is None))
+        return 0.7
+
+    assert KernelDensity(bandwidth=rule).fit(X).bandwidth_ == 0.7
+    assert KernelDensity(bandwidth=rule, kernel="tophat").fit(X, sample_weight=w).bandwidth_ == 0.7
+    assert seen == [(type(X), X.shape, True), (type(X), X.shape, False)]
+    for function in (cukde.bandwidth.scott, cukde.bandwidth.cross_validate):
+        found = clone(KernelDensity(bandwidth=function, method="sd")).fit(X, sample_weight=w)
+        name = {"scott": "scott_deviations"}.get(function.__name__, function.__name__)
+        np.testing.assert_array_equal(found.bandwidth_, backend.asnumpy(_made(name, X, w, "sd")))
+    found = KernelDensity(bandwidth=functools.partial(cukde.bandwidth.cross_validate, bandwidths=[0.2, 0.6, 9])).fit(X)
+    assert found.bandwidth_.tolist() == [0.6] * 3
+    with pytest.raises(TypeError, match=r"function that returns numbers; .* returned 'scott'"):
+        KernelDensity(bandwidth=lambda X: "scott").fit(X)
+
+
+def test_rules_in_a_search() -> None:
+    X, _, _ = _data(1)
+    grid = {"bandwidth": ["scott", "isj", "silverman_deviations", cukde.bandwidth.scott, 0.3]}
+    assert np.isfinite(GridSearchCV(KernelDensity(), grid, cv=3).fit(X).cv_results_["mean_test_score"]).all()
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_one_column(backend: Any, method: str) -> None:
     X, Y, _ = _data(1)
@@ -249,14 +310,32 @@ def test_score_is_the_sum_of_log_densities(backend: Any, method: str) -> None:
     assert got == pytest.approx(backend.asnumpy(fitted.score_samples(Y)).sum(dtype=np.float64), rel=1e-14)
 
 
-def test_laplace_score_names_the_number_of_densities_that_are_not_positive(backend: Any) -> None:
+def test_laplace_score_of_negative_densities_is_minus_infinity_with_one_warning(backend: Any) -> None:
     X, Y, _ = _data()
     Y[:4] += 6  # a few bandwidths out, where the kernel is negative
     assert (reference.laplace(X, Y, 0.9)[0] <= 0).sum() == 4
     fitted = KernelDensity(bandwidth=0.9, method="laplace").fit(backend.asarray(X))
     assert np.isnan(backend.asnumpy(fitted.score_samples(backend.asarray(Y)))).tolist() == [True] * 4 + [False] * 5
-    with pytest.raises(ValueError, match="not positive at 4 of 9 rows"):
-        fitted.score(backend.asarray(Y))
+    with pytest.warns(NegativeDensityWarning, match="negative at some rows") as caught:
+        assert fitted.score(backend.asarray(Y)) == -np.inf
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+
+
+def test_a_search_ranks_negative_densities_last_and_warns_once() -> None:
+    X = _data(n=60)[0]
+    script = f"""
+import numpy as np, cukde
+from sklearn.model_selection import GridSearchCV
+X = np.array({X.tolist()})
+search = GridSearchCV(cukde.KernelDensity(method="laplace"), {{"bandwidth": [0.05, 0.1, 3.0]}}, cv=3).fit(X)
+found = search.cv_results_
+print(search.best_params_["bandwidth"], found["mean_test_score"][:2], found["rank_test_score"])
+"""
+    out, err = processes.finished(processes.start("-c", script))
+    assert out == "3.0 [-inf -inf] [2 2 1]\n"
+    assert err.count("NegativeDensityWarning") == 1
+    assert "Traceback" not in err
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -413,6 +492,9 @@ def test_samples_are_scikit_learns(backend: Any, kernel: str, weighted: bool) ->
     np.testing.assert_array_equal(backend.asnumpy(ours.sample(50, random_state=3)), got)
     assert not np.array_equal(backend.asnumpy(ours.sample(50, random_state=4)), got)
     assert backend.asnumpy(ours.sample()).shape == (1, 3)
+    one, same, other = (backend.asnumpy(ours.sample(50, np.random.default_rng(seed))) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one, same)
+    assert not np.array_equal(one, other)
 
 
 def _within(got: np.ndarray, want: np.ndarray, error: np.ndarray) -> None:
@@ -735,8 +817,14 @@ def test_weights_are_routed() -> None:
         ({"method": "laplace", "kernel": "linear"}, "method='laplace' needs kernel"),
         ({"method": "sd", "metric": "manhattan"}, "method='sd' needs metric=\"euclidean\"; got 'manhattan'"),
         ({"method": "laplace", "metric": "l1"}, "method='laplace' needs metric"),
-        ({"bandwidth": "isj"}, "got 'isj': write bandwidth=cukde.bandwidth.isj"),
-        ({"bandwidth": "wide"}, "one of 'scott', 'silverman'; got 'wide'"),
+        ({"bandwidth": "isj"}, "X must have one column for the improved Sheather-Jones rule; got 3"),
+        ({"bandwidth": "sd", "kernel": "linear"}, "'sd' is a rule for kernel=\"gaussian\" .* got 'linear'"),
+        (
+            {"bandwidth": cukde.bandwidth.scott, "metric": "l1"},
+            "'scott_deviations' is a rule .* got 'gaussian' and 'l1'",
+        ),
+        ({"bandwidth": lambda X: -1.0}, "bandwidth must be positive"),
+        ({"bandwidth": "wide"}, "or one of 'scott', 'silverman', 'scott_deviations', .*; got 'wide'"),
         ({"bandwidth": 0.0}, "bandwidth must be positive"),
         ({"bandwidth": -1}, "bandwidth must be positive"),
         ({"bandwidth": np.nan}, "bandwidth must be finite"),
@@ -752,7 +840,7 @@ def test_weights_are_routed() -> None:
         ({"precision": "float32", "kernel": "linear"}, "precision must be None but for"),
         ({"device": "cuda"}, "device must be one of 'auto', 'cpu', 'gpu'"),
     ],
-    ids=lambda value: str(value).replace("\n", "") if isinstance(value, dict) else "",
+    ids=lambda value: re.sub(r" at 0x\w+|\n", "", str(value)) if isinstance(value, dict) else "",
 )
 def test_bad_parameters_are_refused_by_fit(options: dict[str, Any], message: str) -> None:
     estimator = KernelDensity(**options)

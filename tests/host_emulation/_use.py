@@ -24,7 +24,7 @@ _CAPABILITY = (9, 0)
 _MULTIPROCESSORS = 6
 _SHARED_BYTES = 227 * 1024
 
-_ARRAY_FUNCTIONS = ("asarray", "asnumpy", "device_of", "erfcx", "release_memory", "synchronize")
+_ARRAY_FUNCTIONS = ("asarray", "asnumpy", "device_of", "erfcx", "release_memory", "special", "synchronize")
 
 
 class NumpyAsCupy(ModuleType):
@@ -129,6 +129,7 @@ def use(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in _ARRAY_FUNCTIONS:
         monkeypatch.setattr(gpu, name, getattr(cpu, name))
     monkeypatch.setattr(device, "current", lambda: _NUMBER)
+    monkeypatch.setattr(device, "stream", lambda: 0)
     monkeypatch.setattr(device, "capability", lambda: _CAPABILITY)
     monkeypatch.setattr(device, "multiprocessors", lambda: _MULTIPROCESSORS)
     monkeypatch.setattr(device, "shared_bytes_of_block", lambda: _SHARED_BYTES)

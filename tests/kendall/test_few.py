@@ -59,8 +59,8 @@ def test_matrices_are_counted_as_by_compiled_code(seed: int, deletion: bool) -> 
 def test_one_pair_has_the_bits_of_arrays() -> None:
     for seed, n in itertools.product(range(6), (0, 1, 2, 3, 5, 33, 34, 100)):
         counts = passes.pairs(_samples(seed, n, 6).T, _samples(seed + 2, n, 6).T)
-        for variant, method, alternative in itertools.product("abc", ("auto", "asymptotic"), _ALTERNATIVES):
-            null = statistics.Null(method, alternative)
+        for variant, distribution, alternative in itertools.product("abc", ("auto", "asymptotic"), _ALTERNATIVES):
+            null = statistics.Null(distribution, alternative)
             tau, p = statistics.statistics(counts, variant, null, n)
             for i in range(6):
                 alone = statistics.statistics(counts.map(operator.itemgetter(slice(i, i + 1))), variant, null, n)

@@ -89,7 +89,7 @@ def test_a_first_call_in_one_dimension_on_the_cpu() -> None:
 def test_first_calls_of_every_public_function(monkeypatch: pytest.MonkeyPatch) -> None:
     functions = {name for name in cukde.__all__ if inspect.isfunction(getattr(cukde, name))}
     named = {name.partition(" ")[0] for name in first_calls.CASES}
-    assert functions - named == {"warmup", "aos_to_soa", "soa_to_aos"}
+    assert functions - named == {"warmup", "aos_to_soa", "soa_to_aos", "set_output"}
     assert first_calls.PEERS.keys() <= first_calls.CASES.keys()
     times = first_calls.child("bandwidth.scott", peer=False)
     assert times.keys() == {"import_ms", "first_ms", "next_ms"}

@@ -52,7 +52,9 @@ def test_the_summary_of_runs() -> None:
     assert (times.median_ms, times.q1_ms, times.q3_ms, times.runs) == (3.0, 2.0, 4.0, 5)
     assert (times.low_ms, times.high_ms) == (1.0, 5.0)  # of five numbers 3 % of resamples have their median at an end
     assert list(times.row()) == ["median_ms", "q1_ms", "q3_ms", "low_ms", "high_ms", "runs"]
-    assert perf.Times.of(NUMBERS) == perf.Times.of(NUMBERS, seed=0)
+    assert perf.Times.of(NUMBERS) == perf.Times.of(NUMBERS, seed=0) == perf.Times.of(NUMBERS, random_state=0)
+    with pytest.raises(TypeError, match="must not both be given"):
+        perf.Times.of(NUMBERS, seed=0, random_state=0)
     narrow, wide = (perf.Times.of(NUMBERS, confidence=part) for part in (0.5, 0.99))
     assert wide.low_ms < narrow.low_ms < narrow.median_ms < narrow.high_ms < wide.high_ms
     one = perf.Times.of([2.0])

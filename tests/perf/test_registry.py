@@ -22,7 +22,9 @@ from cukde.core.gpu import compile as core_compile
 # What computes nothing of a size on a device, and why it has no cost.
 WITHOUT = {
     "KernelDensity": "its methods are the functions",
+    "gaussian_kde": "its methods are the functions",
     "warmup": "loads kernels",
+    "set_output": "is an option",
     "fit_piecewise": "its time is that of the function that is fitted",
     "functions.polynomial": "returns a polynomial that is kept",
 }

@@ -268,7 +268,7 @@ def test_a_picture_of_nothing_that_computes(tmp_path):
 
 def test_a_picture_needs_matplotlib(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ImportError, match=r"needs Matplotlib: pip install 'cukde\[plot\]'"):
+    with pytest.raises(ImportError, match=r"needs Matplotlib: pip install 'matplotlib>=3.8'"):
         perf.roofline([], GPU, tmp_path / "a.png")
     assert "50%" in str(perf.roofline([POINT], GPU))
 

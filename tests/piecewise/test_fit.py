@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import math
 import re
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from scipy.optimize import linprog
 import cukde
 from cukde.piecewise import fit, fit_pieces, remez
 
-METHODS = ("minimax", "chebyshev", "interpolate", "least_squares")
+APPROXIMATIONS = ("minimax", "chebyshev", "interpolate", "least_squares")
 
 
 def gelu(x: np.ndarray) -> np.ndarray:
@@ -129,25 +130,25 @@ class TestMinimax:
 class TestMethods:
     @pytest.mark.parametrize("degree", [1, 3, 6])
     def test_chebyshev_interpolates_at_the_zeros(self, degree: int) -> None:
-        p = cukde.fit_piecewise(np.exp, (0, 1), 1, degree, method="chebyshev", dtype=np.float64)
+        p = cukde.fit_piecewise(np.exp, (0, 1), 1, degree, approximation="chebyshev", dtype=np.float64)
         x = (chebyshev.chebroots(np.eye(degree + 2)[-1]) + 1) / 2
         np.testing.assert_allclose(value(p, x), np.exp(x), rtol=1e-14)
 
     @pytest.mark.parametrize("degree", [1, 3, 6])
     def test_interpolate_at_the_lobatto_points(self, degree: int) -> None:
-        p = cukde.fit_piecewise(np.exp, (0, 1), 1, degree, method="interpolate", dtype=np.float64)
+        p = cukde.fit_piecewise(np.exp, (0, 1), 1, degree, approximation="interpolate", dtype=np.float64)
         x = (1 - np.cos(np.pi * np.arange(degree + 1) / degree)) / 2
         np.testing.assert_allclose(value(p, x), np.exp(x), rtol=1e-14)
 
     @pytest.mark.parametrize("degree", [1, 3, 6])
     def test_least_squares_leaves_an_orthogonal_error(self, degree: int) -> None:
-        p = cukde.fit_piecewise(np.exp, (-1, 1), 1, degree, method="least_squares", dtype=np.float64)
+        p = cukde.fit_piecewise(np.exp, (-1, 1), 1, degree, approximation="least_squares", dtype=np.float64)
         t, weights = legendre.leggauss(60)
         error = np.exp(t) - value(p, t)
         np.testing.assert_allclose((weights * error) @ legendre.legvander(t, degree), 0, atol=1e-14)
 
     def test_continuous_least_squares_leaves_an_orthogonal_error(self) -> None:
-        p = cukde.fit_piecewise(np.exp, (-1, 1), 1, 5, method="least_squares", dtype=np.float64, continuous=True)
+        p = cukde.fit_piecewise(np.exp, (-1, 1), 1, 5, approximation="least_squares", dtype=np.float64, continuous=True)
         t, weights = legendre.leggauss(60)
         error = np.exp(t) - value(p, t)
         inner = (1 - t**2)[:, None] * legendre.legvander(t, 3)  # what the error may be changed by
@@ -156,14 +157,14 @@ class TestMethods:
     @pytest.mark.parametrize("name", FUNCTIONS)
     def test_minimax_has_the_smallest_error(self, name: str) -> None:
         f, domain = FUNCTIONS[name]
-        errors = [cukde.fit_piecewise(f, domain, 8, 4, method=m).max_errors["float64"] for m in METHODS]
+        errors = [cukde.fit_piecewise(f, domain, 8, 4, approximation=m).max_errors["float64"] for m in APPROXIMATIONS]
         assert errors[0] <= min(errors) + 1e-15 * np.abs(f(np.array(domain))).max()
 
-    @pytest.mark.parametrize("method", METHODS)
+    @pytest.mark.parametrize("approximation", APPROXIMATIONS)
     @pytest.mark.parametrize("degree", [1, 2, 3, 7])
     @pytest.mark.parametrize("dtype", ["float32", "float64"])
-    def test_continuous_pieces_meet_at_the_function(self, method: Any, degree: int, dtype: str) -> None:
-        p = cukde.fit_piecewise(gelu, (-6, 6), 37, degree, method=method, dtype=dtype, continuous=True)
+    def test_continuous_pieces_meet_at_the_function(self, approximation: Any, degree: int, dtype: str) -> None:
+        p = cukde.fit_piecewise(gelu, (-6, 6), 37, degree, approximation=approximation, dtype=dtype, continuous=True)
         ends = sum(c * np.diff(p.x) ** (degree - j) for j, c in enumerate(p.c))
         np.testing.assert_allclose(p.c[-1], gelu(p.x[:-1]), rtol=0, atol=0)
         np.testing.assert_allclose(ends, gelu(p.x[1:]), rtol=0, atol=5e-15)
@@ -173,21 +174,21 @@ class TestErrors:
     """``max_error`` against grids of other points."""
 
     @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-    @pytest.mark.parametrize("method", METHODS)
+    @pytest.mark.parametrize("approximation", APPROXIMATIONS)
     @pytest.mark.parametrize("name", FUNCTIONS)
-    def test_holds_on_a_denser_grid(self, name: str, method: Any, dtype: str) -> None:
+    def test_holds_on_a_denser_grid(self, name: str, approximation: Any, dtype: str) -> None:
         f, domain = FUNCTIONS[name]
         for pieces, degree, knots in ((1, 3, "uniform"), (7, 2, "adaptive"), (64, 3, "adaptive"), (16, 6, "uniform")):
             if name == "far" and dtype == "float16":
                 pieces = 1
-            p = cukde.fit_piecewise(f, domain, pieces, degree, method=method, knots=knots, dtype=dtype)
+            p = cukde.fit_piecewise(f, domain, pieces, degree, approximation=approximation, knots=knots, dtype=dtype)
             check_errors(p, f, dtype, 640 * (degree + 1) * pieces)
 
     @settings(max_examples=30, deadline=None)
     @given(
         pieces=st.integers(1, 300),
         degree=st.integers(1, 9),
-        method=st.sampled_from(METHODS),
+        approximation=st.sampled_from(APPROXIMATIONS),
         knots=st.sampled_from(["uniform", "adaptive"]),
         dtype=st.sampled_from(["float16", "float32", "float64"]),
         continuous=st.booleans(),
@@ -218,7 +219,7 @@ class TestErrors:
         np.testing.assert_array_equal(p.x.astype(np.float32), p.x)
         assert p.x[0] <= 0.1 < 0.7 <= p.x[-1]
         assert np.isfinite(p(np.array([0.1, 0.7]))).all()
-        assert np.isnan(p(np.array([0.09, 0.71]))).all()
+        assert np.isnan(p(np.array([0.09, 0.71]), extrapolate=False)).all()
 
 
 def check_errors(p: Any, f: Any, dtype: str, points: int) -> None:
@@ -309,7 +310,10 @@ class TestUserErrors:
             ({"domain": (0, 1, 2)}, "domain must be two finite increasing numbers"),
             ({"domain": 3}, "domain must be two finite increasing numbers"),
             ({"domain": (0, 1e-60), "pieces": 9}, "two knots round to"),
-            ({"method": "spline"}, "method must be one of 'minimax', 'chebyshev', 'interpolate', 'least_squares'; got"),
+            (
+                {"approximation": "spline"},
+                "approximation must be one of 'minimax', 'chebyshev', 'interpolate', 'least_squares'; got",
+            ),
             ({"knots": "random"}, "knots must be one of 'uniform', 'adaptive' or an array; got 'random'"),
             ({"knots": [0, 0.5, 0.4, 1]}, "knots must increase strictly; got 0.5 before 0.4 at index 1"),
             ({"knots": [0, 0.5, 0.5, 1]}, "knots must increase strictly"),
@@ -326,8 +330,12 @@ class TestUserErrors:
             ({"dtype": np.int32}, "dtype must be one of float16, float32, float64; got"),
             ({"dtype": "quadruple"}, "dtype must be one of float16, float32, float64; got 'quadruple'"),
             ({"func": lambda x: x[:-1]}, "func must return one value for each x: called with shape"),
-            ({"func": lambda x: 1.0}, "it returned shape ()"),
             ({"func": lambda x: x[:, None]}, "it returned shape"),
+            ({"func": lambda x: [x, x]}, "called with shape (5,), it returned shape (2, 5)"),
+            ({"func": lambda x: None}, "func must return real numbers; got dtype object"),
+            ({"func": lambda x: "1"}, "func must return real numbers; got dtype <U1"),
+            ({"func": lambda x: math.log(x)}, "func must be finite on the domain; it raises at x = 0.0: math domain"),
+            ({"extrapolate": "nearest"}, 'extrapolate must be True, False, "periodic", "clamp" or "raise"'),
             ({"func": lambda x: x + 1j}, "func must return real numbers; got dtype complex128"),
             ({"func": lambda x: 1 / x}, "func must be finite on the domain; got inf at x = 0.0"),
             ({"func": lambda x: np.where(x == 1, np.nan, x)}, "func must be finite on the domain; got nan at x = 1.0"),
@@ -344,6 +352,96 @@ class TestUserErrors:
     def test_types(self, changes: dict[str, Any]) -> None:
         with pytest.raises(TypeError, match="must be"):
             cukde.fit_piecewise(**{"func": np.exp, "domain": (0, 1), "pieces": 4, **changes})
+
+
+class Tensor:
+    """A tensor that knows its gradient, as PyTorch's: NumPy cannot read it before it is detached."""
+
+    def __init__(self, values: Any) -> None:
+        self.values = values
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+
+    def detach(self) -> np.ndarray:
+        return np.asarray(self.values)
+
+
+def only_of_tensors(x: Any) -> Any:
+    if not isinstance(x, Tensor):
+        raise TypeError(f"sigmoid(): argument 'input' must be Tensor, not {type(x).__name__}")
+    return x
+
+
+class TestFunctionsOfOtherKinds:
+    """The fit is that of the function of an array, whatever the function takes and returns."""
+
+    @pytest.mark.parametrize(
+        ("func", "same"),
+        [
+            (math.sin, np.sin),
+            (lambda x: x if x > 0.3 else 0.1 * x, lambda x: np.where(x > 0.3, x, 0.1 * x)),
+            (lambda x: max(x, 0.5), lambda x: np.maximum(x, 0.5)),
+            (lambda x: 2.0, lambda x: np.full(x.shape, 2.0)),
+            (lambda x: np.float32(0.5), lambda x: np.full(x.shape, 0.5)),
+            (lambda x: Fraction(x) ** 2, lambda x: x**2),
+            (lambda x: [v * v for v in x], lambda x: x**2),
+            (lambda x: Tensor(x**2), lambda x: x**2),
+            (lambda x: Tensor(math.exp(x)), np.exp),
+            (lambda x: x > 0.5, lambda x: np.where(x > 0.5, 1.0, 0.0)),
+        ],
+    )
+    def test_equals_that_of_an_array(self, func: Any, same: Any) -> None:
+        got, want = (cukde.fit_piecewise(f, (0, 1), 4, 2, dtype=np.float64) for f in (func, same))
+        np.testing.assert_allclose(got.c, want.c, rtol=0, atol=1e-11)
+
+    def test_an_error_tells_both(self) -> None:
+        with pytest.raises(
+            TypeError, match=r"array raised TypeError: sigmoid.*number 0.0 TypeError: .*not float; write"
+        ):
+            cukde.fit_piecewise(only_of_tensors, (0, 1), 4)
+        with pytest.raises(TypeError, match="func must be a function of x; got 'tanh'"):
+            cukde.fit_piecewise("tanh", (0, 1), 4)
+
+
+class TestBeyondTheDomain:
+    def test_default_is_an_error(self, backend: Any) -> None:
+        p = cukde.fit_piecewise(np.exp, (-1, 1), 4)
+        inside = backend.asarray(np.float32([-1, 0, 1, np.nan]))
+        for _ in range(2):  # a GPU may keep what the first call prepared
+            assert np.isnan(backend.asnumpy(p(inside))).tolist() == [False, False, False, True]
+            outside = backend.asarray(np.float32([[0, 7], [np.nan, -2]]))
+            for nu in (0, 1):
+                with pytest.raises(ValueError, match=r"from -1.0 to 1.0; got 7.0, the first of 2 beyond: write extrap"):
+                    p(outside, nu)
+        assert backend.asnumpy(p(backend.asarray(np.empty(0, np.float32)))).shape == (0,)
+        assert np.isnan(backend.asnumpy(p(outside, extrapolate=False))).tolist() == [[False, True], [True, True]]
+
+    @pytest.mark.parametrize("beyond", [True, False, "periodic", "clamp", "raise"])
+    def test_is_that_of_the_polynomial(self, beyond: Any) -> None:
+        p = cukde.fit_piecewise(np.exp, (-1, 1), 4, dtype=np.float64, extrapolate=beyond)
+        assert p.extrapolate == beyond
+        assert p.derivative().extrapolate == beyond
+        if beyond != "raise":
+            want = cukde.PiecewisePolynomial(p.c, p.x, extrapolate=beyond)(2.5)
+            np.testing.assert_array_equal(p(2.5), want)
+            return
+        assert p.to_scipy().extrapolate is False
+        with pytest.raises(ValueError, match=r"a and b must lie within the knots, from -1.0 to 1.0; got 0.0 and 2.5"):
+            p.integrate(0, 2.5)
+        assert p.integrate(-1, 1) == pytest.approx(np.e - 1 / np.e, abs=1e-3)
+        falling = cukde.PiecewisePolynomial([[1.0, 1.0]], [2, 1, 0], extrapolate="raise")
+        with pytest.raises(ValueError, match=r"from 0.0 to 2.0; got -1.5"):
+            falling([1, -1.5])
+        with pytest.raises(ValueError, match=r"from 0.0 to 2.0; got 3.0"):
+            cukde.pwpa([1.0, 3.0], [[1.0], [1.0]], [0, 1, 2], extrapolate="raise")
+
+
+def test_reprs_are_short() -> None:
+    p = cukde.fit_piecewise(np.exp, (0, 1), 1, 3, dtype=np.float64)
+    assert repr(p) == "FittedPolynomial(1 piece of degree 3 on [0, 1], extrapolate='raise', max_error=0.000545)"
+    q = cukde.PiecewisePolynomial(np.ones((2, 3, 4)), [3, 2, 1, 0])
+    assert repr(q) == "PiecewisePolynomial(3 pieces of degree 1 on [0, 3], values of shape (4,), extrapolate=True)"
 
 
 def test_func_may_change_its_argument() -> None:

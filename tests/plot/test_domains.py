@@ -12,6 +12,7 @@ import pytest
 
 import cukde
 from cukde import plot
+from cukde.core.dispatch import named
 from cukde.density.domains.domain import domain_of
 from cukde.plot import dask as plot_dask, numbers
 from tests.conftest import Backend
@@ -46,7 +47,7 @@ def test_curves_are_those_of_the_domain(backend: Backend, method: Any) -> None:
 
 def test_the_band_is_that_of_densities_on_the_domain() -> None:
     domain = domain_of([(0, None)], None, 1)
-    data = numbers.estimate(*numbers.checked(WAITS, None, "kde"), 0.2, "kde", domain)
+    data = numbers.estimate(named("cpu"), WAITS[:, None], None, 0.2, "kde", domain=domain)
     curve = numbers.curve(data, 20, None, 0.9, 200, 0)
     assert curve.band is not None
     low, high = curve.band
@@ -57,18 +58,36 @@ def test_the_band_is_that_of_densities_on_the_domain() -> None:
 @pytest.mark.parametrize("method", FUNCTIONS)
 def test_regions_hold_their_shares_within_the_domain(method: Any) -> None:
     domain = domain_of(DOMAIN["bounds"], DOMAIN["periods"], 2)
-    data = numbers.estimate(*numbers.checked(BOTH, None, method), [0.3, 20.0], method, domain)
+    data = numbers.estimate(named("cpu"), BOTH, None, [0.3, 20.0], method, domain=domain)
     found = numbers.regions(data, [0.5], 30, 1000, 0)
     assert (found.x[0], found.y[0], found.y[-1]) == (0, 0, 360)
     grid = np.stack(np.meshgrid(found.x, found.y), axis=-1).reshape(-1, 2)
     want = FUNCTIONS[method](BOTH, grid, [0.3, 20.0], **DOMAIN).reshape(30, 30)
     np.testing.assert_allclose(found.density, want, rtol=1e-4, atol=1e-5 * want.max())
-    at_rows = FUNCTIONS[method](BOTH, BOTH, [0.3, 20.0], **DOMAIN)
+    at_rows = FUNCTIONS[method](BOTH, BOTH, [0.3, 20.0], leave_one_out=True, **DOMAIN)
     np.testing.assert_allclose(found.levels, [np.sort(at_rows)[75]], rtol=1e-4)
 
 
+@pytest.mark.parametrize("method", FUNCTIONS)
+@pytest.mark.parametrize("wide", [False, True])
+def test_levels_leave_out_own_kernels_with_their_images(method: Any, wide: bool) -> None:
+    """Of few rows, of which own kernels are much; of columns that are correlated around their periods, too."""
+    X, domain = BOTH[:12] % 4, domain_of(None, [4.0, 4.0], 2)
+    h = np.array([[2.0, 1.0], [1.0, 2.0]]) if wide else np.array([[0.2, 0.1], [0.1, 0.2]])
+    found = numbers.regions(numbers.estimate(named("cpu"), X, None, h, method, domain=domain), [0.5], 5, 50, 0)
+    want = FUNCTIONS[method](X, X, h, periods=[4.0, 4.0], leave_one_out=True)
+    np.testing.assert_allclose(found.levels, [np.sort(want)[6]], rtol=1e-3)
+
+
+def test_bounds_and_periods_by_name() -> None:
+    frame = pd.DataFrame(BOTH, columns=["wait", "angle"])
+    by_name = plot.contours(frame, ax=new(), points=8, bounds={"wait": (0, None)}, periods={"angle": 360})
+    plain = plot.contours(BOTH, ax=new(), points=8, **DOMAIN)
+    np.testing.assert_array_equal(by_name.collections[0].levels, plain.collections[0].levels)
+
+
 def test_pairs_have_the_domain_of_their_columns() -> None:
-    axes = plot.pairs(BOTH, axes=new(2, 2), points=12, **DOMAIN)
+    axes = plot.pairs(BOTH, ax=new(2, 2), points=12, **DOMAIN)
     x, p = axes[0, 0].lines[0].get_data()
     h = cukde.bandwidth.silverman(WAITS)[0]
     want = cukde.kde(WAITS, x, h, bounds=[(0, None)])
@@ -81,6 +100,10 @@ def test_what_does_not_fit_is_refused() -> None:
         plot.density(ANGLES, ax=new(), bounds=[(0, 1)])
     with pytest.raises(ValueError, match="bounds must have 2 entries"):
         plot.contours(BOTH, ax=new(), bounds=[(0, None)])
+    with pytest.raises(ValueError, match="log_scale must be False for columns with bounds or a period; column 0"):
+        plot.contours(BOTH, ax=new(), log_scale=[True, False], bounds=[(0, None), None])
+    with pytest.raises(TypeError, match="hue must be None beside Dask collections"):
+        plot.contours(da.from_array(BOTH), ax=new(), hue=WAITS > 1)
     with pytest.raises(ValueError, match="h must not correlate a bounded column"):
         plot.contours(BOTH, np.array([[1, 0.5], [0.5, 1]]), ax=new(), **DOMAIN)
 
@@ -103,7 +126,7 @@ class TestDask:
         frame = frame[frame["wait"] > 0.1]  # blocks of unknown sizes
         assert plot.contours(frame, ax=new(), points=8).get_ylabel() == "angle"
         assert plot.density(frame["wait"], ax=new(), points=8).get_xlabel() == "wait"
-        axes = plot.pairs(frame, columns=["angle", "wait"], axes=new(2, 2), points=8)
+        axes = plot.pairs(frame, columns=["angle", "wait"], ax=new(2, 2), points=8)
         assert axes[1, 0].get_xlabel() == "angle"
 
     def test_of_many_rows_a_random_sample(self, monkeypatch: pytest.MonkeyPatch) -> None:

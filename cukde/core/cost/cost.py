@@ -143,8 +143,8 @@ class Cost:
 
     op: str
     shapes: dict[str, Any]
-    parts: tuple[Part, ...]
-    source: str
+    parts: tuple[Part, ...] = field(repr=False)
+    source: str = field(repr=False)
     pairs: float
     textbook_flops: float
     textbook_bytes: float

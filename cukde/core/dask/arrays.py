@@ -10,6 +10,8 @@ import numpy as np
 
 from cukde.core import check as core_check, dispatch
 from cukde.core.dask import check
+from cukde.core.frames.columns import taken
+from cukde.core.frames.libraries import library_of
 from cukde.core.over_dask import is_dask, meta
 
 
@@ -18,9 +20,29 @@ def collected(name: str, a: Any) -> Any:
     if not is_dask(a):
         return core_check.array(name, a, dispatch.backend(a, name))
     if hasattr(type(a), "to_dask_array"):  # a data frame
-        a = a.to_dask_array()
+        a = _of_numbers(name, a).to_dask_array()
     check.collection(name, a, isinstance(a, da.Array))
     return a
+
+
+def _of_numbers(name: str, frame: Any) -> Any:
+    """Return a frame or a series of Dask's whose blocks are arrays of numbers, nullable columns as floats."""
+    sample = frame._meta
+    if library_of(sample) is None:
+        return frame
+    taken(name, sample)  # or an error that names a column
+    kinds = [sample.dtype] if sample.ndim == 1 else list(sample.dtypes)
+    if all(isinstance(kind, np.dtype) for kind in kinds) and len({kind.kind == "b" for kind in kinds}) == 1:
+        return frame
+    if sample.ndim == 1:
+        return frame.astype(_floating(sample.dtype))
+    return frame.astype({label: _floating(kind) for label, kind in zip(sample.columns, kinds, strict=True)})
+
+
+def _floating(dtype: Any) -> np.dtype:
+    """The dtype of numbers of which some may be missing."""
+    single = dtype.kind == "f" and dtype.itemsize == 4
+    return np.dtype(np.float32 if single else np.float64)
 
 
 def empty_like(a: Any, ndim: int, dtype: np.dtype) -> Any:

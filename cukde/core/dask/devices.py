@@ -14,7 +14,7 @@ from cukde.core.dask.arrays import collected
 from cukde.core.over_dask import is_dask
 
 
-def to_gpu(a: Any) -> da.Array:
+def to_gpu(a: da.Array) -> da.Array:
     """Move the blocks of a Dask array to the GPUs that a process sees, with blocks of rows distributed in turn.
 
     On a cluster with one GPU for each worker, that is the worker's GPU. In one process with several GPUs, under Dask's

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import functools
+import threading
+from collections.abc import Hashable
 from typing import Any
 
 import cupy as cp
 
 _STEP_OF_SHARED_BYTES = 2048
+
+_PER_THREAD = 2  # cudaStreamPerThread
 
 _CLOCK_RATE = 13  # cudaDevAttrClockRate, in kHz: newer properties have no clock
 
@@ -21,6 +25,12 @@ def _properties(device: int) -> dict[str, Any]:
 def current() -> int:
     """Number of the current device."""
     return int(cp.cuda.runtime.getDevice())
+
+
+def stream() -> Hashable:
+    """Key of the current stream; CUDA calls the default streams of all threads by one number."""
+    number = int(cp.cuda.get_current_stream().ptr)
+    return (number, threading.get_ident()) if number == _PER_THREAD else number
 
 
 def capability() -> tuple[int, int]:

@@ -13,6 +13,7 @@ import numba
 import numpy as np
 from cupy_backends.cuda.api import driver
 
+from cukde.core import extras
 from cukde.core.gpu import compile as core_compile
 
 # Numba 0.68.0 asks NumPy for `row_stack`, which 2.5 does not have.
@@ -25,8 +26,8 @@ try:
     from numba import cuda as cuda
 except Exception as error:  # without a CUDA runtime it is a DynamicLibNotFoundError, which is no ImportError
     raise ImportError(
-        "one dimension on the GPU needs Numba CUDA and its libraries: install cukde[cuda13] or cukde[cuda12], "
-        f"which bring numba-cuda[cu13] or numba-cuda[cu12]; importing numba.cuda gave {error!r}"
+        f"one dimension on the GPU needs Numba CUDA and its libraries: {extras.install('cuda13')}, or for CUDA 12 "
+        f"{extras.install('cuda12')}; importing numba.cuda gave {error!r}"
     ) from error
 
 

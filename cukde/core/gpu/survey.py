@@ -10,7 +10,8 @@ import cupy as cp
 import numpy as np
 
 from cukde.core.gpu import compile as core_compile, device
-from cukde.core.gpu.launch import C_TYPE, Specialisation
+from cukde.core.gpu.launch import C_TYPE, DOUBLE, Specialisation
+from cukde.core.gpu.scratch import Spec
 
 # Entries that one block adds up: so few that small data take one launch, so many that a second one is soon done.
 _ENTRIES_OF_PART = 2**16
@@ -22,9 +23,12 @@ _THREADS_OF_MEANS = 1024
 _THREADS_OF_SURVEY = 128
 
 
-def mean(A: Any) -> Any:
-    """Mean of the rows, float64, in one launch or two; the same bits on every run."""
-    return _column_sums(A, 1 / len(A))
+def mean(A: Any, memory: Sequence[Any] | None = None) -> Any:
+    """Mean of the rows, float64, in one launch or two; the same bits on every run.
+
+    ``memory`` are pieces by :func:`specs_of_mean`, the last of them for the mean; default new arrays.
+    """
+    return _column_sums(A, 1 / A.shape[0], memory)
 
 
 def total(A: Any) -> Any:
@@ -32,18 +36,29 @@ def total(A: Any) -> Any:
     return _column_sums(A, 1.0)
 
 
-def _column_sums(A: Any, factor: float) -> Any:
+def specs_of_mean(n: int, d: int, multiprocessors: int) -> list[Spec | None]:
+    """What a mean takes: sums of parts of the rows, where there are several, and the mean."""
+    parts = -(-n // _rows_of_part(n, d, multiprocessors))
+    return [((parts, d), DOUBLE) if parts > 1 else None, ((d,), DOUBLE)]
+
+
+def _column_sums(A: Any, factor: float, memory: Sequence[Any] | None = None) -> Any:
     n, d = A.shape
-    parts = -(-n * d // _ENTRIES_OF_PART)
-    parts = max(1, min(parts, n, _PARTS_OF_MULTIPROCESSOR * device.multiprocessors()))
-    if parts > 1:
-        part_rows = -(-n // parts)
-        sums = cp.empty((-(-n // part_rows), d))
-        _column_means(A, part_rows, 1.0, sums)
+    multiprocessors = device.multiprocessors()
+    if memory is None:
+        memory = [None if spec is None else cp.empty(*spec) for spec in specs_of_mean(n, d, multiprocessors)]
+    sums, out = memory
+    if sums is not None:
+        _column_means(A, _rows_of_part(n, d, multiprocessors), 1.0, sums)
         A, n = sums, sums.shape[0]
-    out = cp.empty(d)
     _column_means(A, n, factor, out)
     return out
+
+
+@functools.lru_cache(maxsize=1024)
+def _rows_of_part(n: int, d: int, multiprocessors: int) -> int:
+    parts = -(-n * d // _ENTRIES_OF_PART)
+    return -(-n // max(1, min(parts, n, _PARTS_OF_MULTIPROCESSOR * multiprocessors)))
 
 
 def _column_means(A: Any, part_rows: int, factor: float, out: Any) -> None:

@@ -78,12 +78,15 @@ def collect(arrays: Sequence[Any]) -> list[np.ndarray]:
 
 
 class Coming:
-    """A small contiguous array of the current device on its way to the host: who asks for it waits for nothing else."""
+    """Few numbers of the current device on their way to the host: who asks for them waits for nothing else.
+
+    They are a contiguous array, or a piece of scratch memory.
+    """
 
     def __init__(self, a: Any) -> None:
-        stream = current()
-        self._memory = cp.cuda.alloc_pinned_memory(a.nbytes)
-        a.data.copy_to_host_async(self._memory.ptr, a.nbytes, stream)
+        stream, size = current(), math.prod(a.shape) * a.dtype.itemsize
+        self._memory = cp.cuda.alloc_pinned_memory(size)
+        a.data.copy_to_host_async(self._memory.ptr, size, stream)
         self._event = cp.cuda.Event(disable_timing=True)
         stream.record(self._event)
         self._dtype, self._shape = a.dtype, a.shape

@@ -7,17 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cukde.core.frames.columns import labels_of
+
 
 def labels(X: Any, d: int) -> list[Any] | None:
     """What the ``d`` columns of a data frame of any library are called; None of what has no such names."""
-    columns = getattr(X, "columns", ())
-    if hasattr(columns, "to_pandas"):  # cuDF's indexes do not let anyone go through them
-        columns = columns.to_pandas()
-    try:
-        names = list(columns)
-    except TypeError:
-        return None
-    return names if len(names) == d else None
+    names = labels_of(X)
+    return list(names) if names is not None and len(names) == d else None
 
 
 def others(columns: Collection[int], d: int) -> list[int]:

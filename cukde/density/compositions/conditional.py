@@ -4,35 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from cukde.core import check as core_check, dispatch
 from cukde.core.cost.registry import declare
 from cukde.core.dask import check as dask_check
+from cukde.core.entry import returned
+from cukde.core.entry.public_call import public_call
 from cukde.core.over_dask import is_dask, over_dask
-from cukde.density import check as density_check, results
+from cukde.core.types import Array, ArrayLike, Bandwidth, Columns
+from cukde.density import check as density_check, results, rules_by_name
 from cukde.density.arguments import prepare
 from cukde.density.compositions import check, columns as compositions_columns, cost
 from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
 from cukde.density.problem import Problem, reweighted
 
 
+def _of_columns(arguments: Mapping[str, Any], labels: Sequence[Any], d: int) -> list[int]:
+    """Positions of the columns that queries of :func:`marginal` have."""
+    return check.positions("columns", arguments.get("columns"), labels, d)
+
+
+def _of_others(arguments: Mapping[str, Any], labels: Sequence[Any], d: int) -> list[int]:
+    """Positions of the columns that queries of :func:`conditional` have."""
+    return compositions_columns.others(check.conditions(arguments.get("given"), labels, d), d)
+
+
 @declare(cost_formulas.kde, cost_calls.of_marginal, name="marginal")
+@public_call(returned.rows("Y", "density"), chosen=_of_columns)
 @over_dask("cukde.density.compositions.dask")
 def marginal(
-    X: Any,
-    columns: Any,
-    Y: Any,
-    h: Any,
+    X: ArrayLike,
+    columns: Columns,
+    Y: ArrayLike,
+    h: Bandwidth,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     log: bool = False,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
-) -> Any:
+    nan_policy: Literal["raise", "omit"] = "raise",
+) -> Array:
     r"""Density of some columns: the marginal of the estimate that :func:`cukde.kde` makes of all.
 
     .. math:: \hat p(y) = \int \hat p(y, z)\, dz
@@ -48,10 +63,10 @@ def marginal(
         Which columns: positions, negative ones from the end, or names of a data frame's columns. Integers are positions
         whatever a frame's columns are called.
     Y : array_like, shape (m, k) or (m,)
-        Queries in the chosen columns, in the order of ``columns``; (m,) only for one column.
-    h : float or array_like
+        Queries in the chosen columns, in the order of ``columns``, or by their names; (m,) only for one column.
+    h : float, array_like or str
         Bandwidth of all ``d`` columns of ``X``, in any form that :func:`cukde.kde` takes.
-    weights, log, precision, deterministic, check_finite
+    weights, log, precision, deterministic, check_finite, nan_policy
         As in :func:`cukde.kde`. NaN and infinity are looked for in the chosen columns alone.
 
     Returns
@@ -88,26 +103,29 @@ def marginal(
         d = x.shape[1]
         chosen = check.positions("columns", columns, compositions_columns.labels(X, d), d)
         y = check.queries(Y, len(chosen), "one for each of columns", backend)
-        marginal_h = compositions_columns.marginal_bandwidth(check.bandwidth(dispatch.to_host(h), d), chosen)
+        h = check.bandwidth(rules_by_name.bandwidth(h, x, weights), d)
+        marginal_h = compositions_columns.marginal_bandwidth(h, chosen)
         problem, _ = prepare(x[:, chosen], y, marginal_h, weights, precision, deterministic, check_finite)
     with problem.device:
         return problem.density(log=log)
 
 
 @declare(cost.conditional, cost_calls.of_conditional)
+@public_call(returned.rows("Y", "density"), chosen=_of_others)
 @over_dask("cukde.density.compositions.dask")
 def conditional(
-    X: Any,
+    X: ArrayLike,
     given: Mapping[Any, Any],
-    Y: Any,
-    h: Any,
+    Y: ArrayLike,
+    h: Bandwidth,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     log: bool = False,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
-) -> Any:
+    nan_policy: Literal["raise", "omit"] = "raise",
+) -> Array:
     r"""Density of the other columns given values of some: the joint estimate over its marginal.
 
     .. math:: \hat p(y \mid g) = \hat p(y, g) / \hat p(g)
@@ -123,11 +141,11 @@ def conditional(
         From a column, by position or by name, to its value: a number, or an array of shape (m,), one for each query.
         Columns are named as in :func:`marginal`; at least one is left.
     Y : array_like, shape (m, d - k) or (m,)
-        Queries in the columns that are left, in the order of ``X``; (m,) only for one column.
-    h : float or array_like
+        Queries in the columns that are left, in the order of ``X``, or by their names; (m,) only for one column.
+    h : float, array_like or str
         Bandwidth of all ``d`` columns of ``X``, in any form that :func:`cukde.kde` takes; a covariance may correlate
         given columns with others.
-    weights, log, precision, deterministic, check_finite
+    weights, log, precision, deterministic, check_finite, nan_policy
         As in :func:`cukde.kde`. Given numbers are checked whatever ``check_finite`` says.
 
     Returns
@@ -191,7 +209,7 @@ def conditional(
         conditions = check.conditions(given, labels, d)
         rest = compositions_columns.others(conditions, d)
         y = check.queries(Y, len(rest), check.left(rest, labels), backend)
-        width = check.bandwidth(dispatch.to_host(h), d)
+        width = check.bandwidth(rules_by_name.bandwidth(h, x, weights), d)
         values = {}
         for column, value in conditions.items():
             dask_check.plain(check.condition_name(column, labels), is_dask(value))

@@ -17,13 +17,16 @@ from cukde.core.dask.arrays import collected, empty_like, stand_in, unknown_rows
 from cukde.core.dask.devices import computing
 from cukde.core.dask.graph import Blocks
 from cukde.core.over_dask import is_dask, meta
+from cukde.core.types import ArrayLike, Bandwidth, Columns
 from cukde.density import check as density_check, results
 from cukde.density.api import kde, sd_kde
 from cukde.density.compositions import check, columns as compositions_columns, regions
 from cukde.density.dask.arguments import beside
 
 
-def marginal(X: Any, columns: Any, Y: Any, h: Any, *, log: bool = False, **options: Any) -> da.Array:
+def marginal(
+    X: ArrayLike, columns: Columns, Y: ArrayLike, h: Bandwidth, *, log: bool = False, **options: Any
+) -> da.Array:
     """See :func:`cukde.marginal`.
 
     Equal to the same call on plain arrays, to 1e-12 in float64. It costs what that does, when it is computed.
@@ -36,7 +39,7 @@ def marginal(X: Any, columns: Any, Y: Any, h: Any, *, log: bool = False, **optio
     >>> cukde.dask.marginal(X, [0], np.array([0.5]), [1.0, 2.0]).compute().round(4)
     array([0.3521])
     """
-    _no_domain(options)
+    _only_options(options)
     dask_check.plain("h", is_dask(h))
     x, y = _rows("X", X), _rows("Y", Y)
     d = density_check.data(stand_in(x, unknown_rows(x)), core_arrays)[0].shape[1]
@@ -47,7 +50,14 @@ def marginal(X: Any, columns: Any, Y: Any, h: Any, *, log: bool = False, **optio
 
 
 def conditional(
-    X: Any, given: Mapping[Any, Any], Y: Any, h: Any, *, log: bool = False, precision: Any = None, **options: Any
+    X: ArrayLike,
+    given: Mapping[Any, Any],
+    Y: ArrayLike,
+    h: Bandwidth,
+    *,
+    log: bool = False,
+    precision: str | None = None,
+    **options: Any,
 ) -> da.Array:
     """See :func:`cukde.conditional`.
 
@@ -61,7 +71,7 @@ def conditional(
     >>> cukde.dask.conditional(X, {1: 6.0}, np.array([0.5]), [1.0, 2.0]).compute().round(4)
     array([0.3521])
     """
-    _no_domain(options)
+    _only_options(options)
     log = core_check.flag("log", log)
     dask_check.plain("h", is_dask(h))
     x, y = _rows("X", X), _rows("Y", Y)
@@ -85,16 +95,16 @@ def conditional(
 
 
 def density_ratio(
-    X: Any,
-    Z: Any,
-    Y: Any,
-    h: Any,
+    X: ArrayLike,
+    Z: ArrayLike,
+    Y: ArrayLike,
+    h: Bandwidth,
     *,
-    denominator_bandwidth: Any = None,
-    weights: Any = None,
-    denominator_weights: Any = None,
+    denominator_bandwidth: Bandwidth | None = None,
+    weights: ArrayLike | None = None,
+    denominator_weights: ArrayLike | None = None,
     log: bool = False,
-    precision: Any = None,
+    precision: str | None = None,
     **options: Any,
 ) -> da.Array:
     """See :func:`cukde.density_ratio`.
@@ -109,7 +119,7 @@ def density_ratio(
     >>> cukde.dask.density_ratio(X, X + 1.0, np.array([0.5, 0.0]), 1.0).compute().round(4)
     array([1.    , 1.6487])
     """
-    _no_domain(options)
+    _only_options(options)
     log = core_check.flag("log", log)
     x, z, y = _rows("X", X), _rows("Z", Z), _rows("Y", Y)
     dispatch.backend(meta(x), Z=meta(z), denominator_weights=meta(denominator_weights))
@@ -126,16 +136,17 @@ def density_ratio(
 
 
 def hdr_threshold(
-    X: Any,
-    h: Any,
-    mass: Any = 0.95,
+    X: ArrayLike,
+    h: Bandwidth,
+    mass: ArrayLike = 0.95,
     *,
     method: Literal["kde", "sd"] = "kde",
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     log: bool = False,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
+    leave_one_out: bool = True,
 ) -> da.Array:
     """See :func:`cukde.hdr_threshold`.
 
@@ -148,13 +159,14 @@ def hdr_threshold(
     >>> import cukde.dask
     >>> X = da.from_array(np.array([0.0, 0.1, 5.0]), chunks=2)
     >>> cukde.dask.hdr_threshold(X, 1.0, 0.6).compute().round(4)
-    np.float64(0.2653)
+    np.float64(0.1985)
     """
     log = core_check.flag("log", log)
     core_check.option("method", method, check.METHODS)
     dask_check.plain("mass", is_dask(mass))
     shares = check.mass(dispatch.to_host(mass))
     options = {"precision": precision, "deterministic": deterministic, "check_finite": check_finite}
+    options["leave_one_out"] = core_check.flag("leave_one_out", leave_one_out)
     density = _at_rows(X, h, method, weights=weights, log=log, **options)
     w = None if weights is None else beside("weights", collected("weights", weights), density)
     arrays = [density] if w is None else [density, w]
@@ -180,11 +192,11 @@ def _levels(densities: list[Any], weights: list[Any] | None = None, *, shares: n
         return regions.levels(density, shares, w, backend)
 
 
-def _no_domain(options: Mapping[str, Any]) -> None:
+def _only_options(options: Mapping[str, Any]) -> None:
     """Raise for options of :func:`kde` that functions of some columns do not have."""
-    for name in ("bounds", "periods"):
+    for name in ("bounds", "periods", "leave_one_out"):
         if name in options:
-            raise TypeError(f"unexpected keyword argument {name!r}: densities of some columns have no domain")
+            raise TypeError(f"unexpected keyword argument {name!r}: these densities take none")
 
 
 def _rows(name: str, a: Any) -> Any:

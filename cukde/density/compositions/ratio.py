@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from cukde.core import check as core_check, dispatch
 from cukde.core.cost.registry import declare
+from cukde.core.entry import returned
+from cukde.core.entry.public_call import public_call
 from cukde.core.over_dask import over_dask
-from cukde.density import check as density_check, results
+from cukde.core.types import Array, ArrayLike, Bandwidth
+from cukde.density import check as density_check, results, rules_by_name
 from cukde.density.arguments import prepare
 from cukde.density.compositions import check, cost
 from cukde.density.cost import calls as cost_calls
@@ -17,21 +20,23 @@ from cukde.density.problem import Problem
 
 
 @declare(cost.density_ratio, cost_calls.of_ratio)
+@public_call(returned.rows("Y", "density_ratio"))
 @over_dask("cukde.density.compositions.dask")
 def density_ratio(
-    X: Any,
-    Z: Any,
-    Y: Any,
-    h: Any,
+    X: ArrayLike,
+    Z: ArrayLike,
+    Y: ArrayLike,
+    h: Bandwidth,
     *,
-    denominator_bandwidth: Any = None,
-    weights: Any = None,
-    denominator_weights: Any = None,
+    denominator_bandwidth: Bandwidth | None = None,
+    weights: ArrayLike | None = None,
+    denominator_weights: ArrayLike | None = None,
     log: bool = False,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
-) -> Any:
+    nan_policy: Literal["raise", "omit"] = "raise",
+) -> Array:
     r"""Density of the data ``X`` over the density of the data ``Z``, at the queries ``Y``.
 
     .. math:: r(y) = \hat p_X(y) / \hat p_Z(y)
@@ -44,18 +49,18 @@ def density_ratio(
     X : array_like, shape (n, d) or (n,)
         Data of the numerator, as for :func:`cukde.kde`.
     Z : array_like, shape (k, d) or (k,)
-        Data of the denominator, of as many columns.
+        Data of the denominator, of as many columns, of the same names.
     Y : array_like, shape (m, d) or (m,)
         Queries, in the units of the data.
-    h : float or array_like
-        Bandwidth of both, in any form that :func:`cukde.kde` takes.
-    denominator_bandwidth : float or array_like, optional
-        Bandwidth of the denominator; default ``h``.
+    h : float, array_like or str
+        Bandwidth of both, in any form that :func:`cukde.kde` takes; a rule is applied to ``X``.
+    denominator_bandwidth : float, array_like or str, optional
+        Bandwidth of the denominator; default ``h``. A rule is applied to ``Z``.
     weights, denominator_weights : array_like, shapes (n,) and (k,), optional
         Non-negative weights of each sample, each normalised to sum to 1. Default 1/n and 1/k.
     log : bool
         Return the logarithm of the ratio: finite for any finite query.
-    precision, deterministic, check_finite
+    precision, deterministic, check_finite, nan_policy
         As in :func:`cukde.kde`.
 
     Returns
@@ -96,15 +101,18 @@ def density_ratio(
     array([  0.5,   0. , -99.5])
     """
     log = core_check.flag("log", log)
-    arrays = {"Y": Y, "Z": Z, "weights": weights, "denominator_weights": denominator_weights}
+    arrays: dict[str, Any] = {"Y": Y, "Z": Z, "weights": weights, "denominator_weights": denominator_weights}
     backend = dispatch.backend(X, **arrays)
     with backend.device_of(X):
         x, _ = density_check.data(X, backend)
         d = x.shape[1]
         z = check.denominator(Z, d, backend)
         y, _ = density_check.queries(Y, d, backend)
-        h = dispatch.to_host(h)
-        width = check.denominator_bandwidth(h, dispatch.to_host(denominator_bandwidth), d)
+        h = rules_by_name.bandwidth(h, x, weights)
+        of_denominator = rules_by_name.bandwidth(
+            denominator_bandwidth, z, denominator_weights, name="denominator_bandwidth"
+        )
+        width = check.denominator_bandwidth(h, of_denominator, d)
         dtype = density_check.result_dtype(x, z, y)
         chosen = density_check.precision(precision, dtype)
         above, _ = prepare(x, y, h, weights, chosen, deterministic, check_finite)

@@ -9,7 +9,9 @@ import numpy as np
 
 from cukde.core import check as core_check, dispatch
 from cukde.core.cost.registry import declare
+from cukde.core.entry.public_call import public_call
 from cukde.core.over_dask import over_dask
+from cukde.core.types import Array, ArrayLike, Bandwidth
 from cukde.density.api import kde, sd_kde
 from cukde.density.compositions import check, cost
 from cukde.density.cost import calls as cost_calls
@@ -19,46 +21,54 @@ _EPS = float(np.finfo(np.float64).eps)
 
 
 @declare(cost.hdr_threshold, cost_calls.of_threshold)
+@public_call()
 @over_dask("cukde.density.compositions.dask")
 def hdr_threshold(
-    X: Any,
-    h: Any,
-    mass: Any = 0.95,
+    X: ArrayLike,
+    h: Bandwidth,
+    mass: ArrayLike = 0.95,
     *,
     method: Literal["kde", "sd"] = "kde",
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     log: bool = False,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
-) -> Any:
-    r"""Level of the highest-density region: the density is at least this high on a share ``mass`` of the data.
+    leave_one_out: bool = True,
+    nan_policy: Literal["raise", "omit"] = "raise",
+) -> Array:
+    r"""Level of the highest-density region: a new point's density is at least this high with probability ``mass``.
 
-    .. math:: t = \max \{ \hat p(x_i) : \sum_j w_j [\hat p(x_j) \ge \hat p(x_i)] \ge \mathrm{mass} \}
+    .. math:: t = \max \{ \hat p_{-i}(x_i) : \sum_j w_j [\hat p_{-j}(x_j) \ge \hat p_{-i}(x_i)] \ge \mathrm{mass} \}
 
-    The region :math:`\{y : \hat p(y) \ge t\}` is the smallest of that probability, in as many pieces as the density has
-    modes, and points outside are the anomalies of probability 1 - ``mass``.
+    Here :math:`\hat p_{-i}` is the density without row i. The region :math:`\{y : \hat p(y) \ge t\}` is the smallest of
+    that probability, in as many pieces as the density has modes, and new points outside, ``kde(X, Y, h) < t``, are the
+    anomalies of probability 1 - ``mass``.
 
     Parameters
     ----------
     X : array_like, shape (n, d) or (n,)
         Data, as for :func:`cukde.kde`. A Dask array or data frame, here or for ``weights``, makes the call lazy.
-    h : float or array_like
+    h : float, array_like or str
         Bandwidth, in any form that :func:`cukde.kde` takes.
     mass : float or array_like
         Probabilities between 0 and 1. A GPU array is copied to the host.
     method : {"kde", "sd"}
         The estimate: :func:`cukde.kde` or :func:`cukde.sd_kde`.
-    weights, precision, deterministic, check_finite
+    weights, precision, deterministic, check_finite, nan_policy
         As in :func:`cukde.kde`.
     log : bool
         Return the level of the log density.
+    leave_one_out : bool
+        Take the density at each row from the others, as that of a new point is. With False each row's own kernel
+        counts: the level is then for these rows alone, and far too high for new ones where own kernels matter.
 
     Returns
     -------
     number or array, of the shape of ``mass``
-        Of the dtype of the density. Levels are values that ``kde(X, X, h, log=log)`` has, so that at least ``mass`` of
-        the rows compare as equal to them or higher. NumPy in, NumPy out; CuPy in, CuPy out; Dask in, Dask out.
+        Of the dtype of the density. Levels are values that ``kde(X, X, h, log=log, leave_one_out=leave_one_out)`` has,
+        so that at least ``mass`` of the rows compare as equal to them or higher. NumPy in, NumPy out; CuPy in, CuPy
+        out; Dask in, Dask out.
 
     Raises
     ------
@@ -67,26 +77,26 @@ def hdr_threshold(
 
     Notes
     -----
-    *Quantile.* The level is the (1 - ``mass``) quantile of the density at the data (Y = X), each point included in the
-    sum at itself. It is the inverse of the distribution function taken from above, without interpolation: of n rows
-    without weights, the :math:`\lceil n\, \mathrm{mass} \rceil`-th largest density. A row counts by its weight, and one
-    of weight 0 not at all.
+    *Quantile.* The level is the (1 - ``mass``) quantile of the density at the data (Y = X), without a row's own term.
+    It is the inverse of the distribution function taken from above, without interpolation: of n rows without weights,
+    the :math:`\lceil n\, \mathrm{mass} \rceil`-th largest density. A row counts by its weight, and one of weight 0 not
+    at all.
 
-    *Error.* The share of n rows in a region is off by :math:`\sqrt{\mathrm{mass} (1 - \mathrm{mass}) / n}` of its
-    probability, one standard deviation: an error of order :math:`n^{-1/2}`, with
-    :math:`n_\mathrm{eff} = 1 / \sum w_j^2` for n where there are weights. Two effects are beside it.
+    *Error.* The share of new points in a region is off by :math:`\sqrt{\mathrm{mass} (1 - \mathrm{mass}) / n}`, one
+    standard deviation, with :math:`n_\mathrm{eff} = 1 / \sum w_j^2` for n where there are weights. Of 3,000 rows of a
+    normal distribution or a mixture 4 to 6% of new points fall below the level of 0.95, in 1 to 32 dimensions
+    (``tests/density/test_regions.py``). With own terms, ``leave_one_out=False``, it is 13% in 4 dimensions and 93% in
+    8: most of the density at a row is then its own kernel.
 
-    The rows made the estimate: each has :math:`w_i (2\pi)^{-d/2} |H|^{-1/2}` from itself, which a new point has not.
-    Where that is most of the density at the data, as with many columns and few rows, new data fall outside more often.
+    ``"sd"`` leaves out the row's kernel, which has moved; others have moved by the score of all rows.
 
     And ``"kde"`` is smoother than the data: of new data the region holds ``mass``, but under the estimate *itself*
     less, by :math:`-\frac{h^2}{2} \int_R \Delta p`. That is 0.8% for 1,000 rows of a normal distribution by
-    Silverman's rule, as much as the standard deviation (``tests/density/test_regions.py``). ``"sd"`` has no such term
-    of order :math:`h^2`.
+    Silverman's rule, as much as the standard deviation. ``"sd"`` has no such term of order :math:`h^2`.
 
-    Cost: one density of self-interaction (Y = X), n^2 exponentials (in one dimension O(n)); for "sd" a score pass
-    besides; and a sort. Pairs are left out by the default ``rtol`` of :func:`cukde.kde`. In many dimensions densities
-    under- or overflow: take ``log=True``.
+    Cost: one density of self-interaction (Y = X), n^2 exponentials (in one dimension O(n)), and as many again of rows
+    whose own kernel dominates; for "sd" a score pass besides; and a sort. Pairs are left out by the default ``rtol`` of
+    :func:`cukde.kde`. In many dimensions densities under- or overflow: take ``log=True``.
 
     References
     ----------
@@ -113,6 +123,7 @@ def hdr_threshold(
         precision=precision,
         deterministic=deterministic,
         check_finite=check_finite,
+        leave_one_out=leave_one_out,
     )
     backend = dispatch.backend(X)
     with backend.device_of(density):

@@ -130,10 +130,13 @@ def of_ratio(X: Any, Z: Any, Y: Any, h: Any = None, *, denominator_weights: Any 
     return sizes | {"k": _rows(Z)[0], "m": _rows(Y)[0], "dtype": dtype, "weighted": weighted}
 
 
-def of_bandwidth(X: Any, *, weights: Any = None, bounds: Any = None, periods: Any = None) -> Sizes:
+def of_bandwidth(
+    X: Any, *, weights: Any = None, covariance: bool = False, bounds: Any = None, periods: Any = None
+) -> Sizes:
     """Sizes of a call of a rule for the bandwidth; images are not counted."""
     n, d = _rows(X)
-    return {"n": n, "d": d, "dtype": arguments.promoted(X), "weighted": weights is not None}
+    sizes = {"n": n, "d": d, "dtype": arguments.promoted(X), "weighted": weights is not None}
+    return sizes | {"covariance": True} if covariance else sizes
 
 
 def of_abramson(X: Any, h: Any = None, *, alpha: float = 0.5, weights: Any = None, **others: Any) -> Sizes:
@@ -141,7 +144,7 @@ def of_abramson(X: Any, h: Any = None, *, alpha: float = 0.5, weights: Any = Non
     return of_bandwidth(X, weights=weights)
 
 
-def of_grid(X: Any, axes: Any, h: Any = None, *, log: bool = False, method: str = "auto", **options: Any) -> Sizes:
+def of_grid(X: Any, axes: Any, h: Any = None, *, log: bool = False, algorithm: str = "auto", **options: Any) -> Sizes:
     """Sizes of a call on a product grid."""
     sizes = of_data(X, h, **options)
     one = len(arguments.shape(axes)) == 1 if hasattr(axes, "shape") else not any(len(arguments.shape(g)) for g in axes)
@@ -154,7 +157,7 @@ def of_grid(X: Any, axes: Any, h: Any = None, *, log: bool = False, method: str 
         "precision": sizes["precision"],
         "weighted": sizes["weighted"],
         "log": bool(log),
-        "method": method,
+        "algorithm": algorithm,
         "check_finite": sizes["check_finite"],
     }
 

@@ -156,17 +156,22 @@ def sd_kde(on: Peaks, sizes: Sizes) -> Counted:
     return _counted(parts, estimate.pairs + given.pairs, flash_flops(n, m, d), flash_bytes(n, m, d), on)
 
 
-def bandwidth(on: Peaks, *, n: int, d: int, dtype: Any = "float64", weighted: bool = False) -> Counted:
+def bandwidth(
+    on: Peaks, *, n: int, d: int, dtype: Any = "float64", weighted: bool = False, covariance: bool = False
+) -> Counted:
     """Count a reference rule for the bandwidth: passes over (n, d) float64 numbers in ``cukde/bandwidth/rules.py``."""
     entries, item = float(n) * d, np.dtype(dtype).itemsize
     numbers = 8.0 * entries
     gpu = on.backend == "gpu"
     # Arrays read and written: converted, checked, offsets taken (2) where there are weights (2), ranges (3), scaled
-    # (2), centred (product with the weights 1, difference 2), squared (2), summed (1).
+    # (2), centred (product with the weights 1, difference 2), squared (2), summed (1). A covariance takes products with
+    # the weights (2) and of all columns (2) in place of squares and their sums.
     parts = [
         Part("look", item * entries + 2 * numbers + 8.0 * n * (4 + 6 * weighted), launches=8 * gpu),
         Part("centre", 12 * numbers, {"float64": 5 * entries}, launches=8 * gpu),
-        Part("variance", 3 * numbers, {"float64": 4 * entries}, launches=6 * gpu),
+        Part("covariance", 4 * numbers, {"float64": (1 + 2 * d) * entries}, launches=8 * gpu)
+        if covariance
+        else Part("variance", 3 * numbers, {"float64": 4 * entries}, launches=6 * gpu),
     ]
     if not gpu:  # NumPy's passes run on one core
         rows: dict[Unit, float] = {"scalar": _SCALAR_OF_ROW * n + _SCALAR_OF_ENTRY * entries}

@@ -14,6 +14,7 @@ from cukde.core.dask import check as dask_check
 from cukde.core.dask.devices import computing
 from cukde.core.dask.graph import Blocks, array, crossed, each, unordered
 from cukde.core.over_dask import is_dask
+from cukde.core.types import ArrayLike, Bandwidth, Domain
 from cukde.density import (
     check as density_check,
     kernels,
@@ -24,6 +25,7 @@ from cukde.density import (
 from cukde.density.dask import blocks as dask_blocks
 from cukde.density.dask.arguments import Arguments, arguments
 from cukde.density.dask.certificate import Needed
+from cukde.density.dask.leave_one_out import without_own_weight
 from cukde.density.domains import check as domains_check
 from cukde.density.kernels import KERNELS, Kernel
 from cukde.density.problem import Problem, score_whitening
@@ -32,20 +34,21 @@ from cukde.density.whitening import Whitening
 
 
 def kde(
-    X: Any,
-    Y: Any,
-    h: Any,
+    X: ArrayLike,
+    Y: ArrayLike,
+    h: Bandwidth,
     *,
-    weights: Any = None,
-    local_factors: Any = None,
+    weights: ArrayLike | None = None,
+    local_factors: ArrayLike | None = None,
     rtol: float | None = None,
     log: bool = False,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
-    boxes: Any = None,
-    bounds: Any = None,
-    periods: Any = None,
+    boxes: ArrayLike | None = None,
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
+    leave_one_out: bool = False,
 ) -> da.Array:
     """See :func:`cukde.kde`.
 
@@ -57,7 +60,7 @@ def kde(
         Those of ``X``, or of ``X`` and ``Y``, by :func:`cukde.dask.block_boxes`; None for a plain array, whose boxes
         are computed at once. Pairs of blocks that cannot matter then become no tasks, and blocks that no query needs
         are not read: ``rtol`` is kept, by the same certificate over blocks, which takes a 64th of it. With a tolerance
-        of 0, and with ``local_factors``, all pairs are taken.
+        of 0, with ``local_factors`` and with ``leave_one_out``, all pairs are taken.
 
     Examples
     --------
@@ -80,24 +83,26 @@ def kde(
         boxes=boxes,
         bounds=bounds,
         periods=periods,
+        leave_one_out=leave_one_out,
     )
     data, sums = _sums(inputs, "sum")
     return _result(inputs, _with_total(inputs, data, sums, _density, log=core_check.flag("log", log)))
 
 
 def score(
-    X: Any,
-    Y: Any,
-    h: Any,
+    X: ArrayLike,
+    Y: ArrayLike,
+    h: Bandwidth,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     rtol: float | None = None,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
-    boxes: Any = None,
-    bounds: Any = None,
-    periods: Any = None,
+    boxes: ArrayLike | None = None,
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
+    leave_one_out: bool = False,
 ) -> da.Array:
     """See :func:`cukde.score`.
 
@@ -113,25 +118,37 @@ def score(
     array([0.3775])
     """
     inputs = arguments(
-        X, Y, h, weights, precision, deterministic, check_finite, rtol=rtol, boxes=boxes, bounds=bounds, periods=periods
+        X,
+        Y,
+        h,
+        weights,
+        precision,
+        deterministic,
+        check_finite,
+        rtol=rtol,
+        boxes=boxes,
+        bounds=bounds,
+        periods=periods,
+        leave_one_out=leave_one_out,
     )
     _, sums = _sums(inputs, "moments", ratio=True)
     return _of_queries(inputs, each("score", _gradient, sums, **_shape(inputs)))
 
 
 def density_and_score(
-    X: Any,
-    Y: Any,
-    h: Any,
+    X: ArrayLike,
+    Y: ArrayLike,
+    h: Bandwidth,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     rtol: float | None = None,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
-    boxes: Any = None,
-    bounds: Any = None,
-    periods: Any = None,
+    boxes: ArrayLike | None = None,
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
+    leave_one_out: bool = False,
 ) -> tuple[da.Array, da.Array]:
     """See :func:`cukde.density_and_score`.
 
@@ -148,7 +165,18 @@ def density_and_score(
     (array([-1.138]), array([0.3775]))
     """
     inputs = arguments(
-        X, Y, h, weights, precision, deterministic, check_finite, rtol=rtol, boxes=boxes, bounds=bounds, periods=periods
+        X,
+        Y,
+        h,
+        weights,
+        precision,
+        deterministic,
+        check_finite,
+        rtol=rtol,
+        boxes=boxes,
+        bounds=bounds,
+        periods=periods,
+        leave_one_out=leave_one_out,
     )
     data, sums = _sums(inputs, "moments")
     log_density = _with_total(inputs, data, sums, _log_density)
@@ -156,18 +184,18 @@ def density_and_score(
 
 
 def debias(
-    X: Any,
-    h: Any,
+    X: ArrayLike,
+    h: Bandwidth,
     *,
-    score_bandwidth: Any = None,
-    weights: Any = None,
+    score_bandwidth: Bandwidth | None = None,
+    weights: ArrayLike | None = None,
     rtol: float | None = None,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
-    boxes: Any = None,
-    bounds: Any = None,
-    periods: Any = None,
+    boxes: ArrayLike | None = None,
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
 ) -> da.Array:
     """See :func:`cukde.debias`.
 
@@ -190,20 +218,21 @@ def debias(
 
 
 def sd_kde(
-    X: Any,
-    Y: Any,
-    h: Any,
+    X: ArrayLike,
+    Y: ArrayLike,
+    h: Bandwidth,
     *,
-    score_bandwidth: Any = None,
-    weights: Any = None,
+    score_bandwidth: Bandwidth | None = None,
+    weights: ArrayLike | None = None,
     rtol: float | None = None,
     log: bool = False,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
-    boxes: Any = None,
-    bounds: Any = None,
-    periods: Any = None,
+    boxes: ArrayLike | None = None,
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
+    leave_one_out: bool = False,
 ) -> da.Array:
     """See :func:`cukde.sd_kde`.
 
@@ -232,30 +261,37 @@ def sd_kde(
         boxes=boxes,
         bounds=bounds,
         periods=periods,
+        leave_one_out=leave_one_out,
     )
     data, sums, shifts = _sums_at_data(inputs, score_bandwidth)
     whitening = inputs.forms.whitening
     layout = inputs.layout(whitening)
     moved = each("debiased", inputs.tasks.debiased, data, sums, layout=layout)
-    sums = _pass(inputs, inputs.query_blocks(layout), moved, "sum", inputs.needed(whitening, "sum", moved=shifts))
+    queries = inputs.query_blocks(layout)
+    if leave_one_out:
+        sums = _pass(inputs, queries, moved, "sum", None, leave_one_out=True)
+        sums = without_own_weight(data, sums, weighted=weights is not None)
+    else:
+        sums = _pass(inputs, queries, moved, "sum", inputs.needed(whitening, "sum", moved=shifts))
     return _result(inputs, _with_total(inputs, moved, sums, _density, log=core_check.flag("log", log)))
 
 
 def laplace_kde(
-    X: Any,
-    Y: Any,
-    h: Any,
+    X: ArrayLike,
+    Y: ArrayLike,
+    h: Bandwidth,
     *,
     negative: Literal["keep", "clip"] = "keep",
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     rtol: float | None = None,
     log: bool = False,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
-    boxes: Any = None,
-    bounds: Any = None,
-    periods: Any = None,
+    boxes: ArrayLike | None = None,
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
+    leave_one_out: bool = False,
 ) -> da.Array:
     """See :func:`cukde.laplace_kde`.
 
@@ -273,7 +309,18 @@ def laplace_kde(
     """
     density_check.negative(negative)
     inputs = arguments(
-        X, Y, h, weights, precision, deterministic, check_finite, rtol=rtol, boxes=boxes, bounds=bounds, periods=periods
+        X,
+        Y,
+        h,
+        weights,
+        precision,
+        deterministic,
+        check_finite,
+        rtol=rtol,
+        boxes=boxes,
+        bounds=bounds,
+        periods=periods,
+        leave_one_out=leave_one_out,
     )
     data, sums = _sums(inputs, "laplace")
     clip = negative == "clip"
@@ -281,10 +328,10 @@ def laplace_kde(
 
 
 def kernel_sum(
-    X: Any,
-    V: Any,
-    Y: Any,
-    h: Any,
+    X: ArrayLike,
+    V: ArrayLike,
+    Y: ArrayLike,
+    h: Bandwidth,
     *,
     rtol: float | None = None,
     precision: str | None = None,
@@ -350,7 +397,10 @@ def _sums(inputs: Arguments, output: Output, **options: Any) -> tuple[Blocks, Bl
     layout = inputs.layout(whitening)
     data = inputs.data_blocks(layout)
     queries = data if inputs.Y is None else inputs.query_blocks(layout)
-    return data, _pass(inputs, queries, data, output, inputs.needed(whitening, output), **options)
+    if not inputs.leave_one_out:
+        return data, _pass(inputs, queries, data, output, inputs.needed(whitening, output), **options)
+    sums = _pass(inputs, queries, data, output, None, leave_one_out=True, **options)
+    return data, without_own_weight(data, sums, weighted=inputs.weights is not None)
 
 
 def _sums_at_data(inputs: Arguments, score_bandwidth: Any) -> tuple[Blocks, Blocks, np.ndarray | None]:
@@ -359,6 +409,7 @@ def _sums_at_data(inputs: Arguments, score_bandwidth: Any) -> tuple[Blocks, Bloc
     And how far it may move them, see :func:`cukde.density.dask.certificate.shifts`; None where that is not asked.
     """
     dask_check.plain("score_bandwidth", is_dask(score_bandwidth))
+    density_check.no_rule("score_bandwidth", score_bandwidth)
     whitening = inputs.forms.whitening
     if score_bandwidth is not None:
         whitening = score_whitening(score_bandwidth, inputs.forms.x.shape[1])
@@ -377,7 +428,8 @@ def _pass(
 
     Where ``queries`` are the data, the kernel of two points is the same both ways, and an unordered pair of blocks is
     taken once; not with weights, nor where every run is to give the same bits, nor by the fast transform of one
-    dimension, which takes no pairs, nor in a domain with images, nor where the data stay on the host.
+    dimension, which takes no pairs, nor in a domain with images, nor without own terms, nor where the data stay on the
+    host.
     """
     several_columns = inputs.forms.x.shape[1] > 1
     pairs = None if needed is None else needed.pairs
@@ -388,6 +440,7 @@ def _pass(
         and inputs.weights is None
         and not inputs.deterministic
         and inputs.domain is None
+        and not options.get("leave_one_out")
         and not inputs.streamed
     ):
         return unordered(

@@ -57,6 +57,7 @@ class Arguments(NamedTuple):
     rtol: float | None
     boxes: Boxes | None = None  # None: all pairs of blocks are taken
     domain: Domain | None = None
+    leave_one_out: bool = False
 
     @property
     def gpu(self) -> bool:
@@ -123,7 +124,8 @@ class Arguments(NamedTuple):
     ) -> Needed | None:
         """Which pairs of blocks can matter; None where all are taken.
 
-        ``moved`` says how far the data lie from their boxes, see :func:`cukde.density.dask.certificate.needed`.
+        ``moved`` says how far the data lie from their boxes, see :func:`cukde.density.dask.certificate.needed`. Bounds
+        of sums are of those with own terms.
         """
         if self.boxes is None or not self.tolerance or self.local_factors is not None:
             return None
@@ -176,12 +178,14 @@ def arguments(
     boxes: Any = None,
     bounds: Any = None,
     periods: Any = None,
+    leave_one_out: Any = False,
 ) -> Arguments:
     """Check all that can be told without computing anything, and bring blocks of rows side by side.
 
     With ``debiases`` the data are going to be queries too. With ``boxes`` those of plain arrays are computed.
     """
     dask_check.plain("h", is_dask(h))
+    density_check.no_rule("h", h)
     check_finite = core_check.flag("check_finite", check_finite)
     deterministic = core_check.flag("deterministic", deterministic)
     rtol = density_check.tolerance(rtol)
@@ -210,6 +214,11 @@ def arguments(
         domains_check.bandwidth(forms.whitening.bandwidth, domain.bounded)
         domains_check.no_boxes(boxes)
 
+    if core_check.flag("leave_one_out", leave_one_out):
+        density_check.queries_are_data(itself=y is None)
+        if w is None and not unknown:
+            density_check.rows_to_leave_out(x.shape[0])
+
     n, m = x.shape[0], (x if y is None else y).shape[0]
     numbers = forms.x.shape[1] if forms.v is None else max(forms.x.shape[1], math.prod(forms.v.shape[1:]))
     streamed = _streamed(x, y)
@@ -220,7 +229,7 @@ def arguments(
     y = None if y is None else _in_blocks(y, rows, rows)
     w, v, factors = (beside(name, a, x) for name, a in (("weights", w), ("V", v), ("local_factors", factors)))
     found = None if given is None else _boxes(given, sources, x, y, weighted=w is not None, check_finite=check_finite)
-    return Arguments(x, y, w, v, factors, forms, check_finite, deterministic, rtol, found, domain)
+    return Arguments(x, y, w, v, factors, forms, check_finite, deterministic, rtol, found, domain, bool(leave_one_out))
 
 
 def _boxes(

@@ -14,7 +14,12 @@ import numpy as np
 from cukde.core import dispatch
 from cukde.core.dask import check as dask_check
 from cukde.core.dask.devices import computing
-from cukde.density import backends, check as density_check, sums as density_sums
+from cukde.density import (
+    backends,
+    check as density_check,
+    leave_one_out as density_leave_one_out,
+    sums as density_sums,
+)
 from cukde.density.dask.declared import Declared, outside
 from cukde.density.dask.memory import WithinMemory
 from cukde.density.domains import check as domains_check
@@ -43,14 +48,16 @@ class Block(NamedTuple):
     narrowest: float = 1.0  # least of the factors and 1
     domain: Domain | None = None  # of the points, which are then taken from its origin
     outside: Any = None  # (n,): rows that do not lie in it
-    whole: bool = True  # and not some rows of the block of this number
+    rows: tuple[int, int] | None = None  # the first and the end of those of the block of this number; None: all
 
     def halves(self) -> list[Block]:
         """The first rows and the others, with the centre and the weight of all."""
-        middle = len(self.points) // 2
-        return [self._rows(slice(0, middle)), self._rows(slice(middle, None))]
+        n = len(self.points)
+        return [self._some(0, n // 2), self._some(n // 2, n)]
 
-    def _rows(self, rows: slice) -> Block:
+    def _some(self, first: int, end: int) -> Block:
+        rows, start = slice(first, end), 0 if self.rows is None else self.rows[0]
+
         def some(a: Any) -> Any:
             return None if a is None else a[rows]
 
@@ -60,7 +67,7 @@ class Block(NamedTuple):
             values=some(self.values),
             local_factors=some(self.local_factors),
             outside=some(self.outside),
-            whole=False,
+            rows=(start + first, start + end),
         )
 
 
@@ -375,13 +382,15 @@ def pair(
     ratio: bool = False,
     rtol: float | None = None,
     everywhere: bool = False,
+    leave_one_out: bool = False,
     summed: Callable[[Problem], PartialSums] | None = None,
 ) -> PartialSums:
     """Sums over one block of data at one block of queries; ``itself`` says that blocks of one number are the same.
 
     A pair is centred between its two blocks, and its radius follows from those of the blocks. In a domain the least
     sum of the pair alone says which images matter: no more are left out than beside the sum of all blocks.
-    ``everywhere`` takes queries outside of it where they were brought to, at its ends.
+    ``everywhere`` takes queries outside of it where they were brought to, at its ends. With ``leave_one_out`` a row of
+    the data adds nothing to the sum at the query of its number; parts of a block are the same rows then, or others.
     ``summed`` takes the place of the pass for ``output``.
     """
     backend = dispatch.backend(x.points)
@@ -399,7 +408,8 @@ def pair(
         elif not whitening.plain:
             with np.errstate(over="ignore", invalid="ignore"):  # of unchecked data
                 centre = backend.mean(x.points)
-        one = itself and x.number == y.number and x.whole and y.whole
+        same = x.number == y.number and x.rows == y.rows
+        one = itself and same
         # Debiased data are in double precision, queries in that of the call.
         Y = None if one else backend.asarray(y.points).astype(x.points.dtype, copy=False)
         options = Options(precision, x.log_weights, centre, radius, deterministic, x.local_factors, rtol)
@@ -416,7 +426,12 @@ def pair(
             outside=outside,
         )
         with problem.device:
-            sums = problem.sums(output, x.values, ratio=ratio) if summed is None else summed(problem)
+            if leave_one_out and same:
+                sums = density_leave_one_out.sums_of_others(problem, output)
+            elif summed is not None:
+                sums = summed(problem)
+            else:
+                sums = problem.sums(output, x.values, ratio=ratio)
         return sums if x.log_weights is None else sums._replace(reference=sums.reference + x.log_mass)
 
 

@@ -11,13 +11,14 @@ from cukde.core import dispatch
 from cukde.core.dask import check as dask_check
 from cukde.core.dask.arrays import collected
 from cukde.core.over_dask import is_dask
+from cukde.core.types import ArrayLike
 from cukde.density import check as density_check
 from cukde.density.dask.arguments import beside
 from cukde.density.dask.blocks import refuse
 from cukde.density.dask.parts import BlockBoxes, Measured, measure, parts_of_block, together
 
 
-def block_boxes(X: Any, *, weights: Any = None) -> BlockBoxes:
+def block_boxes(X: ArrayLike, *, weights: ArrayLike | None = None) -> BlockBoxes:
     """Compute where the rows of each block lie, for calls with ``boxes``, which leave out blocks that cannot matter.
 
     All blocks are read, once, by a task for each, and some hundred numbers a block are kept. Keep them with the data:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cukde.core import dispatch
+from cukde.core import dispatch, reprs
 
 # Most parts of a block, and of all blocks where there are no more blocks than that: pairs of parts are looked at when a
 # graph is made, 2^20 of 64 x 64 blocks in some tenths of a second.
@@ -56,6 +56,9 @@ class BlockBoxes(NamedTuple):
     variance: np.ndarray
     log_mass: np.ndarray
     weighted: Any
+
+    def __repr__(self) -> str:
+        return reprs.of_result(self)
 
     @property
     def log_total(self) -> float:

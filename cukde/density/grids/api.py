@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any, Literal, NamedTuple
 
@@ -12,7 +12,9 @@ import numpy as np
 
 from cukde.core import check as core_check, dispatch
 from cukde.core.cost.registry import declare
+from cukde.core.entry.public_call import public_call
 from cukde.core.over_dask import over_dask
+from cukde.core.types import Array, ArrayLike, Bandwidth, Domain
 from cukde.density import check as density_check, results
 from cukde.density.arguments import prepare
 from cukde.density.cost import calls as cost_calls
@@ -31,7 +33,7 @@ _PLAIN = (1e-100, 1e100)  # deviations whose squares and reciprocals are numbers
 
 
 class _Times(NamedTuple):
-    """Nanoseconds of the operations of each method."""
+    """Nanoseconds of the operations of each algorithm."""
 
     transform: Costs
     factor: float  # an exponential of the exact product
@@ -47,22 +49,32 @@ _TIMES = {
 }
 
 
+def _shape(arguments: Mapping[str, Any]) -> tuple[tuple[int, ...], list[Any]]:
+    """Shape of an output array, and the arrays whose dtypes are promoted to its own."""
+    X, _ = density_check.data(arguments["X"], dispatch.backend(arguments["X"]))
+    axes = check.axes(arguments.get("axes"), X.shape[1])
+    return tuple(map(len, axes)), [X, _corners(axes)]
+
+
 @declare(cost.evaluate_grid, cost_calls.of_grid)
+@public_call(shape=_shape)
 @over_dask("cukde.density.grids.dask")
 def evaluate_grid(
-    X: Any,
-    axes: Any,
-    h: Any,
+    X: ArrayLike,
+    axes: Sequence[ArrayLike] | ArrayLike,
+    h: Bandwidth,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     log: bool = False,
-    method: Literal["auto", "exact", "fft"] = "auto",
+    algorithm: Literal["auto", "exact", "fft"] = "auto",
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
-    bounds: Any = None,
-    periods: Any = None,
-) -> Any:
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
+    nan_policy: Literal["raise", "omit"] = "raise",
+    out: ArrayLike | None = None,
+) -> Array:
     r"""Gaussian kernel density estimate of the data ``X`` on the product grid of some coordinates along each axis.
 
     What :func:`kde` returns at all points :math:`(g_1, \dots, g_d)` with :math:`g_k` of ``axes[k]``, as an array.
@@ -72,16 +84,16 @@ def evaluate_grid(
     X : array_like, shape (n, d) or (n,)
         Data; (n,) means d = 1. A GPU array computes on the GPU. A Dask array or data frame, here or for ``weights``,
         makes the call lazy.
-    axes : sequence of d array_like, each of shape (g_k,)
-        Coordinates along each axis, in the units of ``X``: in any order, with any steps. For d = 1 one array may be
-        given. GPU arrays are copied to the host.
-    h : float or array_like
+    axes : sequence of d array_like, each of shape (g_k,), or mapping
+        Coordinates along each axis, in the units of ``X``: in any order, with any steps; or such by the names of the
+        columns. For d = 1 one array may be given. GPU arrays are copied to the host.
+    h : float, array_like, mapping or str
         Bandwidth, in the forms of :func:`kde`.
     weights : array_like, shape (n,), optional
         Non-negative weights of the data, normalised to sum to 1. Default 1/n each.
     log : bool
         Return the log density: finite anywhere, by the passes of :func:`kde`.
-    method : {"auto", "exact", "fft"}
+    algorithm : {"auto", "exact", "fft"}
         "fft" spreads the data over the cells of a regular grid by B-splines and convolves by Fourier transforms, for
         d <= 3; its error is relative to the largest density. "exact" sums all pairs, with small errors relative to each
         number. "auto" is "fft" where that is quicker, for d > 1, and its error is within bounds for this very grid,
@@ -93,8 +105,12 @@ def evaluate_grid(
         Give the same bits on every run on the same machine, which transforms and exact products always do.
     check_finite : bool
         Refuse NaN and infinity. With False the data are unchecked, and a transform leaves out rows that hold them.
-    bounds, periods : sequence of length d, optional
+    bounds, periods : sequence of length d or mapping, optional
         As in :func:`kde`: the density is one on that domain, 0 at coordinates outside.
+    nan_policy : {"raise", "omit"}
+        As in :func:`kde`.
+    out : array, shape (g_1, ..., g_d), optional
+        As in :func:`kde`.
 
     Returns
     -------
@@ -108,8 +124,8 @@ def evaluate_grid(
         As :func:`kde`, and for ``axes`` that are Dask collections.
     ValueError
         As :func:`kde`; for other than d axes, coordinates that are not finite or not in one dimension, and an unknown
-        method; for "fft" beside ``log``, for more than three columns, and where it would need a grid too large, or too
-        many images of the data.
+        algorithm; for "fft" beside ``log``, for more than three columns, and where it would need a grid too large, or
+        too many images of the data.
 
     Notes
     -----
@@ -158,28 +174,28 @@ def evaluate_grid(
     log = core_check.flag("log", log)
     check.plain(axes=axes, h=h)
     options = weights, precision, deterministic, check_finite, bounds, periods
-    return _evaluated(X, axes, h, *options, log=log, method=method)
+    return _evaluated(X, axes, h, *options, log=log, algorithm=algorithm)
 
 
-def unrounded(X: Any, axes: Any, h: Any, *options: Any, log: bool, method: str) -> Any:
+def unrounded(X: Any, axes: Any, h: Any, *options: Any, log: bool, algorithm: str) -> Any:
     """The same in float64, whatever the dtype of the result; ``options`` are those of ``prepare``."""
-    return _evaluated(X, axes, h, *options, log=log, method=method, dtype=np.dtype(np.float64))
+    return _evaluated(X, axes, h, *options, log=log, algorithm=algorithm, dtype=np.dtype(np.float64))
 
 
 def _evaluated(
-    X: Any, axes: Any, h: Any, weights: Any, *options: Any, log: bool, method: str, dtype: np.dtype | None = None
+    X: Any, axes: Any, h: Any, weights: Any, *options: Any, log: bool, algorithm: str, dtype: np.dtype | None = None
 ) -> Any:
     backend = dispatch.backend(X, weights=weights)
     with backend.device_of(X):
         x, _ = density_check.data(X, backend)
         d = x.shape[1]
         grid = check.axes(axes, d)
-        check.method(method, d, log=log)
+        check.algorithm(algorithm, d, log=log)
         problem, _ = prepare(x, _corners(grid), h, weights, *options)
         problem = problem if dtype is None else problem._replace(dtype=dtype)
         density = _Grid(problem, grid)
         with problem.device:
-            return results.cast(density.log_density() if log else density.density(method), problem.dtype)
+            return results.cast(density.log_density() if log else density.density(algorithm), problem.dtype)
 
 
 def _corners(grid: Sequence[np.ndarray]) -> np.ndarray:
@@ -212,22 +228,22 @@ class _Grid:
         """Return the log density by the passes over all pairs."""
         return self._whole(self._by_pairs(log=True), -math.inf)
 
-    def density(self, method: str) -> Any:
+    def density(self, algorithm: str) -> Any:
         """Return the density, float64 or of the dtype of the result."""
-        return self._whole(self._density(method), 0.0)
+        return self._whole(self._density(algorithm), 0.0)
 
     def _whole(self, values: Any, outside: float) -> Any:
         return values if self._in_domain is None else self._in_domain.whole(values, outside, self._problem.xp)
 
-    def _density(self, method: str) -> Any:
+    def _density(self, algorithm: str) -> Any:
         if self._numbers == 0:
             return self._problem.xp.zeros(self._shape)
-        if method == "fft":
+        if algorithm == "fft":
             choice = self._plan(_GOAL * self._error)
             check.planned(choice)
             return self._transformed(choice[0], judged=False)[0]  # type: ignore[index]  # checked
         # In one dimension the fast transform of the exact way is about as quick, and accurate relative to each number.
-        out = self._quick() if method == "auto" and 1 < self._d <= check.MOST_COLUMNS else None
+        out = self._quick() if algorithm == "auto" and 1 < self._d <= check.MOST_COLUMNS else None
         if out is not None:
             return out
         if self._separable:

@@ -11,7 +11,7 @@ from cukde.core import check as core_check, dispatch
 from cukde.core.cpu import arrays as host
 from cukde.core.over_dask import is_dask
 
-METHODS = ("auto", "exact", "fft")
+ALGORITHMS = ("auto", "exact", "fft")
 MOST_COLUMNS = 3  # of a grid that is transformed
 
 _MOST_NUMBERS = 2**40
@@ -45,15 +45,17 @@ def axes(value: Any, d: int) -> list[np.ndarray]:
     return out
 
 
-def method(name: Any, d: int, *, log: bool) -> None:
+def algorithm(name: Any, d: int, *, log: bool) -> None:
     """Raise for an unknown way to compute, and for what transforms do not do."""
-    core_check.option("method", name, METHODS)
+    core_check.option("algorithm", name, ALGORITHMS)
     if name == "fft" and d > MOST_COLUMNS:
-        raise ValueError(f'method="fft" takes data of up to {MOST_COLUMNS} columns; got {d}: write method="exact"')
+        raise ValueError(
+            f'algorithm="fft" takes data of up to {MOST_COLUMNS} columns; got {d}: write algorithm="exact"'
+        )
     if name == "fft" and log:
         raise ValueError(
-            'log must be False beside method="fft", whose errors are relative to the largest density: '
-            'write method="exact"'
+            'log must be False beside algorithm="fft", whose errors are relative to the largest density: '
+            'write algorithm="exact"'
         )
 
 
@@ -61,9 +63,9 @@ def planned(choice: Any) -> None:
     """Raise where no transform was planned that was asked for."""
     if choice is None:
         raise ValueError(
-            'method="fft" needs a grid of a few cells a bandwidth over all coordinates, and few images of the data '
+            'algorithm="fft" needs a grid of a few cells a bandwidth over all coordinates, and few images of the data '
             "over bounds and periods, and one of them is too large here: write "
-            'method="exact", or take axes that span fewer bandwidths'
+            'algorithm="exact", or take axes that span fewer bandwidths'
         )
 
 

@@ -23,21 +23,21 @@ _SCALAR_OF_POINT, _SCALAR_OF_CELL = 120, 6
 _TRANSFORMS = 0.25
 
 
-@sized("n m d dtype precision weighted log method check_finite order cells")
+@sized("n m d dtype precision weighted log algorithm check_finite order cells")
 def evaluate_grid(
-    on: Peaks, sizes: Sizes, log: bool = False, method: str = "auto", order: int = _ORDER, cells: float | None = None
+    on: Peaks, sizes: Sizes, log: bool = False, algorithm: str = "auto", order: int = _ORDER, cells: float | None = None
 ) -> Counted:
     """Count a density of ``n`` points on a grid of ``m`` numbers.
 
     ``cells`` is the size of the grid that is transformed, by splines of some ``order``; default 1.3 for each number of
-    the result. "auto" is a transform in two and three dimensions, and the exact method in others.
+    the result. "auto" is a transform in two and three dimensions, and the exact algorithm in others.
     """
     n, m, d = sizes.n, sizes.m, sizes.d
     whole = kde(on, sizes)
     if log or d == 1:
         return whole
     survey = [part for part in whole.parts if part.name == "survey"]
-    by_transform = method == "fft" or (method == "auto" and d <= 3)
+    by_transform = algorithm == "fft" or (algorithm == "auto" and d <= 3)
     parts = _transformed(on, n, m, d, order, 1.3 * m if cells is None else cells) if by_transform else _exact(on, n, m)
     if on.backend == "cpu":
         parts = [dataclasses.replace(part, launches=0) for part in parts]

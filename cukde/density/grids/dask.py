@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -17,6 +18,7 @@ from cukde.core.dask.arrays import collected, stand_in, unknown_rows
 from cukde.core.dask.devices import computing
 from cukde.core.dask.graph import Blocks, by_tree, each
 from cukde.core.over_dask import is_dask, meta
+from cukde.core.types import ArrayLike, Bandwidth, Domain
 from cukde.density import check as density_check, results
 from cukde.density.arguments import checked
 from cukde.density.dask import blocks as dask_blocks
@@ -35,18 +37,18 @@ class _Share(NamedTuple):
 
 
 def evaluate_grid(
-    X: Any,
-    axes: Any,
-    h: Any,
+    X: ArrayLike,
+    axes: Sequence[ArrayLike] | ArrayLike,
+    h: Bandwidth,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     log: bool = False,
-    method: Literal["auto", "exact", "fft"] = "auto",
+    algorithm: Literal["auto", "exact", "fft"] = "auto",
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
-    bounds: Any = None,
-    periods: Any = None,
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
 ) -> da.Array:
     """See :func:`cukde.evaluate_grid`.
 
@@ -63,6 +65,7 @@ def evaluate_grid(
     """
     log = core_check.flag("log", log)
     check.plain(axes=axes, h=h)
+    density_check.no_rule("h", h)
     deterministic = core_check.flag("deterministic", deterministic)
     check_finite = core_check.flag("check_finite", check_finite)
     x, w = _rows("X", X), None if weights is None else _rows("weights", weights)
@@ -74,7 +77,7 @@ def evaluate_grid(
     unknown = unknown_rows(x, w)
     d = density_check.data(stand_in(x, unknown), core_arrays)[0].shape[1]
     grid = check.axes(axes, d)
-    check.method(method, d, log=log)
+    check.algorithm(algorithm, d, log=log)
     corner = np.zeros((1, d), density_check.result_dtype(*grid))
     forms = checked(core_arrays, stand_in(x, unknown), corner, h, stand_in(w, unknown), precision=precision)
     domain = domain_of(bounds, periods, d)
@@ -83,7 +86,7 @@ def evaluate_grid(
     x = x.rechunk({1: -1}) if x.ndim == 2 and x.numblocks[1] > 1 else x
     w = beside("weights", w, x)
 
-    options: dict[str, Any] = {"axes": grid, "h": forms.whitening.bandwidth, "log": log, "method": method}
+    options: dict[str, Any] = {"axes": grid, "h": forms.whitening.bandwidth, "log": log, "algorithm": algorithm}
     options |= {"precision": forms.precision, "deterministic": deterministic, "check_finite": check_finite}
     options |= {"bounds": bounds, "periods": periods}
     arrays = [x] if w is None else [x, w]
@@ -115,7 +118,7 @@ def _evaluated(
     axes: list[np.ndarray],
     h: np.ndarray,
     log: bool,
-    method: str,
+    algorithm: str,
     precision: str,
     deterministic: bool,
     check_finite: bool,
@@ -136,7 +139,7 @@ def _evaluated(
         if log_mass == -math.inf:
             return _Share(log_mass, None)
         options = weights, precision, deterministic, check_finite, bounds, periods
-        return _Share(log_mass, unrounded(points, axes, h, *options, log=log, method=method))
+        return _Share(log_mass, unrounded(points, axes, h, *options, log=log, algorithm=algorithm))
 
 
 def _averaged(shares: list[_Share], *, log: bool) -> _Share:

@@ -9,11 +9,18 @@ from typing import Any
 
 import numpy as np
 
+from cukde.core.cpu import arrays as cpu
 from cukde.density.domains.columns import Column
 from cukde.density.grids import spread
 
 _NUMBERS = 2**22  # of factors at a time, which bounds memory
 _UNDERFLOWS = 39.0  # deviations beyond which a Gaussian is 0
+
+# Entries of both factors, and multiply-adds of their product, up to which one thread takes no longer than several do;
+# and such as BLAS takes in the caller's thread.
+_FEW_NUMBERS = 2**17
+_FEW_PRODUCTS = 2**22
+_PRODUCTS_OF_THREAD = 2**18
 
 
 def density(
@@ -29,9 +36,10 @@ def density(
 
     ``columns`` are those of a domain, in whose cell points and axes then lie.
     """
-    xp, loops = backend.xp, spread.loops(backend)
+    xp = backend.xp
     cut = halves(tuple(map(len, axes)))
     shape = tuple(math.prod(map(len, part)) for part in (axes[:cut], axes[cut:]))
+    loops = None if _are_few(len(x), shape, backend) else spread.loops(backend)
     out = xp.zeros(shape)
     on_device = [xp.asarray(g) for g in axes]
     # Products of factors below this are subnormal, which processors take long over, and 0 in single precision.
@@ -45,18 +53,20 @@ def density(
             for k in part:
                 pair = block[:, k], on_device[k]
                 if columns is None:
-                    values = _kernel_values(*pair, float(deviations[k]), least, backend)
+                    values = _kernel_values(*pair, float(deviations[k]), least, loops, xp)
                 else:
-                    values = _values_in_domain(*pair, columns[k], least, backend)
+                    values = _values_in_domain(*pair, columns[k], least, loops, xp)
                 product = values if product is None else _rowwise(product, values)
             factors.append(product)
         share = 1 / len(x) if weights is None else weights[start : start + rows, None]
         thinner = int(shape[1] < shape[0])
         factors[thinner] *= share
-        if loops is None:
-            out += factors[0].T @ factors[1]
-        else:
+        if loops is not None:
             loops.add_product(*factors, out)
+        elif backend is cpu:
+            _add_product(factors[0], factors[1], out)
+        else:
+            out += factors[0].T @ factors[1]
     return out.reshape([len(g) for g in axes])
 
 
@@ -65,11 +75,22 @@ def halves(sizes: tuple[int, ...]) -> int:
     return min(range(1, len(sizes)), key=lambda cut: math.prod(sizes[:cut]) + math.prod(sizes[cut:]))
 
 
-def _kernel_values(x: Any, g: Any, h: float, least: float, backend: ModuleType) -> Any:
+def _are_few(n: int, shape: tuple[int, ...], backend: ModuleType) -> bool:
+    """Whether the CPU takes so few points and cells in the caller's thread, which loads no compiler."""
+    return backend is cpu and n * sum(shape) <= _FEW_NUMBERS and n * math.prod(shape) <= _FEW_PRODUCTS
+
+
+def _add_product(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
+    """Add a.T @ b to ``out``, by columns that BLAS takes in the caller's thread."""
+    width = max(1, _PRODUCTS_OF_THREAD // a.size)
+    for start in range(0, out.shape[1], width):
+        part = slice(start, start + width)
+        out[:, part] += a.T @ b[:, part]
+
+
+def _kernel_values(x: Any, g: Any, h: float, least: float, loops: ModuleType | None, xp: Any) -> Any:
     """Gaussians of one axis with their constants, (rows, g)."""
-    xp = backend.xp
     peak = 1 / (math.sqrt(2 * math.pi) * h)
-    loops = spread.loops(backend)
     if loops is not None:
         return loops.kernel_values(x, g, h, peak, least)
     z = (g - x[:, None]) / h
@@ -77,13 +98,12 @@ def _kernel_values(x: Any, g: Any, h: float, least: float, backend: ModuleType) 
     return xp.where(values < least, 0, values) * peak
 
 
-def _values_in_domain(x: Any, g: Any, column: Column, least: float, backend: ModuleType) -> Any:
+def _values_in_domain(x: Any, g: Any, column: Column, least: float, loops: ModuleType | None, xp: Any) -> Any:
     """The same of a column with walls or a period: over all images of a point, or over waves."""
-    xp = backend.xp
     if column.waves:
         of_data, of_axis = column.waves_of_data(x, xp), column.waves_of_queries(g, "sum", xp)[0]
         return (1 + of_data.T @ of_axis.T) / (column.period if column.periodic else column.width)
-    out = _kernel_values(x, g, column.h, least, backend)
+    out = _kernel_values(x, g, column.h, least, loops, xp)
     # Points and coordinates lie in one cell: of a period the nearest image may be in the next one.
     more = (max(column.cells) + 1, -max(column.cells) - 1) if column.periodic else ()
     for cell in (*column.cells, *more):
@@ -91,7 +111,7 @@ def _values_in_domain(x: Any, g: Any, column: Column, least: float, backend: Mod
         away = xp.maximum(xp.maximum(z - g.max(), g.min() - z), 0)
         rows = xp.flatnonzero(away <= _UNDERFLOWS * column.h)
         if len(rows):
-            out[rows] += _kernel_values(z[rows], g, column.h, least, backend)
+            out[rows] += _kernel_values(z[rows], g, column.h, least, loops, xp)
     return out
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Literal
 
 from cukde.core import check as core_check, dispatch
 from cukde.core.cost.registry import declare
+from cukde.core.entry import returned
+from cukde.core.entry.given import Given
+from cukde.core.entry.public_call import public_call
 from cukde.core.over_dask import over_dask
+from cukde.core.types import ArrayLike, Bandwidth, Domain
 from cukde.density import check as density_check
 from cukde.density.arguments import prepare
 from cukde.density.cost.calls import of_modes
@@ -17,22 +21,33 @@ from cukde.density.modes.mean_shift import Field
 from cukde.density.modes.search import Modes, reported, searched
 
 
+def _with_names(given: Given, found: Modes) -> Modes:
+    """Modes are rows of their own, by whose numbers the rows of the seeds are labelled."""
+    return found._replace(
+        points=returned.as_new_rows(given, found.points, "seeds", "mode"),
+        log_density=returned.as_new_rows(given, found.log_density, "seeds", "log_density"),
+        labels=returned.as_rows(given, found.labels, "seeds", "mode"),
+    )
+
+
 @declare(cost, of_modes)
+@public_call(_with_names)
 @over_dask("cukde.density.modes.dask")
 def modes(
-    X: Any,
-    h: Any,
+    X: ArrayLike,
+    h: Bandwidth,
     *,
-    weights: Any = None,
-    seeds: Any = None,
+    weights: ArrayLike | None = None,
+    seeds: ArrayLike | None = None,
     tolerance: float = 1e-6,
     max_iterations: int = 1000,
     merge_distance: float | None = None,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
-    bounds: Any = None,
-    periods: Any = None,
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
+    nan_policy: Literal["raise", "omit"] = "raise",
 ) -> Modes:
     r"""Modes of the density :func:`cukde.kde` and which of them each point climbs to: mean shift clustering.
 
@@ -45,8 +60,8 @@ def modes(
     X : array_like, shape (n, d) or (n,)
         Data, as for :func:`cukde.kde`. Of Dask arrays and data frames, here or for ``weights``, each pass is one over
         the blocks, computed at once; they need ``seeds`` in memory.
-    h : float or array_like
-        Bandwidth: a scalar, (d,) deviations, or a (d, d) covariance.
+    h : float, array_like or str
+        Bandwidth, in the forms of :func:`kde`.
     weights : array_like, shape (n,), optional
         Non-negative weights of the data. A row of weight 0 is in no density, and has a label all the same.
     seeds : array_like, shape (m, d) or (m,), optional
@@ -62,9 +77,10 @@ def modes(
     precision : {"float32", "tf32", "ieee", "float64"}, optional
         Arithmetic of the passes by which points climb, as for :func:`cukde.kde`. Modes are found in float64 all the
         same.
-    deterministic, check_finite
-        As for :func:`cukde.kde`. With ``check_finite=False`` the label of a seed that is lost to NaN or infinity is -1.
-    bounds, periods : sequence of length d, optional
+    deterministic, check_finite, nan_policy
+        As for :func:`cukde.kde`. With ``check_finite=False`` the label of a seed that is lost to NaN or infinity is -1,
+        and so is that of a row that is left out.
+    bounds, periods : sequence of length d or mapping, optional
         As for :func:`cukde.kde`: modes of the density on that domain, beside a number or deviations for ``h``. Modes at
         a bound are among them, those of a periodic column lie from 0 to its period.
 
@@ -79,7 +95,8 @@ def modes(
         * ``labels``, (n,) or (m,) int64: the number of the mode that each seed climbs to.
         * ``iterations``, int: steps of the longest climb, mean shift and Newton's method together.
 
-        Points and log densities are of dtype ``result_type(X, seeds)``. NumPy in, NumPy out; CuPy in, CuPy out.
+        Points and log densities are of dtype ``result_type(X, seeds)``. NumPy in, NumPy out; CuPy in, CuPy out. Of a
+        frame ``points`` are a frame, whose rows have the numbers of the modes, and ``labels`` a series with its index.
 
     Raises
     ------

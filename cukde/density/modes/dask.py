@@ -10,6 +10,7 @@ import numpy as np
 
 from cukde.core import check as core_check, dispatch
 from cukde.core.over_dask import is_dask
+from cukde.core.types import ArrayLike, Bandwidth, Domain
 from cukde.density import check as density_check
 from cukde.density.dask.api import density_and_score, kde, laplace_kde
 from cukde.density.dask.arguments import arguments
@@ -19,19 +20,19 @@ from cukde.density.modes.search import Modes, reported, searched
 
 
 def modes(
-    X: Any,
-    h: Any,
+    X: ArrayLike,
+    h: Bandwidth,
     *,
-    weights: Any = None,
-    seeds: Any = None,
+    weights: ArrayLike | None = None,
+    seeds: ArrayLike | None = None,
     tolerance: float = 1e-6,
     max_iterations: int = 1000,
     merge_distance: float | None = None,
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
-    bounds: Any = None,
-    periods: Any = None,
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
 ) -> Modes:
     """See :func:`cukde.modes`.
 

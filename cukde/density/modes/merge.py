@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 # Log densities that differ by less are equal as far as their order goes, and so are coordinates in bandwidths.
 _EQUAL, _EQUAL_PLACES = 8, 6
+
+_FEW = 2**18  # coordinates of pairs of points
 
 
 def merged(
@@ -16,8 +20,6 @@ def merged(
     The highest stands for those within ``distance`` of it, then the highest of the others, and so on: no two of those
     that are kept are closer. Memory is O(k d). ``box`` are periods of the columns, 0 where there is none.
     """
-    from scipy.spatial import cKDTree
-
     if box is not None:  # rounding may have taken points to the end of a period
         z = np.where((box > 0) & (z >= box), 0.0, z)
     order = _descending(z, log_density)
@@ -29,22 +31,44 @@ def merged(
     inverse[rank] = np.arange(len(rank))
     some, which = z[first[rank]], inverse[which.reshape(-1)]
 
-    tree = cKDTree(some, boxsize=box)
+    near, has_others = _neighbours(some, distance, box)
     owner = np.arange(len(some))
-    has_others = tree.query_ball_point(some, distance, return_length=True) > 1
     absorbed = np.zeros(len(some), bool)
     for i in np.flatnonzero(has_others):
         if absorbed[i]:
             continue
-        near = np.array(tree.query_ball_point(some[i], distance))
-        near = near[(near > i) & ~absorbed[near]]
-        owner[near], absorbed[near] = i, True
+        others = near(int(i))
+        others = others[(others > i) & ~absorbed[others]]
+        owner[others], absorbed[others] = i, True
     kept = np.flatnonzero(~absorbed)
     number = np.empty(len(some), np.int64)
     number[kept] = np.arange(len(kept))
     cluster = np.empty(len(order), np.int64)
     cluster[order] = number[owner[which]]
     return order[first[rank][kept]], cluster
+
+
+def _neighbours(
+    z: np.ndarray, distance: float, box: np.ndarray | None
+) -> tuple[Callable[[int], np.ndarray], np.ndarray]:
+    """Return which points lie within a distance of a point, itself among them; and which have others there."""
+    if len(z) * z.size <= _FEW:  # a tree would take longer to load
+        squares = np.zeros((len(z), len(z)))
+        for column, period in zip(z.T, np.zeros(z.shape[1]) if box is None else box, strict=True):
+            squares += _squares(column, float(period))
+        within = squares <= distance * distance
+        return lambda i: np.flatnonzero(within[i]), within.sum(axis=1) > 1
+    from scipy.spatial import cKDTree
+
+    tree = cKDTree(z, boxsize=box)
+    has_others = tree.query_ball_point(z, distance, return_length=True) > 1
+    return lambda i: np.array(tree.query_ball_point(z[i], distance)), has_others
+
+
+def _squares(column: np.ndarray, period: float) -> np.ndarray:
+    """Squared distances between coordinates, around a period where there is one."""
+    away = abs(column[:, None] - column)
+    return np.square(np.minimum(away, period - away) if period else away)
 
 
 def _descending(z: np.ndarray, log_density: np.ndarray) -> np.ndarray:

@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cukde.core import reprs
 from cukde.core.public import public_in
+from cukde.core.types import Array
 from cukde.core.warnings import ConvergenceWarning
 from cukde.density import results
 from cukde.density.modes import mean_shift, merge
@@ -23,21 +25,24 @@ _MOST_STEPS = 1000
 class Modes(NamedTuple):
     """What :func:`cukde.modes` found: see there."""
 
-    points: Any
-    log_density: Any
-    labels: Any
+    points: Array
+    log_density: Array
+    labels: Array
     iterations: int
+
+    def __repr__(self) -> str:
+        return reprs.of_result(self)
 
 
 def reported(maxima: Modes, lost: int, dtype: np.dtype, *, flat: bool, xp: Any) -> Modes:
-    """The result of a search, of columns or one that is ``flat``; warns the caller's caller's caller."""
+    """The result of a search, of columns or one that is ``flat``; warns the user of the public function."""
     points = maxima.points[:, 0] if flat else maxima.points
     if lost:
         warnings.warn(
             f"{lost} of {maxima.labels.size} seeds had not reached a maximum after {maxima.iterations} steps, "
             "and are labelled by where they are: give a larger max_iterations, or a larger tolerance",
             ConvergenceWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
     points, log_density = (results.cast(xp.asarray(a), dtype) for a in (points, maxima.log_density))
     return Modes(points, log_density, maxima.labels, maxima.iterations)

@@ -12,6 +12,7 @@ from cukde.core.cost import elementwise, host, radix_sort
 from cukde.core.cost.cost import Part, Unit
 from cukde.core.cost.peaks import Peaks
 from cukde.density.one_dimension import plan as one_dimension_plan
+from cukde.density.one_dimension.cpu import few as one_dimension_few
 from cukde.density.pairs.cost import cpu as cost_cpu
 from cukde.density.pairs.cost.engines import Pass
 
@@ -71,6 +72,8 @@ def takes_pairs(task: Pass, backend: str) -> bool:
     if not one_dimension_plan.serves(task.precision, task.rtol):
         return True
     if backend == "cpu":
+        if one_dimension_few.serves(task.n, task.m):
+            return one_dimension_few.takes_pairs(task.n, task.m, task.output)
         return task.pairs * (_CDF if task.output == "cdf" else 1) <= FEW_PAIRS_CPU
     if task.output == "cdf":
         return task.pairs <= FEW_PAIRS_CDF

@@ -17,7 +17,7 @@ import numpy as np
 
 from cukde.core import check as core_check, dispatch
 from cukde.core.warnings import NegativeDensityWarning
-from cukde.density import check as density_check, results
+from cukde.density import check as density_check, results, rules_by_name
 from cukde.density.options import Options
 from cukde.density.problem import Problem, log_weights, moved, quiet
 from cukde.density.stacks import check
@@ -51,7 +51,7 @@ def density_and_score(X: Any, Y: Any, h: Any, **options: Any) -> tuple[Any, Any]
 
 def debias(X: Any, h: Any, *, score_bandwidth: Any = None, **options: Any) -> Any:
     """See :func:`cukde.debias`."""
-    stack = prepare(X, X, h, **options)
+    stack = prepare(X, X, h, method="sd", **options)
     estimate = stack.of_score(score_bandwidth)
     with stack.device:
         return stack.of_queries(stack.moved(estimate))
@@ -60,7 +60,7 @@ def debias(X: Any, h: Any, *, score_bandwidth: Any = None, **options: Any) -> An
 def sd_kde(X: Any, Y: Any, h: Any, *, score_bandwidth: Any = None, log: bool = False, **options: Any) -> Any:
     """See :func:`cukde.sd_kde`."""
     log = core_check.flag("log", log)
-    stack = prepare(X, Y, h, **options)
+    stack = prepare(X, Y, h, method="sd", **options)
     estimate = stack.of_score(score_bandwidth)
     with stack.device:
         return stack.debiased(estimate).density(log=log)
@@ -72,12 +72,12 @@ def laplace_kde(
     """See :func:`cukde.laplace_kde`."""
     density_check.negative(negative)
     log = core_check.flag("log", log)
-    stack = prepare(X, Y, h, **options)
+    stack = prepare(X, Y, h, method="laplace", **options)
     with stack.device:
         sums, clip = stack.sums("laplace"), negative == "clip"
         out, report = results.laplace(sums, stack.log_constants, log, stack.dtype, stack.xp, clip=clip)
     if report is not None:
-        warnings.warn(report, NegativeDensityWarning, stacklevel=3)
+        warnings.warn(report, NegativeDensityWarning, stacklevel=4)
     return out
 
 
@@ -138,7 +138,9 @@ class Stack(NamedTuple):
             return self._replace(Y=None)
         b, _, d = self.X.shape
         name = "score_bandwidth"
-        widths = check.bandwidths(dispatch.to_host(score_bandwidth), b, d, name)
+        log_w = self.options.log_weights
+        weights = None if log_w is None else self.xp.exp(log_w)
+        widths = check.bandwidths(_bandwidths(score_bandwidth, self.X, weights, "kde", name), b, d, name)
         estimate = self._replace(Y=None, whitening=Whitening(widths, d, name, stacked=True))
         return estimate if self.options.squared_radius is None else estimate.located()
 
@@ -191,6 +193,7 @@ def prepare(
     precision: Any = None,
     deterministic: bool = False,
     check_finite: bool = True,
+    method: str = "kde",
     **of_single_densities: Any,
 ) -> Stack:
     """Check every argument and lay it out for the backend; options that only single densities have must be None.
@@ -211,7 +214,8 @@ def prepare(
         w = None if weights is None else check.weights(weights, x.shape, backend)
         dtype = density_check.result_dtype(x, y)
         chosen = density_check.precision(precision, dtype)
-        whitening = Whitening(check.bandwidths(dispatch.to_host(h), b, d), d, stacked=True)
+        h = _bandwidths(h, x, w, method)
+        whitening = Whitening(check.bandwidths(h, b, d), d, stacked=True)
         storage = xp.float64 if chosen == "float64" else dtype
         x = xp.ascontiguousarray(x, dtype=storage)
         y = None if itself else xp.ascontiguousarray(y, dtype=storage)
@@ -224,6 +228,14 @@ def prepare(
         if w is None:
             return stack
         return stack._replace(options=stack.options._replace(log_weights=log_weights(w, xp)[0]))
+
+
+def _bandwidths(h: Any, x: Any, w: Any, method: str, name: str = "h") -> Any:
+    """Return bandwidths on the host: those given, or by the name of a rule one of each member."""
+    if not isinstance(h, str) or len(x) == 0:
+        return rules_by_name.bandwidth(h, x, w, method, name=name)
+    rows = [None if w is None else w[min(i, len(w) - 1)] for i in range(len(x))]
+    return np.stack([rules_by_name.bandwidth(h, *member, method, name=name) for member in zip(x, rows, strict=True)])
 
 
 def _checked(stack: Stack, w: Any) -> Stack:

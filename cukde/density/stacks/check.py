@@ -12,6 +12,12 @@ from cukde.core import check as core_check
 from cukde.density import check as density_check
 
 
+def no_leave_one_out(asked: Any) -> None:
+    """Raise for stacks whose rows are to leave out their own kernels."""
+    if core_check.flag("leave_one_out", asked):
+        raise ValueError("leave_one_out is for single densities: call for each member of the stack")
+
+
 def data(X: Any, backend: ModuleType) -> Any:
     """Check the data of a stack; return them with shape (b, n, d)."""
     out = core_check.array("X", X, backend)

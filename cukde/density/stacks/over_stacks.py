@@ -40,6 +40,7 @@ def over_stacks(function: T) -> T:
         if not is_stack(args[0] if args else kwargs.get("X")):
             return function(*args, **kwargs)
         arguments = inspect.signature(function).bind(*args, **kwargs).arguments  # or a TypeError
+        check.no_leave_one_out(arguments.pop("leave_one_out", False))
         check.no_dask({name: is_dask(a) for name, a in arguments.items()})
         return getattr(importlib.import_module("cukde.density.stacks.api"), function.__name__)(**arguments)
 

@@ -97,7 +97,7 @@ def _launch(
         parts = min(groups, -(-_BLOCKS_OF_MULTIPROCESSOR * core_device.multiprocessors() // pairs))
     scalars = (
         *(*steps_x, *steps_y, size_x, kind_x, size_y, kind_y, n, p, q, _PAIRINGS.index(pairing), parts, complete),
-        *(table_size, VARIANTS.index(variant), null is not None and null.method == "auto"),
+        *(table_size, VARIANTS.index(variant), null is not None and null.distribution == "auto"),
         ALTERNATIVES.index(null.alternative) if null else 0,
     )
     launch = Launch(_kernel(max(size_x, size_y) == 8), (pairs * parts,), (_THREADS,), scalars)

@@ -56,7 +56,7 @@ def _launch(
         *(entries, shape[-1] if len(shape) == 2 else 1),
         *(step for layout in layouts for step in _steps(*layout, len(shape))),
         *(complete, table_size, VARIANTS.index(variant)),
-        null is not None and null.method == "auto",
+        null is not None and null.distribution == "auto",
         ALTERNATIVES.index(null.alternative) if null else 0,
     )
     return Launch(_KERNEL, (-(-entries // _THREADS),), (_THREADS,), scalars)

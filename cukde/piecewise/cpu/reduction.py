@@ -46,10 +46,11 @@ class Reduction(NamedTuple):
 
 
 class Workspace(NamedTuple):
-    """Two numbers for each point of a block, and a view of their bits."""
+    """Two numbers for each point of a block, and a view of their bits; and its reduced argument."""
 
     numbers: np.ndarray  # (2, block)
     bits: np.ndarray
+    argument: np.ndarray  # (block,)
 
 
 def constants(name: str, dtype: np.dtype) -> Reduction:
@@ -67,7 +68,7 @@ def constants(name: str, dtype: np.dtype) -> Reduction:
 def workspace(block: int, dtype: np.dtype) -> Workspace:
     """Return the workspace of one thread."""
     numbers = np.empty((2, block), dtype)
-    return Workspace(numbers, numbers.view(f"u{dtype.itemsize}"))
+    return Workspace(numbers, numbers.view(f"u{dtype.itemsize}"), np.empty(block, dtype))
 
 
 @njit(**_JIT)

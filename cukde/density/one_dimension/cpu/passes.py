@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cukde.core.cpu import arrays, threads
+from cukde.core.cpu import threads
 from cukde.core.cpu.jit import njit
 from cukde.density.kept import kept
-from cukde.density.one_dimension import cdf_pairs, plan as one_dimension_plan
+from cukde.density.one_dimension import plan as one_dimension_plan
 from cukde.density.one_dimension.cpu import boxes as one_dimension_boxes, cdf, expansions, outward
 from cukde.density.one_dimension.plan import Plan
 from cukde.density.options import LOG_ZERO, Options
@@ -32,8 +32,6 @@ _PAIR_COST = 5
 # One of the distribution function, exponentials and Mills' ratio, takes as long as so many: 20 ns.
 _CDF_COST = 16
 
-# Up to so many pairs of the distribution function NumPy is as fast, and needs no compiler.
-_FEWEST_PAIRS = 2**13
 # Pairs of the distribution function that a thread sums before it looks whether it is to stop: a quarter of a second.
 _PAIRS_OF_TASK = 2**24
 
@@ -240,8 +238,6 @@ def _masses(x: np.ndarray, values: np.ndarray | None, log_weights: np.ndarray | 
 def _every_pair(X: np.ndarray, Y: np.ndarray | None, h: float, log_weights: np.ndarray | None) -> PartialSums:
     """Sum the distribution function over all pairs."""
     x, y = X.reshape(-1).astype(np.float64, copy=False), (X if Y is None else Y).reshape(-1)
-    if len(x) * len(y) <= _FEWEST_PAIRS:
-        return cdf_pairs.sums(X, Y, h, log_weights, arrays)
     log_w = np.empty(0)
     if log_weights is not None:  # no exponent is low enough for rows without weight beside a query far to the left
         counted = np.flatnonzero(log_weights > LOG_ZERO)

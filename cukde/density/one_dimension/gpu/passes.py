@@ -22,7 +22,7 @@ import cupy as cp
 import numpy as np
 
 from cukde.core.gpu import device, survey, transfers
-from cukde.density.kept import Kept
+from cukde.density.kept import Kept, kept
 from cukde.density.one_dimension import cdf_pairs, plan as one_dimension_plan
 from cukde.density.one_dimension.gpu import boxes as one_dimension_boxes
 from cukde.density.one_dimension.gpu.boxes import Boxes, Points
@@ -140,8 +140,8 @@ def debias(X: Any, Y: Any, h: float, score_h: float, options: Options) -> tuple[
 
 def precision(arrays: Sequence[Any], asked: Any) -> str | None:
     """The precision of arrays that are in order and of one dtype; None for others, and where it is another's."""
-    number, dtype = device.current(), arrays[0].dtype
-    if not all(small.in_order(a, (1, 2), number) and a.dtype == dtype for a in arrays):
+    dtype = arrays[0].dtype
+    if not (small.in_order(*arrays) and all(a.dtype == dtype for a in arrays)):
         return None
     own = small.PRECISIONS[dtype]
     return own if asked is None or (type(asked) is str and asked == own) else None
@@ -157,8 +157,8 @@ def look(X: Any, Y: Any | None, h: float, precision: str, rtol: float | None) ->
         return None
     points = Points.sorted(X, None, None, -math.inf, math.inf)
     low, high, most = survey.ends(points.x, points.x[:0] if Y is None else Y.reshape(-1))
-    store = Kept()
-    store.get(_ORDER, X, None, lambda: points._replace(low=low, high=high, tight=True))
+    store = Kept(device.stream)
+    kept(store, _ORDER, (X, None), None, lambda: points._replace(low=low, high=high, tight=True))
     return store, max(most, abs(low), abs(high)) if high == high else math.nan
 
 
@@ -243,16 +243,20 @@ class _Arguments(NamedTuple):
         return not fast or device.capturing()
 
     def sorted(self, values: Any | None) -> Points:
-        """Put the data in order, or take what is kept of it."""
-        if values is not None or self.options.kept is None:
-            return self._sorted(values)
-        weights = self.options.log_weights
-        key = None if weights is None else id(weights)
-        return self.options.kept.get(_ORDER, self.X, key, lambda: self._sorted(None).tightened())
+        """Sort the data; where the scaled squared radius is known it says between what they lie.
 
-    def _sorted(self, values: Any | None) -> Points:
-        """Sort the data; where the scaled squared radius is known it says between what they lie."""
+        Of data that are kept in order the ends are looked at, once.
+        """
         options, centre = self.options, None
+        if options.kept is not None and values is None:
+            arrays = self.X, options.log_weights
+            return kept(
+                options.kept,
+                _ORDER,
+                arrays,
+                None,
+                lambda: Points.sorted(*arrays, None, -math.inf, math.inf).tightened(),
+            )
         if options.squared_radius is not None and options.centre is not None:
             centre = transfers.Coming(options.centre)  # while the host asks for the sort
         points = Points.sorted(self.X, options.log_weights, values, -math.inf, math.inf)

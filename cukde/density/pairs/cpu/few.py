@@ -1,7 +1,8 @@
 """Sums of Gaussian kernels over few pairs on the CPU, by NumPy alone.
 
-A compiled loop, threads and a limit of BLAS cost more than all the work of such a call. Every sum is double precision.
-Exponents come from differences, or where these are many from a product of points about the centre.
+A compiled loop, threads and a limit of BLAS cost about as much as all the work of such a call, and a process that has
+none loaded does without. Every sum is double precision, over blocks of queries that stay in cache. Exponents come from
+differences, or where these are many from a product of points about the centre.
 """
 
 from __future__ import annotations
@@ -14,17 +15,25 @@ from cukde.core import dispatch
 from cukde.core.cpu import arrays
 from cukde.density.options import Options
 from cukde.density.pairs.cpu.weighted import nothing_of, weighted
-from cukde.density.sums import Epilogue, Output, PartialSums, ready, to_density
+from cukde.density.sums import Epilogue, Output, PartialSums, joined, ready, to_density
 
-# Up to so many pairs, threads are slower (two cores with AVX2).
-_MOST_PAIRS = 2**15
-# Multiply-adds of a product up to which BLAS takes it in the caller's thread: OpenBLAS's own limit.
-_MOST_PRODUCTS = 2**18
+# Up to so many pairs this takes no more than half as long again as compiled loops in two threads do: of 3 columns 45 us
+# beside 110 of 32,768 pairs, 90 beside 160 of 65,536 (AVX-512; 110 and 230 where NumPy's exponential has AVX2 alone).
+_MOST_PAIRS = 2**16
+# The same of their multiply-adds.
+_MOST_PRODUCTS = 2**20
+
+# Pairs of a block, and multiply-adds of a product up to which BLAS takes it in the caller's thread: OpenBLAS's own
+# limit.
+_PAIRS_OF_BLOCK = 2**15
+_PRODUCTS_OF_BLOCK = 2**18
+_COLUMNS = 32  # of values in a product, of which there may be more
 
 # Differences take less time than the operands of a product do up to so many coordinates of pairs.
 _FEW_DIFFERENCES = 2**11
-# Coordinates up to which differences take less time than compiled loops, where there may be no product.
-_MOST_DIFFERENCES = 2**15
+# Coordinates up to which differences take no more than 1.7 times as long as compiled loops, where there may be no
+# product.
+_MOST_DIFFERENCES = 2**17
 # Scaled squared radius times sqrt(d) up to which exponents may come from a product, whose terms cancel. Worst density
 # error measured at the limit: 3e-13.
 _PRODUCT_RADIUS = 2500.0
@@ -32,10 +41,23 @@ _PRODUCT_RADIUS = 2500.0
 # Scaled squared radius up to which no exponent is below -600: exponentials are normal numbers without a reference.
 _NEAR_RADIUS = 300.0
 
+# Where numbers underflow, an exponential takes five times as long: of more terms than these, beside one of 1, exponents
+# below the second number are taken for it, and what is as small as the third for 0.
+_FEW_TERMS, _NEGLIGIBLE, _NOTHING = 2**11, -700.0, 1e-303
 
-def serves(pairs: int, columns: int) -> bool:
-    """Whether so many pairs are few, with points, or values, of so many columns."""
-    return 0 < pairs <= _MOST_PAIRS and pairs * (columns + 2) <= _MOST_PRODUCTS
+
+def serves(n: int, m: int, columns: int) -> bool:
+    """Whether pairs of so many data and queries are few, with points, or values, of so many columns."""
+    pairs, width = n * m, columns + 2
+    if pairs <= _PAIRS_OF_BLOCK and pairs * width <= _PRODUCTS_OF_BLOCK:  # of one block
+        return pairs > 0
+    fit = n <= _PAIRS_OF_BLOCK and n * width <= _PRODUCTS_OF_BLOCK  # those of a query
+    return fit and pairs <= _MOST_PAIRS and pairs * width <= _MOST_PRODUCTS
+
+
+def may_hand_over(n: int, m: int, d: int) -> bool:
+    """Whether compiled loops take such pairs where there may be no product."""
+    return n * m * d > _MOST_DIFFERENCES
 
 
 def partial_sums(
@@ -56,7 +78,7 @@ def partial_sums(
             return nothing_of(output, len(Y), X.shape[1], values)
     pairs = _pairs(X, Y, h, options)
     if pairs is not None:
-        return _summed(pairs, X.shape[1], output, options, values)
+        return _summed(pairs, X, output, options, values)
     every = dispatch.passes("cukde.density.pairs", arrays)
     sums: PartialSums = every.partial_sums(X, Y, h, output, options, values=values, ratio=ratio)
     return sums
@@ -82,11 +104,23 @@ class _Differences:
 
     near = False
 
-    def __init__(self, X: np.ndarray, Y: np.ndarray, h: float) -> None:
-        data = np.array(X.T, np.float64, order="C")  # so that loops run over data
-        self._differences = data[:, None, :] - Y.T[:, :, None]
-        self.exponents = np.einsum("kij,kij->ij", self._differences, self._differences)
-        self.exponents *= -0.5 / h**2
+    def __init__(self, data: np.ndarray, Y: np.ndarray, h: float) -> None:
+        self._data, self._queries, self._h = data, Y, h
+        self.m, self.of_query = len(Y), data.size  # numbers for each query
+
+    @classmethod
+    def of(cls, X: np.ndarray, Y: np.ndarray, h: float) -> _Differences:
+        return cls(np.array(X.T, np.float64, order="C"), Y, h)  # so that loops run over data
+
+    def at(self, rows: slice) -> _Differences:
+        """The same for some queries."""
+        return _Differences(self._data, self._queries[rows], self._h)
+
+    def exponents(self) -> np.ndarray:
+        self._differences = self._data[:, None, :] - self._queries.T[:, :, None]
+        exponents: np.ndarray = np.einsum("kij,kij->ij", self._differences, self._differences)
+        exponents *= -0.5 / self._h**2
+        return exponents
 
     def moments(self, reference: np.ndarray, terms: np.ndarray) -> PartialSums:
         moments = np.einsum("ij,kij->ik", terms, self._differences, order="C")
@@ -96,16 +130,27 @@ class _Differences:
 class _Products:
     """The same as z_y . z_x - |z_x|^2 / 2 - |z_y|^2 / 2, with z the points about a centre in bandwidths."""
 
-    def __init__(self, X: np.ndarray, Y: np.ndarray | None, h: float, centre: np.ndarray) -> None:
-        self._h = h
-        self._data, radius = _operand(X, h, centre)
-        self._queries, radius_of_queries = (self._data.copy(), radius) if Y is None else _operand(Y, h, centre)
-        self._queries[-1], self._queries[-2] = self._queries[-2], 1.0
+    def __init__(self, data: np.ndarray, queries: np.ndarray, h: float, near: bool) -> None:
+        self._data, self._queries, self._h, self.near = data, queries, h, near
+        self.m, self.of_query = queries.shape[1], data.shape[1]
+
+    @classmethod
+    def of(cls, X: np.ndarray, Y: np.ndarray | None, h: float, centre: np.ndarray) -> _Products | None:
+        """None where points lie too far apart."""
+        data, radius = _operand(X, h, centre)
+        queries, radius_of_queries = (data.copy(), radius) if Y is None else _operand(Y, h, centre)
+        queries[-1], queries[-2] = queries[-2], 1.0
         radius = max(radius, radius_of_queries)
-        self.served = radius * math.sqrt(X.shape[1]) <= _PRODUCT_RADIUS
-        self.near = radius <= _NEAR_RADIUS  # no exponent is below -600
-        if self.served:
-            self.exponents = self._queries.T @ self._data
+        near = radius <= _NEAR_RADIUS  # no exponent is below -600
+        return cls(data, queries, h, near) if radius * math.sqrt(X.shape[1]) <= _PRODUCT_RADIUS else None
+
+    def at(self, rows: slice) -> _Products:
+        """The same for some queries."""
+        return _Products(self._data, self._queries[:, rows], self._h, self.near)
+
+    def exponents(self) -> np.ndarray:
+        out: np.ndarray = self._queries.T @ self._data
+        return out
 
     def moments(self, reference: np.ndarray, terms: np.ndarray) -> PartialSums:
         d = len(self._data) - 2
@@ -134,27 +179,53 @@ def _operand(A: np.ndarray, h: float, centre: np.ndarray) -> tuple[np.ndarray, f
 def _pairs(X: np.ndarray, Y: np.ndarray | None, h: float, options: Options) -> _Differences | _Products | None:
     """Exponents of all pairs; None where compiled loops are faster."""
     n, d = X.shape
-    coordinates = n * (n if Y is None else len(Y)) * d
+    m = n if Y is None else len(Y)
+    coordinates = n * m * d
     if coordinates > _FEW_DIFFERENCES and options.precision != "ieee":
-        products = _Products(X, Y, h, arrays.mean(X) if options.centre is None else options.centre)
-        if products.served:
+        products = _Products.of(X, Y, h, arrays.mean(X) if options.centre is None else options.centre)
+        if products is not None:
             return products
-    return _Differences(X, X if Y is None else Y, h) if coordinates <= _MOST_DIFFERENCES else None
+    return None if may_hand_over(n, m, d) else _Differences.of(X, X if Y is None else Y, h)
 
 
 def _summed(
+    pairs: _Differences | _Products, X: np.ndarray, output: Output, options: Options, values: np.ndarray | None
+) -> PartialSums:
+    if values is not None and options.precision in ("float32", "tf32"):
+        with np.errstate(over="ignore"):  # values beyond the precision are infinite
+            values = values.astype(np.float32, copy=False)
+    n, d = X.shape
+    if values is None and n * d * pairs.m <= _PAIRS_OF_BLOCK:
+        return _block(pairs, d, output, options, values)
+    columns = max(d + 2, 0 if values is None else min(values.shape[1], _COLUMNS))
+    step = min(_PAIRS_OF_BLOCK // pairs.of_query, _PRODUCTS_OF_BLOCK // (n * columns)) or 1
+    if pairs.m <= step:
+        return _block(pairs, d, output, options, values)
+    blocks = (pairs.at(slice(i, i + step)) for i in range(0, pairs.m, step))
+    return joined([_block(some, d, output, options, values) for some in blocks], np)
+
+
+def _block(
     pairs: _Differences | _Products, d: int, output: Output, options: Options, values: np.ndarray | None
 ) -> PartialSums:
-    exponents, log_weights = pairs.exponents, options.log_weights
+    """Sums of queries whose pairs stay in cache."""
+    exponents, log_weights = pairs.exponents(), options.log_weights
     factors = exponents + (1 + 0.5 * d) if output == "laplace" else None
     if log_weights is not None:
         exponents += log_weights
+    clipped = False
     if pairs.near and log_weights is None:  # exponentials are normal numbers
         reference = np.zeros(len(exponents))
     else:
         reference = np.maximum.reduce(exponents, axis=1)
         exponents -= reference[:, None]
+        clipped = exponents.size > _FEW_TERMS and values is None  # which may be large
+    if clipped:
+        np.maximum(exponents, _NEGLIGIBLE, out=exponents)
     terms = np.exp(exponents, out=exponents)
+    if clipped:
+        terms -= _NOTHING
+        np.maximum(terms, 0.0, out=terms)
     if output == "moments":
         return pairs.moments(reference, terms)
     if factors is not None:
@@ -162,7 +233,16 @@ def _summed(
     total = np.add.reduce(terms, axis=1)
     if values is None:
         return PartialSums(reference, total)
-    with np.errstate(over="ignore", invalid="ignore"):  # values beyond the precision, and their sums, are infinite
-        if options.precision in ("float32", "tf32"):
-            values = values.astype(np.float32, copy=False)
-        return PartialSums(reference, total, terms @ values.astype(np.float64, copy=False))
+    with np.errstate(over="ignore", invalid="ignore"):  # sums of infinite values
+        return PartialSums(reference, total, _weighed(terms, values.astype(np.float64, copy=False)))
+
+
+def _weighed(terms: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return the product of both, by columns that BLAS takes in the caller's thread."""
+    width = max(1, _PRODUCTS_OF_BLOCK // terms.size)
+    if values.shape[1] <= width:
+        return terms @ values
+    out = np.empty((len(terms), values.shape[1]))
+    for start in range(0, values.shape[1], width):
+        np.matmul(terms, values[:, start : start + width], out=out[:, start : start + width])
+    return out

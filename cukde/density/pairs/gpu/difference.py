@@ -27,7 +27,7 @@ class Guard(NamedTuple):
     """What an engine leaves to the difference kernel; see ``wanted`` in the kernel's source."""
 
     squared_radius: Any | None = None  # (1,) float32, or None: within the limit
-    limit: float = 0.0
+    limit: float = 0.0  # negative: beyond it, without its sign, nothing is to be done
     fast_total: Any | None = None  # (splits, m) float32: queries whose totals are all below `least` are done again
     least: float = 0.0
 

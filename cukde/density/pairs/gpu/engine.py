@@ -19,7 +19,7 @@ Engine = Literal["difference", "tf32", "f16", "f16_symmetric", "wide", "f64", "w
 ENGINE_OF_TF32: Engine = "f16"
 
 # The symmetric kernel counts rows in int32, and a grid's 65,535 rows of blocks take two chunks of 8,192 columns each.
-_MOST_SYMMETRIC_ROWS = 2 * 65_535 * 8192
+MOST_SYMMETRIC_ROWS = 2 * 65_535 * 8192
 
 
 def engine(
@@ -61,7 +61,7 @@ def engine(
         return "wide" if squared_radius is None or squared_radius <= wide.SQUARED_RADIUS else "difference"
     if f16.form(precision, d, squared_radius) is None:
         return "difference"
-    if symmetric and n <= _MOST_SYMMETRIC_ROWS:
+    if symmetric and n <= MOST_SYMMETRIC_ROWS:
         # Its three products are added up the fast way, which takes a total less far than the careful one of f16.cuh.
         limit = f16.SQUARED_RADIUS if precision == "tf32" else f16.SQUARED_RADIUS_TIMES_DIMENSIONS / d
         if output == "moments" and (not exact or (squared_radius is not None and squared_radius <= limit)):

@@ -5,25 +5,27 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import cupy as cp
 import numpy as np
 
-from cukde.core.gpu import compile as core_compile, device
+from cukde.core.gpu import compile as core_compile, device, survey
 from cukde.core.gpu.launch import C_TYPE, FLOAT, Specialisation
 from cukde.core.gpu.scratch import Layout, Spec
+from cukde.density.kept import Kept, kept
 from cukde.density.pairs.gpu import (
     difference,
     finish as pairs_finish,
     operands as pairs_operands,
     splits as pairs_splits,
+    tiles as pairs_tiles,
     values as pairs_values,
 )
 from cukde.density.pairs.gpu.operands import LOG2_E, Operand
-from cukde.density.pairs.gpu.specialisation import OPERATION, TiledTask
+from cukde.density.pairs.gpu.specialisation import OPERATION, TiledTask, shapes
 from cukde.density.sums import Output, PartialSums
 
 # Largest squared distance to the centre, in bandwidths, up to which exponents may come from products of two terms a
@@ -80,19 +82,27 @@ class Form(NamedTuple):
 def form(precision: str, d: int, squared_radius: float | None, output: Output = "sum") -> Form | None:
     """Choose the form for a scaled squared radius (None: not known on the host).
 
-    It is None where none will do, whatever the output.
+    It is None where none will do, whatever the output. Its limit is that of the engine.
     """
     if not 2 <= d <= pairs_operands.MOST_DIMENSIONS:
         return None
+    all_forms = forms(precision, d, output)
+    limit = all_forms[-1].limit
+    reached = limit if squared_radius is None else squared_radius
+    return next((one._replace(limit=limit) for one in all_forms if reached <= one.limit), None)
+
+
+@functools.cache
+def forms(precision: str, d: int, output: Output) -> tuple[Form, ...]:
+    """The forms of an output, each with the scaled squared radius up to which it will do, from the least one on."""
     if precision == "tf32":
-        return Form(1, SQUARED_RADIUS) if squared_radius is None or squared_radius <= SQUARED_RADIUS else None
+        return (Form(1, SQUARED_RADIUS),)
     root = next(root for most, root in _SQUARED_RADIUS_TIMES_ROOT.items() if d <= most)
     limit = min(SQUARED_RADIUS, max(SQUARED_RADIUS_TIMES_DIMENSIONS / d, root / math.sqrt(d)))
-    reached = limit if squared_radius is None else squared_radius
-    if reached > limit:
-        return None
-    enough = d > 16 or reached <= min(_SQUARED_RADIUS_OF_THREE_PRODUCTS[output], _SQUARED_RADIUS_WITHOUT_LOWEST * d)
-    return Form(3 if enough else 4, limit)
+    of_three = min(_SQUARED_RADIUS_OF_THREE_PRODUCTS[output], _SQUARED_RADIUS_WITHOUT_LOWEST * d)
+    if d > 16 or of_three >= limit:
+        return (Form(3, limit),)
+    return Form(3, of_three), Form(4, limit)
 
 
 def most_of_fast_three(d: int) -> float:
@@ -250,6 +260,31 @@ def prepare(
     return Points(data, queries, squared_radius)
 
 
+def _prepare_queries(
+    X: Any,
+    Y: Any,
+    h: float,
+    log_weights: Any,
+    *,
+    form: Form,
+    centre: Any,
+    weights_apart: bool,
+    squared_radius: Any | None,
+    memory: Sequence[Any],
+    store: Kept,
+) -> Points:
+    """Make the operands of the queries, and of the data unless they are kept, which lie within the limit."""
+    make = functools.partial(pairs_operands.prepare_one, centre=centre, h=h, split=form.split, exact_hi=form.exact_hi)
+    data = kept(
+        store,
+        "operand",
+        (X, centre, log_weights),
+        ("f16", h, form.split, form.exact_hi, weights_apart),
+        lambda: make(X, log_weights=log_weights, weights_apart=weights_apart),
+    )
+    return Points(data, make(Y, squared_radius=squared_radius, memory=memory), squared_radius)
+
+
 class Passed(NamedTuple):
     """What the pass left for each split of the data."""
 
@@ -261,56 +296,80 @@ class Passed(NamedTuple):
 class _Plan(NamedTuple):
     """What a pass of given sizes takes beside its arrays and its bandwidth."""
 
+    task: Task
+    cut: pairs_splits.Plan  # tile shape and splits
     kernel: Specialisation
     grid: tuple[int, ...]
     block: tuple[int, ...]
     finish: Specialisation
     finish_grid: tuple[int, ...]
     shift: float
-    layout: Layout  # operands, what the pass leaves, splits of the difference kernel, sums; zero, the radius
+    stands_in: bool  # the difference kernel, for queries or for all
+    layout: Layout  # operands, what the pass leaves, splits of the difference kernel, sums, centre; zero, the radius
+
+
+class _Given(NamedTuple):
+    """What a pass is given, or makes."""
+
+    data: bool  # operands
+    queries: bool
+    centre: bool
+    radius: bool  # the host knows the scaled squared radius, or it comes with the operands
 
 
 @functools.lru_cache(maxsize=1024)
 def _plan(
-    kernel_task: Task,
-    cut: pairs_splits.Plan,
+    output: Output,
+    products: int,
+    storage: np.dtype,
     n: int,
     m: int,
     d: int,
     k: int,
-    exact_parts: int,
     weighted: bool,
     itself: bool,
-    made: bool,
-    radius_known: bool,
+    of_themselves: bool,
+    given: _Given,
+    unsure: bool,
     density: np.dtype | None,
+    multiprocessors: int,
+    table: pairs_tiles.Table,
 ) -> _Plan:
     """Plan a pass.
 
     Parameters
     ----------
-    cut : Plan
-        Its tile shape and splits.
-    exact_parts : int
-        Splits of the difference kernel; 1 where it has none or is not wanted.
+    storage : dtype
+        Of the points.
     weighted : bool
         The data have weights.
     itself : bool
         The queries are the data.
-    made : bool
-        The operands are there.
+    of_themselves : bool
+        See :func:`task`.
+    unsure : bool
+        The scaled squared radius may turn out to be too large for this engine.
     density : dtype, optional
         Of the density that is wanted in place of the sums.
     """
-    columns = _columns(kernel_task)
-    blocks = _blocks(kernel_task, k)
+    depth = pairs_operands.depth_of(d)
+    kernel_task = task(output, products, depth, k, weighted, of_themselves=of_themselves)
+    columns, blocks = _columns(kernel_task), _blocks(kernel_task, k)
+    cut = pairs_splits.plan(shapes(kernel_task, table), n, m, blocks * columns + 1, multiprocessors, blocks)
+    # Sums without a reference may have underflowed.
+    stands_in = unsure or output in ("sum", "laplace")
+    exact_parts = 1
+    if stands_in:
+        exact_parts = difference.parts("float32", storage, n, m, d, output, k, multiprocessors)
     operands: list[Spec | None] = []
-    if not made:
+    if given.data and not given.queries:
+        operands = pairs_operands.specs(m, d, split=products > 1)
+    elif not given.data:
         operands = pairs_operands.specs_of_both(
             n,
             None if itself else m,
             d,
-            split=kernel_task.products > 1,
+            split=products > 1,
             weighted=weighted,
             weights_apart=kernel_task.weights_apart,
         )
@@ -321,16 +380,20 @@ def _plan(
         ((blocks, cut.splits, m, columns), FLOAT) if columns else None,
     ]
     sums = [] if density is None else pairs_finish.specs(m, k)
+    centre = [] if given.centre else survey.specs_of_mean(n, d, multiprocessors)
     return _Plan(
+        kernel_task,
+        cut,
         specialise(kernel_task, cut.shape),
         (cut.query_blocks, cut.splits, blocks),
         (cut.shape.threads,),
         _finish_kernel(kernel_task, density),
         pairs_finish.finish_grid(m),
-        _shift(kernel_task.output, d),
+        _shift(output, d),
+        stands_in,
         Layout(
-            [operands, passed, pairs_finish.specs(m, k, exact_parts), sums],
-            [None if made or radius_known else ((1,), FLOAT)],
+            [operands, passed, pairs_finish.specs(m, k, exact_parts), sums, centre],
+            [None if given.radius else ((1,), FLOAT)],
         ),
     )
 
@@ -354,6 +417,8 @@ def run(
     ratio: bool = False,
     points: Points | None = None,
     density: Density | None = None,
+    store: Kept | None = None,
+    report: Callable[[Any], None] | None = None,
 ) -> PartialSums:
     """Sum over all pairs.
 
@@ -363,6 +428,8 @@ def run(
         Of one dtype; ``Y`` None are the data themselves.
     form : Form
         What :func:`form` chose.
+    centre : array, optional
+        Default the mean of the data.
     radius_known : bool
         The scaled squared radius is within the limit. Otherwise it is found on the device, and where it is beyond,
         the difference kernel does the work.
@@ -373,6 +440,12 @@ def run(
         The operands, where they have been made.
     density : Density, optional
         With output "sum" or "laplace": write the density there; then the sums that are returned are not complete.
+    store : Kept, optional
+        Keeps the operand of the data, which lie within the limit, where the queries are others.
+    report : callable, optional
+        Takes the largest |z|^2 as it stands in the device's memory, (1,) float32, once the operands are made: of the
+        queries alone where those of the data are kept. Where that is beyond the limit, infinite or NaN, the results are
+        void, and nothing takes long.
 
     Notes
     -----
@@ -385,22 +458,35 @@ def run(
     of_themselves = ratio and output == "moments" and Y is None and log_weights is None
     if of_themselves and form.split:
         form = form._replace(products=3)  # as in the symmetric pass: 2^e keeps 11 bits, and the moments one term
-    weighted = log_weights is not None
-    kernel_task = task(output, form.products, pairs_operands.depth_of(d), k, weighted, of_themselves=of_themselves)
-    multiprocessors = device.multiprocessors()
-    blocks = _blocks(kernel_task, k)
-    cut = pairs_splits.plan(kernel_task.shapes, n, m, blocks * _columns(kernel_task) + 1, multiprocessors, blocks)
-    radius_known = radius_known if points is None else points.squared_radius is None
-    # Sums without a reference may have underflowed, and the scaled squared radius may turn out to be too large.
-    unsure = output in ("sum", "laplace") or not radius_known
-    exact_parts = 1
-    if unsure:
-        exact_parts = difference.parts("float32", X.dtype, n, m, d, output, k, multiprocessors)
+    weighted, made = log_weights is not None, points is not None
+    if points is not None:
+        radius_known = points.squared_radius is None
+    if made or Y is None or not (radius_known or report):
+        store = None
+    given = _Given(made or store is not None, made, made or centre is not None, made or radius_known)
     dtype = None if density is None else density.out.dtype
-    made = points is not None
-    plan = _plan(kernel_task, cut, n, m, d, k, exact_parts, weighted, Y is None, made, radius_known, dtype)
-    operands, left, splits, sums, (zero,) = plan.layout.allocate()
-    if points is None:
+    unsure = not radius_known and report is None
+    of_device = device.multiprocessors(), pairs_tiles.table()
+    arguments = X.dtype, n, m, d, k, weighted, Y is None, of_themselves, given, unsure, dtype, *of_device
+    plan = _plan(output, form.products, *arguments)
+    operands, left, splits, sums, of_centre, (zero,) = plan.layout.allocate()
+    if of_centre:
+        centre = survey.mean(X, of_centre)
+    apart = plan.task.weights_apart
+    if store is not None:
+        points = _prepare_queries(
+            X,
+            Y,
+            h,
+            log_weights,
+            form=form,
+            centre=centre,
+            weights_apart=apart,
+            squared_radius=zero,
+            memory=operands,
+            store=store,
+        )
+    elif points is None:
         points = prepare(
             X,
             Y,
@@ -409,10 +495,12 @@ def run(
             form=form,
             centre=centre,
             radius_known=radius_known,
-            weights_apart=kernel_task.weights_apart,
+            weights_apart=apart,
             memory=[*operands, zero],
         )
     data, queries, squared_radius = points
+    if report is not None:
+        report(squared_radius)
     limit = form.length_limit
     V = None if values is None else pairs_values.prepare(values)
     passed = Passed(*left)
@@ -422,22 +510,23 @@ def run(
         *(*data.terms, data.weights, *queries.terms),
         *((None, None) if V is None else V),
         *(squared_radius, *passed),
-        *(n, m, 0 if V is None else V.hi.shape[1], cut.split_rows, limit, plan.shift),
+        *(n, m, 0 if V is None else V.hi.shape[1], plan.cut.split_rows, limit, plan.shift),
     )
 
     out = pairs_finish.empty(m, k) if density is None else PartialSums(*sums)
     exact = None
-    if unsure:
-        guard = difference.Guard(squared_radius, limit, passed.total if passed.moments is None else None, LEAST)
+    if plan.stands_in:
+        fast_total = passed.total if passed.moments is None else None
+        guard = difference.Guard(squared_radius, limit if report is None else -limit, fast_total, LEAST)
         exact = difference.launch("float32", X, Y, h, output, values, log_weights, out=out, guard=guard, memory=splits)
     plan.finish.launch(
         plan.finish_grid,
         (pairs_finish.FINISH_THREADS,),
-        *(*passed, queries.hi, queries.lo, squared_radius),
+        *(*passed, queries.hi, queries.lo, squared_radius if report is None else None),
         *((None, None, None) if exact is None else exact.sums),
         *out,
         *(() if density is None else density),
-        *(m, k, cut.splits, 1 if exact is None else exact.parts, of_themselves),
+        *(m, k, plan.cut.splits, 1 if exact is None else exact.parts, of_themselves),
         *(limit, LEAST, plan.shift, 1 / pairs_operands.scale_of(h)),
     )
     return out

@@ -12,6 +12,7 @@ import numpy as np
 
 from cukde.core.gpu import compile as core_compile, device
 from cukde.core.gpu.launch import DOUBLE, Specialisation, at_least
+from cukde.density.kept import Kept, kept
 from cukde.density.pairs.gpu import difference, finish, splits as pairs_splits
 from cukde.density.pairs.gpu.operands import LOG2_E, scale_of
 from cukde.density.pairs.gpu.specialisation import OPERATION, TiledTask
@@ -123,6 +124,20 @@ def prepare(
     return Operands(data, norms, weights, queries)
 
 
+def _prepare_queries(
+    X: Any, Y: Any, centre: Any, h: float, depth: int, *, log_weights: Any | None, weights_apart: bool, store: Kept
+) -> Operands:
+    """Operands of the queries, and of the data unless they are kept."""
+    data = kept(
+        store,
+        "operand",
+        (X, centre, log_weights),
+        ("f64", h, depth, weights_apart),
+        lambda: prepare(X, None, centre, h, depth, log_weights=log_weights, weights_apart=weights_apart),
+    )
+    return data._replace(queries=prepare(Y, None, centre, h, depth).data)
+
+
 def run(
     X: Any,
     Y: Any | None,
@@ -133,12 +148,14 @@ def run(
     *,
     centre: Any,
     radius_known: bool,
+    store: Kept | None = None,
 ) -> PartialSums:
     """Sum over all pairs.
 
     Where the scaled squared radius is not known to be within the limit it is found on the device, and beyond it the
     difference kernel does the work, split by split in the same memory. Launches: preparation, pass, difference kernel
-    where it may be needed, merge where there are splits.
+    where it may be needed, merge where there are splits. ``store`` keeps the operands of the data, where the radius is
+    known and the queries are others.
     """
     X, Y, V = (None if a is None else finish.contiguous(a, DOUBLE) for a in (X, Y, values))
     n, d = X.shape
@@ -147,16 +164,20 @@ def run(
     kernel_task = task(output, d, k)
     squared_radius = None if radius_known else cp.zeros(1, np.float32)
     limit = LIMIT[output] * LOG2_E
-    points = prepare(
-        X,
-        Y,
-        centre,
-        h,
-        kernel_task.depth,
-        log_weights=log_weights,
-        weights_apart=output == "laplace",
-        squared_radius=squared_radius,
-    )
+    depth, apart = kernel_task.depth, output == "laplace"
+    if store is not None and radius_known and Y is not None:
+        points = _prepare_queries(X, Y, centre, h, depth, log_weights=log_weights, weights_apart=apart, store=store)
+    else:
+        points = prepare(
+            X,
+            Y,
+            centre,
+            h,
+            depth,
+            log_weights=log_weights,
+            weights_apart=apart,
+            squared_radius=squared_radius,
+        )
 
     out = finish.empty(m, k)
     column_blocks = -(-k // kernel_task.columns) if kernel_task.columns else 1

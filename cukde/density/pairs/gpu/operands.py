@@ -148,6 +148,34 @@ def prepare(
     return data, of_queries
 
 
+def prepare_one(
+    A: Any,
+    centre: Any,
+    h: float,
+    *,
+    split: bool,
+    exact_hi: bool = False,
+    log_weights: Any | None = None,
+    weights_apart: bool = False,
+    squared_radius: Any | None = None,
+    memory: Sequence[Any] | None = None,
+) -> Operand:
+    """The operand of the data alone, or without weights of the queries: the same as of both by :func:`prepare`.
+
+    ``memory`` are pieces by :func:`specs`; default a chunk of their own.
+    """
+    if memory is None:
+        memory, _ = _layout_of_one(*A.shape, split, log_weights is not None and weights_apart).allocate()
+    out = Operand(*memory)
+    _launch(A, None, centre, h, out, out, exact_hi, log_weights, squared_radius)
+    return out
+
+
+@functools.lru_cache(maxsize=1024)
+def _layout_of_one(points: int, d: int, split: bool, weights: bool) -> Layout:
+    return Layout([specs(points, d, split=split, weights=weights)])
+
+
 def prepare_two(A: Any, B: Any, centre: Any, h: float, *, split: bool, squared_radius: Any | None = None) -> Operand:
     """One operand of two blocks of data, for the symmetric pass over pairs of a row of each; by two launches.
 
@@ -213,6 +241,7 @@ def prepare_moved(
     memory: Sequence[Any],
     exact_hi: bool = False,
     squared_radius: Any | None = None,
+    wide: Sequence[Any] | None = None,
 ) -> tuple[Any, Any, Operand, Operand]:
     """Move the data by half of (h / shift.h)^2 of their mean shift, and prepare them and the queries, by one launch.
 
@@ -224,6 +253,8 @@ def prepare_moved(
         As for :func:`prepare`; the data as they were.
     memory : sequence
         Pieces by :func:`specs_of_moved`.
+    wide : sequence, optional
+        Pieces for the moved data and the queries; default new arrays.
 
     Returns
     -------
@@ -235,7 +266,7 @@ def prepare_moved(
     m = Y.shape[0]
     depth = operand.hi.shape[1]
     moved_operand, of_queries = Operand(operand.hi, operand.lo, None, memory[0]), Operand(*memory[1:])
-    moved, queries = cp.empty((n, d)), cp.empty((m, d))
+    moved, queries = (cp.empty((n, d)), cp.empty((m, d))) if wide is None else wide
     exact_total, exact_moments = (None, None) if shift.exact is None else shift.exact[1:]
     _kernel(X.dtype, depth, moved=True).launch(
         (max(operand.hi.shape[0], of_queries.hi.shape[0]) // BLOCK_ROWS, 2),

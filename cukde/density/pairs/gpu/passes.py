@@ -328,11 +328,11 @@ class _Arguments(NamedTuple):
         operands, centre = (self.X, self.Y, self.h, output, values, options.log_weights), options.centre
         if engine == "wide":
             terms = 1 if options.precision == "tf32" else 2
-            return wide.run(*operands, terms=terms, centre=centre, radius_known=known, ratio=ratio)
+            return wide.run(*operands, terms=terms, centre=centre, radius_known=known, ratio=ratio, store=options.kept)
         if engine == "f64":
-            return f64.run(*operands, centre=centre, radius_known=known)
+            return f64.run(*operands, centre=centre, radius_known=known, store=options.kept)
         if engine == "wide_f64":
-            return wide_f64.run(*operands, centre=centre, squared_radius=options.squared_radius)
+            return wide_f64.run(*operands, centre=centre, squared_radius=options.squared_radius, store=options.kept)
         if engine == "tf32":
             return tf32.run(*operands, centre)
         out = pairs_finish.empty(self.m, k)
@@ -383,6 +383,7 @@ class _Arguments(NamedTuple):
             ratio=ratio,
             points=points,
             density=density,
+            store=self.options.kept,
         )
 
 

@@ -205,15 +205,19 @@ _SINGLE = (FLOAT, FLOAT), (DOUBLE, FLOAT), (DOUBLE, DOUBLE)
 _STORED = {"float32": _SINGLE, "tf32": _SINGLE, "ieee": _SINGLE, "float64": ((DOUBLE, DOUBLE),)}
 
 
-def in_order(a: Any, dimensions: tuple[int, ...], device: int) -> bool:
-    """Whether an array is CuPy's own, of a dtype the kernels read, C-contiguous and on the current device."""
-    return (
-        type(a) is cp.ndarray
-        and a.ndim in dimensions
-        and a.dtype in PRECISIONS
-        and a.flags.c_contiguous
-        and core_device.holder(a) == device
-    )
+def in_order(*arrays: Any) -> bool:
+    """Whether arrays are CuPy's own, of a dtype the kernels read, C-contiguous and on the current device."""
+    device = core_device.current()
+    for a in arrays:
+        if not (
+            type(a) is cp.ndarray
+            and a.ndim in (1, 2)
+            and a.dtype in PRECISIONS
+            and a.flags.c_contiguous
+            and core_device.holder(a) == device
+        ):
+            return False
+    return True
 
 
 class _Thread(threading.local):
@@ -260,10 +264,7 @@ class Call(NamedTuple):
 
     @classmethod
     def of(cls, X: Any, Y: Any | None, precision: str | None, weights: Any, check: bool) -> Call | None:
-        """Return the call, or None where arrays are not in order for the kernels, or too large for one launch."""
-        device = core_device.current()
-        if not in_order(X, (1, 2), device) or not (Y is None or in_order(Y, (1, 2), device)):
-            return None
+        """Return the call of arrays that are :func:`in_order`; None of those that are too large for one launch."""
         n, d = X.shape if X.ndim == 2 else (len(X), 1)
         m, columns = (n, d) if Y is None else Y.shape if Y.ndim == 2 else (len(Y), 1)
         chosen = PRECISIONS[X.dtype] if precision is None else precision
@@ -275,7 +276,7 @@ class Call(NamedTuple):
             or not serves(n, m, d, chosen, moments=False)
         ):
             return None
-        if weights is not None and (not check or not in_order(weights, (1,), device) or len(weights) != n):
+        if weights is not None and not (check and in_order(weights) and weights.shape == (n,)):
             return None
         return cls(X, X if Y is None else Y, n, m, d, chosen, weights, check)
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from cukde.core.gpu import compile as core_compile, device, gemm
 from cukde.core.gpu.launch import C_TYPE, Specialisation
+from cukde.density.kept import Kept, kept
 from cukde.density.pairs.gpu import (
     difference,
     finish as pairs_finish,
@@ -182,6 +183,7 @@ def run(
     radius_known: bool,
     ratio: bool,
     tiling: Layout | None = None,
+    store: Kept | None = None,
 ) -> PartialSums:
     """Sum over all pairs; the same bits on every run.
 
@@ -198,6 +200,8 @@ def run(
         See :func:`cukde.density.pairs.gpu.passes.partial_sums`.
     tiling : Layout, optional
         Of the kernels; by default that of the device's table.
+    store : Kept, optional
+        Keeps the operand of the data, where the radius is known.
     """
     n, d = X.shape
     m = n if Y is None else Y.shape[0]
@@ -210,16 +214,23 @@ def run(
     # Whole steps of both passes, whose lengths are powers of 2.
     step = max(tiling.step_depth, layout(task.of_references).step_depth)
     depth = -(-d // step) * step
-    data = prepare(
-        X,
-        centre,
-        h,
-        depth,
-        terms=terms,
-        log_weights=log_weights,
-        weights_apart=output == "laplace",
-        rounded=output == "moments" and task.power_terms == 1,
-        squared_radius=squared_radius,
+    apart, rounded = output == "laplace", output == "moments" and task.power_terms == 1
+    data = kept(
+        store if radius_known else None,
+        "operand",
+        (X, centre, log_weights),
+        ("wide", h, depth, terms, apart, rounded),
+        lambda: prepare(
+            X,
+            centre,
+            h,
+            depth,
+            terms=terms,
+            log_weights=log_weights,
+            weights_apart=apart,
+            rounded=rounded,
+            squared_radius=squared_radius,
+        ),
     )
     queries = (
         data if alike else prepare(X if Y is None else Y, centre, h, depth, terms=terms, squared_radius=squared_radius)

@@ -16,6 +16,7 @@ import numpy as np
 
 from cukde.core.gpu import compile as core_compile, device, gemm
 from cukde.core.gpu.launch import DOUBLE, Specialisation
+from cukde.density.kept import Kept, kept
 from cukde.density.pairs.gpu import difference, f64, finish as pairs_finish
 from cukde.density.pairs.gpu.operands import LOG2_E, scale_of
 from cukde.density.sums import Output, PartialSums
@@ -62,11 +63,12 @@ def run(
     *,
     centre: Any,
     squared_radius: float | None,
+    store: Kept | None = None,
 ) -> PartialSums:
     """Sum over all pairs; the same bits on every run.
 
     Where the scaled squared radius is not known to be within the limit it is found on the device, and beyond it the
-    difference kernel does the work.
+    difference kernel does the work. ``store`` keeps the operands of the data, where the radius is known.
     """
     X, Y, V = (None if a is None else pairs_finish.contiguous(a, DOUBLE) for a in (X, Y, values))
     n, d = X.shape
@@ -78,7 +80,13 @@ def run(
     prepare = functools.partial(f64.prepare, Y=None, centre=centre, h=h, depth=depth, squared_radius=measured)
     # Weights are none of the queries': where these are the data, norms are without them.
     apart = log_weights is not None and (Y is None or output == "laplace")
-    data = prepare(X, log_weights=log_weights, weights_apart=apart)
+    data = kept(
+        None if squared_radius is None else store,
+        "operand",
+        (X, centre, log_weights),
+        ("wide_f64", h, apart),
+        lambda: prepare(X, log_weights=log_weights, weights_apart=apart),
+    )
     queries = data if Y is None else prepare(Y)
 
     out = pairs_finish.empty(m, k)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cukde.core.gpu import compile as core_compile
+from cukde.density.kept import kept
 from cukde.density.options import Options
 from cukde.density.pairs import tolerance as pairs_tolerance
 from cukde.density.plane import cost as plane_cost
@@ -54,7 +55,7 @@ def chosen(X: Any, m: int, output: Output, options: Options, plan: Plan) -> Chos
     """Lay the cells of data for a transform that is faster than pairs; None where none is. Waits for the device."""
     if core_compile.is_rehearsal():
         return Chosen(_REHEARSED, of_all=True)
-    n, extent = len(X), Extent.of(X)
+    n, extent = len(X), kept(options.kept, "extent", X, None, lambda: Extent.of(X))
     if not np.isfinite(extent.whole).all():
         return None
     best, least = None, _GAIN * _pairs_ms(extent, n, m, output, options, plan)

@@ -113,9 +113,9 @@ def values(Y: Any, order: Any | None, B: Any, accepted: Any, plan: Plan, grid: G
     return sums
 
 
-def sum_windows(sums: Sums, data: Sorted, cells: Moments, Y: Any, plan: Plan, grid: Grid) -> None:
-    """Write the sums at the other queries where the cells around hold all data that can matter."""
-    of_data = data.points, data.starts, data.weights, cells.whole
+def sum_windows(sums: Sums, data: Sorted, mass: Any, Y: Any, plan: Plan, grid: Grid) -> None:
+    """Write the sums at the other queries where the cells around hold all data that can matter; ``mass`` is of all."""
+    of_data = data.points, data.starts, data.weights, mass
     arrays = *of_data, Y, sums.rest, sums.total, sums.moments, sums.beyond, sums.counts
     scale = -0.5 / plan.bandwidth**2
     scalars = grid.rows, grid.columns, plan.reach, *grid.low, plan.width, scale, plan.beyond, plan.rtol

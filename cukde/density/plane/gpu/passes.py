@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import cupy as cp
 
 from cukde.core.gpu import compile as core_compile, device
+from cukde.density.kept import kept
 from cukde.density.one_dimension.plan import BANDWIDTHS
 from cukde.density.options import Options
 from cukde.density.pairs.gpu import finish as pairs_finish, operands as pairs_operands, passes as pairs_passes
@@ -31,6 +32,11 @@ class _Start(NamedTuple):
 
     points: Any  # for pairs
     narrow: bool  # whether the transform would be no faster for the density
+
+
+def takes_pairs(n: int, m: int, options: Options) -> bool:
+    """Whether pairs are so few that nothing else is looked at."""
+    return choice.too_few(n, m, options)
 
 
 def partial_sums(
@@ -64,6 +70,28 @@ def debias(X: Any, Y: Any, h: float, score_h: float, options: Options) -> tuple[
     return *ready(X, Y, sums, h, score_h), None
 
 
+class _Expanded(NamedTuple):
+    """Data in cells, and what their kernels come to there."""
+
+    data: plane_cells.Sorted
+    far: Any  # rows of the data outside of the grid
+    mass: Any  # (1,): of all cells
+    accepted: Any
+    B: Any  # polynomials of the cells of queries
+
+
+def _expanded(X: Any, log_weights: Any | None, chosen: choice.Chosen, plan: Plan) -> _Expanded | None:
+    """Expand the kernels of data; None where the grid does not hold nearly all of them."""
+    grid, tables = chosen.grid, expansions.Tables.of(plan)
+    data = plane_cells.in_cells(X, log_weights, grid, plan)
+    far = data.order[len(X) :] if chosen.of_all else data.order[int(data.starts[-1]) :]
+    if len(far) > _MOST_FAR * len(X):
+        return None
+    cells = expansions.moments(data, plan, grid)
+    accepted = expansions.accepted(cells, tables, plan, grid)
+    return _Expanded(data, far, cells.whole, accepted, expansions.translated(cells, accepted, tables, plan, grid))
+
+
 def _transformed(X: Any, Y: Any | None, h: float, output: Output, options: Options) -> PartialSums | None:
     """Sums by the transform; None where others are faster, or where it cannot be."""
     if output not in plane_plan.SERVED or not BANDWIDTHS[0] < h < BANDWIDTHS[1] or device.capturing():
@@ -85,20 +113,18 @@ def _sums(X: Any, Y: Any | None, h: float, output: Output, options: Options, pla
     if chosen is None:
         return None
     grid, log_weights = chosen.grid, options.log_weights
-    tables = expansions.Tables.of(plan)
-    data = plane_cells.in_cells(X, log_weights, grid, plan)
-    far = data.order[len(X) :] if chosen.of_all else data.order[int(data.starts[-1]) :]
-    if len(far) > _MOST_FAR * len(X):
+    key = *chosen, plan.bandwidth, plan.rtol, output
+    expanded = kept(options.kept, "cells", (X, log_weights), key, lambda: _expanded(X, log_weights, chosen, plan))
+    if expanded is None:
         return None
-    cells = expansions.moments(data, plan, grid)
-    accepted = expansions.accepted(cells, tables, plan, grid)
-    B = expansions.translated(cells, accepted, tables, plan, grid)
+    data, far, mass, accepted, B = expanded
+    del expanded
     out = pairs_finish.empty(len(queries), pairs_finish.columns_of(output, 2, None))
     out.reference.fill(0.0)
     order = data.order if Y is None else None
     sums = expansions.values(queries, order, B, accepted, plan, grid, out)
     del B
-    expansions.sum_windows(sums, data, cells, queries, plan, grid)
+    expansions.sum_windows(sums, data, mass, queries, plan, grid)
     if core_compile.is_rehearsal():
         return None
     recent.note(output, grid.widened(plan.reach).number)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cukde.core.gpu import compile as core_compile, device
+from cukde.density.kept import kept
 from cukde.density.options import Options
 from cukde.density.pairs import counting, tolerance as pairs_tolerance
 from cukde.density.pairs.cost import skipping as skipping_cost
@@ -64,6 +66,11 @@ class Chosen(NamedTuple):
 def too_few(n: int, m: int, d: int) -> bool:
     """Whether all pairs take so little time by any engine that nothing is worth a look."""
     return 1e-9 * n * m * skipping_cost.slowest(d) <= min(_LEAST_MS, _LEAST_OF_FAST_MS)
+
+
+def fast_are_few(n: int, m: int, engine: str, precision: str, d: int) -> bool:
+    """Whether all pairs take so little time by an engine on the tensor cores that nothing is worth a look."""
+    return 1e-9 * n * m * skipping_cost.dense(engine, precision, d) < _LEAST_OF_FAST_MS
 
 
 def differences_take_long(n: int, m: int, d: int, precision: str) -> bool:
@@ -134,7 +141,9 @@ def chosen(
         if fast or rows is not None:
             return Chosen(None, look, rows)
         apart = None
-    frame = skipping_frame.frame(look.data) if look.frame is None else look.frame
+    frame = look.frame
+    if frame is None:
+        frame = kept(options.kept, "frame", X, None, functools.partial(skipping_frame.frame, look.data))
     look = look._replace(frame=frame)
     whole = skipping_plan.pose(X, Y, h, output, options, frame, tolerance, ratio=ratio)
     if worth(most, look.tight) and not rather_apart(most, look.tight):

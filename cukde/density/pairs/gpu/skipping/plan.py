@@ -11,6 +11,7 @@ import numpy as np
 
 from cukde.core.gpu import compile as core_compile, device
 from cukde.core.gpu.launch import DOUBLE, FLOAT
+from cukde.density.kept import kept
 from cukde.density.options import Options
 from cukde.density.pairs import tolerance as pairs_tolerance
 from cukde.density.pairs.gpu.skipping import points as skipping_points
@@ -149,6 +150,7 @@ def pose(
         are the data without weights.
     """
     plan = Plan.of(X.shape[1], output, options, itself=Y is None, ratio=ratio)
+    given = X
     if plan.real == DOUBLE:
         X, Y = (None if a is None else a.astype(np.float64, copy=False) for a in (X, Y))
     points = functools.partial(skipping_points.ordered, h=h, frame=frame)
@@ -165,7 +167,9 @@ def pose(
         of_queries = needed(left=plan.products)
         of_data = needed(left=plan.products and Y is None, right=plan.products, across=output == "moments")
     if data is None:
-        data = points(X, log_weights=weights, needed=of_data, rows=rows)
+        make = functools.partial(points, X, log_weights=weights, needed=of_data, rows=rows)
+        store = options.kept if rows is None else None
+        data = kept(store, "order", (given, weights, frame), (h, of_data), make)
     if queries is None:
         queries = data if Y is None else points(Y, log_weights=None, needed=of_queries)
     left: tuple[Left, ...] = (Left(),)

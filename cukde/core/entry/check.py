@@ -1,0 +1,113 @@
+"""Errors of names, of missing values and of output arrays, raised before anything is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+NAN_POLICIES = ("raise", "omit")
+_NAMED = 12  # names that a message lists
+
+
+def same_names(argument: str, labels: Sequence[Any], reference: Sequence[Any], of: str) -> None:
+    """Raise for names that are not those of the reference."""
+    for owner, names in ((of, reference), (argument, labels)):
+        if twice := [name for k, name in enumerate(names) if name in names[:k]]:
+            raise ValueError(
+                f"{argument} must have the columns of {of} in their order where a name is there twice; "
+                f"{owner} has several columns called {twice[0]!r}: rename them"
+            )
+    given, wanted = set(labels), set(reference)
+    missing, extra = [name for name in reference if name not in given], [name for name in labels if name not in wanted]
+    if missing or extra:
+        parts = [f"{listed(missing)} missing"] if missing else []
+        parts += [f"{listed(extra)} not in {of}"] if extra else []
+        raise ValueError(
+            f"{argument} must have the columns of {of}, in any order; {' and '.join(parts)}: choose or rename columns, "
+            f"or take them by position, as an array"
+        )
+
+
+def keys(argument: str, missing: Sequence[Any], unknown: Sequence[Any], columns: Sequence[Any]) -> None:
+    """Raise for a mapping by names that lacks some, or has others."""
+    if missing or unknown:
+        parts = [f"none for {listed(missing)}"] if missing else []
+        parts += [f"one for {listed(unknown)}, which X does not have"] if unknown else []
+        raise ValueError(
+            f"{argument} must have a value for each column of X by its name, which are {listed(columns)}; "
+            f"got {' and '.join(parts)}"
+        )
+
+
+def listed(names: Iterable[Any]) -> str:
+    """Names in a message."""
+    names = list(names)
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{', '.join(map(repr, names[:_NAMED]))}{more}"
+
+
+def missing_values(argument: str, column: str, count: int, row: int, label: Any, *, may_omit: bool) -> None:
+    """Raise for a frame or a series with missing values."""
+    labelled = "" if label is None or (isinstance(label, int | np.integer) and label == row) else f" (label {label!r})"
+    omit = ', or write nan_policy="omit"' if may_omit else ""
+    raise ValueError(
+        f"{argument} must not have missing values; {column} has {count}, the first in row {row}{labelled}: "
+        f"drop or fill those rows{omit}"
+    )
+
+
+def same_rows(argument: str, same: bool, of: str) -> None:
+    """Raise for a series whose rows have other labels than the frame that it goes with."""
+    if not same:
+        raise ValueError(
+            f"{argument} must have the index of {of}, in its order: write {argument}.loc[{of}.index] to take its rows "
+            f"by their labels, or {argument}.to_numpy() by their positions"
+        )
+
+
+def nan_policy(value: Any) -> str:
+    """Check what missing values do."""
+    if not isinstance(value, str) or value not in NAN_POLICIES:
+        raise ValueError(f"nan_policy must be one of {', '.join(map(repr, NAN_POLICIES))}; got {value!r}")
+    return value
+
+
+def rows_to_omit(argument: str, shape: tuple[int, ...]) -> None:
+    """Raise for stacks, whose members would have different numbers of rows."""
+    if len(shape) > 2:
+        raise ValueError(f'nan_policy must be "raise" for stacks; got "omit" and {argument} of shape {shape}')
+
+
+def eager(policy: str, out: Any) -> None:
+    """Raise for what Dask collections do not do."""
+    if policy != "raise":
+        raise ValueError(f'nan_policy must be "raise" beside Dask collections; got {policy!r}: write X.dropna()')
+    if out is not None:
+        raise TypeError("out must be None beside Dask collections, which are computed later; write dask.array.store")
+
+
+def out(array: Any, kind: Any, shape: tuple[int, ...], dtype: np.dtype) -> None:
+    """Raise for an output array that does not fit the result."""
+    if not isinstance(array, kind):
+        library = "NumPy" if kind is np.ndarray else "CuPy"
+        raise TypeError(f"out must be an array of {library} like X, or None; got {type(array).__name__}")
+    if tuple(array.shape) != shape or array.dtype != dtype:
+        raise ValueError(f"out must have shape {shape} and dtype {dtype}; got {tuple(array.shape)} and {array.dtype}")
+    if isinstance(array, np.ndarray) and not array.flags.writeable:
+        raise ValueError("out must be writeable")
+
+
+def no_gradient(argument: str, tracked: bool) -> None:
+    """Raise for a tensor whose operations are recorded for automatic differentiation."""
+    if tracked:
+        raise TypeError(f"{argument} must not require a gradient, which would be lost: write {argument}.detach()")
+
+
+def not_taken(argument: str, a: Any, error: Exception) -> TypeError:
+    """Make the error of an array of another library that is none of real numbers in memory."""
+    return TypeError(
+        f"{argument} must hold real numbers in memory (float16, float32, float64, integers or booleans); "
+        f"got {type(a).__module__}.{type(a).__name__} of dtype {getattr(a, 'dtype', None)}: {error}"
+    )

@@ -1,0 +1,240 @@
+"""The arguments of a call of a public function, brought to arrays in the order of the data's columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cukde.core import check as core_check, dispatch
+from cukde.core.cost import arguments as core_arguments
+from cukde.core.dtypes import of_results
+from cukde.core.entry import check, missing, names, namespaces, outputs, plain
+from cukde.core.frames.columns import labels_of, taken as taken_frame
+from cukde.core.frames.labelled import labelled
+from cukde.core.frames.libraries import library_of
+from cukde.core.over_dask import is_dask
+
+_DATA = {"X": ("weights", "local_factors", "V"), "Z": ("denominator_weights",)}
+"""Data, and what has a number or a row for each of their rows."""
+
+_BESIDE = {beside: data for data, others in _DATA.items() for beside in others}
+_LIKE_X = ("Y", "Z", "seeds", "bandwidths")
+_BANDWIDTHS = ("h", "score_bandwidth", "denominator_bandwidth")
+_BY_COLUMN = ("bounds", "periods")
+_SAMPLES = ("A", "B", "x", "y")  # of Kendall's tau: missing values have their own policy there, and names no order
+
+Shape = Callable[[Mapping[str, Any]], tuple[tuple[int, ...], list[Any]]]
+Chosen = Callable[[Mapping[str, Any], Sequence[Any], int], Sequence[int]]
+
+
+class Entry(NamedTuple):
+    """What is known of a function when it is defined."""
+
+    positional: tuple[str, ...]
+    needed: frozenset[str]
+    own: frozenset[str]  # options that the function does not see
+    shape: Shape | None
+    chosen: Chosen | None
+
+
+class Given:
+    """The arguments of one call, as they were given, and brought to arrays."""
+
+    def __init__(self, entry: Entry, args: tuple[Any, ...], kwargs: dict[str, Any], caller: Any) -> None:
+        self._entry = entry
+        self.args: tuple[Any, ...] = args
+        self.arguments = kwargs
+        self.given: dict[str, Any] = {}
+        """Arguments by name, as they were given."""
+        self._left_out: dict[str, Any] = {}
+        self.out: Any = None
+        self.forced = outputs.forced if outputs.asked_for(caller) else None
+        self.lazy = False
+        plain.see((*args, *kwargs.values()))
+        # Calls that lack an argument, or have one twice, are left to the function's own TypeError.
+        by_position = entry.positional[: len(args)]
+        if len(args) > len(by_position) or not kwargs.keys().isdisjoint(by_position):
+            return
+        given = dict(zip(by_position, args, strict=True)) | kwargs
+        if entry.needed <= given.keys():
+            self.given, self.args, self.arguments = given, (), dict(given)
+            self._take()
+
+    def _take(self) -> None:
+        """Bring the arguments to arrays, in one order of columns, without the rows that are left out."""
+        a, own = self.arguments, self._entry.own
+        policy = check.nan_policy(a.pop("nan_policy", "raise")) if "nan_policy" in own else "raise"
+        self.out = a.pop("out", None) if "out" in own else None
+        self.lazy = any(map(is_dask, a.values()))
+        if self.lazy:
+            check.eager(policy, self.out)
+        self._refuses = policy == "raise" and is_true(a.get("check_finite", True))
+        self._arrays: dict[int, Any] = {}
+        X = a.get("X")
+        self.labels = labels_of(X)
+        d = self._take_points(X)
+        for name, value in self.given.items():
+            if name in _BANDWIDTHS:
+                a[name] = names.bandwidth(name, self._array(name, value), self.labels, d)
+            elif name in _BY_COLUMN and isinstance(value, Mapping):
+                a[name] = names.by_name(name, value, self.labels, d, optional=True)
+            elif name == "axes":
+                a[name] = names.sequence(value, self.labels, d)
+                if isinstance(a[name], list):
+                    a[name] = [self._array("axes", each) for each in a[name]]
+        if policy == "omit" and X is not None:
+            self._omit()
+        if self.out is not None:
+            self._check_out()
+        if self._entry.chosen is not None and self.labels is not None and not is_dask(X):
+            a["X"] = labelled(a["X"], self.labels)
+
+    def _take_points(self, X: Any) -> int:
+        """Bring whatever has rows to arrays; return the number of columns of X, 0 where it does not say."""
+        a, chosen = self.arguments, self._entry.chosen
+        if X is not None:
+            a["X"] = self._points("X", X)
+        d = _columns(a.get("X"))
+        if self.labels is not None and len(self.labels) != d:
+            self.labels = None
+        for name in (*_LIKE_X, *_BESIDE, *_SAMPLES, "given", "mass", "log_density"):
+            if (value := a.get(name)) is None:
+                continue
+            if name in _LIKE_X and value is X and chosen is None:  # the data themselves, which passes take once
+                a[name] = a["X"]
+            elif name in _LIKE_X:
+                a[name] = self._points(name, value, self._reference(name, d))
+            elif name == "given" and isinstance(value, Mapping):
+                a[name] = {key: self._beside(f"given[{key!r}]", each, "Y") for key, each in value.items()}
+            elif name in _BESIDE:
+                a[name] = self._beside(name, value, _BESIDE[name])
+            elif name == "y":
+                a[name] = self._points(name, value, _paired(labels_of(value), labels_of(self.given.get("x"))), of="x")
+            else:
+                a[name] = self._points(name, value)
+        return d
+
+    def _beside(self, name: str, value: Any, of: str) -> Any:
+        """Return what has a number or a row for each row of another argument as an array."""
+        check.same_rows(name, _same_rows(value, self.given.get(of)), of)
+        return self._points(name, value)
+
+    def _reference(self, name: str, d: int) -> names.Labels:
+        """Names whose order a frame of points is brought to."""
+        chosen = self._entry.chosen
+        if chosen is None or name != "Y" or self.labels is None:
+            return self.labels
+        return tuple(self.labels[k] for k in chosen(self.arguments, self.labels, d))
+
+    def _points(self, name: str, value: Any, reference: names.Labels = None, of: str = "X") -> Any:
+        """Return an argument as an array, its columns in the order of the reference; the same one for the same object.
+
+        What is no frame and no array of another library is returned as it is.
+        """
+        labels = labels_of(value)
+        along = names.order(name, labels, reference, of)
+        if is_dask(value):
+            return value if along is None or labels is None else value[[labels[k] for k in along]]
+        array = self._array(name, value)
+        if labels is not None and array is value:  # a frame of a library that is not known here
+            array = dispatch.backend(value, name).asarray(value)
+        if array is not value and self._refuses and name not in _SAMPLES and library_of(value) is not None:
+            missing.refuse(name, value, array, may_omit="nan_policy" in self._entry.own)
+        return array if along is None else array[:, along]
+
+    def _array(self, name: str, value: Any) -> Any:
+        """Return a frame, a series or an array of another library as an array, anything else as it is."""
+        kind = type(value)
+        if kind in plain.PLAIN:
+            return value
+        if id(value) not in self._arrays:
+            array = value
+            if library_of(value) is not None:
+                if name in _BANDWIDTHS:  # names are looked at first
+                    return value
+                array = _numbers(name, value)
+            elif namespaces.is_foreign(value):
+                array = namespaces.taken(name, value)
+            self._arrays[id(value)] = array
+        return self._arrays[id(value)]
+
+    def _omit(self) -> None:
+        """Leave out rows with missing values, of the data with all that goes with them; queries have NaN there."""
+        a = self.arguments
+        arrays = {name: a[name] for name in (*_DATA, *_BESIDE, "Y", "seeds") if a.get(name) is not None}
+        X = arrays.pop("X")
+        self._backend = backend = dispatch.backend(X, **arrays)
+        with backend.device_of(X):
+            for name, others in _DATA.items():
+                self._omit_rows(name, [other for other in others if a.get(other) is not None])
+            for name in ("Y", "seeds"):
+                if name == "Y" and self.given.get("Y") is self.given["X"]:
+                    a["Y"] = a["X"]
+                    if "X" in self._left_out:
+                        self._left_out["Y"] = self._left_out["X"]
+                elif a.get(name) is not None:
+                    self._omit_rows(name, [])
+
+    def _omit_rows(self, name: str, others: list[str]) -> None:
+        a = self.arguments
+        if a.get(name) is None:
+            return
+        together = [(each, core_check.array(each, a[each], self._backend)) for each in (name, *others)]
+        n = len(together[0][1]) if together[0][1].ndim else 0
+        flags = missing.rows_of(together, n, self._backend.xp)
+        if flags is not None:
+            self._left_out[name] = flags
+            a.update({each: array[~flags] if len(array) == n else array for each, array in together})
+
+    def _check_out(self) -> None:
+        a = self.arguments
+        assert self._entry.shape is not None
+        backend = dispatch.backend(a["X"], Y=a.get("Y"))
+        shape, promoted = self._entry.shape(a)
+        of_rows = self._left_out.get("X" if "Y" not in a else "Y")
+        if of_rows is not None:
+            shape = (len(of_rows), *shape[1:])
+        dtype = of_results(*(core_arguments.dtype(array) for array in promoted if array is not None))
+        check.out(self.out, backend.xp.ndarray, shape, dtype)
+
+    def of_all_rows(self, result: Any, argument: str) -> Any:
+        """Give a result the rows that were left out of an argument, NaN."""
+        left_out = self._left_out.get(argument if self.given.get(argument) is not None else "X")
+        return result if left_out is None else missing.filled(result, left_out, self._backend)
+
+
+def is_true(flag: Any) -> bool:
+    """Whether a flag is set; anything but a flag is refused later."""
+    return isinstance(flag, bool | np.bool_ | int) and bool(flag)
+
+
+def _columns(X: Any) -> int:
+    """The number of columns of data, 0 of what is none."""
+    try:
+        shape = core_arguments.shape(X)
+    except (TypeError, ValueError):  # refused later
+        return 0
+    return int(shape[1]) if len(shape) == 2 and shape[1] == shape[1] else int(len(shape) == 1)
+
+
+def _numbers(name: str, a: Any) -> Any:
+    """Return a frame or a series as an array; samples that are compared by NumPy, such as text, as they are."""
+    if name not in ("x", "y"):
+        return taken_frame(name, a)
+    try:
+        return taken_frame(name, a)
+    except TypeError:
+        return a
+
+
+def _same_rows(a: Any, b: Any) -> bool:
+    """Whether the rows of two frames or series have the same labels, as far as both have some."""
+    library = library_of(a)
+    return library is None or library is not library_of(b) or library.same_rows(a, b)
+
+
+def _paired(labels: names.Labels, of: names.Labels) -> names.Labels:
+    """Names that two samples of Kendall's tau are paired by: those of the first where both have any in common."""
+    return of if labels is not None and of is not None and not set(labels).isdisjoint(of) else None

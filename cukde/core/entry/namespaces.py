@@ -1,0 +1,67 @@
+"""Arrays of PyTorch, JAX and other libraries of the array API standard."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cukde.core import dispatch
+from cukde.core.entry import check
+
+_OURS = ("numpy", "cupy", "dask")
+
+
+def is_foreign(a: Any) -> bool:
+    """Whether an array is of a library that results are brought to, neither NumPy nor CuPy."""
+    kind: Any = type(a)
+    return _is_foreign(kind)
+
+
+@functools.lru_cache(maxsize=512)
+def _is_foreign(kind: type) -> bool:
+    if kind.__module__.partition(".")[0] in _OURS:
+        return False
+    return _is_tensor(kind) or hasattr(kind, "__array_namespace__")
+
+
+def taken(argument: str, a: Any) -> Any:
+    """Return an array of NumPy or CuPy over the same memory, where its library lets others read it."""
+    check.no_gradient(argument, getattr(a, "requires_grad", False) is True)
+    backend = dispatch.backend(a, argument)
+    try:
+        with backend.device_of(a):
+            return backend.asarray(a)
+    except (TypeError, ValueError, RuntimeError, BufferError) as error:  # a dtype or a layout that others do not have
+        raise check.not_taken(argument, a, error) from None
+
+
+def like(array: Any, a: Any) -> Any:
+    """Bring a result to the library of ``a``, on its own device."""
+    namespace = sys.modules["torch"] if _is_tensor(type(a)) else a.__array_namespace__()
+    array = np.asarray(array) if isinstance(array, np.generic) else array
+    try:
+        return namespace.from_dlpack(array)
+    except (TypeError, ValueError, RuntimeError, BufferError):  # a dtype that is not exchanged, such as booleans
+        return namespace.asarray(array)
+
+
+def mapped(result: Any, a: Any) -> Any:
+    """Bring each array of a result to the library of ``a``."""
+    return each_array(result, functools.partial(like, a=a))
+
+
+def each_array(result: Any, to: Callable[[Any], Any]) -> Any:
+    """Bring each array of a result elsewhere; results are arrays and named tuples with arrays."""
+    if isinstance(result, tuple):
+        each = [each_array(part, to) for part in result]
+        return type(result)(*each) if hasattr(result, "_fields") else tuple(each)
+    is_array = isinstance(result, np.ndarray | np.generic) or dispatch.is_gpu_array(result)
+    return to(result) if is_array else result
+
+
+def _is_tensor(kind: type) -> bool:
+    return any(each.__name__ == "Tensor" and each.__module__.partition(".")[0] == "torch" for each in kind.__mro__)

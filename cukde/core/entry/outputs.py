@@ -1,0 +1,81 @@
+"""What results come back as: by default as the queries came, or what :func:`set_output` says."""
+
+from __future__ import annotations
+
+import importlib.util
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Any, Literal
+
+from cukde.core import check as core_check
+
+KINDS = ("default", "array", "pandas", "polars")
+
+forced: str | None = None
+"""What results with a row axis come back as, of all calls of this process; None is as the queries came."""
+
+
+def asked_for(caller: Any) -> bool:
+    """Whether a call, by the frame of its caller, is to return something else; calls within the library are not."""
+    return forced is not None and not caller.f_globals.get("__name__", "").startswith("cukde.")
+
+
+class _Restored:
+    """Leaves things as they were when a block of ``with`` ends."""
+
+    def __init__(self, before: str | None) -> None:
+        self._before = before
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        global forced
+        forced = self._before
+
+
+def set_output(kind: Literal["default", "array", "pandas", "polars"] = "default") -> AbstractContextManager[None]:
+    """Say what results come back as that have a number, or a row, for each row of an argument.
+
+    Parameters
+    ----------
+    kind : {"default", "array", "pandas", "polars"}
+        "default": as the argument came. Queries in a frame or a series of pandas, polars, cuDF or Arrow give a series,
+        or a frame where there is a row for each, with their index; arrays of PyTorch, JAX and other libraries of the
+        array API standard give such arrays on the same device. "array": arrays of NumPy or CuPy. "pandas", "polars":
+        series and frames of that library on the host, for arrays too.
+
+    Returns
+    -------
+    context manager
+        In a ``with`` statement what was said before holds again after it. Otherwise it may be ignored.
+
+    Raises
+    ------
+    ValueError
+        For another kind.
+    ImportError
+        For a library that is not installed.
+
+    Notes
+    -----
+    It holds for all threads of the process. Dask arrays are left alone, and so is :class:`KernelDensity`, whose results
+    are arrays as scikit-learn's. Numbers are exactly those of arrays (``tests/core/test_entry.py``). Cost: a copy to
+    the host, which waits for the GPU, where a series of the host is made of a GPU's array; else next to nothing.
+
+    Examples
+    --------
+    >>> import numpy as np, cukde
+    >>> with cukde.set_output("pandas"):
+    ...     cukde.kde(np.array([0.0, 1.0]), np.array([0.5]), 1.0).round(4)
+    0    0.3521
+    Name: density, dtype: float64
+    """
+    global forced
+    core_check.option("kind", kind, KINDS)
+    if kind in ("pandas", "polars") and importlib.util.find_spec(kind) is None:
+        raise ImportError(f'cukde.set_output("{kind}") needs {kind}: pip install {kind}')
+    before, forced = forced, None if kind == "default" else kind
+    return _Restored(before)

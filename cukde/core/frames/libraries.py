@@ -1,0 +1,71 @@
+"""The library that a data frame or a series is of, told by the module of its type."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Iterable
+from types import ModuleType
+from typing import Any, Protocol
+
+_CLASSES = {
+    "pandas": ("pandas_frames", ("DataFrame", "Series")),
+    "cudf": ("cudf_frames", ("DataFrame", "Series")),
+    "polars": ("polars_frames", ("DataFrame", "Series")),
+    "pyarrow": ("arrow_frames", ("Table", "RecordBatch", "ChunkedArray", "Array")),
+}
+
+
+class Library(Protocol):
+    """What the module of a library has."""
+
+    def labels(self, a: Any) -> tuple[Any, ...] | None:
+        """Names of the columns of a frame; None of a series."""
+
+    def columns(self, a: Any) -> Iterable[Any]:
+        """The columns of a frame, or the series itself."""
+
+    def dtype(self, column: Any) -> Any:
+        """The library's own dtype."""
+
+    def numbers(self, column: Any) -> Any | None:
+        """Return a column as an array, NaN where a value is missing; None if it holds anything but real numbers."""
+
+    def whole(self, a: Any) -> Any | None:
+        """Return a frame as an array at once where all columns are of one plain dtype, else None."""
+
+    def name(self, a: Any) -> Any:
+        """The name of a series."""
+
+    def row_label(self, a: Any, row: int) -> Any:
+        """The label of a row, None where the library has none."""
+
+    def same_rows(self, a: Any, b: Any) -> bool:
+        """Whether the labels of two frames or series of the library agree, as far as both have some."""
+
+    def series(self, values: Any, name: str | None, like: Any) -> Any:
+        """Return a series with the rows of a frame or a series, or of new ones where ``like`` is None."""
+
+    def table(self, values: Any, labels: Iterable[Any], like: Any, rows: Iterable[Any] | None = None) -> Any:
+        """Return a frame with columns of these names, and the rows of ``like``, or of the names ``rows``."""
+
+
+def library_of(a: Any) -> Library | None:
+    """The module of this folder for a frame or a series, of a subclass too; None of anything else."""
+    kind: Any = type(a)
+    return _of_kind(kind)
+
+
+@functools.lru_cache(maxsize=512)
+def _of_kind(kind: type) -> Library | None:
+    for each in kind.__mro__:
+        root = each.__module__.partition(".")[0]
+        if root in _CLASSES and each.__name__ in _CLASSES[root][1]:
+            return named(root)
+    return None
+
+
+def named(root: str) -> Any:
+    """Return the module of this folder for a library by its name."""
+    module: ModuleType = importlib.import_module(f"cukde.core.frames.{_CLASSES[root][0]}")
+    return module

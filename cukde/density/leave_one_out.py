@@ -1,0 +1,163 @@
+"""Sums of kernels at each point of the data without the point's own term.
+
+The own term is taken from the sum where at least half of the sum is left: a bit of accuracy is lost. Other rows are
+summed again without it: over the data that are no such rows, and among themselves by halves, each at the other, down
+to blocks of which all pairs are formed but the diagonal. There no pair is taken twice, and nothing cancels.
+
+Data and queries may differ, as debiased data do from those at which their density is asked for: then row i of the one
+belongs to row i of the other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cukde.density.sums import Output, PartialSums, joined, merge, nothing, put
+
+Problem = Any
+"""A :class:`cukde.density.problem.Problem`, whose module imports this one."""
+
+Sums = Callable[[Problem], PartialSums]
+
+# Rows of a block of which all pairs are formed: arrays of all pairs stay in a processor's cache, and keep a GPU busy.
+_BLOCK = {"cpu": 128, "gpu": 1024}
+
+# Of so many rows or more a sample says whether more than this share is summed again; then all are.
+_LEAST_ROWS, _SAMPLE, _MOST_SHARE = 4096, 256, 0.5
+
+
+def sums(problem: Problem, output: Output) -> PartialSums:
+    """Sums of a problem's kernels without own terms, divided by the weight that is left."""
+    return _divided(sums_of_others(problem, output), problem)
+
+
+def sums_of(problem: Problem, sums: Sums) -> PartialSums:
+    """The same by any sums that have no moments, in 2 n calls of them."""
+    return _divided(_by_halves(problem, sums, lambda row: nothing(1, None, row.xp), 1), problem)
+
+
+def _divided(sums: PartialSums, problem: Problem) -> PartialSums:
+    xp, log_weights = problem.xp, problem.options.log_weights
+    if log_weights is None:
+        n = len(problem.X)
+        return sums._replace(reference=sums.reference + math.log(n / (n - 1)))
+    w = xp.exp(log_weights)
+    log_rest = xp.log1p(-w)
+    heaviest = int(w.argmax())  # of which next to nothing may be left
+    w[heaviest] = 0
+    log_rest[heaviest] = xp.log(w.sum())
+    return sums._replace(reference=sums.reference - log_rest)
+
+
+def sums_of_others(problem: Problem, output: Output) -> PartialSums:
+    """The same sums, not divided."""
+    n, xp = len(problem.X), problem.xp
+
+    def summed(part: Problem) -> PartialSums:
+        out: PartialSums = part.sums(output)
+        return out
+
+    def direct(part: Problem) -> PartialSums:
+        return _direct(part, output)
+
+    if problem.domain is not None:  # an own term is one of many images
+        columns = problem.X.shape[1] if output == "moments" else None
+        return _by_halves(problem, summed, lambda row: nothing(1, columns, xp), 1)
+    block = _BLOCK[problem.backend.name]
+    if n <= block:
+        return direct(problem)
+    if n >= _LEAST_ROWS:
+        rows = slice(None, None, -(-n // _SAMPLE))
+        some = _taken(summed(_part(problem, slice(None), rows)), _part(problem, rows, rows), output)[1]
+        if float(some.mean()) > _MOST_SHARE:
+            return _by_halves(problem, summed, direct, block)
+    out, lost = _taken(summed(problem._replace(leave_one_out=False)), problem, output)
+    rows = xp.nonzero(lost)[0]
+    if len(rows):
+        parts = [_by_halves(_part(problem, rows, rows), summed, direct, block)]
+        if len(rows) < n:
+            parts.append(summed(_part(problem, xp.nonzero(~lost)[0], rows)))
+        put(out, rows, merge(parts, xp))
+    return out
+
+
+def _by_halves(problem: Problem, sums: Sums, of_block: Sums, block: int) -> PartialSums:
+    """Sums of either half of the rows at the other, and of each half by itself."""
+    n = len(problem.X)
+    if n <= block:
+        return of_block(problem)
+    halves, parts = (slice(None, n // 2), slice(n // 2, None)), []
+    for own, other in (halves, halves[::-1]):
+        alone = _by_halves(_part(problem, own, own), sums, of_block, block)
+        parts.append(merge([alone, sums(_part(problem, other, own))], problem.xp))
+    return joined(parts, problem.xp)
+
+
+def _part(problem: Problem, data: Any, queries: Any) -> Problem:
+    """Some rows of the data, for sums of all terms at the queries of some rows."""
+    options = problem.options
+
+    def rows(a: Any, of: Any) -> Any:
+        return a if a is None or (isinstance(of, slice) and of == slice(None)) else a[of]
+
+    options = options._replace(
+        log_weights=rows(options.log_weights, data), local_factors=rows(options.local_factors, data), kept=None
+    )
+    return problem._replace(
+        X=rows(problem.X, data),
+        Y=rows(problem.X if problem.Y is None else problem.Y, queries),
+        outside=rows(problem.outside, queries),
+        options=options,
+        points=None,
+        leave_one_out=False,
+    )
+
+
+def _taken(sums: PartialSums, problem: Problem, output: Output) -> tuple[PartialSums, Any]:
+    """Take own terms from sums, and say where less than half of a sum is left."""
+    xp, options = problem.xp, problem.options
+    X, Y = problem.whitened()
+    d = X.shape[1]
+    steps = None if Y is None or Y is X else X.astype(xp.float64) - Y
+    exponents = xp.zeros(len(X)) if steps is None else (-0.5 / problem.whitening.h**2) * (steps * steps).sum(axis=1)
+    factors = 1 + 0.5 * d + exponents if output == "laplace" else 1.0
+    if options.local_factors is not None:
+        exponents = exponents / options.local_factors**2 - d * xp.log(options.local_factors)
+    if options.log_weights is not None:
+        exponents = exponents + options.log_weights
+    terms = xp.exp(exponents - sums.reference)
+    own = terms * factors
+    rest = sums.total - own
+    moments = sums.moments
+    if moments is not None and steps is not None:
+        moments = moments - terms[:, None] * steps
+    return PartialSums(sums.reference, rest, moments), ~(abs(rest) >= abs(own))  # of NaN, too
+
+
+def _direct(problem: Problem, output: Output) -> PartialSums:
+    """Form all pairs but the diagonal, in double precision."""
+    xp, options = problem.xp, problem.options
+    X, Y = problem.whitened()
+    X = X.astype(xp.float64, copy=False)
+    Y = X if Y is None else Y.astype(xp.float64, copy=False)
+    n, d = X.shape
+    exponents = xp.zeros((n, n))
+    for x, y in zip(X.T, Y.T, strict=True):
+        exponents += (x - y[:, None]) ** 2
+    exponents *= -0.5 / problem.whitening.h**2
+    factors = 1 + 0.5 * d + exponents if output == "laplace" else None
+    if options.local_factors is not None:
+        exponents = exponents / options.local_factors**2 - d * xp.log(options.local_factors)
+    if options.log_weights is not None:
+        exponents += options.log_weights
+    xp.fill_diagonal(exponents, -np.inf)
+    reference = xp.maximum(exponents.max(axis=1), -np.finfo(np.float64).max)
+    terms = xp.exp(exponents - reference[:, None])
+    moments = None
+    if output == "moments":
+        moments = xp.stack([(terms * (x - y[:, None])).sum(axis=1) for x, y in zip(X.T, Y.T, strict=True)], axis=1)
+    return PartialSums(reference, (terms if factors is None else terms * factors).sum(axis=1), moments)

@@ -1,0 +1,260 @@
+"""The fast Gauss transform of few points of a line on the CPU, by NumPy alone.
+
+See :mod:`cukde.density.one_dimension.plan` for the method and its bound. Compiled loops take about as long for so few
+points, and a process that has none loaded does without. Boxes lie beside each other in a table, so that the moments
+around a box of queries are neighbours in memory, and a translation is a product of matrices.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cukde.core import dispatch
+from cukde.core.cpu import arrays
+from cukde.density.kept import kept
+from cukde.density.one_dimension import cdf_pairs, plan as one_dimension_plan
+from cukde.density.one_dimension.plan import Plan
+from cukde.density.options import LOG_ZERO, Options
+from cukde.density.pairs.cpu import few
+from cukde.density.sums import Epilogue, Output, PartialSums, put, ready, to_density
+
+# Data and queries together up to which this takes no longer than compiled loops in two threads do.
+_MOST_POINTS = 2**12
+# Boxes in a table, and multiply-adds of all translations, up to which the same holds.
+_MOST_BOXES = 2**12
+_MOST_PRODUCTS = 2**22
+
+# Multiply-adds of a product up to which BLAS takes it in the caller's thread.
+_PRODUCTS_OF_BLOCK = 2**18
+
+# Pairs of the distribution function up to which all of them take no longer than the transform does.
+_MOST_CDF_PAIRS = 2**12
+# The same, of queries that the transform leaves, up to which they take no longer than compiled loops do.
+_MOST_CDF_PAIRS_LEFT = 2**15
+
+
+# Pairs whose terms are multiplied by many columns of values, and those multiply-adds, up to which the same holds.
+_MOST_PAIRS_OF_VALUES = 2**17
+_MOST_PRODUCTS_OF_VALUES = 2**25
+
+
+def serves(n: int, m: int) -> bool:
+    """Whether so many data and queries are few."""
+    return m > 0 and n + m <= _MOST_POINTS
+
+
+def takes_pairs(n: int, m: int, output: Output) -> bool:
+    """Whether so few pairs are all taken."""
+    return n * m <= _MOST_CDF_PAIRS if output == "cdf" else few.serves(n, m, 1)
+
+
+def partial_sums(
+    X: np.ndarray,
+    Y: np.ndarray | None,
+    h: float,
+    output: Output,
+    options: Options,
+    *,
+    values: np.ndarray | None = None,
+    ratio: bool = False,
+) -> PartialSums:
+    """Return what :func:`cukde.density.one_dimension.cpu.passes.partial_sums` does."""
+    with np.errstate(all="ignore"):  # of points that are too far out, or not numbers
+        sums = _sums(X, X if Y is None else Y, h, output, options, values)
+    if sums is not None:
+        return sums
+    compiled = dispatch.passes("cukde.density.one_dimension", arrays)
+    out: PartialSums = compiled.partial_sums(X, Y, h, output, options, values=values, ratio=ratio)
+    return out
+
+
+def density(
+    X: np.ndarray, Y: np.ndarray | None, h: float, options: Options, epilogue: Epilogue, *, points: None = None
+) -> np.ndarray:
+    """See :func:`cukde.density.pairs.cpu.passes.density`."""
+    return to_density(partial_sums(X, Y, h, "sum", options), *epilogue, np)
+
+
+def debias(
+    X: np.ndarray, Y: np.ndarray, h: float, score_h: float, options: Options
+) -> tuple[np.ndarray, np.ndarray, None]:
+    """See :func:`cukde.density.pairs.cpu.passes.debias`."""
+    sums = partial_sums(X, None, score_h, "moments", options.at_ratio(h / score_h))
+    return *ready(X, Y, sums, h, score_h), None
+
+
+def _sums(
+    X: np.ndarray, Y: np.ndarray, h: float, output: Output, options: Options, values: np.ndarray | None
+) -> PartialSums | None:
+    """Sum the transform; None where it does not pay, or too many queries are not within its bound."""
+    precision = options.precision
+    if output == "cdf" and takes_pairs(len(X), len(Y), output):
+        return cdf_pairs.sums(X, Y, h, options.log_weights, arrays)
+    smallest, largest = one_dimension_plan.BANDWIDTHS
+    if not one_dimension_plan.serves(precision, options.rtol) or not smallest < h < largest:
+        return None
+    tables = _tables(h, output, one_dimension_plan.TOLERANCE[precision])
+    store = options.kept if values is None else None
+    key = h, output, precision
+    boxes = kept(store, "few boxes", X, key, lambda: _summed(X.reshape(-1), values, options.log_weights, tables.plan))
+    if boxes is None:
+        return None
+    y = Y.reshape(-1).astype(np.float64, copy=False)
+    places = _placed(y, boxes, tables.plan)
+    if len(places.occupied) * len(boxes.mass) * tables.translation.size > _MOST_PRODUCTS:
+        return _every_pair(X, Y, h, output, options, values) if output == "values" else None
+    B, accepted = _translated(boxes, places.occupied, tables, output)
+    sums = _evaluated(B, places, tables.plan, output)
+    left = np.flatnonzero(~(places.inside & accepted[places.row]))
+    if len(left):
+        of_left = _every_pair(X, Y[left], h, output, options, values)
+        if of_left is None:
+            return None
+        put(sums, left, of_left)
+    return sums
+
+
+def _every_pair(
+    X: np.ndarray, Y: np.ndarray, h: float, output: Output, options: Options, values: np.ndarray | None
+) -> PartialSums | None:
+    """Sum all pairs; None where they are many."""
+    pairs = len(X) * len(Y)
+    if output == "cdf":
+        return cdf_pairs.sums(X, Y, h, options.log_weights, arrays) if pairs <= _MOST_CDF_PAIRS_LEFT else None
+    if values is None:
+        fit = few.serves(len(X), len(Y), 1)
+    else:
+        fit = pairs <= _MOST_PAIRS_OF_VALUES and pairs * values.shape[1] <= _MOST_PRODUCTS_OF_VALUES
+    return few.partial_sums(X, Y, h, output, options, values=values) if fit else None
+
+
+class _Tables(NamedTuple):
+    """A plan, and its tables in the order of the boxes around a box of queries, from the left."""
+
+    plan: Plan
+    translation: np.ndarray  # (boxes * P, P): of moments, a box after the other, to powers
+    error: np.ndarray  # (boxes,)
+    least: np.ndarray  # (boxes,)
+
+
+@functools.lru_cache(64)
+def _tables(h: float, output: Output, tolerance: float) -> _Tables:
+    plan = one_dimension_plan.plan(h, output, tolerance)
+    translation = np.ascontiguousarray(plan.translation[::-1].transpose(0, 2, 1)).reshape(-1, plan.order)
+    return _Tables(plan, translation, plan.error[::-1].copy(), plan.least[::-1].copy())
+
+
+class _Boxes(NamedTuple):
+    """Sums of the data box by box, with empty boxes at either end: twice the plan's reach."""
+
+    first: int  # number of the first box that holds data
+    last: int
+    M: np.ndarray  # (C, boxes, P): the weight first, then each of the values
+    mass: np.ndarray  # (C, boxes)
+
+
+def _summed(x: np.ndarray, values: np.ndarray | None, log_weights: np.ndarray | None, plan: Plan) -> _Boxes | None:
+    """Sum the boxes of the data; None where there are none, or too many."""
+    x = x.astype(np.float64, copy=False)
+    columns = np.ones((1, len(x)))
+    if values is not None:
+        columns = np.concatenate([columns, values.T], dtype=np.float64)
+    if log_weights is not None:
+        counted = log_weights > LOG_ZERO
+        x, columns = x[counted], columns[:, counted] * np.exp(log_weights[counted])
+        if len(x) == 0:
+            return None
+    box = np.floor(x * (1 / plan.width))
+    lowest, highest = box.min(), box.max()
+    ends, most = 2 * plan.reach, one_dimension_plan.MOST_BOXES
+    if not (-most < lowest <= highest < most and highest - lowest < _MOST_BOXES):
+        return None
+    coordinates = (x - (box + 0.5) * plan.width) / plan.unit
+    order = np.argsort(box, kind="stable")
+    places = (box[order] - lowest).astype(np.int64)
+    starts = np.flatnonzero(np.diff(places, prepend=-1))
+    size, held = int(highest - lowest) + 1 + 2 * ends, places[starts] + ends
+    M, mass = np.zeros((len(columns), size, plan.order)), np.zeros((len(columns), size))
+    powers, a = np.empty((plan.order, len(x))), coordinates[order]
+    for c, column in enumerate(columns[:, order]):
+        powers[0] = column
+        for k in range(1, plan.order):
+            np.multiply(powers[k - 1], a, powers[k])
+        M[c, held] = np.add.reduceat(powers, starts, axis=1).T
+        mass[c, held] = np.add.reduceat(np.abs(column), starts)
+    return _Boxes(int(lowest), int(highest), M, mass)
+
+
+class _Places(NamedTuple):
+    """Queries by their boxes, of which the first is the plan's reach to the left of the data's."""
+
+    occupied: np.ndarray  # (T,): boxes that hold queries
+    row: np.ndarray  # (m,): of a query's box among those
+    inside: np.ndarray  # (m,) bool: whether data are within reach; without, the row is any
+    coordinate: np.ndarray  # (m,): in the box
+
+
+def _placed(y: np.ndarray, boxes: _Boxes, plan: Plan) -> _Places:
+    low, high = boxes.first - plan.reach, boxes.last + plan.reach
+    box = np.floor(y * (1 / plan.width))
+    inside = (box >= low) & (box <= high)
+    box = np.where(inside, box, low)  # whose number may be beyond any integer
+    number = (box - low).astype(np.int64)
+    occupied = np.flatnonzero(np.bincount(number, minlength=high - low + 1))
+    row = np.searchsorted(occupied, number)
+    coordinate = np.where(inside, (y - (box + 0.5) * plan.width) / plan.unit, 0.0)
+    return _Places(occupied, row, inside, coordinate)
+
+
+def _windows(table: np.ndarray, rows: np.ndarray, boxes: int) -> np.ndarray:
+    """Copy the entries of so many neighbouring boxes from each of ``rows`` on; ``table`` (boxes, ...) is contiguous."""
+    flat, width = table.reshape(-1), table[0].size
+    out: np.ndarray = np.lib.stride_tricks.sliding_window_view(flat, boxes * width)[rows * width]
+    return out
+
+
+def _translated(boxes: _Boxes, occupied: np.ndarray, tables: _Tables, output: Output) -> tuple[np.ndarray, np.ndarray]:
+    """Return B (C, P, T) of boxes of queries, and which of them are within the bound."""
+    plan, count = tables.plan, len(tables.error)
+    B = np.empty((len(boxes.M), plan.order, len(occupied)))
+    accepted = np.ones(len(occupied), bool)
+    step = max(1, _PRODUCTS_OF_BLOCK // tables.translation.size)
+    for c, (M, mass) in enumerate(zip(boxes.M, boxes.mass, strict=True)):
+        near = _windows(mass, occupied, count)
+        to_left = np.zeros(1)
+        if output == "cdf":  # all of which counts
+            to_left = np.concatenate([[0.0], np.cumsum(mass)])[occupied]
+        outside = np.maximum(0.0, mass.sum() - near.sum(axis=1) * (1 - 1e-15))
+        accepted &= near @ tables.error + outside * plan.beyond <= plan.tolerance * (near @ tables.least + to_left)
+        for start in range(0, len(occupied), step):
+            rows = slice(start, start + step)
+            B[c, :, rows] = (_windows(M, occupied[rows], count) @ tables.translation).T
+        B[c, 0] += to_left
+    return B, accepted
+
+
+def _evaluated(B: np.ndarray, places: _Places, plan: Plan, output: Output) -> PartialSums:
+    u, rows = places.coordinate, places.row
+    total = B[0, -1, rows]
+    slope = np.zeros_like(total) if output == "moments" else None
+    for powers in B[0, -2::-1]:
+        if slope is not None:
+            slope *= u
+            slope += total
+        total *= u
+        total += powers[rows]
+    moments: Any = None
+    if slope is not None:
+        moments = (plan.slope * slope)[:, None]
+    elif len(B) > 1:
+        moments = np.empty((len(rows), len(B) - 1))
+        for c, of_column in enumerate(B[1:]):
+            value = of_column[-1, rows]
+            for powers in of_column[-2::-1]:
+                value *= u
+                value += powers[rows]
+            moments[:, c] = value
+    return PartialSums(np.zeros(len(rows)), total, moments)

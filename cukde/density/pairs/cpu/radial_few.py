@@ -1,0 +1,78 @@
+"""Densities by kernels beside the Gaussian over few pairs on the CPU, by NumPy alone, all in double precision."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from cukde.density.kernels import COSINE_SERIES, Kernel
+from cukde.density.options import LOG_ZERO, Options
+from cukde.density.sums import PartialSums, joined, to_density
+
+_PAIRS_OF_BLOCK = 2**15  # whose arrays stay in cache
+
+
+def kernel_density(
+    X: np.ndarray,
+    Y: np.ndarray | None,
+    h: float,
+    kernel: Kernel,
+    *,
+    log_constant: float,
+    log: bool,
+    dtype: np.dtype,
+    options: Options,
+) -> np.ndarray:
+    """Return what :func:`cukde.density.pairs.cpu.radial.kernel_density` does."""
+    Y, log_weights = X if Y is None else Y, options.log_weights
+    if log_weights is not None:
+        counted = log_weights > LOG_ZERO
+        X, log_weights = X[counted], log_weights[counted]
+    unit = 2.0 ** -max(0, math.frexp(h)[1] - 1)  # squares of far points stay numbers; no bit of a coordinate changes
+    data, queries = X.T.astype(np.float64, order="C") * unit, Y.astype(np.float64) * unit
+    step = max(1, _PAIRS_OF_BLOCK // max(1, len(X)))
+    blocks = [
+        _sums(_squares(data, queries[i : i + step], (h * unit) ** 2), kernel, log_weights)
+        for i in range(0, len(Y), step)
+    ]
+    with np.errstate(divide="ignore"):  # nothing near a query: the logarithm is -inf
+        out: np.ndarray = to_density(joined(blocks, np), log_constant, log, dtype, np)
+    return out
+
+
+def _squares(data: np.ndarray, queries: np.ndarray, squared_h: float) -> np.ndarray:
+    """Squared distances in bandwidths, from differences, column by column; a division tells on which side of 1."""
+    out = np.zeros((len(queries), data.shape[1]))
+    for column, coordinate in zip(data, queries.T, strict=True):
+        difference = column - coordinate[:, None]
+        difference *= difference
+        out += difference
+    out /= squared_h
+    return out
+
+
+def _sums(q: np.ndarray, kernel: Kernel, log_weights: np.ndarray | None) -> PartialSums:
+    if kernel == "exponential":
+        exponents = np.negative(np.sqrt(q, out=q), out=q)
+        if log_weights is not None:
+            exponents += log_weights
+        reference = np.maximum.reduce(exponents, axis=1, initial=-np.finfo(np.float64).max)
+        return PartialSums(reference, np.exp(exponents - reference[:, None]).sum(axis=1))
+    values = np.zeros_like(q)
+    inside = q < 1
+    values[inside] = _values(q[inside], kernel)
+    total = values.sum(axis=1) if log_weights is None else values @ np.exp(log_weights)
+    return PartialSums(np.zeros_like(total), total)
+
+
+def _values(q: np.ndarray, kernel: Kernel) -> np.ndarray:
+    """Kernels of bounded support at squared distances below 1, each accurate beside itself near the edge."""
+    if kernel == "tophat":
+        return np.ones_like(q)
+    out: np.ndarray = 1 - q
+    if kernel == "linear":
+        out /= 1 + np.sqrt(q)
+    elif kernel == "cosine":
+        out *= np.polynomial.polynomial.polyval(q, COSINE_SERIES)
+    return out

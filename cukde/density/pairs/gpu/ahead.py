@@ -1,0 +1,275 @@
+"""Passes that are launched before the host knows the values: it looks at them while the device works.
+
+The launch that makes float16 operands finds the largest distance of the points to the centre, in which NaN and infinity
+show. The host guesses what it will be good for, launches everything, and waits for that one number alone. Where the
+guess was wrong the kernels have ended at once, or the result is void: the caller then starts anew, with the checks that
+name what is wrong. What counts has the bits of a pass that has waited.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import cupy as cp
+import numpy as np
+
+from cukde.core.gpu import compile as core_compile, device as core_device, survey, transfers
+from cukde.core.gpu.launch import DOUBLE, FLOAT
+from cukde.core.gpu.scratch import Layout, Spec
+from cukde.density import results
+from cukde.density.kept import Kept
+from cukde.density.pairs.gpu import engine as pairs_engine, f16, f16_symmetric, operands as pairs_operands
+from cukde.density.pairs.gpu.operands import LOG2_E
+from cukde.density.pairs.gpu.skipping import choice as skipping_choice
+from cukde.density.sums import Output, PartialSums
+
+# The number from the device is rounded to float32, and that of other passes is summed in another order.
+_SURE = 1e-6
+
+_OUTPUT_OF_MOVED = "sum of moved data"
+
+
+class Known(NamedTuple):
+    """What is known of the data."""
+
+    centre: Any | None  # (d,) float64; None: their mean, which is still to be found
+    squared_radius: float  # scaled
+    log_weights: Any | None  # (n,) float64
+    store: Kept | None
+
+
+_NOTHING = Known(None, 0.0, None, None)
+
+
+class Call(NamedTuple):
+    """Data and queries whose values are unchecked. Each method returns None where they have to be looked at."""
+
+    X: Any  # (n, d) float32 or float64, C-contiguous
+    Y: Any  # (m, d) likewise
+    precision: str  # "float32" or "tf32"
+    deterministic: bool
+    all_pairs: Callable[[int, int, int], bool]
+    known: Known
+
+    @classmethod
+    def of(
+        cls,
+        X: Any,
+        Y: Any | None,
+        precision: str | None,
+        deterministic: bool,
+        all_pairs: Callable[[int, int, int], bool],
+        known: Known = _NOTHING,
+    ) -> Call | None:
+        """Return the call of arrays that are in order (:func:`cukde.density.pairs.gpu.small.in_order`).
+
+        It is None for shapes and precisions that others are for. ``all_pairs`` says by n, m and d whether passes over
+        pairs take them all. ``known`` is of data that have been looked at.
+        """
+        if Y is None or X.ndim != 2 or Y.ndim != 2:
+            return None
+        (n, d), (m, columns) = X.shape, Y.shape
+        chosen = ("float32" if X.dtype == FLOAT else "float64") if precision is None else precision
+        if columns != d or not _serves(n, m, d, chosen, core_device.capability()) or not all_pairs(n, m, d):
+            return None
+        if core_compile.is_rehearsal() or (X.dtype == FLOAT and Y.dtype != FLOAT):
+            return None
+        return cls(X, Y.astype(X.dtype, copy=False), chosen, deterministic, all_pairs, known)
+
+    def density(self, h: float, log_norm: float, dtype: np.dtype, *, log: bool, laplace: bool = False) -> Any | None:
+        """Densities, (m,), or their logarithms; ``log_norm`` is the logarithm of the kernel's constant."""
+        out = cp.empty(self.Y.shape[0], dtype)
+        density = f16.Density(out, self._log_constant(log_norm), log)
+        sums = self._sums("laplace" if laplace else "sum", h, density=density)
+        return None if sums is None else out
+
+    def score(self, h: float, dtype: np.dtype) -> Any | None:
+        """Gradients of the log density, (m, d)."""
+        sums = self._sums("moments", h, ratio=True)
+        return None if sums is None else self._gradient(sums, h, dtype)
+
+    def density_and_score(self, h: float, log_norm: float, dtype: np.dtype) -> tuple[Any, Any] | None:
+        """Log densities, (m,), and their gradients, (m, d)."""
+        sums = self._sums("moments", h)
+        if sums is None:
+            return None
+        return results.log_density(sums, self._log_constant(log_norm), dtype, cp), self._gradient(sums, h, dtype)
+
+    def moved(self, h: float, score_h: float, dtype: np.dtype) -> None:
+        """Leave debiased data to others."""
+
+    def density_of_moved(self, h: float, score_h: float, log_norm: float, dtype: np.dtype, *, log: bool) -> Any | None:
+        """Densities of the moved data at the queries, (m,), or their logarithms."""
+        n, (m, d) = self.X.shape[0], self.Y.shape
+        ordinary = h == score_h and not self.deterministic and self.known is _NOTHING
+        if not ordinary or not _serves_moments(n, d, self.precision) or not self.all_pairs(n, n, d):
+            return None
+        guess = _Guess.of(n, m, d, h, self.precision, "sum", _OUTPUT_OF_MOVED)
+        if guess is None:
+            return None
+        out = cp.empty(m, dtype)
+        coming = self._density_of_moved(h, guess.form, f16.Density(out, self._log_constant(log_norm), log))
+        # Moved data lie no farther out than the data do.
+        return out if guess.was_right(float(coming.numbers()[0])) else None
+
+    def _density_of_moved(self, h: float, form: f16.Form, density: f16.Density) -> transfers.Coming:
+        """Launch score, shift and density; return the largest |z|^2 of data and queries."""
+        X, Y = self.X, self.Y
+        n, (m, d) = X.shape[0], Y.shape
+        layout = _layout_of_moved(n, m, d, form.split, core_device.multiprocessors())
+        of_centre, operands, of_moved, (sums,), wide, (squared_radius,) = layout.allocate()
+        centre = survey.mean(X, of_centre)
+        # Operands of the queries are made again with those of the moved data: here it is their distance that counts.
+        operand, queries = pairs_operands.prepare(
+            X, Y, centre, h, split=form.split, squared_radius=squared_radius, symmetric=True, sums=sums, memory=operands
+        )
+        coming = transfers.Coming(squared_radius)
+        limit = f16.forms(self.precision, d, "moments")[-1].length_limit
+        S, T = f16_symmetric.launch(operand, exact_sums=False, squared_radius=squared_radius, limit=limit, sums=sums)
+        moved, wide_queries, data, of_queries = pairs_operands.prepare_moved(
+            operand,
+            X,
+            Y,
+            centre,
+            h,
+            pairs_operands.Shift(S, T, h),
+            memory=[*of_moved, *queries],
+            exact_hi=form.exact_hi,
+            wide=wide,
+        )
+        f16.run(
+            moved,
+            wide_queries,
+            h,
+            "sum",
+            None,
+            None,
+            form=form,
+            centre=centre,
+            radius_known=False,
+            points=f16.Points(data, of_queries, squared_radius),
+            density=density,
+            report=_known_already,
+        )
+        return coming
+
+    def _sums(
+        self, output: Output, h: float, *, ratio: bool = False, density: f16.Density | None = None
+    ) -> PartialSums | None:
+        """Sums over all pairs; with ``density`` they are not complete."""
+        n, (m, d), known = self.X.shape[0], self.Y.shape, self.known
+        guess = _Guess.of(n, m, d, h, self.precision, output, output, known.squared_radius)
+        if guess is None:
+            return None
+        coming: list[transfers.Coming] = []
+        sums = f16.run(
+            self.X,
+            self.Y,
+            h,
+            output,
+            None,
+            known.log_weights,
+            form=guess.form,
+            centre=known.centre,
+            radius_known=False,
+            ratio=ratio,
+            density=density,
+            store=known.store,
+            report=lambda squared_radius: coming.append(transfers.Coming(squared_radius)),
+        )
+        return sums if guess.was_right(float(coming[0].numbers()[0])) else None
+
+    def _gradient(self, sums: PartialSums, h: float, dtype: np.dtype) -> Any:
+        return results.cast(sums.moments / (sums.total * h**2)[:, None], dtype)
+
+    def _log_constant(self, log_norm: float) -> float:
+        return log_norm if self.known.log_weights is not None else log_norm - math.log(self.X.shape[0])
+
+
+class _Guess(NamedTuple):
+    """What form the exponents of a pass take."""
+
+    key: tuple[Any, ...]
+    forms: tuple[f16.Form, ...]
+    chosen: int
+    squared_radius: float  # scaled, of what is known
+
+    @classmethod
+    def of(
+        cls, n: int, m: int, d: int, h: float, precision: str, output: Output, name: str, squared_radius: float = 0.0
+    ) -> _Guess | None:
+        """Guess by the last pass of the same sizes, first the fewest products; None where none would have done."""
+        key, forms = (n, m, d, h, precision, name), f16.forms(precision, d, output)
+        least, last = _form_of(forms, squared_radius), _last.get(key, 0)
+        if last < 0:
+            _last[key] = last + 1
+        if least == len(forms) or last < 0:
+            return None
+        return cls(key, forms, max(least, last), squared_radius)
+
+    @property
+    def form(self) -> f16.Form:
+        """The form, with its own limit."""
+        return self.forms[self.chosen]
+
+    def was_right(self, square: float) -> bool:
+        """Whether a pass that knows the largest |z|^2 would choose the same."""
+        reached = square / LOG2_E
+        if not reached < math.inf:
+            return False
+        low, high = (_form_of(self.forms, max(self.squared_radius, reached * by)) for by in (1 - _SURE, 1 + _SURE))
+        if len(_last) >= _MOST_LAST:
+            _last.clear()
+        _last[self.key] = high if high < len(self.forms) else -_CALLS_LEFT_OUT
+        return low == high == self.chosen
+
+
+# By sizes, bandwidth, precision and output: which form the last pass asked for; where none would do, minus a number of
+# calls, which are not launched ahead.
+_last: dict[tuple[Any, ...], int] = {}
+_MOST_LAST = 1024
+_CALLS_LEFT_OUT = 8
+
+
+def _form_of(forms: tuple[f16.Form, ...], squared_radius: float) -> int:
+    """Number of the form for a scaled squared radius; the number of forms where none will do."""
+    for number, form in enumerate(forms):
+        if squared_radius <= form.limit:
+            return number
+    return len(forms)
+
+
+@functools.lru_cache(maxsize=1024)
+def _serves(n: int, m: int, d: int, precision: str, capability: tuple[int, int]) -> bool:
+    """Whether the ordered float16 engine takes points near the centre, and nothing else is worth a look."""
+    if not (n and m and precision in ("float32", "tf32") and 2 <= d <= pairs_operands.MOST_DIMENSIONS):
+        return False
+    shape: tuple[Output, str, int, int, int] = "sum", precision, n, d, 0
+    chosen = pairs_engine.engine(*shape, squared_radius=None, capability=capability, symmetric=False)
+    return chosen == "f16" and skipping_choice.fast_are_few(n, m, chosen, precision, d)
+
+
+@functools.lru_cache(maxsize=1024)
+def _serves_moments(n: int, d: int, precision: str) -> bool:
+    """The same of the mean shift of self-interaction (Y = X)."""
+    return n <= pairs_engine.MOST_SYMMETRIC_ROWS and skipping_choice.fast_are_few(n, n, "f16_symmetric", precision, d)
+
+
+@functools.lru_cache(maxsize=1024)
+def _layout_of_moved(n: int, m: int, d: int, split: bool, multiprocessors: int) -> Layout:
+    """Memory of the mean of the data, operands, norms of moved data, sums of the score, moved data and queries."""
+    groups: list[list[Spec | None]] = [
+        survey.specs_of_mean(n, d, multiprocessors),
+        pairs_operands.specs_of_both(n, m, d, split=split, symmetric=True, weighted=False, weights_apart=False),
+        pairs_operands.specs_of_moved(n, m, d, split=split)[:1],
+        [f16_symmetric.spec_of_sums(n, d)],
+        [((n, d), DOUBLE), ((m, d), DOUBLE)],
+    ]
+    return Layout(groups, [((1,), FLOAT)])
+
+
+def _known_already(squared_radius: Any) -> None:
+    """The host has asked for it."""

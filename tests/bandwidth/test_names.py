@@ -1,0 +1,176 @@
+"""Names of rules for the bandwidth in the arguments of functions."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import pytest
+
+import cukde
+from cukde import bandwidth
+from cukde.core import dispatch
+from cukde.density import rules_by_name
+
+RNG = np.random.default_rng(3)
+X = RNG.normal(size=(40, 2)) @ np.array([[1.0, 0.5], [0.0, 5.0]])
+Y = RNG.normal(size=(7, 2))
+W = RNG.exponential(size=40)
+Z = RNG.normal(size=(30, 2))
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "kde": lambda X, Y, h, w: cukde.kde(X, Y, h, weights=w),
+    "score": lambda X, Y, h, w: cukde.score(X, Y, h, weights=w),
+    "density_and_score": lambda X, Y, h, w: cukde.density_and_score(X, Y, h, weights=w)[1],
+    "debias": lambda X, Y, h, w: cukde.debias(X, h, weights=w),
+    "score_bandwidth of debias": lambda X, Y, h, w: cukde.debias(X, 1.0, score_bandwidth=h, weights=w),
+    "sd_kde": lambda X, Y, h, w: cukde.sd_kde(X, Y, h, weights=w),
+    "score_bandwidth of sd_kde": lambda X, Y, h, w: cukde.sd_kde(X, Y, 1.0, score_bandwidth=h, weights=w),
+    "laplace_kde": lambda X, Y, h, w: cukde.laplace_kde(X, Y, h, weights=w),
+    "marginal": lambda X, Y, h, w: cukde.marginal(X, 1, Y[:, 0], h, weights=w),
+    "conditional": lambda X, Y, h, w: cukde.conditional(X, {0: 0.5}, Y[:, 0], h, weights=w),
+    "density_ratio": lambda X, Y, h, w: cukde.density_ratio(X, Y, X[:5], h, weights=w),
+    "hdr_threshold": lambda X, Y, h, w: cukde.hdr_threshold(X, h, [0.5, 0.9], weights=w),
+    "evaluate_grid": lambda X, Y, h, w: cukde.evaluate_grid(X, ([0.0, 1.0], [0.0, 2.0, 4.0]), h, weights=w),
+    "modes": lambda X, Y, h, w: cukde.modes(X, h, weights=w).points,
+    "abramson": lambda X, Y, h, w: bandwidth.abramson(X, h, weights=w),
+}
+
+
+@pytest.mark.parametrize("name", ["scott", "silverman_covariance"])
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_a_name_is_what_the_rule_makes_of_data_and_weights(backend: Any, function: str, name: str) -> None:
+    x, y, w = map(backend.asarray, (X, Y, W))
+    rule, _, form = name.partition("_")
+    options = {"covariance": True} if form else {}
+    call = FUNCTIONS[function]
+    for weights in (None, w):
+        h = getattr(bandwidth, rule)(x, weights=weights, **options)
+        got, want = (backend.asnumpy(call(x, y, one, weights)) for one in (name, h))
+        np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-14)
+
+
+def test_bounds_go_with_a_rule(backend: Any) -> None:
+    x, y = backend.asarray(X), backend.asarray(Y)
+    got, want = (cukde.kde(x, y, h, bounds=[(-30, None), None]) for h in ("scott", bandwidth.scott(x)))
+    np.testing.assert_array_equal(backend.asnumpy(got), backend.asnumpy(want))
+
+
+def test_every_name_in_kde(backend: Any) -> None:
+    x, y = backend.asarray(X[:, 1].copy()), backend.asarray(Y[:, 0].copy())
+    rules = {name: getattr(bandwidth, name.removesuffix("_deviations"), None) for name in rules_by_name.names()}
+    for name, rule in rules.items():
+        if name == "cross_validate":
+            h = bandwidth.cross_validate(x).bandwidth
+        elif rule is None:
+            h = getattr(bandwidth, name.removesuffix("_covariance"))(x, covariance=True)
+        else:
+            h = rule(x)
+        np.testing.assert_array_equal(*(backend.asnumpy(cukde.kde(x, y, one)) for one in (name, h)))
+    assert {name for name in bandwidth.__all__ if name != "abramson"} <= rules.keys()
+    assert (
+        backend.asnumpy(cukde.cdf(x, y, "isj")).tolist() == backend.asnumpy(cukde.cdf(x, y, rules["isj"](x))).tolist()
+    )
+    values = backend.asarray(W)
+    np.testing.assert_array_equal(
+        *(backend.asnumpy(cukde.kernel_sum(x, values, y, h)) for h in ("sd", bandwidth.sd(x)))
+    )
+
+
+@pytest.mark.parametrize(("method", "function"), [("sd", cukde.sd_kde), ("laplace", cukde.laplace_kde)])
+def test_cross_validation_is_for_the_density_of_the_function(method: Any, function: Any) -> None:
+    objective: Any = "likelihood" if method == "sd" else "least_squares"
+    h = bandwidth.cross_validate(X, method, objective=objective, weights=W).bandwidth
+    np.testing.assert_array_equal(function(X, Y, "cross_validate", weights=W), function(X, Y, h, weights=W))
+    stack = np.stack([X, X])
+    np.testing.assert_allclose(
+        function(stack, Y, "cross_validate", weights=W)[1], function(X, Y, h, weights=W), rtol=1e-9
+    )
+
+
+def test_the_denominator_has_its_own(backend: Any) -> None:
+    x, z, y = map(backend.asarray, (X, Z, Y))
+    got = cukde.density_ratio(x, z, y, "scott", denominator_bandwidth="silverman", denominator_weights=None)
+    want = cukde.density_ratio(x, z, y, bandwidth.scott(x), denominator_bandwidth=bandwidth.silverman(z))
+    np.testing.assert_array_equal(backend.asnumpy(got), backend.asnumpy(want))
+
+
+def test_of_a_stack_each_member_has_its_own(backend: Any) -> None:
+    stack, y = backend.asarray(np.stack([X, 3 * X])), backend.asarray(Y)
+    for weights in (None, backend.asarray(W), backend.asarray(np.stack([W, W[::-1]]))):
+        for call in (
+            lambda x, w: cukde.kde(x, y, "silverman", weights=w),
+            lambda x, w: cukde.sd_kde(x, y, "sd", score_bandwidth="scott_covariance", weights=w),
+        ):
+            got = backend.asnumpy(call(stack, weights))
+            for i in range(2):
+                one = weights if weights is None or weights.ndim == 1 else weights[i]
+                np.testing.assert_allclose(got[i], backend.asnumpy(call(stack[i], one)), rtol=1e-11)
+    assert backend.asnumpy(cukde.kde(stack[:0], y, 1.0)).shape == (0, 7)
+
+
+def test_rules_have_the_domain_of_the_density(backend: Any) -> None:
+    x, y = backend.asarray(X), backend.asarray(Y)
+    for domain in ({"periods": [None, 3.0]}, {"bounds": [(X[:, 0].min(), None), None]}):
+        for name in ("scott", "silverman", "sd", "laplace", "cross_validate"):
+            found = getattr(bandwidth, name)(x, **domain)
+            h = found.bandwidth if name == "cross_validate" else found
+            got, want = (backend.asnumpy(cukde.kde(x, y, one, **domain)) for one in (name, h))
+            np.testing.assert_array_equal(got, want)
+            e = cukde.KernelDensity(bandwidth=getattr(bandwidth, name), **domain).fit(x)
+            np.testing.assert_array_equal(backend.asnumpy(e.bandwidth_), backend.asnumpy(h))
+    for call, message in (
+        (lambda: cukde.kde(x, y, "scott_covariance", periods=[None, 3.0]), "periods must be None with covariance"),
+        (lambda: bandwidth.silverman(x, covariance=True, periods=[None, 3.0]), "periods must be None with covariance"),
+        (lambda: cukde.sd_kde(x, y, "cross_validate", periods=[None, 3.0]), "but for method=\"kde\"; got 'sd'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+
+
+def test_errors_come_before_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: Any) -> Any:
+        raise AssertionError("a rule was applied")
+
+    for name in rules_by_name.names():
+        monkeypatch.setitem(rules_by_name._RULES, name, never)
+    for call, message in (
+        (lambda: cukde.kde(X, Y[:, :1], "scott"), "Y must have 2 columns"),
+        (lambda: cukde.kde(X, Y, "scott", weights=W[1:]), "weights must have shape"),
+        (lambda: cukde.kde(X, Y, "scott", precision="half"), "precision must be one of"),
+        (lambda: cukde.kde(X, Y, "best"), "h must be a number, an array or one of 'scott', .*; got 'best'"),
+        (lambda: cukde.debias(X, 1.0, score_bandwidth="best"), "score_bandwidth must be a number, an array or one of"),
+        (lambda: cukde.kde(da.from_array(X), Y, "scott"), "h must be a number or an array here; got 'scott': a rule"),
+        (lambda: cukde.sd_kde(da.from_array(X), Y, 1.0, score_bandwidth="sd"), "score_bandwidth must be a number or"),
+        (lambda: cukde.marginal(da.from_array(X), 1, Y[:, 0], "scott"), "h must be a number or an array here"),
+        (lambda: cukde.density_ratio(da.from_array(X), Z, Y, "scott"), "h must be a number or an array here"),
+        (lambda: cukde.evaluate_grid(da.from_array(X), [[0.0], [0.0]], "scott"), "h must be a number or an array here"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+
+
+def test_a_warning_of_cross_validation_comes_through() -> None:
+    doubles = np.repeat(X, 2, axis=0)
+    with warnings.catch_warnings(record=True, action="always") as caught:
+        cukde.kde(doubles, Y, "cross_validate")
+    assert [one.category for one in caught] == [cukde.BandwidthRangeWarning]
+
+
+def test_plots_take_names() -> None:
+    pytest.importorskip("matplotlib")
+    from cukde.plot import numbers
+
+    for name in ("sd", "cross_validate"):
+        h = numbers.estimate(dispatch.named("cpu"), X, W, name, "sd").h
+        want = bandwidth.sd(X, weights=W) if name == "sd" else bandwidth.cross_validate(X, "sd", weights=W).bandwidth
+        np.testing.assert_allclose(h, want, rtol=1e-12)
+
+
+def test_the_reference_lists_the_names() -> None:
+    said = inspect.getdoc(cukde.kde) or ""
+    assert all(f'"{name}"' in said for name in rules_by_name.names() if not name.endswith("_deviations"))
