@@ -5,10 +5,12 @@ Graphs are made at once and nothing is computed. The user's page is ``docs/dask.
 
 from cukde.conv1d.dask import depthwise_conv1d
 from cukde.core.dask.devices import to_gpu
-from cukde.density.compositions.dask import conditional, density_ratio, marginal
+from cukde.density.compositions.dask import conditional, density_ratio, hdr_threshold, marginal
 from cukde.density.dask.api import debias, density_and_score, kde, kernel_sum, laplace_kde, score, sd_kde
 from cukde.density.dask.boxes import block_boxes
 from cukde.density.dask.parts import BlockBoxes
+from cukde.density.grids.dask import evaluate_grid
+from cukde.density.modes.dask import modes
 from cukde.kendall.dask import kendall_matrix
 from cukde.piecewise.dask import pwpa
 
@@ -20,11 +22,14 @@ __all__ = [
     "density_and_score",
     "density_ratio",
     "depthwise_conv1d",
+    "evaluate_grid",
+    "hdr_threshold",
     "kde",
     "kendall_matrix",
     "kernel_sum",
     "laplace_kde",
     "marginal",
+    "modes",
     "pwpa",
     "score",
     "sd_kde",

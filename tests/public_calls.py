@@ -119,10 +119,13 @@ def _density(function: Callable[..., Any], *, log: bool = False) -> Callable[[Dr
     return call
 
 
-def _unlinked(call: Call, h: int) -> Call:
-    """The same without a covariance for its bandwidth, the argument ``h``, which bounded columns do not take."""
+def _unlinked(call: Call, h: int, *beside: str) -> Call:
+    """The same without a covariance for its bandwidth, the argument ``h``, which bounded columns do not take.
+
+    Nor do those of other arguments of these names.
+    """
     width = np.asarray(call.args[h])
-    if width.ndim < 2 or call.kwargs["bounds"] is None:
+    if width.ndim < 2 or all(call.kwargs[name] is None for name in ("bounds", *beside)):
         return call
     return replace(call, args=(*call.args[:h], np.sqrt(np.diag(width))))
 
@@ -188,7 +191,9 @@ def _density_ratio(a: Draw) -> Call:
 def _evaluate_grid(a: Draw) -> Call:
     axes = [a.array(int(a.rng.integers(0, 6))) if a.one(False, True) else np.linspace(-1, 1, 5) for _ in range(a.d)]
     log, algorithm = a.one((False, "auto"), (True, "auto"), (False, "exact"), (False, "fft" if a.d < 3 else "auto"))
-    return Call(cukde.evaluate_grid, (a.points, axes, a.h), a.common() | {"log": log, "algorithm": algorithm})
+    domain = a.domain() if algorithm != "fft" else {"bounds": None, "periods": None}  # of which it has few images
+    options = a.common() | domain | {"log": log, "algorithm": algorithm}
+    return _unlinked(Call(cukde.evaluate_grid, (a.points, axes, a.h), options), 2)
 
 
 def _distribution(function: Callable[..., Any]) -> Callable[[Draw], Call]:
@@ -207,7 +212,13 @@ def _modes(a: Draw) -> Call:
         "max_iterations": 1000,
         "merge_distance": a.one(None, 0.5),
     }
-    return Call(cukde.modes, (a.points, a.h), a.common() | options)
+    return _unlinked(Call(cukde.modes, (a.points, a.h), a.common() | a.domain() | options), 1, "periods")
+
+
+def _modes_of_blocks(a: Draw) -> Call:
+    whole = _modes(a)
+    whole = replace(whole, kwargs=whole.kwargs | {"seeds": a.array(5, a.d)})
+    return replace(whole, function=lambda X, *args, **options: cukde.dask.modes(_blocks(X), *args, **options))
 
 
 def _kendalltau(a: Draw) -> Call:
@@ -313,7 +324,7 @@ def _warmup(a: Draw) -> Call:
 
 
 def _rule(rule: Callable[..., Any]) -> Callable[[Draw], Call]:
-    return lambda a: Call(rule, (a.points,), {"weights": a.weights})
+    return lambda a: Call(rule, (a.points,), {"weights": a.weights} | a.domain())
 
 
 def _cross_validate(a: Draw) -> Call:
@@ -325,6 +336,7 @@ def _cross_validate(a: Draw) -> Call:
         "per_dimension": a.one(False, True),
         "precision": a.one(None, "float64"),
     }
+    options |= a.domain() if options["method"] == "kde" else {}
     return Call(bandwidth.cross_validate, (a.points,), options)
 
 
@@ -342,7 +354,7 @@ def _spline(a: Draw) -> Any:
 def _estimator_options(a: Draw) -> dict[str, Any]:
     gaussian = {"kernel": "gaussian", "method": a.one("kde", "sd", "laplace"), "precision": a.one(None, "float64")}
     other = {"kernel": a.one("tophat", "epanechnikov", "exponential", "linear", "cosine")}
-    return a.one(gaussian, other, {"metric": a.one("manhattan", "chebyshev")}) | {
+    return a.one(gaussian | a.domain(), other, {"metric": a.one("manhattan", "chebyshev")}) | {
         "bandwidth": a.one(0.7, "scott", "silverman"),
         "algorithm": "auto",
         "atol": 0,
@@ -486,9 +498,7 @@ def _lazily(function: Callable[..., Any], arrays: int, plain: Callable[[Draw], C
 
     def lazy(a: Draw) -> Call:
         whole = plain(a)
-        # Nothing is there to write yet, and blocks have no domain.
-        options = {k: v for k, v in whole.kwargs.items() if k not in ("bounds", "periods")}
-        options |= {"out": None} if "out" in options else {}
+        options = whole.kwargs | ({"out": None} if "out" in whole.kwargs else {})  # nothing is there to write yet
         return replace(whole, function=call, kwargs=options)
 
     return lazy
@@ -715,6 +725,8 @@ _LAZY = {
     "marginal": 3,
     "conditional": 3,
     "density_ratio": 3,
+    "hdr_threshold": 1,
+    "evaluate_grid": 1,
     "kendall_matrix": 2,
     "depthwise_conv1d": 2,
     "pwpa": 1,
@@ -723,6 +735,7 @@ _LAZY = {
 
 CALLS |= {f"dask.{name}": _lazily(getattr(cukde.dask, name), arrays, CALLS[name]) for name, arrays in _LAZY.items()}
 
+CALLS["dask.modes"] = _modes_of_blocks
 CALLS["dask.block_boxes"] = lambda a: Call(
     lambda X, **options: cukde.dask.block_boxes(_blocks(X), **options), (a.points,), {"weights": a.weights}
 )

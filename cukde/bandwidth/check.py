@@ -17,8 +17,8 @@ _LEAST_EIGENVALUE = 1e-13  # of correlations, for each column: below is rounding
 _RATIO = 1e12
 
 
-def options(method: Any, objective: Any, per_dimension: Any) -> None:
-    """Check method, objective and how bandwidths are searched."""
+def options(method: Any, objective: Any, per_dimension: Any, *, in_domain: bool = False) -> None:
+    """Check method, objective and how bandwidths are searched; ``in_domain`` says that there are bounds or periods."""
     core_check.option("method", method, METHODS)
     core_check.option("objective", objective, OBJECTIVES)
     core_check.flag("per_dimension", per_dimension)
@@ -26,6 +26,30 @@ def options(method: Any, objective: Any, per_dimension: Any) -> None:
         raise ValueError(
             'objective="likelihood" is not for method="laplace", whose densities can be negative and have no '
             'logarithm there; write objective="least_squares"'
+        )
+    if in_domain and method != "kde":
+        raise ValueError(
+            f'bounds and periods must be None in cross_validate but for method="kde"; got {method!r}: write '
+            f"cukde.bandwidth.{method}(X, bounds=bounds, periods=periods), a rule that takes them"
+        )
+
+
+def varies(deviations: np.ndarray) -> None:
+    """Raise for columns that are constant around their period."""
+    constant = np.flatnonzero(deviations == 0)
+    if constant.size:
+        raise ValueError(
+            "X must vary in every column, among the rows of positive weight; constant columns, but for whole periods: "
+            f"{', '.join(map(str, constant))}: drop them or set h by hand"
+        )
+
+
+def on_a_line(periodic: bool) -> None:
+    """Raise for periods beside a covariance, of which there is none around a circle."""
+    if periodic:
+        raise ValueError(
+            "periods must be None with covariance=True, which is of data on a line; write covariance=False for a "
+            "deviation around each period"
         )
 
 
@@ -118,7 +142,8 @@ def plug_in(h: float | None) -> float:
     if h is None:
         raise ValueError(
             "X has no bandwidth by the improved Sheather-Jones rule: its values are too few, or many rows share, or "
-            "all but share, values that lie further apart than the bandwidth would be; count every value once, "
+            "all but share, values that lie further apart than the bandwidth would be, or they are spread evenly "
+            "between two bounds or around a period; count every value once, "
             "values, counts = np.unique(X, return_counts=True) and isj(values, weights=counts), "
             "or write cukde.bandwidth.silverman(X)"
         )

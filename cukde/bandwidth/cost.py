@@ -151,8 +151,10 @@ def of_cross_validation(
     weights: Any = None,
     per_dimension: bool = False,
     precision: str | None = None,
+    bounds: Any = None,
+    periods: Any = None,
 ) -> dict[str, Any]:
-    """Sizes of a call; a default grid has not been extended."""
+    """Sizes of a call; a default grid has not been extended, and images are not counted."""
     sizes = cost_calls.of_bandwidth(X, weights=weights)
     count, directions = COUNT, 1
     if bandwidths is not None:

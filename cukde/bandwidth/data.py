@@ -10,6 +10,8 @@ import numpy as np
 from cukde.bandwidth import check
 from cukde.core import check as core_check
 from cukde.density import check as density_check
+from cukde.density.domains import check as domains_check
+from cukde.density.domains.domain import Domain, domain_of
 
 _PARTS = 1024  # that many rows are cut into
 
@@ -59,6 +61,15 @@ def rows(X: Any, weights: Any, backend: ModuleType, *, line: bool = False) -> Ro
     data_rows = Rows(x, w, heaviest, float(others.sum()), float((others * others).sum()))
     check.two_rows(n, data_rows.effective)
     return data_rows
+
+
+def domain(X: Any, data_rows: Rows, bounds: Any, periods: Any, backend: ModuleType) -> Domain | None:
+    """Check bounds and periods beside checked rows of the data ``X``; None where no column has any."""
+    out = domain_of(bounds, periods, data_rows.points.shape[1])
+    if out is not None:
+        outside = backend.asnumpy(out.outside(density_check.data(X, backend)[0], backend.xp).sum(axis=0))
+        domains_check.inside(outside, len(data_rows.points), out.low, out.high)
+    return out
 
 
 class Sample(NamedTuple):

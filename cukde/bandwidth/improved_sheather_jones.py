@@ -30,9 +30,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+
+from cukde.bandwidth.data import Rows
+from cukde.density.domains.domain import Domain
 
 HIGHEST = 7
 """The derivative that g begins with, that of the authors' program."""
@@ -128,6 +131,60 @@ def solve(z: Any, w: Any, rows: float, xp: ModuleType, asnumpy: Callable[[Any], 
             reach = _GAP * step
 
 
+class LineInDomain(NamedTuple):
+    """Data of one column with bounds or a period, as points on the line or around a circle."""
+
+    z: Any  # (n,) float64, of size 1
+    w: Any  # weights that sum to 1, or None
+    rows: float  # their effective number
+    unit: float  # of size 1, in the user's units
+    around: float  # length of the circle, in units; infinite for the line
+
+    @classmethod
+    def of(cls, data_rows: Rows, domain: Domain, w: Any, xp: ModuleType) -> LineInDomain:
+        """Mirror the data at a wall: the density is then twice that of the mirrored data, of twice as many rows.
+
+        The norm over the domain is half of that of twice the density, squared 2, so that N F_s stays what it is.
+        Between two walls the images repeat after twice their distance, and lie around a circle.
+        """
+        v = domain.anchored(data_rows.points, xp)[:, 0]
+        if w is not None:
+            v, w = v[w > 0], w[w > 0]
+        period, cell, rows = float(domain.period[0]), float(domain.cell[0]), data_rows.effective
+        around = period
+        if domain.bounded[0]:
+            v = xp.concatenate([v, -v])
+            w = None if w is None else 0.5 * xp.concatenate([w, w])
+            rows, around = 2 * rows, 2 * cell
+        unit = around if math.isfinite(around) else float(abs(v).max()) or 1.0
+        z = v / unit
+        return cls(xp.mod(z, 1.0) if math.isfinite(around) else z, w, rows, unit, around / unit)
+
+    def solve(self, xp: ModuleType, asnumpy: Callable[[Any], np.ndarray]) -> float | None:
+        """Return the bandwidth in the user's units, or None where there is none."""
+        if not float(self.z.max()) > float(self.z.min()):
+            return None
+        if math.isinf(self.around):
+            h = solve(self.z, self.w, self.rows, xp, asnumpy)
+        else:
+            h = _solve_around(self.z, self.w, self.rows, xp, asnumpy)
+        return None if h is None else h * self.unit
+
+
+def _solve_around(z: Any, w: Any, rows: float, xp: ModuleType, asnumpy: Callable[[Any], np.ndarray]) -> float | None:
+    """Return the bandwidth of points around a circle of length 1, from 0 to 1: all waves that there are are its own."""
+    cells = _CELLS
+    most = cells / 2  # steps of the widest bandwidth that is sought: so wide a kernel is even
+    while cells <= _MOST_CELLS:
+        spectrum = _spectrum(asnumpy(_binned(z, w, 1 / cells, cells, xp, around=True)), rows)
+        t = _root(spectrum.excess, FINEST**2, most**2)
+        if t is not None:
+            return math.sqrt(t) / cells
+        most = 1.05 * _ZOOM * FINEST  # wider ones were sought
+        cells *= _ZOOM
+    return None
+
+
 class _Line:
     """Points of the line from 0 on; sorted once, and only if gaps are to be closed."""
 
@@ -150,12 +207,17 @@ class _Line:
         return points, self.w, float(points[-1])
 
 
-def _binned(z: Any, w: Any, step: float, cells: int, xp: ModuleType) -> Any:
-    """Weight in each cell of a grid from 0 on; a point's is shared by its two neighbours, by its distance to them."""
+def _binned(z: Any, w: Any, step: float, cells: int, xp: ModuleType, *, around: bool = False) -> Any:
+    """Weight in each cell of a grid from 0 on; a point's is shared by its two neighbours, by its distance to them.
+
+    ``around`` a circle the last cell and the first one are neighbours.
+    """
     kept, shared = xp.zeros(cells), xp.zeros(cells)
     for start in range(0, len(z), _BLOCK):
         places = z[start : start + _BLOCK] / step
         left = places.astype(np.int64)
+        if around:  # rounding may have taken a point to the end
+            left = xp.minimum(left, cells - 1)
         places -= left
         if w is None:
             kept += xp.bincount(left, minlength=cells)
@@ -166,6 +228,8 @@ def _binned(z: Any, w: Any, step: float, cells: int, xp: ModuleType) -> Any:
         shared += xp.bincount(left, places, minlength=cells)
     kept -= shared
     kept[1:] += shared[:-1]
+    if around:
+        kept[0] += shared[-1]
     return kept / len(z) if w is None else kept
 
 

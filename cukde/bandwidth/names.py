@@ -22,14 +22,14 @@ OF_RULES: dict[Callable[..., Any], str] = {
 """By the functions of :mod:`cukde.bandwidth`: names that mean the same in every argument."""
 
 
-def _by(rule: Callable[..., Any], X: Any, weights: Any, method: str) -> Any:
-    return rule(X, weights=weights)
+def _by(rule: Callable[..., Any], X: Any, weights: Any, method: str, **domain: Any) -> Any:
+    return rule(X, weights=weights, **domain)
 
 
-def _cross_validated(X: Any, weights: Any, method: Any) -> Any:
+def _cross_validated(X: Any, weights: Any, method: Any, **domain: Any) -> Any:
     """Choose by likelihood where densities have logarithms."""
     objective: Any = "least_squares" if method == "laplace" else "likelihood"
-    return rules.cross_validate(X, method, objective=objective, weights=weights).bandwidth
+    return rules.cross_validate(X, method, objective=objective, weights=weights, **domain).bandwidth
 
 
 rules_by_name.add("scott", partial(_by, rules.scott))

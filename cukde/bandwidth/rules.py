@@ -8,20 +8,22 @@ from typing import Any, Literal
 
 import numpy as np
 
-from cukde.bandwidth import check, data, improved_sheather_jones, search
+from cukde.bandwidth import check, circular, data, improved_sheather_jones, search
 from cukde.bandwidth.cost import cross_validation as cross_validation_cost, isj as isj_cost, of_cross_validation
 from cukde.bandwidth.data import Rows
+from cukde.bandwidth.in_domain import LeaveOneOutInDomain
 from cukde.bandwidth.scores import LeaveOneOut
-from cukde.bandwidth.search import CrossValidation
+from cukde.bandwidth.search import Criterion, CrossValidation
 from cukde.core import check as core_check, dispatch
 from cukde.core.cost.registry import declare
 from cukde.core.entry import returned
 from cukde.core.entry.public_call import public_call
-from cukde.core.types import Array, ArrayLike, Bandwidth
+from cukde.core.types import Array, ArrayLike, Bandwidth, Domain
 from cukde.density import check as density_check
 from cukde.density.arguments import prepare
 from cukde.density.cost.calls import of_abramson, of_bandwidth
 from cukde.density.cost.formulas import abramson as abramson_cost, bandwidth as cost
+from cukde.density.domains.domain import Domain as Ends
 
 
 @declare(cost, of_bandwidth, name="bandwidth.scott")
@@ -31,6 +33,8 @@ def scott(
     *,
     weights: ArrayLike | None = None,
     covariance: bool = False,
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
 ) -> Array:
     r"""Scott's rule for :func:`cukde.kde`.
@@ -44,7 +48,10 @@ def scott(
     weights : array_like, shape (n,), optional
         Non-negative weights; only their ratios matter. Default 1 each.
     covariance : bool
-        Return a covariance, which follows correlations of the columns, as SciPy's rule does.
+        Return a covariance, which follows correlations of the columns, as SciPy's rule does; not beside periods.
+    bounds, periods : sequence of length d or mapping, optional
+        As for :func:`cukde.kde`. The deviation of a column with a period is that around it, see the notes; bounds are
+        checked, and change nothing.
     nan_policy : {"raise", "omit"}
         As in :func:`cukde.kde`.
 
@@ -61,8 +68,9 @@ def scott(
         For complex, string or object data, and for ``weights`` on the GPU beside ``X`` on the CPU.
     ValueError
         For shapes that do not fit, fewer than two rows, weights that leave a single row, a constant column,
-        NaN or infinity, negative or all-zero weights; and with ``covariance`` for columns that depend on each other
-        linearly, as they do where rows are not more than columns.
+        NaN or infinity, negative or all-zero weights, bounds and periods that do not fit, data outside their bounds;
+        and with ``covariance`` for periods, and for columns that depend on each other linearly, as they do where rows
+        are not more than columns.
 
     Notes
     -----
@@ -74,9 +82,18 @@ def scott(
     With ``covariance`` the result equals ``scipy.stats.gaussian_kde(X.T, weights=weights).covariance``, and otherwise
     the square root of its diagonal, to 1e-12 (``tests/bandwidth/test_rules.py``).
 
+    *Periods.* With :math:`R = |\sum w_j e^{2 \pi i x_j / T}|` for a period T,
+
+    .. math:: \sigma = \frac{T}{2\pi} \sqrt{-\log \rho^2}, \qquad \rho^2 = \frac{R^2 - \sum w_j^2}{1 - \sum w_j^2},
+
+    and :math:`\rho^2` is no less than :math:`1 / n_\mathrm{eff}`: the deviation of a normal distribution wrapped around
+    the period, which for narrow data is the sample deviation, wherever the period begins
+    (``tests/bandwidth/test_domains.py``).
+
     References
     ----------
     Scott, D. W. (1992). *Multivariate Density Estimation: Theory, Practice, and Visualization*. Wiley.
+    Mardia, K. V. and Jupp, P. E. (2000). *Directional Statistics*. Wiley, sections 2.3.4 and 3.5.7.
 
     Examples
     --------
@@ -84,7 +101,7 @@ def scott(
     >>> cukde.bandwidth.scott(np.array([1.0, 2.0, 3.0, 4.0])).round(4)
     array([0.9784])
     """
-    return _scaled_deviations(X, weights, lambda n, d: n ** (-1 / (d + 4)), covariance=covariance)
+    return _scaled_deviations(X, weights, _scott_factor, bounds, periods, covariance=covariance)
 
 
 @declare(cost, of_bandwidth, name="bandwidth.silverman")
@@ -94,6 +111,8 @@ def silverman(
     *,
     weights: ArrayLike | None = None,
     covariance: bool = False,
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
 ) -> Array:
     r"""Silverman's rule for :func:`cukde.kde`: the best bandwidth for normal data, to leading order.
@@ -114,12 +133,19 @@ def silverman(
     >>> cukde.bandwidth.silverman(np.array([1.0, 2.0, 3.0, 4.0])).round(4)
     array([1.0363])
     """
-    return _scaled_deviations(X, weights, _silverman_factor, covariance=covariance)
+    return _scaled_deviations(X, weights, _silverman_factor, bounds, periods, covariance=covariance)
 
 
 @declare(cost, of_bandwidth, name="bandwidth.sd")
 @public_call()
-def sd(X: ArrayLike, *, weights: ArrayLike | None = None, nan_policy: Literal["raise", "omit"] = "raise") -> Array:
+def sd(
+    X: ArrayLike,
+    *,
+    weights: ArrayLike | None = None,
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
+    nan_policy: Literal["raise", "omit"] = "raise",
+) -> Array:
     r"""Normal-reference rule for :func:`cukde.sd_kde`, with the score's bandwidth equal to the density's.
 
     .. math::
@@ -171,12 +197,19 @@ def sd(X: ArrayLike, *, weights: ArrayLike | None = None, nan_policy: Literal["r
     >>> cukde.bandwidth.sd(np.array([1.0, 2.0, 3.0, 4.0])).round(4)
     array([1.037])
     """
-    return _scaled_deviations(X, weights, _sd_factor)
+    return _scaled_deviations(X, weights, _sd_factor, bounds, periods)
 
 
 @declare(cost, of_bandwidth, name="bandwidth.laplace")
 @public_call()
-def laplace(X: ArrayLike, *, weights: ArrayLike | None = None, nan_policy: Literal["raise", "omit"] = "raise") -> Array:
+def laplace(
+    X: ArrayLike,
+    *,
+    weights: ArrayLike | None = None,
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
+    nan_policy: Literal["raise", "omit"] = "raise",
+) -> Array:
     r"""Normal-reference rule for :func:`cukde.laplace_kde`.
 
     .. math::
@@ -220,12 +253,19 @@ def laplace(X: ArrayLike, *, weights: ArrayLike | None = None, nan_policy: Liter
     >>> cukde.bandwidth.laplace(np.array([1.0, 2.0, 3.0, 4.0])).round(4)
     array([1.199])
     """
-    return _scaled_deviations(X, weights, _laplace_factor)
+    return _scaled_deviations(X, weights, _laplace_factor, bounds, periods)
 
 
 @declare(isj_cost, of_bandwidth, name="bandwidth.isj")
 @public_call()
-def isj(X: ArrayLike, *, weights: ArrayLike | None = None, nan_policy: Literal["raise", "omit"] = "raise") -> Array:
+def isj(
+    X: ArrayLike,
+    *,
+    weights: ArrayLike | None = None,
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
+    nan_policy: Literal["raise", "omit"] = "raise",
+) -> Array:
     r"""Improved Sheather-Jones rule for :func:`cukde.kde` in one dimension: for data of any shape.
 
     .. math:: h^2 = \left[2 \sqrt\pi \, n_\mathrm{eff} \, \lVert \hat f'' \rVert^2\right]^{-2/5}
@@ -239,6 +279,9 @@ def isj(X: ArrayLike, *, weights: ArrayLike | None = None, nan_policy: Literal["
         Data, at least two rows. A GPU array computes on the GPU.
     weights : array_like, shape (n,), optional
         Non-negative weights; only their ratios matter. Default 1 each.
+    bounds, periods : sequence of length 1 or mapping, optional
+        As for :func:`cukde.kde`: the norm is then that of the density on the domain, whose data are reflected or lie
+        around a circle.
     nan_policy : {"raise", "omit"}
         As in :func:`cukde.kde`.
 
@@ -254,8 +297,9 @@ def isj(X: ArrayLike, *, weights: ArrayLike | None = None, nan_policy: Literal["
         As :func:`scott`.
     ValueError
         As :func:`scott`; for more than one column; and where the data leave no bandwidth, because they are discrete
-        (many rows of few values, further apart than the bandwidth would be), next to none, or of so many clusters, so
-        much tighter than far apart, that no grid of 2^24 steps resolves them.
+        (many rows of few values, further apart than the bandwidth would be), next to none, spread evenly between two
+        bounds or around a period, or of so many clusters, so much tighter than far apart, that no grid of 2^24 steps
+        resolves them.
 
     Notes
     -----
@@ -293,11 +337,15 @@ def isj(X: ArrayLike, *, weights: ArrayLike | None = None, nan_policy: Literal["
     """
     backend = dispatch.backend(X, weights=weights)
     with backend.device_of(X):
-        sample = data.sample(data.rows(X, weights, backend, line=True), backend)
-        rows = sample.rows
+        rows = data.rows(X, weights, backend, line=True)
         w = None if weights is None else rows.weights / rows.total
-        h = improved_sheather_jones.solve(sample.deviations[:, 0], w, rows.effective, backend.xp, backend.asnumpy)
-        return sample.ranges * check.plug_in(h)
+        domain = data.domain(X, rows, bounds, periods, backend)
+        if domain is None:
+            sample = data.sample(rows, backend)
+            h = improved_sheather_jones.solve(sample.deviations[:, 0], w, rows.effective, backend.xp, backend.asnumpy)
+            return sample.ranges * check.plug_in(h)
+        line = improved_sheather_jones.LineInDomain.of(rows, domain, w, backend.xp)
+        return backend.asarray(np.array([check.plug_in(line.solve(backend.xp, backend.asnumpy))]))
 
 
 @declare(cross_validation_cost, of_cross_validation, name="bandwidth.cross_validate")
@@ -311,6 +359,8 @@ def cross_validate(
     weights: ArrayLike | None = None,
     per_dimension: bool = False,
     precision: str | None = None,
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
 ) -> CrossValidation:
     r"""Bandwidth by leave-one-out cross-validation: for data of any shape, and each of the density estimates.
@@ -343,6 +393,9 @@ def cross_validate(
         within a factor of 256 of the start.
     precision : {"float32", "tf32", "ieee", "float64"}, optional
         Arithmetic of the pairs; default the dtype's own. "tf32" and "ieee" mean "float32" here.
+    bounds, periods : sequence of length d or mapping, optional
+        As for :func:`cukde.kde`, with ``method="kde"``: each row is scored by the density on that domain, without the
+        row and all its images. Sums are then in float64, whatever ``precision``.
     nan_policy : {"raise", "omit"}
         As in :func:`cukde.kde`.
 
@@ -366,7 +419,8 @@ def cross_validate(
         As :func:`scott`, and for bandwidths that are not real numbers.
     ValueError
         As :func:`scott`, but a column may be constant where ``bandwidths`` are given, without ``per_dimension``. For an
-        unknown method, objective or precision; for ``"laplace"`` with ``"likelihood"``; for bandwidths that are none,
+        unknown method, objective or precision; for ``"laplace"`` with ``"likelihood"``; for bounds or periods beside
+        another method than ``"kde"``; for bandwidths that are none,
         not positive, 1e12 times each other, or of another shape; for data that span more than 1e18 (float64: 1e150) of
         the smallest bandwidth; for densities beyond the range of float64 by ``"least_squares"``.
 
@@ -428,6 +482,12 @@ def cross_validate(
     device, as :func:`cukde.debias`. All else takes all pairs: the CPU sums both rows of a pair at once, before there is
     a bound of either sum; the terms of least squares cancel; without a row the others move, in sd.
 
+    *Domains.* Of the density at each row its own term is taken, which the row has from itself and all its images; where
+    that is nearly all, the others are summed without it. The integral of the squared density is the mean density of
+    bandwidth :math:`\sqrt 2 h` on the same domain, as wrapped and reflected Gaussians are closed under convolution.
+    Each bandwidth takes a :func:`cukde.kde` of the data at the data, least squares two, and gradients are central
+    differences. Against sums over all images scores are accurate to 1e-10 (``tests/bandwidth/test_domains.py``).
+
     ``per_dimension`` takes 5 to 15 steps for up to 8 columns, of two passes each for kde and laplace (two or three
     exponentials a pair) and of 2 d + 1 scores for sd. Memory O(n d), and for the sums at most 256 MiB or one row of n
     numbers.
@@ -452,25 +512,30 @@ def cross_validate(
     (array([0.33]), array([1.3]))
     >>> p = cukde.kde(X, X, found.bandwidth)
     """
-    check.options(method, objective, per_dimension)
+    check.options(method, objective, per_dimension, in_domain=bounds is not None or periods is not None)
     backend = dispatch.backend(X, weights=weights)
     with backend.device_of(X):
         rows = data.rows(X, weights, backend)
         chosen = density_check.precision(precision, rows.points.dtype)
+        domain = data.domain(X, rows, bounds, periods, backend)
         if bandwidths is None:
-            tried = backend.asnumpy(_scaled(rows, backend, _FACTORS[method]))
+            tried = backend.asnumpy(_scaled(rows, backend, _FACTORS[method], domain))
         else:
             tried = check.bandwidths(dispatch.to_host(bandwidths), rows.points.shape[1])
-        criterion = LeaveOneOut(
-            rows,
-            weighted=weights is not None,
-            method=method,
-            objective=objective,
-            precision=chosen,
-            backend=backend,
-        )
+        criterion: Criterion
+        weighted = weights is not None
+        if domain is None:
+            criterion = LeaveOneOut(
+                rows, weighted=weighted, method=method, objective=objective, precision=chosen, backend=backend
+            )
+        else:
+            criterion = LeaveOneOutInDomain(rows, domain, weighted=weighted, objective=objective, backend=backend)
         best, score, *grid = search.search(criterion, tried, per_dimension=per_dimension)
         return CrossValidation(backend.asarray(best), score, *map(backend.asarray, grid))
+
+
+def _scott_factor(n: float, d: int) -> float:
+    return float(n ** (-1 / (d + 4)))
 
 
 def _silverman_factor(n: float, d: int) -> float:
@@ -485,6 +550,8 @@ def abramson(
     *,
     alpha: float = 0.5,
     weights: ArrayLike | None = None,
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
 ) -> Array:
     r"""Abramson's square-root law: factors of the bandwidth for :func:`cukde.kde`, one for each row.
@@ -505,6 +572,8 @@ def abramson(
         go like the distance to the nearest neighbours.
     weights : array_like, shape (n,), optional
         Non-negative weights; only their ratios matter. Default 1 each.
+    bounds, periods : sequence of length d or mapping, optional
+        As for :func:`cukde.kde`, of the pilot density.
     nan_policy : {"raise", "omit"}
         As in :func:`cukde.kde`.
 
@@ -550,7 +619,7 @@ def abramson(
     array([0.133])
     """
     exponent = core_check.proportion("alpha", alpha)
-    problem, _ = prepare(X, X, h, weights)
+    problem, _ = prepare(X, X, h, weights, bounds=bounds, periods=periods)
     xp = problem.xp
     with problem.device:
         log_p = problem._replace(dtype=np.dtype(np.float64)).density(log=True)
@@ -573,7 +642,15 @@ _FACTORS = {"kde": _silverman_factor, "sd": _sd_factor, "laplace": _laplace_fact
 """Those of the reference rules that are the best for normal data, by method."""
 
 
-def _scaled_deviations(X: Any, weights: Any, factor: Callable[[float, int], float], *, covariance: bool = False) -> Any:
+def _scaled_deviations(
+    X: Any,
+    weights: Any,
+    factor: Callable[[float, int], float],
+    bounds: Any = None,
+    periods: Any = None,
+    *,
+    covariance: bool = False,
+) -> Any:
     """Check the arguments; return ``factor(effective rows, d)`` times each column's standard deviation.
 
     With ``covariance`` its square times the covariance of the columns.
@@ -581,15 +658,27 @@ def _scaled_deviations(X: Any, weights: Any, factor: Callable[[float, int], floa
     covariance = core_check.flag("covariance", covariance)
     backend = dispatch.backend(X, weights=weights)
     with backend.device_of(X):
-        return (_scaled_covariance if covariance else _scaled)(data.rows(X, weights, backend), backend, factor)
+        rows = data.rows(X, weights, backend)
+        domain = data.domain(X, rows, bounds, periods, backend)
+        if not covariance:
+            return _scaled(rows, backend, factor, domain)
+        check.on_a_line(domain is not None and bool(domain.periodic.any()))
+        return _scaled_covariance(rows, backend, factor)
 
 
-def _scaled(rows: Rows, backend: ModuleType, factor: Callable[[float, int], float]) -> Any:
+def _scaled(rows: Rows, backend: ModuleType, factor: Callable[[float, int], float], domain: Ends | None = None) -> Any:
     """Return deviations of checked data."""
     deviations, ranges, share = _centred(rows, backend)
     deviations *= deviations
     variances = rows.weights @ deviations * share
-    return ranges * backend.xp.sqrt(variances) * factor(rows.effective, deviations.shape[1])
+    out = ranges * backend.xp.sqrt(variances)
+    if domain is not None and domain.periodic.any():
+        around = backend.asnumpy(out)
+        for k in map(int, np.flatnonzero(domain.periodic)):
+            around[k] = circular.deviation(rows, k, float(domain.period[k]), backend.xp)
+        check.varies(around)
+        out = backend.asarray(around)
+    return out * factor(rows.effective, deviations.shape[1])
 
 
 def _scaled_covariance(rows: Rows, backend: ModuleType, factor: Callable[[float, int], float]) -> Any:

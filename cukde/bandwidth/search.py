@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from cukde.bandwidth import check
-from cukde.bandwidth.scores import LeaveOneOut, proportional
+from cukde.bandwidth.scores import proportional
 from cukde.core import reprs
 from cukde.core.public import public_in
 from cukde.core.warnings import BandwidthRangeWarning
@@ -48,7 +48,21 @@ class CrossValidation(NamedTuple):
         return reprs.of_result(self)
 
 
-def search(objective: LeaveOneOut, bandwidths: np.ndarray, *, per_dimension: bool) -> CrossValidation:
+class Criterion(Protocol):
+    """A score as a function of bandwidths, such as :class:`cukde.bandwidth.scores.LeaveOneOut`."""
+
+    precision: str
+    ranges: np.ndarray
+
+    @property
+    def is_logarithmic(self) -> bool: ...
+
+    def scores(self, h: np.ndarray) -> np.ndarray: ...
+
+    def with_gradient(self, h: np.ndarray) -> tuple[float, np.ndarray]: ...
+
+
+def search(objective: Criterion, bandwidths: np.ndarray, *, per_dimension: bool) -> CrossValidation:
     """Return the best of (B, d) ``bandwidths``, or of a grid about a rule's (d,) deviations; all on the host.
 
     Warns the caller's caller where the best is at an end.
@@ -73,7 +87,7 @@ def _factor(step: float) -> float:
     return float(2 ** (step / _STEPS_OF_OCTAVE))
 
 
-def _extended(objective: LeaveOneOut, reference: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _extended(objective: Criterion, reference: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Bandwidths of the grid and their scores, in rising order, with the grid going on while an end is the best."""
     first, count = _FIRST, COUNT
     tried = _grid(reference, first, count)
@@ -103,7 +117,7 @@ def _end(h: np.ndarray, best: int) -> str:
     return {along.min(): "smallest", along.max(): "largest"}.get(h[best, 0], "")
 
 
-def _optimised(objective: LeaveOneOut, start: CrossValidation) -> tuple[CrossValidation, str]:
+def _optimised(objective: Criterion, start: CrossValidation) -> tuple[CrossValidation, str]:
     """Maximise over one deviation a column from the best of the grid; say which side of the box it is at, if at one."""
     from scipy.optimize import minimize
 

@@ -20,11 +20,10 @@ from cukde.core.warnings import NegativeDensityWarning
 from cukde.density import check, results, rules_by_name
 from cukde.density.arguments import prepare
 from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
-from cukde.density.domains import check as domains_check
 from cukde.density.problem import score_problem
 from cukde.density.stacks.over_stacks import over_stacks
 
-_over_dask = over_dask("cukde.density.dask.api", domains_check.without_domain)
+_over_dask = over_dask("cukde.density.dask.api")
 
 
 def _sums_with_names(given: Given, result: Any) -> Any:
@@ -71,7 +70,7 @@ def kde(
         deviations by the names of the columns. A GPU array is copied to the host. Or the name of a rule of
         :mod:`cukde.bandwidth`, applied to ``X`` and ``weights``: "scott", "silverman", "sd", "laplace", "isj" or
         "cross_validate" (for this function's density), and "scott_covariance" or "silverman_covariance"; not for Dask
-        arrays and periods.
+        arrays. Beside ``bounds`` and ``periods`` the rule has them, too.
     weights : array_like, shape (n,), optional
         Non-negative weights of the data, normalised to sum to 1. Default 1/n each.
     local_factors : array_like, shape (n,), optional
@@ -98,11 +97,10 @@ def kde(
         For each column, or for some by name, None or its (low, high), with None or an infinity for an open end: the
         density is then one on that domain, by reflection, 0 outside and without loss of mass at the ends. ``h`` must
         not correlate such a column with another. Data have to lie within; with ``check_finite=False`` they are
-        unchecked, and those outside are taken at the nearest end. Not for Dask arrays.
+        unchecked, and those outside are taken at the nearest end.
     periods : sequence of length d or mapping, optional
         For each column, or for some by name, None or its period, such as 360: the density repeats, and integrates to 1
-        over a period. Points may lie anywhere on the line. A column has bounds or a period, not both. Not for Dask
-        arrays.
+        over a period. Points may lie anywhere on the line. A column has bounds or a period, not both.
     leave_one_out : bool
         Leave out of the density at each row of the data the row's own kernel, and divide by the weight of the others.
         Then ``Y`` must be ``X`` itself, or None. Not for stacks.
@@ -184,7 +182,8 @@ def kde(
     half of theirs, and all others are summed again without them: nothing cancels, however far a row lies, and errors
     are at most twice those above (``tests/density/test_leave_one_out.py``). It takes the pass over all data, and where
     own terms dominate one of n^2 pairs besides; on a GPU it waits for that. With bounds or periods, whose images are
-    many, it takes 2 n passes.
+    many, it takes 2 n passes. Of Dask arrays blocks do so with themselves, and add what all others give them; all pairs
+    of blocks are taken, both ways (``tests/density/test_leave_one_out_dask.py``).
 
     *Small calls.* On a GPU one launch takes a small problem from its arguments to its result, two that of
     :func:`sd_kde`: sums are of differences, accurate at any spread, and every run gives the same bits. The kernel
@@ -432,7 +431,7 @@ def debias(
     """
     options = weights, precision, deterministic, check_finite, bounds, periods
     problem, _ = prepare(X, X, h, *options, rtol=rtol, may_be_unchecked=True, method="sd")
-    estimate = score_problem(problem, _score_bandwidth(score_bandwidth, X, weights, periods))
+    estimate = score_problem(problem, _score_bandwidth(score_bandwidth, X, weights, bounds, periods))
     with problem.device:
         moved = problem.moved(estimate)
         if problem.domain is not None:
@@ -440,9 +439,9 @@ def debias(
         return results.cast(moved, problem.dtype).reshape(problem.query_shape)
 
 
-def _score_bandwidth(h: Any, X: Any, weights: Any, periods: Any) -> Any:
+def _score_bandwidth(h: Any, X: Any, weights: Any, bounds: Any, periods: Any) -> Any:
     """A bandwidth of the score, or what the rule of that name makes of the data."""
-    return rules_by_name.bandwidth(h, X, weights, periods=periods, name="score_bandwidth")
+    return rules_by_name.bandwidth(h, X, weights, bounds=bounds, periods=periods, name="score_bandwidth")
 
 
 def _stages_of_sd_kde(
@@ -467,8 +466,8 @@ def _stages_of_sd_kde(
     """
     options = {"weights": weights, "rtol": rtol, "precision": precision, "deterministic": deterministic}
     options |= {"check_finite": check_finite, "bounds": bounds, "periods": periods}
-    h = rules_by_name.bandwidth(h, X, weights, "sd", periods=periods)
-    score_h = h if score_bandwidth is None else _score_bandwidth(score_bandwidth, X, weights, periods)
+    h = rules_by_name.bandwidth(h, X, weights, "sd", bounds=bounds, periods=periods)
+    score_h = h if score_bandwidth is None else _score_bandwidth(score_bandwidth, X, weights, bounds, periods)
 
     def gradient() -> Any:
         return score(X, X, score_h, **options)
@@ -565,7 +564,7 @@ def sd_kde(
     log = core_check.flag("log", log)
     options = weights, precision, deterministic, check_finite, bounds, periods
     problem, _ = prepare(X, Y, h, *options, rtol=rtol, may_be_unchecked=True, method="sd", leave_one_out=leave_one_out)
-    estimate = score_problem(problem, _score_bandwidth(score_bandwidth, X, weights, periods))
+    estimate = score_problem(problem, _score_bandwidth(score_bandwidth, X, weights, bounds, periods))
     with problem.device:
         return problem.density_of_moved(estimate, log=log)
 

@@ -46,6 +46,7 @@ def checked(
     local_factors: Any = None,
     precision: Any = None,
     method: str = "kde",
+    bounds: Any = None,
     periods: Any = None,
 ) -> Checked:
     """Check forms, dtypes, the bandwidth and the precision; ``Y`` None stands for the data themselves.
@@ -64,7 +65,7 @@ def checked(
         factors = check.weights(local_factors, n, backend, "local_factors")
     dtype = check.result_dtype(*(a for a in (x, y, v) if a is not None))
     chosen = check.precision(precision, dtype)
-    h = rules_by_name.bandwidth(h, x, w, method, periods=periods)
+    h = rules_by_name.bandwidth(h, x, w, method, bounds=bounds, periods=periods)
     whitening = whitening_of(h, d, factors=factors is not None)
     return Checked(x, y, v, w, factors, query_shape, dtype, chosen, whitening)
 
@@ -116,7 +117,7 @@ def prepare(
         xp = backend.xp
         itself = Y is X or Y is None
         x, y, v, w, factors, query_shape, dtype, chosen, whitening = checked(
-            backend, X, None if itself else Y, h, weights, V, local_factors, precision, method, periods
+            backend, X, None if itself else Y, h, weights, V, local_factors, precision, method, bounds, periods
         )
         if one_column:
             check.one_column(x.shape[1])

@@ -32,7 +32,7 @@ _LEAST_ROWS, _SAMPLE, _MOST_SHARE = 4096, 256, 0.5
 
 def sums(problem: Problem, output: Output) -> PartialSums:
     """Sums of a problem's kernels without own terms, divided by the weight that is left."""
-    return _divided(_sums(problem, output), problem)
+    return _divided(sums_of_others(problem, output), problem)
 
 
 def sums_of(problem: Problem, sums: Sums) -> PartialSums:
@@ -53,7 +53,8 @@ def _divided(sums: PartialSums, problem: Problem) -> PartialSums:
     return sums._replace(reference=sums.reference - log_rest)
 
 
-def _sums(problem: Problem, output: Output) -> PartialSums:
+def sums_of_others(problem: Problem, output: Output) -> PartialSums:
+    """The same sums, not divided."""
     n, xp = len(problem.X), problem.xp
 
     def summed(part: Problem) -> PartialSums:

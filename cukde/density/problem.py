@@ -271,10 +271,10 @@ class Problem(NamedTuple):
     def at(self, Y: Any, name: str = "Y", *, gaussian: bool = True) -> Problem:
         """Return the same at other queries, which are checked as :func:`cukde.density.arguments.prepare` does.
 
-        It is for checked data, in a dtype that holds the queries, without a domain. ``name`` is what an error calls
-        the queries. For a ``gaussian`` their values may be left unchecked, for the backend's passes to look at.
+        It is for checked data, in a dtype that holds the queries. ``name`` is what an error calls the queries. For a
+        ``gaussian`` their values may be left unchecked, for the backend's passes to look at.
         """
-        call = self._unchecked_at(Y) if gaussian and self.whitening.plain else None
+        call = self._unchecked_at(Y) if gaussian and self.whitening.plain and self.domain is None else None
         if call is None:
             return self._at(Y, name)
         return self._replace(Y=Y, query_shape=Y.shape, unchecked=Unchecked(call, lambda: self._at(Y, name)))
@@ -297,13 +297,18 @@ class Problem(NamedTuple):
     def _at(self, Y: Any, name: str) -> Problem:
         backend, options = self.backend, self.options
         y, query_shape = check.queries(Y, self.X.shape[1], backend, name)
+        outside = None
+        if self.domain is not None:
+            core_check.finite({name: bool(backend.xp.isfinite(y).all())})  # before any is brought onto a bound
+            outside = self.domain.outside(y, backend.xp).any(axis=1)
+            y = self.domain.anchored(y, backend.xp)
         y = backend.xp.ascontiguousarray(y, dtype=self.X.dtype)
         with np.errstate(over="ignore", invalid="ignore"):  # such queries are refused
             radius, bounded = checked_radius(backend, [(name, y)], options.centre, self.whitening, self.X)
         if radius > options.squared_radius:
             check.squared_radius(radius, single=options.precision != "float64")
             options = options._replace(squared_radius=radius, bounded=bounded)
-        return self._replace(Y=y, query_shape=query_shape, options=options)
+        return self._replace(Y=y, query_shape=query_shape, options=options, outside=outside)
 
     def of_score(self, whitening: Whitening | None = None) -> Problem:
         """Pose the score of the data at the data, with the same bandwidth or another."""

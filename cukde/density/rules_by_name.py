@@ -7,8 +7,8 @@ from typing import Any
 
 from cukde.core import dispatch
 
-Rule = Callable[[Any, Any, str], Any]
-"""Takes data, weights or None, and the method of the density: "kde", "sd" or "laplace"."""
+Rule = Callable[..., Any]
+"""Takes data, weights or None, the method of the density ("kde", "sd" or "laplace"), and bounds and periods by name."""
 
 _RULES: dict[str, Rule] = {}
 
@@ -23,14 +23,19 @@ def names() -> tuple[str, ...]:
     return tuple(_RULES)
 
 
-def bandwidth(h: Any, X: Any, weights: Any = None, method: str = "kde", *, periods: Any = None, name: str = "h") -> Any:
+def bandwidth(
+    h: Any,
+    X: Any,
+    weights: Any = None,
+    method: str = "kde",
+    *,
+    bounds: Any = None,
+    periods: Any = None,
+    name: str = "h",
+) -> Any:
     """Return a bandwidth on the host: ``h`` itself, or what the rule of that name makes of the data."""
     if not isinstance(h, str):
         return dispatch.to_host(h)
     if h not in _RULES:
         raise ValueError(f"{name} must be a number, an array or one of {', '.join(map(repr, _RULES))}; got {h!r}")
-    if periods is not None:
-        raise ValueError(
-            f"{name} must be a number or an array where periods are given; got {h!r}, a rule for data on a line"
-        )
-    return dispatch.to_host(_RULES[h](X, weights, method))
+    return dispatch.to_host(_RULES[h](X, weights, method, bounds=bounds, periods=periods))

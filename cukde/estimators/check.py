@@ -11,6 +11,8 @@ import numpy as np
 
 from cukde.core import check as core_check, dispatch
 from cukde.density import check as density_check, kernels
+from cukde.density.domains import check as domains_check
+from cukde.density.domains.domain import Domain, domain_of
 from cukde.estimators import bandwidths
 
 KERNELS = ("gaussian", *kernels.KERNELS)
@@ -47,6 +49,12 @@ def parameters(values: Mapping[str, Any]) -> Any | None:
             raise ValueError(f'{here} needs kernel="gaussian"; got {values["kernel"]!r}: write method="kde" for it')
         if metric is not None:
             raise ValueError(f'{here} needs metric="euclidean"; got {values["metric"]!r}: write method="kde" for it')
+    for name in ("bounds", "periods"):
+        if values[name] is not None and (values["kernel"] != "gaussian" or metric is not None):
+            raise ValueError(
+                f'{name} must be None but for kernel="gaussian" and metric="euclidean"; got {values["kernel"]!r} and '
+                f"{values['metric']!r}: other kernels are not summed over images"
+            )
     rule = bandwidths.rule(values["bandwidth"])
     if rule is not None and (values["kernel"] != "gaussian" or metric is not None):
         raise ValueError(
@@ -101,6 +109,26 @@ def fit(values: Mapping[str, Any], metric: Any | None, row: Any, n: float) -> An
     if values["method"] == "sd":
         rows_to_debias(n)
     return bandwidth(values["bandwidth"], n, row.shape[1], metric)
+
+
+def domain(values: Mapping[str, Any], h: Any, d: int) -> Domain | None:
+    """Check the bounds and periods of ``d`` columns beside a bandwidth; None where no column has any."""
+    out = domain_of(values["bounds"], values["periods"], d)
+    beside_domain(h, out)
+    return out
+
+
+def beside_domain(h: Any, domain: Domain | None) -> None:
+    """Raise for a bandwidth that correlates a bounded column with another."""
+    if domain is not None:
+        domains_check.bandwidth(np.asarray(h), domain.bounded, "bandwidth")
+
+
+def ends(values: Any, h: Any, d: int) -> None:
+    """Raise unless an array, such as one that was read from a file, is that of a domain."""
+    if not isinstance(values, np.ndarray) or values.shape != (3, d) or values.dtype != np.float64:
+        raise ValueError(f"bounds and periods do not fit points of {d} columns")
+    domain(Domain(*values).arguments, h, d)
 
 
 def rows_to_debias(n: float) -> None:

@@ -20,6 +20,7 @@ from cukde.core.dask.devices import computing
 from cukde.core.over_dask import is_dask, meta
 from cukde.density import check as density_check
 from cukde.density.dask import api as density_dask
+from cukde.density.domains.domain import Domain
 from cukde.estimators import check, sampling
 
 
@@ -37,8 +38,8 @@ def points(estimator: Any, X: Any, backend: ModuleType, *, reset: bool) -> da.Ar
 
 def taken(
     estimator: Any, X: Any, sample_weight: Any, metric: Any | None, backend: ModuleType
-) -> tuple[da.Array, Any, Any, np.dtype]:
-    """Return the centres, the bandwidth and the weights of a fit to checked points, and the dtype of the data.
+) -> tuple[da.Array, Any, Any, np.dtype, Domain | None]:
+    """Return the centres, the bandwidth and the weights of a fit to checked points, the data's dtype and their domain.
 
     If a rule for the bandwidth needs the unknown number of rows, it is computed now.
     """
@@ -50,15 +51,29 @@ def taken(
         X = da.from_array(backend.xp.array(X), chunks=(rows, d))
     if math.isnan(n) and isinstance(estimator.bandwidth, str):
         n = int(sum(_lengths(X)))
-    h = check.fit(estimator.get_params(deep=False), metric, np.zeros((1, d)), n)
+    parameters = estimator.get_params(deep=False)
+    h = check.fit(parameters, metric, np.zeros((1, d)), n)
+    domain = check.domain(parameters, h, d)
     weights = None if sample_weight is None else _weights(sample_weight, X, backend)
     dtype = density_check.result_dtype(X)
     centres = X.astype(dtype)
     if estimator.method == "sd":
         # Points in float64, so that an offset costs no accuracy; pairs in the precision of the data.
         precision = dtype.name if estimator.precision is None else estimator.precision
-        centres = density_dask.debias(X.astype(np.float64), h, weights=weights, precision=precision)
-    return centres, h, weights, dtype
+        double, ends = X.astype(np.float64), {}
+        if domain is not None:
+            double, ends = X.map_blocks(_within, domain, dtype=np.float64, meta=double._meta), domain.arguments
+        centres = density_dask.debias(double, h, weights=weights, precision=precision, **ends)
+    return centres, h, weights, dtype, domain
+
+
+def _within(block: Any, domain: Domain) -> Any:
+    """Points in double precision, those on a bound that their dtype has rounded brought onto it; others as they are."""
+    with computing(block) as backend:
+        xp = backend.xp
+        low, high = (xp.asarray(end) for end in (domain.low, domain.high))
+        double = block.astype(np.float64)
+        return xp.where(domain.outside(block, xp), double, xp.minimum(xp.maximum(double, low), high))
 
 
 def _weights(sample_weight: Any, X: da.Array, backend: ModuleType) -> Any:

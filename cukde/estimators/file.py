@@ -92,6 +92,8 @@ def _encoded(value: Any, name: str, arrays: dict[str, np.ndarray]) -> Any:
         return value
     if isinstance(value, dict):
         return {"dictionary": {key: _encoded(item, f"{name}.{key}", arrays) for key, item in value.items()}}
+    if isinstance(value, list | tuple) and any(item is None or isinstance(item, list | tuple) for item in value):
+        return {"list": [_encoded(item, f"{name}.{i}", arrays) for i, item in enumerate(value)]}
     array = np.asarray(dispatch.to_host(value))
     if array.dtype.kind not in _KINDS:
         raise TypeError(f"save takes numbers, words and arrays of them; {name} is {value!r}: pickle the estimator")
@@ -104,4 +106,6 @@ def _decoded(value: Any, array: Callable[[str], np.ndarray]) -> Any:
         return value
     if "dictionary" in value:
         return {key: _decoded(item, array) for key, item in value["dictionary"].items()}
+    if "list" in value:
+        return [_decoded(item, array) for item in value["list"]]
     return array(value["array"])

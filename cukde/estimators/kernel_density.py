@@ -23,6 +23,8 @@ from cukde.core.warnings import NegativeDensityWarning
 from cukde.density import check as density_check
 from cukde.density.api import kde, laplace_kde, score as gradient
 from cukde.density.arguments import prepare
+from cukde.density.domains import check as domains_check
+from cukde.density.domains.domain import Domain, domain_of
 from cukde.density.kernel_density import kernel_density
 from cukde.density.metric_density import log_sums
 from cukde.density.problem import Problem, score_problem
@@ -36,7 +38,9 @@ _NEGATIVE = (
     "a Laplace-corrected density is negative at some rows, so that the score is -inf: enlarge bandwidth, leave those "
     'rows out by score_samples, or take method="kde" or "sd"'
 )
-_FITTED = (*_ARRAYS, *_FLAGS, "bandwidth_", "n_features_in_", "feature_names_in_", "_dtype", "_method")
+_FITTED = (*_ARRAYS, *_FLAGS, "bandwidth_", "n_features_in_", "feature_names_in_", "_dtype", "_method", "_ends")
+# What an estimator that was pickled before there was such a thing has of it.
+_LATER: dict[str, Any] = {"bounds": None, "periods": None, "_ends": None}
 
 
 @public_in("cukde")
@@ -84,6 +88,10 @@ class KernelDensity(BaseEstimator):
     device : {"auto", "cpu", "gpu"}
         Where to compute. ``"auto"`` is the device of the data given to :meth:`fit`. ``"gpu"`` copies data to the GPU,
         and results for NumPy data back; ``"cpu"`` copies GPU arrays to the host and returns NumPy arrays.
+    bounds, periods : sequence of length d, optional
+        As in :func:`cukde.kde`: for each column None or (low, high), and None or its period. The density is then one on
+        that domain, as all methods of the estimator take it: log densities outside are -inf, gradients there NaN, and
+        samples lie within, those of periodic columns from 0 to the period. For the Gaussian kernel only.
 
     Attributes
     ----------
@@ -155,6 +163,8 @@ class KernelDensity(BaseEstimator):
         method: str = "kde",
         precision: str | None = None,
         device: str = "auto",
+        bounds: Any = None,
+        periods: Any = None,
     ) -> None:
         self.bandwidth = bandwidth
         self.algorithm = algorithm
@@ -168,6 +178,8 @@ class KernelDensity(BaseEstimator):
         self.method = method
         self.precision = precision
         self.device = device
+        self.bounds = bounds
+        self.periods = periods
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> KernelDensity:
         """Fit the estimator: copy the data, and for method "sd" debias them.
@@ -193,9 +205,10 @@ class KernelDensity(BaseEstimator):
             is a Dask collection.
         ValueError
             For an unknown kernel, metric, method, device, precision or rule; a kernel or metric that the method does
-            not support, or a metric other than the euclidean on the GPU; data that are not two-dimensional, empty or
-            not finite; weights that are negative, not finite, all zero or of another length; a bandwidth that is not
-            positive (definite); and a single row with method "sd" or a rule.
+            not support, or a metric other than the euclidean on the GPU; bounds and periods that do not fit; data that
+            are not two-dimensional, empty, not finite or outside their bounds; weights that are negative, not finite,
+            all zero or of another length; a bandwidth that is not positive (definite); and a single row with method
+            "sd" or a rule.
         RuntimeError
             For ``device="gpu"`` if no GPU works.
         """
@@ -207,7 +220,8 @@ class KernelDensity(BaseEstimator):
         else:
             fitted = self._taken(X, sample_weight, metric, backend)
         self.__dict__.pop(_KEPT, None)
-        self.points_, self.bandwidth_, self.sample_weight_, dtype = fitted
+        self.points_, self.bandwidth_, self.sample_weight_, dtype, domain = fitted
+        self._ends = None if domain is None else np.stack(domain)
         self._dtype = dtype.name
         self._method = self.method
         self._on_gpu = backend.name == "gpu"
@@ -325,7 +339,7 @@ class KernelDensity(BaseEstimator):
                 Y = self._array(X, backend, reset=False)
                 dtype = self._result_dtype(Y)
                 options = {"weights": self.sample_weight_, "precision": self._precision(dtype)}
-                out = gradient(self.points_, Y, self.bandwidth_, **options)
+                out = gradient(self.points_, Y, self.bandwidth_, **options, **self._domain_arguments)
             return self._returned(_rounded(out, dtype), X, backend)
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> Array:
@@ -368,6 +382,8 @@ class KernelDensity(BaseEstimator):
             points, weights = self.points_, self.sample_weight_
             take = _lazily().drawn if is_dask(points) or is_dask(weights) else sampling.taken
             out = sampling.draw(points, weights, self.bandwidth_, self.kernel, count, random_state, backend, take)
+            if (domain := self._domain) is not None:
+                out = domain.brought_in(out, backend.xp)
             return self._returned(out.astype(self._dtype), None, backend)
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -423,7 +439,7 @@ class KernelDensity(BaseEstimator):
         return {name: dispatch.to_host(value) if name in moved else value for name, value in state if name != _KEPT}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        state = dict(state)
+        state = _LATER | state
         if state.get("_on_gpu") and not is_dask(state["points_"]):
             if dispatch.why_no_gpu() is None:
                 gpu = dispatch.named("gpu")
@@ -434,18 +450,25 @@ class KernelDensity(BaseEstimator):
 
     def _taken(
         self, X: Any, sample_weight: Any, metric: Any | None, backend: ModuleType
-    ) -> tuple[Any, Any, Any, np.dtype]:
-        """Return the centres, the bandwidth and the weights of a fit, and the dtype of the data."""
+    ) -> tuple[Any, Any, Any, np.dtype, Domain | None]:
+        """Return the centres, the bandwidth and the weights of a fit, the dtype of the data and their domain."""
         with backend.device_of(X):
             a = self._array(X, backend, reset=True)
+            parameters = self.get_params(deep=False)
+            domain = domain_of(self.bounds, self.periods, a.shape[1])
+            ends = {} if domain is None else domain.arguments
+            if domain is not None:
+                outside = backend.asnumpy(domain.outside(a, backend.xp).sum(axis=0))
+                domains_check.inside(outside, len(a), domain.low, domain.high)
             weights = None if sample_weight is None else check.weights(self._moved(sample_weight), len(a), backend)
-            width = bandwidths.of_data(self.bandwidth, a, weights, self.method)
-            h = check.fit(self.get_params(deep=False) | {"bandwidth": width}, metric, a[:1], len(a))
+            width = bandwidths.of_data(self.bandwidth, a, weights, self.method, **ends)
+            h = check.fit(parameters | {"bandwidth": width}, metric, a[:1], len(a))
+            check.beside_domain(h, domain)
             dtype = density_check.result_dtype(a)
             points = backend.xp.array(a, dtype=dtype, order="C")  # a copy: X may change afterwards
             if self.method == "sd":
-                points = self._debiased(points, h, weights)
-            return points, h, weights, dtype
+                points = self._debiased(points, h, weights, domain)
+            return points, h, weights, dtype, domain
 
     def _backend_of_fit(self, X: Any, sample_weight: Any) -> ModuleType:
         if self.device == "auto":
@@ -498,12 +521,25 @@ class KernelDensity(BaseEstimator):
             out = out.compute()
         return out if stays else backend.asnumpy(out)
 
-    def _debiased(self, points: Any, h: Any, weights: Any | None) -> Any:
+    def _debiased(self, points: Any, h: Any, weights: Any | None, domain: Domain | None) -> Any:
         """Return the data debiased as in :func:`cukde.sd_kde`, in float64, so that an offset costs no accuracy."""
-        problem, _ = prepare(points, None, h, weights=weights, precision=self.precision)
+        ends = {} if domain is None else domain.arguments
+        problem, _ = prepare(points, None, h, weights=weights, precision=self.precision, **ends)
         estimate = score_problem(problem, None)
         with problem.device:
-            return problem.moved(estimate)
+            moved = problem.moved(estimate)
+            return moved if domain is None else domain.restored(moved, problem.xp)
+
+    @property
+    def _domain(self) -> Domain | None:
+        """What the bounds and periods of the fit say."""
+        return None if self._ends is None else Domain(*self._ends)
+
+    @property
+    def _domain_arguments(self) -> dict[str, Any]:
+        """The same as arguments of functions; none where there is no domain."""
+        domain = self._domain
+        return {} if domain is None else domain.arguments
 
     def _result_dtype(self, Y: Any) -> np.dtype:
         return density_check.result_dtype(np.empty(0, self._dtype), Y)
@@ -523,7 +559,7 @@ class KernelDensity(BaseEstimator):
         density_check.rows_to_leave_out(len(points) if weights is None else int((weights > 0).sum()))
         same = X.shape == points.shape
         if same and self.method == "sd":  # may round differently, by far less than a hundredth of the step
-            moved, X = self._debiased(X, self.bandwidth_, weights), X.astype(np.float64)
+            moved, X = self._debiased(X, self.bandwidth_, weights, self._domain), X.astype(np.float64)
             step = 0.01 * abs(moved - X).max()
             same = bool((abs(moved - points) <= step).all())
         elif same:
@@ -541,7 +577,7 @@ class KernelDensity(BaseEstimator):
             problem, dtype = self._problem(queries, backend, self._tolerance, unchecked=not leave_one_out)
             if leave_one_out:
                 problem = problem._replace(leave_one_out=True)
-            if self.atol > 0:
+            if self.atol > 0 and problem.domain is None:  # or each of several passes would leave out as much
                 problem = problem.within(float(self.atol), kernel)
             with problem.device:
                 if kernel is not None:
@@ -569,6 +605,7 @@ class KernelDensity(BaseEstimator):
             out = kernel_density(X, Y, h, kernel=kernel, log=True, **options)
         else:
             function = laplace_kde if self.method == "laplace" else kde
+            options |= self._domain_arguments
             out = function(X, Y, h, log=True, precision=self._precision(dtype), **options)
         return _rounded(out, dtype)
 
@@ -605,7 +642,8 @@ class KernelDensity(BaseEstimator):
             none = backend.xp.empty((0, points.shape[1]), of_queries)
             dtype = self._result_dtype(none)
             precision = self._precision(dtype) if self.kernel == "gaussian" else None
-            problem, _ = prepare(points, none, self.bandwidth_, weights, precision, rtol=tolerance)
+            ends = self._domain_arguments
+            problem, _ = prepare(points, none, self.bandwidth_, weights, precision, rtol=tolerance, **ends)
             last = points, weights, options, (problem.kept(), dtype)
             setattr(self, _KEPT, last)
         kept: tuple[Problem, np.dtype] = last[3]
@@ -656,5 +694,8 @@ def _check_loaded(estimator: KernelDensity, fitted: dict[str, Any]) -> None:
         raise ValueError("bandwidth_ is no number")
     check.bandwidth(fitted["bandwidth_"], n, d, metric)
     check.same_method(fitted["_method"], estimator.method)
+    ends = fitted.setdefault("_ends", None)  # files that are older have none
+    if ends is not None:
+        check.ends(ends, fitted["bandwidth_"], d)
     if fitted["_dtype"] not in ("float32", "float64") or not all(isinstance(fitted[flag], bool) for flag in _FLAGS):
         raise ValueError("the dtype or the device of the data is missing")

@@ -74,6 +74,22 @@ def log_scale(value: Any, d: int) -> tuple[bool, ...]:
     return tuple(out) if several else tuple(out) * d
 
 
+def linear(log: tuple[bool, ...], in_domain: np.ndarray) -> None:
+    """Raise for columns with bounds or a period on a logarithmic axis."""
+    both = np.flatnonzero(np.asarray(log) & in_domain)
+    if both.size:
+        raise ValueError(
+            f"log_scale must be False for columns with bounds or a period; column {both[0]} has both: densities are "
+            "then those of log10, which has no such ends"
+        )
+
+
+def no_hue(hue: Any, is_collection: bool) -> None:
+    """Raise for labels beside Dask collections, of which a sample is drawn."""
+    if is_collection and hue is not None:
+        raise TypeError("hue must be None beside Dask collections: draw a sample of the rows, in memory")
+
+
 def extent(low: np.ndarray, high: np.ndarray, widths: np.ndarray) -> None:
     """Raise for columns that no axis can show: too large, or too far from 0 for their bandwidth."""
     size = np.maximum(abs(low), abs(high))

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
+import itertools
 import math
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cukde.bandwidth import data as bandwidth_data, rules
+from cukde.core.over_dask import is_dask
 from cukde.density import check as density_check, rules_by_name
 from cukde.density.api import debias, kde, kernel_sum, laplace_kde, sd_kde
 from cukde.density.compositions import columns as compositions_columns, regions as compositions_regions
+from cukde.density.domains import check as domains_check
+from cukde.density.domains.domain import Domain
 from cukde.density.grids.api import evaluate_grid
 from cukde.plot import check
 
@@ -25,10 +31,12 @@ MOST_MARKS = 1_000
 
 _REACH = 3  # bandwidths by which a curve extends beyond the data
 _CELLS = 16  # for each bandwidth, of the resampled data
+_REACH_OF_IMAGES = 6  # bandwidths beyond which an image is nothing
+_MOST_TURNS = 16  # around a period, or between two bounds and back, of which images are taken
 _ENTRIES = 2**23  # numbers in a block of resamples: 64 MiB
 
 # Each use of random numbers has its own stream, so that leaving one out does not change the others.
-_RESAMPLES, _MARKS, _LEVELS = range(3)
+_RESAMPLES, _MARKS, _LEVELS, _ROWS = range(4)
 
 
 class Estimate(NamedTuple):
@@ -42,6 +50,7 @@ class Estimate(NamedTuple):
     low: np.ndarray  # (d,) minima of the columns
     high: np.ndarray
     adjust: float  # the factor of the bandwidth, which ``h`` contains
+    domain: Domain | None = None  # in which the data lie, those of periods from 0 on
 
     @property
     def widths(self) -> np.ndarray:
@@ -52,6 +61,19 @@ class Estimate(NamedTuple):
         return np.broadcast_to(self.h, self.low.shape)
 
     @property
+    def ends(self) -> dict[str, Any]:
+        """Arguments of a density on the domain."""
+        return {} if self.domain is None else self.domain.arguments
+
+    def within(self, k: int, low: float, high: float) -> tuple[float, float]:
+        """Ends of an axis, no further than the bounds of column ``k``; of a period all of it."""
+        if self.domain is None:
+            return low, high
+        if self.domain.periodic[k]:
+            return 0.0, float(self.domain.period[k])
+        return max(low, float(self.domain.low[k])), min(high, float(self.domain.high[k]))
+
+    @property
     def effective(self) -> float:
         """Effective number of rows."""
         if self.weights is None:
@@ -60,15 +82,32 @@ class Estimate(NamedTuple):
         return float(w.sum()) ** 2 / float((w * w).sum())
 
 
-def estimate(backend: ModuleType, x: Any, w: Any, h: Any, method: str, adjust: float = 1.0) -> Estimate:
+def in_memory(X: Any, weights: Any, seed: int) -> tuple[Any, Any]:
+    """Return the data as they are, of Dask collections a sample of rows."""
+    if not is_dask(X) and not is_dask(weights):
+        return X, weights
+    out: tuple[Any, Any] = importlib.import_module("cukde.plot.dask").sample(X, weights, seed, _ROWS)
+    return out
+
+
+def estimate(
+    backend: ModuleType, x: Any, w: Any, h: Any, method: str, adjust: float = 1.0, domain: Domain | None = None
+) -> Estimate:
     """Return an estimate of checked data; ``h`` None is the method's rule. ``adjust`` multiplies the bandwidth."""
-    h = rules_by_name.bandwidth(RULES[method](x, weights=w) if h is None else h, x, w, method)
+    if domain is not None:
+        outside = backend.asnumpy(domain.outside(x, backend.xp).sum(axis=0))
+        domains_check.inside(outside, len(x), domain.low, domain.high)
+        x = domain.restored(domain.anchored(x, backend.xp), backend.xp)
+    ends = {} if domain is None else domain.arguments
+    h = rules_by_name.bandwidth(RULES[method](x, weights=w, **ends) if h is None else h, x, w, method, **ends)
     h = density_check.bandwidth(h, x.shape[1])
     h = h * (adjust * adjust if h.ndim == 2 else adjust)
     if h.ndim == 2:
         density_check.cholesky(h)
+    if domain is not None:
+        domains_check.bandwidth(h, domain.bounded)
     low, high = -bandwidth_data.largest(-x, backend.xp), bandwidth_data.largest(x, backend.xp)
-    out = Estimate(backend, x, w, h, method, backend.asnumpy(low), backend.asnumpy(high), adjust)
+    out = Estimate(backend, x, w, h, method, backend.asnumpy(low), backend.asnumpy(high), adjust, domain)
     check.extent(out.low, out.high, out.widths)
     return out
 
@@ -76,10 +115,11 @@ def estimate(backend: ModuleType, x: Any, w: Any, h: Any, method: str, adjust: f
 def marginal(data: Estimate, columns: list[int], own_rule: bool) -> Estimate:
     """Return the estimate of some columns; with ``own_rule`` the bandwidth is the rule's for these columns."""
     x = data.backend.xp.ascontiguousarray(data.X[:, columns])
+    domain = None if data.domain is None else data.domain.of_columns(columns)
     if own_rule:
-        return estimate(data.backend, x, data.weights, None, data.method, data.adjust)
+        return estimate(data.backend, x, data.weights, None, data.method, data.adjust, domain)
     h = compositions_columns.marginal_bandwidth(data.h, columns)
-    return data._replace(X=x, h=h, low=data.low[columns], high=data.high[columns])
+    return data._replace(X=x, h=h, low=data.low[columns], high=data.high[columns], domain=domain)
 
 
 def some(data: Estimate, most: int, seed: int, stream: int = _MARKS) -> tuple[Any, Any | None]:
@@ -118,12 +158,13 @@ def curve(
 ) -> Curve:
     """Return the density of one column, and with ``level`` a pointwise bootstrap band."""
     h = float(data.widths[0])
-    low, high = limits or (float(data.low[0]) - _REACH * h, float(data.high[0]) + _REACH * h)
+    low, high = limits or data.within(0, float(data.low[0]) - _REACH * h, float(data.high[0]) + _REACH * h)
     x = np.linspace(low, high, points)
     function = _FUNCTIONS[data.method]
     with data.backend.device_of(data.X):
         queries = data.backend.asarray(x)
-        density = data.backend.asnumpy(function(data.X[:, 0], queries, h, weights=data.weights, deterministic=True))
+        options = {"weights": data.weights, "deterministic": True} | data.ends
+        density = data.backend.asnumpy(function(data.X[:, 0], queries, h, **options))
         ends = None if level is None else _band(data, queries, h, level, resamples, seed)
     return Curve(x, density, ends)
 
@@ -161,9 +202,10 @@ def _band(
 
 def _densities(data: Estimate, centres: Any, weights: np.ndarray, queries: Any, h: float) -> Any:
     """Return the densities of the same points with several sets of weights, one in each column."""
-    if data.method == "kde":
+    if data.method == "kde" and data.domain is None:
         return kernel_sum(centres, weights.T, queries, h, deterministic=True) / (h * math.sqrt(2 * math.pi))
-    each = [_FUNCTIONS[data.method](centres, queries, h, weights=w, deterministic=True) for w in weights]
+    function = _FUNCTIONS[data.method]
+    each = [function(centres, queries, h, weights=w, deterministic=True, **data.ends) for w in weights]
     return data.backend.xp.stack(each, axis=1)
 
 
@@ -204,7 +246,9 @@ def regions(data: Estimate, masses: list[float], points: int, most: int, seed: i
         chosen = _chosen(data, most, seed, _LEVELS)
         rows, w = data.X[chosen], None if data.weights is None else data.weights[chosen]
         if data.method == "sd":  # debias once for both passes
-            debiased = debias(data.X, data.h, weights=data.weights, precision="float32", deterministic=True)
+            options: dict[str, Any] = {"weights": data.weights, "precision": "float32", "deterministic": True}
+            options |= data.ends
+            debiased = debias(data.X, data.h, **options)
             data = data._replace(X=debiased, method="kde")
         at_rows = _without_own(data, rows, data.X[chosen], w)
         levels = data.backend.asnumpy(compositions_regions.levels(at_rows, np.asarray(masses), w, data.backend))
@@ -212,7 +256,7 @@ def regions(data: Estimate, masses: list[float], points: int, most: int, seed: i
         inside = at_rows >= levels[0]
         low, high = rows[inside].min(axis=0), rows[inside].max(axis=0)
         margin = 4 * data.widths + 0.1 * (high - low)
-        x, y = (np.linspace(low[k] - margin[k], high[k] + margin[k], points) for k in range(2))
+        x, y = (np.linspace(*data.within(k, low[k] - margin[k], high[k] + margin[k]), points) for k in range(2))
         density = data.backend.asnumpy(_on_grid(data, x, y))
     outside = rows[~inside]
     if len(outside) > MOST_MARKS:
@@ -222,7 +266,7 @@ def regions(data: Estimate, masses: list[float], points: int, most: int, seed: i
 
 def _at(data: Estimate, Y: Any) -> Any:
     """Return the density at queries, to five digits."""
-    options: dict[str, Any] = {"weights": data.weights, "precision": "float32", "deterministic": True}
+    options: dict[str, Any] = {"weights": data.weights, "precision": "float32", "deterministic": True} | data.ends
     if data.method == "laplace":
         return laplace_kde(data.X, Y, data.h, **options)
     return kde(data.X, Y, data.h, rtol=1e-5, **options)
@@ -235,12 +279,40 @@ def _without_own(data: Estimate, rows: Any, points: Any, w: Any | None) -> Any:
     """
     xp, d = data.backend.xp, rows.shape[1]
     covariance = data.h if data.h.ndim == 2 else np.diag(data.widths**2)
-    z = (rows - points) @ data.backend.asarray(np.linalg.inv(np.linalg.cholesky(covariance))).T
-    kernel = xp.exp(-0.5 * (z * z).sum(axis=1)) / math.sqrt((2 * math.pi) ** d * np.linalg.det(covariance))
-    if data.method == "laplace":
-        kernel *= 1 + 0.5 * d
+    whitening = data.backend.asarray(np.linalg.inv(np.linalg.cholesky(covariance))).T
+    if data.domain is not None:
+        rows_here, points = (data.domain.anchored(a, xp) for a in (rows, points))
+    else:
+        rows_here = rows
+    kernel: Any = 0.0
+    for image in _images(points, data):
+        z = (rows_here - image) @ whitening
+        exponents = 0.5 * (z * z).sum(axis=1)
+        factors = 1 + 0.5 * d - exponents if data.method == "laplace" else 1.0
+        kernel = kernel + xp.exp(-exponents) * factors
+    kernel /= math.sqrt((2 * math.pi) ** d * np.linalg.det(covariance))
     share = 1 / len(data.X) if data.weights is None else w / data.weights.sum()
     return xp.maximum((_at(data, rows) - share * kernel) / (1 - share), 0)
+
+
+def _images(points: Any, data: Estimate) -> Iterator[Any]:
+    """Yield points from the origin of their domain, mirrored at its ends and moved by periods, as far as it matters.
+
+    Where bandwidths are so wide that it does not end there, an own kernel is next to nothing beside the density.
+    """
+    domain, xp = data.domain, data.backend.xp
+    if domain is None:
+        yield points
+        return
+    columns = []
+    for k, width in enumerate(data.widths):
+        mirrored, cell = bool(domain.bounded[k]), float(domain.cell[k])
+        around = 2 * cell if mirrored else cell
+        most = min(math.ceil(_REACH_OF_IMAGES * float(width) / around), _MOST_TURNS) if math.isfinite(around) else 0
+        turns = [turn * around for turn in range(-most, most + 1)] if most else [0.0]
+        columns.append([sign * points[:, k] + turn for sign in ((1, -1) if mirrored else (1,)) for turn in turns])
+    for image in itertools.product(*columns):
+        yield xp.stack(image, axis=1)
 
 
 def _on_grid(data: Estimate, x: np.ndarray, y: np.ndarray) -> Any:
@@ -248,7 +320,7 @@ def _on_grid(data: Estimate, x: np.ndarray, y: np.ndarray) -> Any:
     if data.method == "laplace":
         grid = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
         return _at(data, data.backend.asarray(grid)).reshape(len(y), len(x))
-    return evaluate_grid(data.X, (x, y), data.h, weights=data.weights, precision="float32").T
+    return evaluate_grid(data.X, (x, y), data.h, weights=data.weights, precision="float32", **data.ends).T
 
 
 def regions_in_units(of: Regions, log: tuple[bool, ...]) -> Regions:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from cukde.core import check as core_check, dispatch, extras
+from cukde.core.entry.names import by_name
+from cukde.core.over_dask import is_dask
 from cukde.core.random_state import DEFAULT, RandomState, integer
-from cukde.core.types import ArrayLike, Bandwidth, Columns
+from cukde.core.types import ArrayLike, Bandwidth, Columns, Domain
+from cukde.density.domains.domain import Domain as Ends, domain_of
 from cukde.kendall.api import kendall_matrix
 from cukde.plot import check, groups, numbers
 
@@ -43,6 +46,8 @@ def density(
     random_state: RandomState = DEFAULT,
     seed: RandomState = None,
     weights: ArrayLike | None = None,
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
 ) -> Axes:
     r"""Draw the density of one column: a curve, its bootstrap band, and a rug of the rows.
 
@@ -50,7 +55,8 @@ def density(
     ----------
     X : array_like, shape (n,) or (n, 1)
         Data of at least two rows; a data frame's column names the axis. If ``X`` is a GPU array, the call computes on
-        the GPU. Rows with NaN in ``X``, ``weights`` or ``hue`` are left out, and the legend tells their number.
+        the GPU. Rows with NaN in ``X``, ``weights`` or ``hue`` are left out, and the legend tells their number. Of a
+        Dask array or data frame a picture shows all rows of up to 100,000, else so many drawn at random.
     h : float, array_like or str, optional
         Bandwidth or name of a rule, as in :func:`cukde.kde`. Default the method's rule:
         :func:`cukde.bandwidth.silverman`, ``sd`` or ``laplace``.
@@ -87,6 +93,9 @@ def density(
         Another name of ``random_state``.
     weights : array_like, shape (n,), optional
         As in :func:`cukde.kde`. Rows of weight 0 are left out.
+    bounds, periods : sequence of length d or mapping, optional
+        As in :func:`cukde.kde`: the density on that domain, drawn no further than its bounds, and of a periodic column
+        from 0 to the period.
 
     Returns
     -------
@@ -99,8 +108,9 @@ def density(
         Without Matplotlib.
     TypeError, ValueError
         For more columns than one, fewer than two rows (of a group), arguments that :func:`cukde.kde` and the rule
-        refuse, data that ``log_scale`` does not allow, an ``ax`` that is not plain Axes, options out of their range,
-        ``random_state`` beside ``seed``, and Dask collections.
+        refuse, data that ``log_scale`` does not allow, ``log_scale`` of a column with bounds or a period, an ``ax``
+        that is not plain Axes, options out of their range, ``random_state`` beside ``seed``, and ``hue`` beside Dask
+        collections.
 
     Notes
     -----
@@ -139,11 +149,12 @@ def density(
     common_norm = core_check.flag("common_norm", common_norm)
     log_scale = core_check.flag("log_scale", log_scale)
     ends = check.limits(limits, log_scale)
-    rows = _rows(X, weights, hue, method, log_scale)
+    rows = _rows(X, weights, hue, method, log_scale, entropy)
     check.columns(rows.columns, 1, "density")
+    domain = _domain(rows, bounds, periods)
     curves, marked = [], []
     with rows.backend.device_of(rows.groups[0].X):
-        estimates = _estimates(rows, h, method, bw_adjust)
+        estimates = _estimates(rows, h, method, bw_adjust, domain)
         for group, estimate in zip(rows.groups, estimates, strict=True):
             curve = numbers.curve(estimate, points, ends, level, resamples, entropy)
             curves.append(numbers.in_units(curve, log_scale, group.share if common_norm else 1.0))
@@ -177,6 +188,8 @@ def contours(
     random_state: RandomState = DEFAULT,
     seed: RandomState = None,
     weights: ArrayLike | None = None,
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
 ) -> Axes:
     """Draw the density of two columns as regions of highest density, each holding a share of the rows.
 
@@ -198,7 +211,7 @@ def contours(
     log_scale : bool or (bool, bool)
         Whether axes are logarithmic, both or each by itself. Regions are those of log10 of such columns: the smallest
         as they are drawn. ``h`` is then in decades.
-    h, ax, method, bw_adjust, random_state, seed, weights
+    h, ax, method, bw_adjust, random_state, seed, weights, bounds, periods
         As in :func:`density`; ``h`` may be two deviations or a covariance.
 
     Returns
@@ -240,12 +253,13 @@ def contours(
     points = check.between("points", points, 2, 2000)
     subsample = check.between("subsample", subsample, 2, 2**40)
     entropy = integer(random_state, seed)
-    rows = _rows(X, weights, hue, method, log_scale)
+    rows = _rows(X, weights, hue, method, log_scale, entropy)
     check.columns(rows.columns, 2, "contours")
+    domain = _domain(rows, bounds, periods)
     with rows.backend.device_of(rows.groups[0].X):
         found = [
             numbers.regions(estimate, masses, points, subsample, entropy)
-            for estimate in _estimates(rows, h, method, bw_adjust)
+            for estimate in _estimates(rows, h, method, bw_adjust, domain)
         ]
 
     ax = ax if ax is not None else artists.new_axes()
@@ -282,6 +296,8 @@ def pairs(
     random_state: RandomState = DEFAULT,
     seed: RandomState = None,
     weights: ArrayLike | None = None,
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
 ) -> np.ndarray:
     """Draw columns in pairs: densities on the diagonal, regions of highest density below it, Kendall's tau above.
 
@@ -313,6 +329,8 @@ def pairs(
         As in :func:`contours`, for each drawn column.
     method, mass, bw_adjust, random_state, seed, weights
         As in :func:`contours`.
+    bounds, periods
+        As in :func:`density`, of the drawn columns.
 
     Returns
     -------
@@ -342,16 +360,17 @@ def pairs(
     points = check.between("points", points, 2, 2000)
     subsample = check.between("subsample", subsample, 2, 2**40)
     entropy = integer(random_state, seed)
-    rows = _rows(X, weights, hue, method, log_scale, columns)
+    rows = _rows(X, weights, hue, method, log_scale, entropy, columns)
     d = rows.columns
     check.panels(d)
+    domain = _domain(rows, bounds, periods)
     names = rows.names if names is None else check.column_names(names, d)
     grid = None if ax is None else check.grid_of_axes(ax, d, artists.Axes)
     panels: list[dict[tuple[int, int], numbers.Regions]] = []
     marginals: list[list[numbers.Estimate]] = []
     taus = []
     with rows.backend.device_of(rows.groups[0].X):
-        for group, estimate in zip(rows.groups, _estimates(rows, h, method, bw_adjust), strict=True):
+        for group, estimate in zip(rows.groups, _estimates(rows, h, method, bw_adjust, domain), strict=True):
             marginals.append([numbers.marginal(estimate, [k], h is None) for k in range(d)])
             panels.append(
                 {
@@ -548,19 +567,33 @@ def _of_rug(rows: groups.Rows, marked: list[int], k: int) -> str:
     return f"at most {numbers.MOST_MARKS:,} rows of a group, drawn at random" if thinned[:1] == [k] else "_nolegend_"
 
 
-def _rows(X: Any, weights: Any, hue: Any, method: Any, log_scale: Any, columns: Any = None) -> groups.Rows:
-    """Check data and return the rows to draw in groups."""
+def _rows(X: Any, weights: Any, hue: Any, method: Any, log_scale: Any, seed: int, columns: Any = None) -> groups.Rows:
+    """Check data and return the rows to draw in groups; of Dask collections a sample is drawn with the seed."""
     core_check.option("method", method, check.METHODS)
+    check.no_hue(hue, is_dask(X) or is_dask(weights))
+    X, weights = numbers.in_memory(X, weights, seed)
     return groups.rows(*groups.chosen(X, hue, columns), weights, log_scale)
 
 
-def _estimates(rows: groups.Rows, h: Any, method: str, adjust: Any) -> list[numbers.Estimate]:
+def _domain(rows: groups.Rows, bounds: Any, periods: Any) -> Ends | None:
+    """Return the domain of the drawn columns, whose values may be given by name."""
+    bounds, periods = (
+        by_name(name, value, tuple(rows.names), rows.columns, optional=True) if isinstance(value, Mapping) else value
+        for name, value in (("bounds", bounds), ("periods", periods))
+    )
+    domain = domain_of(bounds, periods, rows.columns)
+    if domain is not None:
+        check.linear(rows.log, domain.bounded | domain.periodic)
+    return domain
+
+
+def _estimates(rows: groups.Rows, h: Any, method: str, adjust: Any, domain: Ends | None) -> list[numbers.Estimate]:
     """Return the estimate of each group."""
     factor = core_check.number("bw_adjust", adjust, above=True)
     out = []
     for group in rows.groups:
         try:
-            out.append(numbers.estimate(rows.backend, group.X, group.weights, h, method, factor))
+            out.append(numbers.estimate(rows.backend, group.X, group.weights, h, method, factor, domain))
         except ValueError as error:
             if group.label is None:
                 raise

@@ -113,6 +113,25 @@ def test_of_a_stack_each_member_has_its_own(backend: Any) -> None:
     assert backend.asnumpy(cukde.kde(stack[:0], y, 1.0)).shape == (0, 7)
 
 
+def test_rules_have_the_domain_of_the_density(backend: Any) -> None:
+    x, y = backend.asarray(X), backend.asarray(Y)
+    for domain in ({"periods": [None, 3.0]}, {"bounds": [(X[:, 0].min(), None), None]}):
+        for name in ("scott", "silverman", "sd", "laplace", "cross_validate"):
+            found = getattr(bandwidth, name)(x, **domain)
+            h = found.bandwidth if name == "cross_validate" else found
+            got, want = (backend.asnumpy(cukde.kde(x, y, one, **domain)) for one in (name, h))
+            np.testing.assert_array_equal(got, want)
+            e = cukde.KernelDensity(bandwidth=getattr(bandwidth, name), **domain).fit(x)
+            np.testing.assert_array_equal(backend.asnumpy(e.bandwidth_), backend.asnumpy(h))
+    for call, message in (
+        (lambda: cukde.kde(x, y, "scott_covariance", periods=[None, 3.0]), "periods must be None with covariance"),
+        (lambda: bandwidth.silverman(x, covariance=True, periods=[None, 3.0]), "periods must be None with covariance"),
+        (lambda: cukde.sd_kde(x, y, "cross_validate", periods=[None, 3.0]), "but for method=\"kde\"; got 'sd'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+
+
 def test_errors_come_before_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*_: Any) -> Any:
         raise AssertionError("a rule was applied")
@@ -123,16 +142,13 @@ def test_errors_come_before_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
         (lambda: cukde.kde(X, Y[:, :1], "scott"), "Y must have 2 columns"),
         (lambda: cukde.kde(X, Y, "scott", weights=W[1:]), "weights must have shape"),
         (lambda: cukde.kde(X, Y, "scott", precision="half"), "precision must be one of"),
-        (
-            lambda: cukde.kde(X, Y, "scott", periods=[None, 3.0]),
-            "h must be a number or an array where periods are given",
-        ),
         (lambda: cukde.kde(X, Y, "best"), "h must be a number, an array or one of 'scott', .*; got 'best'"),
         (lambda: cukde.debias(X, 1.0, score_bandwidth="best"), "score_bandwidth must be a number, an array or one of"),
         (lambda: cukde.kde(da.from_array(X), Y, "scott"), "h must be a number or an array here; got 'scott': a rule"),
         (lambda: cukde.sd_kde(da.from_array(X), Y, 1.0, score_bandwidth="sd"), "score_bandwidth must be a number or"),
         (lambda: cukde.marginal(da.from_array(X), 1, Y[:, 0], "scott"), "h must be a number or an array here"),
         (lambda: cukde.density_ratio(da.from_array(X), Z, Y, "scott"), "h must be a number or an array here"),
+        (lambda: cukde.evaluate_grid(da.from_array(X), [[0.0], [0.0]], "scott"), "h must be a number or an array here"),
     ):
         with pytest.raises(ValueError, match=message):
             call()

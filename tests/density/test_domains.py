@@ -10,7 +10,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import dask.array as da
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
@@ -425,14 +424,6 @@ def test_what_is_no_sequence_is_refused() -> None:
         cukde.kde(X, X, 1.0, bounds=[("0", 1), None])
     with pytest.raises(ValueError, match="score_bandwidth must not correlate"):
         cukde.sd_kde(X, X, 1.0, score_bandwidth=np.array([[1, 0.5], [0.5, 1]]), bounds=[(0, 1), None])
-
-
-def test_dask_arrays_have_no_domain() -> None:
-    X = da.zeros((4, 2), chunks=2)
-    for option in ({"bounds": [None, (0, 1)]}, {"periods": [1, 1]}):
-        with pytest.raises(TypeError, match=r"must be None for Dask arrays; compute the data first"):
-            cukde.kde(X, X, 1.0, **option)  # type: ignore[arg-type]
-    assert cukde.kde(X, X, 1.0, bounds=None, periods=None).compute().shape == (4,)
 
 
 def test_the_stages_that_are_timed_are_those_of_the_domain() -> None:

@@ -342,10 +342,8 @@ def test_arguments_are_checked(backend: Backend) -> None:
         cukde.evaluate_grid(X * np.nan, [g, g], 1.0)
     with pytest.raises(ValueError, match="axes must span a grid that fits in memory"):
         cukde.evaluate_grid(backend.asarray(np.zeros((3, 5))), [np.arange(1000.0)] * 5, 1.0)
-    for name in ("X", "axes"):
-        given_ = {"X": X, "axes": [g, g]} | {name: da.zeros((3, 2)) if name == "X" else [da.zeros(3), g]}
-        with pytest.raises(TypeError, match=f"{name} must be a plain array; got a Dask collection"):
-            cukde.evaluate_grid(h=1.0, **given_)
+    with pytest.raises(TypeError, match="axes must be a plain array; got a Dask collection"):
+        cukde.evaluate_grid(X, [da.zeros(3), g], 1.0)
 
 
 def test_plans_are_of_bounded_memory() -> None:

@@ -18,6 +18,7 @@ import cukde
 from cukde.density.arguments import prepare
 from cukde.density.modes import api as modes_api, merge
 from cukde.density.modes.api import Modes
+from cukde.density.modes.coordinates import Coordinates
 from cukde.density.modes.mean_shift import Field
 from tests import reference
 from tests.conftest import BACKENDS, Backend
@@ -231,7 +232,7 @@ class TestSteps:
         X, Y = mixture(60, d, seed=seed), rng.uniform(-8, 8, (30, d))
         h = {"h": 0.7, "d": rng.uniform(0.3, 2, d), "H": np.cov(rng.normal(size=(d, d + 3))).reshape(d, d)}[form]
         problem, _ = prepare(X, Y, h)
-        field = Field.of(problem)
+        field = Field(problem, Coordinates.of(problem.whitening, problem.options.centre, None))
         z = problem.whitening.apply(Y, problem.options.centre, np)
         shift, log_density = field.shift(z)
         np.testing.assert_allclose(log_density, reference.log_kde(X, Y, h), rtol=1e-11, atol=1e-10)
@@ -463,5 +464,7 @@ class TestErrors:
     def test_dask(self) -> None:
         array = pytest.importorskip("dask.array").ones((4, 3))
         for options in ({"X": array}, {"seeds": array}, {"weights": array[:, 0]}):
-            with pytest.raises(TypeError, match=f"{next(iter(options))} must be an array in memory; got a Dask"):
+            with pytest.raises(TypeError, match="seeds must be an array in memory beside Dask collections"):
                 cukde.modes(**({"X": self.X, "h": 1.0} | options))
+        with pytest.raises(TypeError, match="h must be a number or a plain array"):
+            cukde.modes(self.X, array, seeds=self.X)

@@ -7,6 +7,7 @@ import functools
 import importlib
 import os
 import pickle
+import re
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -839,7 +840,7 @@ def test_weights_are_routed() -> None:
         ({"precision": "float32", "kernel": "linear"}, "precision must be None but for"),
         ({"device": "cuda"}, "device must be one of 'auto', 'cpu', 'gpu'"),
     ],
-    ids=lambda value: str(value).replace("\n", "") if isinstance(value, dict) else "",
+    ids=lambda value: re.sub(r" at 0x\w+|\n", "", str(value)) if isinstance(value, dict) else "",
 )
 def test_bad_parameters_are_refused_by_fit(options: dict[str, Any], message: str) -> None:
     estimator = KernelDensity(**options)

@@ -60,6 +60,11 @@ def gathered(stage: str, function: Callable[..., Any], blocks: Blocks, **options
     return Blocks(stage, [(partial(function, **options), blocks.keys)], [blocks], function, options)
 
 
+def by_tree(blocks: Blocks, merge: Callable[[list[Any]], Any]) -> Blocks:
+    """Merge all results of a layer by a tree, in the order of the blocks, with few of them in memory at a time."""
+    return _merged(blocks, [blocks.count], merge) if blocks.count > 1 else gathered("merge", merge, blocks)
+
+
 def crossed(
     stage: str,
     function: Callable[..., Any],

@@ -9,9 +9,8 @@ import numpy as np
 
 from cukde.core import check as core_check, dispatch
 from cukde.core.cost.registry import declare
-from cukde.core.dask import check as dask_check
 from cukde.core.entry.public_call import public_call
-from cukde.core.over_dask import is_dask
+from cukde.core.over_dask import over_dask
 from cukde.core.types import Array, ArrayLike, Bandwidth
 from cukde.density.api import kde, sd_kde
 from cukde.density.compositions import check, cost
@@ -23,6 +22,7 @@ _EPS = float(np.finfo(np.float64).eps)
 
 @declare(cost.hdr_threshold, cost_calls.of_threshold)
 @public_call()
+@over_dask("cukde.density.compositions.dask")
 def hdr_threshold(
     X: ArrayLike,
     h: Bandwidth,
@@ -48,7 +48,7 @@ def hdr_threshold(
     Parameters
     ----------
     X : array_like, shape (n, d) or (n,)
-        Data, as for :func:`cukde.kde`; Dask arrays are not taken.
+        Data, as for :func:`cukde.kde`. A Dask array or data frame, here or for ``weights``, makes the call lazy.
     h : float, array_like or str
         Bandwidth, in any form that :func:`cukde.kde` takes.
     mass : float or array_like
@@ -68,7 +68,7 @@ def hdr_threshold(
     number or array, of the shape of ``mass``
         Of the dtype of the density. Levels are values that ``kde(X, X, h, log=log, leave_one_out=leave_one_out)`` has,
         so that at least ``mass`` of the rows compare as equal to them or higher. NumPy in, NumPy out; CuPy in, CuPy
-        out.
+        out; Dask in, Dask out.
 
     Raises
     ------
@@ -113,8 +113,6 @@ def hdr_threshold(
     """
     log = core_check.flag("log", log)
     core_check.option("method", method, check.METHODS)
-    for name, a in (("X", X), ("weights", weights), ("mass", mass)):
-        dask_check.plain(name, is_dask(a))
     shares = check.mass(dispatch.to_host(mass))
     density = (kde if method == "kde" else sd_kde)(
         X,

@@ -130,14 +130,16 @@ def of_ratio(X: Any, Z: Any, Y: Any, h: Any = None, *, denominator_weights: Any 
     return sizes | {"k": _rows(Z)[0], "m": _rows(Y)[0], "dtype": dtype, "weighted": weighted}
 
 
-def of_bandwidth(X: Any, *, weights: Any = None, covariance: bool = False) -> Sizes:
-    """Sizes of a call of a rule for the bandwidth."""
+def of_bandwidth(
+    X: Any, *, weights: Any = None, covariance: bool = False, bounds: Any = None, periods: Any = None
+) -> Sizes:
+    """Sizes of a call of a rule for the bandwidth; images are not counted."""
     n, d = _rows(X)
     sizes = {"n": n, "d": d, "dtype": arguments.promoted(X), "weighted": weights is not None}
     return sizes | {"covariance": True} if covariance else sizes
 
 
-def of_abramson(X: Any, h: Any = None, *, alpha: float = 0.5, weights: Any = None) -> Sizes:
+def of_abramson(X: Any, h: Any = None, *, alpha: float = 0.5, weights: Any = None, **others: Any) -> Sizes:
     """Sizes of a call of the rule for local factors."""
     return of_bandwidth(X, weights=weights)
 

@@ -14,7 +14,7 @@ from cukde.core.dask import check as dask_check
 from cukde.core.dask.devices import computing
 from cukde.core.dask.graph import Blocks, array, crossed, each, unordered
 from cukde.core.over_dask import is_dask
-from cukde.core.types import ArrayLike, Bandwidth
+from cukde.core.types import ArrayLike, Bandwidth, Domain
 from cukde.density import (
     check as density_check,
     kernels,
@@ -25,6 +25,8 @@ from cukde.density import (
 from cukde.density.dask import blocks as dask_blocks
 from cukde.density.dask.arguments import Arguments, arguments
 from cukde.density.dask.certificate import Needed
+from cukde.density.dask.leave_one_out import without_own_weight
+from cukde.density.domains import check as domains_check
 from cukde.density.kernels import KERNELS, Kernel
 from cukde.density.problem import Problem, score_whitening
 from cukde.density.sums import Output, PartialSums
@@ -44,6 +46,9 @@ def kde(
     deterministic: bool = False,
     check_finite: bool = True,
     boxes: ArrayLike | None = None,
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
+    leave_one_out: bool = False,
 ) -> da.Array:
     """See :func:`cukde.kde`.
 
@@ -55,7 +60,7 @@ def kde(
         Those of ``X``, or of ``X`` and ``Y``, by :func:`cukde.dask.block_boxes`; None for a plain array, whose boxes
         are computed at once. Pairs of blocks that cannot matter then become no tasks, and blocks that no query needs
         are not read: ``rtol`` is kept, by the same certificate over blocks, which takes a 64th of it. With a tolerance
-        of 0, and with ``local_factors``, all pairs are taken.
+        of 0, with ``local_factors`` and with ``leave_one_out``, all pairs are taken.
 
     Examples
     --------
@@ -66,7 +71,19 @@ def kde(
     array([0.3521])
     """
     inputs = arguments(
-        X, Y, h, weights, precision, deterministic, check_finite, local_factors=local_factors, rtol=rtol, boxes=boxes
+        X,
+        Y,
+        h,
+        weights,
+        precision,
+        deterministic,
+        check_finite,
+        local_factors=local_factors,
+        rtol=rtol,
+        boxes=boxes,
+        bounds=bounds,
+        periods=periods,
+        leave_one_out=leave_one_out,
     )
     data, sums = _sums(inputs, "sum")
     return _result(inputs, _with_total(inputs, data, sums, _density, log=core_check.flag("log", log)))
@@ -83,6 +100,9 @@ def score(
     deterministic: bool = False,
     check_finite: bool = True,
     boxes: ArrayLike | None = None,
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
+    leave_one_out: bool = False,
 ) -> da.Array:
     """See :func:`cukde.score`.
 
@@ -97,7 +117,20 @@ def score(
     >>> cukde.dask.score(X, np.array([0.0]), 1.0).compute().round(4)
     array([0.3775])
     """
-    inputs = arguments(X, Y, h, weights, precision, deterministic, check_finite, rtol=rtol, boxes=boxes)
+    inputs = arguments(
+        X,
+        Y,
+        h,
+        weights,
+        precision,
+        deterministic,
+        check_finite,
+        rtol=rtol,
+        boxes=boxes,
+        bounds=bounds,
+        periods=periods,
+        leave_one_out=leave_one_out,
+    )
     _, sums = _sums(inputs, "moments", ratio=True)
     return _of_queries(inputs, each("score", _gradient, sums, **_shape(inputs)))
 
@@ -113,6 +146,9 @@ def density_and_score(
     deterministic: bool = False,
     check_finite: bool = True,
     boxes: ArrayLike | None = None,
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
+    leave_one_out: bool = False,
 ) -> tuple[da.Array, da.Array]:
     """See :func:`cukde.density_and_score`.
 
@@ -128,7 +164,20 @@ def density_and_score(
     >>> log_p.compute().round(4), s.compute().round(4)
     (array([-1.138]), array([0.3775]))
     """
-    inputs = arguments(X, Y, h, weights, precision, deterministic, check_finite, rtol=rtol, boxes=boxes)
+    inputs = arguments(
+        X,
+        Y,
+        h,
+        weights,
+        precision,
+        deterministic,
+        check_finite,
+        rtol=rtol,
+        boxes=boxes,
+        bounds=bounds,
+        periods=periods,
+        leave_one_out=leave_one_out,
+    )
     data, sums = _sums(inputs, "moments")
     log_density = _with_total(inputs, data, sums, _log_density)
     return _result(inputs, log_density), _of_queries(inputs, each("score", _gradient, sums, **_shape(inputs)))
@@ -145,6 +194,8 @@ def debias(
     deterministic: bool = False,
     check_finite: bool = True,
     boxes: ArrayLike | None = None,
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
 ) -> da.Array:
     """See :func:`cukde.debias`.
 
@@ -159,7 +210,9 @@ def debias(
     >>> cukde.dask.debias(X, 1.0).compute().round(4)
     array([-0.8808,  0.8808])
     """
-    inputs = arguments(X, X, h, weights, precision, deterministic, check_finite, rtol=rtol, boxes=boxes)
+    inputs = arguments(
+        X, X, h, weights, precision, deterministic, check_finite, rtol=rtol, boxes=boxes, bounds=bounds, periods=periods
+    )
     data, sums, _ = _sums_at_data(inputs, score_bandwidth)
     return _of_queries(inputs, each("debiased", _moved, data, sums, **_shape(inputs)))
 
@@ -177,6 +230,9 @@ def sd_kde(
     deterministic: bool = False,
     check_finite: bool = True,
     boxes: ArrayLike | None = None,
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
+    leave_one_out: bool = False,
 ) -> da.Array:
     """See :func:`cukde.sd_kde`.
 
@@ -192,12 +248,31 @@ def sd_kde(
     >>> cukde.dask.sd_kde(X, np.array([0.0]), 1.0).compute().round(4)
     array([0.2707])
     """
-    inputs = arguments(X, Y, h, weights, precision, deterministic, check_finite, rtol=rtol, debiases=True, boxes=boxes)
+    inputs = arguments(
+        X,
+        Y,
+        h,
+        weights,
+        precision,
+        deterministic,
+        check_finite,
+        rtol=rtol,
+        debiases=True,
+        boxes=boxes,
+        bounds=bounds,
+        periods=periods,
+        leave_one_out=leave_one_out,
+    )
     data, sums, shifts = _sums_at_data(inputs, score_bandwidth)
     whitening = inputs.forms.whitening
     layout = inputs.layout(whitening)
     moved = each("debiased", inputs.tasks.debiased, data, sums, layout=layout)
-    sums = _pass(inputs, inputs.query_blocks(layout), moved, "sum", inputs.needed(whitening, "sum", moved=shifts))
+    queries = inputs.query_blocks(layout)
+    if leave_one_out:
+        sums = _pass(inputs, queries, moved, "sum", None, leave_one_out=True)
+        sums = without_own_weight(data, sums, weighted=weights is not None)
+    else:
+        sums = _pass(inputs, queries, moved, "sum", inputs.needed(whitening, "sum", moved=shifts))
     return _result(inputs, _with_total(inputs, moved, sums, _density, log=core_check.flag("log", log)))
 
 
@@ -214,6 +289,9 @@ def laplace_kde(
     deterministic: bool = False,
     check_finite: bool = True,
     boxes: ArrayLike | None = None,
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
+    leave_one_out: bool = False,
 ) -> da.Array:
     """See :func:`cukde.laplace_kde`.
 
@@ -230,7 +308,20 @@ def laplace_kde(
     array([ 0.5984, -0.0133])
     """
     density_check.negative(negative)
-    inputs = arguments(X, Y, h, weights, precision, deterministic, check_finite, rtol=rtol, boxes=boxes)
+    inputs = arguments(
+        X,
+        Y,
+        h,
+        weights,
+        precision,
+        deterministic,
+        check_finite,
+        rtol=rtol,
+        boxes=boxes,
+        bounds=bounds,
+        periods=periods,
+        leave_one_out=leave_one_out,
+    )
     data, sums = _sums(inputs, "laplace")
     clip = negative == "clip"
     return _result(inputs, _with_total(inputs, data, sums, _laplace, log=core_check.flag("log", log), clip=clip))
@@ -306,7 +397,10 @@ def _sums(inputs: Arguments, output: Output, **options: Any) -> tuple[Blocks, Bl
     layout = inputs.layout(whitening)
     data = inputs.data_blocks(layout)
     queries = data if inputs.Y is None else inputs.query_blocks(layout)
-    return data, _pass(inputs, queries, data, output, inputs.needed(whitening, output), **options)
+    if not inputs.leave_one_out:
+        return data, _pass(inputs, queries, data, output, inputs.needed(whitening, output), **options)
+    sums = _pass(inputs, queries, data, output, None, leave_one_out=True, **options)
+    return data, without_own_weight(data, sums, weighted=inputs.weights is not None)
 
 
 def _sums_at_data(inputs: Arguments, score_bandwidth: Any) -> tuple[Blocks, Blocks, np.ndarray | None]:
@@ -319,20 +413,23 @@ def _sums_at_data(inputs: Arguments, score_bandwidth: Any) -> tuple[Blocks, Bloc
     whitening = inputs.forms.whitening
     if score_bandwidth is not None:
         whitening = score_whitening(score_bandwidth, inputs.forms.x.shape[1])
+        if inputs.domain is not None:
+            domains_check.bandwidth(whitening.bandwidth, inputs.domain.bounded, "score_bandwidth")
     data = inputs.data_blocks(inputs.layout(whitening))
     needed = inputs.needed(whitening, "moments", queries_are_data=True)
-    sums = _pass(inputs, data, data, "moments", needed, ratio=True)
+    sums = _pass(inputs, data, data, "moments", needed, ratio=True, everywhere=True)
     return data, sums, inputs.shifts(needed, whitening)
 
 
 def _pass(
     inputs: Arguments, queries: Blocks, data: Blocks, output: Output, needed: Needed | None, **options: Any
 ) -> Blocks:
-    """One pass over the pairs of blocks that are ``needed``; options are ``ratio`` and ``summed`` of a pair.
+    """One pass over the pairs of blocks that are ``needed``; options are those of a pair.
 
     Where ``queries`` are the data, the kernel of two points is the same both ways, and an unordered pair of blocks is
     taken once; not with weights, nor where every run is to give the same bits, nor by the fast transform of one
-    dimension, which takes no pairs, nor where the data stay on the host.
+    dimension, which takes no pairs, nor in a domain with images, nor without own terms, nor where the data stay on the
+    host.
     """
     several_columns = inputs.forms.x.shape[1] > 1
     pairs = None if needed is None else needed.pairs
@@ -342,6 +439,8 @@ def _pass(
         and several_columns
         and inputs.weights is None
         and not inputs.deterministic
+        and inputs.domain is None
+        and not options.get("leave_one_out")
         and not inputs.streamed
     ):
         return unordered(
@@ -454,7 +553,10 @@ def _gradient(sums: PartialSums, *, whitening: Whitening, dtype: np.dtype, flat:
 
 def _moved(block: dask_blocks.Block, sums: PartialSums, *, whitening: Whitening, dtype: np.dtype, flat: bool) -> Any:
     with computing(block.points), _quiet():
-        out = results.cast(dask_blocks.shift(block, sums, whitening=whitening), dtype)
+        moved = dask_blocks.shift(block, sums, whitening=whitening)
+        if block.domain is not None:
+            moved = block.domain.restored(moved, dispatch.backend(moved).xp)
+        out = results.cast(moved, dtype)
         return out[:, 0] if flat else out
 
 

@@ -23,6 +23,8 @@ from cukde.density.dask import blocks, certificate, declared as dask_declared, s
 from cukde.density.dask.blocks import Layout
 from cukde.density.dask.certificate import Needed
 from cukde.density.dask.declared import Declared, Given, Shared
+from cukde.density.domains import check as domains_check
+from cukde.density.domains.domain import Domain, domain_of
 from cukde.density.options import Options
 from cukde.density.pairs import tolerance as pairs_tolerance
 from cukde.density.sums import Output
@@ -54,6 +56,8 @@ class Arguments(NamedTuple):
     deterministic: bool
     rtol: float | None
     boxes: Boxes | None = None  # None: all pairs of blocks are taken
+    domain: Domain | None = None
+    leave_one_out: bool = False
 
     @property
     def gpu(self) -> bool:
@@ -77,8 +81,9 @@ class Arguments(NamedTuple):
 
     def layout(self, whitening: Whitening) -> Layout:
         """How blocks are laid out for passes of a bandwidth."""
-        storage = np.dtype(np.float64) if self.forms.precision == "float64" else self.forms.dtype
-        return Layout(whitening, storage, self.gpu, self.check_finite)
+        double = self.forms.precision == "float64" or self.domain is not None
+        storage = np.dtype(np.float64) if double else self.forms.dtype
+        return Layout(whitening, storage, self.gpu, self.check_finite, self.domain)
 
     def data_blocks(self, layout: Layout) -> Blocks:
         """Blocks of the data with what belongs to their rows."""
@@ -119,7 +124,8 @@ class Arguments(NamedTuple):
     ) -> Needed | None:
         """Which pairs of blocks can matter; None where all are taken.
 
-        ``moved`` says how far the data lie from their boxes, see :func:`cukde.density.dask.certificate.needed`.
+        ``moved`` says how far the data lie from their boxes, see :func:`cukde.density.dask.certificate.needed`. Bounds
+        of sums are of those with own terms.
         """
         if self.boxes is None or not self.tolerance or self.local_factors is not None:
             return None
@@ -170,6 +176,9 @@ def arguments(
     rtol: Any = None,
     debiases: bool = False,
     boxes: Any = None,
+    bounds: Any = None,
+    periods: Any = None,
+    leave_one_out: Any = False,
 ) -> Arguments:
     """Check all that can be told without computing anything, and bring blocks of rows side by side.
 
@@ -200,6 +209,15 @@ def arguments(
         stand_in(factors, unknown),
         precision,
     )
+    domain = domain_of(bounds, periods, forms.x.shape[1])
+    if domain is not None:
+        domains_check.bandwidth(forms.whitening.bandwidth, domain.bounded)
+        domains_check.no_boxes(boxes)
+
+    if core_check.flag("leave_one_out", leave_one_out):
+        density_check.queries_are_data(itself=y is None)
+        if w is None and not unknown:
+            density_check.rows_to_leave_out(x.shape[0])
 
     n, m = x.shape[0], (x if y is None else y).shape[0]
     numbers = forms.x.shape[1] if forms.v is None else max(forms.x.shape[1], math.prod(forms.v.shape[1:]))
@@ -211,7 +229,7 @@ def arguments(
     y = None if y is None else _in_blocks(y, rows, rows)
     w, v, factors = (beside(name, a, x) for name, a in (("weights", w), ("V", v), ("local_factors", factors)))
     found = None if given is None else _boxes(given, sources, x, y, weighted=w is not None, check_finite=check_finite)
-    return Arguments(x, y, w, v, factors, forms, check_finite, deterministic, rtol, found)
+    return Arguments(x, y, w, v, factors, forms, check_finite, deterministic, rtol, found, domain, bool(leave_one_out))
 
 
 def _boxes(

@@ -14,9 +14,16 @@ import numpy as np
 from cukde.core import dispatch
 from cukde.core.dask import check as dask_check
 from cukde.core.dask.devices import computing
-from cukde.density import backends, check as density_check, sums as density_sums
+from cukde.density import (
+    backends,
+    check as density_check,
+    leave_one_out as density_leave_one_out,
+    sums as density_sums,
+)
 from cukde.density.dask.declared import Declared, outside
 from cukde.density.dask.memory import WithinMemory
+from cukde.density.domains import check as domains_check
+from cukde.density.domains.domain import Domain
 from cukde.density.options import Options
 from cukde.density.problem import Problem, least_factor, log_weights, moved, squared_radius
 from cukde.density.sums import Output, PartialSums
@@ -39,14 +46,18 @@ class Block(NamedTuple):
     values: Any = None  # (n, k)
     local_factors: Any = None  # (n,)
     narrowest: float = 1.0  # least of the factors and 1
-    whole: bool = True  # and not some rows of the block of this number
+    domain: Domain | None = None  # of the points, which are then taken from its origin
+    outside: Any = None  # (n,): rows that do not lie in it
+    rows: tuple[int, int] | None = None  # the first and the end of those of the block of this number; None: all
 
     def halves(self) -> list[Block]:
         """The first rows and the others, with the centre and the weight of all."""
-        middle = len(self.points) // 2
-        return [self._rows(slice(0, middle)), self._rows(slice(middle, None))]
+        n = len(self.points)
+        return [self._some(0, n // 2), self._some(n // 2, n)]
 
-    def _rows(self, rows: slice) -> Block:
+    def _some(self, first: int, end: int) -> Block:
+        rows, start = slice(first, end), 0 if self.rows is None else self.rows[0]
+
         def some(a: Any) -> Any:
             return None if a is None else a[rows]
 
@@ -55,7 +66,8 @@ class Block(NamedTuple):
             log_weights=some(self.log_weights),
             values=some(self.values),
             local_factors=some(self.local_factors),
-            whole=False,
+            outside=some(self.outside),
+            rows=(start + first, start + end),
         )
 
 
@@ -93,6 +105,7 @@ class Layout(NamedTuple):
     storage: np.dtype  # of coordinates and values
     gpu: bool  # blocks that are not on a GPU are moved there
     check_finite: bool
+    domain: Domain | None = None
 
 
 def prepare(
@@ -111,8 +124,9 @@ def prepare(
     backend = dispatch.named("gpu") if layout.gpu else dispatch.backend(points)
     with backend.device_of(points):
         x, others = formed(points, weights, values, local_factors, name, number, backend)
+        x, outside = in_domain(x, layout, name, number, start)
         x = backend.xp.ascontiguousarray(x, dtype=layout.storage)
-        block = Block(number, x, layout.whitening, None, 0.0, log_rows(len(x)))
+        block = Block(number, x, layout.whitening, None, 0.0, log_rows(len(x)), domain=layout.domain, outside=outside)
         block = completed(placed(block, layout, name, start, others), others, layout, name)
         if declared is not None:
             as_declared(declared, name, number, x, start, layout)
@@ -137,6 +151,29 @@ def formed(
         if local_factors is not None:
             others["local_factors"] = density_check.weights(local_factors, n, backend, "local_factors")
     return x[:, None] if x.ndim == 1 else x, others
+
+
+def in_domain(
+    x: Any, layout: Layout, name: str, number: int, start: int | None, dtype: np.dtype | None = None
+) -> tuple[Any, Any]:
+    """Points of a block (n, d) in the layout's domain, from its origin, and which lie outside; None without a domain.
+
+    ``dtype`` is that of the array, where the points have been brought to another: a bound is as it rounds it.
+    """
+    domain = layout.domain
+    if domain is None:
+        return x, None
+    backend = dispatch.backend(x)
+    with np.errstate(all="ignore"):  # of unchecked points
+        outside = domain.outside(x if dtype is None else x.astype(dtype, copy=False), backend.xp)
+        if layout.check_finite and len(x):
+            # Infinite points might be brought onto a bound: here they are looked for first.
+            if not bool(backend.xp.isfinite(x).all()):
+                refuse(name, number, x, start)
+            if name == "X":
+                with dask_check.of_block(name, number):
+                    domains_check.inside(backend.asnumpy(outside.sum(axis=0)), len(x), domain.low, domain.high)
+        return domain.anchored(x, backend.xp), outside.any(axis=1)
 
 
 def completed(block: Block, others: dict[str, Any], layout: Layout, name: str) -> Block:
@@ -344,11 +381,16 @@ def pair(
     itself: bool,
     ratio: bool = False,
     rtol: float | None = None,
+    everywhere: bool = False,
+    leave_one_out: bool = False,
     summed: Callable[[Problem], PartialSums] | None = None,
 ) -> PartialSums:
     """Sums over one block of data at one block of queries; ``itself`` says that blocks of one number are the same.
 
-    A pair is centred between its two blocks, and its radius follows from those of the blocks.
+    A pair is centred between its two blocks, and its radius follows from those of the blocks. In a domain the least
+    sum of the pair alone says which images matter: no more are left out than beside the sum of all blocks.
+    ``everywhere`` takes queries outside of it where they were brought to, at its ends. With ``leave_one_out`` a row of
+    the data adds nothing to the sum at the query of its number; parts of a block are the same rows then, or others.
     ``summed`` takes the place of the pass for ``output``.
     """
     backend = dispatch.backend(x.points)
@@ -366,13 +408,30 @@ def pair(
         elif not whitening.plain:
             with np.errstate(over="ignore", invalid="ignore"):  # of unchecked data
                 centre = backend.mean(x.points)
-        one = itself and x.number == y.number and x.whole and y.whole
+        same = x.number == y.number and x.rows == y.rows
+        one = itself and same
         # Debiased data are in double precision, queries in that of the call.
         Y = None if one else backend.asarray(y.points).astype(x.points.dtype, copy=False)
         options = Options(precision, x.log_weights, centre, radius, deterministic, x.local_factors, rtol)
-        problem = Problem(backend, x.points, Y, y.points.shape, x.points.dtype, options, whitening)
+        outside = None if y.outside is None or everywhere else backend.asarray(y.outside)
+        problem = Problem(
+            backend,
+            x.points,
+            Y,
+            y.points.shape,
+            x.points.dtype,
+            options,
+            whitening,
+            domain=x.domain,
+            outside=outside,
+        )
         with problem.device:
-            sums = problem.sums(output, x.values, ratio=ratio) if summed is None else summed(problem)
+            if leave_one_out and same:
+                sums = density_leave_one_out.sums_of_others(problem, output)
+            elif summed is not None:
+                sums = summed(problem)
+            else:
+                sums = problem.sums(output, x.values, ratio=ratio)
         return sums if x.log_weights is None else sums._replace(reference=sums.reference + x.log_mass)
 
 
@@ -410,14 +469,15 @@ def _here(sums: PartialSums, backend: Any) -> PartialSums:
     return PartialSums(*(None if a is None else backend.asarray(a) for a in sums))
 
 
-def shift(block: Block | HostBlock, sums: PartialSums, *, whitening: Whitening) -> Any:
+def shift(block: Block, sums: PartialSums, *, whitening: Whitening) -> Any:
     """Debiased points of a block, float64, from sums of all data at them with the block's own bandwidth."""
     backend = dispatch.backend(block.points)
     with backend.device_of(block.points):
         if not len(block.points):
             return block.points.astype(np.float64)
         with np.errstate(divide="ignore", invalid="ignore"):  # of unchecked data
-            return moved(block.points, _here(sums, backend), whitening, block.whitening, backend.xp)
+            points = moved(block.points, _here(sums, backend), whitening, block.whitening, backend.xp)
+            return points if block.domain is None else block.domain.folded(points, backend.xp)
 
 
 def debiased(block: Block, sums: PartialSums, *, layout: Layout) -> Block:

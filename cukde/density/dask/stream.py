@@ -104,7 +104,9 @@ def _piece(x: HostBlock, rows: slice, arrays: list[Any]) -> Block:
     """Rows of a block that have come to the device, checked there."""
     points, *others = arrays
     layout = x.layout
-    piece = Block(x.number, points, layout.whitening, None, 0.0, dask_blocks.log_rows(len(points)))
+    points, _ = dask_blocks.in_domain(points, layout, "X", x.number, x.start, x.points.dtype)
+    log_mass = dask_blocks.log_rows(len(points))
+    piece = Block(x.number, points, layout.whitening, None, 0.0, log_mass, domain=layout.domain)
     named = dict(zip(x.others, others, strict=True))
     piece, flags = dask_blocks.located(piece, layout, named)
     for (name, a), flag in zip((("X", x.points), *x.others.items()), flags, strict=True):
@@ -116,7 +118,9 @@ def _piece(x: HostBlock, rows: slice, arrays: list[Any]) -> Block:
 def _on_device(x: HostBlock, gpu: ModuleType) -> Block:
     """A block of data as queries."""
     points = gpu.xp.asarray(np.ascontiguousarray(x.points, dtype=x.layout.storage))
-    block = Block(x.number, points, x.whitening, None, 0.0, dask_blocks.log_rows(len(points)))
+    points, _ = dask_blocks.in_domain(points, x.layout, "X", x.number, x.start, x.points.dtype)
+    log_mass = dask_blocks.log_rows(len(points))
+    block = Block(x.number, points, x.whitening, None, 0.0, log_mass, domain=x.layout.domain)
     block, flags = dask_blocks.located(block, x.layout, {})
     if not all(flags):
         dask_blocks.refuse("X", x.number, x.points, x.start)
@@ -125,5 +129,10 @@ def _on_device(x: HostBlock, gpu: ModuleType) -> Block:
 
 def debiased(block: HostBlock, sums: PartialSums, *, layout: Layout) -> HostBlock:
     """The block with its points debiased, float64, ready to be data of the layout's bandwidth."""
-    points = dask_blocks.shift(block, sums, whitening=layout.whitening)
+    domain = block.layout.domain
+    with np.errstate(all="ignore"):  # of unchecked points
+        anchored = block.points if domain is None else domain.anchored(block.points, np)
+    here = Block(block.number, anchored, block.whitening, None, 0.0, block.log_mass, domain=domain)
+    points = dask_blocks.shift(here, sums, whitening=layout.whitening)
+    points = points if domain is None else domain.restored(points, np)
     return block._replace(points=points, layout=layout._replace(storage=np.dtype(np.float64)))

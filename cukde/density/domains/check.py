@@ -87,12 +87,10 @@ def few_images(number: float) -> None:
         )
 
 
-def not_for_dask(name: str) -> TypeError:
-    """Say that a domain is not for Dask arrays, and what to do."""
-    return TypeError(
-        f"{name} must be None for Dask arrays; compute the data first, X.compute(), and call the function on a block "
-        "of queries at a time, e.g. Y.blocks[0].compute()"
-    )
+def no_boxes(boxes: Any) -> None:
+    """Raise for boxes of blocks beside a domain, whose images lie in none of them."""
+    if boxes is not None:
+        raise ValueError("boxes must be None beside bounds or periods: images of the data lie outside of them")
 
 
 def _entries(name: str, values: Any, d: int, entry: str) -> Sequence[Any]:
@@ -125,10 +123,3 @@ def _end(value: Any, otherwise: float, k: int) -> float:
 
 def _listed(columns: np.ndarray) -> str:
     return ", ".join(map(str, columns))
-
-
-def without_domain(options: dict[str, Any]) -> None:
-    """Take out bounds and periods that are None; others are not for blocks."""
-    for name in ("bounds", "periods"):
-        if options.pop(name, None) is not None:
-            raise not_for_dask(name)

@@ -6,6 +6,7 @@ far from zero the domain lies. A column is then free, has a wall at 0 on one sid
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,6 +48,11 @@ class Domain(NamedTuple):
         with np.errstate(over="ignore"):
             return np.stack([self.low, self.high]) - self.origin
 
+    def of_columns(self, columns: Sequence[int]) -> Domain | None:
+        """The domain of some columns; None where none of them has an end or a period."""
+        out = Domain(*(ends[list(columns)] for ends in self))
+        return out if (out.bounded | out.periodic).any() else None
+
     def outside(self, A: Any, xp: Any) -> Any:
         """Entries outside their bounds, (m, d); points may lie on bounds as their dtype rounds them."""
         limits = np.stack([self.low, self.high])
@@ -82,9 +88,33 @@ class Domain(NamedTuple):
                 out[:, k] = abs(column) if np.isfinite(low[k]) else -abs(column)
         return out
 
+    def sides(self, A: Any, xp: Any) -> Any:
+        """-1 for coordinates of anchored points that :meth:`folded` mirrors, 1 for others, float64."""
+        out = xp.ones(A.shape)
+        low, high = self.ends
+        for k in map(int, np.flatnonzero(self.bounded)):
+            column = A[:, k]
+            if np.isfinite(low[k]) and np.isfinite(high[k]):
+                mirrored = xp.mod(column, 2 * float(high[k])) > float(high[k])
+            else:
+                mirrored = column < 0 if np.isfinite(low[k]) else column > 0
+            out[:, k] = xp.where(mirrored, -1.0, 1.0)
+        return out
+
     def restored(self, A: Any, xp: Any) -> Any:
-        """Anchored points in the user's coordinates."""
-        return A + xp.asarray(self.origin)
+        """Anchored points in the user's coordinates; rounding takes none over a bound."""
+        out = A + xp.asarray(self.origin)
+        return xp.minimum(xp.maximum(out, xp.asarray(self.low)), xp.asarray(self.high)) if self.bounded.any() else out
+
+    def brought_in(self, A: Any, xp: Any) -> Any:
+        """Points anywhere, float64 in the user's coordinates, reflected or wrapped into the domain."""
+        return self.restored(self.folded(A - xp.asarray(self.origin), xp), xp)
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments ``bounds`` and ``periods`` of a public function that mean this domain."""
+        periods = [float(period) if np.isfinite(period) else None for period in self.period]
+        return {"bounds": np.stack([self.low, self.high], axis=1), "periods": periods}
 
     def _wrap(self, out: Any, xp: Any) -> None:
         for k in map(int, np.flatnonzero(self.periodic)):

@@ -216,8 +216,8 @@ def _pass(plain: Problem, output: Output, parts: list[tuple[Any, Any]]) -> Parti
     weights, factors = (
         None if a is None else a[index] for a in (plain.options.log_weights, plain.options.local_factors)
     )
-    # The backend finds out how far from the centre the images lie.
-    options = plain.options._replace(log_weights=weights, local_factors=factors, squared_radius=None)
+    # The backend finds out how far from the centre the images lie, and keeps nothing of them for further calls.
+    options = plain.options._replace(log_weights=weights, local_factors=factors, squared_radius=None, kept=None)
     Y = plain.X if plain.Y is None else plain.Y
     return plain._replace(X=images, Y=Y, options=options, points=None).sums(output)
 

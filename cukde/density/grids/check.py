@@ -18,13 +18,10 @@ _MOST_NUMBERS = 2**40
 
 
 def plain(**arrays: Any) -> None:
-    """Raise for collections of Dask's, which would be computed one way or another without a word."""
+    """Raise for collections of Dask's among arguments of which no block can do without the whole."""
     for name, a in arrays.items():
         if is_dask(a) or (isinstance(a, list | tuple) and any(map(is_dask, a))):
-            raise TypeError(
-                f"{name} must be a plain array; got a Dask collection: write {name}.compute(), or average the results "
-                "of blocks of rows, weighted by their shares"
-            )
+            raise TypeError(f"{name} must be a plain array; got a Dask collection: write {name}.compute()")
 
 
 def axes(value: Any, d: int) -> list[np.ndarray]:
@@ -66,8 +63,9 @@ def planned(choice: Any) -> None:
     """Raise where no transform was planned that was asked for."""
     if choice is None:
         raise ValueError(
-            'algorithm="fft" needs a grid of a few cells a bandwidth over all coordinates, which is too large here: '
-            'write algorithm="exact", or take axes that span fewer bandwidths'
+            'algorithm="fft" needs a grid of a few cells a bandwidth over all coordinates, and few images of the data '
+            "over bounds and periods, and one of them is too large here: write "
+            'algorithm="exact", or take axes that span fewer bandwidths'
         )
 
 

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from cukde.core.cpu import arrays as cpu
+from cukde.density.domains.columns import Column
 from cukde.density.grids import spread
 
 _NUMBERS = 2**22  # of factors at a time, which bounds memory
+_UNDERFLOWS = 39.0  # deviations beyond which a Gaussian is 0
 
 # Entries of both factors, and multiply-adds of their product, up to which one thread takes no longer than several do;
 # and such as BLAS takes in the caller's thread.
@@ -22,9 +24,18 @@ _PRODUCTS_OF_THREAD = 2**18
 
 
 def density(
-    x: Any, weights: Any, axes: Sequence[np.ndarray], deviations: np.ndarray, dtype: np.dtype, backend: ModuleType
+    x: Any,
+    weights: Any,
+    axes: Sequence[np.ndarray],
+    deviations: np.ndarray,
+    dtype: np.dtype,
+    backend: ModuleType,
+    columns: Sequence[Column] | None = None,
 ) -> Any:
-    """Return the density of two dimensions or more, float64; ``dtype`` is what it is going to be rounded to."""
+    """Return the density of two dimensions or more, float64; ``dtype`` is what it is going to be rounded to.
+
+    ``columns`` are those of a domain, in whose cell points and axes then lie.
+    """
     xp = backend.xp
     cut = halves(tuple(map(len, axes)))
     shape = tuple(math.prod(map(len, part)) for part in (axes[:cut], axes[cut:]))
@@ -40,7 +51,11 @@ def density(
         for part in (range(cut), range(cut, len(axes))):
             product: Any = None
             for k in part:
-                values = _kernel_values(block[:, k], on_device[k], float(deviations[k]), least, loops, xp)
+                pair = block[:, k], on_device[k]
+                if columns is None:
+                    values = _kernel_values(*pair, float(deviations[k]), least, loops, xp)
+                else:
+                    values = _values_in_domain(*pair, columns[k], least, loops, xp)
                 product = values if product is None else _rowwise(product, values)
             factors.append(product)
         share = 1 / len(x) if weights is None else weights[start : start + rows, None]
@@ -81,6 +96,23 @@ def _kernel_values(x: Any, g: Any, h: float, least: float, loops: ModuleType | N
     z = (g - x[:, None]) / h
     values = xp.exp(-0.5 * z * z)
     return xp.where(values < least, 0, values) * peak
+
+
+def _values_in_domain(x: Any, g: Any, column: Column, least: float, loops: ModuleType | None, xp: Any) -> Any:
+    """The same of a column with walls or a period: over all images of a point, or over waves."""
+    if column.waves:
+        of_data, of_axis = column.waves_of_data(x, xp), column.waves_of_queries(g, "sum", xp)[0]
+        return (1 + of_data.T @ of_axis.T) / (column.period if column.periodic else column.width)
+    out = _kernel_values(x, g, column.h, least, loops, xp)
+    # Points and coordinates lie in one cell: of a period the nearest image may be in the next one.
+    more = (max(column.cells) + 1, -max(column.cells) - 1) if column.periodic else ()
+    for cell in (*column.cells, *more):
+        z = x + cell * column.period if column.periodic else column.image(x, cell)
+        away = xp.maximum(xp.maximum(z - g.max(), g.min() - z), 0)
+        rows = xp.flatnonzero(away <= _UNDERFLOWS * column.h)
+        if len(rows):
+            out[rows] += _kernel_values(z[rows], g, column.h, least, loops, xp)
+    return out
 
 
 def _rowwise(a: Any, b: Any) -> Any:

@@ -2,45 +2,23 @@
 
 from __future__ import annotations
 
-import warnings
-from typing import Any, Literal, NamedTuple
+from typing import Literal
 
-import numpy as np
-
-from cukde.core import check as core_check, dispatch, reprs
+from cukde.core import check as core_check, dispatch
 from cukde.core.cost.registry import declare
 from cukde.core.entry import returned
 from cukde.core.entry.given import Given
 from cukde.core.entry.public_call import public_call
-from cukde.core.over_dask import is_dask
-from cukde.core.public import public_in
-from cukde.core.types import Array, ArrayLike, Bandwidth
-from cukde.core.warnings import ConvergenceWarning
-from cukde.density import check as density_check, results
+from cukde.core.over_dask import over_dask
+from cukde.core.types import ArrayLike, Bandwidth, Domain
+from cukde.density import check as density_check
 from cukde.density.arguments import prepare
 from cukde.density.cost.calls import of_modes
-from cukde.density.modes import check, mean_shift, merge
-from cukde.density.modes.check import Search
+from cukde.density.modes import check
+from cukde.density.modes.coordinates import Coordinates
 from cukde.density.modes.cost import modes as cost
-from cukde.density.modes.mean_shift import Ends, Field
-from cukde.density.modes.newton import Maxima, climb
-from cukde.density.problem import Problem
-
-# Steps of Newton's method after which it is given up, whatever is allowed.
-_MOST_STEPS = 1000
-
-
-@public_in("cukde")
-class Modes(NamedTuple):
-    """What :func:`cukde.modes` found: see there."""
-
-    points: Array
-    log_density: Array
-    labels: Array
-    iterations: int
-
-    def __repr__(self) -> str:
-        return reprs.of_result(self)
+from cukde.density.modes.mean_shift import Field
+from cukde.density.modes.search import Modes, reported, searched
 
 
 def _with_names(given: Given, found: Modes) -> Modes:
@@ -54,6 +32,7 @@ def _with_names(given: Given, found: Modes) -> Modes:
 
 @declare(cost, of_modes)
 @public_call(_with_names)
+@over_dask("cukde.density.modes.dask")
 def modes(
     X: ArrayLike,
     h: Bandwidth,
@@ -66,6 +45,8 @@ def modes(
     precision: str | None = None,
     deterministic: bool = False,
     check_finite: bool = True,
+    bounds: Domain | None = None,
+    periods: Domain | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
 ) -> Modes:
     r"""Modes of the density :func:`cukde.kde` and which of them each point climbs to: mean shift clustering.
@@ -77,7 +58,8 @@ def modes(
     Parameters
     ----------
     X : array_like, shape (n, d) or (n,)
-        Data, as for :func:`cukde.kde`; Dask collections are not taken.
+        Data, as for :func:`cukde.kde`. Of Dask arrays and data frames, here or for ``weights``, each pass is one over
+        the blocks, computed at once; they need ``seeds`` in memory.
     h : float, array_like or str
         Bandwidth, in the forms of :func:`kde`.
     weights : array_like, shape (n,), optional
@@ -98,6 +80,9 @@ def modes(
     deterministic, check_finite, nan_policy
         As for :func:`cukde.kde`. With ``check_finite=False`` the label of a seed that is lost to NaN or infinity is -1,
         and so is that of a row that is left out.
+    bounds, periods : sequence of length d or mapping, optional
+        As for :func:`cukde.kde`: modes of the density on that domain, beside a number or deviations for ``h``. Modes at
+        a bound are among them, those of a periodic column lie from 0 to its period.
 
     Returns
     -------
@@ -116,10 +101,10 @@ def modes(
     Raises
     ------
     TypeError
-        As :func:`cukde.kde`, and for Dask collections.
+        As :func:`cukde.kde`, and for Dask collections without seeds in memory.
     ValueError
-        As :func:`cukde.kde`; for no seeds, a tolerance or a merge distance that is not positive, and a tolerance of
-        more than the merge distance.
+        As :func:`cukde.kde`; for no seeds, seeds outside their bounds, a tolerance or a merge distance that is not
+        positive, a tolerance of more than the merge distance, and a covariance beside bounds or periods.
 
     Warns
     -----
@@ -151,6 +136,11 @@ def modes(
     Points far from all others are modes of their own, as the kernel says: there are as many modes as there are bumps,
     and only a larger bandwidth, or the labels' counts, tell bumps from noise. Equal points are one. On a plateau, where
     the gradient all but vanishes, points end where it does.
+
+    *Domains.* Steps are those of the domain's density, which goes on mirrored at a bound and around a period: none
+    leads over a bound, and points that pass the end of a period go on at its beginning. The density has no slope at a
+    bound, and a mode there is one if it bends down. Modes within ``tolerance`` of a bound are reported on it. Modes on
+    both sides of a period's end are as far apart as around it.
 
     *Beside scikit-learn.* ``sklearn.cluster.MeanShift`` has a flat kernel: the mean of the points within its bandwidth,
     all alike, which corresponds to the density of an Epanechnikov kernel. A ball of radius b has the variance b^2/(d+2)
@@ -184,8 +174,6 @@ def modes(
     >>> found.points.round(3), found.labels
     (array([0.1, 5. ]), array([0, 0, 1]))
     """
-    for name, a in (("X", X), ("weights", weights), ("seeds", seeds), ("h", h)):
-        check.in_memory(name, is_dask(a))
     search = check.search(tolerance, max_iterations, merge_distance)
     check_finite = core_check.flag("check_finite", check_finite)
     backend = dispatch.backend(X, seeds=seeds, weights=weights)
@@ -193,63 +181,18 @@ def modes(
         x, shape = density_check.data(X, backend)
         if seeds is not None:
             seeds = check.seeds(seeds, x.shape[1], backend, finite=check_finite)
-        problem, _ = prepare(x, seeds, h, weights, precision, deterministic, check_finite)
+        problem, _ = prepare(x, seeds, h, weights, precision, deterministic, check_finite, bounds, periods)
+        if problem.domain is not None:
+            check.bandwidth_in_domain(problem.whitening.bandwidth)
+            if check_finite and problem.outside is not None:  # of data they have been refused
+                check.seeds_inside(int(problem.outside.sum()), len(problem.outside))
     with problem.device:
-        maxima, lost = _search(problem, search)
-        points = maxima.points[:, 0] if len(shape) == 1 else maxima.points
-        if lost:
-            warnings.warn(
-                f"{lost} of {maxima.labels.size} seeds had not reached a maximum after {maxima.iterations} steps, "
-                "and are labelled by where they are: give a larger max_iterations, or a larger tolerance",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-        xp = problem.xp
-        return Modes(
-            results.cast(xp.asarray(points), problem.dtype),
-            results.cast(xp.asarray(maxima.log_density), problem.dtype),
-            maxima.labels,
-            maxima.iterations,
-        )
-
-
-def _search(problem: Problem, search: Search) -> tuple[Modes, int]:
-    """Modes, on the host but for the labels, and how many seeds have not reached one."""
-    xp, field = problem.xp, Field.of(problem)
-    if problem.Y is None:
-        start = field.problem.X
-        first = problem.sums("moments", ratio=True)  # each pair of rows once, where that is for their dtype
-    else:
-        start = problem.whitening.apply(problem.Y, problem.options.centre, xp).astype(xp.float64, copy=False)
+        centre = problem.backend.asnumpy(problem.options.centre)
+        coordinates = Coordinates.of(problem.whitening, centre, problem.domain)
+        field = Field(problem, coordinates)
+        start = coordinates.to(problem.X if problem.Y is None else problem.Y, problem.xp)
         first = None
-    ends = mean_shift.settle(field, start, first, search.tolerance, min(search.most, mean_shift.MOST_PASSES))
-    candidates, which = _candidates(field, ends, search)
-    iterations = ends.passes + candidates.steps
-
-    usable = np.flatnonzero(np.isfinite(candidates.points).all(axis=1) & np.isfinite(candidates.log_density))
-    maxima = candidates.of(usable)
-    kept, cluster = merge.merged(maxima.points / field.h, maxima.log_density, search.merge_distance)
-    label = np.full(len(candidates.points), -1)
-    label[usable] = cluster
-    labels = xp.asarray(label)[which]
-    reached = xp.asarray(candidates.reached)[which]
-    points = problem.whitening.restore(maxima.points[kept], problem.backend.asnumpy(problem.options.centre))
-    return Modes(points, maxima.log_density[kept], labels, iterations), int((~reached).sum())
-
-
-def _candidates(field: Field, ends: Ends, search: Search) -> tuple[Maxima, Any]:
-    """Where all points end, and the number of that for each of them."""
-    xp, asnumpy = field.problem.xp, field.problem.backend.asnumpy
-    leaders = xp.unique(ends.leader)
-    caught, points = asnumpy(ends.caught[leaders]), asnumpy(ends.points[leaders])
-    hills, of_hill = np.unique(caught[caught >= 0], return_inverse=True)
-    most = min(search.most - ends.passes, _MOST_STEPS)
-    climbed = climb(field, points[caught < 0], search.tolerance, most, quick=True)
-    number = np.empty(len(caught), np.int64)
-    number[caught >= 0] = of_hill
-    number[caught < 0] = len(hills) + np.arange(len(climbed.points))
-    number_of_leader = xp.zeros(len(ends.leader), np.int64)
-    number_of_leader[leaders] = xp.asarray(number)
-    known = ends.known.of(hills)
-    known = known._replace(curvature=np.empty((len(hills), *climbed.curvature.shape[1:])), steps=0)
-    return known.joined(climbed), number_of_leader[ends.leader]
+        if problem.Y is None:  # each pair of rows once, where that is for their dtype
+            first = field.of_sums(problem._replace(outside=None).sums("moments", ratio=True))
+        maxima, lost = searched(field, start, first, search)
+        return reported(maxima, lost, problem.dtype, flat=len(shape) == 1, xp=problem.xp)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from cukde.core import check as core_check
 from cukde.density import check as density_check
 
@@ -22,10 +24,13 @@ class Search(NamedTuple):
     merge_distance: float
 
 
-def in_memory(name: str, is_collection: bool) -> None:
-    """Raise for a collection of Dask's: each step needs what the one before has left of the points."""
-    if is_collection:
-        raise TypeError(f"{name} must be an array in memory; got a Dask collection: write {name}.compute()")
+def seeds_in_memory(points: Any, is_collection: bool) -> None:
+    """Raise beside a collection of Dask's without seeds in memory: each step needs all points that still climb."""
+    if points is None or is_collection:
+        raise TypeError(
+            "seeds must be an array in memory beside Dask collections: give points to start from, such as "
+            "X.compute(), or a sample of the rows"
+        )
 
 
 def search(tolerance: Any, max_iterations: Any, merge_distance: Any) -> Search:
@@ -41,6 +46,21 @@ def search(tolerance: Any, max_iterations: Any, merge_distance: Any) -> Search:
             f"would stay apart; got {tolerance:g}"
         )
     return Search(tolerance, most, distance)
+
+
+def bandwidth_in_domain(h: np.ndarray) -> None:
+    """Raise for a covariance beside a domain, which has no coordinates in which both are simple."""
+    if h.ndim == 2:
+        raise ValueError(
+            f"h must be a number or {len(h)} deviations for modes with bounds or periods; got a covariance: write "
+            "numpy.sqrt(numpy.diag(h))"
+        )
+
+
+def seeds_inside(count: int, rows: int) -> None:
+    """Raise for seeds that lie outside of the bounds."""
+    if count:
+        raise ValueError(f"seeds must lie within bounds; {count} of {rows} rows lie outside: drop those rows")
 
 
 def seeds(points: Any, d: int, backend: ModuleType, *, finite: bool) -> Any:

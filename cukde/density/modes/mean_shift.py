@@ -7,10 +7,12 @@ v = h^2 s that is log p(y) + |v|^2 / (2 h^2).
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from types import ModuleType
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from cukde.density.modes.coordinates import Coordinates
 from cukde.density.modes.newton import Maxima, climb
 from cukde.density.problem import Problem
 from cukde.density.sums import PartialSums
@@ -46,59 +48,92 @@ _DOUBLINGS = 5
 _ODD = 0x9E3779B97F4A7C15
 
 
-class Field(NamedTuple):
+class Field:
     """A density and its mean shift, in coordinates in which the bandwidth is a number."""
 
-    problem: Problem  # with data in float64
-    log_constant: float
-
-    @classmethod
-    def of(cls, problem: Problem) -> Field:
-        """The field of a problem, whose bandwidth may be any."""
-        xp, whitening, centre = problem.xp, problem.whitening, problem.options.centre
-        plain = problem._replace(
-            X=whitening.apply(problem.X, centre, xp).astype(xp.float64, copy=False),
+    def __init__(self, problem: Problem, coordinates: Coordinates) -> None:
+        """Take a problem with its data, in the user's coordinates or those of its domain."""
+        xp, whitening = problem.xp, problem.whitening
+        self.coordinates, self._log_constant = coordinates, problem.log_constant
+        centre = xp.zeros_like(problem.options.centre)
+        if whitening.plain or problem.domain is not None:
+            centre = coordinates.to(problem.options.centre[None], xp)[0]
+        self._problem = problem._replace(
+            X=coordinates.to(problem.X, xp),
             Y=None,
             whitening=Whitening(np.asarray(whitening.h), problem.X.shape[1]),
-            options=problem.options._replace(centre=whitening.image(centre, xp)),
+            options=problem.options._replace(centre=centre),
+            domain=coordinates.here,
+            outside=None,
         )
-        return cls(plain, problem.log_constant)
+
+    @property
+    def backend(self) -> ModuleType:
+        """Where points are."""
+        return self._problem.backend
+
+    @property
+    def precision(self) -> str:
+        """Arithmetic of the passes by which points climb."""
+        return self._problem.options.precision
 
     @property
     def h(self) -> float:
         """The bandwidth."""
-        return self.problem.whitening.h
+        return self.coordinates.h
 
     def shift(self, z: Any) -> tuple[Any, Any]:
         """Steps of the points ``z`` (m, d), in the precision that is asked for, and log densities, up to 2.4e-4."""
-        return self.of_sums(self.problem._replace(Y=z).sums("moments", ratio=True))
+        return self.of_sums(self._problem._replace(Y=z).sums("moments", ratio=True))
 
     def exact_shift(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The same of points on the host, in float64."""
+        """The same of points on the host, in float64, which may lie beyond ends of the domain."""
         shift, log_density = self.of_sums(self._exactly_at(z).sums("moments"))
-        asnumpy = self.problem.backend.asnumpy
-        return asnumpy(shift), asnumpy(log_density)
+        asnumpy = self.backend.asnumpy
+        return asnumpy(shift) * self.coordinates.sides(z), asnumpy(log_density)
 
     def kernel_variance(self, z: np.ndarray) -> np.ndarray:
         """Variance of the data in bandwidths squared, weighted by the kernel of each of the points, columns summed."""
-        xp, d = self.problem.xp, z.shape[1]
+        xp, d = self.backend.xp, z.shape[1]
         problem = self._exactly_at(z)
         first, corrected = problem.sums("moments"), problem.sums("laplace")
         with np.errstate(all="ignore"):
             squares = 2 + d - 2 * corrected.total * xp.exp(corrected.reference - first.reference) / first.total
             shift = first.moments / (first.total[:, None] * self.h)
-            out: np.ndarray = self.problem.backend.asnumpy(squares - (shift * shift).sum(axis=1))
+            out: np.ndarray = self.backend.asnumpy(squares - (shift * shift).sum(axis=1))
         return out
 
     def of_sums(self, sums: PartialSums) -> tuple[Any, Any]:
         """Steps and log densities of sums of moments."""
-        xp = self.problem.xp
+        xp = self.backend.xp
         with np.errstate(all="ignore"):  # of unchecked data
-            return sums.moments / sums.total[:, None], sums.reference + xp.log(sums.total) + self.log_constant
+            return sums.moments / sums.total[:, None], sums.reference + xp.log(sums.total) + self._log_constant
 
     def _exactly_at(self, z: np.ndarray) -> Problem:
-        options = self.problem.options._replace(precision="float64")
-        return self.problem._replace(Y=self.problem.xp.asarray(z), options=options)
+        options = self._problem.options._replace(precision="float64")
+        home = self.coordinates.home(z, np)
+        return self._problem._replace(Y=self.backend.xp.asarray(home), options=options)
+
+
+class Climbed(Protocol):
+    """What the search asks of a density: that of :class:`Field`."""
+
+    coordinates: Coordinates
+
+    @property
+    def backend(self) -> ModuleType: ...
+
+    @property
+    def precision(self) -> str: ...
+
+    @property
+    def h(self) -> float: ...
+
+    def shift(self, z: Any) -> tuple[Any, Any]: ...
+
+    def exact_shift(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]: ...
+
+    def kernel_variance(self, z: np.ndarray) -> np.ndarray: ...
 
 
 class Ends(NamedTuple):
@@ -111,12 +146,12 @@ class Ends(NamedTuple):
     passes: int
 
 
-def settle(field: Field, z: Any, first: PartialSums | None, tolerance: float, most: int) -> Ends:
+def settle(field: Climbed, z: Any, first: tuple[Any, Any] | None, tolerance: float, most: int) -> Ends:
     """Let points climb by at most ``most`` steps until they settle, or come onto the hill of a known maximum.
 
-    ``first`` are moments at the points where they are known.
+    ``first`` are steps and log densities at the points where they are known.
     """
-    xp = field.problem.xp
+    xp = field.backend.xp
     m, d = z.shape
     ids, leader = xp.arange(m), xp.arange(m)
     points, caught, height = z.copy(), xp.full(m, -1), xp.empty(m)
@@ -125,9 +160,9 @@ def settle(field: Field, z: Any, first: PartialSums | None, tolerance: float, mo
     while len(ids) and passes < most:
         for _ in range(min(_PASSES_OF_LOOK, most - passes)):
             start = z
-            shift, log_density = field.shift(z) if first is None else field.of_sums(first)
+            shift, log_density = field.shift(z) if first is None else first
             first = None
-            z = start + shift
+            z = field.coordinates.home(start + shift, xp)
             cells = _cells(z, _SAME * field.h, xp)
             trails.add(ids, cells)
             passes += 1
@@ -137,7 +172,7 @@ def settle(field: Field, z: Any, first: PartialSums | None, tolerance: float, mo
                 known.add(_highest(start, log_density, known.most_scouts(len(ids)), field), tolerance)
             hill = known.hills(start, shift)
             length = xp.sqrt((shift * shift).sum(axis=1))
-            goes_on = (hill < 0) & (length >= _SETTLED[field.problem.options.precision] * field.h) & xp.isfinite(length)
+            goes_on = (hill < 0) & (length >= _SETTLED[field.precision] * field.h) & xp.isfinite(length)
             points[ids], caught[ids], height[ids] = z, hill, xp.where(goes_on, log_density, xp.inf)
             leader = trails.followed(ids, cells, leader, height)
             left = xp.flatnonzero(goes_on & (leader[ids] == ids))
@@ -182,7 +217,7 @@ class _Trails:
 class _Known:
     """Maxima that are known, and the hills about them."""
 
-    def __init__(self, field: Field, d: int) -> None:
+    def __init__(self, field: Climbed, d: int) -> None:
         self._field, self._d = field, d
         self.maxima = Maxima.none(d)
 
@@ -197,6 +232,7 @@ class _Known:
         if len(scouts) == 0:
             return
         maxima = climb(self._field, scouts, tolerance, _STEPS_OF_SCOUTS, quick=False)
+        maxima = self._field.coordinates.maxima_at_home(maxima)
         maxima = maxima.of(maxima.reached)
         maxima = maxima.of(np.linalg.eigvalsh(maxima.curvature)[:, 0] > _LEAST_CURVATURE)
         for i in range(len(maxima.points)):
@@ -205,7 +241,7 @@ class _Known:
 
     def hills(self, z: Any, shift: Any) -> Any:
         """Number of the maximum on whose hill each point is, by its step there; -1 where on none."""
-        xp, h, k = self._field.problem.xp, self._field.h, len(self.maxima.points)
+        xp, h, k = self._field.backend.xp, self._field.h, len(self.maxima.points)
         out = xp.full(len(z), -1)
         if k == 0:
             return out
@@ -232,12 +268,12 @@ def _apart(points: np.ndarray, others: np.ndarray, distance: float) -> np.ndarra
     return np.asarray(away >= distance)
 
 
-def _highest(z: Any, log_density: Any, most: int, field: Field) -> np.ndarray:
+def _highest(z: Any, log_density: Any, most: int, field: Climbed) -> np.ndarray:
     """The highest points of cells a bandwidth wide, in descending order, at most so many; on the host."""
-    xp = field.problem.xp
+    xp = field.backend.xp
     order = xp.argsort(-log_density)
     _, first, _ = _distinct(_cells(z[order], field.h, xp), xp)
-    out = field.problem.backend.asnumpy(z[order[xp.sort(first)[:most]]])
+    out = field.backend.asnumpy(z[order[xp.sort(first)[:most]]])
     return np.asarray(out[np.isfinite(out).all(axis=1)])
 
 

@@ -12,12 +12,16 @@ _EQUAL, _EQUAL_PLACES = 8, 6
 _FEW = 2**18  # coordinates of pairs of points
 
 
-def merged(z: np.ndarray, log_density: np.ndarray, distance: float) -> tuple[np.ndarray, np.ndarray]:
+def merged(
+    z: np.ndarray, log_density: np.ndarray, distance: float, box: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Return which of the points (k, d), in bandwidths, stand for all, in their order, and which stands for each.
 
     The highest stands for those within ``distance`` of it, then the highest of the others, and so on: no two of those
-    that are kept are closer. Memory is O(k d).
+    that are kept are closer. Memory is O(k d). ``box`` are periods of the columns, 0 where there is none.
     """
+    if box is not None:  # rounding may have taken points to the end of a period
+        z = np.where((box > 0) & (z >= box), 0.0, z)
     order = _descending(z, log_density)
     z = z[order]
     # Points that are all but equal first, which a tree takes long over.
@@ -27,7 +31,7 @@ def merged(z: np.ndarray, log_density: np.ndarray, distance: float) -> tuple[np.
     inverse[rank] = np.arange(len(rank))
     some, which = z[first[rank]], inverse[which.reshape(-1)]
 
-    near, has_others = _neighbours(some, distance)
+    near, has_others = _neighbours(some, distance, box)
     owner = np.arange(len(some))
     absorbed = np.zeros(len(some), bool)
     for i in np.flatnonzero(has_others):
@@ -44,17 +48,27 @@ def merged(z: np.ndarray, log_density: np.ndarray, distance: float) -> tuple[np.
     return order[first[rank][kept]], cluster
 
 
-def _neighbours(z: np.ndarray, distance: float) -> tuple[Callable[[int], np.ndarray], np.ndarray]:
+def _neighbours(
+    z: np.ndarray, distance: float, box: np.ndarray | None
+) -> tuple[Callable[[int], np.ndarray], np.ndarray]:
     """Return which points lie within a distance of a point, itself among them; and which have others there."""
     if len(z) * z.size <= _FEW:  # a tree would take longer to load
-        squares = sum(np.square(column[:, None] - column) for column in z.T)
+        squares = np.zeros((len(z), len(z)))
+        for column, period in zip(z.T, np.zeros(z.shape[1]) if box is None else box, strict=True):
+            squares += _squares(column, float(period))
         within = squares <= distance * distance
         return lambda i: np.flatnonzero(within[i]), within.sum(axis=1) > 1
     from scipy.spatial import cKDTree
 
-    tree = cKDTree(z)
+    tree = cKDTree(z, boxsize=box)
     has_others = tree.query_ball_point(z, distance, return_length=True) > 1
     return lambda i: np.array(tree.query_ball_point(z[i], distance)), has_others
+
+
+def _squares(column: np.ndarray, period: float) -> np.ndarray:
+    """Squared distances between coordinates, around a period where there is one."""
+    away = abs(column[:, None] - column)
+    return np.square(np.minimum(away, period - away) if period else away)
 
 
 def _descending(z: np.ndarray, log_density: np.ndarray) -> np.ndarray:

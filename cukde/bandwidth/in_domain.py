@@ -1,0 +1,167 @@
+r"""Leave-one-out scores of bandwidths on a domain with walls and periods.
+
+Without row j the density at x_j has neither the row nor any of its images,
+
+    p_-j(x_j) = (p(x_j) - w_j K(x_j, x_j)) / (1 - w_j),
+
+with the domain's kernel K of a point at itself, a product of columns. Where that is nearly all of p(x_j) the sum over
+the other rows is had by itself: such rows are few, and lie apart from all others.
+
+Reflected and wrapped Gaussians are a semigroup in h^2 as the Gaussian is, for they solve the same equation of diffusion
+without flow through walls: int K_h(x, u) K_h(x, v) dx = K_g(u, v) with g = sqrt(2) h. So the integral of the squared
+density is sum_j w_j p_g(x_j), of the same data.
+"""
+
+from __future__ import annotations
+
+import math
+from types import ModuleType
+from typing import Any, Literal
+
+import numpy as np
+
+from cukde.bandwidth import check
+from cukde.bandwidth.data import Rows, largest
+from cukde.density.api import kde
+from cukde.density.domains.domain import Domain
+
+# An own term is taken off a density of which at least this part is left: the rest has then lost two digits of fifteen.
+_LEAST_REST = 1e-2
+_FEW = 256  # rows of which all pairs are taken at once
+
+# Images are taken as far as they can matter: so many bandwidths beyond half a turn; and a kernel so many turns wide is
+# even to the last digit.
+_REACH, _EVEN = 9.0, 2.0
+
+_STEP = 1e-4  # of central differences in log h
+
+
+class LeaveOneOutInDomain:
+    """The criterion as a function of the bandwidths, as :class:`cukde.bandwidth.scores.LeaveOneOut` is without one."""
+
+    precision = "float64"
+
+    def __init__(
+        self,
+        rows: Rows,
+        domain: Domain,
+        *,
+        weighted: bool,
+        objective: Literal["likelihood", "least_squares"],
+        backend: ModuleType,
+    ) -> None:
+        """Drop rows of weight 0; ``weighted`` says whether there are weights at all."""
+        self._backend, self._objective, self._domain = backend, objective, domain
+        xp = backend.xp
+        kept = rows.weights > 0
+        self._anchored = domain.anchored(rows.points[kept], xp)
+        self._points = domain.restored(self._anchored, xp)  # on a bound, where their dtype rounds it
+        w = rows.weights[kept] / rows.total
+        self._weights, self._weighted = w, weighted
+        ranges: np.ndarray = backend.asnumpy(largest(abs(self._points - self._points[0]), xp))
+        self.ranges = ranges
+        self._log_rest = xp.log1p(-w)
+        # That of a row with nearly all the weight is the sum of the others' itself.
+        self._log_rest[w.argmax()] = math.log(rows.rest / rows.total)
+
+    @property
+    def is_logarithmic(self) -> bool:
+        """Whether scores have no unit: that of the data adds to them."""
+        return self._objective == "likelihood"
+
+    def scores(self, h: np.ndarray) -> np.ndarray:
+        """Return the scores of (B, d) deviations, the greater the better."""
+        return check.scores(np.array([self._score(one) for one in h]))
+
+    def with_gradient(self, h: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return the score of (d,) deviations and its derivatives by their logarithms, by central differences."""
+        step = _STEP * np.eye(len(h))
+        above, below = (np.array([self._score(h * np.exp(sign * one)) for one in step]) for sign in (1, -1))
+        return self._score(h), (above - below) / (2 * _STEP)
+
+    def _score(self, h: np.ndarray) -> float:
+        xp = self._backend.xp
+        logs = self._without_each(h) - self._log_rest
+        if self.is_logarithmic:
+            return float(self._weights @ logs)
+        with np.errstate(over="ignore", invalid="ignore"):
+            squared = xp.exp(self._log_density(math.sqrt(2) * h))
+            return float(self._weights @ (2 * xp.exp(logs) - squared))
+
+    def _without_each(self, h: np.ndarray) -> Any:
+        """Logarithms of the sums over all other rows, whose weights do not add up to 1."""
+        xp, n = self._backend.xp, len(self._points)
+        whole = self._log_density(h)
+        own = xp.log(self._weights) + self._log_kernel(self._anchored, self._anchored, h)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rest = -xp.expm1(own - whole)
+        lonely = ~(rest >= _LEAST_REST)
+        out = whole + xp.log(xp.where(lonely, 1.0, rest))
+        few = xp.flatnonzero(lonely)
+        if len(few):
+            out[few] = self._among(few, h)
+            if len(few) < n:
+                others = xp.flatnonzero(~lonely)
+                out[few] = xp.logaddexp(out[few], self._of_others(others, few, h))
+        return out
+
+    def _among(self, rows: Any, h: np.ndarray) -> Any:
+        """The same among some rows, by halves, each the other's data: nothing is subtracted. One row has nothing."""
+        xp, n = self._backend.xp, len(rows)
+        if n <= _FEW:
+            v = self._anchored[rows]
+            logs = xp.log(self._weights[rows]) + self._log_kernel(v[:, None], v[None], h)
+            logs[xp.arange(n), xp.arange(n)] = -np.inf
+            top = xp.maximum(logs.max(axis=1), -1e300)
+            with np.errstate(divide="ignore"):
+                return top + xp.log(xp.exp(logs - top[:, None]).sum(axis=1))
+        parts = rows[: n // 2], rows[n // 2 :]
+        within = [self._among(part, h) for part in parts]
+        cross = [self._of_others(*pair, h) for pair in (parts[::-1], parts)]
+        return xp.concatenate([xp.logaddexp(*both) for both in zip(within, cross, strict=True)])
+
+    def _of_others(self, data: Any, queries: Any, h: np.ndarray) -> Any:
+        w = self._weights[data]
+        log_p = kde(
+            self._points[data],
+            self._points[queries],
+            h,
+            weights=w,
+            log=True,
+            check_finite=False,
+            **self._domain.arguments,
+        )
+        return log_p + self._backend.xp.log(w.sum())
+
+    def _log_density(self, h: np.ndarray) -> Any:
+        """Log density at each row, which is among the data."""
+        weights = self._weights if self._weighted else None
+        X = self._points
+        return kde(X, X, h, weights=weights, log=True, check_finite=False, **self._domain.arguments)
+
+    def _log_kernel(self, u: Any, v: Any, h: np.ndarray) -> Any:
+        """Logarithm of the domain's kernel of points (..., d) from its origin."""
+        columns = range(len(h))
+        return sum(
+            _log_of_column(u[..., k], v[..., k], float(h[k]), self._domain, k, self._backend.xp) for k in columns
+        )
+
+
+def _log_of_column(u: Any, v: Any, h: float, domain: Domain, k: int, xp: Any) -> Any:
+    """The same of one column, by all images that matter beside the nearest one."""
+    cell, period = float(domain.cell[k]), float(domain.period[k])
+    around = period if math.isfinite(period) else 2 * cell
+    if math.isfinite(cell) and h > _EVEN * around:
+        return xp.full(xp.broadcast_shapes(u.shape, v.shape), -math.log(cell))
+    mirrored = bool(domain.bounded[k])
+    turns = range(1)
+    if math.isfinite(cell):
+        reach = math.ceil(_REACH * h / around) + 1
+        turns = range(-reach, reach + 1)
+    total: Any = None
+    for turn in turns:
+        for image in (v, -v) if mirrored else (v,):
+            away = (u - image - turn * around if turn else u - image) / h
+            log_term = -0.5 * away * away
+            total = log_term if total is None else xp.logaddexp(total, log_term)
+    return total - 0.5 * math.log(2 * math.pi) - math.log(h)
