@@ -67,7 +67,14 @@ def supported(kernel: Kernel, architecture: int) -> bool:
 
 
 def compile_for(architecture: int, source: str, options: tuple[str, ...], name: str | None = None) -> Resources:
-    """Compile as CuPy does (it adds ``-ftz=true``) and read the report on a kernel, by default the only one."""
+    """Compile and read the report on a kernel, by default the only one."""
+    reports = compile_all_for(architecture, source, options)
+    (report,) = reports.values() if name is None else [reports[name]]
+    return report
+
+
+def compile_all_for(architecture: int, source: str, options: tuple[str, ...]) -> dict[str, Resources]:
+    """Compile as CuPy does (it adds ``-ftz=true``) and read the reports on all kernels of a source, by their names."""
     from cupy.cuda import nvrtc
 
     program = nvrtc.createProgram(source, "kernel.cu", (), ())
@@ -78,20 +85,19 @@ def compile_for(architecture: int, source: str, options: tuple[str, ...], name: 
         raise AssertionError(f"sm_{architecture} {options}: {nvrtc.getProgramLog(program)}") from error
     log = nvrtc.getProgramLog(program)
     assert len(nvrtc.getCUBIN(program)) > 0
-    reports = dict(re.findall(r"Compiling entry function '(\w+)'(.*?)(?=Compiling entry function|\Z)", log, re.DOTALL))
-    (report,) = reports.values() if name is None else [reports[name]]
+    reports = re.findall(r"Compiling entry function '(\w+)'(.*?)(?=Compiling entry function|\Z)", log, re.DOTALL)
+    return {name: _resources(report) for name, report in reports}
+
+
+def _resources(report: str) -> Resources:
     stack, stores, loads = map(
         int,
         re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", report).groups(),  # type: ignore[union-attr]
     )
     registers = re.search(r"Used (\d+) registers", report)
     shared = re.search(r"(\d+) bytes smem", report)
-    assert registers is not None, log
+    assert registers is not None, report
     return Resources(int(registers[1]), int(shared[1]) if shared else 0, stack, stores + loads)
-
-
-def _compile_task(task: tuple[int, str, tuple[str, ...], str]) -> Resources:
-    return compile_for(*task)
 
 
 @functools.cache
@@ -103,18 +109,24 @@ def _pool() -> ProcessPoolExecutor:
 
 
 @functools.cache
-def started() -> dict[tuple[Kernel, int], Future[Resources]]:
-    """Begin to compile every kernel for every architecture, beside what this process does meanwhile."""
+def started() -> dict[tuple[Kernel, int], Future[dict[str, Resources]]]:
+    """Begin to compile every kernel for every architecture, beside what this process does meanwhile.
+
+    Of kernels of one text, which a source with several of them has under each set of macros, all are compiled at once.
+    """
     from cukde import catalogue
 
-    return {
-        ((stem, name, defines), architecture): _pool().submit(
-            compile_for, architecture, core_compile.code(stem, defines), core_compile.options(), name
-        )
-        for index, (stem, name, defines) in enumerate(catalogue.kernels())
-        for architecture in ARCHITECTURES
-        if supported((stem, name, defines), architecture) and (architecture not in LIKE_80 or index % _ONE_IN == 0)
-    }
+    begun: dict[tuple[str, int], Future[dict[str, Resources]]] = {}
+    found = {}
+    for index, kernel in enumerate(catalogue.kernels()):
+        for architecture in ARCHITECTURES:
+            if not supported(kernel, architecture) or (architecture in LIKE_80 and index % _ONE_IN):
+                continue
+            key = (core_compile.code(kernel[0], kernel[2]), architecture)
+            if key not in begun:
+                begun[key] = _pool().submit(compile_all_for, architecture, key[0], core_compile.options())
+            found[kernel, architecture] = begun[key]
+    return found
 
 
 @functools.cache

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from _pytest.mark import ParameterSet
 
 from tests import compilation, host_emulation
 
@@ -166,8 +167,33 @@ def _mark_kernels(items: list[pytest.Item]) -> None:
             test = item.nodeid.partition("[")[0]
             is_left_out |= emulated[test] % _EMULATED_ONE_IN > 0
             emulated[test] += 1
+            if is_left_out and _is_crossed(item):
+                item.add_marker(pytest.mark.crossed)
         if is_left_out:
             item.add_marker(pytest.mark.kernels)
+
+
+def _is_crossed(item: pytest.Item) -> bool:
+    """Whether the other half of a test's cases has each three of this one's parameters together, too.
+
+    That needs a fourth: its places in all parameters add up to an odd number, and those of that half to even ones.
+    """
+    places = []
+    for names, values, *_ in (mark.args for mark in item.iter_markers("parametrize")):
+        if len(values) > 1:
+            names = [name.strip() for name in names.split(",")] if isinstance(names, str) else names
+            own = [item.callspec.params[name] for name in names]  # type: ignore[attr-defined]
+            places.append(next(place for place, value in enumerate(values) if _is_same(own, value)))
+    return len(places) > 3 and sum(places) % 2 == 1
+
+
+def _is_same(own: list[Any], value: Any) -> bool:
+    """Whether these are the parameters that a value of a test's list gives."""
+    if isinstance(value, ParameterSet):
+        value = value.values
+    elif len(own) == 1:
+        value = (value,)
+    return all(a is b or (np.isscalar(a) and a == b) for a, b in zip(own, value, strict=True))
 
 
 @pytest.hookimpl(tryfirst=True)  # marks are looked at after this

@@ -22,7 +22,10 @@ def compilations() -> dict[tuple[Kernel, int], Resources]:
         from cukde import catalogue  # noqa: F401
     except Exception as error:  # whatever keeps CuPy from loading on this machine
         pytest.skip(f"the GPU backend does not import here: {error!r}")
-    return {key: future.result() for key, future in compilation.started().items()}
+    return {
+        (kernel, architecture): future.result()[kernel[1]]
+        for (kernel, architecture), future in compilation.started().items()
+    }
 
 
 @pytest.fixture(scope="module")

@@ -29,6 +29,10 @@ _FLAGS = [
     *("-std=c++20", "-O1", "-fPIC", "-fvisibility=hidden", "-fno-exceptions", "-fno-math-errno", "-w"),
     *("-ffp-contract=off", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=0"),
 ]
+# Conversions of float16 are an instruction there, and a call each otherwise.
+_PROCESSOR = Path("/proc/cpuinfo")
+if _PROCESSOR.exists() and re.search(r"^flags\b.*\bf16c\b", _PROCESSOR.read_text(), re.MULTILINE):
+    _FLAGS.append("-mf16c")
 _CHECKS = "bounds,alignment,shift,signed-integer-overflow,integer-divide-by-zero"
 
 

@@ -194,16 +194,16 @@ inline void mma_tf32_m16n8k8(float (&c)[4], const unsigned (&a)[4], const unsign
 // A sum as tensor cores make it: terms are cut off at 2^-25 of the largest, and so is their sum at a float's last place.
 inline float cut_off_sum(double c, const double* terms, int count) {
     double largest = fabs(c);
-    for (int k = 0; k < count; k++) largest = fmax(largest, fabs(terms[k]));
+    for (int k = 0; k < count; k++) largest = fabs(terms[k]) > largest ? fabs(terms[k]) : largest;
     if (!isfinite(largest) || largest == 0) {
         for (int k = 0; k < count; k++) c += terms[k];
         return float(c);
     }
     int exponent;
     frexp(largest, &exponent);
-    const double unit = ldexp(1.0, exponent - 1 - 25);
-    double sum = trunc(c / unit);
-    for (int k = 0; k < count; k++) sum += trunc(terms[k] / unit);
+    const double unit = ldexp(1.0, exponent - 1 - 25), units = 1 / unit;  // powers of two
+    double sum = trunc(c * units);
+    for (int k = 0; k < count; k++) sum += trunc(terms[k] * units);
     sum *= unit;
     const float rounded = float(sum);
     return fabs(double(rounded)) > fabs(sum) ? nextafterf(rounded, 0.0f) : rounded;
