@@ -170,10 +170,15 @@ def _unchecked(
     y = None if Y is X else Y
     if small is None or ahead is None or not (small.in_order(X) if y is None else small.in_order(X, y)):
         return None
-    call = small.Call.of(X, y, precision, weights, check_finite)
-    if call is None and weights is None and check_finite:
+
+    def of_many() -> Any | None:
+        if weights is not None or not check_finite:
+            return None
         all_pairs = functools.partial(backends.all_pairs, backend, Options(precision or "float32", rtol=rtol))
-        call = ahead.Call.of(X, y, precision, deterministic, all_pairs)
+        return ahead.Call.of(X, y, precision, deterministic, all_pairs)
+
+    of_few = small.Call.of(X, y, precision, weights, check_finite)
+    call = of_many() if of_few is None else of_few
     if call is None:
         return None
     whitening = whitening_of(float(h), X.shape[1] if X.ndim == 2 else 1)
@@ -185,7 +190,8 @@ def _unchecked(
         return prepare(X, Y, h, weights, precision, deterministic, check_finite, rtol=rtol)[0]
 
     shape = (X if y is None else y).shape
-    return Problem(backend, X, y, shape, X.dtype, options, whitening, unchecked=Unchecked(call, look))
+    unchecked = Unchecked(call, look) if of_few is None else Unchecked(call, look, of_many)
+    return Problem(backend, X, y, shape, X.dtype, options, whitening, unchecked=unchecked)
 
 
 def _on_a_line(

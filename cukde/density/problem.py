@@ -37,8 +37,16 @@ _LARGEST_LOG = 690.0  # of an absolute tolerance of sums: more means the same
 class Unchecked(NamedTuple):
     """What is left to do for a problem of arrays in order, on the current device, whose values are unchecked."""
 
-    call: Any  # the backend's, which checks them on its way
+    call: Any  # the backend's, which checks them on its way; its methods return None where it does not serve
     look: Callable[[], Problem]  # check them, and return the problem
+    other: Callable[[], Any | None] = lambda: None  # another such call, for where the first does not serve
+
+    def tried(self, method: str, *args: Any, **kwargs: Any) -> Any | None:
+        """Return what a method of the calls returns; None where the values have to be looked at first."""
+        out = getattr(self.call, method)(*args, **kwargs)
+        if out is None and (other := self.other()) is not None:
+            out = getattr(other, method)(*args, **kwargs)
+        return out
 
 
 class Problem(NamedTuple):
@@ -142,7 +150,7 @@ class Problem(NamedTuple):
     def density(self, *, log: bool) -> Any:
         """Run the pass that sums kernels; return the density at the queries, or its logarithm."""
         if self.unchecked is not None:
-            out = self.unchecked.call.density(self.whitening.h, self.whitening.log_norm, self.dtype, log=log)
+            out = self.unchecked.tried("density", self.whitening.h, self.whitening.log_norm, self.dtype, log=log)
             return self.unchecked.look().density(log=log) if out is None else out
         epilogue = self.epilogue(log=log)
         if self.domain is not None or self.leave_one_out:
@@ -154,14 +162,14 @@ class Problem(NamedTuple):
     def score(self) -> Any:
         """Return the gradient of the log density at the queries, in their own shape."""
         if self.unchecked is not None:
-            out = self.unchecked.call.score(self.whitening.h, self.dtype)
+            out = self.unchecked.tried("score", self.whitening.h, self.dtype)
             return self.unchecked.look().score() if out is None else out
         return self._gradient(self.sums("moments", ratio=True))
 
     def log_density_and_score(self) -> tuple[Any, Any]:
         """Return the log density at the queries and the score, by one pass."""
         if self.unchecked is not None:
-            both = self.unchecked.call.density_and_score(self.whitening.h, self.whitening.log_norm, self.dtype)
+            both = self.unchecked.tried("density_and_score", self.whitening.h, self.whitening.log_norm, self.dtype)
             return self.unchecked.look().log_density_and_score() if both is None else both
         sums = self.sums("moments")
         return results.log_density(sums, self.log_constant, self.dtype, self.xp), self._gradient(sums)
@@ -174,7 +182,7 @@ class Problem(NamedTuple):
         """Return the Laplace-corrected density at the queries, negative values and all, or its logarithm."""
         if self.unchecked is not None:
             h, log_norm = self.whitening.h, self.whitening.log_norm
-            out = self.unchecked.call.density(h, log_norm, self.dtype, log=log, laplace=True)
+            out = self.unchecked.tried("density", h, log_norm, self.dtype, log=log, laplace=True)
             return self.unchecked.look().laplace_density(log=log) if out is None else out
         (passes, options), epilogue = self._pass(), self.epilogue(log=log)
         finished = getattr(passes, "laplace_density", None)  # where a pass may end in the density itself
@@ -221,7 +229,7 @@ class Problem(NamedTuple):
         if self.unchecked is not None:
             out = None
             if estimate.whitening.plain:
-                out = self.unchecked.call.moved(self.whitening.h, estimate.whitening.h, self.dtype)
+                out = self.unchecked.tried("moved", self.whitening.h, estimate.whitening.h, self.dtype)
             if out is not None:
                 return out
             self, estimate = self._looked_with(estimate)
@@ -235,7 +243,7 @@ class Problem(NamedTuple):
             out = None
             if estimate.whitening.plain:
                 h, log_norm = self.whitening.h, self.whitening.log_norm
-                out = self.unchecked.call.density_of_moved(h, estimate.whitening.h, log_norm, self.dtype, log=log)
+                out = self.unchecked.tried("density_of_moved", h, estimate.whitening.h, log_norm, self.dtype, log=log)
             if out is not None:
                 return out
             self, estimate = self._looked_with(estimate)
@@ -274,25 +282,28 @@ class Problem(NamedTuple):
         It is for checked data, in a dtype that holds the queries. ``name`` is what an error calls the queries. For a
         ``gaussian`` their values may be left unchecked, for the backend's passes to look at.
         """
-        call = self._unchecked_at(Y) if gaussian and self.whitening.plain and self.domain is None else None
-        if call is None:
-            return self._at(Y, name)
-        return self._replace(Y=Y, query_shape=Y.shape, unchecked=Unchecked(call, lambda: self._at(Y, name)))
+        unchecked = self._unchecked_at(Y, name) if gaussian and self.whitening.plain and self.domain is None else None
+        return self._at(Y, name) if unchecked is None else self._replace(Y=Y, query_shape=Y.shape, unchecked=unchecked)
 
-    def _unchecked_at(self, Y: Any) -> Any | None:
+    def _unchecked_at(self, Y: Any, name: str) -> Unchecked | None:
         """The backend's call of a small problem, or of passes that are launched before the queries are looked at."""
         backend, options = self.backend, self.options
         small, ahead = backends.small(backend), backends.ahead(backend)
         if small is None or ahead is None or not small.in_order(self.X, Y):
             return None
+
+        def of_many() -> Any | None:
+            known = ahead.Known(options.centre, options.squared_radius, log_w, options.kept)
+            all_pairs = functools.partial(backends.all_pairs, backend, options)
+            return ahead.Call.of(self.X, Y, options.precision, options.deterministic, all_pairs, known)
+
         log_w = options.log_weights
         weights = None if log_w is None else kept(options.kept, "weights", self.X, None, lambda: self.xp.exp(log_w))
         call = small.Call.of(self.X, Y, options.precision, weights, True)
-        if call is None:
-            known = ahead.Known(options.centre, options.squared_radius, log_w, options.kept)
-            all_pairs = functools.partial(backends.all_pairs, backend, options)
-            call = ahead.Call.of(self.X, Y, options.precision, options.deterministic, all_pairs, known)
-        return call
+        if call is not None:
+            return Unchecked(call, lambda: self._at(Y, name), of_many)
+        call = of_many()
+        return None if call is None else Unchecked(call, lambda: self._at(Y, name))
 
     def _at(self, Y: Any, name: str) -> Problem:
         backend, options = self.backend, self.options

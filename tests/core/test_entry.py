@@ -219,7 +219,7 @@ class TestMissingValues:
         assert np.isnan(got[2])
         np.testing.assert_allclose(np.delete(got, 2), np.delete(want, 2), rtol=1e-12)
         frame = pd.DataFrame(x, columns=["a", "b"]).convert_dtypes()
-        options = {"weights": pd.Series(w), "local_factors": f, "nan_policy": "omit"}
+        options = {"weights": pd.Series(w), "local_factors": factors, "nan_policy": "omit"}
         series = cukde.kde(frame, pd.DataFrame(y, columns=["a", "b"], index=QUERIES.index), 0.5, **options)
         np.testing.assert_allclose(series, got, rtol=1e-12)
         assert series.index[series.isna()].tolist() == ["r"]

@@ -169,3 +169,24 @@ def test_the_limits_are_those_of_the_forms() -> None:
                     chosen = f16.form(precision, d, form.limit, output)
                     assert (chosen.products, chosen.limit) == (form.products, forms[-1].limit)
                 assert f16.form(precision, d, 1.001 * forms[-1].limit, output) is None
+
+
+@pytest.mark.parametrize("name", ["score", "sd"])
+def test_densities_may_be_few_where_scores_are_not(
+    device: Backend, launched: list[str], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Then neither goes back to a look, nor does a fitted estimator."""
+    from cukde.density.pairs.gpu import small
+
+    monkeypatch.setattr(small, "serves", lambda *_, moments: not moments)
+    X, Y = map(device.asarray, _sample(3, NEAR))
+    got = FUNCTIONS[name](X, Y, 1.0)
+    assert "survey" not in launched
+    fitted = cukde.KernelDensity(bandwidth=1.0).fit(X)
+    fitted.grad_log_density(Y[:5])  # looks at the data
+    launched.clear()
+    gradients = fitted.grad_log_density(Y)
+    assert "survey" not in launched
+    monkeypatch.setattr(backends, "ahead", lambda backend: None)
+    _equal(device, got, FUNCTIONS[name](X, Y, 1.0), name)
+    _equal(device, gradients, cukde.score(X, Y, 1.0), name)
