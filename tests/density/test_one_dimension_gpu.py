@@ -111,7 +111,10 @@ class TestCompilation:
         ("broken", "says"),
         [
             # What numba-cuda raises without a CUDA runtime is no ImportError.
-            ("import builtins; real = builtins.__import__\n{hook}", r"install cukde\[cuda13\] or cukde\[cuda12\]"),
+            (
+                "import builtins; real = builtins.__import__\n{hook}",
+                r"numba-cuda\[cu13\].* or for CUDA 12 .*numba-cuda\[cu12\]",
+            ),
             ("import numba, numpy; numba.__version__, numpy.__version__ = '0.68.0', '2.5.0'", r"numba>=0\.68\.1"),
         ],
     )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 from unittest import mock
 
@@ -86,10 +86,16 @@ def _sample(rows: int, d: int, seed: int) -> Any:
     return core_arrays.asarray(np.random.default_rng(seed).standard_normal((rows, d), dtype=np.float32))
 
 
-def _in_shape(tile: splits.Shape) -> AbstractContextManager[Any]:
-    """Fix the shape of the passes within the block."""
+@contextmanager
+def _in_shape(tile: splits.Shape) -> Iterator[None]:
+    """Fix the shape of the passes within the block, of which nothing is kept."""
     plan = splits.plan
-    return mock.patch.object(splits, "plan", lambda shapes, *others: plan((tile,), *others))
+    f16._plan.cache_clear()
+    try:
+        with mock.patch.object(splits, "plan", lambda shapes, *others: plan((tile,), *others)):
+            yield
+    finally:
+        f16._plan.cache_clear()
 
 
 def _bandwidth(d: int) -> float:
