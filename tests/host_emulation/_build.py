@@ -33,6 +33,7 @@ _FLAGS = [
 _PROCESSOR = Path("/proc/cpuinfo")
 if _PROCESSOR.exists() and re.search(r"^flags\b.*\bf16c\b", _PROCESSOR.read_text(), re.MULTILINE):
     _FLAGS.append("-mf16c")
+_RUNTIME = "runtime.o"
 _CHECKS = "bounds,alignment,shift,signed-integer-overflow,integer-divide-by-zero"
 
 
@@ -117,10 +118,10 @@ def _sized_at_launch(text: str) -> str:
 
 @functools.cache
 def _fingerprint() -> bytes:
-    """What a library depends on beside the kernel's text: the emulator's headers, the compiler, the flags."""
+    """What a library depends on beside the kernel's text: the emulator's sources, the compiler, the flags."""
     version = subprocess.run([*compiler(), "--version"], capture_output=True, check=True).stdout
-    headers = b"".join(path.read_bytes() for path in sorted(_HERE.glob("*.hpp")))
-    return version + headers + " ".join((*_FLAGS, _CHECKS)).encode()
+    sources = b"".join(path.read_bytes() for path in sorted(_HERE.glob("*.[hc]pp")))
+    return version + sources + " ".join((*_FLAGS, _CHECKS)).encode()
 
 
 def _cache_folder() -> Path:
@@ -132,16 +133,22 @@ def _cache_folder() -> Path:
 
 
 @functools.cache
-def _precompiled() -> Path:
-    """Return a folder with the emulator's headers precompiled: GCC finds them, others pass over them."""
+def _common() -> Path:
+    """Return a folder with what all libraries share, compiled once.
+
+    Those are the emulator's headers, which GCC finds precompiled and others pass over, and its runtime.
+    """
     folder = _cache_folder() / hashlib.sha256(_fingerprint()).hexdigest()[:32]
     folder.mkdir(exist_ok=True)
-    target = folder / "launch.hpp.gch"
-    if not target.exists():
-        with tempfile.TemporaryDirectory(dir=folder) as work:
-            built = Path(work) / target.name
-            _run([*_compile_command(), "-x", "c++-header", str(_HERE / "launch.hpp"), "-o", str(built)])
-            os.replace(built, target)
+    for target, options, source in (
+        ("launch.hpp.gch", ("-x", "c++-header"), "launch.hpp"),
+        (_RUNTIME, ("-c",), "runtime.cpp"),
+    ):
+        if not (folder / target).exists():
+            with tempfile.TemporaryDirectory(dir=folder) as work:
+                built = Path(work) / target
+                _run([*_compile_command(), *options, str(_HERE / source), "-o", str(built)])
+                os.replace(built, folder / target)
     return folder
 
 
@@ -154,8 +161,8 @@ def _built(text: str) -> Path:
     with tempfile.TemporaryDirectory(dir=target.parent) as work:
         unit, objects, built = (Path(work) / name for name in ("unit.cpp", "unit.o", "unit.so"))
         unit.write_text(text)
-        _run([*_compile_command(), f"-I{_precompiled()}", f"-I{_HERE}", "-c", str(unit), "-o", str(objects)])
-        _run([*compiler(), "-shared", str(objects), "-o", str(built)])
+        _run([*_compile_command(), f"-I{_common()}", f"-I{_HERE}", "-c", str(unit), "-o", str(objects)])
+        _run([*compiler(), "-shared", str(objects), str(_common() / _RUNTIME), "-o", str(built)])
         os.replace(built, target)  # another process may have been faster; either file is good
     return target
 

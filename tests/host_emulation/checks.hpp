@@ -5,6 +5,8 @@
 // defined here so that no sanitizer library has to be loaded into Python.
 #pragma once
 
+#include <signal.h>
+
 #include "fibers.hpp"
 
 namespace emulation {

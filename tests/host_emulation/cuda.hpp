@@ -5,13 +5,11 @@
 #pragma once
 
 #include <fenv.h>
-#include <link.h>
 #include <math.h>
 #include <string.h>
 #include <time.h>
 #include <type_traits>
 
-#include "checks.hpp"
 #include "fibers.hpp"
 
 #define __CUDA_ARCH__ 900
@@ -30,39 +28,13 @@
 
 namespace emulation {
 
-static thread_local char some_shared_memory;  // no library is without
-
 struct Memory {
     void* start;
     size_t size;
 };
 
-static int find_shared_memory(dl_phdr_info* library, size_t, void* found) {
-    const auto own_code = reinterpret_cast<ElfW(Addr)>(&find_shared_memory);
-    const ElfW(Phdr)* thread_local_segment = nullptr;
-    bool own = false;
-    for (int i = 0; i < library->dlpi_phnum; i++) {
-        const ElfW(Phdr)& segment = library->dlpi_phdr[i];
-        if (segment.p_type == PT_TLS) thread_local_segment = &segment;
-        if (segment.p_type == PT_LOAD) own |= own_code - library->dlpi_addr - segment.p_vaddr < segment.p_memsz;
-    }
-    if (own) *static_cast<Memory*>(found) = {library->dlpi_tls_data, thread_local_segment->p_memsz};
-    return own;
-}
-
 // `extern __shared__` arrays: as large as the launch says, between guard pages that Python sets up.
-static Memory dynamic_shared_memory;
-
-// Fill with ones: NaN in every floating type, -1 in every signed one.
-static void poison(Memory memory) { memset(memory.start, 0xff, memory.size); }
-
-// The shared memory of this library.
-static Memory shared_memory() {
-    *static_cast<volatile char*>(&some_shared_memory) = 0;  // now it is allocated
-    Memory found = {};
-    dl_iterate_phdr(find_shared_memory, &found);
-    return found;
-}
+[[gnu::visibility("hidden")]] extern Memory dynamic_shared_memory;
 
 }  // namespace emulation
 

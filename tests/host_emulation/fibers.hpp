@@ -4,14 +4,11 @@
 // ahead of each other in an order that flips pseudo-randomly between sweeps: what is read without the barrier
 // that orders it shows as a wrong (stale, overwritten or poisoned) value. Blocks run one after another.
 //
-// Entering a fiber takes a ucontext; after that _setjmp and _longjmp switch, which need no system call.
+// This is what a kernel's code sees of them; scheduler.hpp has the rest.
 #pragma once
 
 #include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 #include <ucontext.h>
 
@@ -23,8 +20,10 @@ struct dim3 {
     unsigned x = 1, y = 1, z = 1;
 };
 
-static uint3 threadIdx, blockIdx;
-static dim3 blockDim, gridDim;
+#pragma GCC visibility push(hidden)  // each library has its own of what follows
+
+extern uint3 threadIdx, blockIdx;
+extern dim3 blockDim, gridDim;
 
 namespace emulation {
 
@@ -56,101 +55,32 @@ struct Warp {
     unsigned arrived;   // lanes that wait at a collective
 };
 
-static Thread threads[most_threads];
-static Warp warps[most_threads / lanes_of_warp];
-static Thread* current;
-static unsigned thread_count, arrived_at_barrier;
-static unsigned long long blocks_begun;  // of all launches: tells what one block left behind from another's
-static void (*kernel_body)(void** arguments);
-static void** kernel_arguments;
-static jmp_buf scheduler;
-static sigjmp_buf launch_frame;
-static char message[1024];
-
-// ---------------------------------------------------------------------------------------------- failures
+extern Thread threads[most_threads];
+extern Warp warps[most_threads / lanes_of_warp];
+extern Thread* current;
+extern unsigned thread_count;
+extern unsigned long long blocks_begun;  // of all launches: tells what one block left behind from another's
 
 // End the launch; the message names the block and the thread that noticed.
-[[noreturn, gnu::format(printf, 1, 2)]] static void fail(const char* format, ...) {
-    int used = snprintf(message, sizeof message, "block (%u, %u, %u)", blockIdx.x, blockIdx.y, blockIdx.z);
-    if (current)
-        used += snprintf(message + used, sizeof message - used, ", thread (%u, %u, %u)", threadIdx.x,
-                         threadIdx.y, threadIdx.z);
-    used += snprintf(message + used, sizeof message - used, ": ");
-    va_list values;
-    va_start(values, format);
-    vsnprintf(message + used, sizeof message - used, format, values);
-    va_end(values);
-    siglongjmp(launch_frame, 1);
-}
+[[noreturn, gnu::format(printf, 1, 2)]] void fail(const char* format, ...);
 
-static const char* file_name(const char* path) {
+// Give way to the block's other threads until this one is runnable again.
+void to_scheduler();
+
+void block_barrier(Site site);
+
+inline const char* file_name(const char* path) {
     const char* slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
 }
 
-static bool same_text(const char* a, const char* b) { return a == b || strcmp(a, b) == 0; }
+inline bool same_text(const char* a, const char* b) { return a == b || strcmp(a, b) == 0; }
 
-static bool same_site(const Thread& a, const Thread& b) {
+inline bool same_site(const Thread& a, const Thread& b) {
     return a.site.line == b.site.line && same_text(a.what, b.what) && same_text(a.site.file, b.site.file);
 }
 
-// Nobody can go on: say how many threads are where.
-[[noreturn]] static void fail_deadlock() {
-    char report[800];
-    int used = 0;
-    bool told[most_threads] = {};
-    for (unsigned i = 0; i < thread_count && used < int(sizeof report) - 1; i++) {
-        if (told[i]) continue;
-        const Thread& one = threads[i];
-        unsigned count = 0;
-        for (unsigned j = i; j < thread_count; j++) {
-            const Thread& other = threads[j];
-            if (other.state != one.state) continue;
-            if (one.state == Thread::waiting && !same_site(one, other)) continue;
-            told[j] = true;
-            count++;
-        }
-        used += snprintf(report + used, sizeof report - used, "%s%u of %u threads (first: %u) ",
-                         used ? "; " : "", count, thread_count, i);
-        if (used >= int(sizeof report)) break;
-        if (one.state == Thread::returned)
-            used += snprintf(report + used, sizeof report - used, "returned");
-        else
-            used += snprintf(report + used, sizeof report - used, "wait at %s (%s:%d)", one.what,
-                             file_name(one.site.file), one.site.line);
-    }
-    current = nullptr;
-    fail("deadlock: %s", report);
-}
-
-// ---------------------------------------------------------------------------------------------- switching
-
-// noipa: the compiler must take every static variable, shared memory with them, as changed by a switch.
-#define EMULATION_OPAQUE __attribute__((noinline, noipa))
-
-EMULATION_OPAQUE static void to_scheduler() {
-    if (!_setjmp(current->frame)) _longjmp(scheduler, 1);
-}
-
-EMULATION_OPAQUE static void resume(Thread& thread) {
-    current = &thread;
-    threadIdx = thread.index;
-    if (_setjmp(scheduler)) return;
-    if (thread.entered) _longjmp(thread.frame, 1);
-    thread.entered = true;
-    setcontext(&thread.entry);
-}
-
-// A fiber outlives its block: it runs the kernel once each time the scheduler comes back to it.
-static void fiber() {
-    for (;;) {
-        kernel_body(kernel_arguments);
-        current->state = Thread::returned;
-        to_scheduler();
-    }
-}
-
-static void wait_at(const char* what, Site site, unsigned mask, void* registers) {
+inline void wait_at(const char* what, Site site, unsigned mask, void* registers) {
     current->state = Thread::waiting;
     current->what = what;
     current->site = site;
@@ -158,25 +88,12 @@ static void wait_at(const char* what, Site site, unsigned mask, void* registers)
     current->registers = registers;
 }
 
-// ---------------------------------------------------------------------------------------------- waiting
-
-static void block_barrier(Site site) {
-    wait_at("__syncthreads", site, 0, nullptr);
-    if (++arrived_at_barrier < thread_count) return to_scheduler();
-    for (unsigned i = 0; i < thread_count; i++)
-        if (!same_site(threads[i], *current))
-            fail("threads of one block meet at different __syncthreads: lines %d and %d of %s",
-                 threads[i].site.line, site.line, file_name(site.file));
-    arrived_at_barrier = 0;
-    for (unsigned i = 0; i < thread_count; i++) threads[i].state = Thread::runnable;
-}
-
-static unsigned lane() { return unsigned(current - threads) % lanes_of_warp; }
+inline unsigned lane() { return unsigned(current - threads) % lanes_of_warp; }
 
 // The one mechanism behind every warp-wide operation. Each lane of `mask` brings its registers; the last one to
 // arrive runs `operate(mask, registers)` on all of them in place, with registers[l] those of lane l.
 template <class Registers, class Operation>
-static void collective(const char* what, Site site, unsigned mask, Registers& own, Operation operate) {
+inline void collective(const char* what, Site site, unsigned mask, Registers& own, Operation operate) {
     const unsigned me = lane();
     Thread* const lanes = current - me;
     Warp& warp = warps[(current - threads) / lanes_of_warp];
@@ -207,62 +124,6 @@ static void collective(const char* what, Site site, unsigned mask, Registers& ow
         if (mask >> l & 1) lanes[l].state = Thread::runnable;
 }
 
-// ---------------------------------------------------------------------------------------------- one block
-
-static uint32_t order;  // state of the generator that flips directions
-
-static bool flipped() {
-    order = order * 1664525u + 1013904223u;
-    return order >> 31;
-}
-
-// Run a warp's threads until each of them waits for another warp or has returned; say whether any ran.
-static bool run_warp(unsigned first) {
-    const unsigned count = thread_count - first < lanes_of_warp ? thread_count - first : lanes_of_warp;
-    bool ran = false;
-    for (bool again = true; again;) {
-        again = false;
-        const bool backwards = flipped();
-        for (unsigned i = 0; i < count; i++) {
-            Thread& thread = threads[first + (backwards ? count - 1 - i : i)];
-            if (thread.state != Thread::runnable) continue;
-            resume(thread);
-            ran = again = true;
-        }
-    }
-    return ran;
-}
-
-static void run_block() {
-    blocks_begun++;
-    arrived_at_barrier = 0;
-    memset(warps, 0, sizeof warps);
-    for (unsigned i = 0; i < thread_count; i++) threads[i].state = Thread::runnable;
-    const unsigned warp_count = (thread_count + lanes_of_warp - 1) / lanes_of_warp;
-    for (bool again = true; again;) {
-        again = false;
-        const bool backwards = flipped();
-        for (unsigned w = 0; w < warp_count; w++)
-            again |= run_warp((backwards ? warp_count - 1 - w : w) * lanes_of_warp);
-    }
-    for (unsigned i = 0; i < thread_count; i++)
-        if (threads[i].state != Thread::returned) fail_deadlock();
-}
-
-// ---------------------------------------------------------------------------------------------- stacks
-
-// Give every thread of a block its stack. Python keeps the stacks for all launches: first touches are dear.
-static void make_fibers(char* stacks, size_t spacing, size_t stack_size) {
-    for (unsigned i = 0; i < thread_count; i++) {
-        Thread& thread = threads[i];
-        thread.entered = false;
-        thread.index = {i % blockDim.x, i / blockDim.x % blockDim.y, i / blockDim.x / blockDim.y};
-        getcontext(&thread.entry);
-        thread.entry.uc_stack.ss_sp = stacks + i * spacing;
-        thread.entry.uc_stack.ss_size = stack_size - i % lanes_of_warp * 128;  // not all in the same cache sets
-        thread.entry.uc_link = nullptr;
-        makecontext(&thread.entry, fiber, 0);
-    }
-}
-
 }  // namespace emulation
+
+#pragma GCC visibility pop

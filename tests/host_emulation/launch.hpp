@@ -1,4 +1,4 @@
-// From Python's array of pointers to a kernel's arguments, and over the blocks of a grid.
+// From Python's array of pointers to a kernel's arguments.
 #pragma once
 
 #include <stdio.h>
@@ -55,35 +55,8 @@ struct Stacks {
 };
 
 // Run a grid. Returns nullptr, or what went wrong.
-static const char* run_grid(const unsigned* grid, const unsigned* block, void** arguments, Memory dynamic_shared,
-                            const Stacks& stacks, void (*call)(void**)) {
-    gridDim = {grid[0], grid[1], grid[2]};
-    blockDim = {block[0], block[1], block[2]};
-    thread_count = block[0] * block[1] * block[2];
-    kernel_body = call;
-    kernel_arguments = arguments;
-    order = 1;
-    current = nullptr;
-    make_fibers(stacks.first, stacks.spacing, stacks.size);
-    const Memory shared = shared_memory();
-    dynamic_shared_memory = dynamic_shared;
-    const char* failure = nullptr;
-    signal_net.spread();
-    if (sigsetjmp(launch_frame, 1) == 0) {
-        for (unsigned z = 0; z < grid[2]; z++)
-            for (unsigned y = 0; y < grid[1]; y++)
-                for (unsigned x = 0; x < grid[0]; x++) {
-                    blockIdx = {x, y, z};
-                    poison(shared);
-                    poison(dynamic_shared);
-                    run_block();
-                }
-    } else {
-        failure = message;
-    }
-    signal_net.fold();
-    return failure;
-}
+[[gnu::visibility("hidden")]] const char* run_grid(const unsigned* grid, const unsigned* block, void** arguments,
+                                                   Memory dynamic_shared, const Stacks& stacks, void (*call)(void**));
 
 }  // namespace emulation
 
