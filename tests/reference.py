@@ -95,6 +95,11 @@ def _blocks(X: np.ndarray, Y: np.ndarray, h: Any, log_weights: np.ndarray | floa
         yield _Block(rows, X, Y[rows], squares, log_weights - 0.5 * squares)
 
 
+def exponents(X: np.ndarray, Y: np.ndarray, h: Any) -> np.ndarray:
+    """|z|^2 / 2 of all pairs; shape (m, n)."""
+    return 0.5 * _squares(points(X), points(Y), h)
+
+
 def _squares(X: np.ndarray, Y: np.ndarray, h: Any) -> np.ndarray:
     """|z|^2 of all pairs, (b, n): a column after the other where they do not mix, which spares (b, n, d) numbers."""
     if np.ndim(h) == 2:

@@ -29,13 +29,10 @@ def of_formula(
     X: np.ndarray, Y: np.ndarray, h: float, log_weights: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Logarithms of the sums, (m,) float64, and the exponents of the largest terms."""
-    X, Y = X.astype(np.float64), Y.astype(np.float64)
-    logs, largest = np.empty(len(Y)), np.empty(len(Y))
-    for i, y in enumerate(Y):
-        terms = -np.sqrt(((X - y) ** 2).sum(axis=1)) / h
-        terms += 0.0 if log_weights is None else log_weights
-        largest[i] = terms.max()
-        logs[i] = largest[i] + math.log(math.fsum(np.exp(terms - largest[i])))
+    terms = -np.sqrt(2 * reference.exponents(X, Y, 1.0)) / h
+    terms += 0.0 if log_weights is None else log_weights
+    largest = terms.max(axis=1)
+    logs = largest + np.log(np.exp(terms - largest[:, None]).sum(axis=1, dtype=np.longdouble)).astype(np.float64)
     return logs, np.abs(largest)
 
 

@@ -133,7 +133,7 @@ def of(dtype: str, case: Case) -> Case:
 @pytest.mark.parametrize("kernel", BOUNDED)
 @pytest.mark.parametrize("name", HARD)
 def test_densities_match_the_formula(backend: Backend, name: str, kernel: str, dtype: str, d: int) -> None:
-    n, m = backend.size(3000, 450), backend.size(500, 150)
+    n, m = backend.size(1500, 450), backend.size(300, 150)
     got = verify(backend, of(dtype, HARD[name](n, m, d, np.random.default_rng(d))), kernel)
     assert (got > 0).mean() > 0.3
     if name in ("clusters", "weighted"):

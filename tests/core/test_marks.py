@@ -1,0 +1,42 @@
+"""Which cases in the emulation are marked ``crossed``."""
+
+from __future__ import annotations
+
+import itertools
+from types import SimpleNamespace
+
+import pytest
+
+from tests import conftest
+
+LISTS = {
+    "name": ["a", "b", "c"],
+    "n,m": [(1, 2), pytest.param(3, 4, id="other")],
+    "d": [2, 6],
+    "dtype": ["float32", "float64"],
+}
+
+
+def item(lists: dict[str, list], values: tuple) -> SimpleNamespace:
+    """A case of a test, by its values."""
+    own = {}
+    for names, value in zip(lists, values, strict=True):
+        value = value.values if hasattr(value, "values") else value
+        own |= dict(zip(names.split(","), value if "," in names else (value,), strict=True))
+    marks = [SimpleNamespace(args=arguments) for arguments in lists.items()]
+    return SimpleNamespace(callspec=SimpleNamespace(params=own), iter_markers=lambda _: iter(marks))
+
+
+def test_other_cases_have_each_three_values_together() -> None:
+    threes: dict[bool, set] = {False: set(), True: set()}
+    for places in itertools.product(*(range(len(values)) for values in LISTS.values())):
+        values = tuple(LISTS[name][place] for name, place in zip(LISTS, places, strict=True))
+        is_crossed = conftest._is_crossed(item(LISTS, values))
+        threes[is_crossed] |= set(itertools.combinations(enumerate(places), 3))
+    assert threes[True]
+    assert threes[True] <= threes[False]
+
+
+def test_of_three_parameters_none_is_crossed() -> None:
+    three = {name: LISTS[name] for name in ("name", "d", "dtype")} | {"alone": [1]}
+    assert not any(conftest._is_crossed(item(three, values)) for values in itertools.product(*three.values()))
