@@ -14,7 +14,7 @@ import functools
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from typing import Any, get_args
 from unittest import mock
 
@@ -190,11 +190,17 @@ class Device:
             )
 
 
-def _two_splits(shape: splits.Shape, m: int = M) -> AbstractContextManager[Any]:
+@contextmanager
+def _two_splits(shape: splits.Shape, m: int = M) -> Iterator[None]:
     """Fix the shape of the passes of ``m`` queries within the block, with the data in two splits or nearly so."""
     half = -(-N // 2 // shape.tile) * shape.tile
     plan = splits.Plan(shape, -(-m // shape.queries), -(-N // half), half)
-    return mock.patch.object(splits, "plan", return_value=plan)
+    f16._plan.cache_clear()
+    try:
+        with mock.patch.object(splits, "plan", return_value=plan):
+            yield
+    finally:
+        f16._plan.cache_clear()
 
 
 class Launches:

@@ -168,11 +168,11 @@ def _unchecked(
     if type(h) not in _NUMBERS or not (precision is None or type(precision) is str):
         return None
     y = None if Y is X else Y
-    if small is None or ahead is None or not (small.in_order(X) if y is None else small.in_order(X, y)):
+    if small is None or not (small.in_order(X) if y is None else small.in_order(X, y)):
         return None
 
     def of_many() -> Any | None:
-        if weights is not None or not check_finite:
+        if ahead is None or weights is not None or not check_finite:
             return None
         all_pairs = functools.partial(backends.all_pairs, backend, Options(precision or "float32", rtol=rtol))
         return ahead.Call.of(X, y, precision, deterministic, all_pairs)

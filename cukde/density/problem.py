@@ -289,10 +289,12 @@ class Problem(NamedTuple):
         """The backend's call of a small problem, or of passes that are launched before the queries are looked at."""
         backend, options = self.backend, self.options
         small, ahead = backends.small(backend), backends.ahead(backend)
-        if small is None or ahead is None or not small.in_order(self.X, Y):
+        if small is None or not small.in_order(self.X, Y):
             return None
 
         def of_many() -> Any | None:
+            if ahead is None:
+                return None
             known = ahead.Known(options.centre, options.squared_radius, log_w, options.kept)
             all_pairs = functools.partial(backends.all_pairs, backend, options)
             return ahead.Call.of(self.X, Y, options.precision, options.deterministic, all_pairs, known)

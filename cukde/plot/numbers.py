@@ -292,7 +292,8 @@ def _without_own(data: Estimate, rows: Any, points: Any, w: Any | None) -> Any:
         kernel = kernel + xp.exp(-exponents) * factors
     kernel /= math.sqrt((2 * math.pi) ** d * np.linalg.det(covariance))
     share = 1 / len(data.X) if data.weights is None else w / data.weights.sum()
-    return xp.maximum((_at(data, rows) - share * kernel) / (1 - share), 0)
+    out = (_at(data, rows) - share * kernel) / (1 - share)
+    return out if data.method == "laplace" else xp.maximum(out, 0)
 
 
 def _images(points: Any, data: Estimate) -> Iterator[Any]:
