@@ -14,13 +14,14 @@ import functools
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any, get_args
 from unittest import mock
 
 import numpy as np
 
 import cukde
+from benchmarks.density.planned import planned
 from benchmarks.perf import launched
 from cukde import catalogue
 from cukde.bandwidth.gpu import leave_one_out as bandwidth_leave_one_out, passes as bandwidth_passes
@@ -190,17 +191,11 @@ class Device:
             )
 
 
-@contextmanager
-def _two_splits(shape: splits.Shape, m: int = M) -> Iterator[None]:
+def _two_splits(shape: splits.Shape, m: int = M) -> AbstractContextManager[None]:
     """Fix the shape of the passes of ``m`` queries within the block, with the data in two splits or nearly so."""
     half = -(-N // 2 // shape.tile) * shape.tile
     plan = splits.Plan(shape, -(-m // shape.queries), -(-N // half), half)
-    f16._plan.cache_clear()
-    try:
-        with mock.patch.object(splits, "plan", return_value=plan):
-            yield
-    finally:
-        f16._plan.cache_clear()
+    return planned(lambda *_: plan)
 
 
 class Launches:

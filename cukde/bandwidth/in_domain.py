@@ -60,9 +60,7 @@ class LeaveOneOutInDomain:
         self._weights, self._weighted = w, weighted
         ranges: np.ndarray = backend.asnumpy(largest(abs(self._points - self._points[0]), xp))
         self.ranges = ranges
-        self._log_rest = xp.log1p(-w)
-        # That of a row with nearly all the weight is the sum of the others' itself.
-        self._log_rest[w.argmax()] = math.log(rows.rest / rows.total)
+        self._log_rest = rows.log_rest(w, xp)
 
     @property
     def is_logarithmic(self) -> bool:

@@ -76,9 +76,7 @@ class LeaveOneOut:
             self._log_rest: Any = math.log1p(-1 / self.n)
             self._squares = 1 / self.n
         else:
-            self._log_rest = xp.log1p(-self._weights)
-            # That of a row with nearly all the weight is the sum of the others' itself.
-            self._log_rest[self._weights.argmax()] = math.log(rows.rest / rows.total)
+            self._log_rest = rows.log_rest(self._weights, xp)
             self._squares = float(self._weights @ self._weights)
         self._mean_log_rest = float(self._mean(self._log_rest))
 

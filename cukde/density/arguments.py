@@ -13,13 +13,11 @@ from cukde.density import backends, check, rules_by_name
 from cukde.density.domains import check as domains_check
 from cukde.density.domains.domain import Domain, domain_of
 from cukde.density.options import Options
-from cukde.density.problem import Problem, Unchecked, checked_radius, least_factor, log_weights
+from cukde.density.problem import SURE, Problem, Unchecked, checked_radius, least_factor, log_weights
 from cukde.density.whitening import Whitening, whitening_of
 
 _NUMBERS = float, np.float64
 _LINE = (), (1,)  # shapes of a point
-
-_SURE = 1e30  # a scaled squared radius far below those that are refused
 
 
 class Checked(NamedTuple):
@@ -217,7 +215,7 @@ def _on_a_line(
         return None
     store, most = found
     radius = (2 * most / whitening.h) ** 2
-    if not radius < _SURE:
+    if not radius < SURE:
         return None
     options = Options(chosen, None, x[0].astype(np.float64), radius, deterministic, rtol=rtol, kept=store, bounded=True)
     return Problem(backend, x, y, arrays[-1].shape, X.dtype, options, whitening)

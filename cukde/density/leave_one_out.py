@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from cukde.density.options import Options
 from cukde.density.sums import Output, PartialSums, joined, merge, nothing, put
 
 Problem = Any
@@ -45,12 +46,17 @@ def _divided(sums: PartialSums, problem: Problem) -> PartialSums:
     if log_weights is None:
         n = len(problem.X)
         return sums._replace(reference=sums.reference + math.log(n / (n - 1)))
+    return sums._replace(reference=sums.reference - log_rest(log_weights, xp))
+
+
+def log_rest(log_weights: Any, xp: Any) -> Any:
+    """Logarithms of the weight that is left without each row, of weights that sum to 1."""
     w = xp.exp(log_weights)
-    log_rest = xp.log1p(-w)
+    out = xp.log1p(-w)
     heaviest = int(w.argmax())  # of which next to nothing may be left
     w[heaviest] = 0
-    log_rest[heaviest] = xp.log(w.sum())
-    return sums._replace(reference=sums.reference - log_rest)
+    out[heaviest] = xp.log(w.sum())
+    return out
 
 
 def sums_of_others(problem: Problem, output: Output) -> PartialSums:
@@ -125,17 +131,20 @@ def _taken(sums: PartialSums, problem: Problem, output: Output) -> tuple[Partial
     steps = None if Y is None or Y is X else X.astype(xp.float64) - Y
     exponents = xp.zeros(len(X)) if steps is None else (-0.5 / problem.whitening.h**2) * (steps * steps).sum(axis=1)
     factors = 1 + 0.5 * d + exponents if output == "laplace" else 1.0
-    if options.local_factors is not None:
-        exponents = exponents / options.local_factors**2 - d * xp.log(options.local_factors)
-    if options.log_weights is not None:
-        exponents = exponents + options.log_weights
-    terms = xp.exp(exponents - sums.reference)
+    terms = xp.exp(_of_data(exponents, options, d, xp) - sums.reference)
     own = terms * factors
     rest = sums.total - own
     moments = sums.moments
     if moments is not None and steps is not None:
         moments = moments - terms[:, None] * steps
     return PartialSums(sums.reference, rest, moments), ~(abs(rest) >= abs(own))  # of NaN, too
+
+
+def _of_data(exponents: Any, options: Options, d: int, xp: Any) -> Any:
+    """Exponents of squared distances, with the factors and the weights of the data, which are along the last axis."""
+    if options.local_factors is not None:
+        exponents = exponents / options.local_factors**2 - d * xp.log(options.local_factors)
+    return exponents if options.log_weights is None else exponents + options.log_weights
 
 
 def _direct(problem: Problem, output: Output) -> PartialSums:
@@ -150,10 +159,7 @@ def _direct(problem: Problem, output: Output) -> PartialSums:
         exponents += (x - y[:, None]) ** 2
     exponents *= -0.5 / problem.whitening.h**2
     factors = 1 + 0.5 * d + exponents if output == "laplace" else None
-    if options.local_factors is not None:
-        exponents = exponents / options.local_factors**2 - d * xp.log(options.local_factors)
-    if options.log_weights is not None:
-        exponents += options.log_weights
+    exponents = _of_data(exponents, options, d, xp)
     xp.fill_diagonal(exponents, -np.inf)
     reference = xp.maximum(exponents.max(axis=1), -np.finfo(np.float64).max)
     terms = xp.exp(exponents - reference[:, None])

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from cukde.density.leave_one_out import log_rest
+
 _BLOCK_ELEMENTS = 2**20  # of a block of distances, 8 MB
 
 _LOG_KERNELS: dict[str, Any] = {
@@ -66,10 +68,5 @@ def log_sums(
         with np.errstate(divide="ignore"):
             out[rows] = reference + np.log(np.exp(terms - reference[:, None]).sum(axis=1))
     if leave_one_out:
-        shares = np.exp(log_weights)
-        heaviest = int(shares.argmax())  # of which next to nothing may be left
-        log_rest = np.log1p(-shares)
-        shares[heaviest] = 0
-        log_rest[heaviest] = np.log(shares.sum())
-        out -= log_rest
+        out -= log_rest(log_weights, np)
     return out

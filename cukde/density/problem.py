@@ -27,7 +27,7 @@ from cukde.density.whitening import Whitening, whitening_of
 _LOG_ZERO = -1e30
 
 # A scaled squared radius, in any bandwidth, that is far below those that are refused.
-_SURE = 1e30
+SURE = 1e30
 
 _HERE = contextlib.nullcontext()
 
@@ -402,10 +402,10 @@ def checked_radius(
     x, y = points[0][1], points[1][1] if len(points) > 1 else None
     if backends.has_few(backend, X, x if y is None else y) and all(name != "local_factors" for name, _ in others):
         bound = _bound(x, centre, whitening)
-        if y is not None and bound < _SURE:
+        if y is not None and bound < SURE:
             of_queries = _bound(y, centre, whitening)
             bound = bound if of_queries <= bound else of_queries  # or NaN
-        if bound < _SURE and all(np.isfinite(a).all() for _, a in others):
+        if bound < SURE and all(np.isfinite(a).all() for _, a in others):
             return bound, True
     radius, finite = backend.look(x, y, centre if whitening.plain else None, [a for _, a in others])
     core_check.finite(dict(zip((name for name, _ in (*points, *others)), finite, strict=True)))

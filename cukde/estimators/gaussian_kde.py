@@ -575,7 +575,7 @@ class gaussian_kde:
 
         Notes
         -----
-        The distribution function there is right to 1e-11, relative to ``q`` or to 1 - q, whichever is less; or
+        The distribution function there is accurate to 1e-11, relative to ``q`` or to 1 - q, whichever is less; or
         neighbouring numbers of float64 have the level between them (``tests/estimators/test_gaussian_kde.py``).
 
         Cost: some ten steps, each a distribution function and a density at the levels that are left.

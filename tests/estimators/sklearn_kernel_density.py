@@ -5,26 +5,16 @@ It reports how many tests passed in which cukde's was fitted or was refused to b
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-from typing import Any
-
-import pytest
 import sklearn.neighbors
 
 import cukde
+from tests.estimators.counted import Counted, pytest_runtest_call, pytest_sessionfinish
 
-_made = 0
-_passed = 0
+__all__ = ["pytest_runtest_call", "pytest_sessionfinish"]  # pytest finds the hooks here
 
 
-class KernelDensity(cukde.KernelDensity):
+class KernelDensity(Counted, cukde.KernelDensity):
     """cukde's, counted; at the place where a pickle looks for it."""
-
-    def __new__(cls, *args: Any, **options: Any) -> Any:
-        global _made
-        _made += 1
-        return super().__new__(cls)
 
 
 # Scikit-learn's own signature, which clone and get_params read.
@@ -32,16 +22,3 @@ KernelDensity.__init__ = cukde.KernelDensity.__init__  # type: ignore[method-ass
 
 # Before anything is collected: the tests import the name.
 sklearn.neighbors.KernelDensity = KernelDensity
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Any:
-    global _passed
-    before = _made
-    result = yield
-    _passed += _made > before
-    return result
-
-
-def pytest_sessionfinish() -> None:
-    Path(os.environ["CUKDE_REPORT"]).write_text(str(_passed))

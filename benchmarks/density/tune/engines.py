@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 from unittest import mock
 
 import numpy as np
 
+from benchmarks.density.planned import planned
 from benchmarks.density.tune import candidates, choice
 from cukde.core.gpu import arrays as core_arrays, compile as core_compile
 from cukde.density.pairs.gpu import f16, f16_symmetric, f64, operands, splits, values, wide
@@ -86,16 +87,10 @@ def _sample(rows: int, d: int, seed: int) -> Any:
     return core_arrays.asarray(np.random.default_rng(seed).standard_normal((rows, d), dtype=np.float32))
 
 
-@contextmanager
-def _in_shape(tile: splits.Shape) -> Iterator[None]:
-    """Fix the shape of the passes within the block, of which nothing is kept."""
+def _in_shape(tile: splits.Shape) -> AbstractContextManager[None]:
+    """Fix the shape of the passes within the block."""
     plan = splits.plan
-    f16._plan.cache_clear()
-    try:
-        with mock.patch.object(splits, "plan", lambda shapes, *others: plan((tile,), *others)):
-            yield
-    finally:
-        f16._plan.cache_clear()
+    return planned(lambda shapes, *others: plan((tile,), *others))
 
 
 def _bandwidth(d: int) -> float:

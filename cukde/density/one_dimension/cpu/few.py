@@ -19,7 +19,8 @@ from cukde.density.one_dimension import cdf_pairs, plan as one_dimension_plan
 from cukde.density.one_dimension.plan import Plan
 from cukde.density.options import LOG_ZERO, Options
 from cukde.density.pairs.cpu import few
-from cukde.density.sums import Epilogue, Output, PartialSums, put, ready, to_density
+from cukde.density.pairs.cpu.ends import ended
+from cukde.density.sums import Output, PartialSums, put
 
 # Data and queries together up to which this takes no longer than compiled loops in two threads do.
 _MOST_POINTS = 2**12
@@ -71,19 +72,7 @@ def partial_sums(
     return out
 
 
-def density(
-    X: np.ndarray, Y: np.ndarray | None, h: float, options: Options, epilogue: Epilogue, *, points: None = None
-) -> np.ndarray:
-    """See :func:`cukde.density.pairs.cpu.passes.density`."""
-    return to_density(partial_sums(X, Y, h, "sum", options), *epilogue, np)
-
-
-def debias(
-    X: np.ndarray, Y: np.ndarray, h: float, score_h: float, options: Options
-) -> tuple[np.ndarray, np.ndarray, None]:
-    """See :func:`cukde.density.pairs.cpu.passes.debias`."""
-    sums = partial_sums(X, None, score_h, "moments", options.at_ratio(h / score_h))
-    return *ready(X, Y, sums, h, score_h), None
+density, debias = ended(partial_sums)
 
 
 def _sums(

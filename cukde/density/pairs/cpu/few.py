@@ -14,8 +14,9 @@ import numpy as np
 from cukde.core import dispatch
 from cukde.core.cpu import arrays
 from cukde.density.options import Options
+from cukde.density.pairs.cpu.ends import ended
 from cukde.density.pairs.cpu.weighted import nothing_of, weighted
-from cukde.density.sums import Epilogue, Output, PartialSums, joined, ready, to_density
+from cukde.density.sums import Output, PartialSums, joined
 
 # Up to so many pairs this takes no more than half as long again as compiled loops in two threads do: of 3 columns 45 us
 # beside 110 of 32,768 pairs, 90 beside 160 of 65,536 (AVX-512; 110 and 230 where NumPy's exponential has AVX2 alone).
@@ -84,19 +85,7 @@ def partial_sums(
     return sums
 
 
-def density(
-    X: np.ndarray, Y: np.ndarray | None, h: float, options: Options, epilogue: Epilogue, *, points: None = None
-) -> np.ndarray:
-    """See :func:`cukde.density.pairs.cpu.passes.density`."""
-    return to_density(partial_sums(X, Y, h, "sum", options), *epilogue, np)
-
-
-def debias(
-    X: np.ndarray, Y: np.ndarray, h: float, score_h: float, options: Options
-) -> tuple[np.ndarray, np.ndarray, None]:
-    """See :func:`cukde.density.pairs.cpu.passes.debias`."""
-    sums = partial_sums(X, None, score_h, "moments", options.at_ratio(h / score_h))
-    return *ready(X, Y, sums, h, score_h), None
+density, debias = ended(partial_sums)
 
 
 class _Differences:

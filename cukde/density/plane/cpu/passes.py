@@ -16,12 +16,13 @@ from cukde.density.one_dimension.plan import BANDWIDTHS
 from cukde.density.options import Options
 from cukde.density.pairs import counting
 from cukde.density.pairs.cpu import passes as pairs_passes
+from cukde.density.pairs.cpu.ends import ended
 from cukde.density.pairs.cpu.skipping import passes as skipping_passes
 from cukde.density.pairs.cpu.weighted import weighted
 from cukde.density.plane import plan as plane_plan, recent
 from cukde.density.plane.cpu import expansions, morton
 from cukde.density.plane.plan import Plan
-from cukde.density.sums import Epilogue, Output, PartialSums, put, ready, to_density
+from cukde.density.sums import Output, PartialSums, put
 
 squared_radii = pairs_passes.squared_radii
 
@@ -57,19 +58,7 @@ def partial_sums(
     return pairs_passes.partial_sums(X, Y, h, output, options, values=values, ratio=ratio) if sums is None else sums
 
 
-def density(
-    X: np.ndarray, Y: np.ndarray | None, h: float, options: Options, epilogue: Epilogue, *, points: None = None
-) -> np.ndarray:
-    """See :func:`cukde.density.pairs.cpu.passes.density`."""
-    return to_density(partial_sums(X, Y, h, "sum", options), *epilogue, np)
-
-
-def debias(
-    X: np.ndarray, Y: np.ndarray, h: float, score_h: float, options: Options
-) -> tuple[np.ndarray, np.ndarray, None]:
-    """See :func:`cukde.density.pairs.cpu.passes.debias`."""
-    sums = partial_sums(X, None, score_h, "moments", options.at_ratio(h / score_h))
-    return *ready(X, Y, sums, h, score_h), None
+density, debias = ended(partial_sums)
 
 
 def _transformed(X: np.ndarray, Y: np.ndarray, h: float, output: Output, options: Options) -> PartialSums | None:
