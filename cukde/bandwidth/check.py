@@ -8,7 +8,7 @@ import numpy as np
 
 from cukde.core import check as core_check
 
-METHODS = ("kde", "sd", "laplace")
+METHODS = ("kde", "sd", "laplace", "positive")
 OBJECTIVES = ("likelihood", "least_squares")
 
 _LEAST_EIGENVALUE = 1e-13  # of correlations, for each column: below is rounding
@@ -27,10 +27,10 @@ def options(method: Any, objective: Any, per_dimension: Any, *, in_domain: bool 
             'objective="likelihood" is not for method="laplace", whose densities can be negative and have no '
             'logarithm there; write objective="least_squares"'
         )
-    if in_domain and method != "kde":
+    if in_domain and method not in ("kde", "positive"):
         raise ValueError(
-            f'bounds and periods must be None in cross_validate but for method="kde"; got {method!r}: write '
-            f"cukde.bandwidth.{method}(X, bounds=bounds, periods=periods), a rule that takes them"
+            f'bounds and periods must be None in cross_validate but for method="kde" and "positive"; got {method!r}: '
+            f"write cukde.bandwidth.{method}(X, bounds=bounds, periods=periods), a rule that takes them"
         )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from cukde.density.positive import correction
 from cukde.density.sums import PartialSums
 from cukde.density.whitening import Whitening
 
@@ -44,6 +45,14 @@ def laplace(
     with np.errstate(over="ignore"):
         size = xp.exp(log_size)
     return cast(xp.sign(sums.total) * size, dtype) + 0.0, report  # no -0.0 where clipped
+
+
+def positive(sums: PartialSums, log_constant: float, log: bool, dtype: np.dtype, xp: Any) -> Any:
+    """Density by the positive correction, (m,), or its logarithm, of the sums of output "laplace"."""
+    out = log_density(sums, log_constant, np.dtype(np.float64), xp)
+    out = out + correction.log_factor(correction.relative(sums, xp), xp)
+    with np.errstate(over="ignore"):
+        return cast(out if log else xp.exp(out), dtype)
 
 
 def values(sums: PartialSums, dtype: np.dtype, xp: Any) -> Any:

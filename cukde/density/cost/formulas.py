@@ -30,6 +30,7 @@ from cukde.density.one_dimension import cost as one_dimension_cost
 from cukde.density.pairs.cost import cpu as cost_cpu, cuda_cores, engines, skipping, skipping_cpu, tensor, wide
 from cukde.density.pairs.cost.engines import Pass
 from cukde.density.plane import cost as plane_cost
+from cukde.density.positive.sizes import NODES, REACH, SAMPLES
 from cukde.density.sums import Output
 
 _SOURCE = (
@@ -89,6 +90,36 @@ def laplace_kde(on: Peaks, sizes: Sizes) -> Counted:
     if on.backend == "cpu" or sizes.d == 1 or _engine(task, on) != "f16":  # in f16 the pass ends in the density
         parts.append(elementwise.doubles("density", on, 20 * sizes.m, launches=9))
     return _estimate(task, on, parts, flops=2 * task.pairs)
+
+
+@sized(f"{OF_QUERIES} rtol share")
+def positive_kde(on: Peaks, sizes: Sizes, samples: int = 0) -> Counted:
+    """Count a positive density: a pass as of a Laplace-corrected one, and one at ``samples`` points for the mass."""
+    task = _pass("laplace", sizes)
+    after = elementwise.doubles("density", on, 20 * sizes.m, launches=9)
+    parts = [*_passed(task, on, sizes.boxes), after, *_mass(task, on, samples, sizes.boxes)]
+    return _estimate(task, on, parts, flops=2 * task.pairs)
+
+
+@sized(f"{OF_QUERIES} rtol share")
+def positive_score(on: Peaks, sizes: Sizes) -> Counted:
+    """Count its score: moments, sums with the correction, and moments of that by differences, with all pairs."""
+    share_of_score, share = _of_two(sizes.share)
+    first = _pass("moments", dataclasses.replace(sizes, share=share_of_score))
+    second = _pass("laplace", dataclasses.replace(sizes, share=share))
+    curved = dataclasses.replace(first, share=None)
+    third = cost_cpu.passed(curved) if on.backend == "cpu" else cuda_cores.by_difference(curved, on)
+    after = elementwise.doubles("scale", on, 12 * sizes.d * sizes.m, launches=16)
+    stages = ("score", _passed(first, on, sizes.boxes)), ("correction", _passed(second, on, sizes.boxes))
+    parts = [part for name, parts in (*stages, ("gradient", third)) for part in _named(name, parts)]
+    return _estimate(first, on, [*parts, after], flops=2 * first.pairs)
+
+
+@sized(f"{OF_DATA} rtol share")
+def positive_mass(on: Peaks, sizes: Sizes, samples: int = SAMPLES) -> Counted:
+    """Count the mass that normalises a positive density: a pass at ``samples`` points."""
+    task = _pass("laplace", dataclasses.replace(sizes, m=0))
+    return _estimate(task, on, _mass(task, on, samples, sizes.boxes))
 
 
 @sized(f"n m d k dtype precision at_data {OPTIONS} rtol share")
@@ -203,6 +234,15 @@ def _pass(output: Output, sizes: Sizes, *, k: int = 0, ratio: bool = False) -> P
     flags = (sizes.at_data, sizes.weighted, sizes.deterministic, sizes.check_finite)
     tolerance, share, cells = density_check.tolerance(sizes.rtol), _share(sizes.share), _cells(sizes.cells, d)
     return Pass(output, n, m, d, chosen, itemsize, k, *flags, ratio, tolerance, share, cells)
+
+
+def _mass(task: Pass, on: Peaks, samples: int, boxes: int) -> list[Part]:
+    """Parts of a mass by so many points; on a line nodes lie in the boxes of the data, half a bandwidth wide."""
+    if samples == 0:
+        return []
+    points = NODES * (boxes // 2 + 2 * REACH) if task.d == 1 else samples
+    passed = _passed(dataclasses.replace(task, m=points, itself=False), on, boxes)
+    return [*_named("mass", passed), elementwise.doubles("mass: mean", on, 12 * points, launches=12)]
 
 
 def _of_two(value: Any) -> tuple[Any, Any]:
