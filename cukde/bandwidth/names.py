@@ -16,6 +16,7 @@ OF_RULES: dict[Callable[..., Any], str] = {
     rules.silverman: "silverman_deviations",
     rules.sd: "sd",
     rules.laplace: "laplace",
+    rules.positive: "positive",
     rules.isj: "isj",
     rules.cross_validate: CROSS_VALIDATE,
 }

@@ -144,9 +144,15 @@ def of_ratio(X: Any, Z: Any, Y: Any, h: Any = None, *, denominator_weights: Any 
 
 
 def of_bandwidth(
-    X: Any, *, weights: Any = None, covariance: bool = False, bounds: Any = None, periods: Any = None
+    X: Any,
+    *,
+    weights: Any = None,
+    covariance: bool = False,
+    steps: int = 1,
+    bounds: Any = None,
+    periods: Any = None,
 ) -> Sizes:
-    """Sizes of a call of a rule for the bandwidth; images are not counted."""
+    """Sizes of a call of a rule for the bandwidth; images and steps are not counted."""
     n, d = _rows(X)
     sizes = {"n": n, "d": d, "dtype": arguments.promoted(X), "weighted": weights is not None}
     return sizes | {"covariance": True} if covariance else sizes
