@@ -32,7 +32,7 @@ class Fitted:
         self._xp = dispatch.backend(X).xp
         self._method, self._X, self._h = method, X, h
         self._points = method.moved(X, h) if method.moved else X
-        self._factors = method.factors(X, h).astype(X.dtype) if method.factors else None
+        self._options = method.options(X, h) if method.options else {}
 
     def log_density(self, Y: Any) -> Any:
         """At the rows of Y, float64; NaN where it is negative."""
@@ -46,13 +46,12 @@ class Fitted:
         """Points of the majorant."""
         xp, d = self._xp, self._X.shape[1]
         steps = draws.normals
-        if (
-            self._method.signed
-        ):  # of K s, s = |step|^2 / 2, which is Gamma(d/2 + 1), beside K: in shares d/2 and 1 + d/2
+        if self._method.signed:
+            # Of K s, s = |step|^2 / 2, which is Gamma(d/2 + 1), beside K, in shares d/2 and 1 + d/2.
             longer = xp.sqrt(1 + 2 * draws.exponentials / (steps * steps).sum(axis=1))
             steps = steps * xp.where(draws.turns * (1 + d) < d / 2, longer, 1.0)[:, None]
-        if self._factors is not None:
-            steps = steps * self._factors[draws.rows][:, None]
+        if "local_factors" in self._options:
+            steps = steps * self._options["local_factors"][draws.rows][:, None]
         return (self._points[draws.rows] + xp.asarray(self._h) * steps).astype(self._X.dtype)
 
     def majorant(self, Y: Any, density: Any) -> Any:
@@ -68,10 +67,6 @@ class Fitted:
         d = self._X.shape[1]  # the sum of the absolute terms over its integral
         return ((2 + d) * kde - density) / (1 + d)
 
-    @property
-    def _options(self) -> dict[str, Any]:
-        return {} if self._factors is None else {"local_factors": self._factors}
-
 
 class Method(NamedTuple):
     """An estimator as users call it."""
@@ -82,7 +77,7 @@ class Method(NamedTuple):
     order: int  # the best bandwidth falls like n^(-1 / (d + 2 order))
     cross_validated: str | None  # its name for cross_validate
     moved: Callable[[Any, Any], Any] | None = None  # points whose KDE it is
-    factors: Callable[[Any, Any], Any] | None = None
+    options: Callable[[Any, Any], dict[str, Any]] | None = None
     signed: bool = False
     is_its_majorant: bool = True
 
@@ -90,20 +85,25 @@ class Method(NamedTuple):
         return 1 / (d + 2 * self.order)
 
 
-def _positive_stand_in(
-    X: Any, Y: Any, h: Any, *, log: bool = False, mass: float | None = None, weights: Any = None
-) -> Any:
-    """p g(t) / mass with t = L/p - 1, g = exp(asinh(t)); the mass by points of p where it is not given."""
+def _local_factors(X: Any, h: Any) -> dict[str, Any]:
+    return {"local_factors": cukde.bandwidth.abramson(X, h).astype(X.dtype)}
+
+
+def _positive_stand_in(X: Any, Y: Any, h: Any, *, log: bool = False, mass: float, weights: Any = None) -> Any:
+    """p g(t) / mass with t = L/p - 1, g = exp(asinh(t))."""
     xp = dispatch.backend(X).xp
-    if mass is None:
-        rng = xp.random.RandomState(0)
-        rows = rng.randint(0, len(X), _MASS_POINTS)
-        steps = xp.asarray(h) * rng.standard_normal((_MASS_POINTS, X.shape[1]))
-        points = (X[rows] + steps).astype(X.dtype)
-        mass = float(xp.exp(xp.arcsinh(_correction(X, points, h)[1])).mean())
     log_p, t = _correction(X, Y, h, weights)
     out = log_p + xp.arcsinh(t) - math.log(mass)
     return out if log else xp.exp(out)
+
+
+def _stand_in_for_mass(X: Any, h: Any) -> float:
+    """Integral of p g(t), by points of p."""
+    xp = dispatch.backend(X).xp
+    rng = xp.random.RandomState(0)
+    rows = rng.randint(0, len(X), _MASS_POINTS)
+    steps = xp.asarray(h) * rng.standard_normal((_MASS_POINTS, X.shape[1]))
+    return float(xp.exp(xp.arcsinh(_correction(X, (X[rows] + steps).astype(X.dtype), h)[1])).mean())
 
 
 def _correction(X: Any, Y: Any, h: Any, weights: Any = None) -> tuple[Any, Any]:
@@ -116,6 +116,7 @@ def _correction(X: Any, Y: Any, h: Any, weights: Any = None) -> tuple[Any, Any]:
 
 
 positive = getattr(cukde, "positive_kde", _positive_stand_in)
+_positive_mass = getattr(cukde, "positive_mass", _stand_in_for_mass)
 
 
 def methods() -> dict[str, Method]:
@@ -137,9 +138,10 @@ def methods() -> dict[str, Method]:
             getattr(bandwidth, "positive", bandwidth.laplace),
             4,
             _known("positive"),
+            options=lambda X, h: {"mass": _positive_mass(X, h)},
             is_its_majorant=False,
         ),
-        Method("abramson", cukde.kde, bandwidth.silverman, 2, None, factors=bandwidth.abramson),
+        Method("abramson", cukde.kde, bandwidth.silverman, 2, None, options=_local_factors),
     ]
     return {method.name: method for method in found}
 
