@@ -8,7 +8,7 @@ squared one (:mod:`benchmarks.bandwidth.squared_errors`) over the integral of th
 of log f - log p_hat over fresh points, in nats. The Laplace-corrected estimate has no loss: it can be negative. "real"
 splits the sets of :mod:`benchmarks.bandwidth.real_sets`: four fifths are fitted, the rest is scored, with columns in
 deviations of the fitted rows. The oracle is the best bandwidth of a grid for the very sample, which no rule can know.
-"chosen" takes for each sample the method whose folds give most likelihood, at their bandwidth.
+"select" is :func:`cukde.bandwidth.select`, which chooses the method too; "took" counts what it chose.
 
 A run ends after ``--budget`` seconds, and its record says what it left out; ``--part I/K`` runs each K-th case alone,
 so that several programs share the work. docs/choosing.md has the outcome.
@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -26,12 +27,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import cukde
 from benchmarks.bandwidth import normal_mixtures, real_sets
 from benchmarks.bandwidth.estimates import Draws, Fitted, Method, methods
 from benchmarks.bandwidth.normal_mixtures import Mixture
-from benchmarks.bandwidth.rules_tried import descending, rules
+from benchmarks.bandwidth.rules_tried import rules
 from benchmarks.bandwidth.squared_errors import ByPoints, OnGrid
 from cukde import perf
+from cukde.bandwidth import selection
 from cukde.core import dispatch
 
 SIZES = (100, 1_000, 10_000, 100_000, 1_000_000)
@@ -65,7 +68,6 @@ class Outcome(NamedTuple):
     bandwidth: float = math.nan  # geometric mean over the columns
     choose_ms: float = math.nan
     density_ms: float = math.nan
-    score: float = math.nan  # what folds chose it by
 
 
 class Sample(NamedTuple):
@@ -78,8 +80,15 @@ class Sample(NamedTuple):
     roughness: float
 
 
-def outcomes(sample: Sample, of: dict[str, Method], most: int) -> dict[str, dict[str, Outcome]]:
-    """By method and rule."""
+class Outcomes(NamedTuple):
+    """Of one sample."""
+
+    of: dict[str, dict[str, Outcome]]  # by method and rule
+    took: str  # the method that was selected
+
+
+def outcomes(sample: Sample, of: dict[str, Method], most: int) -> Outcomes:
+    """Every method by every rule."""
     found: dict[str, dict[str, Outcome]] = {}
     backend, d = dispatch.backend(sample.X), sample.X.shape[1]
     for name, method in of.items():
@@ -88,19 +97,25 @@ def outcomes(sample: Sample, of: dict[str, Method], most: int) -> dict[str, dict
             backend.synchronize()
             begin = time.perf_counter()
             try:
-                h, score = rule.choose(sample.X)
+                h = rule.choose(sample.X)
             except ValueError:  # discrete data have no bandwidth by some rules
                 by_rule[rule.name] = Outcome()
                 continue
             choose_ms = 1e3 * (time.perf_counter() - begin)
-            by_rule[rule.name] = _judged(sample, method, h)._replace(choose_ms=choose_ms, score=score)
+            by_rule[rule.name] = _judged(sample, method, h)._replace(choose_ms=choose_ms)
         by_rule |= _oracles(sample, method)
-    chosen = [by_rule["folds"] for by_rule in found.values() if "folds" in by_rule]
-    if chosen:
-        time_of_all = sum(one.choose_ms for one in chosen)
-        best = max(chosen, key=lambda one: one.score)
-        found["chosen"] = {"folds": best._replace(choose_ms=time_of_all)}
-    return found
+    took, selected = _selected(sample, most)
+    found["select"] = {"folds": selected}
+    return Outcomes(found, took)
+
+
+def _selected(sample: Sample, most: int) -> tuple[str, Outcome]:
+    """By :func:`cukde.bandwidth.select`, among all methods that it knows."""
+    begin = time.perf_counter()
+    chosen = cukde.bandwidth.select(sample.X, most_rows=most)
+    choose_ms = 1e3 * (time.perf_counter() - begin)
+    h = np.asarray(dispatch.to_host(chosen.bandwidth), np.float64)
+    return chosen.method, _judged(sample, methods()[chosen.method], h)._replace(choose_ms=choose_ms)
 
 
 def _judged(sample: Sample, method: Method, h: np.ndarray) -> Outcome:
@@ -135,7 +150,7 @@ def _oracles(sample: Sample, method: Method) -> dict[str, Outcome]:
                 best[name], improved = out, True
         return improved
 
-    descending(dispatch.to_host(method.rule(sample.X)).astype(np.float64), better)
+    selection.descending(dispatch.to_host(method.rule(sample.X)).astype(np.float64), better)
     return {f"oracle_{name}": out._replace(density_ms=math.nan) for name, out in best.items()}
 
 
@@ -177,7 +192,7 @@ class Case(NamedTuple):
 
 def row(case: Case, draws: int, of: dict[str, Method], most: int, backend: str, clock: Clock) -> dict[str, Any]:
     """Outcomes of a case, over its draws; fewer where the time ends."""
-    found: list[dict[str, dict[str, Outcome]]] = []
+    found: list[Outcomes] = []
     n = case.n
     for draw in range(draws):
         if clock.is_over:
@@ -192,7 +207,8 @@ def row(case: Case, draws: int, of: dict[str, Method], most: int, backend: str, 
         "density": case.name,
         "draws": len(found),
         "pairwise_rows": most,
-        "results": _summary(found) if found else {},
+        "took": dict(Counter(one.took for one in found)),
+        "results": _summary([one.of for one in found]) if found else {},
     }
 
 
@@ -206,7 +222,7 @@ def _summary(draws: Sequence[dict[str, dict[str, Outcome]]]) -> dict[str, Any]:
             summary: dict[str, float] = {}
             for name, column in zip(Outcome._fields, values.T, strict=True):
                 known = column[np.isfinite(column)]
-                if len(known) == 0 or name == "score":
+                if len(known) == 0:
                     continue
                 if name.endswith("_ms"):
                     summary[name] = float(np.median(known))

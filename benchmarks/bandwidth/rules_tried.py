@@ -10,27 +10,15 @@ import numpy as np
 
 import cukde
 from benchmarks.bandwidth.estimates import Fitted, Method
+from cukde.bandwidth import data, selection
 from cukde.core import dispatch
-
-STEP = 2 ** (1 / 3)  # of a grid of bandwidths: the best of it is within 12% of the best of all
-_FIRST, _COUNT = 4, 20  # from 2.5 times a reference rule down to 1/32 of it
-_PATIENCE = 3  # bandwidths that are no better, one after the other, before the search ends
-
-FOLDS = 5
-
-
-class Choice(NamedTuple):
-    """A bandwidth, (d,) on the host, and what it was chosen by, the greater the better."""
-
-    h: np.ndarray
-    score: float = float("nan")
 
 
 class Rule(NamedTuple):
-    """How a bandwidth is chosen."""
+    """How a bandwidth, (d,) on the host, is chosen for data."""
 
     name: str
-    choose: Callable[[Any], Choice]
+    choose: Callable[[Any], np.ndarray]
 
 
 def rules(method: Method, d: int, most: int) -> Iterator[Rule]:
@@ -49,46 +37,30 @@ def rules(method: Method, d: int, most: int) -> Iterator[Rule]:
         yield Rule("folds", lambda X: by_folds(method, X, most))
 
 
-def descending(reference: np.ndarray, better: Callable[[np.ndarray], bool]) -> None:
-    """Ask whether a bandwidth is ``better`` than those before, from wide to narrow, until some in a row are not."""
-    worse = 0
-    for step in range(_COUNT):
-        worse = 0 if better(reference * STEP ** (_FIRST - step)) else worse + 1
-        if worse == _PATIENCE:
-            return
-
-
-def by_folds(method: Method, X: Any, most: int) -> Choice:
+def by_folds(method: Method, X: Any, most: int) -> np.ndarray:
     """The bandwidth whose estimates of four fifths of the rows give the other fifth most likelihood."""
-    part = X[:most]
-    backend, (m, d) = dispatch.backend(X), part.shape
-    place = backend.xp.arange(m) % FOLDS
-    pairs = [(part[place != fold], part[place == fold]) for fold in range(FOLDS)]
-    found = Choice(np.full(d, np.nan), -np.inf)
 
-    def better(h: np.ndarray) -> bool:
-        nonlocal found
-        sums = [Fitted(method, fitted, h).log_density(held).sum() for fitted, held in pairs]
-        score = float(sum(sums)) / m
-        if score > found.score:
-            found = Choice(h, score)
-            return True
-        return False
+    def log_density(X: Any, Y: Any, h: np.ndarray, *, log: bool) -> Any:
+        return Fitted(method, X, h).log_density(Y)
 
-    descending(_host(method.rule(pairs[0][0])).h, better)
-    return found._replace(h=found.h * (len(pairs[0][0]) / len(X)) ** method.rate(d))
+    def rule(X: Any, *, weights: None) -> Any:
+        return method.rule(X)
+
+    backend = dispatch.backend(X)
+    folds = selection.Folds.of(data.rows(X, None, backend), most, 0, False, {}, backend)
+    return folds.best(selection.Candidate(log_density, rule, method.order, ""))[0]
 
 
-def _cross_validation(method: Method, objective: str, d: int, most: int) -> Callable[[Any], Choice]:
-    def choose(X: Any) -> Choice:
+def _cross_validation(method: Method, objective: str, d: int, most: int) -> Callable[[Any], np.ndarray]:
+    def choose(X: Any) -> np.ndarray:
         part = X[:most]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", cukde.BandwidthRangeWarning)
             found = cukde.bandwidth.cross_validate(part, method.cross_validated, objective=objective)  # type: ignore
-        return Choice(_host(found.bandwidth).h * (len(part) / len(X)) ** method.rate(d), float(found.score))
+        return _host(found.bandwidth) * (len(part) / len(X)) ** method.rate(d)
 
     return choose
 
 
-def _host(h: Any) -> Choice:
-    return Choice(np.asarray(dispatch.backend(h).asnumpy(h), np.float64))
+def _host(h: Any) -> np.ndarray:
+    return np.asarray(dispatch.backend(h).asnumpy(h), np.float64)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import cukde
-from benchmarks.bandwidth import bench_bias_order, bench_rule_of_thumb as study, normal_mixtures, real_sets, rules_tried
+from benchmarks.bandwidth import bench_bias_order, bench_rule_of_thumb as study, normal_mixtures, real_sets
 from benchmarks.bandwidth.estimates import Draws, Fitted, Method, methods
 from benchmarks.bandwidth.squared_errors import ByPoints, OnGrid
 from cukde.core import dispatch
@@ -96,21 +96,6 @@ def test_squared_error_on_a_grid_is_exact() -> None:
     assert (found.negative_mass, found.standard_error) == (0, 0)
 
 
-def test_folds_are_those_of_a_loop() -> None:
-    X = np.random.default_rng(0).standard_normal((53, 2))
-    found = rules_tried.by_folds(METHODS["kde"], X, 50)
-    reference = cukde.bandwidth.silverman(np.delete(X[:50], slice(0, None, 5), axis=0))
-    scores = {}
-    for step in range(-10, 5):
-        h = reference * rules_tried.STEP**step
-        held = [X[:50][k::5] for k in range(5)]
-        logs = [cukde.kde(np.delete(X[:50], slice(k, None, 5), axis=0), held[k], h, log=True) for k in range(5)]
-        scores[float(h[0])] = np.mean(logs)
-    best = max(scores, key=scores.__getitem__)
-    assert found.score == pytest.approx(scores[best], abs=1e-12)
-    assert found.h[0] == pytest.approx(best * (40 / 53) ** (1 / 6))
-
-
 def test_rows_of_mixtures_and_sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The program writes what it says, and gains are differences of losses."""
     record = tmp_path / "run.json"
@@ -122,9 +107,10 @@ def test_rows_of_mixtures_and_sets(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert (first["density"], first["shape"], first["draws"]) == ("claw", {"n": 60, "d": 1}, 2)
     assert second["shape"] == {"n": 60, "d": 2}
     results = first["results"]
-    assert set(results) == {"kde", "laplace", "abramson", "chosen"}
+    assert set(results) == {"kde", "laplace", "abramson", "select"}
     assert {"scott", "isj", "reference", "likelihood", "least_squares", "folds", "oracle_ise"} <= set(results["kde"])
     assert set(results["laplace"]) == {"reference", "least_squares", "oracle_ise"}
+    assert sum(first["took"].values()) == 2
     gain = results["kde"]["likelihood"]["loss"] - results["abramson"]["folds"]["loss"]
     assert results["abramson"]["folds"]["gain"] == pytest.approx(gain, abs=2e-3)
     assert results["kde"]["oracle_ise"]["ise"] <= 1.3 * results["kde"]["reference"]["ise"]
