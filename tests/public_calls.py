@@ -354,6 +354,12 @@ def _cross_validate(a: Draw) -> Call:
     return Call(bandwidth.cross_validate, (a.points,), options)
 
 
+def _select(a: Draw) -> Call:
+    n = a.n + 10  # folds take so many
+    options = {"most_rows": a.one(10, 10_000), "weights": a.one(None, a.positive(n))} | a.domain()
+    return Call(bandwidth.select, (a.array(n, a.d), [a.one("kde", "sd", "abramson")]), options)
+
+
 def _polynomial(a: Draw) -> cukde.PiecewisePolynomial:
     options = a.one(True, False, "periodic", "clamp")
     return cukde.PiecewisePolynomial(a.array(3, a.n - 1), a.knots, extrapolate=options)
@@ -664,6 +670,7 @@ CALLS: dict[str, Callable[[Draw], Call]] = {
     },
     "bandwidth.isj": lambda a: Call(bandwidth.isj, (a.rng.normal(size=60),)),
     "bandwidth.cross_validate": _cross_validate,
+    "bandwidth.select": _select,
     "bandwidth.abramson": lambda a: Call(bandwidth.abramson, (a.points, 1.0), {"alpha": 0.4, "weights": a.weights}),
     **{
         f"functions.{name}": _elementwise(getattr(functions, name))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -161,3 +162,37 @@ def ranges(widths: np.ndarray) -> None:
     endless = np.flatnonzero(np.isinf(widths))
     if endless.size:
         raise ValueError(f"X must span less than 1.8e308 in every column; column {endless[0]} does not: rescale it")
+
+
+LEAST_ROWS_OF_FOLDS = 10
+
+
+def methods(names: Any, known: Collection[str]) -> tuple[str, ...]:
+    """Return names of methods to choose from."""
+    if isinstance(names, str):
+        raise TypeError(f"methods must be a sequence of names; got {names!r}: write [{names!r}]")
+    out = tuple(names)
+    if not out:
+        raise ValueError(f"methods must be at least one of {', '.join(map(repr, known))}; got none")
+    for name in out:
+        core_check.option("methods", name, tuple(known))
+    if len(set(out)) < len(out):
+        raise ValueError(f"methods must be different; got {out}")
+    return out
+
+
+def most_rows(value: Any) -> int:
+    """Return how many rows are compared at most."""
+    out = core_check.count("most_rows", value)
+    if out < LEAST_ROWS_OF_FOLDS:
+        raise ValueError(f"most_rows must be at least {LEAST_ROWS_OF_FOLDS}; got {out}")
+    return out
+
+
+def rows_of_folds(n: int) -> None:
+    """Raise where there are too few rows to leave some out."""
+    if n < LEAST_ROWS_OF_FOLDS:
+        raise ValueError(
+            f"X must have at least {LEAST_ROWS_OF_FOLDS} rows of positive weight to choose a method by; got {n}: write "
+            "cukde.bandwidth.silverman(X) and cukde.kde"
+        )
