@@ -184,7 +184,8 @@ def evaluate(
     The result is that of one call of the method's function. SD-KDE's data are debiased once and kept in float64, as in
     ``cukde.sd_kde``, with the pairs in the given precision; the mass of the positive estimate is found once.
     """
-    density: Callable[..., Any] = {"laplace": cukde.laplace_kde, "positive": cukde.positive_kde}.get(method, cukde.kde)
+    functions: dict[str, Callable[..., Any]] = {"laplace": cukde.laplace_kde, "positive": cukde.positive_kde}
+    density = functions.get(method, cukde.kde)
     if method == "positive":
         density = functools.partial(density, mass=cukde.positive_mass(X, h, weights=weights, precision=precision))
     dtype = result_dtype(X, Y)

@@ -23,7 +23,7 @@ from cukde.density.positive import correction
 from cukde.density.positive.api import positive_kde, positive_mass
 from cukde.plot import check
 
-RULES = {"kde": rules.silverman, "sd": rules.sd, "laplace": rules.laplace, "positive": rules.positive}
+RULES: dict[str, Any] = {"kde": rules.silverman, "sd": rules.sd, "laplace": rules.laplace, "positive": rules.positive}
 """Reference rule for the bandwidth of each method."""
 
 _FUNCTIONS: dict[str, Any] = {"kde": kde, "sd": sd_kde, "laplace": laplace_kde, "positive": positive_kde}

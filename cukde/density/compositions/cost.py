@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -43,8 +44,9 @@ def density_ratio(on: Peaks, sizes: Sizes, k: int) -> Counted:
 @sized(f"n d method dtype precision weighted {OPTIONS}")
 def hdr_threshold(on: Peaks, sizes: Sizes, method: str = "kde") -> Counted:
     """Count the density at the data by a method, and the order of its values."""
-    of_method = {"kde": kde, "sd": sd_kde, "positive": functools.partial(positive_kde, samples=SAMPLES)}[method]
-    estimate = of_method(on, sizes.at_points())
+    methods: dict[str, Callable[[Peaks, Sizes], Counted]] = {"kde": kde, "sd": sd_kde}
+    methods["positive"] = functools.partial(positive_kde, samples=SAMPLES)
+    estimate = methods[method](on, sizes.at_points())
     n, weighted = sizes.n, sizes.weighted
     size = density_check.result_dtype(np.empty(0, sizes.dtype)).itemsize
     if on.backend == "cpu":
