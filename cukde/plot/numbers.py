@@ -21,7 +21,7 @@ from cukde.density.domains.domain import Domain
 from cukde.density.grids.api import evaluate_grid
 from cukde.plot import check
 
-RULES = {"kde": rules.silverman, "sd": rules.sd, "laplace": rules.laplace}
+RULES: dict[str, Any] = {"kde": rules.silverman, "sd": rules.sd, "laplace": rules.laplace}
 """Reference rule for the bandwidth of each method."""
 
 _FUNCTIONS: dict[str, Any] = {"kde": kde, "sd": sd_kde, "laplace": laplace_kde}
