@@ -357,7 +357,7 @@ def _cross_validate(a: Draw) -> Call:
 def _select(a: Draw) -> Call:
     n = a.n + 10  # folds take so many
     options = {"most_rows": a.one(10, 10_000), "weights": a.one(None, a.positive(n))} | a.domain()
-    return Call(bandwidth.select, (a.array(n, a.d), [a.one("kde", "sd", "abramson")]), options)
+    return Call(bandwidth.select, (a.array(n, a.d), [a.one("kde", "sd", "positive", "abramson")]), options)
 
 
 def _polynomial(a: Draw) -> cukde.PiecewisePolynomial:

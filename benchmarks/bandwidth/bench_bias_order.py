@@ -30,7 +30,6 @@ import numpy as np
 
 import cukde
 from benchmarks.bandwidth.bench_rule_of_thumb import Clock
-from benchmarks.bandwidth.estimates import positive
 from benchmarks.bandwidth.normal_mixtures import Mixture
 from cukde import perf
 from cukde.core import dispatch
@@ -115,7 +114,7 @@ def estimate(method: str, X: Any, Y: Any, h: float, weights: Any, mass: float) -
         return cukde.sd_kde(X, Y, h, weights=weights)
     if method == "laplace":
         return cukde.laplace_kde(X, Y, h, weights=weights)
-    return positive(X, Y, h, weights=weights, mass=mass)
+    return cukde.positive_kde(X, Y, h, weights=weights, mass=mass)
 
 
 def infinite(truth: Truth, method: str, h: float, backend: ModuleType) -> np.ndarray:

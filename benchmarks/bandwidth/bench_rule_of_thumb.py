@@ -122,7 +122,8 @@ def _judged(sample: Sample, method: Method, h: np.ndarray) -> Outcome:
     """Errors, likelihood and time at one bandwidth."""
     backend = dispatch.backend(sample.X)
     begin = time.perf_counter()
-    log_p = Fitted(method, sample.X, h).log_density(sample.Y)
+    fitted = Fitted(method, sample.X, h)
+    log_p = fitted.log_density(sample.Y)
     backend.synchronize()
     density_ms = 1e3 * (time.perf_counter() - begin)
     undefined = float((~backend.xp.isfinite(log_p)).mean())
@@ -130,7 +131,7 @@ def _judged(sample: Sample, method: Method, h: np.ndarray) -> Outcome:
     out = Outcome(loss=loss, undefined=undefined, bandwidth=float(np.exp(np.log(h).mean())), density_ms=density_ms)
     if sample.error is None:
         return out
-    errors = sample.error(Fitted(method, sample.X, h))
+    errors = sample.error(fitted)
     return out._replace(
         ise=errors.ise / sample.roughness,
         ise_error=errors.standard_error / sample.roughness,
@@ -324,10 +325,10 @@ def main() -> None:
             print(line(done[-1]), flush=True)
         if found["draws"] < wanted.draws:
             left_out.append(f"{case.name}, d={case.d}, n={case.n}: {found['draws']} of {wanted.draws} draws")
-    for each in left_out:
-        print(f"no time for {each}")
+            print(f"no time for {left_out[-1]}", flush=True)
+        if wanted.record:  # after each case: a run that is stopped leaves what it had
+            perf.write_record(wanted.record, [*done, *({"op": "left_out", "what": each} for each in left_out)])
     if wanted.record:
-        perf.write_record(wanted.record, [*done, *({"op": "left_out", "what": each} for each in left_out)])
         print(f"written to {wanted.record}")
 
 

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
-
-import numpy as np
 
 import cukde
 from cukde.bandwidth import check
 from cukde.core import dispatch
-
-_MASS_POINTS = 4096  # of the stand-in for the positive estimate
 
 
 class Draws(NamedTuple):
@@ -89,36 +84,6 @@ def _local_factors(X: Any, h: Any) -> dict[str, Any]:
     return {"local_factors": cukde.bandwidth.abramson(X, h).astype(X.dtype)}
 
 
-def _positive_stand_in(X: Any, Y: Any, h: Any, *, log: bool = False, mass: float, weights: Any = None) -> Any:
-    """p g(t) / mass with t = L/p - 1, g = exp(asinh(t))."""
-    xp = dispatch.backend(X).xp
-    log_p, t = _correction(X, Y, h, weights)
-    out = log_p + xp.arcsinh(t) - math.log(mass)
-    return out if log else xp.exp(out)
-
-
-def _stand_in_for_mass(X: Any, h: Any) -> float:
-    """Integral of p g(t), by points of p."""
-    xp = dispatch.backend(X).xp
-    rng = xp.random.RandomState(0)
-    rows = rng.randint(0, len(X), _MASS_POINTS)
-    steps = xp.asarray(h) * rng.standard_normal((_MASS_POINTS, X.shape[1]))
-    return float(xp.exp(xp.arcsinh(_correction(X, (X[rows] + steps).astype(X.dtype), h)[1])).mean())
-
-
-def _correction(X: Any, Y: Any, h: Any, weights: Any = None) -> tuple[Any, Any]:
-    """Log KDE, and L/p - 1; far out, where p is 0, as one kernel alone has them."""
-    xp, d = dispatch.backend(X).xp, X.shape[1]
-    log_p = cukde.kde(X, Y, h, weights=weights, log=True).astype(xp.float64)
-    ratio = cukde.laplace_kde(X, Y, h, weights=weights).astype(xp.float64) / xp.exp(xp.maximum(log_p, -80.0))
-    log_norm = -0.5 * d * math.log(2 * math.pi) - float(np.log(np.broadcast_to(h, d)).sum()) - math.log(len(X))
-    return log_p, xp.where(log_p > -80.0, ratio - 1, d / 2 - (log_norm - log_p))
-
-
-positive = getattr(cukde, "positive_kde", _positive_stand_in)
-_positive_mass = getattr(cukde, "positive_mass", _stand_in_for_mass)
-
-
 def methods() -> dict[str, Method]:
     """Those that the library has, by name."""
     bandwidth: Any = cukde.bandwidth
@@ -134,11 +99,11 @@ def methods() -> dict[str, Method]:
         Method("laplace", cukde.laplace_kde, bandwidth.laplace, 4, "laplace", signed=True, is_its_majorant=False),
         Method(
             "positive",
-            positive,
-            getattr(bandwidth, "positive", bandwidth.laplace),
+            cukde.positive_kde,
+            bandwidth.positive,
             4,
-            _known("positive"),
-            options=lambda X, h: {"mass": _positive_mass(X, h)},
+            "positive",
+            options=lambda X, h: {"mass": cukde.positive_mass(X, h)},
             is_its_majorant=False,
         ),
         Method("abramson", cukde.kde, bandwidth.silverman, 2, None, options=_local_factors),

@@ -12,7 +12,7 @@ import numpy as np
 
 from cukde.bandwidth import check, data
 from cukde.bandwidth.cost import of_selection, selection as cost
-from cukde.bandwidth.rules import abramson, sd, silverman
+from cukde.bandwidth.rules import abramson, positive, sd, silverman
 from cukde.core import dispatch, random_state as core_random_state, reprs
 from cukde.core.cost.registry import declare
 from cukde.core.entry.public_call import public_call
@@ -21,6 +21,7 @@ from cukde.core.random_state import DEFAULT, RandomState
 from cukde.core.types import Array, ArrayLike, Domain
 from cukde.core.warnings import BandwidthRangeWarning
 from cukde.density.api import kde, sd_kde
+from cukde.density.positive.api import positive_kde
 
 FOLDS = 5
 
@@ -50,6 +51,7 @@ class Candidate(NamedTuple):
 CANDIDATES = {
     "kde": Candidate(kde, silverman, 2, "cukde.kde(X, Y, h)"),
     "sd": Candidate(sd_kde, sd, 4, "cukde.sd_kde(X, Y, h)"),
+    "positive": Candidate(positive_kde, positive, 4, "cukde.positive_kde(X, Y, h)"),
     "abramson": Candidate(_adaptive, silverman, 2, "cukde.kde(X, Y, h, local_factors=cukde.bandwidth.abramson(X, h))"),
 }
 
@@ -97,12 +99,12 @@ def select(
     ----------
     X : array_like, shape (n, d) or (n,)
         Data, at least ten rows; (n,) means d = 1. A GPU array computes on the GPU.
-    methods : sequence of {"kde", "sd", "abramson"}
-        What to choose from: :func:`cukde.kde`; :func:`cukde.sd_kde`; and :func:`cukde.kde` with the factors of
-        :func:`abramson`, whose pilot has the same bandwidth.
+    methods : sequence of {"kde", "sd", "positive", "abramson"}
+        What to choose from: :func:`cukde.kde`; :func:`cukde.sd_kde`; :func:`cukde.positive_kde`; and :func:`cukde.kde`
+        with the factors of :func:`abramson`, whose pilot has the same bandwidth.
     most_rows : int
         Rows that are taken at most, at least ten. Of more a random sample is compared, and the bandwidth that is best
-        for it is narrowed to that of n rows: by the power 1/(d+4) of the ratio, for "sd" 1/(d+8).
+        for it is narrowed to that of n rows: by the power 1/(d+4) of the ratio, for "sd" and "positive" 1/(d+8).
     random_state : int, numpy.random.RandomState, numpy.random.Generator or None
         Of the sample and the folds; the default gives the same result on every call.
     weights : array_like, shape (n,), optional
@@ -152,7 +154,7 @@ def select(
     are no better. Where the likelihood has several maxima, it finds the widest.
 
     *Cost.* With m the smaller of n and ``most_rows``, a bandwidth takes 5 (0.8 m)(0.2 m) pairs, and "sd" and "abramson"
-    5 (0.8 m)^2 besides. Some ten bandwidths are tried.
+    5 (0.8 m)^2 besides, "positive" 5 times its mass. Some ten bandwidths are tried.
 
     Examples
     --------
