@@ -688,7 +688,12 @@ def _reference(method: str, steps: int = 1) -> Callable[[float, int], float]:
     return functools.partial(normal_reference.factor, method, steps=steps)
 
 
-_FACTORS = {"kde": _silverman_factor, "sd": _reference("sd"), "laplace": _reference("laplace")}
+_FACTORS = {
+    "kde": _silverman_factor,
+    "sd": _reference("sd"),
+    "laplace": _reference("laplace"),
+    "positive": _reference("positive"),
+}
 """Those of the reference rules that are the best for normal data, by method."""
 
 
