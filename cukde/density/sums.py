@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-Output = Literal["sum", "moments", "laplace", "values", "cdf"]
+Output = Literal["sum", "moments", "laplace", "laplace_moments", "values", "cdf"]
 """What a pass over all pairs accumulates; see :class:`PartialSums`. "cdf" is of one dimension."""
 
 
@@ -23,7 +23,10 @@ class PartialSums(NamedTuple):
 
         output "sum"      total_i   = sum_j exp(a_ij - reference_i)
         output "moments"  the same, and moments_ik = sum_j exp(a_ij - reference_i) (x_jk - y_ik)
-        output "laplace"  total_i   = sum_j exp(a_ij - reference_i) (1 + d/2 - |y_i - x_j|^2 / (2 h^2))
+        output "laplace"  the same, and moments_i0 = sum_j exp(a_ij - reference_i) (1 + d/2 - |y_i - x_j|^2 / (2 h^2))
+        output "laplace_moments"
+                          the same total, and moments_ik = sum_j exp(a_ij - reference_i) (x_jk - y_ik)
+                                                           (2 + d/2 - |y_i - x_j|^2 / (2 h^2))
         output "values"   moments_ik = sum_j exp(a_ij - reference_i) V_jk, and total as for "sum", or NaN: not summed
         output "cdf"      total_i   = sum_j w_j Phi((y_i - x_j) / h) exp(-reference_i), d = 1, the normal's function Phi
 
@@ -33,7 +36,7 @@ class PartialSums(NamedTuple):
 
     reference: Any  # (m,)
     total: Any  # (m,)
-    moments: Any = None  # (m, d) or (m, k); None for the other outputs
+    moments: Any = None  # (m, d); (m, 1) for "laplace", (m, k) for "values"; None for the other outputs
 
 
 class Epilogue(NamedTuple):
