@@ -178,18 +178,25 @@ class Problem(NamedTuple):
         gradient = results.gradient(sums, self.whitening, self.xp)
         return results.cast(gradient, self.dtype).reshape(self.query_shape)
 
-    def laplace_density(self, *, log: bool) -> Any:
-        """Return the Laplace-corrected density at the queries, negative values and all, or its logarithm."""
+    def laplace_density(self, *, log: bool, positive: bool = False) -> Any:
+        """Return the Laplace-corrected density at the queries, negative values and all, or its logarithm.
+
+        ``positive`` asks for the density of the same sums that is positive everywhere (:func:`results.positive`).
+        """
         if self.unchecked is not None:
             h, log_norm = self.whitening.h, self.whitening.log_norm
-            out = self.unchecked.tried("density", h, log_norm, self.dtype, log=log, laplace=True)
-            return self.unchecked.look().laplace_density(log=log) if out is None else out
+            form = "positive" if positive else "laplace"
+            out = self.unchecked.tried("density", h, log_norm, self.dtype, log=log, form=form)
+            return self.unchecked.look().laplace_density(log=log, positive=positive) if out is None else out
         (passes, options), epilogue = self._pass(), self.epilogue(log=log)
         finished = getattr(passes, "laplace_density", None)  # where a pass may end in the density itself
         if self.domain is not None or self.leave_one_out or finished is None:
-            return results.laplace(self.sums("laplace"), *epilogue, self.xp)[0]
+            sums = self.sums("laplace")
+            if positive:
+                return results.positive(sums, *epilogue, self.xp)
+            return results.laplace(sums, *epilogue, self.xp)[0]
         X, Y = self.whitened()
-        return finished(X, Y, self.whitening.h, options, epilogue)
+        return finished(X, Y, self.whitening.h, options, epilogue, positive=positive)
 
     def kernel_density(self, kernel: Kernel, *, log: bool) -> Any:
         """Return the density at the queries by another kernel than the Gaussian, or its logarithm."""

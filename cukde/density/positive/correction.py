@@ -24,7 +24,7 @@ from cukde.density.whitening import Whitening
 def relative(sums: PartialSums, xp: Any) -> Any:
     """Relative corrections t, (m,), of the sums of output "laplace": at most d/2, and 0 where the density is."""
     something = sums.total > 0
-    return xp.where(something, sums.moments[:, 0] / xp.where(something, sums.total, 1.0) - 1, 0.0)
+    return xp.where(something, sums.moments[..., 0] / xp.where(something, sums.total, 1.0) - 1, 0.0)
 
 
 def log_factor(t: Any, xp: Any) -> Any:

@@ -79,13 +79,17 @@ def partial_sums(
     """Sum kernels of the data ``X`` (n, 1) at the queries ``Y`` (m, 1), or at the data where it is None.
 
     Arguments and results are those of :func:`cukde.density.pairs.gpu.passes.partial_sums`; every run gives the same
-    bits.
+    bits. Output "laplace_moments" is theirs.
 
     Notes
     -----
     Waits for the device once, for the centre or the range of the data, and again where most boxes are empty. While a
     stream is captured nothing may wait: then all pairs are summed.
     """
+    if output == "laplace_moments":
+        from cukde.density.pairs.gpu import passes as pairs_passes  # no other call needs them
+
+        return pairs_passes.partial_sums(X, Y, h, output, options)
     arguments = _pose(X, Y, h, options)
     if output == "cdf":
         return _distribution(arguments)
