@@ -178,17 +178,21 @@ class Problem(NamedTuple):
         gradient = results.gradient(sums, self.whitening, self.xp)
         return results.cast(gradient, self.dtype).reshape(self.query_shape)
 
-    def laplace_density(self, *, log: bool, positive: bool = False) -> Any:
+    def laplace_density(self, *, log: bool, positive: bool = False, log_mass: float = 0.0) -> Any:
         """Return the Laplace-corrected density at the queries, negative values and all, or its logarithm.
 
-        ``positive`` asks for the density of the same sums that is positive everywhere (:func:`results.positive`).
+        ``positive`` asks for the density of the same sums that is positive everywhere (:func:`results.positive`), over
+        a mass.
         """
         if self.unchecked is not None:
-            h, log_norm = self.whitening.h, self.whitening.log_norm
+            h, log_norm = self.whitening.h, self.whitening.log_norm - log_mass
             form = "positive" if positive else "laplace"
             out = self.unchecked.tried("density", h, log_norm, self.dtype, log=log, form=form)
-            return self.unchecked.look().laplace_density(log=log, positive=positive) if out is None else out
+            if out is not None:
+                return out
+            return self.unchecked.look().laplace_density(log=log, positive=positive, log_mass=log_mass)
         (passes, options), epilogue = self._pass(), self.epilogue(log=log)
+        epilogue = epilogue._replace(log_constant=epilogue.log_constant - log_mass)
         finished = getattr(passes, "laplace_density", None)  # where a pass may end in the density itself
         if self.domain is not None or self.leave_one_out or finished is None:
             sums = self.sums("laplace")

@@ -111,7 +111,8 @@ def positive_kde(
     given = None if mass is None else check.mass(mass)
     check.no_stack(X)
     options = weights, precision, deterministic, check_finite, bounds, periods
-    problem, _ = prepare(X, Y, h, *options, rtol=rtol, method="positive", leave_one_out=leave_one_out)
+    of_problem: dict[str, Any] = {"method": "positive", "may_be_unchecked": given is not None}
+    problem, _ = prepare(X, Y, h, *options, rtol=rtol, leave_one_out=leave_one_out, **of_problem)
     with problem.device:
         return density(problem, default_mass(problem) if given is None else given, log=log)
 
@@ -252,9 +253,7 @@ def default_mass(problem: Problem) -> float:
 
 def density(problem: Problem, mass: float, *, log: bool) -> Any:
     """The density at the queries of a problem, or its logarithm."""
-    problem = problem if problem.unchecked is None else problem.unchecked.look()
-    constant, _, dtype = problem.epilogue(log=log)
-    return results.positive(problem.sums("laplace"), constant - math.log(mass), log, dtype, problem.xp)
+    return problem.laplace_density(log=log, positive=True, log_mass=math.log(mass))
 
 
 def score(problem: Problem) -> Any:
