@@ -15,8 +15,8 @@ with the kernel that follows from :math:`dm_k = \frac{h^2}{2} \nabla (W_{k-1} / 
     M_k(x, u) = \frac{h^2}{2} \frac{p(u)}{p_{k-1}(u)} K_h(r) \Big[\frac{u \cdot r}{h^2}
         - a_k \Big(\frac{|r|^2}{h^4} - \frac d{h^2}\Big)\Big], \qquad r = x - a_k u.
 
-So :math:`W_k` is a sum of k + 1 chains of Gaussians times quadratic forms, and :math:`\int E_z[W_k^2]` a sum of Gaussian
-integrals of pairs of chains that meet at z and at y. A form Q is the coefficient of :math:`\epsilon` in
+So :math:`W_k` is a sum of k + 1 chains of Gaussians times quadratic forms, and :math:`\int E_z[W_k^2]` a sum of
+Gaussian integrals of pairs of chains that meet at z and at y. A form Q is the coefficient of :math:`\epsilon` in
 :math:`e^{\epsilon Q}`, where :math:`\epsilon^2 = 0`: with such numbers in its matrix A, a Gaussian integral is
 :math:`(2\pi)^{Nd/2} \det(A)^{-d/2}`, and the coefficient of the product of all :math:`\epsilon` is the integral with
 all the forms.
@@ -50,7 +50,8 @@ def log_square(h: np.ndarray, d: int, steps: int) -> np.ndarray:
             parts.append(part if i == j else 2 * part)
             logs.append(log_part)
     largest = np.max(logs, axis=0)
-    return np.asarray(largest + np.log(sum(part * np.exp(log - largest) for part, log in zip(parts, logs, strict=True))))
+    total = sum(part * np.exp(log - largest) for part, log in zip(parts, logs, strict=True))
+    return np.asarray(largest + np.log(total))
 
 
 def _pair(h: np.ndarray, d: int, a: list[np.ndarray], i: int, j: int) -> tuple[np.ndarray, np.ndarray]:

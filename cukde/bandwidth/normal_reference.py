@@ -28,8 +28,8 @@ with :math:`c_1 = 1 + s/2` and :math:`c_2 = 1 + s`.
 :math:`O = ((1 + v)/2)^{-d/2}` and :math:`\int \bar p^2 = v^{-d/2}`. :mod:`cukde.bandwidth.moved_normal` has
 :math:`\int E[W^2]` of one and of two steps; more steps take that of two.
 
-``positive``. Let :math:`\tau^2 = 1 + s`, :math:`u = |y|^2 / \tau^2` and :math:`t = \frac{s}{2 \tau^2} (d - u)`, which is
-:math:`L/p - 1` of the smoothed normal. With :math:`g(t) = t + \sqrt{1 + t^2}` and the mass
+``positive``. Let :math:`\tau^2 = 1 + s`, :math:`u = |y|^2 / \tau^2` and :math:`t = \frac{s}{2 \tau^2} (d - u)`, which
+is :math:`L/p - 1` of the smoothed normal. With :math:`g(t) = t + \sqrt{1 + t^2}` and the mass
 :math:`M = \int N(y; 0, \tau^2)\, g(t)\,dy`,
 
 .. math::

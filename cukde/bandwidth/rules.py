@@ -190,7 +190,9 @@ def sd(
     array([1.4041])
     """
     steps = core_check.count("steps", steps)
-    return _scaled_deviations(X, weights, functools.partial(normal_reference.factor, "sd", steps=steps), bounds, periods)
+    return _scaled_deviations(
+        X, weights, functools.partial(normal_reference.factor, "sd", steps=steps), bounds, periods
+    )
 
 
 @declare(cost, of_bandwidth, name="bandwidth.laplace")
@@ -238,7 +240,7 @@ def laplace(
     >>> cukde.bandwidth.laplace(np.array([1.0, 2.0, 3.0, 4.0])).round(4)
     array([1.8983])
     """
-    return _scaled_deviations(X, weights, functools.partial(normal_reference.factor, "laplace"), bounds, periods)
+    return _scaled_deviations(X, weights, _reference("laplace"), bounds, periods)
 
 
 @declare(cost, of_bandwidth, name="bandwidth.positive")
@@ -264,18 +266,18 @@ def positive(
     Notes
     -----
     The estimate is :math:`\hat p\, g(t) / M` with :math:`g(t) = t + \sqrt{1 + t^2}`, where
-    :math:`t = -\frac{h^2}{2} \Delta \hat p / \hat p` is the Laplace correction of the density :math:`\hat p` relative to
-    it, and M makes the integral 1. Derivation, for data from :math:`N(0, \sigma^2 I)`, in units of :math:`\sigma`.
+    :math:`t = -\frac{h^2}{2} \Delta \hat p / \hat p` is the Laplace correction of the density :math:`\hat p`, relative
+    to it, and M makes the integral 1. Derivation, for data from :math:`N(0, \sigma^2 I)`, in units of :math:`\sigma`.
 
     *Bias.* Of a density p it is :math:`\frac{h^4}{8} \big[\frac{(\Delta p)^2}{p} - \Delta^2 p - p \int
     \frac{(\Delta p)^2}{p}\big] + O(h^6)`, which of a normal one is :math:`\frac{h^4}{2} \Delta p`, with the integrated
-    square :math:`\frac{d (d+2)}{16} h^8 (4\pi)^{-d/2}`. The rule takes the estimate from infinite data as it is, for any
-    h: :math:`p_h = N(0, 1 + h^2)` and :math:`t = \frac{h^2}{2 (1 + h^2)} \big(d - \frac{|y|^2}{1 + h^2}\big)`.
+    square :math:`\frac{d (d+2)}{16} h^8 (4\pi)^{-d/2}`. The rule takes the estimate from infinite data as it is, for
+    any h: :math:`p_h = N(0, 1 + h^2)` and :math:`t = \frac{h^2}{2 (1 + h^2)} \big(d - \frac{|y|^2}{1 + h^2}\big)`.
 
     *Variance.* V is the exact integrated variance, at any h, of the estimate to first order in the noise of the data,
     where a row at z adds :math:`K (g - g' (1 + t)) + g' L` over M to the density at y, of the kernels
-    :math:`K = K_h(y - z)` and :math:`L = K (1 + \frac d2 - \frac{|y - z|^2}{2 h^2})`. The mass M is that of infinite data.
-    As h goes to 0 this is the variance of the Laplace-corrected estimate, :math:`\frac{(d+2)(d+8)}{16} h^{-d}
+    :math:`K = K_h(y - z)` and :math:`L = K (1 + \frac d2 - \frac{|y - z|^2}{2 h^2})`. The mass M is that of infinite
+    data. As h goes to 0 this is the variance of the Laplace-corrected estimate, :math:`\frac{(d+2)(d+8)}{16} h^{-d}
     (4\pi)^{-d/2}`, and the rule is
 
     .. math:: \left[\frac{d + 8}{8 n}\right]^{1/(d+8)} (1 + \dots).
@@ -286,9 +288,9 @@ def positive(
 
     References
     ----------
-    Jones, M. C. and Foster, P. J. (1996). A simple nonnegative boundary correction method for kernel density estimation.
-    *Statistica Sinica* 6, 1005-1013, for estimates that a function of such a ratio makes positive; the rule is derived
-    above.
+    Jones, M. C. and Foster, P. J. (1996). A simple nonnegative boundary correction method for kernel density
+    estimation. *Statistica Sinica* 6, 1005-1013, for estimates that a function of such a ratio makes positive; the rule
+    is derived above.
 
     Examples
     --------
@@ -296,7 +298,7 @@ def positive(
     >>> cukde.bandwidth.positive(np.array([1.0, 2.0, 3.0, 4.0])).round(4)
     array([1.8419])
     """
-    return _scaled_deviations(X, weights, functools.partial(normal_reference.factor, "positive"), bounds, periods)
+    return _scaled_deviations(X, weights, _reference("positive"), bounds, periods)
 
 
 @declare(isj_cost, of_bandwidth, name="bandwidth.isj")
@@ -682,10 +684,15 @@ def abramson(
         return xp.exp(xp.where(w > 0, exponent * (w @ log_p - log_p), 0.0))
 
 
+def _reference(method: str, steps: int = 1) -> Callable[[float, int], float]:
+    return functools.partial(normal_reference.factor, method, steps=steps)
+
+
 _FACTORS = {
     "kde": _silverman_factor,
-    "sd": functools.partial(normal_reference.factor, "sd"),
-    "laplace": functools.partial(normal_reference.factor, "laplace"),
+    "sd": _reference("sd"),
+    "laplace": _reference("laplace"),
+    "positive": _reference("positive"),
 }
 """Those of the reference rules that are the best for normal data, by method."""
 

@@ -224,8 +224,11 @@ class Problem(NamedTuple):
         passes = backends.radial(self.backend, X, Y)
         return passes.kernel_density(X, Y, self.whitening.h, kernel, options=self.options, **epilogue._asdict())
 
-    def moved(self, estimate: Problem) -> Any:
-        """Return debiased data, (n, d) float64 or of the result's dtype, moved along the score of ``estimate``."""
+    def moved(self, estimate: Problem, steps: int = 1) -> Any:
+        """Return debiased data, (n, d) float64 or of the result's dtype, moved along the score of ``estimate``.
+
+        Each of several ``steps`` moves the data themselves, along the score at them of the points of the step before.
+        """
         if self.unchecked is not None:
             out = None
             if estimate.whitening.plain:
@@ -233,11 +236,23 @@ class Problem(NamedTuple):
             if out is not None:
                 return out
             self, estimate = self._looked_with(estimate)
+        points = self._moved_along(estimate)
+        for _ in range(steps - 1):
+            points = self._moved_along(estimate.of_points(points, self.X))
+        return points
+
+    def _moved_along(self, estimate: Problem) -> Any:
         sums = estimate.sums("moments", ratio=True)
         points = moved(self.X, sums, self.whitening, estimate.whitening, self.xp)
         return points if self.domain is None else self.domain.folded(points, self.xp)
 
-    def density_of_moved(self, estimate: Problem, *, log: bool) -> Any:
+    def of_points(self, points: Any, queries: Any) -> Problem:
+        """Return the same with points in place of the data, float64, a row for each, at queries of their own."""
+        options = self.options._replace(kept=None)
+        out = self._replace(X=points, Y=queries.astype(points.dtype, copy=False), points=None, options=options)
+        return out if options.squared_radius is None else out.located()
+
+    def density_of_moved(self, estimate: Problem, *, log: bool, steps: int = 1) -> Any:
         """Return the density of the debiased data at the queries, or its logarithm; ``estimate`` poses their score."""
         if self.unchecked is not None:
             out = None
@@ -247,7 +262,7 @@ class Problem(NamedTuple):
             if out is not None:
                 return out
             self, estimate = self._looked_with(estimate)
-        return self.debiased(estimate).density(log=log)
+        return self.debiased(estimate, steps).density(log=log)
 
     def _looked_with(self, estimate: Problem) -> tuple[Problem, Problem]:
         """Return the same and the problem of its score, with values that are checked."""
@@ -256,16 +271,16 @@ class Problem(NamedTuple):
         same = estimate.whitening is self.whitening
         return problem, problem.of_score(None if same else estimate.whitening)
 
-    def debiased(self, estimate: Problem) -> Problem:
+    def debiased(self, estimate: Problem, steps: int = 1) -> Problem:
         """Return the same problem with debiased data, float64; ``estimate`` poses their score."""
         points = None
-        in_order = self.leave_one_out  # which the shorter way may change
+        in_order = self.leave_one_out or steps > 1  # which the shorter way may change
         if self.whitening.plain and estimate.whitening.plain and self.domain is None and not in_order:
             queries = self.X if self.Y is None else self.Y
             passes, widths = estimate.passes(), (self.whitening.h, estimate.whitening.h)
             X, Y, points = passes.debias(self.X, queries, *widths, self.options)
         else:
-            X = self.moved(estimate)
+            X = self.moved(estimate, steps)
             Y = (self.X if self.Y is None else self.Y).astype(X.dtype)
         out = self._replace(X=X, Y=Y, points=points)
         # With its own bandwidth a point moves half way to a mean of the data: the radius cannot grow, but by wrapping.

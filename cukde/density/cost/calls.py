@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from cukde.core import check as core_check
 from cukde.core.cost import arguments
 from cukde.core.cost.registry import Observed
 from cukde.density import check as density_check
@@ -70,6 +71,20 @@ def of_data(X: Any, h: Any = None, **options: Any) -> Sizes:
     """Sizes of a call with the data alone."""
     sizes = of_queries(X, None, h, **options)
     return {name: size for name, size in sizes.items() if name not in ("m", "at_data")}
+
+
+def of_debias(X: Any, h: Any = None, *, steps: int = 1, **options: Any) -> Sizes:
+    """Sizes of a call that moves the data."""
+    return of_data(X, h, **options) | _of_steps(steps)
+
+
+def of_sd_kde(X: Any, Y: Any, h: Any = None, *, steps: int = 1, **options: Any) -> Sizes:
+    """Sizes of a call of the density of moved data."""
+    return of_queries(X, Y, h, **options) | _of_steps(steps)
+
+
+def _of_steps(steps: int) -> Sizes:
+    return {} if steps == 1 else {"steps": core_check.count("steps", steps)}
 
 
 def taken(*outputs: Output) -> Observed:

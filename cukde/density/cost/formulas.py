@@ -145,15 +145,27 @@ def log_cdf(on: Peaks, sizes: Sizes) -> Counted:
     return _distribution(task, on, both)
 
 
-@sized(f"{OF_DATA} rtol share cells")
-def debias(on: Peaks, sizes: Sizes) -> Counted:
-    """Count a shift of the data along the score at the data."""
+@sized(f"{OF_DATA} rtol share cells steps")
+def debias(on: Peaks, sizes: Sizes, steps: int = 1) -> Counted:
+    """Count shifts of the data along the score at the data."""
     task = _pass("moments", sizes.at_points(), ratio=True)
-    return _estimate(task, on, [*_named("score", _passed(task, on, sizes.boxes)), _shift(on, sizes.n, sizes.d)])
+    parts = [*_named("score", _passed(task, on, sizes.boxes)), _shift(on, sizes.n, sizes.d)]
+    further, flops, traffic = _further(task, on, sizes.boxes, steps)
+    counted = _estimate(task, on, [*parts, *further], flops=flops, traffic=traffic)
+    return dataclasses.replace(counted, pairs=steps * task.pairs)
 
 
-@sized(f"{OF_QUERIES} rtol share cells")
-def sd_kde(on: Peaks, sizes: Sizes) -> Counted:
+def _further(task: Pass, on: Peaks, boxes: int, steps: int) -> tuple[list[Part], float, float]:
+    """Parts of the steps after the first, passes of the data at points that have moved, float64; and the textbook's."""
+    more, n, d = core_check.count("steps", steps) - 1, task.n, task.d
+    again = dataclasses.replace(task, itemsize=8, itself=False)
+    parts = [*_named("further steps", _passed(again, on, boxes)), _shift(on, n, d)] if more else []
+    textbook = flash_score_flops(n, n, d), flash_pass_bytes(n, n, d, moments=True)
+    return [part.times(more) for part in parts], more * textbook[0], more * textbook[1]
+
+
+@sized(f"{OF_QUERIES} rtol share cells steps")
+def sd_kde(on: Peaks, sizes: Sizes, steps: int = 1) -> Counted:
     """Count score-debiased densities: parts of the score, the shift and the density, by these names."""
     n, m, d, boxes = sizes.n, sizes.m, sizes.d, sizes.boxes
     (share_of_score, share), (cells_of_score, cells) = _of_two(sizes.share), _of_two(sizes.cells)
@@ -169,6 +181,7 @@ def sd_kde(on: Peaks, sizes: Sizes) -> Counted:
         shift = elementwise.doubles("shift", on, 2 * m)
     elif (
         m > 0
+        and steps == 1
         and on.backend == "gpu"
         and estimate.share is None
         and moved.share is None
@@ -183,8 +196,10 @@ def sd_kde(on: Peaks, sizes: Sizes) -> Counted:
         of_kde = [part for part in of_kde if part is not prepared]
         sums = 4.0 * n * (tensor.depth_of(d) + 1)
         shift = Part("shift", prepared.bytes + sums + float(d) * (given.itemsize * n + 8 * m))
-    parts = [*_survey(given, on), *_named("score", of_score), shift, *_named("kde", of_kde)]
-    return _counted(parts, estimate.pairs + given.pairs, flash_flops(n, m, d), flash_bytes(n, m, d), on)
+    further, flops, traffic = _further(estimate, on, boxes, steps)
+    parts = [*_survey(given, on), *_named("score", of_score), shift, *further, *_named("kde", of_kde)]
+    flops, traffic = flops + flash_flops(n, m, d), traffic + flash_bytes(n, m, d)
+    return _counted(parts, steps * estimate.pairs + given.pairs, flops, traffic, on)
 
 
 def bandwidth(

@@ -188,6 +188,7 @@ def debias(
     h: Bandwidth,
     *,
     score_bandwidth: Bandwidth | None = None,
+    steps: int = 1,
     weights: ArrayLike | None = None,
     rtol: float | None = None,
     precision: str | None = None,
@@ -200,7 +201,8 @@ def debias(
     """See :func:`cukde.debias`.
 
     Equal to the same call on plain arrays, to 1e-12 in float64. Each unordered pair of blocks is one pass where that
-    pays: it costs n^2 exponentials at most. ``boxes`` are those of ``X``, see :func:`cukde.dask.kde`.
+    pays: it costs n^2 exponentials at most. ``boxes`` are those of ``X``, see :func:`cukde.dask.kde`. Each of the
+    ``steps`` after the first takes all pairs of blocks.
 
     Examples
     --------
@@ -213,7 +215,7 @@ def debias(
     inputs = arguments(
         X, X, h, weights, precision, deterministic, check_finite, rtol=rtol, boxes=boxes, bounds=bounds, periods=periods
     )
-    data, sums, _ = _sums_at_data(inputs, score_bandwidth)
+    data, sums, _ = _sums_at_data(inputs, score_bandwidth, core_check.count("steps", steps))
     return of_queries(inputs, each("debiased", _moved, data, sums, **shape_of(inputs)))
 
 
@@ -223,6 +225,7 @@ def sd_kde(
     h: Bandwidth,
     *,
     score_bandwidth: Bandwidth | None = None,
+    steps: int = 1,
     weights: ArrayLike | None = None,
     rtol: float | None = None,
     log: bool = False,
@@ -238,7 +241,7 @@ def sd_kde(
 
     Equal to the same call on plain arrays, to 1e-12 in float64. It costs what :func:`debias` does, once, and what
     the density of the moved points does. ``boxes`` are those of :func:`cukde.dask.kde`, and a bound of the way of the
-    points widens them: only blocks that the queries need are debiased.
+    points widens them: only blocks that the queries need are debiased. ``steps`` of more than 1 need all of them.
 
     Examples
     --------
@@ -263,7 +266,8 @@ def sd_kde(
         periods=periods,
         leave_one_out=leave_one_out,
     )
-    data, sums, shifts = _sums_at_data(inputs, score_bandwidth)
+    steps = core_check.count("steps", steps)
+    data, sums, shifts = _sums_at_data(inputs, score_bandwidth, steps)
     whitening = inputs.forms.whitening
     layout = inputs.layout(whitening)
     moved = each("debiased", inputs.tasks.debiased, data, sums, layout=layout)
@@ -272,7 +276,8 @@ def sd_kde(
         sums = pass_over(inputs, queries, moved, "sum", None, leave_one_out=True)
         sums = without_own_weight(data, sums, weighted=weights is not None)
     else:
-        sums = pass_over(inputs, queries, moved, "sum", inputs.needed(whitening, "sum", moved=shifts))
+        needed = inputs.needed(whitening, "sum", moved=shifts) if steps == 1 else None
+        sums = pass_over(inputs, queries, moved, "sum", needed)
     return result_of(inputs, with_total(inputs, moved, sums, _density, log=core_check.flag("log", log)))
 
 
@@ -403,10 +408,11 @@ def sums_of(inputs: Arguments, output: Output, **options: Any) -> tuple[Blocks, 
     return data, without_own_weight(data, sums, weighted=inputs.weights is not None)
 
 
-def _sums_at_data(inputs: Arguments, score_bandwidth: Any) -> tuple[Blocks, Blocks, np.ndarray | None]:
+def _sums_at_data(inputs: Arguments, score_bandwidth: Any, steps: int) -> tuple[Blocks, Blocks, np.ndarray | None]:
     """Blocks of data, and their mean shift by self-interaction (Y = X); all of it is computed once.
 
-    And how far it may move them, see :func:`cukde.density.dask.certificate.shifts`; None where that is not asked.
+    After several ``steps`` it is that of the points of the last step but one, at the data. And how far the first may
+    move them, see :func:`cukde.density.dask.certificate.shifts`; None where that is not asked.
     """
     dask_check.plain("score_bandwidth", is_dask(score_bandwidth))
     density_check.no_rule("score_bandwidth", score_bandwidth)
@@ -418,6 +424,10 @@ def _sums_at_data(inputs: Arguments, score_bandwidth: Any) -> tuple[Blocks, Bloc
     data = inputs.data_blocks(inputs.layout(whitening))
     needed = inputs.needed(whitening, "moments", queries_are_data=True)
     sums = pass_over(inputs, data, data, "moments", needed, ratio=True, everywhere=True)
+    for _ in range(steps - 1):
+        by = inputs.forms.whitening
+        points = each("debiased", inputs.tasks.debiased, data, sums, layout=inputs.layout(whitening), by=by)
+        sums = pass_over(inputs, data, points, "moments", None, ratio=True, everywhere=True)
     return data, sums, inputs.shifts(needed, whitening)
 
 
