@@ -20,7 +20,7 @@
 //   moments    (splits, m, k)  double   M_ik
 //
 // Macros: KERNEL the name; OUTPUT one of those of the enumeration; COLUMNS the columns of the moments a block owns (0 for
-// none, and for LAPLACE on the tensor cores); and for the engines
+// none; the one of LAPLACE needs none); and for the engines
 //   by differences   REAL the arithmetic, STORAGE what X and Y hold, CHUNK the dimensions staged at a time; all outputs,
 //                    of which the others have no LAPLACE_MOMENTS
 //   TF32             TF32 defined, CHUNK the dimensions staged at a time

@@ -30,6 +30,8 @@ def specialise(output: Output, d: int, k: int) -> Compiled:
     columns = 0
     if output == "moments":
         columns = at_least(d, (16, 32, 64))
+    elif output == "laplace":
+        columns = 1
     elif output == "values":
         columns = at_least(k, (8, 64))
     name = f"{OPERATION[output]}_tf32"
