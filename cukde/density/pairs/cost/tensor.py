@@ -96,7 +96,9 @@ def ordered(task: Pass, on: Peaks) -> list[Part]:
     laplace = task.output == "laplace"
     total = 1 if own else 8 * (1 + laplace)  # a product with ones, or an addition each; of two sums
     check = 8 * reference + 8 * (laplace and task.weighted)
-    fragments = 2 + 2 * laplace + width // 2 + 4 * own  # of a row tile's sums, added to those of all tiles once for each tile
+    fragments = (
+        2 + 2 * laplace + width // 2 + 4 * own
+    )  # of a row tile's sums, added to those of all tiles once for each tile
     second = (4 + 20 * (seconds > 1)) * (width > 0) + width // 8 * seconds
     moved = 2 * fragments * 16 / shape["tile"]
     instructions = (first + power + total + check + second + moved + (loads + _LOOP) / row_tiles) / 8
