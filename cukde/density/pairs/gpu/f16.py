@@ -53,7 +53,7 @@ SOFT_EXP = {(1, 16): 4, (1, 32): 2}
 # moments, to be a normal float16 down to e = -27.
 _SHIFT: dict[Output, float] = {"sum": 31, "moments": 13, "values": 0}
 
-# Outputs whose terms are all positive, so that a total is as good as its largest term: they need no reference.
+# Outputs that need no reference: where their totals are large enough, nothing that counts has underflowed.
 OF_DENSITIES: tuple[Output, ...] = ("sum", "laplace")
 
 SHARED_BYTES = 48 * 1024  # that a block may have
