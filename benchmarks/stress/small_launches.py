@@ -328,18 +328,23 @@ def small_problems(launches: Launches) -> None:
         with mock.patch.object(backends, "small", return_value=small):
             log_p, score = cukde.density_and_score(X, queries, float(s.h), weights=w)
             alone = cukde.kde(X, queries, float(s.h), weights=w, log=True)
+            corrected = cukde.laplace_kde(X, queries, float(s.h), weights=w)
             of_moved = cukde.sd_kde(X, queries, float(s.h), weights=w, log=True)
         for got in (log_p, alone):
             check_log(gpu_arrays.asnumpy(got), reference.log_kde(s.X, Y, s.h, s.w), allowed)
         error = s.h * np.linalg.norm(gpu_arrays.asnumpy(score) - reference.score(s.X, Y, s.h, s.w), axis=1)
         tolerances.check_score(error, allowed, near.reach)
+        scaled = reference.scaled_laplace(s.X, Y, s.h, s.w)
+        tolerances.check_scaled(gpu_arrays.asnumpy(corrected), *scaled, allowed, "Laplace density")
         want = reference.sd_kde(s.X, Y, s.h, weights=s.w, log=True)
         check_log(gpu_arrays.asnumpy(of_moved), want, SD_DENSITY[dtype].value * np.maximum(1, near.exponent))
 
 
 def differences(launches: Launches) -> None:
-    for (output, d, k), precision, dtype in itertools.product(_tasks(), ("ieee", "float64"), ("float32", "float64")):
-        chosen = difference.specialise(output, precision, np.dtype(dtype), d, d if output == "moments" else k)
+    moments: Output = "laplace_moments"  # which no other engine has
+    tasks = [*_tasks(), *((moments, d, 1) for d in DIMENSIONS)]
+    for (output, d, k), precision, dtype in itertools.product(tasks, ("ieee", "float64"), ("float32", "float64")):
+        chosen = difference.specialise(output, precision, np.dtype(dtype), d, k)
         if launches.lacks(chosen.kernel):
             s = sample(d, output != "values", dtype)
             with mock.patch.object(engine, "engine", return_value="difference"):

@@ -32,7 +32,7 @@ from cukde.density.pairs.gpu.skipping import (
     passes as skipping_passes,
     values as skipping_values,
 )
-from cukde.density.sums import Epilogue, Output, PartialSums, merge, put, ready, to_density
+from cukde.density.sums import Epilogue, Output, PartialSums, merge, moment_columns, put, ready, to_density
 
 _ALL_PAIRS = skipping_choice.Chosen()
 
@@ -287,7 +287,7 @@ class _Arguments(NamedTuple):
         n, d = self.X.shape
         if skipping_choice.too_few(n, self.m, d) or self.options.precision == "ieee" or output == "laplace_moments":
             return _ALL_PAIRS
-        k = pairs_finish.columns_of(output, d, None)
+        k = moment_columns(output, d, None)
         engine = self.engine(output, k, exact=not ratio)
         apart = self.apart(output, k, exact=not ratio) if engine == "difference" else None
         arguments = self.X, self.Y, self.h, output, self.options, engine
@@ -319,7 +319,7 @@ class _Arguments(NamedTuple):
         if near.apart is not None:
             return self.sums_apart(output, near.apart, ratio=ratio)
         d, options, known = self.X.shape[1], self.options, self.radius_known
-        k = pairs_finish.columns_of(output, d, values)
+        k = moment_columns(output, d, values)
         if self.m == 0:
             return pairs_finish.empty(0, k)
         engine = self.engine(output, k, exact=not ratio)
@@ -358,7 +358,7 @@ class _Arguments(NamedTuple):
         if not len(queries.far):
             return at_near
         at_far = _differences(X, Y[queries.far], h, output, options)
-        out = pairs_finish.empty(self.m, pairs_finish.columns_of(output, X.shape[1], None))
+        out = pairs_finish.empty(self.m, moment_columns(output, X.shape[1], None))
         put(out, queries.near, at_near)
         put(out, queries.far, at_far)
         return out
@@ -401,7 +401,7 @@ def _pose(X: Any, Y: Any | None, h: float, options: Options) -> _Arguments:
 
 
 def _differences(X: Any, Y: Any, h: float, output: Output, options: Options) -> PartialSums:
-    out = pairs_finish.empty(len(Y), pairs_finish.columns_of(output, X.shape[1], None))
+    out = pairs_finish.empty(len(Y), moment_columns(output, X.shape[1], None))
     return pairs_finish.merge(
         difference.launch(options.precision, X, Y, h, output, None, options.log_weights, out=out), out
     )
