@@ -130,21 +130,32 @@ def _taken(sums: PartialSums, problem: Problem, output: Output) -> tuple[Partial
     d = X.shape[1]
     steps = None if Y is None or Y is X else X.astype(xp.float64) - Y
     exponents = xp.zeros(len(X)) if steps is None else (-0.5 / problem.whitening.h**2) * (steps * steps).sum(axis=1)
+    exponents = _of_factors(exponents, options)
     factors = 1 + 0.5 * d + exponents if output == "laplace" else 1.0
     terms = xp.exp(_of_data(exponents, options, d, xp) - sums.reference)
     own = terms * factors
     rest = sums.total - own
     moments = sums.moments
     if moments is not None and steps is not None:
-        moments = moments - terms[:, None] * steps
+        moments = moments - _of_moments(terms, options)[:, None] * steps
     return PartialSums(sums.reference, rest, moments), ~(abs(rest) >= abs(own))  # of NaN, too
 
 
+def _of_factors(exponents: Any, options: Options) -> Any:
+    """Exponents of squared distances by the bandwidths of the data, which are along the last axis."""
+    return exponents if options.local_factors is None else exponents / options.local_factors**2
+
+
 def _of_data(exponents: Any, options: Options, d: int, xp: Any) -> Any:
-    """Exponents of squared distances, with the factors and the weights of the data, which are along the last axis."""
+    """The same with the weights of the data and the constants of their kernels."""
     if options.local_factors is not None:
-        exponents = exponents / options.local_factors**2 - d * xp.log(options.local_factors)
+        exponents = exponents - d * xp.log(options.local_factors)
     return exponents if options.log_weights is None else exponents + options.log_weights
+
+
+def _of_moments(terms: Any, options: Options) -> Any:
+    """Terms by which moments take differences; the data are along the last axis."""
+    return terms / options.local_factors**2 if options.of_gradient and options.local_factors is not None else terms
 
 
 def _direct(problem: Problem, output: Output) -> PartialSums:
@@ -157,7 +168,7 @@ def _direct(problem: Problem, output: Output) -> PartialSums:
     exponents = xp.zeros((n, n))
     for x, y in zip(X.T, Y.T, strict=True):
         exponents += (x - y[:, None]) ** 2
-    exponents *= -0.5 / problem.whitening.h**2
+    exponents = _of_factors(exponents * (-0.5 / problem.whitening.h**2), options)
     factors = 1 + 0.5 * d + exponents if output == "laplace" else None
     exponents = _of_data(exponents, options, d, xp)
     xp.fill_diagonal(exponents, -np.inf)
@@ -165,5 +176,6 @@ def _direct(problem: Problem, output: Output) -> PartialSums:
     terms = xp.exp(exponents - reference[:, None])
     moments = None
     if output == "moments":
-        moments = xp.stack([(terms * (x - y[:, None])).sum(axis=1) for x, y in zip(X.T, Y.T, strict=True)], axis=1)
+        of_moments = _of_moments(terms, options)
+        moments = xp.stack([(of_moments * (x - y[:, None])).sum(axis=1) for x, y in zip(X.T, Y.T, strict=True)], axis=1)
     return PartialSums(reference, (terms if factors is None else terms * factors).sum(axis=1), moments)
