@@ -417,6 +417,37 @@ def scaled_laplace(X: Any, Y: Any, h: Any, weights: Any = None) -> tuple[np.ndar
     return log_scale + log_constant(h, d), total, size
 
 
+def log_positive(X: Any, Y: Any, h: Any, weights: Any = None) -> tuple[np.ndarray, np.ndarray]:
+    """log p + asinh(L / p - 1), L being the Laplace-corrected density; and its condition, (m,).
+
+    The condition is the error that comes of an error of 1 in log p, and in L relative to its absolute terms.
+    """
+    log_p = log_kde(X, Y, h, weights)
+    log_scale, total, size = scaled_laplace(X, Y, h, weights)
+    ratio, absolute = (part * np.exp(log_scale - log_p) for part in (total, size))
+    steps = ratio - 1
+    return log_p + np.arcsinh(steps), 1 + (absolute + np.abs(ratio)) / np.hypot(1, steps)
+
+
+@_remembers
+def scaled_laplace_moments(X: Any, Y: Any, h: float, weights: Any = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(a, t, u): c sum_j w_j phi_j (2 + d/2 - |z_j|^2 / 2) (x_j - y) is exp(a) t, (m, d).
+
+    exp(a) u, (m,), is the sum of what the absolute terms of the factor make of the distances.
+    """
+    X, Y = points(X), points(Y)
+    d = X.shape[1]
+    log_scale, size, total = np.empty(len(Y)), np.empty(len(Y)), np.empty((len(Y), d))
+    for block in _blocks(X, Y, h, _log_weights(weights, len(X))):
+        top = block.log_terms.max(axis=1)
+        shares = np.exp(block.log_terms - top[:, None])
+        log_scale[block.rows] = top
+        total[block.rows] = block.mean_difference(shares * (2 + 0.5 * d - 0.5 * block.squares))
+        absolute = shares * (2 + 0.5 * d + 0.5 * block.squares)
+        size[block.rows] = (absolute * h * np.sqrt(block.squares)).sum(axis=1)
+    return log_scale + log_constant(h, d), total, size
+
+
 def laplace(X: Any, Y: Any, h: Any, weights: Any = None) -> tuple[np.ndarray, np.ndarray]:
     """c sum_j w_j phi_j (1 + d/2 - |z_j|^2 / 2), and the sum of its absolute terms; shapes (m,)."""
     log_scale, total, size = scaled_laplace(X, Y, h, weights)

@@ -17,7 +17,7 @@ _LOG_2 = math.log(2)
 
 
 def log_density(sums: PartialSums, log_constant: float, dtype: np.dtype, xp: Any) -> Any:
-    """Logarithm of the density, (m,), of the totals of any output but "laplace"."""
+    """Logarithm of the density, (m,), of the totals."""
     return cast(sums.reference + xp.log(sums.total) + log_constant, dtype)
 
 
@@ -32,18 +32,19 @@ def laplace(
 ) -> tuple[Any, str | None]:
     """Laplace-corrected density, (m,), or its logarithm; and a report of values that were clipped."""
     report = None
+    signed = sums.moments[..., 0]
     with np.errstate(divide="ignore", invalid="ignore"):
-        log_size = sums.reference + xp.log(abs(sums.total)) + log_constant
+        log_size = sums.reference + xp.log(abs(signed)) + log_constant
         if clip:
-            report = _clipped(sums.total, log_size, xp)
-            log_size = xp.where(sums.total < 0, -xp.inf, log_size)
+            report = _clipped(signed, log_size, xp)
+            log_size = xp.where(signed < 0, -xp.inf, log_size)
         elif log:
-            log_size = xp.where(sums.total < 0, xp.nan, log_size)
+            log_size = xp.where(signed < 0, xp.nan, log_size)
     if log:
         return cast(log_size, dtype), report
     with np.errstate(over="ignore"):
         size = xp.exp(log_size)
-    return cast(xp.sign(sums.total) * size, dtype) + 0.0, report  # no -0.0 where clipped
+    return cast(xp.sign(signed) * size, dtype) + 0.0, report  # no -0.0 where clipped
 
 
 def values(sums: PartialSums, dtype: np.dtype, xp: Any) -> Any:
@@ -79,14 +80,14 @@ def cast(a: Any, dtype: np.dtype) -> Any:
         return a.astype(dtype, copy=False)
 
 
-def _clipped(total: Any, log_size: Any, xp: Any) -> str | None:
-    negative = total < 0
+def _clipped(signed: Any, log_size: Any, xp: Any) -> str | None:
+    negative = signed < 0
     count = int(negative.sum())
     if not count:
         return None
     size = xp.exp(log_size - log_size.max())
     share = float(size[negative].sum() / size.sum())
     return (
-        f"laplace_kde clipped {count} of {total.size} densities to 0; "
+        f"laplace_kde clipped {count} of {signed.size} densities to 0; "
         f"the clipped mass is {share:.3g} of the sum of absolute densities at the queries"
     )

@@ -23,7 +23,7 @@ _OUTPUTS = {
     "density_and_score": "moments",
     "kde": "sum",
     "kernel_sum": "values",
-    "laplace_kde": "sum",
+    "laplace_kde": "laplace",
     "score": "moments",
     "sd_kde": "sum",
 }
@@ -185,7 +185,7 @@ def _bytes_of_row(sizes: Sizes, itemsize: int | None = None) -> int:
 
 def _bytes_of_sums(op: str, sizes: Sizes, *, of_pair: bool = False) -> int:
     """Bytes of a query's reference, total and moments: double, but single for two different blocks in a single pass."""
-    columns = {"sum": 0, "moments": sizes["d"], "values": sizes.get("k", 1)}[_OUTPUTS[op]]
+    columns = {"sum": 0, "laplace": 1, "moments": sizes["d"], "values": sizes.get("k", 1)}[_OUTPUTS[op]]
     return 8 + (_itemsize(sizes) if of_pair else 8) * (1 + columns)
 
 

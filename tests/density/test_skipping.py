@@ -14,6 +14,7 @@ from cukde.density.options import Options
 from cukde.density.sums import Output, PartialSums
 from tests import reference, tolerances
 from tests.conftest import Backend
+from tests.density import laplace_sums
 from tests.density.samples import GRID
 from tests.tolerances import Tolerance
 
@@ -164,7 +165,7 @@ def check(
     want = formula(case, precision, device)
     allowed, d = want.allowed + left_out, case.X.shape[1]
     if output == "laplace":
-        check_laplace(found, case, allowed)
+        laplace_sums.check(found, case.X, case.queries, case.h, case.w, want.allowed, left_out)
         return
     once = output == "ratio" and precision == "float32" and case.Y is None and case.w is None
     if once:
@@ -208,15 +209,6 @@ def check_values(
         lost = terms * (logs - logs.max(axis=1, keepdims=True) < UNDERFLOW)
         allowed = (terms * rounding + lost) @ size + left_out * (terms @ size)
         tolerances.check(np.abs(found.moments[rows] - terms @ V), allowed + 1e-300, "values")
-
-
-def check_laplace(found: PartialSums, case: Case, allowed: np.ndarray) -> None:
-    """Laplace-corrected sums, relative to the sum of absolute terms."""
-    X, w = case.X, case.w
-    log_scale, total, size = reference.scaled_laplace(X, case.queries, case.h, w)
-    log_scale = log_scale - reference.log_constant(case.h, X.shape[1]) + (np.log(len(X)) if w is None else 0)
-    error = np.abs(np.exp(found.reference - log_scale) * found.total - total)
-    tolerances.check(error, allowed * size, "Laplace-corrected total")
 
 
 def normal(gpu: SimpleNamespace, n: int, m: int | None, d: int, *, at: float = 0.0) -> Case:

@@ -48,7 +48,7 @@ def check(case: Case, output: Output, precision: str, tolerance: float | None = 
         of = of._replace(once=False)  # its points serve both
     found = passes.run(of)
     assert {a.dtype for a in found if a is not None} == {np.dtype(np.float64)}
-    assert (found.moments is None) == (output != "moments")
+    assert (found.moments is None) == (output == "sum")
     cases.check(found, case, output, precision, tolerance, device="cpu")
     return found
 

@@ -454,7 +454,7 @@ def none(y: Block, output: Output) -> PartialSums:
 
 def nothing(m: int, d: int, values: Any, output: Output, xp: Any) -> PartialSums:
     """Sums over no data of ``d`` columns and their values at ``m`` queries."""
-    return density_sums.nothing(m, {"moments": d, "values": 0 if values is None else values.shape[1]}.get(output), xp)
+    return density_sums.nothing(m, density_sums.moment_columns(output, d, values) or None, xp)
 
 
 def joined(blocks: list[PartialSums]) -> PartialSums:

@@ -11,8 +11,9 @@ centre + beta rho h, with |alpha|, |beta| <= 1. Taylor's series in both, with D 
     M_k(s) = sum_{j in s} v_j alpha_j^k,          T[o, l, k] = (-1)^l He_{k+l}(D) phi(D) rho^(k+l) / (k! l!),
 
 where s runs over the boxes at most W away: O(n P + boxes W P^2 + m P) operations. The first moments about the query are
-h^2 times the derivative, (h / rho) sum_l l B_l beta^(l-1). The Laplace-corrected kernel is phi - phi''/2, so it takes
-He_{k+l} - He_{k+l+2}/2 for He_{k+l}.
+h^2 times the derivative, (h / rho) sum_l l B_l beta^(l-1). The Laplace-corrected kernel is phi - phi''/2, so its sums
+take He_{k+l} - He_{k+l+2}/2 for He_{k+l}: of the same moments M there are two translations then, T for these and U for
+the sums of phi beside.
 
 The distribution function ("cdf") sums Phi(u), the standard normal's: there T[o, 0, 0] is Phi(D), and all others come of
 its derivative phi / sqrt(2 pi), T[o, l, k] = -(-1)^l He_{k+l-1}(D) phi(D) rho^(k+l) / (k! l! sqrt(2 pi)). Boxes more
@@ -28,7 +29,7 @@ This is the estimate of Greengard and Strain with both remainders written out (t
 and of phi'' the factorials under the roots are those of higher n, and the derivative has a power of beta less.
 A mass further than W boxes, and so than R = 2 rho W bandwidths, adds at most (3/2 + R^2/2) exp(-R^2/2) to the sum, to
 the moments in bandwidths, or to the Laplace-corrected sum. Rounding is taken to be at most ``_ROUNDINGS`` eps times the
-sum of |T|, for each unit of mass.
+sum of |T|, or of |U|, for each unit of mass.
 
 Derivatives of Phi, of which a remainder takes the P-th and higher ones, are one lower of phi / sqrt(2 pi): factorials
 under the roots are those of n - 1, over sqrt(2 pi). A mass further than R is counted as all or nothing, and that is off
@@ -101,9 +102,14 @@ class Plan(NamedTuple):
     order: int  # P
     reach: int  # W
     translation: np.ndarray  # (2 W + 1, P, P): T[o, l, k]
+    of_total: np.ndarray  # (2 W + 1, P, P): the same of the total, U for "laplace" and T otherwise
     error: np.ndarray  # (2 W + 1,): for a unit of mass
     least: np.ndarray  # (2 W + 1,)
     beyond: float  # for a unit of mass further away
+
+    def translations(self, output: Output) -> tuple[np.ndarray, ...]:
+        """T of each sum that is taken of a column: the total, and that of the Laplace correction."""
+        return (self.of_total, self.translation) if output == "laplace" else (self.translation,)
 
     @property
     def slope(self) -> float:
@@ -124,9 +130,13 @@ def plan(h: float, output: Output, tolerance: float) -> Plan:
     near = np.exp(-0.25 * gap**2)
     order = _order(output, tolerance)
     table = translation(2 * rho * offsets, order, rho, output)
-    error = truncation(order, rho, output) * near + rounding(table, rho, output)
+    rounded, of_total = rounding(table, rho, output), table
+    if output == "laplace":
+        of_total = translation(2 * rho * offsets, order, rho, "sum")
+        rounded = np.maximum(rounded, rounding(of_total, rho, "sum"))
+    error = truncation(order, rho, output) * near + rounded
     beyond = left_out(2 * rho * reach, output)
-    return Plan(width, width / 2, h, tolerance, order, reach, table, error, least, beyond)
+    return Plan(width, width / 2, h, tolerance, order, reach, table, of_total, error, least, beyond)
 
 
 @functools.cache
@@ -167,6 +177,7 @@ def truncation(order: int, rho: float, output: Output) -> float:
         if output == "cdf":
             return math.exp(0.5 * math.lgamma(n)) / math.sqrt(2 * math.pi)
         if output == "laplace":
+            # No less than for phi alone.
             return math.exp(0.5 * math.lgamma(n + 1)) + 0.5 * math.exp(0.5 * math.lgamma(n + 3))
         return math.exp(0.5 * math.lgamma(n + 1))
 

@@ -19,7 +19,7 @@ from cukde.density.options import Options
 from cukde.density.pairs.cpu import gram as pairs_gram, mutual, operands, query_blocks, tiles
 from cukde.density.pairs.cpu.skipping import choice as skipping_choice, passes as skipping_passes
 from cukde.density.pairs.cpu.weighted import nothing_of, weighted
-from cukde.density.sums import Epilogue, Output, PartialSums, ready, to_density
+from cukde.density.sums import Epilogue, Output, PartialSums, laplace_constant, moment_columns, ready, to_density
 
 _LOG2_E = math.log2(math.e)
 
@@ -75,7 +75,15 @@ class _Pairs(Protocol):
         """Add sums of weights."""
 
     def add_laplace(self, rows: slice, data: slice, constant: float, log2_weights: np.ndarray, to: _Running) -> None:
-        """Add sums of weights times Laplace factors, 1 + d/2 being the constant; log2 weights are those of all data."""
+        """Add sums of weights, and of weights times Laplace factors: 1 + d/2, the constant, less half of a square.
+
+        Log2 weights are those of all data.
+        """
+
+    def add_laplace_moments(
+        self, rows: slice, data: slice, constant: float, log2_weights: np.ndarray, to: _Running
+    ) -> None:
+        """Add sums of weights, and moments about the queries of weights times such factors, in the data's own unit."""
 
     def add_values(self, rows: slice, data: slice, values: np.ndarray, to: _Running) -> None:
         """Add sums of weights, and of weights times values of all data, (n, k)."""
@@ -154,7 +162,8 @@ class _Gram:
     @functools.cached_property
     def _query_basis(self) -> np.ndarray:
         """Coordinates of the queries, (m, d), as they stand among the operands."""
-        return self._basis if self._points is self._X else np.ascontiguousarray(self._queries[:, self._places])
+        alike = self._points is self._X and self._softness is None
+        return self._basis if alike else np.ascontiguousarray(self._queries[:, self._places])
 
     @property
     def _places(self) -> list[int]:
@@ -170,7 +179,14 @@ class _Gram:
 
     def add_laplace(self, rows: slice, data: slice, constant: float, log2_weights: np.ndarray, to: _Running) -> None:
         queries, weights = self._queries[rows], log2_weights[data]
-        pairs_gram.add_laplace(queries, self._data[data], weights, constant, *self._tile, to.shift, to.total)
+        pairs_gram.add_laplace(queries, self._data[data], weights, constant, *self._tile, *to)
+
+    def add_laplace_moments(
+        self, rows: slice, data: slice, constant: float, log2_weights: np.ndarray, to: _Running
+    ) -> None:
+        queries, points = (self._queries[rows], self._query_basis[rows]), (self._data[data], self._basis[data])
+        operands_, weights = (queries[0], points[0], queries[1], points[1]), log2_weights[data]
+        pairs_gram.add_laplace_moments(*operands_, weights, constant, self.unit, *self._tile, *to)
 
     def add_values(self, rows: slice, data: slice, values: np.ndarray, to: _Running) -> None:
         pairs_gram.add_values(self._queries[rows], self._data[data], values[data], *self._tile, *to)
@@ -239,7 +255,15 @@ class _Differences:
         tiles.sum_weights(self._exponents(rows, data), to.shift, to.total)
 
     def add_laplace(self, rows: slice, data: slice, constant: float, log2_weights: np.ndarray, to: _Running) -> None:
-        tiles.weigh_laplace(self._exponents(rows, data), to.shift, constant, log2_weights[data], to.total)
+        tiles.weigh_laplace(self._exponents(rows, data), to.shift, constant, log2_weights[data], to.total, to.moments)
+
+    def add_laplace_moments(
+        self, rows: slice, data: slice, constant: float, log2_weights: np.ndarray, to: _Running
+    ) -> None:
+        tile, (rescale, sizes) = self._exponents(rows, data), np.empty((2, len(to.total)))
+        tiles.weigh_by_laplace(tile, to.shift, rescale, constant, log2_weights[data], to.total, sizes)
+        to.moments[:] *= rescale[:, None]
+        tiles.add_difference_moments(tile, self._queries[rows], self._data[:, data], to.moments)
 
     def add_values(self, rows: slice, data: slice, values: np.ndarray, to: _Running) -> None:
         tile = self._weigh(rows, data, to)
@@ -291,8 +315,8 @@ def partial_sums(
     options leave them out. Every run of the same call on the same machine gives the same bits, with ``deterministic``
     or without; ``ratio`` changes nothing here.
 
-    Local factors are for outputs "sum" and "moments". The logarithms of weights are then those of weights over the
-    factors' power d, and pairs are taken in double.
+    With local factors the logarithms of weights are those of weights over the factors' power d, and pairs are taken in
+    double.
     """
     options = _located(options, X, Y, h)
     log2_weights: Any = 0.0
@@ -417,15 +441,15 @@ class _Sums:
         self._pairs = pairs
         self._output = output
         self._n, self._d = shape
-        if output == "laplace":
+        self._constant = laplace_constant(output, self._d)
+        if self._constant is not None:
             # Contiguous and writable, or the loops would take one number after the other.
             self._log2_weights = np.full(self._n, log2_weights, pairs.dtype)
-        self._k = self._d if output == "moments" else 0
-        self._columns = pairs.columns if output == "moments" else 0
+        self._k = moment_columns(output, self._d, values)
+        self._columns = pairs.columns if output == "moments" else self._k
         if output == "values":
             with np.errstate(over="ignore"):  # numbers beyond the dtype are infinite, as on the GPU
                 self._values = np.require(values, pairs.dtype, ["C", "W"])
-            self._k = self._columns = values.shape[1]
 
     def run(self) -> PartialSums:
         pairs = self._pairs
@@ -446,8 +470,9 @@ class _Sums:
 
     def _add(self, rows: slice, data: slice, sums: _Running) -> None:
         pairs = self._pairs
-        if self._output == "laplace":
-            pairs.add_laplace(rows, data, 1 + 0.5 * self._d, self._log2_weights, sums)
+        if self._constant is not None:
+            add = pairs.add_laplace if self._output == "laplace" else pairs.add_laplace_moments
+            add(rows, data, self._constant, self._log2_weights, sums)
         elif self._output == "values":
             pairs.add_values(rows, data, self._values, sums)
         elif self._output == "moments":

@@ -21,7 +21,7 @@ from cukde.density.pairs.cpu.skipping import (
 from cukde.density.pairs.cpu.skipping.points import Data
 from cukde.density.pairs.cpu.skipping.values import Values
 from cukde.density.pairs.frame import Frame
-from cukde.density.sums import Output, PartialSums
+from cukde.density.sums import Output, PartialSums, moment_columns
 
 _QUERIES_OF_TASK = 2 * skipping_queries.QUERIES
 
@@ -55,10 +55,10 @@ class Posed(NamedTuple):
 
     @property
     def columns(self) -> int:
-        """Of moments, or of sums of values."""
+        """Of moments, of sums with factors, or of sums of values."""
         if self.values is not None:
             return len(self.values.mass)
-        return self.queries.shape[1] if self.output == "moments" else 0
+        return moment_columns(self.output, self.queries.shape[1])
 
 
 class Taken(NamedTuple):
@@ -92,13 +92,13 @@ def pose(
     X, Y : array, shape (n, d) and (m, d)
         Float32 or float64; ``Y`` None are the data themselves. All data have weight.
     output : {"sum", "moments", "laplace", "values"}
-        See :class:`cukde.density.sums.PartialSums`. Local factors are for "sum" and "moments".
+        See :class:`cukde.density.sums.PartialSums`.
     frame : Frame
         Of the data.
     tolerance : float
-        Above 0. What is left out of a query's sum is at most this times what is kept; of outputs "laplace" and
-        "values", of the sum of absolute terms. With an absolute tolerance among the options that may be left out
-        beside; not of values.
+        Above 0. What is left out of a query's sum is at most this times what is kept; of output "values", of the sum of
+        absolute terms; of "laplace" the head of :mod:`cukde.density.pairs.cpu.skipping.queries` says more. With an
+        absolute tolerance among the options that may be left out beside; not of values.
     values : array, shape (n, k), optional
         For output "values": such that :func:`cukde.density.pairs.cpu.skipping.values.served`.
     own_rows : int
