@@ -150,6 +150,20 @@ def _laplace_kde(a: Draw) -> Call:
     return replace(whole, kwargs=whole.kwargs | {"negative": a.one("keep", "clip")})
 
 
+def _positive_kde(a: Draw) -> Call:
+    whole = _density(cukde.positive_kde, log=True)(a)
+    return replace(whole, kwargs=whole.kwargs | {"mass": a.one(None, 1.5)})
+
+
+def _positive_score(a: Draw) -> Call:
+    return Call(cukde.positive_score, (a.points, a.queries, a.h), a.common() | a.tolerance())
+
+
+def _positive_mass(a: Draw) -> Call:
+    options = a.common() | a.domain() | a.tolerance() | {"axes": None, "samples": 16, "random_state": 3}
+    return _unlinked(Call(cukde.positive_mass, (a.points, a.h), options), 1)
+
+
 def _kernel_sum(a: Draw) -> Call:
     options = {k: v for k, v in a.common().items() if k != "weights"} | a.tolerance()
     return Call(cukde.kernel_sum, (a.points, a.one(a.array(a.n), a.array(a.n, 3)), a.queries, a.h), options)
@@ -329,7 +343,7 @@ def _rule(rule: Callable[..., Any]) -> Callable[[Draw], Call]:
 
 def _cross_validate(a: Draw) -> Call:
     options = {
-        "method": a.one("kde", "sd", "laplace"),
+        "method": a.one("kde", "sd", "laplace", "positive"),
         "bandwidths": np.geomspace(0.2, 2, 4),
         "objective": "least_squares",
         "weights": a.weights,
@@ -338,6 +352,12 @@ def _cross_validate(a: Draw) -> Call:
     }
     options |= a.domain() if options["method"] == "kde" else {}
     return Call(bandwidth.cross_validate, (a.points,), options)
+
+
+def _select(a: Draw) -> Call:
+    n = a.n + 10  # folds take so many
+    options = {"most_rows": a.one(10, 10_000), "weights": a.one(None, a.positive(n))} | a.domain()
+    return Call(bandwidth.select, (a.array(n, a.d), [a.one("kde", "sd", "positive", "abramson")]), options)
 
 
 def _polynomial(a: Draw) -> cukde.PiecewisePolynomial:
@@ -352,7 +372,11 @@ def _spline(a: Draw) -> Any:
 
 
 def _estimator_options(a: Draw) -> dict[str, Any]:
-    gaussian = {"kernel": "gaussian", "method": a.one("kde", "sd", "laplace"), "precision": a.one(None, "float64")}
+    gaussian = {
+        "kernel": "gaussian",
+        "method": a.one("kde", "sd", "laplace", "positive"),
+        "precision": a.one(None, "float64"),
+    }
     other = {"kernel": a.one("tophat", "epanechnikov", "exponential", "linear", "cosine")}
     return a.one(gaussian | a.domain(), other, {"metric": a.one("manhattan", "chebyshev")}) | {
         "bandwidth": a.one(0.7, "scott", "silverman"),
@@ -532,7 +556,7 @@ def _plot_density(a: Draw) -> Call:
     options = {
         "h": a.one(None, 0.7),
         "ax": _axes(),
-        "method": a.one("kde", "sd", "laplace"),
+        "method": a.one("kde", "sd", "laplace", "positive"),
         "rug": a.one(False, True),
         "band": a.one(None, 0.9),
         "resamples": 3,
@@ -554,7 +578,7 @@ def _plot_contours(a: Draw) -> Call:
     options = {
         "h": a.one(None, 0.7, a.rng.uniform(0.3, 2, 2)),
         "ax": _axes(),
-        "method": a.one("kde", "sd", "laplace"),
+        "method": a.one("kde", "sd", "laplace", "positive"),
         "mass": a.one(0.5, (0.5, 0.9)),
         "outside": a.one(False, True),
         "points": a.one(2, 9),
@@ -575,7 +599,7 @@ def _plot_pairs(a: Draw) -> Call:
         "columns": a.one(None, [1, 0]),
         "names": a.one(None, ["a", "b"]),
         "ax": _axes(2, 2),
-        "method": a.one("kde", "laplace"),
+        "method": a.one("kde", "laplace", "positive"),
         "mass": 0.5,
         "tau": a.one(False, True),
         "points": 5,
@@ -606,6 +630,8 @@ def _flash(function: Callable[..., Any]) -> Callable[[Draw], Call]:
     return lambda a: Call(function, (100.0, 10.0, a.d))
 
 
+_RULES = ("scott", "silverman", "sd", "laplace", "positive")
+
 CALLS: dict[str, Callable[[Draw], Call]] = {
     "kde": _kde,
     "score": _density(cukde.score),
@@ -613,6 +639,9 @@ CALLS: dict[str, Callable[[Draw], Call]] = {
     "debias": _debias,
     "sd_kde": _sd_kde,
     "laplace_kde": _laplace_kde,
+    "positive_kde": _positive_kde,
+    "positive_mass": _positive_mass,
+    "positive_score": _positive_score,
     "kernel_sum": _kernel_sum,
     "marginal": _marginal,
     "conditional": _conditional,
@@ -635,9 +664,13 @@ CALLS: dict[str, Callable[[Draw], Call]] = {
     "fit_piecewise": _fit_piecewise,
     "set_output": lambda a: Call(cukde.set_output),
     "warmup": _warmup,
-    **{f"bandwidth.{name}": _rule(getattr(bandwidth, name)) for name in ("scott", "silverman", "sd", "laplace")},
+    **{
+        f"bandwidth.{name}": _rule(getattr(bandwidth, name))
+        for name in ("scott", "silverman", "sd", "laplace", "positive")
+    },
     "bandwidth.isj": lambda a: Call(bandwidth.isj, (a.rng.normal(size=60),)),
     "bandwidth.cross_validate": _cross_validate,
+    "bandwidth.select": _select,
     "bandwidth.abramson": lambda a: Call(bandwidth.abramson, (a.points, 1.0), {"alpha": 0.4, "weights": a.weights}),
     **{
         f"functions.{name}": _elementwise(getattr(functions, name))
@@ -721,6 +754,9 @@ _LAZY = {
     "debias": 1,
     "sd_kde": 2,
     "laplace_kde": 2,
+    "positive_kde": 2,
+    "positive_mass": 1,
+    "positive_score": 2,
     "kernel_sum": 3,
     "marginal": 3,
     "conditional": 3,

@@ -454,6 +454,38 @@ def laplace(X: Any, Y: Any, h: Any, weights: Any = None) -> tuple[np.ndarray, np
     return np.exp(log_scale) * total, np.exp(log_scale) * size
 
 
+class Positive(NamedTuple):
+    """The positive estimate before it is normalised, a row a query."""
+
+    log: np.ndarray  # log of p (t + sqrt(1 + t^2))
+    t: np.ndarray  # L / p - 1
+    size: np.ndarray  # the sum of absolute terms of L, over p
+    score: np.ndarray  # gradient of the logarithm, (m, d)
+
+
+@_remembers
+def positive(X: Any, Y: Any, h: Any, weights: Any = None) -> Positive:
+    """p (t + sqrt(1 + t^2)) with t = sum_j s_j (d/2 - |z_j|^2 / 2), the s_j being shares of the data in p(y).
+
+    Its gradient is differentiated term by term: grad s_j = s_j (u_j - sum_k s_k u_k), u_j = H^-1 (x_j - y), and the
+    gradient of -|z_j|^2 / 2 is u_j.
+    """
+    X, Y = points(X), points(Y)
+    d = X.shape[1]
+    t, size, score = np.empty(len(Y)), np.empty(len(Y)), np.empty_like(Y)
+    inverse = np.linalg.inv(covariance(h, d))
+    for block in _blocks(X, Y, h, _log_weights(weights, len(X))):
+        shares, half = _posterior(block.log_terms), 0.5 * block.squares
+        t[block.rows] = (shares * (0.5 * d - half)).sum(axis=1)
+        size[block.rows] = (shares * (1 + 0.5 * d + half)).sum(axis=1)
+        for i, (y, of_y, q) in enumerate(zip(block.Y, shares, half, strict=True)):
+            u = (X - y) @ inverse
+            mean = of_y @ u
+            slope = (of_y * (0.5 * d - q)) @ (u - mean) + mean
+            score[block.rows.start + i] = mean + slope / np.hypot(1, t[block.rows.start + i])
+    return Positive(log_kde(X, Y, h, weights) + np.arcsinh(t), t, size, score)
+
+
 def kernel_sum(X: Any, V: Any, Y: Any, h: Any) -> tuple[np.ndarray, np.ndarray]:
     """sum_j phi_j V_j, and the sum of its absolute terms; shapes (m, k), with k = 1 for V of shape (n,)."""
     X, V, Y = points(X), points(V), points(Y)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from cukde.bandwidth import rules
+from cukde.bandwidth import check, rules
 from cukde.density import rules_by_name
 
 CROSS_VALIDATE = "cross_validate"
@@ -16,25 +16,32 @@ OF_RULES: dict[Callable[..., Any], str] = {
     rules.silverman: "silverman_deviations",
     rules.sd: "sd",
     rules.laplace: "laplace",
+    rules.positive: "positive",
     rules.isj: "isj",
     rules.cross_validate: CROSS_VALIDATE,
 }
 """By the functions of :mod:`cukde.bandwidth`: names that mean the same in every argument."""
 
 
-def _by(rule: Callable[..., Any], X: Any, weights: Any, method: str, **domain: Any) -> Any:
+def _by(rule: Callable[..., Any], X: Any, weights: Any, method: str, steps: int, **domain: Any) -> Any:
     return rule(X, weights=weights, **domain)
 
 
-def _cross_validated(X: Any, weights: Any, method: Any, **domain: Any) -> Any:
+def _sd(X: Any, weights: Any, method: str, steps: int, **domain: Any) -> Any:
+    return rules.sd(X, weights=weights, steps=steps, **domain)
+
+
+def _cross_validated(X: Any, weights: Any, method: Any, steps: int, **domain: Any) -> Any:
     """Choose by likelihood where densities have logarithms."""
+    check.one_step(steps)
     objective: Any = "least_squares" if method == "laplace" else "likelihood"
     return rules.cross_validate(X, method, objective=objective, weights=weights, **domain).bandwidth
 
 
 rules_by_name.add("scott", partial(_by, rules.scott))
 rules_by_name.add("silverman", partial(_by, rules.silverman))
+_OF_METHOD = {"sd": _sd, CROSS_VALIDATE: _cross_validated}
 for _rule, _name in OF_RULES.items():
-    rules_by_name.add(_name, _cross_validated if _name == CROSS_VALIDATE else partial(_by, _rule))
+    rules_by_name.add(_name, _OF_METHOD.get(_name, partial(_by, _rule)))
 rules_by_name.add("scott_covariance", partial(_by, partial(rules.scott, covariance=True)))
 rules_by_name.add("silverman_covariance", partial(_by, partial(rules.silverman, covariance=True)))

@@ -46,6 +46,8 @@ def checked(
     method: str = "kde",
     bounds: Any = None,
     periods: Any = None,
+    *,
+    steps: int = 1,
 ) -> Checked:
     """Check forms, dtypes, the bandwidth and the precision; ``Y`` None stands for the data themselves.
 
@@ -63,7 +65,7 @@ def checked(
         factors = check.weights(local_factors, n, backend, "local_factors")
     dtype = check.result_dtype(*(a for a in (x, y, v) if a is not None))
     chosen = check.precision(precision, dtype)
-    h = rules_by_name.bandwidth(h, x, w, method, bounds=bounds, periods=periods)
+    h = rules_by_name.bandwidth(h, x, w, method, steps=steps, bounds=bounds, periods=periods)
     whitening = whitening_of(h, d, factors=factors is not None)
     return Checked(x, y, v, w, factors, query_shape, dtype, chosen, whitening)
 
@@ -86,12 +88,14 @@ def prepare(
     may_be_unchecked: bool = False,
     leave_one_out: Any = False,
     method: str = "kde",
+    steps: int = 1,
 ) -> tuple[Problem, Any]:
     """Check every argument and lay it out for the backend; return the problem and the values ``V``.
 
-    ``method`` is what a rule for the bandwidth is for. With ``one_column`` data of several are refused. With
-    ``may_be_unchecked`` values of arrays may be left so, for the backend's passes to look at them on their way: see
-    :class:`cukde.density.problem.Unchecked`. With ``leave_one_out`` queries have to be the data themselves.
+    ``method`` and its ``steps`` are what a rule for the bandwidth is for. With ``one_column`` data of several are
+    refused. With ``may_be_unchecked`` values of arrays may be left so, for the backend's passes to look at them on
+    their way: see :class:`cukde.density.problem.Unchecked`. With ``leave_one_out`` queries have to be the data
+    themselves.
 
     Checks on the host come first (forms, dtypes, the bandwidth). With ``check_finite`` the pre-pass reductions follow,
     whose few numbers come back to the host in one copy.
@@ -114,8 +118,9 @@ def prepare(
     with backend.device_of(X):
         xp = backend.xp
         itself = Y is X or Y is None
+        of_arrays = backend, X, None if itself else Y, h, weights, V, local_factors
         x, y, v, w, factors, query_shape, dtype, chosen, whitening = checked(
-            backend, X, None if itself else Y, h, weights, V, local_factors, precision, method, bounds, periods
+            *of_arrays, precision, method, bounds, periods, steps=steps
         )
         if one_column:
             check.one_column(x.shape[1])

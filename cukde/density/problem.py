@@ -182,18 +182,29 @@ class Problem(NamedTuple):
         gradient = results.gradient(sums, self.whitening, self.xp)
         return results.cast(gradient, self.dtype).reshape(self.query_shape)
 
-    def laplace_density(self, *, log: bool) -> Any:
-        """Return the Laplace-corrected density at the queries, negative values and all, or its logarithm."""
+    def laplace_density(self, *, log: bool, positive: bool = False, log_mass: float = 0.0) -> Any:
+        """Return the Laplace-corrected density at the queries, negative values and all, or its logarithm.
+
+        ``positive`` asks for the density of the same sums that is positive everywhere (:func:`results.positive`), over
+        a mass.
+        """
         if self.unchecked is not None:
-            h, log_norm = self.whitening.h, self.whitening.log_norm
-            out = self.unchecked.tried("density", h, log_norm, self.dtype, log=log, laplace=True)
-            return self.unchecked.look().laplace_density(log=log) if out is None else out
+            h, log_norm = self.whitening.h, self.whitening.log_norm - log_mass
+            form = "positive" if positive else "laplace"
+            out = self.unchecked.tried("density", h, log_norm, self.dtype, log=log, form=form)
+            if out is not None:
+                return out
+            return self.unchecked.look().laplace_density(log=log, positive=positive, log_mass=log_mass)
         (passes, options), epilogue = self._pass(), self.epilogue(log=log)
+        epilogue = epilogue._replace(log_constant=epilogue.log_constant - log_mass)
         finished = getattr(passes, "laplace_density", None)  # where a pass may end in the density itself
         if self.domain is not None or self.leave_one_out or finished is None:
-            return results.laplace(self.sums("laplace"), *epilogue, self.xp)[0]
+            sums = self.sums("laplace")
+            if positive:
+                return results.positive(sums, *epilogue, self.xp)
+            return results.laplace(sums, *epilogue, self.xp)[0]
         X, Y = self.whitened()
-        return finished(X, Y, self.whitening.h, options, epilogue)
+        return finished(X, Y, self.whitening.h, options, epilogue, positive=positive)
 
     def kernel_density(self, kernel: Kernel, *, log: bool) -> Any:
         """Return the density at the queries by another kernel than the Gaussian, or its logarithm."""
@@ -228,8 +239,11 @@ class Problem(NamedTuple):
         passes = backends.radial(self.backend, X, Y)
         return passes.kernel_density(X, Y, self.whitening.h, kernel, options=self.options, **epilogue._asdict())
 
-    def moved(self, estimate: Problem) -> Any:
-        """Return debiased data, (n, d) float64 or of the result's dtype, moved by the mean shift of ``estimate``."""
+    def moved(self, estimate: Problem, steps: int = 1) -> Any:
+        """Return debiased data, (n, d) float64 or of the result's dtype, moved by the mean shift of ``estimate``.
+
+        Each of several ``steps`` moves the data themselves, by the mean shift at them of the points of the step before.
+        """
         if self.unchecked is not None:
             out = None
             if estimate.whitening.plain:
@@ -237,11 +251,23 @@ class Problem(NamedTuple):
             if out is not None:
                 return out
             self, estimate = self._looked_with(estimate)
+        points = self._moved_along(estimate)
+        for _ in range(steps - 1):
+            points = self._moved_along(estimate.of_points(points, self.X))
+        return points
+
+    def _moved_along(self, estimate: Problem) -> Any:
         sums = estimate.sums("moments", ratio=True)
         points = moved(self.X, sums, self.whitening, estimate.whitening, self.xp)
         return points if self.domain is None else self.domain.folded(points, self.xp)
 
-    def density_of_moved(self, estimate: Problem, *, log: bool) -> Any:
+    def of_points(self, points: Any, queries: Any) -> Problem:
+        """Return the same with points in place of the data, float64, a row for each, at queries of their own."""
+        options = self.options._replace(kept=None)
+        out = self._replace(X=points, Y=queries.astype(points.dtype, copy=False), points=None, options=options)
+        return out if options.squared_radius is None else out.located()
+
+    def density_of_moved(self, estimate: Problem, *, log: bool, steps: int = 1) -> Any:
         """Return the density of the debiased data at the queries, or its logarithm; ``estimate`` poses their score."""
         if self.unchecked is not None:
             out = None
@@ -251,7 +277,7 @@ class Problem(NamedTuple):
             if out is not None:
                 return out
             self, estimate = self._looked_with(estimate)
-        return self.debiased(estimate).density(log=log)
+        return self.debiased(estimate, steps).density(log=log)
 
     def _looked_with(self, estimate: Problem) -> tuple[Problem, Problem]:
         """Return the same and the problem of its score, with values that are checked."""
@@ -260,16 +286,17 @@ class Problem(NamedTuple):
         same = estimate.whitening is self.whitening
         return problem, problem.of_score(None if same else estimate.whitening)
 
-    def debiased(self, estimate: Problem) -> Problem:
+    def debiased(self, estimate: Problem, steps: int = 1) -> Problem:
         """Return the same problem with debiased data, float64; ``estimate`` poses their score."""
         points = None
-        in_order = self.leave_one_out or self.options.local_factors is not None  # which the shorter way may change
+        # Which the shorter way may change.
+        in_order = self.leave_one_out or steps > 1 or self.options.local_factors is not None
         if self.whitening.plain and estimate.whitening.plain and self.domain is None and not in_order:
             queries = self.X if self.Y is None else self.Y
             passes, widths = estimate.passes(), (self.whitening.h, estimate.whitening.h)
             X, Y, points = passes.debias(self.X, queries, *widths, self.options)
         else:
-            X = self.moved(estimate)
+            X = self.moved(estimate, steps)
             Y = (self.X if self.Y is None else self.Y).astype(X.dtype)
         out = self._replace(X=X, Y=Y, points=points)
         # With its own bandwidth a point moves half way to a mean of the data: the radius cannot grow, but by wrapping.

@@ -8,7 +8,8 @@ from typing import Any
 from cukde.core import dispatch
 
 Rule = Callable[..., Any]
-"""Takes data, weights or None, the method of the density ("kde", "sd" or "laplace"), and bounds and periods by name."""
+"""Takes data, weights or None, the method of the density ("kde", "sd" or "laplace") and the number of its steps, and
+bounds and periods by name."""
 
 _RULES: dict[str, Rule] = {}
 
@@ -29,6 +30,7 @@ def bandwidth(
     weights: Any = None,
     method: str = "kde",
     *,
+    steps: int = 1,
     bounds: Any = None,
     periods: Any = None,
     name: str = "h",
@@ -38,4 +40,4 @@ def bandwidth(
         return dispatch.to_host(h)
     if h not in _RULES:
         raise ValueError(f"{name} must be a number, an array or one of {', '.join(map(repr, _RULES))}; got {h!r}")
-    return dispatch.to_host(_RULES[h](X, weights, method, bounds=bounds, periods=periods))
+    return dispatch.to_host(_RULES[h](X, weights, method, steps, bounds=bounds, periods=periods))

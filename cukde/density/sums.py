@@ -37,8 +37,8 @@ class PartialSums(NamedTuple):
     cancels where the data lie far from the origin. All arrays are float64.
 
     With local factors f_j of the bandwidth h is f_j h, and w_j is divided by the power d of f_j. With the option
-    ``of_gradient`` the terms of the moments of "moments" are divided by f_j^2, too: over h^2 total_i these are the
-    gradient of the total's logarithm.
+    ``of_gradient`` the terms of "moments" and "laplace_moments" that have (x_jk - y_ik) are divided by f_j^2, too: h^2
+    times gradients, as they are without factors.
     """
 
     reference: Any  # (m,)

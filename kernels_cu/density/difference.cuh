@@ -18,7 +18,7 @@
 //   query_stride from the queries of a member to those of the next, in numbers; 0 if members share them
 //   row_scales   (n,)    REAL      given_scale / lambda_j^2 for local factors lambda of the bandwidth, log w_j then being
 //                                  those of w_j / lambda_j^d; or null
-//   of_gradient  whether terms of moments, not those of totals, are divided by lambda_j^2
+//   of_gradient  whether terms of moments of differences, not those of totals, are divided by lambda_j^2
 //
 // 16 x 16 threads, each with 4 x 4 pairs of the tile of 64 x 64. STORAGE double with REAL float splits each
 // number into hi + lo floats, and a difference is (x_hi - y_hi) + (x_lo - y_lo).
@@ -31,8 +31,10 @@
 
 #include "squared_distances.cuh"
 
-constexpr bool has_moments = output == MOMENTS || output == VALUES;
-constexpr bool staged = COLUMNS > 8;  // moments through a tile of 2^(e - a)
+constexpr bool has_moments = output != SUM;
+constexpr bool of_differences = output == MOMENTS || output == LAPLACE_MOMENTS;  // moments are sums of x - y
+constexpr bool corrects = output == LAPLACE || output == LAPLACE_MOMENTS;
+constexpr bool staged = COLUMNS > 8;  // moments through a tile of 2^(e - a), with LAPLACE_MOMENTS times its factor
 constexpr int columns = COLUMNS ? COLUMNS : 1;
 constexpr int columns_of_thread = staged ? COLUMNS / lanes : columns;
 
@@ -113,7 +115,7 @@ __device__ inline void add_staged_moments(Sums& sums, const Real* powers, Coordi
                                           Storage unit, int tx, int ty) {
     Real* const value_buffer = reinterpret_cast<Real*>(buffer);
     Coordinate y[side][columns_of_thread];
-    if (output == MOMENTS) {
+    if (of_differences) {
 #pragma unroll
         for (int r = 0; r < side; r++) {
             const long long i = first_query + ty * side + r < m ? first_query + ty * side + r : m - 1;
@@ -160,7 +162,8 @@ __device__ inline void add_staged_moments(Sums& sums, const Real* powers, Coordi
 }
 
 // Whether the float16 engine has left any of the block's queries to this kernel: all of them if radius2 is beyond its
-// limit, none if that is negative, else those whose sums, of either sign, are too small in every split. All threads of a block pass the barriers.
+// limit, none if that is negative, else those whose totals are too small in every split. All threads of a block pass the
+// barriers.
 __device__ inline bool wanted(const float* radius2, const float* fast_total, long long first_query, long long m,
                               int fast_splits, float limit, float least) {
     if (!radius2 && !fast_total) return true;
@@ -173,7 +176,7 @@ __device__ inline bool wanted(const float* radius2, const float* fast_total, lon
     const int query = threadIdx.x % tile;
     if (first_query + query < m) {
         for (int s = threadIdx.x / tile; s < fast_splits; s += threads / tile)
-            if (fabsf(fast_total[s * m + first_query + query]) >= least) served[query] = 1;
+            if (fast_total[s * m + first_query + query] >= least) served[query] = 1;
     }
     __syncthreads();
     if (threadIdx.x < tile && !served[threadIdx.x]) any = 1;
@@ -206,9 +209,13 @@ KERNEL(const Storage* __restrict__ X, const Storage* __restrict__ Y, const Real*
     const long long end = begin + rows < n ? begin + rows : n;
     // For a stack a split is a member: rows past its end belong to another member and are not even read. The member's
     // own numbers are kept in shared memory, as registers are few; the first barrier below comes before their first use.
+    __shared__ Real at_zero;  // the factor of two points at one place
     __shared__ Storage unit;
     if (threadIdx.x < tile) data_rows[threadIdx.x].scale = scales ? scales[blockIdx.z] : given_scale;
-    if (threadIdx.x == 0) unit = units ? units[blockIdx.z] : given_unit;
+    if (threadIdx.x == 0) {
+        unit = units ? units[blockIdx.z] : given_unit;
+        if (corrects) at_zero = Real((output == LAPLACE ? 1 : 2) + 0.5 * d);
+    }
     Y += blockIdx.z * query_stride;
 
     Sums sums;
@@ -256,19 +263,17 @@ KERNEL(const Storage* __restrict__ X, const Storage* __restrict__ Y, const Real*
 #pragma unroll
             for (int c = 0; c < side; c++) {
                 const Real power = exp2_of(exponents[c] - largest);
-                if (output == LAPLACE) {
-                    const Real correction = Real(1 + 0.5 * d) - Real(ln_2) * data_rows[tx * side + c].scale * r2[r][c];
-                    sums.total[r] = multiply_add(power, correction, sums.total[r]);
-                } else {
-                    sums.total[r] += power;
-                }
-                r2[r][c] = power;
+                const Real scale = data_rows[tx * side + c].scale;
+                const Real correction = corrects ? at_zero - Real(ln_2) * scale * r2[r][c] : Real(1);
+                sums.total[r] += power;
+                if (output == LAPLACE) sums.moments[r][0] = multiply_add(power, correction, sums.moments[r][0]);
+                r2[r][c] = output == LAPLACE_MOMENTS ? power * correction : power;
             }
         }
 
         // 3. moments
-        if constexpr (has_moments && !staged) {
-            if (output == MOMENTS && of_gradient) {
+        if constexpr (has_moments && output != LAPLACE && !staged) {
+            if (of_differences && of_gradient) {
 #pragma unroll
                 for (int c = 0; c < side; c++)
 #pragma unroll
@@ -292,7 +297,7 @@ KERNEL(const Storage* __restrict__ X, const Storage* __restrict__ Y, const Real*
             for (int r = 0; r < side; r++)
 #pragma unroll
                 for (int c = 0; c < side; c++) powers[(ty * side + r) * pitch + tx * side + c] = r2[r][c];
-            if (output == MOMENTS && of_gradient) {  // where they lie: registers are few
+            if (of_differences && of_gradient) {  // where they lie: registers are few
 #pragma unroll 1
                 for (int i = 0; i < side * side; i++)
                     powers[(ty * side + i / side) * pitch + tx * side + i % side] *= data_rows[tx * side + i % side].scale;
@@ -329,7 +334,8 @@ KERNEL(const Storage* __restrict__ X, const Storage* __restrict__ Y, const Real*
             }
         }
         if (has_moments) {
-            const double length = output != MOMENTS ? 1 : 1 / (of_gradient ? double(unit) * given_scale : double(unit));
+            double length = of_differences ? 1 / double(unit) : 1;
+            if (of_differences && of_gradient) length /= given_scale;
             for (int i = threadIdx.x; i < tile * columns; i += threads) {
                 const int query = i / columns, column = first_column + i % columns;
                 if (first_query + query < m && column < k)

@@ -7,10 +7,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from cukde.core import check as core_check
 from cukde.core.cost import arguments
 from cukde.core.cost.registry import Observed
 from cukde.density import check as density_check
 from cukde.density.plane.recent import recent_cells
+from cukde.density.positive.sizes import SAMPLES
 from cukde.density.sums import Output
 
 Sizes = dict[str, Any]
@@ -53,10 +55,36 @@ def of_kde(X: Any, Y: Any, h: Any = None, *, local_factors: Any = None, **option
     return of_queries(X, Y, h, **options) | {"local": local_factors is not None}
 
 
+def of_positive(X: Any, Y: Any, h: Any = None, *, mass: Any = None, **options: Any) -> Sizes:
+    """Sizes of a call of the positive density, with what finds its mass."""
+    return of_queries(X, Y, h, **options) | {"samples": SAMPLES if mass is None else 0}
+
+
+def of_mass(X: Any, h: Any = None, *, axes: Any = None, samples: int = SAMPLES, **options: Any) -> Sizes:
+    """Sizes of a call for the mass; nodes of a grid are as many points."""
+    if axes is not None:
+        samples = of_grid(X, axes, h)["m"]
+    return of_data(X, h, **options) | {"samples": samples}
+
+
 def of_data(X: Any, h: Any = None, **options: Any) -> Sizes:
     """Sizes of a call with the data alone."""
     sizes = of_queries(X, None, h, **options)
     return {name: size for name, size in sizes.items() if name not in ("m", "at_data")}
+
+
+def of_debias(X: Any, h: Any = None, *, steps: int = 1, **options: Any) -> Sizes:
+    """Sizes of a call that moves the data."""
+    return of_data(X, h, **options) | _of_steps(steps)
+
+
+def of_sd_kde(X: Any, Y: Any, h: Any = None, *, steps: int = 1, **options: Any) -> Sizes:
+    """Sizes of a call of the density of moved data."""
+    return of_queries(X, Y, h, **options) | _of_steps(steps)
+
+
+def _of_steps(steps: int) -> Sizes:
+    return {} if steps == 1 else {"steps": core_check.count("steps", steps)}
 
 
 def taken(*outputs: Output) -> Observed:
@@ -131,9 +159,15 @@ def of_ratio(X: Any, Z: Any, Y: Any, h: Any = None, *, denominator_weights: Any 
 
 
 def of_bandwidth(
-    X: Any, *, weights: Any = None, covariance: bool = False, bounds: Any = None, periods: Any = None
+    X: Any,
+    *,
+    weights: Any = None,
+    covariance: bool = False,
+    steps: int = 1,
+    bounds: Any = None,
+    periods: Any = None,
 ) -> Sizes:
-    """Sizes of a call of a rule for the bandwidth; images are not counted."""
+    """Sizes of a call of a rule for the bandwidth; images and steps are not counted."""
     n, d = _rows(X)
     sizes = {"n": n, "d": d, "dtype": arguments.promoted(X), "weighted": weights is not None}
     return sizes | {"covariance": True} if covariance else sizes

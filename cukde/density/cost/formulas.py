@@ -30,6 +30,7 @@ from cukde.density.one_dimension import cost as one_dimension_cost
 from cukde.density.pairs.cost import cpu as cost_cpu, cuda_cores, engines, skipping, skipping_cpu, tensor, wide
 from cukde.density.pairs.cost.engines import Pass
 from cukde.density.plane import cost as plane_cost
+from cukde.density.positive.sizes import NODES, REACH, SAMPLES
 from cukde.density.sums import Output
 
 _SOURCE = (
@@ -91,6 +92,36 @@ def laplace_kde(on: Peaks, sizes: Sizes) -> Counted:
     return _estimate(task, on, parts, flops=2 * task.pairs)
 
 
+@sized(f"{OF_QUERIES} rtol share")
+def positive_kde(on: Peaks, sizes: Sizes, samples: int = 0) -> Counted:
+    """Count a positive density: a pass as of a Laplace-corrected one, and one at ``samples`` points for the mass."""
+    task = _pass("laplace", sizes)
+    after = elementwise.doubles("density", on, 20 * sizes.m, launches=9)
+    parts = [*_passed(task, on, sizes.boxes), after, *_mass(task, on, samples, sizes.boxes)]
+    return _estimate(task, on, parts, flops=2 * task.pairs)
+
+
+@sized(f"{OF_QUERIES} rtol share")
+def positive_score(on: Peaks, sizes: Sizes) -> Counted:
+    """Count its score: moments, sums with the correction, and moments of that by differences, with all pairs."""
+    share_of_score, share = _of_two(sizes.share)
+    first = _pass("moments", dataclasses.replace(sizes, share=share_of_score))
+    second = _pass("laplace", dataclasses.replace(sizes, share=share))
+    curved = dataclasses.replace(first, share=None)
+    third = cost_cpu.passed(curved) if on.backend == "cpu" else cuda_cores.by_difference(curved, on)
+    after = elementwise.doubles("scale", on, 12 * sizes.d * sizes.m, launches=16)
+    stages = ("score", _passed(first, on, sizes.boxes)), ("correction", _passed(second, on, sizes.boxes))
+    parts = [part for name, parts in (*stages, ("gradient", third)) for part in _named(name, parts)]
+    return _estimate(first, on, [*parts, after], flops=2 * first.pairs)
+
+
+@sized(f"{OF_DATA} rtol share")
+def positive_mass(on: Peaks, sizes: Sizes, samples: int = SAMPLES) -> Counted:
+    """Count the mass that normalises a positive density: a pass at ``samples`` points."""
+    task = _pass("laplace", dataclasses.replace(sizes, m=0))
+    return _estimate(task, on, _mass(task, on, samples, sizes.boxes))
+
+
 @sized(f"n m d k dtype precision at_data {OPTIONS} rtol share")
 def kernel_sum(on: Peaks, sizes: Sizes, k: int = 1) -> Counted:
     """Count sums of ``k`` values; on a GPU a pass that leaves out pairs takes its share of them for each column."""
@@ -114,15 +145,27 @@ def log_cdf(on: Peaks, sizes: Sizes) -> Counted:
     return _distribution(task, on, both)
 
 
-@sized(f"{OF_DATA} rtol share cells")
-def debias(on: Peaks, sizes: Sizes) -> Counted:
-    """Count a shift of the data along the score at the data."""
+@sized(f"{OF_DATA} rtol share cells steps")
+def debias(on: Peaks, sizes: Sizes, steps: int = 1) -> Counted:
+    """Count shifts of the data along the score at the data."""
     task = _pass("moments", sizes.at_points(), ratio=True)
-    return _estimate(task, on, [*_named("score", _passed(task, on, sizes.boxes)), _shift(on, sizes.n, sizes.d)])
+    parts = [*_named("score", _passed(task, on, sizes.boxes)), _shift(on, sizes.n, sizes.d)]
+    further, flops, traffic = _further(task, on, sizes.boxes, steps)
+    counted = _estimate(task, on, [*parts, *further], flops=flops, traffic=traffic)
+    return dataclasses.replace(counted, pairs=steps * task.pairs)
 
 
-@sized(f"{OF_QUERIES} rtol share cells")
-def sd_kde(on: Peaks, sizes: Sizes) -> Counted:
+def _further(task: Pass, on: Peaks, boxes: int, steps: int) -> tuple[list[Part], float, float]:
+    """Parts of the steps after the first, passes of the data at points that have moved, float64; and the textbook's."""
+    more, n, d = core_check.count("steps", steps) - 1, task.n, task.d
+    again = dataclasses.replace(task, itemsize=8, itself=False)
+    parts = [*_named("further steps", _passed(again, on, boxes)), _shift(on, n, d)] if more else []
+    textbook = flash_score_flops(n, n, d), flash_pass_bytes(n, n, d, moments=True)
+    return [part.times(more) for part in parts], more * textbook[0], more * textbook[1]
+
+
+@sized(f"{OF_QUERIES} rtol share cells steps")
+def sd_kde(on: Peaks, sizes: Sizes, steps: int = 1) -> Counted:
     """Count score-debiased densities: parts of the score, the shift and the density, by these names."""
     n, m, d, boxes = sizes.n, sizes.m, sizes.d, sizes.boxes
     (share_of_score, share), (cells_of_score, cells) = _of_two(sizes.share), _of_two(sizes.cells)
@@ -138,6 +181,7 @@ def sd_kde(on: Peaks, sizes: Sizes) -> Counted:
         shift = elementwise.doubles("shift", on, 2 * m)
     elif (
         m > 0
+        and steps == 1
         and on.backend == "gpu"
         and estimate.share is None
         and moved.share is None
@@ -152,8 +196,10 @@ def sd_kde(on: Peaks, sizes: Sizes) -> Counted:
         of_kde = [part for part in of_kde if part is not prepared]
         sums = 4.0 * n * (tensor.depth_of(d) + 1)
         shift = Part("shift", prepared.bytes + sums + float(d) * (given.itemsize * n + 8 * m))
-    parts = [*_survey(given, on), *_named("score", of_score), shift, *_named("kde", of_kde)]
-    return _counted(parts, estimate.pairs + given.pairs, flash_flops(n, m, d), flash_bytes(n, m, d), on)
+    further, flops, traffic = _further(estimate, on, boxes, steps)
+    parts = [*_survey(given, on), *_named("score", of_score), shift, *further, *_named("kde", of_kde)]
+    flops, traffic = flops + flash_flops(n, m, d), traffic + flash_bytes(n, m, d)
+    return _counted(parts, steps * estimate.pairs + given.pairs, flops, traffic, on)
 
 
 def bandwidth(
@@ -203,6 +249,15 @@ def _pass(output: Output, sizes: Sizes, *, k: int = 0, ratio: bool = False) -> P
     flags = (sizes.at_data, sizes.weighted, sizes.deterministic, sizes.check_finite)
     tolerance, share, cells = density_check.tolerance(sizes.rtol), _share(sizes.share), _cells(sizes.cells, d)
     return Pass(output, n, m, d, chosen, itemsize, k, *flags, ratio, tolerance, share, cells)
+
+
+def _mass(task: Pass, on: Peaks, samples: int, boxes: int) -> list[Part]:
+    """Parts of a mass by so many points; on a line nodes lie in the boxes of the data, half a bandwidth wide."""
+    if samples == 0:
+        return []
+    points = NODES * (boxes // 2 + 2 * REACH) if task.d == 1 else samples
+    passed = _passed(dataclasses.replace(task, m=points, itself=False), on, boxes)
+    return [*_named("mass", passed), elementwise.doubles("mass: mean", on, 12 * points, launches=12)]
 
 
 def _of_two(value: Any) -> tuple[Any, Any]:

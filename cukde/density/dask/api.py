@@ -85,8 +85,8 @@ def kde(
         periods=periods,
         leave_one_out=leave_one_out,
     )
-    data, sums = _sums(inputs, "sum")
-    return _result(inputs, _with_total(inputs, data, sums, _density, log=core_check.flag("log", log)))
+    data, sums = sums_of(inputs, "sum")
+    return result_of(inputs, with_total(inputs, data, sums, _density, log=core_check.flag("log", log)))
 
 
 def score(
@@ -133,8 +133,8 @@ def score(
         periods=periods,
         leave_one_out=leave_one_out,
     )
-    _, sums = _sums(inputs, "moments", ratio=True, of_gradient=True)
-    return _of_queries(inputs, each("score", _gradient, sums, **_shape(inputs)))
+    _, sums = sums_of(inputs, "moments", ratio=True, of_gradient=True)
+    return of_queries(inputs, each("score", _gradient, sums, **shape_of(inputs)))
 
 
 def density_and_score(
@@ -182,9 +182,9 @@ def density_and_score(
         periods=periods,
         leave_one_out=leave_one_out,
     )
-    data, sums = _sums(inputs, "moments", of_gradient=True)
-    log_density = _with_total(inputs, data, sums, _log_density)
-    return _result(inputs, log_density), _of_queries(inputs, each("score", _gradient, sums, **_shape(inputs)))
+    data, sums = sums_of(inputs, "moments", of_gradient=True)
+    log_density = with_total(inputs, data, sums, _log_density)
+    return result_of(inputs, log_density), of_queries(inputs, each("score", _gradient, sums, **shape_of(inputs)))
 
 
 def debias(
@@ -192,6 +192,7 @@ def debias(
     h: Bandwidth,
     *,
     score_bandwidth: Bandwidth | None = None,
+    steps: int = 1,
     weights: ArrayLike | None = None,
     local_factors: ArrayLike | None = None,
     rtol: float | None = None,
@@ -205,7 +206,8 @@ def debias(
     """See :func:`cukde.debias`.
 
     Equal to the same call on plain arrays, to 1e-12 in float64. Each unordered pair of blocks is one pass where that
-    pays: it costs n^2 exponentials at most. ``boxes`` are those of ``X``, see :func:`cukde.dask.kde`.
+    pays: it costs n^2 exponentials at most. ``boxes`` are those of ``X``, see :func:`cukde.dask.kde`. Each of the
+    ``steps`` after the first takes all pairs of blocks.
 
     Examples
     --------
@@ -229,8 +231,8 @@ def debias(
         bounds=bounds,
         periods=periods,
     )
-    data, sums, _ = _sums_at_data(inputs, score_bandwidth)
-    return _of_queries(inputs, each("debiased", _moved, data, sums, **_shape(inputs)))
+    data, sums, _ = _sums_at_data(inputs, score_bandwidth, core_check.count("steps", steps))
+    return of_queries(inputs, each("debiased", _moved, data, sums, **shape_of(inputs)))
 
 
 def sd_kde(
@@ -239,6 +241,7 @@ def sd_kde(
     h: Bandwidth,
     *,
     score_bandwidth: Bandwidth | None = None,
+    steps: int = 1,
     weights: ArrayLike | None = None,
     local_factors: ArrayLike | None = None,
     rtol: float | None = None,
@@ -255,7 +258,7 @@ def sd_kde(
 
     Equal to the same call on plain arrays, to 1e-12 in float64. It costs what :func:`debias` does, once, and what
     the density of the moved points does. ``boxes`` are those of :func:`cukde.dask.kde`, and a bound of the way of the
-    points widens them: only blocks that the queries need are debiased.
+    points widens them: only blocks that the queries need are debiased. ``steps`` of more than 1 need all of them.
 
     Examples
     --------
@@ -281,17 +284,19 @@ def sd_kde(
         periods=periods,
         leave_one_out=leave_one_out,
     )
-    data, sums, shifts = _sums_at_data(inputs, score_bandwidth)
+    steps = core_check.count("steps", steps)
+    data, sums, shifts = _sums_at_data(inputs, score_bandwidth, steps)
     whitening = inputs.forms.whitening
     layout = inputs.layout(whitening)
     moved = each("debiased", inputs.tasks.debiased, data, sums, layout=layout)
     queries = inputs.query_blocks(layout)
     if leave_one_out:
-        sums = _pass(inputs, queries, moved, "sum", None, leave_one_out=True)
+        sums = pass_over(inputs, queries, moved, "sum", None, leave_one_out=True)
         sums = without_own_weight(data, sums, weighted=weights is not None)
     else:
-        sums = _pass(inputs, queries, moved, "sum", inputs.needed(whitening, "sum", moved=shifts))
-    return _result(inputs, _with_total(inputs, moved, sums, _density, log=core_check.flag("log", log)))
+        needed = inputs.needed(whitening, "sum", moved=shifts) if steps == 1 else None
+        sums = pass_over(inputs, queries, moved, "sum", needed)
+    return result_of(inputs, with_total(inputs, moved, sums, _density, log=core_check.flag("log", log)))
 
 
 def laplace_kde(
@@ -342,9 +347,9 @@ def laplace_kde(
         periods=periods,
         leave_one_out=leave_one_out,
     )
-    data, sums = _sums(inputs, "laplace")
+    data, sums = sums_of(inputs, "laplace")
     clip = negative == "clip"
-    return _result(inputs, _with_total(inputs, data, sums, _laplace, log=core_check.flag("log", log), clip=clip))
+    return result_of(inputs, with_total(inputs, data, sums, _laplace, log=core_check.flag("log", log), clip=clip))
 
 
 def kernel_sum(
@@ -373,10 +378,10 @@ def kernel_sum(
     """
     core_check.given("V", V)
     inputs = arguments(X, Y, h, None, precision, deterministic, check_finite, V=V, rtol=rtol)
-    _, sums = _sums(inputs, "values")
+    _, sums = sums_of(inputs, "values")
     values: Any = inputs.forms.v
     k = None if values.ndim == 1 else values.shape[1]
-    return _result(inputs, each("values", _values, sums, dtype=inputs.forms.dtype, flat=k is None), k)
+    return result_of(inputs, each("values", _values, sums, dtype=inputs.forms.dtype, flat=k is None), k)
 
 
 def kernel_density(
@@ -393,10 +398,10 @@ def kernel_density(
     """See :func:`cukde.density.kernel_density.kernel_density`."""
     core_check.option("kernel", kernel, KERNELS)
     inputs = arguments(X, Y, h, weights=weights, check_finite=check_finite, rtol=rtol)
-    data, sums = _sums(inputs, "sum", summed=partial(_sums_of_kernel, kernel=kernel))
+    data, sums = sums_of(inputs, "sum", summed=partial(_sums_of_kernel, kernel=kernel))
     log_unit = kernels.log_constant(kernel, inputs.forms.x.shape[1])
-    return _result(
-        inputs, _with_total(inputs, data, sums, _kernel_density, log_unit=log_unit, log=core_check.flag("log", log))
+    return result_of(
+        inputs, with_total(inputs, data, sums, _kernel_density, log_unit=log_unit, log=core_check.flag("log", log))
     )
 
 
@@ -405,28 +410,29 @@ def metric_density(
 ) -> da.Array:
     """Logarithm of a kernel density by one of scikit-learn's distances, with the constant of the euclidean one."""
     inputs = arguments(X, Y, h, weights=weights)
-    data, sums = _sums(inputs, "sum", summed=partial(_sums_by_distance, distance=distance, h=h, kernel=kernel))
+    data, sums = sums_of(inputs, "sum", summed=partial(_sums_by_distance, distance=distance, h=h, kernel=kernel))
     d = inputs.forms.x.shape[1]
     log_unit = -0.5 * d * math.log(2 * math.pi) if kernel == "gaussian" else kernels.log_constant(kernel, d)
-    return _result(inputs, _with_total(inputs, data, sums, _kernel_density, log_unit=log_unit, log=True))
+    return result_of(inputs, with_total(inputs, data, sums, _kernel_density, log_unit=log_unit, log=True))
 
 
-def _sums(inputs: Arguments, output: Output, **options: Any) -> tuple[Blocks, Blocks]:
-    """Blocks of data, and sums over all of them for each block of queries; options of :func:`_pass`."""
+def sums_of(inputs: Arguments, output: Output, **options: Any) -> tuple[Blocks, Blocks]:
+    """Blocks of data, and sums over all of them for each block of queries; options of :func:`pass_over`."""
     whitening = inputs.forms.whitening
     layout = inputs.layout(whitening)
     data = inputs.data_blocks(layout)
     queries = data if inputs.Y is None else inputs.query_blocks(layout)
     if not inputs.leave_one_out:
-        return data, _pass(inputs, queries, data, output, inputs.needed(whitening, output), **options)
-    sums = _pass(inputs, queries, data, output, None, leave_one_out=True, **options)
+        return data, pass_over(inputs, queries, data, output, inputs.needed(whitening, output), **options)
+    sums = pass_over(inputs, queries, data, output, None, leave_one_out=True, **options)
     return data, without_own_weight(data, sums, weighted=inputs.weights is not None)
 
 
-def _sums_at_data(inputs: Arguments, score_bandwidth: Any) -> tuple[Blocks, Blocks, np.ndarray | None]:
+def _sums_at_data(inputs: Arguments, score_bandwidth: Any, steps: int) -> tuple[Blocks, Blocks, np.ndarray | None]:
     """Blocks of data, and their mean shift by self-interaction (Y = X); all of it is computed once.
 
-    And how far it may move them, see :func:`cukde.density.dask.certificate.shifts`; None where that is not asked.
+    After several ``steps`` it is that of the points of the last step but one, at the data. And how far the first may
+    move them, see :func:`cukde.density.dask.certificate.shifts`; None where that is not asked.
     """
     dask_check.plain("score_bandwidth", is_dask(score_bandwidth))
     density_check.no_rule("score_bandwidth", score_bandwidth)
@@ -438,11 +444,15 @@ def _sums_at_data(inputs: Arguments, score_bandwidth: Any) -> tuple[Blocks, Bloc
             domains_check.bandwidth(whitening.bandwidth, inputs.domain.bounded, "score_bandwidth")
     data = inputs.data_blocks(inputs.layout(whitening))
     needed = inputs.needed(whitening, "moments", queries_are_data=True)
-    sums = _pass(inputs, data, data, "moments", needed, ratio=True, everywhere=True)
+    sums = pass_over(inputs, data, data, "moments", needed, ratio=True, everywhere=True)
+    for _ in range(steps - 1):
+        by = inputs.forms.whitening
+        points = each("debiased", inputs.tasks.debiased, data, sums, layout=inputs.layout(whitening), by=by)
+        sums = pass_over(inputs, data, points, "moments", None, ratio=True, everywhere=True)
     return data, sums, inputs.shifts(needed, whitening)
 
 
-def _pass(
+def pass_over(
     inputs: Arguments, queries: Blocks, data: Blocks, output: Output, needed: Needed | None, **options: Any
 ) -> Blocks:
     """One pass over the pairs of blocks that are ``needed``; options are those of a pair.
@@ -497,7 +507,7 @@ def _quiet() -> Any:
     return np.errstate(divide="ignore", invalid="ignore")
 
 
-def _with_total(inputs: Arguments, data: Blocks, sums: Blocks, finish: Any, **options: Any) -> Blocks:
+def with_total(inputs: Arguments, data: Blocks, sums: Blocks, finish: Any, **options: Any) -> Blocks:
     """Call ``finish`` on merged sums and on the logarithm of all weights."""
     options |= {"whitening": inputs.forms.whitening, "dtype": inputs.forms.dtype}
     total = inputs.log_total(data)
@@ -506,17 +516,17 @@ def _with_total(inputs: Arguments, data: Blocks, sums: Blocks, finish: Any, **op
     return each("density", finish, sums, log_total=total, **options)
 
 
-def _shape(inputs: Arguments) -> dict[str, Any]:
+def shape_of(inputs: Arguments) -> dict[str, Any]:
     """How gradients and points are returned."""
     return {"whitening": inputs.forms.whitening, "dtype": inputs.forms.dtype, "flat": inputs.queries.ndim == 1}
 
 
-def _of_queries(inputs: Arguments, blocks: Blocks) -> da.Array:
+def of_queries(inputs: Arguments, blocks: Blocks) -> da.Array:
     """A result of the shape of the queries."""
-    return _result(inputs, blocks, *inputs.queries.shape[1:])
+    return result_of(inputs, blocks, *inputs.queries.shape[1:])
 
 
-def _result(inputs: Arguments, blocks: Blocks, columns: int | None = None) -> da.Array:
+def result_of(inputs: Arguments, blocks: Blocks, columns: int | None = None) -> da.Array:
     """A result with a row for each query."""
     on_gpu = (a._meta for a in (inputs.X, inputs.queries) if dispatch.is_gpu_array(a._meta))
     meta = next(on_gpu, np.empty(0))

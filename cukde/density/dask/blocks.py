@@ -491,8 +491,8 @@ def shift(block: Block, sums: PartialSums, *, whitening: Whitening) -> Any:
             return points if block.domain is None else block.domain.folded(points, backend.xp)
 
 
-def debiased(block: Block, sums: PartialSums, *, layout: Layout) -> Block:
-    """The block with its points debiased, ready to be data of the layout's bandwidth."""
-    points = shift(block, sums, whitening=layout.whitening)
+def debiased(block: Block, sums: PartialSums, *, layout: Layout, by: Whitening | None = None) -> Block:
+    """The block with its points debiased, ready to be data of the layout's bandwidth; ``by`` is the step's own."""
+    points = shift(block, sums, whitening=layout.whitening if by is None else by)
     with computing(points):
         return placed(block._replace(points=points, whitening=layout.whitening), layout, "X", None, {})

@@ -20,6 +20,7 @@ from cukde.density.dask import blocks as dask_blocks
 from cukde.density.dask.blocks import Block, HostBlock, Layout
 from cukde.density.dask.declared import Declared
 from cukde.density.sums import Output, PartialSums
+from cukde.density.whitening import Whitening
 
 
 def prepare(
@@ -127,12 +128,12 @@ def _on_device(x: HostBlock, gpu: ModuleType) -> Block:
     return block
 
 
-def debiased(block: HostBlock, sums: PartialSums, *, layout: Layout) -> HostBlock:
-    """The block with its points debiased, float64, ready to be data of the layout's bandwidth."""
+def debiased(block: HostBlock, sums: PartialSums, *, layout: Layout, by: Whitening | None = None) -> HostBlock:
+    """The block with its points debiased, float64, ready to be data of the layout's bandwidth; ``by`` is the step's."""
     domain = block.layout.domain
     with np.errstate(all="ignore"):  # of unchecked points
         anchored = block.points if domain is None else domain.anchored(block.points, np)
     here = Block(block.number, anchored, block.whitening, None, 0.0, block.log_mass, domain=domain)
-    points = dask_blocks.shift(here, sums, whitening=layout.whitening)
+    points = dask_blocks.shift(here, sums, whitening=layout.whitening if by is None else by)
     points = points if domain is None else domain.restored(points, np)
     return block._replace(points=points, layout=layout._replace(storage=np.dtype(np.float64)))

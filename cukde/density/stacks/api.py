@@ -49,21 +49,25 @@ def density_and_score(X: Any, Y: Any, h: Any, **options: Any) -> tuple[Any, Any]
         return log_density, stack.of_queries(results.gradient(sums, stack.whitening, stack.xp))
 
 
-def debias(X: Any, h: Any, *, score_bandwidth: Any = None, **options: Any) -> Any:
+def debias(X: Any, h: Any, *, score_bandwidth: Any = None, steps: int = 1, **options: Any) -> Any:
     """See :func:`cukde.debias`."""
-    stack = prepare(X, X, h, method="sd", **options)
+    steps = core_check.count("steps", steps)
+    stack = prepare(X, X, h, method="sd", steps=steps, **options)
     estimate = stack.of_score(score_bandwidth)
     with stack.device:
-        return stack.of_queries(stack.moved(estimate))
+        return stack.of_queries(stack.moved(estimate, steps))
 
 
-def sd_kde(X: Any, Y: Any, h: Any, *, score_bandwidth: Any = None, log: bool = False, **options: Any) -> Any:
+def sd_kde(
+    X: Any, Y: Any, h: Any, *, score_bandwidth: Any = None, steps: int = 1, log: bool = False, **options: Any
+) -> Any:
     """See :func:`cukde.sd_kde`."""
     log = core_check.flag("log", log)
-    stack = prepare(X, Y, h, method="sd", **options)
+    steps = core_check.count("steps", steps)
+    stack = prepare(X, Y, h, method="sd", steps=steps, **options)
     estimate = stack.of_score(score_bandwidth)
     with stack.device:
-        return stack.debiased(estimate).density(log=log)
+        return stack.debiased(estimate, steps).density(log=log)
 
 
 def laplace_kde(
@@ -158,13 +162,24 @@ class Stack(NamedTuple):
         check.squared_radii(scaled, single=self.options.precision != "float64")
         return self._replace(options=self.options._replace(squared_radius=scaled))
 
-    def moved(self, estimate: Stack) -> Any:
+    def moved(self, estimate: Stack, steps: int = 1) -> Any:
         """Debiased data, (b, n, d) float64, moved along the score that ``estimate`` poses."""
+        points = self._moved_along(estimate)
+        for _ in range(steps - 1):
+            points = self._moved_along(estimate.of_points(points, self.X))
+        return points
+
+    def _moved_along(self, estimate: Stack) -> Any:
         return moved(self.X, estimate.sums("moments", ratio=True), self.whitening, estimate.whitening, self.xp)
 
-    def debiased(self, estimate: Stack) -> Stack:
+    def of_points(self, points: Any, queries: Any) -> Stack:
+        """Return the same with points in place of the data, float64, at queries of their own."""
+        out = self._replace(X=points, Y=queries.astype(points.dtype, copy=False))
+        return out if self.options.squared_radius is None else out.located()
+
+    def debiased(self, estimate: Stack, steps: int = 1) -> Stack:
         """Return the same stack with debiased data, float64; ``estimate`` poses their score."""
-        X = self.moved(estimate)
+        X = self.moved(estimate, steps)
         Y = (self.X if self.Y is None else self.Y).astype(X.dtype, copy=False)
         out = self._replace(X=X, Y=Y)
         # With its own bandwidth a point moves half way to a mean of the data: radii cannot grow.
@@ -194,6 +209,7 @@ def prepare(
     deterministic: bool = False,
     check_finite: bool = True,
     method: str = "kde",
+    steps: int = 1,
     **of_single_densities: Any,
 ) -> Stack:
     """Check every argument and lay it out for the backend; options that only single densities have must be None.
@@ -214,7 +230,7 @@ def prepare(
         w = None if weights is None else check.weights(weights, x.shape, backend)
         dtype = density_check.result_dtype(x, y)
         chosen = density_check.precision(precision, dtype)
-        h = _bandwidths(h, x, w, method)
+        h = _bandwidths(h, x, w, method, steps=steps)
         whitening = Whitening(check.bandwidths(h, b, d), d, stacked=True)
         storage = xp.float64 if chosen == "float64" else dtype
         x = xp.ascontiguousarray(x, dtype=storage)
@@ -230,12 +246,13 @@ def prepare(
         return stack._replace(options=stack.options._replace(log_weights=log_weights(w, xp)[0]))
 
 
-def _bandwidths(h: Any, x: Any, w: Any, method: str, name: str = "h") -> Any:
+def _bandwidths(h: Any, x: Any, w: Any, method: str, name: str = "h", steps: int = 1) -> Any:
     """Return bandwidths on the host: those given, or by the name of a rule one of each member."""
+    options: dict[str, Any] = {"steps": steps, "name": name}
     if not isinstance(h, str) or len(x) == 0:
-        return rules_by_name.bandwidth(h, x, w, method, name=name)
+        return rules_by_name.bandwidth(h, x, w, method, **options)
     rows = [None if w is None else w[min(i, len(w) - 1)] for i in range(len(x))]
-    return np.stack([rules_by_name.bandwidth(h, *member, method, name=name) for member in zip(x, rows, strict=True)])
+    return np.stack([rules_by_name.bandwidth(h, *member, method, **options) for member in zip(x, rows, strict=True)])
 
 
 def _checked(stack: Stack, w: Any) -> Stack:

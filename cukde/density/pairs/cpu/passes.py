@@ -263,6 +263,7 @@ class _Differences:
         tile, (rescale, sizes) = self._exponents(rows, data), np.empty((2, len(to.total)))
         tiles.weigh_by_laplace(tile, to.shift, rescale, constant, log2_weights[data], to.total, sizes)
         to.moments[:] *= rescale[:, None]
+        self._soften(tile, data)
         tiles.add_difference_moments(tile, self._queries[rows], self._data[:, data], to.moments)
 
     def add_values(self, rows: slice, data: slice, values: np.ndarray, to: _Running) -> None:
@@ -272,8 +273,7 @@ class _Differences:
 
     def add_moments(self, rows: slice, data: slice, to: _Running) -> None:
         tile = self._weigh(rows, data, to)
-        if self._of_gradient and self._softness is not None:
-            tile *= self._softness[data]
+        self._soften(tile, data)
         tiles.add_difference_moments(tile, self._queries[rows], self._data[:, data], to.moments)
 
     def about_queries(self, rows: slice, total: np.ndarray, moments: np.ndarray) -> np.ndarray:
@@ -290,6 +290,11 @@ class _Differences:
         tile *= self._softness[data]
         tile += weights
         return tile
+
+    def _soften(self, tile: np.ndarray, data: slice) -> None:
+        """Turn weights into those of a gradient's moments, where these are wanted."""
+        if self._of_gradient and self._softness is not None:
+            tile *= self._softness[data]
 
     def _weigh(self, rows: slice, data: slice, to: _Running) -> np.ndarray:
         """One tile of weights, whose sums are added."""

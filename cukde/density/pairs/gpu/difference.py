@@ -47,6 +47,8 @@ class _Rows(NamedTuple):
     of_gradient: bool = False
 
 
+_OPERATION: dict[Output, str] = {**OPERATION, "laplace_moments": "laplace_moments"}  # the last is of no other engine
+
 _THREADS = 256
 _ALWAYS, _NO_MEMBERS, _ALIKE = Guard(), _Members(), _Rows()
 
@@ -58,11 +60,13 @@ def specialise(output: Output, precision: str, storage: np.dtype, d: int, k: int
     chunk = at_least(d, (4, 8) if real == DOUBLE else (4, 16))
     stored = FLOAT if storage == FLOAT and real == FLOAT else DOUBLE
     columns = 0
-    if output == "moments":
+    if output in ("moments", "laplace_moments"):
         columns = at_least(d, (4, 16, 32, 64))
+    elif output == "laplace":
+        columns = 1
     elif output == "values":
         columns = at_least(k, (1, 16, 64))
-    name = f"{OPERATION[output]}_{'f64' if real == DOUBLE else 'ieee'}"
+    name = f"{_OPERATION[output]}_{'f64' if real == DOUBLE else 'ieee'}"
     defines = core_compile.macros(
         KERNEL=name,
         OUTPUT=output.upper(),
@@ -79,7 +83,7 @@ def specialise(output: Output, precision: str, storage: np.dtype, d: int, k: int
 def specialisations() -> Iterator[Specialisation]:
     """Every kernel of this module."""
     arithmetic = ("ieee", FLOAT), ("ieee", DOUBLE), ("float64", DOUBLE)
-    for output, d, k in itertools.product(OPERATION, (4, 8, 16, 32, 33), (1, 16, 64)):
+    for output, d, k in itertools.product(_OPERATION, (4, 8, 16, 32, 33), (1, 16, 64)):
         yield from (specialise(output, precision, storage, d, k).kernel for precision, storage in arithmetic)
 
 

@@ -181,7 +181,7 @@ def run(
 
     out = finish.empty(m, k)
     column_blocks = -(-k // kernel_task.columns) if kernel_task.columns else 1
-    columns = kernel_task.depth if output == "moments" else kernel_task.columns
+    columns = {"moments": kernel_task.depth, "laplace": 1}.get(output, kernel_task.columns)
     # The plan counts queries once for each block of columns, and floats of 4 bytes.
     plan = pairs_splits.plan(kernel_task.shapes, n, m * column_blocks, 2 * (columns + 2), device.multiprocessors())
     rows = -(-plan.split_rows // _SPLIT_ROWS) * _SPLIT_ROWS

@@ -49,8 +49,8 @@ def partial_sums(
         Queries, likewise; None are the data themselves.
     h : float
         Bandwidth, in the units of ``X``.
-    output : {"sum", "moments", "laplace", "values"}
-        What to sum; see :class:`cukde.density.sums.PartialSums`.
+    output : {"sum", "moments", "laplace", "laplace_moments", "values"}
+        What to sum; see :class:`cukde.density.sums.PartialSums`. "laplace_moments" are always summed by differences.
     options : Options
         Where the scaled squared radius is unknown, the device finds it and decides which kernel works, of all pairs.
         ``deterministic`` slows down only the pass of data of 2 to 64 dimensions against themselves. Local factors are
@@ -161,12 +161,14 @@ def density(X: Any, Y: Any | None, h: float, options: Options, epilogue: Epilogu
     arguments = _pose(X, Y, h, options)
     start = _Start() if points is None else points
     near = arguments.near("sum", look=start.look)
-    out = arguments.finished("sum", start.operands, epilogue) if near.posed is None else None
+    out = arguments.finished("kde", start.operands, epilogue) if near.posed is None else None
     return to_density(arguments.sums("sum", None, near=near), *epilogue, cp) if out is None else out
 
 
-def laplace_density(X: Any, Y: Any | None, h: float, options: Options, epilogue: Epilogue) -> Any:
-    """Return the Laplace-corrected density at the queries, (m,), or its logarithm.
+def laplace_density(
+    X: Any, Y: Any | None, h: float, options: Options, epilogue: Epilogue, *, positive: bool = False
+) -> Any:
+    """Return the Laplace-corrected density at the queries, (m,), or its logarithm; or the ``positive`` density.
 
     Negative densities stay, and have no logarithm: NaN.
     """
@@ -174,8 +176,11 @@ def laplace_density(X: Any, Y: Any | None, h: float, options: Options, epilogue:
         return results.laplace(partial_sums(X, Y, h, "laplace", options), *epilogue, cp)[0]
     arguments = _pose(X, Y, h, options)
     near = arguments.near("laplace")
-    out = arguments.finished("laplace", None, epilogue) if near.posed is None else None
-    return results.laplace(arguments.sums("laplace", None, near=near), *epilogue, cp)[0] if out is None else out
+    out = arguments.finished("positive" if positive else "laplace", None, epilogue) if near.posed is None else None
+    if out is not None:
+        return out
+    sums = arguments.sums("laplace", None, near=near)
+    return results.positive(sums, *epilogue, cp) if positive else results.laplace(sums, *epilogue, cp)[0]
 
 
 def debias(X: Any, Y: Any, h: float, score_h: float, options: Options) -> tuple[Any, Any, Any]:
@@ -281,9 +286,9 @@ class _Arguments(NamedTuple):
         ``following`` are queries of a pass over data near these, which can start from the look of this one.
         """
         n, d = self.X.shape
-        if skipping_choice.too_few(n, self.m, d) or self.options.precision == "ieee":
+        if skipping_choice.too_few(n, self.m, d) or self.options.precision == "ieee" or output == "laplace_moments":
             return _ALL_PAIRS
-        k = d if output == "moments" else 0
+        k = pairs_finish.columns_of(output, d, None)
         engine = self.engine(output, k, exact=not ratio)
         apart = self.apart(output, k, exact=not ratio) if engine == "difference" else None
         arguments = self.X, self.Y, self.h, output, self.options, engine
@@ -359,12 +364,13 @@ class _Arguments(NamedTuple):
         put(out, queries.far, at_far)
         return out
 
-    def finished(self, output: Output, points: Any, epilogue: Epilogue) -> Any | None:
+    def finished(self, form: pairs_finish.DensityForm, points: Any, epilogue: Epilogue) -> Any | None:
         """Run the pass where it ends in the density itself, and return that; otherwise None, and nothing is run."""
+        output = pairs_finish.OUTPUT_OF[form]
         if not self.m or self.engine(output, 0) != "f16":
             return None
         out = cp.empty(self.m, epilogue.dtype)
-        self.in_f16(output, None, points, f16.Density(out, epilogue.log_constant, epilogue.log))
+        self.in_f16(output, None, points, f16.Density(out, epilogue.log_constant, epilogue.log, form))
         return out
 
     def in_f16(

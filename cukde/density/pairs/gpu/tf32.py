@@ -57,6 +57,8 @@ def run(X: Any, Y: Any, h: float, output: Output, values: Any, log_weights: Any,
     k = 0
     if output == "moments":
         V, k = x, x.shape[1]
+    elif output == "laplace":
+        k = 1
     elif output == "values":
         V, k = _rounded(finish.contiguous(values, FLOAT)), values.shape[1]
     m = y.shape[0]
