@@ -165,21 +165,55 @@ def log_distribution(X: Any, Y: Any, h: float, weights: Any = None) -> tuple[np.
     return below, above
 
 
-def log_local_kde(X: Any, Y: Any, h: Any, factors: Any, weights: Any = None) -> tuple[np.ndarray, np.ndarray]:
-    """(log p, exponent), (m,): log of c sum_j w_j f_j^-d exp(-|z_j|^2 / (2 f_j^2)), and what it rounds with.
+class Local(NamedTuple):
+    """Estimates with a factor f_j of the bandwidth for each point, a row a query; shares are of sum_j K_j.
 
-    That is |z_j|^2 / (2 f_j^2) + d |log f_j| in the mean over the data, weighted by their shares in the sum.
+    K_j = w_j f_j^-d exp(-q_j), q_j = |z_j|^2 / (2 f_j^2).
     """
+
+    log: np.ndarray  # log p, p = c sum_j K_j
+    exponent: np.ndarray  # what it rounds with, the mean of q_j + d |log f_j| by shares
+    score: np.ndarray  # (m, d): H^-1 sum_j K_j (x_j - y) / f_j^2 / sum_j K_j
+    steepness: np.ndarray  # mean |z_j| / f_j^2 by shares, what an error of the score may be judged by
+    shift: np.ndarray  # (m, d): sum_j K_j (x_j - y) / sum_j K_j
+    reach: np.ndarray  # mean |z_j| by shares
+    laplace: np.ndarray  # sum_j K_j (1 + d/2 - q_j) / sum_j K_j
+    size: np.ndarray  # the same of its absolute terms
+
+
+@_remembers
+def local(X: Any, Y: Any, h: Any, factors: Any, weights: Any = None) -> Local:
+    """Estimates with local factors."""
     X, Y, factors = points(X), points(Y), np.asarray(factors, np.float64)
     d = X.shape[1]
-    out, exponent = np.empty((2, len(Y)))
+    log, exponent, steepness, reach, laplace, size = np.empty((6, len(Y)))
+    gradient, shift = np.empty((2, *Y.shape))
     for block in _blocks(X, Y, h, 0.0):
-        squares = 0.5 * block.squares / factors**2
-        terms = _log_weights(weights, len(X)) - d * np.log(factors) - squares
+        rows, q, lengths = block.rows, 0.5 * block.squares / factors**2, np.sqrt(block.squares)
+        terms = _log_weights(weights, len(X)) - d * np.log(factors) - q
         top = terms.max(axis=1)
-        out[block.rows] = top + np.log(np.exp(terms - top[:, None]).sum(axis=1))
-        exponent[block.rows] = (_posterior(terms) * (squares + d * np.abs(np.log(factors)))).sum(axis=1)
-    return out + log_constant(h, d), exponent
+        log[rows] = top + np.log(np.exp(terms - top[:, None]).sum(axis=1))
+        p = _posterior(terms)
+        exponent[rows] = (p * (q + d * np.abs(np.log(factors)))).sum(axis=1)
+        gradient[rows], steepness[rows] = block.mean_difference(p / factors**2), (p * lengths / factors**2).sum(axis=1)
+        shift[rows], reach[rows] = block.mean_difference(p), (p * lengths).sum(axis=1)
+        laplace[rows], size[rows] = ((p * (1 + 0.5 * d + sign * q)).sum(axis=1) for sign in (-1, 1))
+    score = np.linalg.solve(covariance(h, d), gradient.T).T
+    return Local(log + log_constant(h, d), exponent, score, steepness, shift, reach, laplace, size)
+
+
+def log_local_kde(X: Any, Y: Any, h: Any, factors: Any, weights: Any = None) -> tuple[np.ndarray, np.ndarray]:
+    """(log p, exponent) of :func:`local`, (m,)."""
+    of = local(X, Y, h, factors, weights)
+    return of.log, of.exponent
+
+
+def local_debias(X: Any, h: Any, factors: Any, score_bandwidth: Any = None, weights: Any = None) -> np.ndarray:
+    """x_i + (1/2) H H_s^-1 shift(x_i), the shift by self-interaction (Y = X) with the bandwidth H_s; shape (n, d)."""
+    X = points(X)
+    d, of_score = X.shape[1], h if score_bandwidth is None else score_bandwidth
+    shift = local(X, X, of_score, factors, weights).shift
+    return X + 0.5 * np.linalg.solve(covariance(of_score, d), shift.T).T @ covariance(h, d)
 
 
 def abramson(X: Any, h: Any, alpha: float, weights: Any = None) -> np.ndarray:

@@ -131,6 +131,7 @@ def _taken(sums: PartialSums, problem: Problem, output: Output) -> tuple[Partial
     d = X.shape[1]
     steps = None if Y is None or Y is X else X.astype(xp.float64) - Y
     exponents = xp.zeros(len(X)) if steps is None else (-0.5 / problem.whitening.h**2) * (steps * steps).sum(axis=1)
+    exponents = _of_factors(exponents, options)
     constant = laplace_constant(output, d)
     own = xp.exp(_of_data(exponents, options, d, xp) - sums.reference)
     factored = own if constant is None else own * (constant + exponents)
@@ -141,15 +142,25 @@ def _taken(sums: PartialSums, problem: Problem, output: Output) -> tuple[Partial
         moments = moments - factored[:, None]
         enough &= abs(moments[:, 0]) >= abs(factored)
     elif moments is not None and steps is not None:
-        moments = moments - factored[:, None] * steps
+        moments = moments - _of_gradient(factored, options)[:, None] * steps
     return PartialSums(sums.reference, rest, moments), ~enough  # of NaN, too
 
 
+def _of_factors(exponents: Any, options: Options) -> Any:
+    """Exponents of squared distances by the bandwidths of the data, which are along the last axis."""
+    return exponents if options.local_factors is None else exponents / options.local_factors**2
+
+
 def _of_data(exponents: Any, options: Options, d: int, xp: Any) -> Any:
-    """Exponents of squared distances, with the factors and the weights of the data, which are along the last axis."""
+    """The same with the weights of the data and the constants of their kernels."""
     if options.local_factors is not None:
-        exponents = exponents / options.local_factors**2 - d * xp.log(options.local_factors)
+        exponents = exponents - d * xp.log(options.local_factors)
     return exponents if options.log_weights is None else exponents + options.log_weights
+
+
+def _of_gradient(terms: Any, options: Options) -> Any:
+    """Terms by which moments take differences; the data are along the last axis."""
+    return terms / options.local_factors**2 if options.of_gradient and options.local_factors is not None else terms
 
 
 def _direct(problem: Problem, output: Output) -> PartialSums:
@@ -162,7 +173,7 @@ def _direct(problem: Problem, output: Output) -> PartialSums:
     exponents = xp.zeros((n, n))
     for x, y in zip(X.T, Y.T, strict=True):
         exponents += (x - y[:, None]) ** 2
-    exponents *= -0.5 / problem.whitening.h**2
+    exponents = _of_factors(exponents * (-0.5 / problem.whitening.h**2), options)
     constant = laplace_constant(output, d)
     factors = 1.0 if constant is None else constant + exponents
     exponents = _of_data(exponents, options, d, xp)
@@ -174,5 +185,6 @@ def _direct(problem: Problem, output: Output) -> PartialSums:
     if output == "laplace":
         moments = terms.sum(axis=1)[:, None]
     elif output != "sum":
+        terms = _of_gradient(terms, options)
         moments = xp.stack([(terms * (x - y[:, None])).sum(axis=1) for x, y in zip(X.T, Y.T, strict=True)], axis=1)
     return PartialSums(reference, total, moments)

@@ -35,6 +35,10 @@ class PartialSums(NamedTuple):
 
     Moments are taken about the query, so blocks merge whatever each of them was centred on, and nothing
     cancels where the data lie far from the origin. All arrays are float64.
+
+    With local factors f_j of the bandwidth h is f_j h, and w_j is divided by the power d of f_j. With the option
+    ``of_gradient`` the terms of "moments" and "laplace_moments" that have (x_jk - y_ik) are divided by f_j^2, too: h^2
+    times gradients, as they are without factors.
     """
 
     reference: Any  # (m,)

@@ -95,6 +95,7 @@ def score(
     h: Bandwidth,
     *,
     weights: ArrayLike | None = None,
+    local_factors: ArrayLike | None = None,
     rtol: float | None = None,
     precision: str | None = None,
     deterministic: bool = False,
@@ -125,13 +126,14 @@ def score(
         precision,
         deterministic,
         check_finite,
+        local_factors=local_factors,
         rtol=rtol,
         boxes=boxes,
         bounds=bounds,
         periods=periods,
         leave_one_out=leave_one_out,
     )
-    _, sums = sums_of(inputs, "moments", ratio=True)
+    _, sums = sums_of(inputs, "moments", ratio=True, of_gradient=True)
     return of_queries(inputs, each("score", _gradient, sums, **shape_of(inputs)))
 
 
@@ -141,6 +143,7 @@ def density_and_score(
     h: Bandwidth,
     *,
     weights: ArrayLike | None = None,
+    local_factors: ArrayLike | None = None,
     rtol: float | None = None,
     precision: str | None = None,
     deterministic: bool = False,
@@ -172,13 +175,14 @@ def density_and_score(
         precision,
         deterministic,
         check_finite,
+        local_factors=local_factors,
         rtol=rtol,
         boxes=boxes,
         bounds=bounds,
         periods=periods,
         leave_one_out=leave_one_out,
     )
-    data, sums = sums_of(inputs, "moments")
+    data, sums = sums_of(inputs, "moments", of_gradient=True)
     log_density = with_total(inputs, data, sums, _log_density)
     return result_of(inputs, log_density), of_queries(inputs, each("score", _gradient, sums, **shape_of(inputs)))
 
@@ -190,6 +194,7 @@ def debias(
     score_bandwidth: Bandwidth | None = None,
     steps: int = 1,
     weights: ArrayLike | None = None,
+    local_factors: ArrayLike | None = None,
     rtol: float | None = None,
     precision: str | None = None,
     deterministic: bool = False,
@@ -213,7 +218,18 @@ def debias(
     array([-0.8808,  0.8808])
     """
     inputs = arguments(
-        X, X, h, weights, precision, deterministic, check_finite, rtol=rtol, boxes=boxes, bounds=bounds, periods=periods
+        X,
+        X,
+        h,
+        weights,
+        precision,
+        deterministic,
+        check_finite,
+        local_factors=local_factors,
+        rtol=rtol,
+        boxes=boxes,
+        bounds=bounds,
+        periods=periods,
     )
     data, sums, _ = _sums_at_data(inputs, score_bandwidth, core_check.count("steps", steps))
     return of_queries(inputs, each("debiased", _moved, data, sums, **shape_of(inputs)))
@@ -227,6 +243,7 @@ def sd_kde(
     score_bandwidth: Bandwidth | None = None,
     steps: int = 1,
     weights: ArrayLike | None = None,
+    local_factors: ArrayLike | None = None,
     rtol: float | None = None,
     log: bool = False,
     precision: str | None = None,
@@ -259,6 +276,7 @@ def sd_kde(
         precision,
         deterministic,
         check_finite,
+        local_factors=local_factors,
         rtol=rtol,
         debiases=True,
         boxes=boxes,
@@ -288,6 +306,7 @@ def laplace_kde(
     *,
     negative: Literal["keep", "clip"] = "keep",
     weights: ArrayLike | None = None,
+    local_factors: ArrayLike | None = None,
     rtol: float | None = None,
     log: bool = False,
     precision: str | None = None,
@@ -321,6 +340,7 @@ def laplace_kde(
         precision,
         deterministic,
         check_finite,
+        local_factors=local_factors,
         rtol=rtol,
         boxes=boxes,
         bounds=bounds,
@@ -418,7 +438,8 @@ def _sums_at_data(inputs: Arguments, score_bandwidth: Any, steps: int) -> tuple[
     density_check.no_rule("score_bandwidth", score_bandwidth)
     whitening = inputs.forms.whitening
     if score_bandwidth is not None:
-        whitening = score_whitening(score_bandwidth, inputs.forms.x.shape[1])
+        factors = inputs.local_factors is not None
+        whitening = score_whitening(score_bandwidth, inputs.forms.x.shape[1], factors=factors)
         if inputs.domain is not None:
             domains_check.bandwidth(whitening.bandwidth, inputs.domain.bounded, "score_bandwidth")
     data = inputs.data_blocks(inputs.layout(whitening))
@@ -437,9 +458,9 @@ def pass_over(
     """One pass over the pairs of blocks that are ``needed``; options are those of a pair.
 
     Where ``queries`` are the data, the kernel of two points is the same both ways, and an unordered pair of blocks is
-    taken once; not with weights, nor where every run is to give the same bits, nor by the fast transform of one
-    dimension, which takes no pairs, nor in a domain with images, nor without own terms, nor where the data stay on the
-    host.
+    taken once; not with weights or local factors, nor where every run is to give the same bits, nor by the fast
+    transform of one dimension, which takes no pairs, nor in a domain with images, nor without own terms, nor where the
+    data stay on the host.
     """
     several_columns = inputs.forms.x.shape[1] > 1
     pairs = None if needed is None else needed.pairs
@@ -448,6 +469,7 @@ def pass_over(
         and output == "moments"
         and several_columns
         and inputs.weights is None
+        and inputs.local_factors is None
         and not inputs.deterministic
         and inputs.domain is None
         and not options.get("leave_one_out")

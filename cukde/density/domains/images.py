@@ -231,7 +231,7 @@ class _Scales(NamedTuple):
     linked: np.ndarray  # periodic columns that a covariance links with others
     regression: np.ndarray  # (d, d): of such columns on the free ones
     rounding: float
-    log_factors: float  # minus the logarithm of the least local factor, d times
+    log_factors: float  # minus the logarithm of the least local factor, d times, and once more for a gradient's terms
     product: bool  # whether the kernel is one of columns, the same for all points
 
     @classmethod
@@ -260,7 +260,8 @@ class _Scales(NamedTuple):
         if plain.options.local_factors is not None:
             factors = plain.options.local_factors
             least, largest = map(float, (factors.min(), factors.max()))
-            h_q, h_e, log_factors = h_q * largest, h_e * largest, -d * math.log(least)
+            h_q, h_e = h_q * largest, h_e * largest
+            log_factors = -(d + plain.options.of_gradient) * math.log(least)
             rounding /= least**2
         product = not others.any() and plain.options.local_factors is None
         return cls(h_q, h_e, linked, regression, rounding, log_factors, product)

@@ -67,15 +67,19 @@ def add_laplace_moments(
 ) -> None:
     """Add the sums of weights to ``total``; weights times Laplace factors and ``unit`` (points - at) to ``moments``.
 
-    ``at`` (q, d) and ``points`` (rows, d) are coordinates of the queries and of the data.
+    ``at`` (q, d) and ``points`` (rows, d) are coordinates of the queries and of the data. Or ``points`` (rows, d + 1)
+    are those of the data times a factor of the row, and the factors: moments are then of these times (points - at).
     """
-    rescale, sizes, product = np.empty(len(queries)), np.empty(len(queries)), np.empty(moments.shape, data.dtype)
+    q, d = moments.shape
+    rescale, sizes, product = np.empty(q), np.empty(q), np.empty((q, points.shape[1]), data.dtype)
     for start in range(0, data.shape[0], step):
         tile = _exponents(queries, data[start : start + step], memory)
         tiles.weigh_by_laplace(tile, shift, rescale, constant, log2_weights[start : start + step], total, sizes)
         np.dot(tile, points[start : start + step], product)
-        for i in range(moments.shape[0]):
-            for k in range(moments.shape[1]):
+        for i in range(q):
+            if points.shape[1] > d:
+                sizes[i] = product[i, d]
+            for k in range(d):
                 moment = np.float64(product[i, k]) - sizes[i] * np.float64(at[i, k])
                 moments[i, k] = moments[i, k] * rescale[i] + unit * moment
 

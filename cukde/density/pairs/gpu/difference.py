@@ -40,10 +40,17 @@ class _Members(NamedTuple):
     query_stride: int = 0
 
 
+class _Rows(NamedTuple):
+    """What the kernel is told of the data rows where each has its own bandwidth."""
+
+    scales: Any | None = None  # (n,)
+    of_gradient: bool = False
+
+
 _OPERATION: dict[Output, str] = {**OPERATION, "laplace_moments": "laplace_moments"}  # the last is of no other engine
 
 _THREADS = 256
-_ALWAYS, _NO_MEMBERS = Guard(), _Members()
+_ALWAYS, _NO_MEMBERS, _ALIKE = Guard(), _Members(), _Rows()
 
 
 @functools.lru_cache(maxsize=1024)
@@ -68,7 +75,7 @@ def specialise(output: Output, precision: str, storage: np.dtype, d: int, k: int
         CHUNK=chunk,
         COLUMNS=columns,
     )
-    types = f"9P 2q 2i q i {stored.char} {real.char} 2f 2P q"
+    types = f"9P 2q 2i q i {stored.char} {real.char} 2f 2P q P i"
     return Compiled(Specialisation("density/pairs", name, defines, types), columns, real, stored)
 
 
@@ -90,6 +97,8 @@ def launch(
     log_weights: Any,
     *,
     out: PartialSums,
+    local_factors: Any | None = None,
+    of_gradient: bool = False,
     guard: Guard = _ALWAYS,
     one_split: bool = False,
     splits: finish.Splits | None = None,
@@ -97,8 +106,9 @@ def launch(
 ) -> finish.Splits:
     """Launch the kernel and return what its splits left; where there is one, it is ``out`` itself.
 
-    ``splits`` are those of another engine, in whose place the kernel then writes; ``memory`` is for its own splits, as
-    many as :func:`parts` says.
+    With local factors, float64, moments are those of the gradient where that is asked for; see
+    :class:`cukde.density.sums.PartialSums`. ``splits`` are those of another engine, in whose place the kernel then
+    writes; ``memory`` is for its own splits, as many as :func:`parts` says.
     """
     n, d = X.shape
     k = moment_columns(output, d, values)
@@ -114,7 +124,10 @@ def launch(
         splits = finish.splits(n, m, chosen.columns, out, one_split=one_split, memory=memory)
     else:
         splits = splits._replace(blocks=finish.blocks(m, k, chosen.columns))
-    _run(chosen, X, Y, V, log_weights, splits, m, k, unit, _scale(h, unit), guard=guard)
+    scale, of_rows = _scale(h, unit), _ALIKE
+    if local_factors is not None:
+        of_rows = _Rows((scale / local_factors**2).astype(chosen.real), of_gradient)
+    _run(chosen, X, Y, V, log_weights, splits, m, k, unit, scale, guard=guard, of_rows=of_rows)
     return splits
 
 
@@ -181,9 +194,10 @@ def _run(
     *,
     guard: Guard = _ALWAYS,
     members: _Members = _NO_MEMBERS,
+    of_rows: _Rows = _ALIKE,
 ) -> None:
     n, d = X.shape
     fast_splits = 0 if guard.fast_total is None else guard.fast_total.shape[0]
     arrays = X, Y, V, log_weights, guard.squared_radius, guard.fast_total, *splits.sums
     scalars = n, m, d, k, splits.rows, fast_splits, unit, scale, guard.limit, guard.least
-    chosen.kernel.launch(splits.grid, (_THREADS,), *arrays, *scalars, *members)
+    chosen.kernel.launch(splits.grid, (_THREADS,), *arrays, *scalars, *members, *of_rows)

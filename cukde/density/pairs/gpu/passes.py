@@ -20,7 +20,6 @@ from cukde.density.pairs.gpu import (
     f64,
     finish as pairs_finish,
     operands as pairs_operands,
-    radial,
     tf32,
     values as pairs_values,
     wide,
@@ -55,8 +54,8 @@ def partial_sums(
     options : Options
         Where the scaled squared radius is unknown, the device finds it and decides which kernel works, of all pairs.
         ``deterministic`` slows down only the pass of data of 2 to 64 dimensions against themselves. Local factors are
-        for output "sum": ``log_weights`` are then those of weights over the factors' power d, and pairs are taken by
-        differences.
+        for outputs "sum" and "moments": ``log_weights`` are then those of weights over the factors' power d, and all
+        pairs are taken, by differences.
     values : array, shape (n, k)
         For output "values". Where such a pass leaves out pairs, totals are NaN.
     ratio : bool
@@ -80,7 +79,7 @@ def partial_sums(
     at most 64 MB where there is more than one.
     """
     if options.local_factors is not None:
-        return _local_sums(X, Y, h, options)
+        return _differences(*pairs_operands.of_one_dtype(X, Y), h, output, options)
     arguments = _pose(X, Y, h, options)
     near = arguments.near(output, ratio=ratio) if values is None else arguments.near_values(values)
     return arguments.sums(output, values, ratio=ratio, near=near)
@@ -158,7 +157,7 @@ def density(X: Any, Y: Any | None, h: float, options: Options, epilogue: Epilogu
     ``points`` is what :func:`debias` returned beside these data.
     """
     if options.local_factors is not None:
-        return to_density(_local_sums(X, Y, h, options), *epilogue, cp)
+        return to_density(partial_sums(X, Y, h, "sum", options), *epilogue, cp)
     arguments = _pose(X, Y, h, options)
     start = _Start() if points is None else points
     near = arguments.near("sum", look=start.look)
@@ -173,12 +172,15 @@ def laplace_density(
 
     Negative densities stay, and have no logarithm: NaN.
     """
-    arguments = _pose(X, Y, h, options)
-    near = arguments.near("laplace")
-    out = arguments.finished("positive" if positive else "laplace", None, epilogue) if near.posed is None else None
-    if out is not None:
-        return out
-    sums = arguments.sums("laplace", None, near=near)
+    if options.local_factors is not None:
+        sums = partial_sums(X, Y, h, "laplace", options)
+    else:
+        arguments = _pose(X, Y, h, options)
+        near = arguments.near("laplace")
+        out = arguments.finished("positive" if positive else "laplace", None, epilogue) if near.posed is None else None
+        if out is not None:
+            return out
+        sums = arguments.sums("laplace", None, near=near)
     return results.positive(sums, *epilogue, cp) if positive else results.laplace(sums, *epilogue, cp)[0]
 
 
@@ -400,23 +402,29 @@ def _pose(X: Any, Y: Any | None, h: float, options: Options) -> _Arguments:
     return _Arguments(X, Y, h, options)
 
 
-def _differences(X: Any, Y: Any, h: float, output: Output, options: Options) -> PartialSums:
-    out = pairs_finish.empty(len(Y), moment_columns(output, X.shape[1], None))
-    return pairs_finish.merge(
-        difference.launch(options.precision, X, Y, h, output, None, options.log_weights, out=out), out
+def _differences(X: Any, Y: Any | None, h: float, output: Output, options: Options) -> PartialSums:
+    out = pairs_finish.empty(len(X if Y is None else Y), moment_columns(output, X.shape[1], None))
+    if not len(out.total):
+        return out
+    launched = difference.launch(
+        options.precision,
+        X,
+        Y,
+        h,
+        output,
+        None,
+        options.log_weights,
+        out=out,
+        local_factors=options.local_factors,
+        of_gradient=options.of_gradient,
     )
+    return pairs_finish.merge(launched, out)
 
 
 def _form(options: Options, d: int, output: Output) -> f16.Form:
     form = f16.form(options.precision, d, options.squared_radius, output)
     assert form is not None  # or the engine would be another
     return form
-
-
-def _local_sums(X: Any, Y: Any | None, h: float, options: Options) -> PartialSums:
-    return radial.local_sums(
-        X, Y, h, options.local_factors, log_weights=options.log_weights, precision=options.precision
-    )
 
 
 class _MemoryOfScore(NamedTuple):

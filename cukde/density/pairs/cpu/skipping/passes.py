@@ -51,6 +51,7 @@ class Posed(NamedTuple):
     atol: float  # beside the largest weight
     double: bool
     once: bool  # each pair for the sums at both points
+    of_gradient: bool  # of local factors, see :class:`cukde.density.sums.PartialSums`
 
     @property
     def columns(self) -> int:
@@ -91,7 +92,7 @@ def pose(
     X, Y : array, shape (n, d) and (m, d)
         Float32 or float64; ``Y`` None are the data themselves. All data have weight.
     output : {"sum", "moments", "laplace", "values"}
-        See :class:`cukde.density.sums.PartialSums`. Local factors are for "sum".
+        See :class:`cukde.density.sums.PartialSums`.
     frame : Frame
         Of the data.
     tolerance : float
@@ -127,7 +128,8 @@ def pose(
     queries = queries[order].astype(real, copy=False)
     queries *= queries.dtype.type(data.unit)
     atol = data.beside_largest(options.atol) if values is None else 0.0
-    return Posed(data, columns, queries, order, output, tolerance, atol, double, both)
+    of_gradient = options.of_gradient and options.local_factors is not None
+    return Posed(data, columns, queries, order, output, tolerance, atol, double, both, of_gradient)
 
 
 def run(posed: Posed) -> PartialSums:
@@ -193,7 +195,7 @@ def tried(posed: Posed, queries: np.ndarray) -> Taken:
 def _add(posed: Posed, first: int, last: int, sums: PartialSums) -> np.ndarray:
     """Write the sums of some queries; return the numbers of pairs screened and summed."""
     counts = np.zeros(2, np.int64)
-    code = skipping_queries.CODES[posed.output]
+    code = skipping_queries.GRADIENT if posed.of_gradient else skipping_queries.CODES[posed.output]
     of = posed.queries, first, last, posed.data, posed.values
     skipping_queries.sums(*of, posed.tolerance, posed.atol, code, posed.double, *sums, counts)
     return counts

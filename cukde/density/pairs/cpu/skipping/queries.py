@@ -50,8 +50,8 @@ from cukde.density.pairs.cpu.skipping.terms import (
 )
 from cukde.density.pairs.cpu.tiles import _JIT
 
-SUM, MOMENTS, LAPLACE, VALUES = range(4)
-CODES = {"sum": SUM, "moments": MOMENTS, "laplace": LAPLACE, "values": VALUES}
+SUM, MOMENTS, LAPLACE, VALUES, GRADIENT = range(5)
+CODES = {"sum": SUM, "moments": MOMENTS, "laplace": LAPLACE, "values": VALUES}  # GRADIENT: of local factors
 
 QUERIES = 64
 """Of a block of queries, which search for near data together."""
@@ -149,7 +149,10 @@ def _add(
         else:
             total = to_terms(bits, top)
         state[_TOTAL] += total
-        if output == MOMENTS:
+        if output == GRADIENT:
+            for j in range(BLOCK):
+                bits[j] *= factors[block, j]
+        if output in (MOMENTS, GRADIENT):
             add_moments(bits, points, block, query, moments)
         if values is not None:
             add_values(bits, values.blocks, block, values.signed, moments, sizes)
