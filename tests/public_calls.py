@@ -136,13 +136,13 @@ def _kde(a: Draw) -> Call:
 
 
 def _debias(a: Draw) -> Call:
-    options = a.common() | a.domain() | a.tolerance() | {"score_bandwidth": a.one(None, 1.5)}
+    options = a.common() | a.domain() | a.tolerance() | {"score_bandwidth": a.one(None, 1.5), "steps": a.one(1, 1, 3)}
     return _unlinked(Call(cukde.debias, (a.points, a.h), options), 1)
 
 
 def _sd_kde(a: Draw) -> Call:
     whole = _density(cukde.sd_kde, log=True)(a)
-    return replace(whole, kwargs=whole.kwargs | {"score_bandwidth": a.one(None, 1.5)})
+    return replace(whole, kwargs=whole.kwargs | {"score_bandwidth": a.one(None, 1.5), "steps": a.one(1, 1, 3)})
 
 
 def _laplace_kde(a: Draw) -> Call:
@@ -635,7 +635,10 @@ CALLS: dict[str, Callable[[Draw], Call]] = {
     "fit_piecewise": _fit_piecewise,
     "set_output": lambda a: Call(cukde.set_output),
     "warmup": _warmup,
-    **{f"bandwidth.{name}": _rule(getattr(bandwidth, name)) for name in ("scott", "silverman", "sd", "laplace")},
+    **{
+        f"bandwidth.{name}": _rule(getattr(bandwidth, name))
+        for name in ("scott", "silverman", "sd", "laplace", "positive")
+    },
     "bandwidth.isj": lambda a: Call(bandwidth.isj, (a.rng.normal(size=60),)),
     "bandwidth.cross_validate": _cross_validate,
     "bandwidth.abramson": lambda a: Call(bandwidth.abramson, (a.points, 1.0), {"alpha": 0.4, "weights": a.weights}),

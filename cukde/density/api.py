@@ -444,7 +444,7 @@ def debias(
     >>> cukde.debias(np.array([-1.0, 1.0]), 1.0).round(4)
     array([-0.8808,  0.8808])
     """
-    steps = core_check.count("steps", steps)
+    steps = check.steps(steps)
     options = weights, precision, deterministic, check_finite, bounds, periods
     problem, _ = prepare(X, X, h, *options, rtol=rtol, may_be_unchecked=steps == 1, method="sd", steps=steps)
     estimate = score_problem(problem, _score_bandwidth(score_bandwidth, X, weights, bounds, periods))
@@ -586,7 +586,7 @@ def sd_kde(
     array([0.2707])
     """
     log = core_check.flag("log", log)
-    steps = core_check.count("steps", steps)
+    steps = check.steps(steps)
     options = weights, precision, deterministic, check_finite, bounds, periods
     of_sd: dict[str, Any] = {"method": "sd", "steps": steps, "leave_one_out": leave_one_out}
     problem, _ = prepare(X, Y, h, *options, rtol=rtol, may_be_unchecked=steps == 1, **of_sd)

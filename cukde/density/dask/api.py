@@ -215,7 +215,7 @@ def debias(
     inputs = arguments(
         X, X, h, weights, precision, deterministic, check_finite, rtol=rtol, boxes=boxes, bounds=bounds, periods=periods
     )
-    data, sums, _ = _sums_at_data(inputs, score_bandwidth, core_check.count("steps", steps))
+    data, sums, _ = _sums_at_data(inputs, score_bandwidth, density_check.steps(steps))
     return _of_queries(inputs, each("debiased", _moved, data, sums, **_shape(inputs)))
 
 
@@ -266,7 +266,7 @@ def sd_kde(
         periods=periods,
         leave_one_out=leave_one_out,
     )
-    steps = core_check.count("steps", steps)
+    steps = density_check.steps(steps)
     data, sums, shifts = _sums_at_data(inputs, score_bandwidth, steps)
     whitening = inputs.forms.whitening
     layout = inputs.layout(whitening)
