@@ -189,7 +189,7 @@ def sd(
     >>> cukde.bandwidth.sd(np.array([1.0, 2.0, 3.0, 4.0])).round(4)
     array([1.4041])
     """
-    steps = core_check.count("steps", steps)
+    steps = density_check.steps(steps)
     return _scaled_deviations(
         X, weights, functools.partial(normal_reference.factor, "sd", steps=steps), bounds, periods
     )

@@ -168,7 +168,7 @@ WORKLOADS: dict[str, Workload] = {
     },
     **{
         f"bandwidth.{name}": Workload(_rule(getattr(cukde.bandwidth, name)), *_ROWS)
-        for name in ("scott", "silverman", "sd", "laplace")
+        for name in ("scott", "silverman", "sd", "laplace", "positive")
     },
     "bandwidth.abramson": Workload(_of_data(cukde.bandwidth.abramson), *_DATA),
     "bandwidth.isj": Workload(_isj, {"n": 2**18}, {"n": 2**24}),

@@ -58,9 +58,10 @@ def positive(sums: PartialSums, log_constant: float, log: bool, dtype: np.dtype,
 
     The logarithm is finite wherever something is summed.
     """
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
         out = log_density(sums, log_constant, np.dtype(np.float64), xp)
-    out = out + correction.log_factor(correction.relative(sums, xp), xp)
+        out += correction.log_factor(correction.relative(sums), xp)
+    out = xp.where(sums.total > 0, out, -np.inf)
     with np.errstate(over="ignore"):
         return cast(out if log else xp.exp(out), dtype)
 

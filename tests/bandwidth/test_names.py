@@ -116,7 +116,7 @@ def test_of_a_stack_each_member_has_its_own(backend: Any) -> None:
 def test_rules_have_the_domain_of_the_density(backend: Any) -> None:
     x, y = backend.asarray(X), backend.asarray(Y)
     for domain in ({"periods": [None, 3.0]}, {"bounds": [(X[:, 0].min(), None), None]}):
-        for name in ("scott", "silverman", "sd", "laplace", "cross_validate"):
+        for name in ("scott", "silverman", "sd", "laplace", "positive", "cross_validate"):
             found = getattr(bandwidth, name)(x, **domain)
             h = found.bandwidth if name == "cross_validate" else found
             got, want = (backend.asnumpy(cukde.kde(x, y, one, **domain)) for one in (name, h))

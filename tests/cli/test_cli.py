@@ -101,7 +101,7 @@ def test_density_of_each_row_by_the_others(capsys, train, query, method):
     assert "leave out QUERY" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("rule", ["scott", "silverman", "sd", "laplace"])
+@pytest.mark.parametrize("rule", ["scott", "silverman", "sd", "laplace", "positive"])
 def test_density_bandwidth_by_rule(capsys, train, query, rule):
     h = getattr(cukde.bandwidth, rule)(TRAIN)
     np.testing.assert_array_equal(printed(capsys, train, query, "--bandwidth", rule), cukde.kde(TRAIN, QUERY, h))

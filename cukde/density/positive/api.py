@@ -265,4 +265,4 @@ def score(problem: Problem) -> Any:
 
 def log_factor(problem: Problem) -> Any:
     """Logarithms of the factors at the queries of a problem, float64."""
-    return correction.log_factor(correction.relative(problem.sums("laplace"), problem.xp), problem.xp)
+    return correction.log_factor(correction.relative(problem.sums("laplace")), problem.xp)
