@@ -69,9 +69,9 @@ def kde(
     h : float, array_like, mapping or str
         Bandwidth: a positive standard deviation, shape (d,) for one per dimension, or a (d, d) covariance; or
         deviations by the names of the columns. A GPU array is copied to the host. Or the name of a rule of
-        :mod:`cukde.bandwidth`, applied to ``X`` and ``weights``: "scott", "silverman", "sd", "laplace", "isj" or
-        "cross_validate" (for this function's density), and "scott_covariance" or "silverman_covariance"; not for Dask
-        arrays. Beside ``bounds`` and ``periods`` the rule has them, too.
+        :mod:`cukde.bandwidth`, applied to ``X`` and ``weights``: "scott", "silverman", "sd", "laplace", "positive",
+        "isj" or "cross_validate" (for this function's density), and "scott_covariance" or "silverman_covariance"; not
+        for Dask arrays. Beside ``bounds`` and ``periods`` the rule has them, too.
     weights : array_like, shape (n,), optional
         Non-negative weights of the data, normalised to sum to 1. Default 1/n each.
     local_factors : array_like, shape (n,), optional

@@ -58,8 +58,8 @@ class KernelDensity(BaseEstimator):
         The names "scott" and "silverman" are scikit-learn's rules, n^(-1/(d+4)) and (n (d+2)/4)^(-1/(d+4)), which
         ignore the spread of the data. For the Gaussian kernel and the euclidean metric the rules of
         :mod:`cukde.bandwidth`, which follow it, are "scott_deviations", "silverman_deviations", "scott_covariance",
-        "silverman_covariance", "sd", "laplace", "isj" and "cross_validate" (for ``method``), or those functions
-        themselves. Any other function of X, called with ``weights=`` if :meth:`fit` has ``sample_weight``, returns a
+        "silverman_covariance", "sd", "laplace", "positive", "isj" and "cross_validate" (for ``method``), or those
+        functions themselves. Any other function of X, called with ``weights=`` if :meth:`fit` has ``sample_weight``, returns a
         bandwidth.
     algorithm : {"auto", "kd_tree", "ball_tree"}
         As in scikit-learn it determines which metrics are accepted. No tree is built.
