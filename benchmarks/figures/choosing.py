@@ -38,7 +38,7 @@ ARMS = {
     "`kde`, likelihood": ("kde", "likelihood"),
     "`sd_kde`, `sd`": ("sd", "reference"),
     "`sd_kde`, likelihood": ("sd", "likelihood"),
-    "`sd_kde` of two steps, folds": ("sd2", "folds"),
+    "`sd_kde`, `steps=2`, folds": ("sd2", "folds"),
     "`positive_kde`, `positive`": ("positive", "reference"),
     "`positive_kde`, likelihood": ("positive", "likelihood"),
     "`kde`, `abramson`, `silverman`": ("abramson", "reference"),
@@ -174,8 +174,8 @@ def findings(of: Sequence[Case], orders: Sequence[dict[str, Any]]) -> str:
     negative = [value for value in negative if not math.isnan(value)]
     if negative:
         lines.append(
-            f"- The Laplace-corrected estimate, which has no likelihood, has a negative mass of {np.median(negative):.1%} "
-            f"in the median and at most {max(negative):.0%} by its rule."
+            "- The Laplace-corrected estimate, which has no likelihood, has a negative mass of "
+            f"{np.median(negative):.1%} in the median and at most {max(negative):.0%} by its rule."
         )
     timed = [case for case in of if case.name == "normal, balls" and case.d == 4 and case.n <= LARGE]
     if timed:
