@@ -27,6 +27,8 @@ PAGE = DOCS / "choosing.md"
 BEGIN = "<!-- made of records: begin (python -m benchmarks.figures.choosing) -->"
 END = "<!-- made of records: end -->"
 
+STUDY, ORDERS = "rule_of_thumb_*.json", "bias_order_*.json"
+
 SEVERAL_SCALES = 4.0  # how many times the widest component of a density is as wide as the narrowest, or more
 LARGE = 10_000  # rows
 
@@ -38,7 +40,7 @@ ARMS = {
     "`kde`, likelihood": ("kde", "likelihood"),
     "`sd_kde`, `sd`": ("sd", "reference"),
     "`sd_kde`, likelihood": ("sd", "likelihood"),
-    "`sd_kde` of two steps, folds": ("sd2", "folds"),
+    "`sd_kde`, `steps=2`, folds": ("sd2", "folds"),
     "`positive_kde`, `positive`": ("positive", "reference"),
     "`positive_kde`, likelihood": ("positive", "likelihood"),
     "`kde`, `abramson`, `silverman`": ("abramson", "reference"),
@@ -110,7 +112,7 @@ GROUPS: dict[str, Callable[[Case], bool]] = {
 def columns(of: Sequence[Case]) -> Iterator[tuple[str, list[Case]]]:
     """Of the table: groups of densities by size, and the real sets."""
     for name, belongs in GROUPS.items():
-        for size, fits in (("n < 10,000", lambda n: n < LARGE), ("n ≥ 10,000", lambda n: n >= LARGE)):
+        for size, fits in (("few rows", lambda n: n < LARGE), ("many rows", lambda n: n >= LARGE)):
             group = [case for case in of if belongs(case) and fits(case.n)]
             if group:
                 yield f"{name}, {size}", group
@@ -139,8 +141,15 @@ def table(of: Sequence[Case]) -> str:
             text = f"{median:.3f} ({_worst(float(np.nanmax(values)))})"
             cells.append(f"**{text}**" if median == best else text)
         lines.append(f"| {name} | {' | '.join(cells)} |")
-    counts = " | ".join(str(len(group)) for _, group in groups)
-    return "\n".join([*lines, f"| cases | {counts} |"])
+    by_hand = [_first(middle, k) for k in range(len(groups))]
+    counts = [str(len(group)) for _, group in groups]
+    return "\n".join([*lines, f"| **take by hand** | {' | '.join(by_hand)} |", f"| cases | {' | '.join(counts)} |"])
+
+
+def _first(middle: dict[str, list[float]], k: int) -> str:
+    """The arm of the least median of a column, but for the one that chooses."""
+    known = {name: values[k] for name, values in middle.items() if name != "`select`" and not math.isnan(values[k])}
+    return min(known, key=known.__getitem__)
 
 
 def _median(values: np.ndarray) -> float:
@@ -151,6 +160,10 @@ def _median(values: np.ndarray) -> float:
 
 def _worst(value: float) -> str:
     return f"{value:.2f}" if value < 100 else f"{value:,.0f}"
+
+
+def _milliseconds(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2f}"
 
 
 def findings(of: Sequence[Case], orders: Sequence[dict[str, Any]]) -> str:
@@ -174,17 +187,14 @@ def findings(of: Sequence[Case], orders: Sequence[dict[str, Any]]) -> str:
     negative = [value for value in negative if not math.isnan(value)]
     if negative:
         lines.append(
-            f"- The Laplace-corrected estimate, which has no likelihood, has a negative mass of {np.median(negative):.1%} "
-            f"in the median and at most {max(negative):.0%} by its rule."
+            "- The Laplace-corrected estimate, which has no likelihood, has a negative mass of "
+            f"{np.median(negative):.1%} in the median and at most {max(negative):.0%} by its rule."
         )
     timed = [case for case in of if case.name == "normal, balls" and case.d == 4 and case.n <= LARGE]
     if timed:
         case = timed[-1]
-        parts = [
-            f"{label} {case.value('choose_ms', arm):.3g} ms"
-            for label, arm in ARMS.items()
-            if case.value("choose_ms", arm) >= 0.1
-        ]
+        times = {label: case.value("choose_ms", arm) for label, arm in ARMS.items()}
+        parts = [f"{label} {_milliseconds(ms)} ms" for label, ms in times.items() if not math.isnan(ms)]
         lines.append(
             f"- Time to choose, {case.n:,} rows of 4 columns, {case.row['backend'].upper()}: {', '.join(parts)}."
         )
@@ -200,9 +210,12 @@ def findings(of: Sequence[Case], orders: Sequence[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def made(of: Sequence[Case], orders: Sequence[dict[str, Any]]) -> str:
+def made(folder: Path = RESULTS) -> str:
     """What stands between the marks of the page."""
-    return f"{BEGIN}\n\n{table(of)}\n\n{findings(of, orders)}\n\n{END}"
+    names = ", ".join(f"`{path.name}`" for pattern in (STUDY, ORDERS) for path in sorted(folder.glob(pattern)))
+    of = cases(records(STUDY, folder))
+    orders = [row for run in records(ORDERS, folder) for row in run["rows"]]
+    return f"{BEGIN}\n\n{table(of)}\n\n{findings(of, orders)}\n\nRecords: {names}.\n\n{END}"
 
 
 def written(page: str, between: str) -> str:
@@ -295,12 +308,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.figures.choosing", description=__doc__)
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the records")
     wanted = parser.parse_args()
-    of = cases(records("rule_of_thumb_*.json", wanted.results))
-    orders = [row for run in records("bias_order_*.json", wanted.results) for row in run["rows"]]
+    of, between = cases(records(STUDY, wanted.results)), made(wanted.results)
     draw_sets(of, DOCS / "choosing_sets.svg")
     draw_densities(of, DOCS / "choosing_densities.svg")
-    PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), made(of, orders)), encoding="utf-8")
-    print(table(of), findings(of, orders), sep="\n\n")
+    PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), between), encoding="utf-8")
+    print(between)
 
 
 if __name__ == "__main__":
