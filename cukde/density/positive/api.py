@@ -220,9 +220,9 @@ def positive_mass(
     *Grids.* The same rule on the nodes given, with the same ``error``. Steps of half a bandwidth leave 1e-7 at most;
     what lies beyond the grid is missed.
 
-    *Otherwise*, and with local factors, an estimate by points of the density :math:`\hat p` itself, with its standard error. The second form of
-    M has less variance, because t integrates to 0. By 8,192 points the error is 0.05% in 2 dimensions, and 0.4% in 16
-    with bandwidths of least error.
+    *Otherwise*, and with local factors, an estimate by points of the density :math:`\hat p` itself, with its standard
+    error. The second form of M has less variance, because t integrates to 0. By 8,192 points the error is 0.05% in 2
+    dimensions, and 0.4% in 16 with bandwidths of least error.
 
     *Cost.* The pass of :func:`laplace_kde` over these nodes or points.
 
