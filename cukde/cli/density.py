@@ -58,8 +58,8 @@ def add_parser(commands: Any) -> None:
         "--bandwidth",
         metavar="H",
         help="a number, numbers for the columns (0.5,2), or a rule of cukde.bandwidth: scott, silverman, sd, laplace, "
-        "positive, scott_covariance, silverman_covariance, isj (one column), cross_validate (by leaving each row out: all pairs "
-        "of rows); default: silverman for kde, and the method's own rule for sd and laplace",
+        "positive, scott_covariance, silverman_covariance, isj (one column), cross_validate (by leaving each row out: "
+        "all pairs of rows); default: silverman for kde, and the method's own rule for sd and laplace",
     )
     parser.add_argument("--columns", metavar="A,B", help="columns by name, or by index from 0 without a header")
     parser.add_argument("--weights", metavar="COLUMN", help="column of TRAIN that holds the rows' weights")

@@ -59,8 +59,8 @@ class KernelDensity(BaseEstimator):
         ignore the spread of the data. For the Gaussian kernel and the euclidean metric the rules of
         :mod:`cukde.bandwidth`, which follow it, are "scott_deviations", "silverman_deviations", "scott_covariance",
         "silverman_covariance", "sd", "laplace", "positive", "isj" and "cross_validate" (for ``method``), or those
-        functions themselves. Any other function of X, called with ``weights=`` if :meth:`fit` has ``sample_weight``, returns a
-        bandwidth.
+        functions themselves. Any other function of X, called with ``weights=`` if :meth:`fit` has ``sample_weight``,
+        returns a bandwidth.
     algorithm : {"auto", "kd_tree", "ball_tree"}
         As in scikit-learn it determines which metrics are accepted. No tree is built.
     kernel : {"gaussian", "tophat", "epanechnikov", "exponential", "linear", "cosine"}
