@@ -394,8 +394,7 @@ def test_query_with_other_columns(capsys, train, tmp_path):
         ("inf", "must be positive and finite; got inf"),
         (
             "wide",
-            "or one of scott, silverman, scott_deviations, silverman_deviations, sd, laplace, positive, isj, "
-            "cross_validate, ",
+            "or one of scott, silverman, scott_deviations, silverman_deviations, sd, laplace, positive, isj, ",
         ),
         ("1,2", "must be one number or 3, one a column; got 1,2"),
     ],
