@@ -32,7 +32,7 @@ def _sums_with_names(given: Given, result: Any) -> Any:
     return returned.as_rows(given, result, "Y", "kernel_sum", labels_of(given.given["V"]))
 
 
-@declare(cost_formulas.kde, cost_calls.of_kde, observed=cost_calls.taken("sum"))
+@declare(cost_formulas.kde, cost_calls.of_queries, observed=cost_calls.taken("sum"))
 @public_call(returned.rows("Y", "density"), shape=shapes.of_queries)
 @over_stacks
 @_over_dask
