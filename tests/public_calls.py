@@ -114,6 +114,8 @@ class Draw:
 def _density(function: Callable[..., Any], *, log: bool = False) -> Callable[[Draw], Call]:
     def call(a: Draw) -> Call:
         options = a.common() | a.domain() | a.tolerance() | ({"log": a.one(False, True)} if log else {})
+        if "local_factors" in inspect.signature(function).parameters:
+            options["local_factors"] = a.one(None, a.positive(a.n))
         return _unlinked(Call(function, (a.points, a.queries, a.h), options), 2)
 
     return call
@@ -130,13 +132,9 @@ def _unlinked(call: Call, h: int, *beside: str) -> Call:
     return replace(call, args=(*call.args[:h], np.sqrt(np.diag(width))))
 
 
-def _kde(a: Draw) -> Call:
-    whole = _density(cukde.kde, log=True)(a)
-    return replace(whole, kwargs=whole.kwargs | {"local_factors": a.one(None, a.positive(a.n))})
-
-
 def _debias(a: Draw) -> Call:
     options = a.common() | a.domain() | a.tolerance() | {"score_bandwidth": a.one(None, 1.5), "steps": a.one(1, 1, 3)}
+    options |= {"local_factors": a.one(None, a.positive(a.n))}
     return _unlinked(Call(cukde.debias, (a.points, a.h), options), 1)
 
 
@@ -633,7 +631,7 @@ def _flash(function: Callable[..., Any]) -> Callable[[Draw], Call]:
 _RULES = ("scott", "silverman", "sd", "laplace", "positive")
 
 CALLS: dict[str, Callable[[Draw], Call]] = {
-    "kde": _kde,
+    "kde": _density(cukde.kde, log=True),
     "score": _density(cukde.score),
     "density_and_score": _density(cukde.density_and_score),
     "debias": _debias,

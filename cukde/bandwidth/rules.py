@@ -618,7 +618,8 @@ def abramson(
     .. math:: \lambda_j = (\hat p(x_j) / g)^{-\alpha}, \qquad \log g = \sum_j w_j \log \hat p(x_j)
 
     The pilot density is that of the data at the data (Y = X), with bandwidth ``h``. Then
-    ``cukde.kde(X, Y, h, weights=weights, local_factors=factors)`` is narrow where data are dense, and wide in tails.
+    ``cukde.kde(X, Y, h, weights=weights, local_factors=factors)`` is narrow where data are dense, and wide in tails;
+    the other functions of that family take the factors, too.
 
     Parameters
     ----------

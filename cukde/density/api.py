@@ -32,7 +32,7 @@ def _sums_with_names(given: Given, result: Any) -> Any:
     return returned.as_rows(given, result, "Y", "kernel_sum", labels_of(given.given["V"]))
 
 
-@declare(cost_formulas.kde, cost_calls.of_kde, observed=cost_calls.taken("sum"))
+@declare(cost_formulas.kde, cost_calls.of_queries, observed=cost_calls.taken("sum"))
 @public_call(returned.rows("Y", "density"), shape=shapes.of_queries)
 @over_stacks
 @_over_dask
@@ -460,9 +460,9 @@ def debias(
     :math:`\sum_j \lambda_j^2 K_j`, the estimate of :math:`\lambda^2 f`, and the denominator that of f. Equal factors
     give the formula at the top.
 
-    With factors of Abramson's square-root law :math:`\lambda^2 f` is constant: there is nothing to cancel, and points
-    hardly move. Weaker factors (``alpha`` below 1/2) and those of another shape leave a bias of order :math:`h^2`,
-    which the shift removes.
+    With factors of Abramson's square-root law by f itself :math:`\lambda^2 f` is constant: there is nothing to cancel,
+    and points hardly move. Weaker factors, such as those by a smooth pilot or of ``alpha`` below 1/2, and those of
+    another shape leave a bias of order :math:`h^2`, which the shift removes.
 
     References
     ----------
@@ -606,8 +606,10 @@ def sd_kde(
     With ``leave_one_out`` the density at a row leaves out the kernel of that row, which has moved. The others have
     moved by the score of all data.
 
-    With ``local_factors`` moved points keep their factors. This gains where factors are weaker than those of Abramson's
-    square-root law, or of another shape; with Abramson's own the points hardly move, see :func:`debias`.
+    With ``local_factors`` moved points keep their factors. This gains where factors are weaker than Abramson's law by
+    the true density, as those by a pilot are, or of another shape, see :func:`debias`: for 300 points from Student's t
+    with 3 degrees of freedom the squared error is 0.6 of that of :func:`kde` with factors
+    (``tests/density/test_local_scores.py``).
 
     With ``bounds`` or ``periods`` both the score and the density are those of the domain. At an end every reflected
     estimate is flat, and the score 0 across it: where the density itself is not flat there, a bias of order h remains.

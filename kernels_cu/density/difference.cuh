@@ -40,12 +40,12 @@ constexpr int columns_of_thread = staged ? COLUMNS / lanes : columns;
 
 // Blocks of a multiprocessor at a time: it decides how many registers a thread may have.
 #if __CUDA_ARCH__ >= 1000  // 64 columns need a few registers more there than two blocks leave
-constexpr bool crowded = columns == 64;
+constexpr bool many = columns == 64;
 #else
-constexpr bool crowded = false;
+constexpr bool many = columns == 64 && sizeof(Real) == 8;
 #endif
-constexpr int blocks_at_once =
-    sizeof(Real) == 8 ? (columns <= 32 ? 2 : 1) : crowded ? 1 : CHUNK <= 4 && columns == 1 ? 3 : 2;
+constexpr bool crowded = many || (sizeof(Real) == 8 && output == LAPLACE_MOMENTS && !staged);
+constexpr int blocks_at_once = crowded ? 1 : sizeof(Real) == 4 && CHUNK <= 4 && columns == 1 ? 3 : 2;
 
 // Coordinates of queries and data rows of a chunk lie as [CHUNK][pitch], staged columns as [row][COLUMNS], in
 // the same buffer at different times.

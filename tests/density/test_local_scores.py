@@ -5,13 +5,16 @@ Test bodies run on every backend: the CPU, the CUDA kernels emulated on the host
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import cukde
+from cukde import bandwidth
 from cukde.core import dispatch
 from cukde.density import backends
 from cukde.density.options import Options
@@ -172,6 +175,26 @@ class TestBias:
         ]
         most, hardly = (abs(move[middle]).max() for move in moves)
         assert hardly < 0.1 * most
+
+
+def test_sd_kde_gains_by_factors_in_heavy_tails() -> None:
+    """Student's t of 3 degrees, 6 samples of 300; each estimate has its best bandwidth, so that no rule decides."""
+    truth, y = stats.t(3), np.linspace(-30, 30, 801)
+    errors = dict.fromkeys(itertools.product((cukde.kde, cukde.sd_kde), (False, True)), 0.0)
+    for seed in range(6):
+        X = truth.rvs(300, random_state=seed)
+        pilot = bandwidth.silverman(X)
+        factors = bandwidth.abramson(X, pilot)
+        for function, adaptive in errors:
+            tried = [
+                ((function(X, y, pilot * c, local_factors=factors if adaptive else None) - truth.pdf(y)) ** 2).sum()
+                for c in np.geomspace(0.4, 3, 11)
+            ]
+            assert 0 < np.argmin(tried) < 10
+            errors[function, adaptive] += min(tried)
+    with_factors = errors.pop((cukde.sd_kde, True))
+    assert with_factors < 0.4 * errors[cukde.kde, False]
+    assert with_factors < 0.7 * min(errors.values())
 
 
 def test_domains_have_images_of_factors(backend: Backend) -> None:

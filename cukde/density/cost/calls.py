@@ -23,6 +23,7 @@ def of_queries(
     h: Any = None,
     *,
     weights: Any = None,
+    local_factors: Any = None,
     rtol: float | None = None,
     precision: str | None = None,
     deterministic: bool = False,
@@ -46,12 +47,8 @@ def of_queries(
         "check_finite": bool(check_finite),
         "weighted": weights is not None,
     }
+    sizes |= {} if local_factors is None else {"local": True}
     return sizes if rtol is None else sizes | {"rtol": density_check.tolerance(rtol)}
-
-
-def of_kde(X: Any, Y: Any, h: Any = None, *, local_factors: Any = None, **options: Any) -> Sizes:
-    """Sizes of a call of the density."""
-    return of_queries(X, Y, h, **options) | {"local": local_factors is not None}
 
 
 def of_positive(X: Any, Y: Any, h: Any = None, *, mass: Any = None, **options: Any) -> Sizes:

@@ -42,6 +42,7 @@ class Pass:
     rtol: float | None = None  # see cukde/density/options.py
     share: float | None = None  # of pairs, where the pass leaves out others
     cells: int | None = None  # of queries, where the plane's transform takes the pass
+    local: bool = False  # each point has its own factor of the bandwidth
 
     @property
     def pairs(self) -> float:
