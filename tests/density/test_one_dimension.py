@@ -287,6 +287,7 @@ class TestPlan:
             else:
                 got, want = steps @ B.T, phi * ((1.5 - 0.5 * u * u) if output == "laplace" else 1)
             of_phi = steps @ of_total.T
+            assert all(of.shape == plan.translation.shape for of in plan.translations(output))
             assert (np.abs(steps @ of_phi[:, : plan.order].T - phi) <= plan.error[o]).all()
             if output == "laplace":  # by the coefficients of the total
                 assert (np.abs(steps @ plan.corrected(of_phi).T - want) <= plan.error[o]).all()

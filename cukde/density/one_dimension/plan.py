@@ -107,6 +107,10 @@ class Plan(NamedTuple):
     least: np.ndarray  # (2 W + 1,)
     beyond: float  # for a unit of mass further away
 
+    def translations(self, output: Output) -> tuple[np.ndarray, ...]:
+        """T[o, l, k] of each sum of a column, l and k < P: of the total, and of the Laplace-corrected one."""
+        return (self.of_total[:, : self.order], self.translation) if output == "laplace" else (self.translation,)
+
     def corrected(self, B: np.ndarray) -> np.ndarray:
         """B_l of the Laplace-corrected sums, (..., P), from those of the total, (..., P + 2)."""
         out: np.ndarray = B[..., :-2] - _factors_of_correction(self.order, self.unit / self.bandwidth) * B[..., 2:]
