@@ -286,7 +286,11 @@ class TestPlan:
                 got, want = plan.slope / H * (powers[1:] * steps[:, :-1]) @ B[:, 1:].T, -u * phi
             else:
                 got, want = steps @ B.T, phi * ((1.5 - 0.5 * u * u) if output == "laplace" else 1)
-            assert (np.abs(steps @ of_total @ steps.T - phi) <= plan.error[o]).all()
+            of_phi = steps @ of_total.T
+            assert all(of.shape == plan.translation.shape for of in plan.translations(output))
+            assert (np.abs(steps @ of_phi[:, : plan.order].T - phi) <= plan.error[o]).all()
+            if output == "laplace":  # by the coefficients of the total
+                assert (np.abs(steps @ plan.corrected(of_phi).T - want) <= plan.error[o]).all()
             assert (np.abs(got - want) <= plan.error[o]).all()
             assert (phi >= plan.least[o] * (1 - 1e-12)).all()
 

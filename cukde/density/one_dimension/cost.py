@@ -222,18 +222,20 @@ def _near_field(task: Pass, columns: int, in_order: bool) -> list[Part]:
 def _transform_on_cpu(task: Pass, boxes: int) -> list[Part]:
     plan = _plan(task)
     columns = task.k + 1
-    sums = columns + (task.output == "laplace")  # two of the one column
+    corrected = task.output == "laplace"  # by two powers more, and a sum beside
     slope = task.output == "moments"
-    windows = 2 * plan.reach + 1
+    windows, powers = 2 * plan.reach + 1, plan.order + 2 * corrected
     points = float(task.itemsize) * task.n
     parts = (
         Part("boxes", 3 * points + 16.0 * task.n, {"scalar": float(_PLACE_CPU * task.n)}),
         Part("moments", 8.0 * task.n * columns, {"float64": 2.0 * columns * plan.order * task.n}),
-        Part("translate", 16.0 * boxes * plan.order, {"float64": 2.0 * sums * boxes * windows * plan.order**2}),
+        Part(
+            "translate", 16.0 * boxes * plan.order, {"float64": 2.0 * columns * boxes * windows * plan.order * powers}
+        ),
         Part(
             "evaluate",
-            (task.itemsize + 8.0 * (sums + slope)) * task.m,
-            {"scalar": float(sums * task.m) * (2 * plan.order * (1 + slope) + _PLACE_CPU)},
+            (task.itemsize + 8.0 * (1 + slope + corrected + task.k)) * task.m,
+            {"scalar": float((columns + corrected) * task.m) * (2 * plan.order * (1 + slope) + _PLACE_CPU)},
         ),
     )
     return [dataclasses.replace(part, efficiency=_CPU_EFFICIENCY) for part in parts]

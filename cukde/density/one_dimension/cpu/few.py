@@ -126,7 +126,7 @@ class _Tables(NamedTuple):
     """A plan, and its tables in the order of the boxes around a box of queries, from the left."""
 
     plan: Plan
-    translation: np.ndarray  # (boxes * P, S * P): of moments, a box after the other, to powers of each of S sums
+    translation: np.ndarray  # (boxes * P, L): of moments, a box after the other, to powers
     error: np.ndarray  # (boxes,)
     least: np.ndarray  # (boxes,)
 
@@ -134,8 +134,7 @@ class _Tables(NamedTuple):
 @functools.lru_cache(64)
 def _tables(h: float, output: Output, tolerance: float) -> _Tables:
     plan = one_dimension_plan.plan(h, output, tolerance)
-    of_sums = [table[::-1].transpose(0, 2, 1).reshape(-1, plan.order) for table in plan.translations(output)]
-    translation = np.concatenate(of_sums, axis=1)
+    translation = np.ascontiguousarray(plan.of_total[::-1].transpose(0, 2, 1)).reshape(-1, plan.of_total.shape[1])
     return _Tables(plan, translation, plan.error[::-1].copy(), plan.least[::-1].copy())
 
 
@@ -209,10 +208,9 @@ def _windows(table: np.ndarray, rows: np.ndarray, boxes: int) -> np.ndarray:
 
 
 def _translated(boxes: _Boxes, occupied: np.ndarray, tables: _Tables, output: Output) -> tuple[np.ndarray, np.ndarray]:
-    """Return B (C * S, P, T) of boxes of queries, and which of them are within the bound."""
+    """Return B (Q, P, T) of boxes of queries, with Q sums of each, and which of them are within the bound."""
     plan, count = tables.plan, len(tables.error)
-    sums = tables.translation.shape[1] // plan.order
-    B = np.empty((len(boxes.M), sums, plan.order, len(occupied)))
+    B = np.empty((len(boxes.M), tables.translation.shape[1], len(occupied)))
     accepted = np.ones(len(occupied), bool)
     step = max(1, _PRODUCTS_OF_BLOCK // tables.translation.size)
     for c, (M, mass) in enumerate(zip(boxes.M, boxes.mass, strict=True)):
@@ -224,9 +222,11 @@ def _translated(boxes: _Boxes, occupied: np.ndarray, tables: _Tables, output: Ou
         accepted &= near @ tables.error + outside * plan.beyond <= plan.tolerance * (near @ tables.least + to_left)
         for start in range(0, len(occupied), step):
             rows = slice(start, start + step)
-            B[c, ..., rows] = (_windows(M, occupied[rows], count) @ tables.translation).T.reshape(*B.shape[1:3], -1)
-        B[c, 0, 0] += to_left
-    return B.reshape(-1, *B.shape[2:]), accepted
+            B[c, :, rows] = (_windows(M, occupied[rows], count) @ tables.translation).T
+        B[c, 0] += to_left
+    if output == "laplace":
+        B = np.stack([B[0, : plan.order], plan.corrected(B[0].T).T])
+    return B, accepted
 
 
 def _evaluated(B: np.ndarray, places: _Places, plan: Plan, output: Output) -> PartialSums:

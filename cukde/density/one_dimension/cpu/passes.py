@@ -137,9 +137,8 @@ class _Transform(NamedTuple):
             before, after = np.empty(len(boxes.ids) + 1), np.empty(len(boxes.ids) + 1)
             cdf.accumulate(self.mass[:, 0], before, after)
             cost *= _CDF_COST
-        table = np.ascontiguousarray(np.concatenate(plan.translations(self.output), axis=1).transpose(0, 2, 1))
+        table = np.ascontiguousarray(plan.of_total.transpose(0, 2, 1))
         B = np.zeros((len(places.ids), self.M.shape[1], table.shape[2]))
-        of_sums = B.reshape(len(places.ids), -1, plan.order)
         accepted = np.zeros(len(places.ids), np.bool_)
         occupied = np.flatnonzero(places.counts)
 
@@ -155,7 +154,7 @@ class _Transform(NamedTuple):
             y, box = self.y[rows], places.box[rows]
             reference, total, moments = np.zeros(len(y)), np.empty(len(y)), np.empty((len(y), self.moments))
             slope = plan.slope if self.output == "moments" else 0.0
-            left = expansions.evaluate(y, box, places.ids, accepted, of_sums, plan.width, slope, total, moments)
+            left = expansions.evaluate(y, box, places.ids, accepted, B, plan.width, slope, total, moments)
             finish(rows, reference, total, moments)
             if not left:
                 return np.empty(0, np.int64)
@@ -175,6 +174,8 @@ class _Transform(NamedTuple):
             finish(rows, reference, total, moments)
 
         threads.run(translate, one_dimension_boxes.chunks(len(occupied), 64))
+        if self.output == "laplace":
+            B = np.concatenate([B[..., : plan.order], plan.corrected(B)], axis=1)
         m = len(self.y)
         left = np.concatenate(threads.run(sums, [slice(i, min(i + _QUERIES, m)) for i in range(0, m, _QUERIES)]))
         left = left[np.argsort(self.y[left], kind="stable")]

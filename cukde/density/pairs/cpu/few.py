@@ -218,11 +218,12 @@ def _block(
         np.maximum(terms, 0.0, out=terms)
     if output == "moments":
         return pairs.moments(reference, terms)
-    total = np.add.reduce(terms, axis=1)
     if factors is not None:
+        total = np.einsum("ij->i", terms)  # in half of the time
         if output == "laplace":
             return PartialSums(reference, total, np.einsum("ij,ij->i", terms, factors)[:, None])
         return pairs.moments(reference, np.multiply(terms, factors, out=factors))._replace(total=total)
+    total = np.add.reduce(terms, axis=1)
     if values is None:
         return PartialSums(reference, total)
     with np.errstate(over="ignore", invalid="ignore"):  # sums of infinite values
