@@ -46,7 +46,7 @@ class Method(NamedTuple):
         return normal_reference.factor(self.name, n, d, self.steps)
 
 
-def of_normals(points: np.ndarray, h: float) -> float:
+def of_normals(points: Any, h: float) -> float:
     """Integrated squared error of the kernel density of points, against N(0, I), over the integral of its square."""
     d = points.shape[1]
     square = float(cukde.kde(points, points, np.sqrt(2) * h).mean())

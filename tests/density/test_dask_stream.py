@@ -116,6 +116,14 @@ def test_weights(on_gpu: Call, call: str) -> None:
     same(host(computed(lazy)), of_plain(CALLS[call], X, Y, weights=W), SAME)
 
 
+@pytest.mark.parametrize("score_bandwidth", [None, 0.7])
+def test_steps(on_gpu: Call, score_bandwidth: Any) -> None:
+    """Points that have moved are data of the next pass; queries of it are the data."""
+    options: dict[str, Any] = {"score_bandwidth": score_bandwidth, "steps": 3}
+    lazy = cukde.sd_kde(blocks(X, CHUNKS), lazily(on_gpu, Y), COVARIANCE, **options)
+    same(host(computed(lazy)), of_plain(cukde.sd_kde, X, Y, COVARIANCE, **options), SAME)
+
+
 @pytest.mark.parametrize("h", [[0.5, 0.3, 0.8], COVARIANCE], ids=["vector", "covariance"])
 @pytest.mark.parametrize("call", ["kde", "score", "sd_kde", "kernel_sum"])
 def test_bandwidths_of_every_form(on_gpu: Call, call: str, h: Any) -> None:

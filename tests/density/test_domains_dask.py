@@ -29,6 +29,7 @@ CALLS: dict[str, Any] = {
     "density_and_score": lambda x, y, **o: cukde.density_and_score(x, y, H, **o),
     "debias": lambda x, y, **o: cukde.debias(x, H, score_bandwidth=[0.1, 0.4, 0.1], **o),
     "sd_kde": lambda x, y, **o: cukde.sd_kde(x, y, H, **o),
+    "sd_kde of three steps": lambda x, y, **o: cukde.sd_kde(x, y, H, score_bandwidth=[0.1, 0.4, 0.1], steps=3, **o),
     "laplace_kde": lambda x, y, **o: cukde.laplace_kde(x, y, H, **o),
 }
 
