@@ -558,17 +558,22 @@ def check_other_kernel(kernel: Kernel, s: Sample, bandwidths: float) -> None:
 
 
 def factors_of_points(launches: Launches) -> None:
-    """Densities with a factor of the bandwidth for each point, of every arithmetic and storage."""
+    """Densities and scores with a factor of the bandwidth for each point, of every arithmetic and storage."""
     for (dtype, precision), n in itertools.product(
         (("float32", "float32"), ("float64", "float32"), ("float64", "float64")), (N, ROWS_OF_SPLITS)
     ):
         s = sample(5, dtype=dtype, n=n)
         factors = 3.0 ** np.random.default_rng(n).uniform(-1, 1, n)
-        arrays = map(gpu_arrays.asarray, (s.X, s.Y))
-        got = cukde.kde(*arrays, s.h, local_factors=gpu_arrays.asarray(factors), precision=precision, log=True)
-        want, _ = reference.log_local_kde(s.X, s.Y, s.h, factors)
-        allowed = _ALLOWED["ieee" if precision == "float32" else precision] + np.finfo(dtype).eps * np.abs(want)
-        tolerances.check(np.abs(gpu_arrays.asnumpy(got) - want), allowed, "density with factors")
+        arrays = [gpu_arrays.asarray(a) for a in (s.X, s.Y)]
+        options = {"local_factors": gpu_arrays.asarray(factors), "precision": precision}
+        got = cukde.kde(*arrays, s.h, log=True, **options)
+        want = reference.local(s.X, s.Y, s.h, factors)
+        base = _ALLOWED["ieee" if precision == "float32" else precision]
+        allowed = base + np.finfo(dtype).eps * np.abs(want.log)
+        tolerances.check(np.abs(gpu_arrays.asnumpy(got) - want.log), allowed, "density with factors")
+        error = np.linalg.norm(gpu_arrays.asnumpy(cukde.score(*arrays, s.h, **options)) - want.score, axis=1)
+        relative = base + np.finfo(dtype).eps
+        tolerances.check(s.h * error, relative * np.maximum(1, want.steepness), "score with factors")
 
 
 def products_of_columns(launches: Launches) -> None:

@@ -71,6 +71,7 @@ def test_some_passes(small: ModuleType, capsys: pytest.CaptureFixture[str]) -> N
         "splits_merged",
         "other_kernels",
         "near_blocks",
+        "factors_of_points",
         "products_of_columns",
         "stacks",
         "cross_validation",

@@ -18,7 +18,7 @@ from cukde import bandwidth
 from cukde.core import dispatch
 from cukde.density import backends
 from cukde.density.options import Options
-from cukde.density.sums import merge
+from cukde.density.sums import Output, merge
 from tests import reference, tolerances
 from tests.conftest import Backend
 from tests.density.test_local_factors import COVARIANCE, sample, skewed
@@ -88,6 +88,14 @@ def test_bandwidths_and_precisions_of_every_form(backend: Backend, form: str, dt
     h = {"scalar": 0.6, "deviations": np.diag(COVARIANCE), "covariance": COVARIANCE @ COVARIANCE.T}[form]
     other = {"scalar": 0.8, "deviations": COVARIANCE @ COVARIANCE.T, "covariance": 1.5}[form]
     verify(backend, X, Y, np.asarray(h), factors, precision=precision, score_bandwidth=other)
+
+
+def test_steps_move_points_with_their_factors(backend: Backend) -> None:
+    X, _, factors = sample(3, 120, 1, "float64")
+    once = reference.local_debias(X, 0.8, factors)
+    want = X + 0.5 * reference.local(once, X, 0.8, factors).shift
+    found = cukde.debias(backend.asarray(X), 0.8, steps=2, local_factors=backend.asarray(factors))
+    np.testing.assert_allclose(backend.asnumpy(found), want, rtol=1e-11, atol=1e-11)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -216,19 +224,26 @@ def test_domains_have_images_of_factors(backend: Backend) -> None:
     np.testing.assert_allclose(backend.asnumpy(cukde.debias(data, h, **options)), moved, rtol=1e-11, atol=1e-11)
 
 
-@pytest.mark.parametrize("precision", ["float32", "float64"])
-def test_gradients_of_blocks_merge(backend: Backend, precision: str) -> None:
-    X, Y, factors = sample(3, 200, 50, precision)
-    log_weights, halves = -3 * np.log(factors), (slice(0, 90), slice(90, None))
-    passes, parts = backends.pairs(dispatch.backend(backend.asarray(X))), []
-    for rows in halves:
+@pytest.mark.parametrize("output", ["moments", "laplace_moments"])
+@pytest.mark.parametrize("precision", ["float32", "ieee", "float64"])
+def test_moments_of_gradients_merge(backend: Backend, precision: str, output: Output) -> None:
+    """Of terms over squared factors, in each way to sum them."""
+    X, Y, factors = sample(3, 200, 50, "float64" if precision == "float64" else "float32")
+    log_weights, parts = -3 * np.log(factors), []
+    passes = backends.pairs(dispatch.backend(backend.asarray(X)))
+    for rows in (slice(0, 90), slice(90, None)):
         x, log_w, f = (backend.asarray(a[rows]) for a in (X, log_weights, factors))
         options = Options(precision, log_weights=log_w, local_factors=f, of_gradient=True)
-        parts.append(passes.partial_sums(x, backend.asarray(Y), 0.7, "moments", options))
+        parts.append(passes.partial_sums(x, backend.asarray(Y), 0.7, output, options))
     merged = merge(parts, backend.xp)
-    found = backend.asnumpy(merged.moments / (0.7**2 * merged.total[:, None]))
-    rtol = 1e-4 if precision == "float32" else 1e-11
-    np.testing.assert_allclose(found, reference.local(X, Y, 0.7, factors).score, rtol=rtol, atol=rtol)
+
+    steps = X[None].astype(float) - Y[:, None]
+    q = 0.5 * (steps**2).sum(axis=2) / (0.7 * factors) ** 2
+    terms = np.exp(log_weights - q)
+    of_moments = terms / factors**2 * (3.5 - q if output == "laplace_moments" else 1.0)
+    want = np.einsum("mn,mnd->md", of_moments, steps) / terms.sum(axis=1)[:, None]
+    rtol = 1e-11 if precision == "float64" else 1e-4
+    np.testing.assert_allclose(backend.asnumpy(merged.moments / merged.total[:, None]), want, rtol=rtol, atol=rtol)
 
 
 @pytest.mark.parametrize("name", ["score", "density_and_score", "debias", "sd_kde", "laplace_kde"])

@@ -53,9 +53,9 @@ def partial_sums(
         What to sum; see :class:`cukde.density.sums.PartialSums`. "laplace_moments" are always summed by differences.
     options : Options
         Where the scaled squared radius is unknown, the device finds it and decides which kernel works, of all pairs.
-        ``deterministic`` slows down only the pass of data of 2 to 64 dimensions against themselves. Local factors are
-        for outputs "sum" and "moments": ``log_weights`` are then those of weights over the factors' power d, and all
-        pairs are taken, by differences.
+        ``deterministic`` slows down only the pass of data of 2 to 64 dimensions against themselves. With local factors
+        ``log_weights`` are those of weights over the factors' power d, and all pairs are taken, by differences; not of
+        output "values".
     values : array, shape (n, k)
         For output "values". Where such a pass leaves out pairs, totals are NaN.
     ratio : bool
@@ -170,17 +170,14 @@ def laplace_density(
 ) -> Any:
     """Return the Laplace-corrected density at the queries, (m,), or its logarithm; or the ``positive`` density.
 
-    Negative densities stay, and have no logarithm: NaN.
+    Negative densities stay, and have no logarithm: NaN. Without local factors.
     """
-    if options.local_factors is not None:
-        sums = partial_sums(X, Y, h, "laplace", options)
-    else:
-        arguments = _pose(X, Y, h, options)
-        near = arguments.near("laplace")
-        out = arguments.finished("positive" if positive else "laplace", None, epilogue) if near.posed is None else None
-        if out is not None:
-            return out
-        sums = arguments.sums("laplace", None, near=near)
+    arguments = _pose(X, Y, h, options)
+    near = arguments.near("laplace")
+    out = arguments.finished("positive" if positive else "laplace", None, epilogue) if near.posed is None else None
+    if out is not None:
+        return out
+    sums = arguments.sums("laplace", None, near=near)
     return results.positive(sums, *epilogue, cp) if positive else results.laplace(sums, *epilogue, cp)[0]
 
 
