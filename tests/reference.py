@@ -385,16 +385,23 @@ def density_and_score(X: Any, Y: Any, h: Any, weights: Any = None) -> tuple[np.n
     return log_kde(X, Y, h, weights), score(X, Y, h, weights)
 
 
-def debias(X: Any, h: Any, score_bandwidth: Any = None, weights: Any = None) -> np.ndarray:
-    """x_i + (H/2) s(x_i), the score by self-interaction (Y = X), own point included; shape (n, d)."""
-    X = points(X)
-    s = score(X, X, h if score_bandwidth is None else score_bandwidth, weights)
-    return X + 0.5 * s @ covariance(h, X.shape[1])
+def debias(X: Any, h: Any, score_bandwidth: Any = None, weights: Any = None, steps: int = 1) -> np.ndarray:
+    """x_i + (H/2) s(x_i), the score by self-interaction (Y = X), own point included; shape (n, d).
+
+    Each further step moves the data by the score, at them, of the points of the step before.
+    """
+    X = moved = points(X)
+    for _ in range(steps):
+        s = score(moved, X, h if score_bandwidth is None else score_bandwidth, weights)
+        moved = X + 0.5 * s @ covariance(h, X.shape[1])
+    return moved
 
 
-def sd_kde(X: Any, Y: Any, h: Any, score_bandwidth: Any = None, weights: Any = None, log: bool = False) -> np.ndarray:
+def sd_kde(
+    X: Any, Y: Any, h: Any, score_bandwidth: Any = None, weights: Any = None, log: bool = False, steps: int = 1
+) -> np.ndarray:
     """The density of the debiased points with bandwidth h; shape (m,)."""
-    log_p = log_kde(debias(X, h, score_bandwidth, weights), Y, h, weights)
+    log_p = log_kde(debias(X, h, score_bandwidth, weights, steps), Y, h, weights)
     return log_p if log else np.exp(log_p)
 
 

@@ -35,14 +35,16 @@ from cukde import perf
 from cukde.core import dispatch
 
 DIMENSIONS = (1, 2, 4)
-ORDERS = {"kde": 2, "sd": 4, "laplace": 4, "positive": 4}
+ORDERS = {"kde": 2, "sd": 4, "sd2": 4, "laplace": 4, "positive": 4}
 TOLERANCE = 0.1  # of a slope
-BANDWIDTHS = np.geomspace(0.06, 0.16, 5)
+BANDWIDTHS = np.geomspace(0.04, 0.12, 5)
 
-# Of the ball in bandwidths, and the spacing of its lattice. The score of a point at half the radius, and its kernel at
-# the query, are then both seen to exp(-(radius / 2)^2 / 2): together exp(-radius^2 / 4). Sums of Gaussians on the
-# lattice are integrals to exp(-2 pi^2 / spacing^2).
-_RADIUS = {1: 12.0, 2: 12.0, 4: 8.5}
+# Of the ball in bandwidths, by the scores that are taken, and the spacing of its lattice. The query sees the kernel of
+# a point at half the radius to exp(-(radius / 2)^2 / 2), and its score sees the end of the ball to as much: together
+# exp(-radius^2 / 4), and with a score of moved points exp(-radius^2 / 6). Sums of Gaussians on the lattice are
+# integrals to exp(-2 pi^2 / spacing^2).
+_RADIUS = {"sd2": 12.5}
+_RADIUS_OF_OTHERS = 9.5
 _SPACING = {1: 0.7, 2: 0.7, 4: 0.95}
 
 # Of the random samples: bandwidths at which their noise is small beside the bias.
@@ -71,9 +73,10 @@ def truths(d: int) -> Iterator[Truth]:
     yield Truth(Mixture("two normals", np.array([0.4, 0.6]), two, deviations), np.concatenate([two, 0.3 * first]))
 
 
-def lattice(d: int) -> np.ndarray:
+@functools.cache
+def lattice(method: str, d: int) -> np.ndarray:
     """Points in a ball about 0, in bandwidths."""
-    radius, spacing = _RADIUS[d], _SPACING[d]
+    radius, spacing = _RADIUS.get(method, _RADIUS_OF_OTHERS), _SPACING[d]
     steps = spacing * np.arange(-math.floor(radius / spacing), math.floor(radius / spacing) + 1)
     points = np.stack(np.meshgrid(*[steps] * d, indexing="ij"), axis=-1).reshape(-1, d)
     inside: np.ndarray = points[(points**2).sum(axis=1) <= radius**2]
@@ -110,8 +113,8 @@ def estimate(method: str, X: Any, Y: Any, h: float, weights: Any, mass: float) -
     """A density by its name; ``mass`` is what the positive one is divided by."""
     if method == "kde":
         return cukde.kde(X, Y, h, weights=weights)
-    if method == "sd":
-        return cukde.sd_kde(X, Y, h, weights=weights)
+    if method in ("sd", "sd2"):
+        return cukde.sd_kde(X, Y, h, weights=weights, steps=2 if method == "sd2" else 1)
     if method == "laplace":
         return cukde.laplace_kde(X, Y, h, weights=weights)
     return cukde.positive_kde(X, Y, h, weights=weights, mass=mass)
@@ -119,7 +122,7 @@ def estimate(method: str, X: Any, Y: Any, h: float, weights: Any, mass: float) -
 
 def infinite(truth: Truth, method: str, h: float, backend: ModuleType) -> np.ndarray:
     """Bias at the queries."""
-    xp, points = backend.xp, h * lattice(truth.density.d)
+    xp, points = backend.xp, h * lattice(method, truth.density.d)
     volume = (h * _SPACING[truth.density.d]) ** truth.density.d
     mass = mass_of_positive(truth.density, h) if method == "positive" else 1.0
     found = []

@@ -24,10 +24,10 @@ from cukde.bandwidth import normal_reference
 
 # Samples of each number of rows and dimension: their errors vary the more the fewer dimensions there are.
 SAMPLES = {
-    500: {1: 600, 2: 300, 4: 80, 8: 40, 16: 40},
-    2000: {1: 300, 2: 150, 4: 40, 8: 20, 16: 20},
+    500: {1: 200, 2: 100, 4: 40, 8: 16, 16: 16},
+    2000: {1: 100, 2: 50, 4: 16, 8: 8, 16: 8},
 }
-QUERIES = 4000  # at which estimates that are no sums of Gaussians are integrated
+QUERIES = 2000  # at which estimates that are no sums of Gaussians are integrated
 
 # Bandwidths over that of the rule. The least is that of a spline through their errors.
 RATIOS = np.exp(np.linspace(-0.36, 0.36, 13))

@@ -104,18 +104,26 @@ def outcomes(sample: Sample, of: dict[str, Method], most: int) -> Outcomes:
             choose_ms = 1e3 * (time.perf_counter() - begin)
             by_rule[rule.name] = _judged(sample, method, h)._replace(choose_ms=choose_ms)
         by_rule |= _oracles(sample, method)
-    took, selected = _selected(sample, most)
-    found["select"] = {"folds": selected}
+    took, by_folds = _selected(sample, most)
+    for name, outcome in by_folds.items():
+        if name in found:
+            found[name]["folds"] = outcome
+    found["select"] = {"folds": by_folds[took]}
     return Outcomes(found, took)
 
 
-def _selected(sample: Sample, most: int) -> tuple[str, Outcome]:
-    """By :func:`cukde.bandwidth.select`, among all methods that it knows."""
+def _selected(sample: Sample, most: int) -> tuple[str, dict[str, Outcome]]:
+    """By :func:`cukde.bandwidth.select`: the method, and the outcome of each of those that it knows.
+
+    Its time is that of all of them.
+    """
     begin = time.perf_counter()
     chosen = cukde.bandwidth.select(sample.X, most_rows=most)
     choose_ms = 1e3 * (time.perf_counter() - begin)
-    h = np.asarray(dispatch.to_host(chosen.bandwidth), np.float64)
-    return chosen.method, _judged(sample, methods()[chosen.method], h)._replace(choose_ms=choose_ms)
+    widths = np.asarray(dispatch.to_host(chosen.bandwidths), np.float64)
+    known = methods()
+    outcomes = {name: _judged(sample, known[name], h) for name, h in zip(chosen.methods, widths, strict=True)}
+    return chosen.method, {name: outcome._replace(choose_ms=choose_ms) for name, outcome in outcomes.items()}
 
 
 def _judged(sample: Sample, method: Method, h: np.ndarray) -> Outcome:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import cukde
-from cukde.bandwidth import check
 from cukde.core import dispatch
 
 
@@ -84,18 +83,17 @@ def _local_factors(X: Any, h: Any) -> dict[str, Any]:
     return {"local_factors": cukde.bandwidth.abramson(X, h).astype(X.dtype)}
 
 
+def _twice(X: Any, h: Any) -> Any:
+    return cukde.debias(X, h, steps=2)
+
+
 def methods() -> dict[str, Method]:
-    """Those that the library has, by name."""
+    """All of them, by name."""
     bandwidth: Any = cukde.bandwidth
     found = [
         Method("kde", cukde.kde, bandwidth.silverman, 2, "kde"),
         Method("sd", cukde.kde, bandwidth.sd, 4, "sd", moved=cukde.debias),
-    ]
-    if "steps" in inspect.signature(cukde.debias).parameters:
-        twice: Any = lambda X, h: cukde.debias(X, h, steps=2)  # noqa: E731
-        rule = getattr(bandwidth, "sd2", bandwidth.sd)
-        found.append(Method("sd2", cukde.kde, rule, 4, _known("sd2"), moved=twice))
-    found += [
+        Method("sd2", cukde.kde, functools.partial(bandwidth.sd, steps=2), 4, None, moved=_twice),
         Method("laplace", cukde.laplace_kde, bandwidth.laplace, 4, "laplace", signed=True, is_its_majorant=False),
         Method(
             "positive",
@@ -109,7 +107,3 @@ def methods() -> dict[str, Method]:
         Method("abramson", cukde.kde, bandwidth.silverman, 2, None, options=_local_factors),
     ]
     return {method.name: method for method in found}
-
-
-def _known(method: str) -> str | None:
-    return method if method in check.METHODS else None

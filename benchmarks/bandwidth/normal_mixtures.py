@@ -110,8 +110,8 @@ MARRON_WAND = (
 _BY_NAME = {one.name: one for one in MARRON_WAND}
 
 BALLS = ("normal", "skewed unimodal", "kurtotic", "bimodal", "separated bimodal", "skewed bimodal", "trimodal")
-LINES = ("strongly skewed", "separated bimodal", "claw")
-"""Of which densities there are such in more dimensions."""
+LINES = ("strongly skewed", "skewed bimodal", "claw")
+"""Of which densities there are such in more dimensions; of equal deviations balls and a line are one shape."""
 
 
 def balls(of: Mixture, d: int) -> Mixture:

@@ -33,7 +33,7 @@ def rules(method: Method, d: int, most: int) -> Iterator[Rule]:
         for objective in ("likelihood", "least_squares"):
             if not (method.signed and objective == "likelihood"):
                 yield Rule(objective, _cross_validation(method, objective, d, most))
-    if not method.signed:
+    if not method.signed and method.name not in selection.CANDIDATES:  # of those the selection tells it
         yield Rule("folds", lambda X: by_folds(method, X, most))
 
 

@@ -287,7 +287,7 @@ def _bandwidths() -> Iterator[Case]:
     def of(name: str) -> Callable[[], Any]:
         return functools.partial(getattr(cukde.bandwidth, name), _points(4_194_304, 1, 16, "float32")[0])
 
-    for name in ("scott", "silverman", "sd", "laplace"):
+    for name in ("scott", "silverman", "sd", "laplace", "positive"):
         yield Case(f"bandwidth.{name}", functools.partial(of, name), 1)
 
     def isj() -> Callable[[], Any]:

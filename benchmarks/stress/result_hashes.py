@@ -683,7 +683,7 @@ def add_bandwidths(calls: Calls, n: int) -> None:
     """Rules for the bandwidth, and local factors."""
     for d, dtype, weights in itertools.product((1, 2, 5), (*DTYPES, "int64"), (None, positive(n))):
         X = (5 * normal(n, d)).astype(dtype)
-        for rule in ("scott", "silverman", "sd", "laplace"):
+        for rule in ("scott", "silverman", "sd", "laplace", "positive"):
             calls.add(f"bandwidth.{rule}", X, weights=weights)
         calls.add("bandwidth.abramson", X, 2.0, alpha=0.4, weights=weights)
     for dtype, weights in itertools.product(DTYPES, (None, positive(5 * n))):

@@ -1,12 +1,18 @@
 r"""Leave-one-out scores of bandwidths of the positive estimate.
 
 Without row j its density is p_-j g(t_-j) / M, from the sums over all other rows; M, the mass of all data, is estimated
-by the same random numbers for every bandwidth, so that scores are comparable. The integral of the squared density is
-the mean of p g(t)^2 / M^2 under p, by the same points.
+by the same random numbers for every bandwidth, so that scores are comparable.
+
+The integral of the squared density is that of p^2 g^2 over M^2, with g^2 = 1 + 2t + 2t^2 + 2t (sqrt(1 + t^2) - 1). The
+first two terms are known: p (1 + t) is the Laplace-corrected estimate L, so that p^2 (1 + 2t) = 2 p L - p^2, whose
+integral is the mean over the data of the Laplace-corrected estimate of bandwidth sqrt(2) h. (Two kernels convolve to
+one of sqrt(2) h, and h^2 Laplacian of that is half of its own correction.) The others are a mean under p, by the points
+of the mass.
 """
 
 from __future__ import annotations
 
+import math
 from types import ModuleType
 from typing import Any, Literal
 
@@ -17,11 +23,12 @@ from cukde.bandwidth.data import Rows, largest
 from cukde.density import results
 from cukde.density.arguments import prepare
 from cukde.density.domains.domain import Domain
-from cukde.density.positive import api as positive, mass as positive_masses
+from cukde.density.positive import api as positive, correction, mass as positive_masses
 from cukde.density.problem import Problem
-from cukde.density.sums import PartialSums
+from cukde.density.sums import to_density
 
 _SAMPLES = 2048  # of a mass: its error is nearly the same for all bandwidths
+_DOUBLE = np.dtype(np.float64)
 _STEP = {"float32": 2e-2, "float64": 1e-4}  # of central differences in log h
 
 
@@ -68,29 +75,29 @@ class LeaveOneOutPositive:
         return self._score(h), (above - below) / (2 * size)
 
     def _score(self, h: np.ndarray) -> float:
-        width: Any = float(h[0]) if (h == h[0]).all() else h
-        problem, _ = prepare(self._points, None, width, self._weights, self.precision, **self._arguments)
+        problem = self._problem(h)
+        xp = problem.xp
         with problem.device:
-            mass, square = self._integrals(problem)
             of_others = problem._replace(leave_one_out=True).sums("laplace")
-            logs = _logs(problem, of_others)
-            xp = problem.xp
+            logs = results.positive(of_others, problem.log_constant, True, _DOUBLE, xp)
             if self.is_logarithmic:
-                return float(self._mean_weights @ logs) - np.log(mass)
+                mass = positive.mass_of(problem, _SAMPLES, 0).value
+                return float(self._mean_weights @ logs) - math.log(mass)
+            mass, square = self._integrals(problem, self._problem(math.sqrt(2) * h))
             with np.errstate(over="ignore"):
                 return float(2 * (self._mean_weights @ xp.exp(logs)) / mass - square / mass**2)
 
-    def _integrals(self, problem: Problem) -> tuple[float, float]:
+    def _problem(self, h: np.ndarray) -> Problem:
+        width: Any = float(h[0]) if (h == h[0]).all() else h
+        return prepare(self._points, None, width, self._weights, self.precision, **self._arguments)[0]
+
+    def _integrals(self, problem: Problem, wider: Problem) -> tuple[float, float]:
         """The mass, and the integral of the squared estimate before it is divided by that."""
-        if self.is_logarithmic:
-            return positive.mass_of(problem, _SAMPLES, 0).value, 0.0
         at, sums = positive_masses.at_samples(problem, _SAMPLES, np.random.default_rng(0))
-        mass = positive_masses.estimated([positive_masses.part(sums, 0.0, at.xp)]).value
-        log_p = results.log_density(sums, at.log_constant, np.dtype(np.float64), at.xp)
+        xp, t = at.xp, correction.relative(sums)
+        rest = 2 * t * t + 2 * t * correction.excess(t, xp)
+        corrected, _ = results.laplace(wider.sums("laplace"), *wider.epilogue(log=False)._replace(dtype=_DOUBLE), xp)
         with np.errstate(over="ignore"):
-            return mass, float(at.xp.exp(2 * _logs(at, sums) - log_p).mean())
-
-
-def _logs(problem: Problem, sums: PartialSums) -> Any:
-    """Log densities before they are normalised, float64."""
-    return results.positive(sums, problem.log_constant, True, np.dtype(np.float64), problem.xp)
+            p = to_density(sums, at.log_constant, False, _DOUBLE, xp)
+            square = float(self._mean_weights @ corrected) + float((p * rest).mean())
+        return positive_masses.estimated([positive_masses.part(sums, 0.0, xp)]).value, square

@@ -176,7 +176,9 @@ def sd(
     \frac{d (d+2)}{64} 2^{-d/2}`. More than two steps take V of two, by which their error grows by less than 0.03%.
     ``cukde/bandwidth/normal_reference.py`` and ``moved_normal.py`` have the formulas.
 
-    SD_EXCESS
+    On normal data of 500 and 2,000 rows in 1, 2, 4, 8 and 16 dimensions the MISE at the rule is above the least by at
+    most 0.5%, with 1, 2 and 3 steps (simulated, ``reference_rules.json``). The leading terms of one step alone,
+    :math:`h^{d+8} = \frac{32\, r}{25 (d+2)\, n}`, lose 2 to 9% up to 8 dimensions, and 31% and 54% in 16.
 
     References
     ----------
@@ -189,7 +191,7 @@ def sd(
     >>> cukde.bandwidth.sd(np.array([1.0, 2.0, 3.0, 4.0])).round(4)
     array([1.4041])
     """
-    steps = core_check.count("steps", steps)
+    steps = density_check.steps(steps)
     return _scaled_deviations(
         X, weights, functools.partial(normal_reference.factor, "sd", steps=steps), bounds, periods
     )
@@ -284,7 +286,9 @@ def positive(
 
     ``cukde/bandwidth/normal_reference.py`` has the formulas; what is not Gaussian is one radial integral.
 
-    POSITIVE_EXCESS
+    On normal data of 500 and 2,000 rows in 1, 2, 4, 8 and 16 dimensions the MISE at the rule is above the least by at
+    most 0.5% (simulated, ``reference_rules.json``). The leading term alone loses 5 to 32% up to 8 dimensions, and 20%
+    and 67% in 16.
 
     References
     ----------

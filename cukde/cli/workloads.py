@@ -168,9 +168,10 @@ WORKLOADS: dict[str, Workload] = {
     },
     **{
         f"bandwidth.{name}": Workload(_rule(getattr(cukde.bandwidth, name)), *_ROWS)
-        for name in ("scott", "silverman", "sd", "laplace")
+        for name in ("scott", "silverman", "sd", "laplace", "positive")
     },
     "bandwidth.abramson": Workload(_of_data(cukde.bandwidth.abramson), *_DATA),
+    "bandwidth.select": Workload(_rule(cukde.bandwidth.select), {"n": 1024, "d": 4}, {"n": 16384, "d": 4}),
     "bandwidth.isj": Workload(_isj, {"n": 2**18}, {"n": 2**24}),
     "bandwidth.cross_validate": Workload(_cross_validate, {"n": 1024, "d": 4}, {"n": 16384, "d": 4}),
     "kendalltau": Workload(_kendalltau, {"n": 10**5}, {"n": 10**6}),

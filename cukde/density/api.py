@@ -475,7 +475,7 @@ def debias(
     >>> cukde.debias(np.array([-1.0, 1.0]), 1.0).round(4)
     array([-0.8808,  0.8808])
     """
-    steps = core_check.count("steps", steps)
+    steps = check.steps(steps)
     options = weights, precision, deterministic, check_finite, bounds, periods
     of_sd: dict[str, Any] = {"method": "sd", "steps": steps, "may_be_unchecked": steps == 1}
     problem, _ = prepare(X, X, h, *options, local_factors=local_factors, rtol=rtol, **of_sd)
@@ -626,7 +626,7 @@ def sd_kde(
     array([0.2707])
     """
     log = core_check.flag("log", log)
-    steps = core_check.count("steps", steps)
+    steps = check.steps(steps)
     options = weights, precision, deterministic, check_finite, bounds, periods
     of_sd: dict[str, Any] = {"method": "sd", "steps": steps, "may_be_unchecked": steps == 1}
     of_sd |= {"local_factors": local_factors, "leave_one_out": leave_one_out}

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from cukde.core.check import array
+from cukde.core.check import array, count
 from cukde.core.dtypes import of_results
 from cukde.core.over_dask import is_dask
 
@@ -17,6 +17,9 @@ PRECISIONS = ("float32", "tf32", "ieee", "float64")
 
 MOST_RTOL = 0.1
 """Largest relative tolerance of a sum."""
+
+MOST_STEPS = 100
+"""Most steps of debiasing: each comes nearer to where they lead by a half or more."""
 
 
 def points(name: str, a: Any, backend: ModuleType) -> Any:
@@ -202,6 +205,14 @@ def representable_distance(distance: float, dtype: np.dtype) -> None:
         raise ValueError(
             f"h must be smaller: data of {dtype} cannot spread over as many bandwidths as there are passes for"
         )
+
+
+def steps(value: Any) -> int:
+    """Return how often points are moved."""
+    out = count("steps", value)
+    if out > MOST_STEPS:
+        raise ValueError(f"steps must be at most {MOST_STEPS}, from where on points no longer move; got {out}")
+    return out
 
 
 def squared_radius(radius: float, single: bool, name: str = "X") -> None:

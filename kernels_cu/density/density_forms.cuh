@@ -1,11 +1,11 @@
-// Densities from the sums of a query, in double: with log_factor the logarithm of what both sums are to be multiplied by,
+// Densities from the sums of a query, in double. `log_factor` is the logarithm of what both sums are multiplied by:
 //
-//   the total T alone      exp(log_factor) T
-//   Laplace-corrected      exp(log_factor) L, of either sign; its logarithm is NaN where L is negative
-//   positive               exp(log_factor) T exp(asinh(L / T - 1)): L / T - 1 is at most d/2 and may be any negative number,
-//                          so that the logarithm is finite
+//   of the total T      exp(log_factor) T
+//   Laplace-corrected   exp(log_factor) L, of either sign; its logarithm is NaN where L is negative
+//   positive            exp(log_factor) T exp(asinh(L / T - 1)); L / T - 1 is at most d/2 and as negative as |y - x|^2 is
+//                       large, so the logarithm is finite
 //
-// L is sum_j 2^(e_ij - a_i) (1 + d/2 - r_ij^2/(2 h^2)), beside T = sum_j 2^(e_ij - a_i).
+// T = sum_j 2^(e_ij - a_i) and L = sum_j 2^(e_ij - a_i) (1 + d/2 - r_ij^2/(2 h^2)), see pairs.cu.
 #pragma once
 
 // What of a density is wanted; the values add up.

@@ -162,8 +162,8 @@ __device__ inline void add_staged_moments(Sums& sums, const Real* powers, Coordi
 }
 
 // Whether the float16 engine has left any of the block's queries to this kernel: all of them if radius2 is beyond its
-// limit, none if that is negative, else those whose totals are too small in every split. All threads of a block pass the
-// barriers.
+// limit, none if that is negative, else those whose totals are too small in every split. All threads of a block pass
+// the barriers.
 __device__ inline bool wanted(const float* radius2, const float* fast_total, long long first_query, long long m,
                               int fast_splits, float limit, float least) {
     if (!radius2 && !fast_total) return true;

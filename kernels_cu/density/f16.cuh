@@ -26,8 +26,8 @@
 //
 // Outputs SUM and LAPLACE have no reference, a_i = 0. So no largest exponent is needed, and the shift keeps 2^e from
 // underflow. Sums that come out too small all the same are summed again from differences (finish.cu says which).
-// The factor of LAPLACE is ln 2 (e - log2 w + shift), with shift = (1 + d/2) / ln 2: one multiply-add a pair, beside the
-// addition to the total.
+// The factor of LAPLACE is ln 2 (e - log2 w + shift), with shift = (1 + d/2) / ln 2: one multiply-add a pair, beside
+// the addition to the total.
 //
 // Grid: x over queries, y over splits of the data, z over blocks of columns of the values.
 //
@@ -248,7 +248,7 @@ __device__ inline float power_of_2(float x, int place) {
 
 // Sums of the thread's queries, rows g and g + 8 of each row tile.
 struct Sums {
-    float total[row_tiles][2];                            // of the lane's columns
+    float total[row_tiles][2];                              // of the lane's columns
     float corrected[output == LAPLACE ? row_tiles : 1][2];  // of the same powers times the factors of LAPLACE
     float product[row_tiles][product_tiles ? product_tiles : 1][4];
 

@@ -67,7 +67,7 @@ struct Queries {
 };
 
 struct Sums {
-    double total[row_tiles][2];                             // of the lane's columns
+    double total[row_tiles][2];                              // of the lane's columns
     double corrected[output == LAPLACE ? row_tiles : 1][2];  // of the same powers times the factors of LAPLACE
     double product[row_tiles][column_tiles][4];
 };

@@ -14,11 +14,12 @@
 //   reference, total  (m,)                 double  natural logarithm of the reference, and the total about it
 //   moments           (m, k)               double  about the query, in the units of the data; k: dimensions or values
 //   density           (m,)                 DENSITY, if that is a type: in place of these, the density of the sums times
-//                                                  exp(log_constant + reference); see density_forms.cuh, of `wanted`, too
+//                                                  exp(log_constant + reference), as `wanted` of density_forms.cuh says
 //
-// The engine serves no query if radius2 exceeds `limit`. Outputs SUM and LAPLACE do not serve queries whose totals are below
-// `least` in every split, because these may have underflowed. The difference kernel runs between the engine and this
-// epilogue and finds these queries by the same rule. With one split (exact_splits = 1) it has already written the results.
+// The engine serves no query if radius2 exceeds `limit`. Outputs SUM and LAPLACE do not serve queries whose totals are
+// below `least` in every split, because these may have underflowed. The difference kernel runs between the engine and
+// this epilogue and finds these queries by the same rule. With one split (exact_splits = 1) it has already written the
+// results.
 //
 // `self_interaction` (Y = X) says that the queries are the data, without weights, and that moments were summed from hi
 // alone. A query's own term, 2^shift times the query, may be nearly all of the sum. Its lo is added here, so that the

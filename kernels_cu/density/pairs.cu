@@ -19,10 +19,9 @@
 //   total      (splits, m)     double   S_i
 //   moments    (splits, m, k)  double   M_ik
 //
-// Macros: KERNEL the name; OUTPUT one of those of the enumeration; COLUMNS the columns of the moments a block owns (0 for
-// none, and for LAPLACE on the tensor cores); and for the engines
-//   by differences   REAL the arithmetic, STORAGE what X and Y hold, CHUNK the dimensions staged at a time; all outputs,
-//                    of which the others have no LAPLACE_MOMENTS
+// Macros: KERNEL the name; OUTPUT one of the five, LAPLACE_MOMENTS only by differences; COLUMNS the columns of the
+// moments a block owns (0 for none; the one of LAPLACE needs none); and for the engines
+//   by differences   REAL the arithmetic, STORAGE what X and Y hold, CHUNK the dimensions staged at a time
 //   TF32             TF32 defined, CHUNK the dimensions staged at a time
 //   float64          F64 defined, DEPTH the columns of X and Y, a multiple of 8; WARPS of a block, ROW_TILES of 16
 //                    queries a warp, TILE data rows in shared memory at a time, BLOCKS of a multiprocessor

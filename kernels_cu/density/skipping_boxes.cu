@@ -1,6 +1,6 @@
 // Sums over the pairs of few dimensions that can matter: boxes of blocks and of parts of 32 points decide alone, and near
-// parts are summed whole. The sums and arrays are those of skipping_units.cu, but for T (DIMENSIONS, rows) of MOMENTS. With `rest`
-// the pairs that products serve are left to skipping_mutual_few.cu or skipping_sums_few.cu.
+// parts are summed whole. The sums and arrays are those of skipping_units.cu, but for T of MOMENTS, (DIMENSIONS, rows). With
+// `rest` the pairs that products serve are left to skipping_mutual_few.cu or skipping_sums_few.cu.
 //
 // A warp takes an item at a time, 128 queries by `span` blocks of data, and waits for no other. A lane has four queries in
 // registers. It looks at the boxes of 32 blocks of data at once; the points of one that is near come to shared memory,
@@ -176,8 +176,8 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
            const unsigned char* __restrict__ X_kinds, const float* __restrict__ most,
            const double* __restrict__ log_weights, Real* __restrict__ S, Real* __restrict__ T,
            unsigned long long* __restrict__ next, unsigned long long* __restrict__ kept, int query_blocks,
-           int data_blocks, int row_items, int groups, int span, int box_axes, int in_doubles, int rest,
-           double at_zero, double scale) {
+           int data_blocks, int row_items, int groups, int span, int box_axes, int in_doubles, int rest, double at_zero,
+           double scale) {
     __shared__ Staged staged_of_warp[threads / 32];
     Staged& staged = staged_of_warp[threadIdx.x / 32];
     const int lane = threadIdx.x % 32;
@@ -271,8 +271,7 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
                     for (int half = 0; half < 2; half++) {
                         const unsigned bits = near >> (half * row_parts) & all_parts;
                         if (!bits) continue;
-                        if (!queries.alike)
-                            add_staged<false, false>(sums, staged, queries, scale2, half * 32, bits);
+                        if (!queries.alike) add_staged<false, false>(sums, staged, queries, scale2, half * 32, bits);
                         else if (bits != all_parts)
                             add_staged<true, false>(sums, staged, queries, scale2, half * 32, bits);
                         else add_staged<true, true>(sums, staged, queries, scale2, half * 32, bits);

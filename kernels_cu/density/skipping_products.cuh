@@ -27,7 +27,7 @@ constexpr float moment_shift = 13;
 constexpr unsigned ones = 0x3c003c00;
 
 struct Products {
-    float total[tiles_at_once][2];  // of outputs SUM and LAPLACE: of the lane's columns
+    float total[tiles_at_once][2];                         // of outputs SUM and LAPLACE: of the lane's columns
     float bits[output == LAPLACE ? tiles_at_once : 1][2];  // likewise, 2^e e of LAPLACE
     float moments[output == MOMENTS ? tiles_at_once : 1][output == MOMENTS ? moment_tiles + 1 : 1]
                  [4];  // last: the total

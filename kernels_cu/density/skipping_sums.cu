@@ -50,16 +50,16 @@ __device__ __forceinline__ void add_chunk(Sums& sums, const RowPoints& rows, con
 }
 
 extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
-    KERNEL(const float* __restrict__ Y_low, const float* __restrict__ Y_high,
-              const unsigned char* __restrict__ Y_kinds, const unsigned* __restrict__ Y_halves,
-              const Chunk* __restrict__ Y_chunks, const float* __restrict__ Y_weights,
-              const unsigned short* __restrict__ limits, const unsigned char* __restrict__ always,
-              const float* __restrict__ reference, const float* __restrict__ threshold, const float* __restrict__ X_low,
-              const float* __restrict__ X_high, const unsigned char* __restrict__ X_kinds,
-              const float* __restrict__ most, const unsigned* __restrict__ X_halves,
-              const unsigned short* __restrict__ norms, const Chunk* __restrict__ X_chunks, float* __restrict__ S,
-              float* __restrict__ T, unsigned long long* __restrict__ next, unsigned long long* __restrict__ kept, int query_blocks,
-              int data_blocks, int row_items, int groups, int spans, int span, int box_axes, float at_zero) {
+    KERNEL(const float* __restrict__ Y_low, const float* __restrict__ Y_high, const unsigned char* __restrict__ Y_kinds,
+           const unsigned* __restrict__ Y_halves, const Chunk* __restrict__ Y_chunks,
+           const float* __restrict__ Y_weights, const unsigned short* __restrict__ limits,
+           const unsigned char* __restrict__ always, const float* __restrict__ reference,
+           const float* __restrict__ threshold, const float* __restrict__ X_low, const float* __restrict__ X_high,
+           const unsigned char* __restrict__ X_kinds, const float* __restrict__ most,
+           const unsigned* __restrict__ X_halves, const unsigned short* __restrict__ norms,
+           const Chunk* __restrict__ X_chunks, float* __restrict__ S, float* __restrict__ T,
+           unsigned long long* __restrict__ next, unsigned long long* __restrict__ kept, int query_blocks,
+           int data_blocks, int row_items, int groups, int spans, int span, int box_axes, float at_zero) {
     extern __shared__ uint4 memory[];
     Warp& warp = reinterpret_cast<Warp*>(memory)[threadIdx.x / 32];
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;

@@ -37,15 +37,16 @@ struct alignas(16) Warp {
     unsigned listed[most_listed];  // parts of the data, and which of the queries they matter to
 };
 
-extern "C" __global__ void __launch_bounds__(threads, blocks_at_once) KERNEL(
-    const float* __restrict__ Y_local, const float* __restrict__ Y_centres, const unsigned char* __restrict__ Y_kinds,
-    const float* __restrict__ Y_low, const float* __restrict__ Y_high, const float* __restrict__ Y_parts,
-    const float* __restrict__ reference, const float* __restrict__ extent, const float2* __restrict__ threshold,
-    const float* __restrict__ X_local, const float* __restrict__ X_centres, const float* __restrict__ X_weights,
-    const unsigned char* __restrict__ X_kinds, const float* __restrict__ X_low, const float* __restrict__ X_high,
-    const float* __restrict__ X_parts, const float* __restrict__ most, float* __restrict__ S, float* __restrict__ T,
-    unsigned long long* __restrict__ next, unsigned long long* __restrict__ kept, int query_blocks, int data_blocks,
-    int row_items, int groups, int span, int box_axes, int weighted, float at_zero) {
+extern "C" __global__ void __launch_bounds__(threads, blocks_at_once)
+    KERNEL(const float* __restrict__ Y_local, const float* __restrict__ Y_centres,
+           const unsigned char* __restrict__ Y_kinds, const float* __restrict__ Y_low, const float* __restrict__ Y_high,
+           const float* __restrict__ Y_parts, const float* __restrict__ reference, const float* __restrict__ extent,
+           const float2* __restrict__ threshold, const float* __restrict__ X_local, const float* __restrict__ X_centres,
+           const float* __restrict__ X_weights, const unsigned char* __restrict__ X_kinds,
+           const float* __restrict__ X_low, const float* __restrict__ X_high, const float* __restrict__ X_parts,
+           const float* __restrict__ most, float* __restrict__ S, float* __restrict__ T,
+           unsigned long long* __restrict__ next, unsigned long long* __restrict__ kept, int query_blocks,
+           int data_blocks, int row_items, int groups, int span, int box_axes, int weighted, float at_zero) {
     extern __shared__ uint4 memory[];
     Warp& warp = reinterpret_cast<Warp*>(memory)[threadIdx.x / 32];
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;

@@ -5,12 +5,12 @@
 //   Y        (m, d)  STORAGE queries, or float where `single_queries`
 //   weights  (n,)    float or double, as many bytes each as `weight_bytes`; null: all are 1
 //   density  (m,)    out_bytes a number; null where it is not an output
-//            that of the sums times exp(log_constant) / sum_j w_j; see density_forms.cuh, of `wanted`, too. The sums are
+//            that of the sums times exp(log_constant) / sum_j w_j, as `wanted` of density_forms.cuh says. The sums are
 //            T = sum_j 2^a_j and, for LAPLACE, L = sum_j 2^a_j (1 + d/2 - scale ln 2 |y - x_j|^2)
 //   points   (m, d)  out_bytes a number, for MOMENTS:  keep y + step sum_j 2^a_j (x_j - y) / sum_j 2^a_j,
 //            the score with keep = 0 and step = 1 / h^2, moved points with keep = 1
-//   sums     (splits, groups, queries (1 + others))  double, and references (splits, groups, queries), masses (splits, groups):
-//            of a split, where there are several
+//   sums     (splits, groups, queries (1 + others))  double, and references (splits, groups, queries), masses (splits,
+//            groups): of a split, where there are several
 //   tickets  (groups,)  unsigned, zero before
 //   odd      (1,)  int, in memory of the host; null: not wanted. It becomes 1 where a squared distance exceeds `limit` or is
 //            no number, or the weights are none that this kernel takes: the results are then void
@@ -19,7 +19,8 @@
 // largest exponent so far. The last block of a group merges the splits, in their order, so that runs are equal to the
 // bit. Barriers: four, or six with splits; all threads of a block pass them.
 //
-// Macros: KERNEL; OUTPUT: SUM, MOMENTS or LAPLACE; STORAGE; REAL: float or double, the arithmetic; DIMENSIONS: d rounded up.
+// Macros: KERNEL; OUTPUT: SUM, MOMENTS or LAPLACE; STORAGE; REAL: float or double, the arithmetic; DIMENSIONS: d rounded
+// up.
 #define SUM 0
 #define MOMENTS 1
 #define LAPLACE 2

@@ -20,8 +20,8 @@
 // Outputs SUM and LAPLACE keep their sums in registers, and write for every part of the data
 //
 //   references (parts, pitch)   float  a_i, the largest exponent
-//   totals     (parts, pitch)   float  sum_j 2^(e_ij - a_i), of LAPLACE with the weights apart sum_j 2^(e_ij + log2 w_j - a_i)
-//   moments    (parts, pitch)   float  sum_j 2^(e_ij + log2 w_j - a_i) (shift + e_ij) for LAPLACE; else null
+//   totals     (parts, pitch)   float  sum_j 2^(e_ij - a_i);  LAPLACE: sum_j 2^(e_ij + log2 w_j - a_i)
+//   moments    (parts, pitch)   float  sum_j 2^(e_ij + log2 w_j - a_i) (shift + e_ij), for LAPLACE; else null
 //
 // Outputs MOMENTS and VALUES write 2^e to memory, for matrix products by a library with any number of columns:
 //

@@ -15,7 +15,7 @@ from cukde.bandwidth import in_domain
 from tests import reference
 from tests.conftest import Backend
 
-RULES = ("scott", "silverman", "sd", "laplace")
+RULES = ("scott", "silverman", "sd", "laplace", "positive")
 RNG = np.random.default_rng(0)
 WAITS, SHARES, ANGLES = RNG.exponential(size=400), RNG.beta(2, 5, 400), RNG.normal(0, 20, 400)
 

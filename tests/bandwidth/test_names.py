@@ -116,7 +116,7 @@ def test_of_a_stack_each_member_has_its_own(backend: Any) -> None:
 def test_rules_have_the_domain_of_the_density(backend: Any) -> None:
     x, y = backend.asarray(X), backend.asarray(Y)
     for domain in ({"periods": [None, 3.0]}, {"bounds": [(X[:, 0].min(), None), None]}):
-        for name in ("scott", "silverman", "sd", "laplace", "cross_validate"):
+        for name in ("scott", "silverman", "sd", "laplace", "positive", "cross_validate"):
             found = getattr(bandwidth, name)(x, **domain)
             h = found.bandwidth if name == "cross_validate" else found
             got, want = (backend.asnumpy(cukde.kde(x, y, one, **domain)) for one in (name, h))
@@ -126,7 +126,7 @@ def test_rules_have_the_domain_of_the_density(backend: Any) -> None:
     for call, message in (
         (lambda: cukde.kde(x, y, "scott_covariance", periods=[None, 3.0]), "periods must be None with covariance"),
         (lambda: bandwidth.silverman(x, covariance=True, periods=[None, 3.0]), "periods must be None with covariance"),
-        (lambda: cukde.sd_kde(x, y, "cross_validate", periods=[None, 3.0]), "but for method=\"kde\"; got 'sd'"),
+        (lambda: cukde.sd_kde(x, y, "cross_validate", periods=[None, 3.0]), 'but for method="kde" and "positive"; got'),
     ):
         with pytest.raises(ValueError, match=message):
             call()

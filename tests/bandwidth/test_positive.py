@@ -43,7 +43,7 @@ def test_likelihoods_are_those_of_fits_without_a_row(backend: Backend, weighted:
 def test_least_squares_is_off_by_the_error_of_its_points() -> None:
     tried = [0.3, 0.6]
     found = bandwidth.cross_validate(X, "positive", tried, objective="least_squares")
-    np.testing.assert_allclose(found.scores, [expected(X, h, None, "least_squares") for h in tried], rtol=0, atol=4e-3)
+    np.testing.assert_allclose(found.scores, [expected(X, h, None, "least_squares") for h in tried], rtol=0, atol=1e-3)
 
 
 @pytest.mark.parametrize("objective", ["likelihood", "least_squares"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +17,8 @@ from scipy.stats import gaussian_kde
 
 import cukde
 from cukde import bandwidth
-from cukde.bandwidth import rules
+from cukde.bandwidth import normal_reference, rules
+from cukde.bandwidth.moved_normal import deviations
 
 # A handful of float64 roundings; those of the sums grow with the root of the number of rows.
 TOLERANCE = 1e-12
@@ -24,10 +26,16 @@ TOLERANCE = 1e-12
 FACTORS: dict[str, Callable[[float, int], float]] = {
     "scott": lambda n, d: n ** (-1 / (d + 4)),
     "silverman": lambda n, d: (n * (d + 2) / 4) ** (-1 / (d + 4)),
+    **{name: functools.partial(normal_reference.factor, name) for name in ("sd", "laplace", "positive")},
+}
+"""Bandwidth in standard deviations, as documented. tests/bandwidth/test_normal_reference.py is about the last three."""
+
+LEADING: dict[str, Callable[[float, int], float]] = {
     "sd": lambda n, d: (32 * _sd_roughness(d) / (25 * (d + 2)) / n) ** (1 / (d + 8)),
     "laplace": lambda n, d: (8 * (d + 8) / ((d + 4) * (d + 6)) / n) ** (1 / (d + 8)),
+    "positive": lambda n, d: ((d + 8) / (8 * n)) ** (1 / (d + 8)),
 }
-"""Bandwidth in standard deviations, as documented."""
+"""What the leading terms of the error give."""
 
 RULES = list(FACTORS)
 
@@ -314,19 +322,29 @@ def test_squared_bias_and_its_next_term(d: int) -> None:
     assert _squared_bias("laplace", h, d) / h**8 == pytest.approx(laplace * (1 - (d + 8) / 3 * h**2), rel=1e-4)
 
 
-def test_population_sd_kde_of_a_normal_is_the_normal_of_the_derivation() -> None:
+@pytest.mark.parametrize("steps", [1, 2, 5])
+def test_population_sd_kde_of_a_normal_is_the_normal_of_the_derivation(steps: int) -> None:
     # Weights make a grid the population.
     X, Y, h = np.linspace(-10, 10, 401), np.linspace(-4, 4, 17), 0.4
-    variance = (1 - h**2 / (2 * (1 + h**2))) ** 2 + h**2
-    got = cukde.sd_kde(X, Y, h, weights=np.exp(-X * X / 2))
+    deviation = 1.0
+    for _ in range(steps):
+        deviation = 1 - h**2 / (2 * (deviation**2 + h**2))
+    variance = deviation**2 + h**2
+    got = cukde.sd_kde(X, Y, h, weights=np.exp(-X * X / 2), steps=steps)
     want = np.exp(-Y * Y / (2 * variance)) / np.sqrt(2 * np.pi * variance)
     np.testing.assert_allclose(got, want, rtol=1e-10)
+
+
+@pytest.mark.parametrize(("steps", "added"), [(1, 5 / 4), (2, 1 / 4), (3, 1 / 4), (100, 1 / 4)])
+def test_variance_that_steps_add_to_a_normal(steps: int, added: float) -> None:
+    h = np.array([0.05])
+    assert (deviations(h, steps)[-1] ** 2 + h**2 - 1) / h**4 == pytest.approx(added, rel=0.03)
 
 
 @pytest.mark.parametrize("n", [50, 10_000])
 @pytest.mark.parametrize("d", [1, 2, 3])
 @pytest.mark.parametrize("name", ["sd", "laplace"])
-def test_rule_minimises_the_leading_terms(name: str, d: int, n: int) -> None:
+def test_leading_terms_are_least_where_they_are_said_to_be(name: str, d: int, n: int) -> None:
     bias = (5 / 8) ** 2 * _moment(4, d) if name == "sd" else (1 / 8) ** 2 * _moment(8, d)
     variance = _roughness(name, d) / n
     best = minimize_scalar(
@@ -334,7 +352,14 @@ def test_rule_minimises_the_leading_terms(name: str, d: int, n: int) -> None:
         bounds=(-3, 2),
         options={"xatol": 1e-9},
     )
-    np.testing.assert_allclose(_rule(name)(_unit_sample(n, d)), np.exp(best.x), rtol=1e-6)
+    np.testing.assert_allclose(LEADING[name](n, d), np.exp(best.x), rtol=1e-6)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+@pytest.mark.parametrize("name", list(LEADING))
+def test_rules_are_those_of_the_leading_terms_for_very_many_rows(name: str, d: int) -> None:
+    few, many = (FACTORS[name](n, d) / LEADING[name](n, d) - 1 for n in (1e6, 1e11))
+    assert 0 < many < 0.5 * few < 0.1
 
 
 # The mean integrated squared error at the rule, for data from N(0, I) with the standard deviation known.
@@ -362,39 +387,25 @@ def _best_laplace(h: float, n: int, d: int) -> tuple[float, float]:
     return float(found.x), _linear_mise(_laplace_transform, h, n, d) / float(found.fun) - 1
 
 
-@pytest.mark.parametrize("n", [10_000, 100_000, 1_000_000])
-def test_laplace_rule_is_within_2_percent_of_the_least_mise(n: int) -> None:
-    h = float(bandwidth.laplace(_unit_sample(n, 1))[0])
-    grid = h * np.linspace(0.7, 1.5, 81)
-    assert _linear_mise(_laplace_transform, h, n, 1) <= 1.02 * min(
-        _linear_mise(_laplace_transform, s, n, 1) for s in grid
-    )
-
-
-@pytest.mark.parametrize(
-    ("d", "n", "percent"),
-    [
-        (1, 1_000, 4.8),
-        (1, 5_000, 2.3),
-        (1, 10_000, 1.7),
-        (1, 100_000, 0.6),
-        (8, 100_000, 27),
-        (16, 100_000, 188),
-    ],
-)
-def test_laplace_rule_loses_what_its_documentation_says(d: int, n: int, percent: float) -> None:
+@pytest.mark.parametrize(("d", "n"), [(1, 50), (1, 1_000_000), (3, 2_000), (8, 500), (16, 100_000)])
+def test_laplace_rule_has_the_least_mise(d: int, n: int) -> None:
     h = float(bandwidth.laplace(_unit_sample(n, d))[0])
-    _, excess = _best_laplace(h, n, d)
+    best, excess = _best_laplace(h, n, d)
+    assert excess < 1e-9
+    assert h == pytest.approx(best, rel=1e-4)  # the error is flat there
+
+
+@pytest.mark.parametrize(("d", "n", "percent"), [(1, 5_000, 2.3), (8, 100_000, 27), (16, 100_000, 188)])
+def test_leading_terms_of_laplace_lose_what_the_documentation_says(d: int, n: int, percent: float) -> None:
+    _, excess = _best_laplace(LEADING["laplace"](n, d), n, d)
     assert 100 * excess == pytest.approx(percent, abs=0.05 if percent < 10 else 0.5)
 
 
-@pytest.mark.parametrize("d", [1, 3, 8])
-def test_best_laplace_bandwidth_exceeds_the_rule_by_the_next_term(d: int) -> None:
+@pytest.mark.parametrize(("d", "n"), [(1, 1e10), (3, 1e12), (8, 1e17)])
+def test_best_laplace_bandwidth_exceeds_the_leading_one_by_the_next_term(d: int, n: float) -> None:
     # So many rows that the term after the next is a small part of it.
-    n = 10**4 * 100 ** (d + 2)
-    h = FACTORS["laplace"](n, d)
-    best, _ = _best_laplace(h, n, d)
-    assert best / h - 1 == pytest.approx(5 / 12 * h**2, rel=0.1)
+    h = LEADING["laplace"](n, d)
+    assert FACTORS["laplace"](n, d) / h - 1 == pytest.approx(5 / 12 * h**2, rel=0.1)
 
 
 def _ise(estimate: np.ndarray, Y: np.ndarray) -> float:
@@ -428,12 +439,12 @@ def _linear_sd(X: np.ndarray, Y: np.ndarray, h: float) -> np.ndarray:
     return np.asarray(cukde.kde(X, Y, h) + correction)
 
 
-def test_sd_rule_is_within_2_percent_of_the_least_mise() -> None:
+def test_sd_rule_is_within_half_a_percent_of_the_least_mise() -> None:
     # The same samples serve every bandwidth, and the linear form, whose MISE is known, is a control variate:
     # together they bring the standard error of the differences from 6 to 0.2 percent of the MISE.
     rng, n, samples = np.random.default_rng(6), 3000, 60
     h = float(bandwidth.sd(_unit_sample(n, 1))[0])
-    grid = h * np.array([1.0, 0.9, 1.05, 1.1])
+    grid = h * np.array([1.0, 0.93, 1.03, 1.08])
     exact = np.array([_linear_mise(_linear_sd_transform, s, n, 1) for s in grid])
     errors, linear = np.empty((samples, len(grid))), np.empty((samples, len(grid)))
     for row in range(samples):
@@ -447,5 +458,5 @@ def test_sd_rule_is_within_2_percent_of_the_least_mise() -> None:
         slope = np.cov(difference, control)[0, 1] / np.var(control, ddof=1)
         excess[column] = difference.mean() - slope * (control.mean() - (exact[0] - exact[column]))
     mise = errors[:, 0].mean() - excess
-    assert mise.argmin() == 2, "the least is not inside the grid"
-    assert mise[0] <= 1.02 * mise.min()
+    assert mise[1] > mise.min() < mise[3], "the least is not inside the grid"
+    assert mise[0] <= 1.005 * mise.min()

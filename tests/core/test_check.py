@@ -259,7 +259,7 @@ class TestBandwidth:
 
     @every_function
     def test_an_unknown_rule_lists_those_that_there_are(self, function: Callable[..., Any]) -> None:
-        rules = ("scott", "silverman", "scott_deviations", "sd", "laplace", "isj", "cross_validate", "scott_covariance")
+        rules = ("scott", "silverman", "scott_deviations", "sd", "laplace", "positive", "isj", "cross_validate")
         with raises(ValueError, "h must be a number, an array or one of", *map(repr, rules), "; got 'wide'"):
             function(X, Y, "wide")
 

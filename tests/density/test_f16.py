@@ -463,7 +463,7 @@ class TestForm:
 
         gpu.monkeypatch.setattr(engine, "ENGINE_OF_TF32", "tf32")
         s = Sample(150, 70, 5)
-        for output in ("sum", "moments"):
+        for output in ("sum", "laplace", "moments"):
             sums = gpu.density.partial_sums(s.X, s.Y, s.h, output, Options("tf32", squared_radius=100.0))
             verify(s, output, sums, ALLOWED[1])
 

@@ -165,6 +165,22 @@ def test_density_of_one_column_integrates_to_one(backend: Backend, bounds: Any, 
     assert p.sum() * step - (0 if periods else ends) == pytest.approx(1, abs=2e-6)
 
 
+def test_with_a_factor_for_each_point(backend: Backend) -> None:
+    """t is that of exponents by each point's own bandwidth, and the mass is that of such kernels."""
+    rng = np.random.default_rng(8)
+    X, Y, factors = rng.standard_normal((50, 2)), rng.standard_normal((30, 2)), rng.uniform(0.5, 2, 50)
+    q = 0.5 * (((Y[:, None] - X) / (0.6 * factors[:, None])) ** 2).sum(axis=2)
+    terms = np.exp(-q) / (2 * np.pi * (0.6 * factors) ** 2) / 50
+    t = 1 - (terms * q).sum(axis=1) / terms.sum(axis=1)
+    data, options = backend.asarray(X), {"local_factors": backend.asarray(factors)}
+    got = backend.asnumpy(cukde.positive_kde(data, backend.asarray(Y), 0.6, mass=1, log=True, **options))
+    np.testing.assert_allclose(got, np.log(terms.sum(axis=1)) + np.arcsinh(t), rtol=0, atol=1e-11)
+    axis = np.linspace(-12, 12, 121)
+    exact = cukde.positive_mass(data, 0.6, axes=[axis, axis], **options).value
+    mass = cukde.positive_mass(data, 0.6, **options)
+    assert abs(mass.value - exact) < 4 * mass.error
+
+
 @pytest.mark.parametrize("d", [2, 6])
 def test_estimated_mass_is_within_its_error(backend: Backend, d: int) -> None:
     rng = np.random.default_rng(d)

@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from cukde.core import check as core_check
 from cukde.core.cost import arguments
 from cukde.core.cost.registry import Observed
 from cukde.density import check as density_check
@@ -81,7 +80,7 @@ def of_sd_kde(X: Any, Y: Any, h: Any = None, *, steps: int = 1, **options: Any) 
 
 
 def _of_steps(steps: int) -> Sizes:
-    return {} if steps == 1 else {"steps": core_check.count("steps", steps)}
+    return {} if steps == 1 else {"steps": density_check.steps(steps)}
 
 
 def taken(*outputs: Output) -> Observed:

@@ -156,7 +156,7 @@ def debias(on: Peaks, sizes: Sizes, steps: int = 1) -> Counted:
 
 def _further(task: Pass, on: Peaks, boxes: int, steps: int) -> tuple[list[Part], float, float]:
     """Parts of the steps after the first, passes of the data at points that have moved, float64; and the textbook's."""
-    more, n, d = core_check.count("steps", steps) - 1, task.n, task.d
+    more, n, d = density_check.steps(steps) - 1, task.n, task.d
     again = dataclasses.replace(task, itemsize=8, itself=False)
     parts = [*_named("further steps", _passed(again, on, boxes)), _shift(on, n, d)] if more else []
     textbook = flash_score_flops(n, n, d), flash_pass_bytes(n, n, d, moments=True)

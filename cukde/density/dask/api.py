@@ -231,7 +231,7 @@ def debias(
         bounds=bounds,
         periods=periods,
     )
-    data, sums, _ = _sums_at_data(inputs, score_bandwidth, core_check.count("steps", steps))
+    data, sums, _ = _sums_at_data(inputs, score_bandwidth, density_check.steps(steps))
     return of_queries(inputs, each("debiased", _moved, data, sums, **shape_of(inputs)))
 
 
@@ -284,7 +284,7 @@ def sd_kde(
         periods=periods,
         leave_one_out=leave_one_out,
     )
-    steps = core_check.count("steps", steps)
+    steps = density_check.steps(steps)
     data, sums, shifts = _sums_at_data(inputs, score_bandwidth, steps)
     whitening = inputs.forms.whitening
     layout = inputs.layout(whitening)

@@ -34,6 +34,7 @@ def positive_kde(
     *,
     mass: float | Mass | da.Array | None = None,
     weights: ArrayLike | None = None,
+    local_factors: ArrayLike | None = None,
     rtol: float | None = None,
     log: bool = False,
     precision: str | None = None,
@@ -69,6 +70,7 @@ def positive_kde(
         precision,
         deterministic,
         check_finite,
+        local_factors=local_factors,
         rtol=rtol,
         boxes=boxes,
         bounds=bounds,
@@ -123,6 +125,7 @@ def positive_mass(
     samples: int = SAMPLES,
     random_state: RandomState = DEFAULT,
     weights: ArrayLike | None = None,
+    local_factors: ArrayLike | None = None,
     rtol: float | None = None,
     precision: str | None = None,
     deterministic: bool = False,
@@ -148,7 +151,8 @@ def positive_mass(
         raise ValueError("axes must be None for Dask arrays; got coordinates: give samples=, or arrays in memory")
     count, seed = check.samples(samples), core_random_state.integer(random_state)
     options = weights, precision, deterministic, check_finite
-    inputs = arguments(X, X, h, *options, rtol=rtol, bounds=bounds, periods=periods)
+    others: dict[str, Any] = {"local_factors": local_factors, "bounds": bounds, "periods": periods}
+    inputs = arguments(X, X, h, *options, rtol=rtol, **others)
     data = inputs.data_blocks(inputs.layout(inputs.forms.whitening))
     found = _mass(inputs, data, count, seed)
     return Mass(*(_number(found, i) for i in range(2)))

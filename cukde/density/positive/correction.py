@@ -17,14 +17,16 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from cukde.density.sums import PartialSums
 from cukde.density.whitening import Whitening
 
 
-def relative(sums: PartialSums, xp: Any) -> Any:
-    """Relative corrections t, (m,), of the sums of output "laplace": at most d/2, and 0 where the density is."""
-    something = sums.total > 0
-    return xp.where(something, sums.moments[..., 0] / xp.where(something, sums.total, 1.0) - 1, 0.0)
+def relative(sums: PartialSums) -> Any:
+    """Relative corrections t, (m,), of the sums of output "laplace": at most d/2, NaN where nothing is summed."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return sums.moments[..., 0] / sums.total - 1
 
 
 def log_factor(t: Any, xp: Any) -> Any:
@@ -50,7 +52,7 @@ def score(plain: PartialSums, corrected: PartialSums, curved: PartialSums, white
 
     The sums are those of outputs "moments", for the score s, "laplace", and "laplace_moments".
     """
-    t, squares = relative(corrected, xp), whitening.h**2
+    t, squares = relative(corrected), whitening.h**2
     s = plain.moments / (plain.total * squares)[:, None]
     slope = curved.moments / (curved.total * squares)[:, None] - (1 + t)[:, None] * s
     return whitening.score(s + slope / xp.hypot(1.0, t)[:, None], xp)

@@ -51,7 +51,7 @@ def density_and_score(X: Any, Y: Any, h: Any, **options: Any) -> tuple[Any, Any]
 
 def debias(X: Any, h: Any, *, score_bandwidth: Any = None, steps: int = 1, **options: Any) -> Any:
     """See :func:`cukde.debias`."""
-    steps = core_check.count("steps", steps)
+    steps = density_check.steps(steps)
     stack = prepare(X, X, h, method="sd", steps=steps, **options)
     estimate = stack.of_score(score_bandwidth)
     with stack.device:
@@ -63,7 +63,7 @@ def sd_kde(
 ) -> Any:
     """See :func:`cukde.sd_kde`."""
     log = core_check.flag("log", log)
-    steps = core_check.count("steps", steps)
+    steps = density_check.steps(steps)
     stack = prepare(X, Y, h, method="sd", steps=steps, **options)
     estimate = stack.of_score(score_bandwidth)
     with stack.device:

@@ -72,7 +72,7 @@ class Pass:
     @property
     def result_bytes(self) -> float:
         """Bytes of the sums of all queries."""
-        return 8.0 * self.m * (2 + self.columns)
+        return 8.0 * self.m * (2 + self.columns + (self.output == "laplace"))
 
 
 def engine(task: Pass, capability: tuple[int, int]) -> Engine:

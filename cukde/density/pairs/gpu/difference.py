@@ -20,7 +20,7 @@ from cukde.core.gpu.launch import C_TYPE, DOUBLE, FLOAT, Specialisation, at_leas
 from cukde.density.pairs.gpu import finish
 from cukde.density.pairs.gpu.operands import LOG2_E
 from cukde.density.pairs.gpu.specialisation import OPERATION, Compiled
-from cukde.density.sums import Output, PartialSums
+from cukde.density.sums import Output, PartialSums, moment_columns
 
 
 class Guard(NamedTuple):
@@ -111,7 +111,7 @@ def launch(
     writes; ``memory`` is for its own splits, as many as :func:`parts` says.
     """
     n, d = X.shape
-    k = finish.columns_of(output, d, values)
+    k = moment_columns(output, d, values)
     chosen = specialise(output, precision, X.dtype, d, k)
     X = _stored(X, chosen.storage)
     Y = X if Y is None else _stored(Y, chosen.storage)
@@ -159,7 +159,7 @@ def launch_stack(
     """
     b, n, d = X.shape
     m = Y.shape[1]
-    k = finish.columns_of(output, d, None)
+    k = moment_columns(output, d, None)
     chosen = specialise(output, precision, X.dtype, d, k)
     X, Y = _stored(X, chosen.storage), _stored(Y, chosen.storage)
     splits = finish.Splits(finish.blocks(m, k, chosen.columns), b, n, *out)

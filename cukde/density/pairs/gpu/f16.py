@@ -26,7 +26,7 @@ from cukde.density.pairs.gpu import (
 )
 from cukde.density.pairs.gpu.operands import LOG2_E, Operand
 from cukde.density.pairs.gpu.specialisation import OPERATION, TiledTask, shapes
-from cukde.density.sums import Output, PartialSums
+from cukde.density.sums import Output, PartialSums, moment_columns
 
 # Largest squared distance to the centre, in bandwidths, up to which exponents may come from products of two terms a
 # point. The tensor cores truncate what they add up to about 2^-25 of the largest; what that leaves of the density stays
@@ -53,7 +53,7 @@ SOFT_EXP = {(1, 16): 4, (1, 32): 2}
 # moments, to be a normal float16 down to e = -27.
 _SHIFT: dict[Output, float] = {"sum": 31, "moments": 13, "values": 0}
 
-# Outputs whose terms are all positive, so that a total is as good as its largest term: they need no reference.
+# Outputs that need no reference: where their totals are large enough, nothing that counts has underflowed.
 OF_DENSITIES: tuple[Output, ...] = ("sum", "laplace")
 
 SHARED_BYTES = 48 * 1024  # that a block may have
@@ -468,7 +468,7 @@ def run(
     """
     n, d = X.shape
     m = n if Y is None else Y.shape[0]
-    k = pairs_finish.columns_of(output, d, values)
+    k = moment_columns(output, d, values)
     of_themselves = ratio and output == "moments" and Y is None and log_weights is None
     if of_themselves and form.split:
         form = form._replace(products=3)  # as in the symmetric pass: 2^e keeps 11 bits, and the moments one term

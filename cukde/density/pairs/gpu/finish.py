@@ -59,15 +59,6 @@ class Splits(NamedTuple):
         return self.reference, self.total, self.moments
 
 
-def columns_of(output: Output, d: int, values: Any | None) -> int:
-    """Columns of the moments of an output: those of the points or of the values, one of "laplace", or none."""
-    if output in ("moments", "laplace_moments"):
-        return d
-    if output == "laplace":
-        return 1
-    return 0 if values is None else int(values.shape[1])
-
-
 def empty(m: int, k: int) -> PartialSums:
     """Uninitialised results of ``m`` queries with ``k`` moments each, or none."""
     return PartialSums(cp.empty(m), cp.empty(m), cp.empty((m, k)) if k else None)

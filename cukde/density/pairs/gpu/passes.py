@@ -31,7 +31,7 @@ from cukde.density.pairs.gpu.skipping import (
     passes as skipping_passes,
     values as skipping_values,
 )
-from cukde.density.sums import Epilogue, Output, PartialSums, merge, put, ready, to_density
+from cukde.density.sums import Epilogue, Output, PartialSums, merge, moment_columns, put, ready, to_density
 
 _ALL_PAIRS = skipping_choice.Chosen()
 
@@ -170,14 +170,17 @@ def laplace_density(
 ) -> Any:
     """Return the Laplace-corrected density at the queries, (m,), or its logarithm; or the ``positive`` density.
 
-    Negative densities stay, and have no logarithm: NaN. Without local factors.
+    Negative densities stay, and have no logarithm: NaN.
     """
-    arguments = _pose(X, Y, h, options)
-    near = arguments.near("laplace")
-    out = arguments.finished("positive" if positive else "laplace", None, epilogue) if near.posed is None else None
-    if out is not None:
-        return out
-    sums = arguments.sums("laplace", None, near=near)
+    if options.local_factors is not None:
+        sums = partial_sums(X, Y, h, "laplace", options)
+    else:
+        arguments = _pose(X, Y, h, options)
+        near = arguments.near("laplace")
+        out = arguments.finished("positive" if positive else "laplace", None, epilogue) if near.posed is None else None
+        if out is not None:
+            return out
+        sums = arguments.sums("laplace", None, near=near)
     return results.positive(sums, *epilogue, cp) if positive else results.laplace(sums, *epilogue, cp)[0]
 
 
@@ -286,7 +289,7 @@ class _Arguments(NamedTuple):
         n, d = self.X.shape
         if skipping_choice.too_few(n, self.m, d) or self.options.precision == "ieee" or output == "laplace_moments":
             return _ALL_PAIRS
-        k = pairs_finish.columns_of(output, d, None)
+        k = moment_columns(output, d, None)
         engine = self.engine(output, k, exact=not ratio)
         apart = self.apart(output, k, exact=not ratio) if engine == "difference" else None
         arguments = self.X, self.Y, self.h, output, self.options, engine
@@ -318,7 +321,7 @@ class _Arguments(NamedTuple):
         if near.apart is not None:
             return self.sums_apart(output, near.apart, ratio=ratio)
         d, options, known = self.X.shape[1], self.options, self.radius_known
-        k = pairs_finish.columns_of(output, d, values)
+        k = moment_columns(output, d, values)
         if self.m == 0:
             return pairs_finish.empty(0, k)
         engine = self.engine(output, k, exact=not ratio)
@@ -357,7 +360,7 @@ class _Arguments(NamedTuple):
         if not len(queries.far):
             return at_near
         at_far = _differences(X, Y[queries.far], h, output, options)
-        out = pairs_finish.empty(self.m, pairs_finish.columns_of(output, X.shape[1], None))
+        out = pairs_finish.empty(self.m, moment_columns(output, X.shape[1], None))
         put(out, queries.near, at_near)
         put(out, queries.far, at_far)
         return out
@@ -400,7 +403,7 @@ def _pose(X: Any, Y: Any | None, h: float, options: Options) -> _Arguments:
 
 
 def _differences(X: Any, Y: Any | None, h: float, output: Output, options: Options) -> PartialSums:
-    out = pairs_finish.empty(len(X if Y is None else Y), pairs_finish.columns_of(output, X.shape[1], None))
+    out = pairs_finish.empty(len(X if Y is None else Y), moment_columns(output, X.shape[1], None))
     if not len(out.total):
         return out
     launched = difference.launch(

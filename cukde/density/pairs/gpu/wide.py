@@ -28,7 +28,7 @@ from cukde.density.pairs.gpu import (
 )
 from cukde.density.pairs.gpu.operands import LOG2_E, scale_of
 from cukde.density.pairs.gpu.specialisation import OPERATION
-from cukde.density.sums import Output, PartialSums
+from cukde.density.sums import Output, PartialSums, moment_columns
 
 FEWEST_DIMENSIONS = 65
 
@@ -205,7 +205,7 @@ def run(
     """
     n, d = X.shape
     m = n if Y is None else Y.shape[0]
-    k = pairs_finish.columns_of(output, d, values)
+    k = moment_columns(output, d, values)
     squared_radius = None if radius_known else cp.zeros(1, np.float32)
     limit = SQUARED_RADIUS * LOG2_E
     alike = Y is None and log_weights is None

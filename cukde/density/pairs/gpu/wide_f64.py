@@ -19,7 +19,7 @@ from cukde.core.gpu.launch import DOUBLE, Specialisation
 from cukde.density.kept import Kept, kept
 from cukde.density.pairs.gpu import difference, f64, finish as pairs_finish
 from cukde.density.pairs.gpu.operands import LOG2_E, scale_of
-from cukde.density.sums import Output, PartialSums
+from cukde.density.sums import Output, PartialSums, moment_columns
 
 FEWEST_DIMENSIONS = f64.DEPTHS[-1] + 1
 
@@ -73,7 +73,7 @@ def run(
     X, Y, V = (None if a is None else pairs_finish.contiguous(a, DOUBLE) for a in (X, Y, values))
     n, d = X.shape
     m = n if Y is None else Y.shape[0]
-    k = pairs_finish.columns_of(output, d, V)
+    k = moment_columns(output, d, V)
     measured = None if squared_radius is not None else cp.zeros(1, np.float32)
     limit = LIMIT[output] * LOG2_E
     depth = -(-d // _DEPTHS) * _DEPTHS
