@@ -197,8 +197,7 @@ class Problem(NamedTuple):
             return self.unchecked.look().laplace_density(log=log, positive=positive, log_mass=log_mass)
         (passes, options), epilogue = self._pass(), self.epilogue(log=log)
         epilogue = epilogue._replace(log_constant=epilogue.log_constant - log_mass)
-        # Where a pass may end in the density itself.
-        finished = None if options.local_factors is not None else getattr(passes, "laplace_density", None)
+        finished = getattr(passes, "laplace_density", None)  # where a pass may end in the density itself
         if self.domain is not None or self.leave_one_out or finished is None:
             sums = self.sums("laplace")
             if positive:

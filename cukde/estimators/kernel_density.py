@@ -375,8 +375,8 @@ class KernelDensity(BaseEstimator):
         -------
         array, shape (n_samples, d)
             Of the dtype of the data, on the GPU if the data were. Method "sd" draws from the debiased data; "positive"
-            takes of points of the kernel estimate as many as its factor says, by :func:`cukde.positive_kde` of 3
-            points for one in 2 dimensions, of some 10 in 16. With any metric the kernel is that of the euclidean
+            takes of points of the kernel estimate as many as its factor says, by :func:`cukde.positive_kde` of 2.4
+            points for one in 2 dimensions, of some 7 in 16. With any metric the kernel is that of the euclidean
             distance, as in scikit-learn.
 
         Raises

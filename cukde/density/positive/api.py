@@ -221,8 +221,8 @@ def positive_mass(
     what lies beyond the grid is missed.
 
     *Otherwise*, and with local factors, an estimate by points of the density :math:`\hat p` itself, with its standard
-    error. The second form of M has less variance, because t integrates to 0. By 8,192 points the error is 0.05% in 2
-    dimensions, and 0.4% in 16 with bandwidths of least error.
+    error. The second form of M has less variance, because t integrates to 0. By 8,192 points the relative error is
+    0.07% in 2 dimensions and 0.6% in 16, for 2,000 normal rows and the reference rule.
 
     *Cost.* The pass of :func:`laplace_kde` over these nodes or points.
 

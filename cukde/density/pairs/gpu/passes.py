@@ -170,7 +170,7 @@ def laplace_density(
 ) -> Any:
     """Return the Laplace-corrected density at the queries, (m,), or its logarithm; or the ``positive`` density.
 
-    Negative densities stay, and have no logarithm: NaN. Without local factors.
+    Negative densities stay, and have no logarithm: NaN.
     """
     arguments = _pose(X, Y, h, options)
     near = arguments.near("laplace")
