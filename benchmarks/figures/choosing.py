@@ -20,6 +20,7 @@ import numpy as np
 from benchmarks.bandwidth.normal_mixtures import family
 from benchmarks.bandwidth.real_sets import SETS
 from cukde import perf
+from cukde.bandwidth import selection
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS, DOCS = ROOT / "benchmarks" / "results", ROOT / "docs"
@@ -47,6 +48,15 @@ ARMS = {
     "`kde`, `abramson`, folds": ("abramson", "folds"),
 }
 """Method and rule of each row of the table."""
+
+ARMS_OF_SQUARES = {
+    **ARMS,
+    "`sd_kde`, least squares": ("sd", "least_squares"),
+    "`positive_kde`, least squares": ("positive", "least_squares"),
+    "`laplace_kde`, `laplace`": ("laplace", "reference"),
+    "`laplace_kde`, least squares": ("laplace", "least_squares"),
+}
+"""Those whose squared errors are compared: densities that can be negative, too."""
 
 _COLOURS = {
     "select": "black",
@@ -85,6 +95,11 @@ class Case(NamedTuple):
     def excess(self, arm: tuple[str, str]) -> float:
         """Nats that an arm loses against the best of all arms."""
         return self.value("loss", arm) - float(np.nanmin([self.value("loss", each) for each in ARMS.values()]))
+
+    def squares(self, arm: tuple[str, str]) -> float:
+        """Squared error of an arm over the least of all arms."""
+        least = float(np.nanmin([self.value("ise", each) for each in ARMS_OF_SQUARES.values()]))
+        return self.value("ise", arm) / least
 
 
 def cases(runs: Sequence[dict[str, Any]]) -> list[Case]:
@@ -190,10 +205,22 @@ def findings(of: Sequence[Case], orders: Sequence[dict[str, Any]]) -> str:
             "- The Laplace-corrected estimate, which has no likelihood, has a negative mass of "
             f"{np.median(negative):.1%} in the median and at most {max(negative):.0%} by its rule."
         )
+    known = [case for case in of if not case.is_real]
+    if known:
+        ratios = {label: np.array([case.squares(arm) for case in known]) for label, arm in ARMS_OF_SQUARES.items()}
+        middle = {label: median for label, values in ratios.items() if not math.isnan(median := _median(values))}
+        parts = [
+            f"{label} {middle[label]:.2f} ({np.nanmax(ratios[label]):.1f})" for label in sorted(middle, key=middle.get)
+        ]
+        lines.append(
+            "- Squared errors over the least of all arms on the known densities, the median and the worst case: "
+            f"{'; '.join(parts)}."
+        )
     timed = [case for case in of if case.name == "normal, balls" and case.d == 4 and case.n <= LARGE]
     if timed:
         case = timed[-1]
-        times = {label: case.value("choose_ms", arm) for label, arm in ARMS.items()}
+        apart = {(method, "folds") for method in selection.CANDIDATES}  # whose time is that of the selection
+        times = {label: case.value("choose_ms", arm) for label, arm in ARMS.items() if arm not in apart}
         parts = [f"{label} {_milliseconds(ms)} ms" for label, ms in times.items() if not math.isnan(ms)]
         lines.append(
             f"- Time to choose, {case.n:,} rows of 4 columns, {case.row['backend'].upper()}: {', '.join(parts)}."
@@ -251,14 +278,12 @@ def draw_densities(of: Sequence[Case], to: Path) -> None:
     from matplotlib.figure import Figure
 
     known = [case for case in of if not case.is_real]
-    arms = {**ARMS, "`laplace_kde`, `laplace`": ("laplace", "reference")}
-    arms["`laplace_kde`, least squares"] = ("laplace", "least_squares")
     figure = Figure(figsize=(12, 6.4), layout="constrained")
     panels = figure.subplots(2, len(GROUPS), sharex=True)
     for (name, belongs), pair in zip(GROUPS.items(), panels.T, strict=True):
         group = [case for case in known if belongs(case)]
         sizes = sorted({case.n for case in group})
-        for label, arm in arms.items():
+        for label, arm in ARMS_OF_SQUARES.items():
             losses = [_median(np.array([case.excess(arm) for case in group if case.n == n])) for n in sizes]
             ratios = [_median(np.array([_ratio(case, arm) for case in group if case.n == n])) for n in sizes]
             style = {
