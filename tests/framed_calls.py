@@ -69,7 +69,7 @@ def framed(name: str, choose: Choose, seed: int) -> Framed:
     if arguments.get("check_finite") is False:
         arguments["check_finite"] = True  # a missing value is looked for
     plain = Call(call.function, (), dict(arguments))
-    if len(arguments.get("axes", ())) == 1 and type(arguments["axes"]) is not list:
+    if len(arguments.get("axes") or ()) == 1 and type(arguments["axes"]) is not list:
         arguments["axes"] = [arguments["axes"]]
     dressing = _Dressing(arguments, choose)
     dressing.dress()

@@ -16,13 +16,13 @@ from cukde.core.dask.graph import Blocks, each, gathered
 from cukde.core.over_dask import is_dask
 from cukde.core.random_state import DEFAULT, RandomState
 from cukde.core.types import ArrayLike, Bandwidth, Domain
-from cukde.density import check as density_check, results
+from cukde.density import check as density_check, correction, results
 from cukde.density.dask import api as density_dask, blocks as dask_blocks
 from cukde.density.dask.arguments import Arguments, arguments
 from cukde.density.dask.blocks import Block, HostBlock, Layout
-from cukde.density.positive import check, correction, mass as positive_masses
+from cukde.density.mass_sizes import SAMPLES
+from cukde.density.positive import check, mass as positive_masses
 from cukde.density.positive.mass import Mass, Part
-from cukde.density.positive.sizes import SAMPLES
 from cukde.density.sums import Output, PartialSums
 from cukde.density.whitening import Whitening
 
