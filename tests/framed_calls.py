@@ -113,7 +113,7 @@ class _Dressing:
             if a.get(argument) is not None and self._choose((False, True)):
                 given = dict(zip(names, a[argument], strict=True))
                 self.framed[argument] = {name: given[name] for name in self._moved(names) if given[name] is not None}
-        if "axes" in a and self._choose((False, True)):
+        if a.get("axes") is not None and self._choose((False, True)):
             given = dict(zip(names, a["axes"], strict=True))
             self.framed["axes"] = {name: given[name] for name in self._moved(names)}
         if a.get("weights") is not None and self._choose((False, True)):

@@ -108,8 +108,8 @@ def positive_kde(
     Examples
     --------
     >>> import numpy as np, cukde
-    >>> cukde.positive_kde(np.array([0.0]), np.array([0.0, 3.0]), 1.0).round(4)
-    array([0.5542, 0.0005])
+    >>> cukde.positive_kde(np.array([0.0]), np.array([0.0, 2.0]), 1.0).round(4)
+    array([0.5542, 0.014 ])
     """
     log = core_check.flag("log", log)
     given = None if mass is None else check.mass(mass)
@@ -231,7 +231,7 @@ def positive_mass(
     --------
     >>> import numpy as np, cukde
     >>> round(cukde.positive_mass(np.array([-1.0, 1.0]), 1.0).value, 6)
-    1.073347
+    1.074576
     """
     check.no_stack(X)
     count = check.samples(samples)
