@@ -137,6 +137,8 @@ def _transform(task: Pass, on: Peaks, boxes: int, ordered: bool, in_order: bool)
     plan = _plan(task)
     order = next(o for o in _ORDERS if o >= plan.order)
     columns = task.k + 1
+    two = task.output == "laplace"  # sums, of one column
+    sums = columns + two
     item = float(task.itemsize)
     windows = 2 * plan.reach + 1
     slope = task.output == "moments"
@@ -145,8 +147,9 @@ def _transform(task: Pass, on: Peaks, boxes: int, ordered: bool, in_order: bool)
         parts.append(_masses(task, on))
     moments = columns * float(task.n)
     served = columns * float(task.m)
-    results = 8.0 * (1 + slope + task.k)
-    loaded = order * (1 + slope) + _LOADED * order
+    results = 8.0 * (sums + slope)
+    powers = order * (1 + two)
+    loaded = powers * (1 + slope) + _LOADED * powers
     return [
         *parts,
         Part("wait for the data's ends", cycles=_TRANSFORM * on.clock, launches=1),
@@ -162,18 +165,18 @@ def _transform(task: Pass, on: Peaks, boxes: int, ordered: bool, in_order: bool)
         ),
         Part(
             "translate",
-            16.0 * boxes * order * columns,
-            {"float64": 2.0 * columns * boxes * windows * order**2},
-            8.0 * boxes * windows * order * columns,
-            footprint=8.0 * boxes * order * columns,
-            blocks=float(boxes * columns),
+            16.0 * boxes * order * sums,
+            {"float64": 2.0 * sums * boxes * windows * order**2},
+            8.0 * boxes * windows * order * sums,
+            footprint=8.0 * boxes * order * sums,
+            blocks=float(boxes * sums),
             resident=16,
         ),
         Part(
             "evaluate",
             (item + results) * task.m,
             {
-                "float64": 2 * served * (order * (1 + slope) + _QUERY_F64 + _END_F64),
+                "float64": 2 * served * (powers * (1 + slope) + _QUERY_F64 + _END_F64),
                 "instruction": served * (loaded + _QUERY + _END),
             },
         ),
