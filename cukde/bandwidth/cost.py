@@ -21,7 +21,7 @@ from cukde.core.cost.cost import Counted, Part, Unit
 from cukde.core.cost.peaks import Peaks
 from cukde.density import check as density_check
 from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
-from cukde.density.positive.sizes import SAMPLES
+from cukde.density.mass_sizes import SAMPLES
 
 # Rows of one column from which kde takes a fast transform for each bandwidth, as in {cpu,gpu}/passes.py.
 LEAST_ROWS_OF_LINE = {"cpu": 4_096, "gpu": 65_536}

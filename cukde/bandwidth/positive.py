@@ -20,10 +20,10 @@ import numpy as np
 
 from cukde.bandwidth import check
 from cukde.bandwidth.data import Rows, largest
-from cukde.density import results
+from cukde.density import correction, results
 from cukde.density.arguments import prepare
 from cukde.density.domains.domain import Domain
-from cukde.density.positive import api as positive, correction, mass as positive_masses
+from cukde.density.positive import api as positive, mass as positive_masses
 from cukde.density.problem import Problem
 from cukde.density.sums import to_density
 

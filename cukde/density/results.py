@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from cukde.density.positive import correction
+from cukde.density import correction
 from cukde.density.sums import PartialSums
 from cukde.density.whitening import Whitening
 

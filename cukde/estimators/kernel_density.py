@@ -27,10 +27,10 @@ from cukde.density.arguments import prepare
 from cukde.density.domains import check as domains_check
 from cukde.density.domains.domain import Domain, domain_of
 from cukde.density.kernel_density import kernel_density
+from cukde.density.mass_sizes import SAMPLES
 from cukde.density.metric_density import log_sums
 from cukde.density.positive import api as density_positive
 from cukde.density.positive.api import positive_kde, positive_mass, positive_score
-from cukde.density.positive.sizes import SAMPLES
 from cukde.density.problem import Problem, score_problem
 from cukde.estimators import bandwidths, check, file, rejection, sampling
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cukde.core import dispatch
-from cukde.density.positive import correction
+from cukde.density import correction
 
 _MOST = 2**20  # points proposed at once
 

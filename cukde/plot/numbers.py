@@ -13,13 +13,12 @@ import numpy as np
 
 from cukde.bandwidth import data as bandwidth_data, rules
 from cukde.core.over_dask import is_dask
-from cukde.density import check as density_check, rules_by_name
+from cukde.density import check as density_check, correction, rules_by_name
 from cukde.density.api import debias, kde, kernel_sum, laplace_kde, sd_kde
 from cukde.density.compositions import columns as compositions_columns, regions as compositions_regions
 from cukde.density.domains import check as domains_check
 from cukde.density.domains.domain import Domain
 from cukde.density.grids.api import evaluate_grid
-from cukde.density.positive import correction
 from cukde.density.positive.api import positive_kde, positive_mass
 from cukde.plot import check
 

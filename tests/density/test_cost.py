@@ -394,7 +394,7 @@ def test_every_operation_is_predicted_on_every_processor() -> None:
     for op, d, on, dtype, n in grid:
         sizes: dict[str, Any] = {"n": n, "d": d}
         if not op.startswith("bandwidth"):
-            sizes |= {} if op == "debias" else {"m": 300}
+            sizes |= {} if op in ("debias", "positive_mass") else {"m": 300}
         if op.startswith("study") or (op.endswith("cdf") and d > 1):
             continue
         times = [perf.predict(op, on, dtype=dtype, **(sizes | {"n": some * n})) for some in (1, 4)]

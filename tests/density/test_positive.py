@@ -12,7 +12,7 @@ import pytest
 from scipy import integrate
 
 import cukde
-from cukde.density.positive import correction
+from cukde.density import correction
 from tests import reference, tolerances
 from tests.conftest import Backend
 

@@ -15,7 +15,7 @@ from cukde.core.cost.peaks import Peaks
 from cukde.density import check as density_check
 from cukde.density.cost.formulas import kde, positive_kde, sd_kde
 from cukde.density.cost.sizes import OPTIONS, Sizes, sized
-from cukde.density.positive.sizes import SAMPLES
+from cukde.density.mass_sizes import SAMPLES
 
 # NumPy's sort, and its order, take as long as so many operations one at a time for each number and each doubling of
 # their count: 0.26 and 0.75 ns on a core of 4.1e9 a second, 4,096 to 1,048,576 numbers of float64.

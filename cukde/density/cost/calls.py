@@ -10,8 +10,8 @@ from typing import Any
 from cukde.core.cost import arguments
 from cukde.core.cost.registry import Observed
 from cukde.density import check as density_check
+from cukde.density.mass_sizes import SAMPLES
 from cukde.density.plane.recent import recent_cells
-from cukde.density.positive.sizes import SAMPLES
 from cukde.density.sums import Output
 
 Sizes = dict[str, Any]

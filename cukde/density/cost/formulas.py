@@ -26,11 +26,11 @@ from cukde.density.cost.flash import (
     flash_score_flops,
 )
 from cukde.density.cost.sizes import OF_DATA, OF_QUERIES, OPTIONS, Sizes, sized
+from cukde.density.mass_sizes import NODES, REACH, SAMPLES
 from cukde.density.one_dimension import cost as one_dimension_cost
 from cukde.density.pairs.cost import cpu as cost_cpu, cuda_cores, engines, skipping, skipping_cpu, tensor, wide
 from cukde.density.pairs.cost.engines import Pass
 from cukde.density.plane import cost as plane_cost
-from cukde.density.positive.sizes import NODES, REACH, SAMPLES
 from cukde.density.sums import Output
 
 _SOURCE = (

@@ -15,12 +15,12 @@ from cukde.core.entry.public_call import public_call
 from cukde.core.over_dask import over_dask
 from cukde.core.random_state import DEFAULT, RandomState
 from cukde.core.types import Array, ArrayLike, Bandwidth, Domain
-from cukde.density import results
+from cukde.density import correction, results
 from cukde.density.arguments import prepare
 from cukde.density.cost import calls as cost_calls, formulas as cost_formulas
-from cukde.density.positive import check, correction, mass as positive_masses, quadrature
+from cukde.density.mass_sizes import SAMPLES
+from cukde.density.positive import check, mass as positive_masses, quadrature
 from cukde.density.positive.mass import Mass
-from cukde.density.positive.sizes import SAMPLES
 from cukde.density.problem import Problem
 from cukde.density.sums import Output
 
@@ -69,7 +69,8 @@ def positive_kde(
         As in :func:`kde`.
     mass : float or Mass, optional
         M, of at least 1, such as :func:`positive_mass` returns, which a call for further queries need not find again;
-        1 for a result that is not normalised. Default: ``positive_mass`` with its defaults.
+        1 for a result that is not normalised. Default: ``positive_mass`` with its defaults, which checks the data
+        whatever ``check_finite`` is.
 
     Returns
     -------
@@ -102,13 +103,13 @@ def positive_kde(
     ----------
     Jones, M. C. and Foster, P. J. (1993). Generalized jackknifing and higher order kernels. *J. Nonparametr. Stat.* 3,
     for :math:`\hat p \exp(t)`; Jones, M. C. and Signorini, D. F. (1997), as in :func:`laplace_kde`. The factor and its
-    mass are this library's, see ``cukde/density/positive/correction.py``.
+    mass are this library's, see ``cukde/density/correction.py``.
 
     Examples
     --------
     >>> import numpy as np, cukde
-    >>> cukde.positive_kde(np.array([0.0]), np.array([0.0, 3.0]), 1.0).round(4)
-    array([0.5542, 0.0005])
+    >>> cukde.positive_kde(np.array([0.0]), np.array([0.0, 2.0]), 1.0).round(4)
+    array([0.5542, 0.014 ])
     """
     log = core_check.flag("log", log)
     given = None if mass is None else check.mass(mass)
@@ -230,7 +231,7 @@ def positive_mass(
     --------
     >>> import numpy as np, cukde
     >>> round(cukde.positive_mass(np.array([-1.0, 1.0]), 1.0).value, 6)
-    1.073347
+    1.074576
     """
     check.no_stack(X)
     count = check.samples(samples)
@@ -247,7 +248,7 @@ def positive_mass(
 def mass_of(problem: Problem, count: int, seed: int) -> Mass:
     """The mass of a problem whose values are checked."""
     if problem.X.shape[1] == 1 and problem.options.local_factors is None:
-        return positive_masses.integrated(problem, quadrature.of_line(problem))
+        return positive_masses.integrated(problem, quadrature.of_line(positive_masses.of_all(problem)))
     return positive_masses.sampled(problem, count, np.random.default_rng(seed))
 
 

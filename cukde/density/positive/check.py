@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cukde.core import check as core_check
-from cukde.density.grids import check as grids_check
+from cukde.density import axes as density_axes
 from cukde.density.stacks.over_stacks import is_stack
 
 
@@ -37,7 +37,7 @@ def samples(value: Any) -> int:
 
 def axes(value: Any, d: int) -> list[np.ndarray]:
     """Return the axes of a rule that can leave out every second node."""
-    out = grids_check.axes(value, d)
+    out = density_axes.checked(value, d)
     for k, axis in enumerate(out):
         if len(axis) < 3 or len(axis) % 2 == 0 or not (np.diff(axis) > 0).all():
             raise ValueError(

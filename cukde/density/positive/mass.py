@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cukde.core import dispatch, reprs
+from cukde.core import check as core_check, dispatch, reprs
 from cukde.core.public import public_in
+from cukde.density import correction
 from cukde.density.domains.domain import Domain
-from cukde.density.positive import correction
 from cukde.density.positive.quadrature import Nodes
 from cukde.density.problem import Problem
 from cukde.density.sums import PartialSums, to_density
@@ -83,7 +83,7 @@ def sampled(problem: Problem, count: int, rng: np.random.Generator) -> Mass:
 
 def at_samples(problem: Problem, count: int, rng: np.random.Generator) -> tuple[Problem, PartialSums]:
     """The problem at points drawn from its kernel estimate, and its sums of output "laplace" there."""
-    problem = problem._replace(leave_one_out=False)
+    problem = of_all(problem)
     options = problem.options
     weights = None if options.log_weights is None else np.exp(dispatch.to_host(options.log_weights))
     points = drawn(problem.X, weights, options.local_factors, problem.whitening, problem.domain, count, rng, problem.xp)
@@ -125,7 +125,7 @@ def integrated(problem: Problem, nodes: Nodes) -> Mass:
 
     Both are far below a bandwidth apart: the rule then converges faster than any power of its step.
     """
-    problem = _in_double(problem)
+    problem = _in_double(of_all(problem))
     fine = coarse = 0.0
     for points, weights, coarse_weights in nodes.blocks(_QUERIES):
         at = problem.at(problem.xp.asarray(points))
@@ -138,8 +138,17 @@ def integrated(problem: Problem, nodes: Nodes) -> Mass:
     return Mass(1 + fine, abs(fine - coarse))
 
 
+def of_all(problem: Problem) -> Problem:
+    """The problem of all rows, whose values are checked now if they were not: points are made of them."""
+    problem = problem._replace(leave_one_out=False)
+    if problem.options.squared_radius is not None:
+        return problem
+    core_check.finite({"X": bool(problem.xp.isfinite(problem.X).all())})
+    return problem.located()
+
+
 def _in_double(problem: Problem) -> Problem:
     """The same for nodes far closer to each other than the rounding of single precision."""
     double = np.dtype(np.float64)
     options = problem.options._replace(precision="float64")
-    return problem._replace(X=problem.X.astype(double), dtype=double, options=options, leave_one_out=False)
+    return problem._replace(X=problem.X.astype(double), dtype=double, options=options)

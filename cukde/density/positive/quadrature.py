@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cukde.core import dispatch
-from cukde.density.positive.sizes import NODES, REACH
+from cukde.density.mass_sizes import NODES, REACH
 from cukde.density.problem import Problem
 
 
