@@ -62,7 +62,7 @@ class Numbers:
             rows = [self.row(detector.name, of.name, LOOKED_AT) for of in SETS]
             cells = [f"{row['auroc']:.3f} ({row['auroc_q1']:.3f} to {row['auroc_q3']:.3f})" for row in rows]
             timed = self.row(detector.name, _TIMED, LOOKED_AT)["median_ms"]
-            lines.append(_line([detector.name, *cells, f"{timed:.0f}"]))
+            lines.append(_line([detector.name, *cells, f"{timed:,.0f}"]))
         return "\n".join(lines)
 
     def densities(self) -> str:
