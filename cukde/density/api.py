@@ -375,6 +375,7 @@ def debias(
     *,
     score_bandwidth: Bandwidth | None = None,
     steps: int = 1,
+    own_point: bool = True,
     weights: ArrayLike | None = None,
     rtol: float | None = None,
     precision: str | None = None,
@@ -402,6 +403,9 @@ def debias(
         Bandwidth of the score, in the same forms; default ``h``. "cross_validate" is that of :func:`kde` here.
     steps : int
         How often the score is taken, at least 1: again of the points that it has moved, see the notes.
+    own_point : bool
+        Whether a point counts in its own score. Without it few rows of many columns move as far as many would, see the
+        notes.
     weights, rtol, precision, deterministic, check_finite, bounds, periods, nan_policy
         As in :func:`kde`. Rows that are left out are NaN in the result.
     out : array, shape of ``X``, optional
@@ -444,10 +448,13 @@ def debias(
     >>> cukde.debias(np.array([-1.0, 1.0]), 1.0).round(4)
     array([-0.8808,  0.8808])
     """
-    steps = check.steps(steps)
+    steps, own_point = check.steps(steps), core_check.flag("own_point", own_point)
+    check.one_step(h, steps, own_point=own_point)
     options = weights, precision, deterministic, check_finite, bounds, periods
-    problem, _ = prepare(X, X, h, *options, rtol=rtol, may_be_unchecked=steps == 1, method="sd", steps=steps)
-    estimate = score_problem(problem, _score_bandwidth(score_bandwidth, X, weights, bounds, periods))
+    of_sd: dict[str, Any] = {"method": "sd", "steps": steps, "may_be_unchecked": steps == 1 and own_point}
+    problem, _ = prepare(X, X, h, *options, rtol=rtol, **of_sd)
+    score_h = _score_bandwidth(score_bandwidth, X, weights, bounds, periods)
+    estimate = score_problem(problem, score_h, own_point=own_point)
     with problem.device:
         moved = problem.moved(estimate, steps)
         if problem.domain is not None:
@@ -467,6 +474,7 @@ def _stages_of_sd_kde(
     *,
     score_bandwidth: Any = None,
     steps: int = 1,
+    own_point: bool = True,
     weights: Any = None,
     rtol: float | None = None,
     log: bool = False,
@@ -503,10 +511,12 @@ def _stages_of_sd_kde(
         return points + (scores @ along if step.ndim == 2 else scores * along)
 
     # Beyond the ends of a domain points are folded back, and further steps take other scores.
-    plain = bounds is None and periods is None and steps == 1
-    debiased = functools.partial(debias, X, h, score_bandwidth=score_bandwidth, steps=steps, **options)
+    once = steps == 1 and own_point
+    plain = bounds is None and periods is None and once
+    of_sd = {"score_bandwidth": score_bandwidth, "steps": steps, "own_point": own_point}
+    debiased = functools.partial(debias, X, h, **of_sd, **options)
     moved = shift() if plain else debiased()
-    first = {"score": gradient, "shift": shift} if steps == 1 else {"debias": debiased}
+    first = {"score": gradient, "shift": shift} if once else {"debias": debiased}
     return {
         **first,
         "kde": lambda: kde(moved, moved if Y is None else Y, h, log=log, **options),
@@ -529,6 +539,7 @@ def sd_kde(
     *,
     score_bandwidth: Bandwidth | None = None,
     steps: int = 1,
+    own_point: bool = True,
     weights: ArrayLike | None = None,
     rtol: float | None = None,
     log: bool = False,
@@ -551,6 +562,8 @@ def sd_kde(
         Bandwidth of the score, as in :func:`debias`; default ``h``.
     steps : int
         How often points move, as in :func:`debias`; a wider bandwidth goes with more, see the notes.
+    own_point : bool
+        Whether a point counts in its own score, as in :func:`debias`; see the notes.
     X, Y, h, weights, rtol, log, precision, deterministic, check_finite, bounds, periods, nan_policy, out
         As in :func:`kde`. :func:`cukde.bandwidth.sd` has the matching reference rule for ``h``.
 
@@ -586,11 +599,13 @@ def sd_kde(
     array([0.2707])
     """
     log = core_check.flag("log", log)
-    steps = check.steps(steps)
+    steps, own_point = check.steps(steps), core_check.flag("own_point", own_point)
+    check.one_step(h, steps, own_point=own_point)
     options = weights, precision, deterministic, check_finite, bounds, periods
-    of_sd: dict[str, Any] = {"method": "sd", "steps": steps, "leave_one_out": leave_one_out}
-    problem, _ = prepare(X, Y, h, *options, rtol=rtol, may_be_unchecked=steps == 1, **of_sd)
-    estimate = score_problem(problem, _score_bandwidth(score_bandwidth, X, weights, bounds, periods))
+    of_sd: dict[str, Any] = {"method": "sd", "steps": steps, "may_be_unchecked": steps == 1 and own_point}
+    problem, _ = prepare(X, Y, h, *options, rtol=rtol, leave_one_out=leave_one_out, **of_sd)
+    score_h = _score_bandwidth(score_bandwidth, X, weights, bounds, periods)
+    estimate = score_problem(problem, score_h, own_point=own_point)
     with problem.device:
         return problem.density_of_moved(estimate, log=log, steps=steps)
 

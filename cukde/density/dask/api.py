@@ -18,6 +18,7 @@ from cukde.core.types import ArrayLike, Bandwidth, Domain
 from cukde.density import (
     check as density_check,
     kernels,
+    leave_one_out as density_leave_one_out,
     metric_density as density_metric_density,
     results,
     sums as density_sums,
@@ -189,6 +190,7 @@ def debias(
     *,
     score_bandwidth: Bandwidth | None = None,
     steps: int = 1,
+    own_point: bool = True,
     weights: ArrayLike | None = None,
     rtol: float | None = None,
     precision: str | None = None,
@@ -202,7 +204,7 @@ def debias(
 
     Equal to the same call on plain arrays, to 1e-12 in float64. Each unordered pair of blocks is one pass where that
     pays: it costs n^2 exponentials at most. ``boxes`` are those of ``X``, see :func:`cukde.dask.kde`. Each of the
-    ``steps`` after the first takes all pairs of blocks.
+    ``steps`` after the first takes all pairs of blocks, and so does the first without ``own_point``.
 
     Examples
     --------
@@ -215,7 +217,8 @@ def debias(
     inputs = arguments(
         X, X, h, weights, precision, deterministic, check_finite, rtol=rtol, boxes=boxes, bounds=bounds, periods=periods
     )
-    data, sums, _ = _sums_at_data(inputs, score_bandwidth, density_check.steps(steps))
+    own_point = core_check.flag("own_point", own_point)
+    data, sums, _ = _sums_at_data(inputs, score_bandwidth, density_check.steps(steps), own_point=own_point)
     return _of_queries(inputs, each("debiased", _moved, data, sums, **_shape(inputs)))
 
 
@@ -226,6 +229,7 @@ def sd_kde(
     *,
     score_bandwidth: Bandwidth | None = None,
     steps: int = 1,
+    own_point: bool = True,
     weights: ArrayLike | None = None,
     rtol: float | None = None,
     log: bool = False,
@@ -241,7 +245,8 @@ def sd_kde(
 
     Equal to the same call on plain arrays, to 1e-12 in float64. It costs what :func:`debias` does, once, and what
     the density of the moved points does. ``boxes`` are those of :func:`cukde.dask.kde`, and a bound of the way of the
-    points widens them: only blocks that the queries need are debiased. ``steps`` of more than 1 need all of them.
+    points widens them: only blocks that the queries need are debiased. ``steps`` of more than 1 need all of them,
+    and so does a score without ``own_point``.
 
     Examples
     --------
@@ -266,8 +271,8 @@ def sd_kde(
         periods=periods,
         leave_one_out=leave_one_out,
     )
-    steps = density_check.steps(steps)
-    data, sums, shifts = _sums_at_data(inputs, score_bandwidth, steps)
+    steps, own_point = density_check.steps(steps), core_check.flag("own_point", own_point)
+    data, sums, shifts = _sums_at_data(inputs, score_bandwidth, steps, own_point=own_point)
     whitening = inputs.forms.whitening
     layout = inputs.layout(whitening)
     moved = each("debiased", inputs.tasks.debiased, data, sums, layout=layout)
@@ -276,7 +281,7 @@ def sd_kde(
         sums = _pass(inputs, queries, moved, "sum", None, leave_one_out=True)
         sums = without_own_weight(data, sums, weighted=weights is not None)
     else:
-        needed = inputs.needed(whitening, "sum", moved=shifts) if steps == 1 else None
+        needed = inputs.needed(whitening, "sum", moved=shifts) if steps == 1 and own_point else None
         sums = _pass(inputs, queries, moved, "sum", needed)
     return _result(inputs, _with_total(inputs, moved, sums, _density, log=core_check.flag("log", log)))
 
@@ -408,7 +413,9 @@ def _sums(inputs: Arguments, output: Output, **options: Any) -> tuple[Blocks, Bl
     return data, without_own_weight(data, sums, weighted=inputs.weights is not None)
 
 
-def _sums_at_data(inputs: Arguments, score_bandwidth: Any, steps: int) -> tuple[Blocks, Blocks, np.ndarray | None]:
+def _sums_at_data(
+    inputs: Arguments, score_bandwidth: Any, steps: int, *, own_point: bool
+) -> tuple[Blocks, Blocks, np.ndarray | None]:
     """Blocks of data, and their mean shift by self-interaction (Y = X); all of it is computed once.
 
     After several ``steps`` it is that of the points of the last step but one, at the data. And how far the first may
@@ -422,12 +429,19 @@ def _sums_at_data(inputs: Arguments, score_bandwidth: Any, steps: int) -> tuple[
         if inputs.domain is not None:
             domains_check.bandwidth(whitening.bandwidth, inputs.domain.bounded, "score_bandwidth")
     data = inputs.data_blocks(inputs.layout(whitening))
-    needed = inputs.needed(whitening, "moments", queries_are_data=True)
-    sums = _pass(inputs, data, data, "moments", needed, ratio=True, everywhere=True)
+    needed = inputs.needed(whitening, "moments", queries_are_data=True) if own_point else None
+
+    def shifted(points: Blocks, needed: Needed | None) -> Blocks:
+        if own_point:
+            return _pass(inputs, data, points, "moments", needed, ratio=True, everywhere=True)
+        sums = _pass(inputs, data, points, "moments", None, everywhere=True, leave_one_out=True)
+        return each("limited", _limited, sums, h=whitening.h)
+
+    sums = shifted(data, needed)
     for _ in range(steps - 1):
         by = inputs.forms.whitening
         points = each("debiased", inputs.tasks.debiased, data, sums, layout=inputs.layout(whitening), by=by)
-        sums = _pass(inputs, data, points, "moments", None, ratio=True, everywhere=True)
+        sums = shifted(points, None)
     return data, sums, inputs.shifts(needed, whitening)
 
 
@@ -568,6 +582,11 @@ def _moved(block: dask_blocks.Block, sums: PartialSums, *, whitening: Whitening,
             moved = block.domain.restored(moved, dispatch.backend(moved).xp)
         out = results.cast(moved, dtype)
         return out[:, 0] if flat else out
+
+
+def _limited(sums: PartialSums, *, h: float) -> PartialSums:
+    with computing(sums.total) as backend, _quiet():
+        return density_leave_one_out.limited(sums, h, backend.xp)
 
 
 def _values(sums: PartialSums, *, dtype: np.dtype, flat: bool) -> Any:
