@@ -429,6 +429,11 @@ def _sums_at_data(
         if inputs.domain is not None:
             domains_check.bandwidth(whitening.bandwidth, inputs.domain.bounded, "score_bandwidth")
     data = inputs.data_blocks(inputs.layout(whitening))
+    if not own_point and inputs.streamed:
+        raise ValueError(
+            "own_point=False needs X where Y is; got X on the host and Y on the GPU: move the blocks of X there, or Y "
+            "to the host"
+        )
     needed = inputs.needed(whitening, "moments", queries_are_data=True) if own_point else None
 
     def shifted(points: Blocks, needed: Needed | None) -> Blocks:
