@@ -586,7 +586,16 @@ def sd_kde(
     Both halves take ``rtol``: what it leaves out of the score moves the points, and that loss comes on top of what it
     leaves out of their density.
 
-    *Steps.* STEPS_GAIN
+    *Steps.* The second step leaves a fifth of the bias, and a third gains a little more. Bandwidths are wider:
+    :func:`cukde.bandwidth.sd` takes ``steps``, and ``h="sd"`` has those of the call. With the best bandwidth of each,
+    two steps have 0.66 to 0.93 times the squared error of one, and three 0.59 to 0.92, for 1,000 rows of a normal, of
+    two normals and of Student's t in 1 to 8 dimensions. Held-out rows gain in the mean on each of 21 sets, little in
+    one dimension (0.0003 nats a row of a normal), 0.01 to 0.02 in 4, and 0.02 to 0.06 in 8. In 16 dimensions the
+    squared error falls by less than 1% (``sd_steps.json``).
+
+    *Own point.* Without it the squared error of such rows in 8 and 16 dimensions is 0.54 to 0.80 times as large, with
+    one step, and held-out rows of a normal gain 0.1 and 0.8 nats. Up to 4 dimensions there is little to gain. Heavy
+    tails lose: held-out rows of Student's t in 2 to 8 dimensions 0.004 to 0.03 nats. The same bandwidths serve.
 
     With ``leave_one_out`` the density at a row leaves out the kernel of that row, which has moved. The others have
     moved by the score of all data.
