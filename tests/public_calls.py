@@ -135,12 +135,14 @@ def _unlinked(call: Call, h: int, *beside: str) -> Call:
 def _debias(a: Draw) -> Call:
     options = a.common() | a.domain() | a.tolerance() | {"score_bandwidth": a.one(None, 1.5), "steps": a.one(1, 1, 3)}
     options |= {"local_factors": a.one(None, a.positive(a.n))}
+    options["own_point"] = a.one(True, True, False)
     return _unlinked(Call(cukde.debias, (a.points, a.h), options), 1)
 
 
 def _sd_kde(a: Draw) -> Call:
     whole = _density(cukde.sd_kde, log=True)(a)
-    return replace(whole, kwargs=whole.kwargs | {"score_bandwidth": a.one(None, 1.5), "steps": a.one(1, 1, 3)})
+    own = {"score_bandwidth": a.one(None, 1.5), "steps": a.one(1, 1, 3), "own_point": a.one(True, True, False)}
+    return replace(whole, kwargs=whole.kwargs | own)
 
 
 def _laplace_kde(a: Draw) -> Call:

@@ -385,15 +385,26 @@ def density_and_score(X: Any, Y: Any, h: Any, weights: Any = None) -> tuple[np.n
     return log_kde(X, Y, h, weights), score(X, Y, h, weights)
 
 
-def debias(X: Any, h: Any, score_bandwidth: Any = None, weights: Any = None, steps: int = 1) -> np.ndarray:
+def debias(
+    X: Any, h: Any, score_bandwidth: Any = None, weights: Any = None, steps: int = 1, own_point: bool = True
+) -> np.ndarray:
     """x_i + (H/2) s(x_i), the score by self-interaction (Y = X), own point included; shape (n, d).
 
-    Each further step moves the data by the score, at them, of the points of the step before.
+    Each further step moves the data by the score, at them, of the points of the step before. Without the own point the
+    mean shift m = L' s, of the score's covariance L L', is m d / max(d, |m|^2).
     """
     X = moved = points(X)
+    d, hs = X.shape[1], h if score_bandwidth is None else score_bandwidth
+    root = np.linalg.cholesky(covariance(hs, d))
     for _ in range(steps):
-        s = score(moved, X, h if score_bandwidth is None else score_bandwidth, weights)
-        moved = X + 0.5 * s @ covariance(h, X.shape[1])
+        if own_point:
+            s = score(moved, X, hs, weights)
+        else:
+            rows = [np.delete(moved, i, axis=0) for i in range(len(X))]
+            left = [None if weights is None else np.delete(weights, i) for i in range(len(X))]
+            s = np.concatenate([score(A, X[i : i + 1], hs, left[i]) for i, A in enumerate(rows)])
+            s *= (d / np.maximum(d, ((s @ root) ** 2).sum(axis=1)))[:, None]
+        moved = X + 0.5 * s @ covariance(h, d)
     return moved
 
 

@@ -40,6 +40,7 @@ class Method(NamedTuple):
     steps: int
     leading: Callable[[int, int], float]
     error: Callable[[np.ndarray, float, np.random.Generator], float]
+    own_point: bool = True
 
     def rule(self, n: int, d: int) -> float:
         """The bandwidth of the rule."""
@@ -55,9 +56,9 @@ def of_normals(points: Any, h: float) -> float:
     return (4 * np.pi) ** (d / 2) * (square - 2 * overlap) + 1
 
 
-def of_sd(steps: int) -> Callable[[np.ndarray, float, np.random.Generator], float]:
+def of_sd(steps: int, *, own_point: bool = True) -> Callable[[np.ndarray, float, np.random.Generator], float]:
     """Error of SD-KDE, by the formula of its points."""
-    return lambda X, h, rng: of_normals(cukde.debias(X, h, steps=steps), h)
+    return lambda X, h, rng: of_normals(cukde.debias(X, h, steps=steps, own_point=own_point), h)
 
 
 def of_positive(X: np.ndarray, h: float, rng: np.random.Generator) -> float:
@@ -97,6 +98,8 @@ METHODS = (
     Method("sd", 1, _leading_sd, of_sd(1)),
     Method("sd", 2, _leading_sd, of_sd(2)),
     Method("sd", 3, _leading_sd, of_sd(3)),
+    Method("sd", 1, _leading_sd, of_sd(1, own_point=False), own_point=False),
+    Method("sd", 2, _leading_sd, of_sd(2, own_point=False), own_point=False),
     Method("positive", 1, _leading_positive, of_positive),
 )
 
@@ -172,6 +175,7 @@ def rows(part: float = 1.0) -> Iterator[dict[str, Any]]:
                     "precision": "float64",
                     "method": name,
                     "steps": steps,
+                    "own_point": method is None or method.own_point,
                     "samples": None if method is None else samples,
                     "rule": normal_reference.factor(name, n, d, steps),
                     "leading": _leading_laplace(n, d) if method is None else method.leading(n, d),
@@ -192,8 +196,9 @@ def main() -> None:
     done = []
     for row in rows(wanted.part):
         done.append(row)
+        name = f"{row['method']} {row['steps']}{'' if row['own_point'] else ' of others'}"
         print(
-            f"{row['method']:<9}{row['steps']} n={row['shape']['n']:<6}d={row['shape']['d']:<3}"
+            f"{name:<16}n={row['shape']['n']:<6}d={row['shape']['d']:<3}"
             f"h {row['leading']:.3f} -> {row['rule']:.3f} (best {row['best']:.3f}), error above the least "
             f"{row['leading_excess_percent']:.1f} ± {row['leading_excess_standard_error']:.1f}% -> "
             f"{row['excess_percent']:.2f} ± {row['excess_standard_error']:.2f}%",

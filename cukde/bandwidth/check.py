@@ -121,14 +121,6 @@ def scores(values: np.ndarray) -> np.ndarray:
     return values
 
 
-def one_step(steps: int) -> None:
-    """Raise where cross-validation is asked for an estimate of more steps than it has a score for."""
-    if steps > 1:
-        raise ValueError(
-            f'h must be a number or "sd" for steps={steps}; got "cross_validate", which scores estimates of one step'
-        )
-
-
 def two_rows(n: int, effective: float | None = None) -> None:
     """Raise where a deviation cannot be had: one row, or weights that leave but one."""
     if n < 2:

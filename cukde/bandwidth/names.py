@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from cukde.bandwidth import check, rules
+from cukde.bandwidth import rules
 from cukde.density import rules_by_name
 
 CROSS_VALIDATE = "cross_validate"
@@ -33,7 +33,6 @@ def _sd(X: Any, weights: Any, method: str, steps: int, **domain: Any) -> Any:
 
 def _cross_validated(X: Any, weights: Any, method: Any, steps: int, **domain: Any) -> Any:
     """Choose by likelihood where densities have logarithms."""
-    check.one_step(steps)
     objective: Any = "least_squares" if method == "laplace" else "likelihood"
     return rules.cross_validate(X, method, objective=objective, weights=weights, **domain).bandwidth
 

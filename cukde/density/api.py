@@ -389,6 +389,7 @@ def debias(
     *,
     score_bandwidth: Bandwidth | None = None,
     steps: int = 1,
+    own_point: bool = True,
     weights: ArrayLike | None = None,
     local_factors: ArrayLike | None = None,
     rtol: float | None = None,
@@ -417,6 +418,9 @@ def debias(
         Bandwidth of the score, in the same forms; default ``h``. "cross_validate" is that of :func:`kde` here.
     steps : int
         How often the score is taken, at least 1: again of the points that it has moved, see the notes.
+    own_point : bool
+        Whether a point counts in its own score. Without it few rows of many columns move as far as many would, see the
+        notes.
     weights, local_factors, rtol, precision, deterministic, check_finite, bounds, periods, nan_policy
         As in :func:`kde`. Rows that are left out are NaN in the result.
     out : array, shape of ``X``, optional
@@ -463,6 +467,12 @@ def debias(
     With factors of Abramson's square-root law by f itself :math:`\lambda^2 f` is constant: there is nothing to cancel,
     and points hardly move. Weaker factors, such as those by a smooth pilot or of ``alpha`` below 1/2, and those of
     another shape leave a bias of order :math:`h^2`, which the shift removes.
+    *Own point.* A point's own kernel holds it back: where few others are near, as they are in many dimensions, the
+    score is hardly one of the density. With ``own_point=False`` the sums at :math:`x_i` leave out point i, which in
+    further steps is the one that has moved. The mean shift :math:`m = h s` of a point without neighbours would then
+    lead to the nearest, however far. Here it is :math:`m\, d / \max(d, |m|^2)`, so that such a point stays: the score
+    of a density that is smoothed by h has :math:`E|h s|^2 \le d`. It costs the same pass, and where own terms were more
+    than half of the sums another.
 
     References
     ----------
@@ -475,11 +485,13 @@ def debias(
     >>> cukde.debias(np.array([-1.0, 1.0]), 1.0).round(4)
     array([-0.8808,  0.8808])
     """
-    steps = check.steps(steps)
+    steps, own_point = check.steps(steps), core_check.flag("own_point", own_point)
+    check.one_step(h, steps, own_point=own_point)
     options = weights, precision, deterministic, check_finite, bounds, periods
-    of_sd: dict[str, Any] = {"method": "sd", "steps": steps, "may_be_unchecked": steps == 1}
+    of_sd: dict[str, Any] = {"method": "sd", "steps": steps, "may_be_unchecked": steps == 1 and own_point}
     problem, _ = prepare(X, X, h, *options, local_factors=local_factors, rtol=rtol, **of_sd)
-    estimate = score_problem(problem, _score_bandwidth(score_bandwidth, X, weights, bounds, periods))
+    score_h = _score_bandwidth(score_bandwidth, X, weights, bounds, periods)
+    estimate = score_problem(problem, score_h, own_point=own_point)
     with problem.device:
         moved = problem.moved(estimate, steps)
         if problem.domain is not None:
@@ -499,6 +511,7 @@ def _stages_of_sd_kde(
     *,
     score_bandwidth: Any = None,
     steps: int = 1,
+    own_point: bool = True,
     weights: Any = None,
     local_factors: Any = None,
     rtol: float | None = None,
@@ -537,10 +550,12 @@ def _stages_of_sd_kde(
 
     # Beyond the ends of a domain points are folded back, local factors are another shift, and further steps take other
     # scores.
-    plain = bounds is None and periods is None and local_factors is None and steps == 1
-    debiased = functools.partial(debias, X, h, score_bandwidth=score_bandwidth, steps=steps, **options)
+    once = steps == 1 and own_point
+    plain = bounds is None and periods is None and local_factors is None and once
+    of_sd = {"score_bandwidth": score_bandwidth, "steps": steps, "own_point": own_point}
+    debiased = functools.partial(debias, X, h, **of_sd, **options)
     moved = shift() if plain else debiased()
-    first = {"score": gradient, "shift": shift} if steps == 1 else {"debias": debiased}
+    first = {"score": gradient, "shift": shift} if once else {"debias": debiased}
     return {
         **first,
         "kde": lambda: kde(moved, moved if Y is None else Y, h, log=log, **options),
@@ -563,6 +578,7 @@ def sd_kde(
     *,
     score_bandwidth: Bandwidth | None = None,
     steps: int = 1,
+    own_point: bool = True,
     weights: ArrayLike | None = None,
     local_factors: ArrayLike | None = None,
     rtol: float | None = None,
@@ -586,6 +602,8 @@ def sd_kde(
         Bandwidth of the score, as in :func:`debias`; default ``h``.
     steps : int
         How often points move, as in :func:`debias`; a wider bandwidth goes with more, see the notes.
+    own_point : bool
+        Whether a point counts in its own score, as in :func:`debias`; see the notes.
     X, Y, h, weights, local_factors, rtol, log, precision, deterministic, check_finite, bounds, periods, nan_policy, out
         As in :func:`kde`. :func:`cukde.bandwidth.sd` has the matching reference rule for ``h``.
 
@@ -601,7 +619,16 @@ def sd_kde(
     Both halves take ``rtol``: what it leaves out of the score moves the points, and that loss comes on top of what it
     leaves out of their density.
 
-    *Steps.* STEPS_GAIN
+    *Steps.* The second step leaves a fifth of the bias, and a third gains a little more. Bandwidths are wider:
+    :func:`cukde.bandwidth.sd` takes ``steps``, and ``h="sd"`` has those of the call. With the best bandwidth of each,
+    two steps have 0.66 to 0.93 times the squared error of one, and three 0.59 to 0.92, for 1,000 rows of a normal, of
+    two normals and of Student's t in 1 to 8 dimensions. Held-out rows gain in the mean on each of 21 sets, little in
+    one dimension (0.0003 nats a row of a normal), 0.01 to 0.02 in 4, and 0.02 to 0.06 in 8. In 16 dimensions the
+    squared error falls by less than 1% (``sd_steps.json``).
+
+    *Own point.* Without it the squared error of such rows in 8 and 16 dimensions is 0.54 to 0.80 times as large, with
+    one step, and held-out rows of a normal gain 0.1 and 0.8 nats. Up to 4 dimensions there is little to gain. Heavy
+    tails lose: held-out rows of Student's t in 2 to 8 dimensions 0.004 to 0.03 nats. The same bandwidths serve.
 
     With ``leave_one_out`` the density at a row leaves out the kernel of that row, which has moved. The others have
     moved by the score of all data.
@@ -626,12 +653,14 @@ def sd_kde(
     array([0.2707])
     """
     log = core_check.flag("log", log)
-    steps = check.steps(steps)
+    steps, own_point = check.steps(steps), core_check.flag("own_point", own_point)
+    check.one_step(h, steps, own_point=own_point)
     options = weights, precision, deterministic, check_finite, bounds, periods
-    of_sd: dict[str, Any] = {"method": "sd", "steps": steps, "may_be_unchecked": steps == 1}
+    of_sd: dict[str, Any] = {"method": "sd", "steps": steps, "may_be_unchecked": steps == 1 and own_point}
     of_sd |= {"local_factors": local_factors, "leave_one_out": leave_one_out}
     problem, _ = prepare(X, Y, h, *options, rtol=rtol, **of_sd)
-    estimate = score_problem(problem, _score_bandwidth(score_bandwidth, X, weights, bounds, periods))
+    score_h = _score_bandwidth(score_bandwidth, X, weights, bounds, periods)
+    estimate = score_problem(problem, score_h, own_point=own_point)
     with problem.device:
         return problem.density_of_moved(estimate, log=log, steps=steps)
 

@@ -215,6 +215,13 @@ def steps(value: Any) -> int:
     return out
 
 
+def one_step(h: Any, steps: int, *, own_point: bool) -> None:
+    """Raise where cross-validation is to choose the bandwidth of an estimate that it has no score for."""
+    if isinstance(h, str) and h == "cross_validate" and (steps > 1 or not own_point):
+        asked = f"steps={steps}" if steps > 1 else "own_point=False"
+        raise ValueError(f'h must be a number or "sd" for {asked}; got {h!r}, which scores one step with the own point')
+
+
 def squared_radius(radius: float, single: bool, name: str = "X") -> None:
     """Raise where squared distances in bandwidths leave the range of the arithmetic that sums them."""
     limit = 1e36 if single else 1e300
@@ -230,10 +237,10 @@ def queries_are_data(*, itself: bool) -> None:
         raise ValueError("leave_one_out=True needs the data themselves as queries: pass X for Y, the same object")
 
 
-def rows_to_leave_out(n: int) -> None:
+def rows_to_leave_out(n: int, option: str = "leave_one_out=True") -> None:
     """Raise where nothing is left without a row; ``n`` rows have a weight."""
     if n < 2:
-        raise ValueError(f"leave_one_out=True needs two rows or more that have a weight; got {n}")
+        raise ValueError(f"{option} needs two rows or more that have a weight; got {n}")
 
 
 def one_column(d: int) -> None:

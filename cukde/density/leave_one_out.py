@@ -50,6 +50,17 @@ def _divided(sums: PartialSums, problem: Problem) -> PartialSums:
     return sums._replace(reference=sums.reference - log_rest(log_weights, xp))
 
 
+def limited(sums: PartialSums, h: float, xp: Any) -> PartialSums:
+    """Sums whose mean shifts are no longer than sqrt(d) bandwidths; longer ones, r times that, are 1/r of it.
+
+    A score of data smoothed by h is no longer than that in the quadratic mean, over the smoothed density. Without its
+    own term the mean shift of a row far from all others leads to the nearest, however far.
+    """
+    d = sums.moments.shape[-1]
+    squares = (sums.moments**2).sum(axis=-1) / (sums.total * h) ** 2
+    return sums._replace(moments=sums.moments * (d / xp.maximum(squares, d))[..., None])
+
+
 def log_rest(log_weights: Any, xp: Any) -> Any:
     """Logarithms of the weight that is left without each row, of weights that sum to 1."""
     w = xp.exp(log_weights)

@@ -258,6 +258,8 @@ class Problem(NamedTuple):
 
     def _moved_along(self, estimate: Problem) -> Any:
         sums = estimate.sums("moments", ratio=True)
+        if estimate.leave_one_out:
+            sums = leave_one_out.limited(sums, estimate.whitening.h, self.xp)
         points = moved(self.X, sums, self.whitening, estimate.whitening, self.xp)
         return points if self.domain is None else self.domain.folded(points, self.xp)
 
@@ -289,8 +291,8 @@ class Problem(NamedTuple):
     def debiased(self, estimate: Problem, steps: int = 1) -> Problem:
         """Return the same problem with debiased data, float64; ``estimate`` poses their score."""
         points = None
-        # Which the shorter way may change.
-        in_order = self.leave_one_out or steps > 1 or self.options.local_factors is not None
+        # The shorter way may change the order of the rows, and takes one step with own terms and without factors.
+        in_order = self.leave_one_out or estimate.leave_one_out or steps > 1 or self.options.local_factors is not None
         if self.whitening.plain and estimate.whitening.plain and self.domain is None and not in_order:
             queries = self.X if self.Y is None else self.Y
             passes, widths = estimate.passes(), (self.whitening.h, estimate.whitening.h)
@@ -404,15 +406,23 @@ def score_whitening(score_bandwidth: Any, d: int, *, factors: bool) -> Whitening
     return whitening_of(dispatch.to_host(score_bandwidth), d, "score_bandwidth", factors=factors)
 
 
-def score_problem(problem: Problem, score_bandwidth: Any) -> Problem:
-    """Pose the score of the data at the data (Y = X); ``score_bandwidth`` None is the problem's own."""
-    if score_bandwidth is None:
-        return problem.of_score()
-    d, factors = 1 if problem.X.ndim == 1 else problem.X.shape[1], problem.options.local_factors is not None
-    whitening = score_whitening(score_bandwidth, d, factors=factors)
-    if problem.domain is not None:
-        domains_check.bandwidth(whitening.bandwidth, problem.domain.bounded, "score_bandwidth")
-    return problem.of_score(whitening)
+def score_problem(problem: Problem, score_bandwidth: Any, *, own_point: bool = True) -> Problem:
+    """Pose the score of the data at the data (Y = X); ``score_bandwidth`` None is the problem's own.
+
+    Without ``own_point`` each row is left out of the sums at itself.
+    """
+    whitening = None
+    if score_bandwidth is not None:
+        d, factors = 1 if problem.X.ndim == 1 else problem.X.shape[1], problem.options.local_factors is not None
+        whitening = score_whitening(score_bandwidth, d, factors=factors)
+        if problem.domain is not None:
+            domains_check.bandwidth(whitening.bandwidth, problem.domain.bounded, "score_bandwidth")
+    estimate = problem.of_score(whitening)
+    if own_point:
+        return estimate
+    log_w = problem.options.log_weights
+    check.rows_to_leave_out(len(problem.X) if log_w is None else int((log_w > _LOG_ZERO).sum()), "own_point=False")
+    return estimate._replace(leave_one_out=True)
 
 
 def least_factor(factors: Any | None) -> float:

@@ -116,12 +116,13 @@ def test_weights(on_gpu: Call, call: str) -> None:
     same(host(computed(lazy)), of_plain(CALLS[call], X, Y, weights=W), SAME)
 
 
-@pytest.mark.parametrize("score_bandwidth", [None, 0.7])
-def test_steps(on_gpu: Call, score_bandwidth: Any) -> None:
+def test_steps(on_gpu: Call) -> None:
     """Points that have moved are data of the next pass; queries of it are the data."""
-    options: dict[str, Any] = {"score_bandwidth": score_bandwidth, "steps": 3}
+    options: dict[str, Any] = {"steps": 3, "score_bandwidth": 0.7}
     lazy = cukde.sd_kde(blocks(X, CHUNKS), lazily(on_gpu, Y), COVARIANCE, **options)
     same(host(computed(lazy)), of_plain(cukde.sd_kde, X, Y, COVARIANCE, **options), SAME)
+    with pytest.raises(ValueError, match="own_point=False needs X where Y is; got X on the host and Y on the GPU"):
+        cukde.sd_kde(blocks(X, CHUNKS), lazily(on_gpu, Y), 0.5, own_point=False)
 
 
 @pytest.mark.parametrize("h", [[0.5, 0.3, 0.8], COVARIANCE], ids=["vector", "covariance"])

@@ -30,6 +30,7 @@ CALLS: dict[str, Any] = {
     "debias": lambda x, y, **o: cukde.debias(x, H, score_bandwidth=[0.1, 0.4, 0.1], **o),
     "sd_kde": lambda x, y, **o: cukde.sd_kde(x, y, H, **o),
     "sd_kde of three steps": lambda x, y, **o: cukde.sd_kde(x, y, H, score_bandwidth=[0.1, 0.4, 0.1], steps=3, **o),
+    "sd_kde of others": lambda x, y, **o: cukde.sd_kde(x, y, H, own_point=False, **o),
     "laplace_kde": lambda x, y, **o: cukde.laplace_kde(x, y, H, **o),
 }
 

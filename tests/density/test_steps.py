@@ -1,4 +1,4 @@
-"""Debiasing in several steps, against the float64 oracle of the formula, and what it is for.
+"""Debiasing in several steps, and without the own point, against the float64 oracle of the formula; what it is for.
 
 Test bodies run on every backend: the CPU, the CUDA kernels emulated on the host, and a GPU where there is one.
 """
@@ -51,27 +51,33 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.usefixtures("many_pairs")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("d", [1, 2, 3, 17])
-def test_steps_match_the_reference(backend: Backend, d: int, dtype: str) -> None:
+@pytest.mark.parametrize(
+    ("d", "options"),
+    [*((d, {"steps": 3}) for d in (1, 2, 3, 17)), *((d, {"own_point": False}) for d in (1, 3, 17))],
+    ids=str,
+)
+def test_densities_match_the_reference(backend: Backend, options: dict[str, Any], d: int, dtype: str) -> None:
     X, Y = sample(d, dtype)
     h = H * d**0.25
     x, y = backend.asarray(X), backend.asarray(Y)
-    moved = reference.debias(X, h, steps=3)
+    moved = reference.debias(X, h, **options)
     near = reference.nearness(moved, Y, h)
     allowed = tolerances.sd_log_error(dtype, near, reference.size_in_bandwidths(X, h))
-    log_p = backend.asnumpy(cukde.sd_kde(x, y, h, steps=3, log=True))
+    log_p = backend.asnumpy(cukde.sd_kde(x, y, h, log=True, **options))
     tolerances.check_log(log_p, reference.log_kde(moved, Y, h), allowed)
     once = backend.asnumpy(cukde.sd_kde(x, y, h, log=True))
-    assert np.abs(log_p - once).max() > 100 * allowed.max(), "three steps are told from one"
+    assert np.abs(log_p - once).max() > 5 * allowed.max(), "they are told from one step with the own point"
 
 
+@pytest.mark.parametrize("own_point", [True, False], ids=["all", "others"])
 @pytest.mark.parametrize("name", OPTIONS)
-def test_bandwidths_and_weights(backend: Backend, name: str) -> None:
+def test_bandwidths_and_weights(backend: Backend, name: str, own_point: bool) -> None:
     X, Y = sample(3)
     options = {"h": H, **OPTIONS[name]}
     h, hs, w = (options.get(key) for key in ("h", "score_bandwidth", "weights"))
-    want = reference.debias(X, h, hs, w, steps=2)
+    want = reference.debias(X, h, hs, w, 2, own_point)
     of_backend: dict[str, Any] = {"score_bandwidth": hs, "weights": backend.asarray(w), "steps": 2}
+    of_backend["own_point"] = own_point
     got = backend.asnumpy(cukde.debias(backend.asarray(X), h, **of_backend))
     np.testing.assert_allclose(got, want, rtol=0, atol=1e-11)
     log_p = backend.asnumpy(cukde.sd_kde(backend.asarray(X), backend.asarray(Y), h, log=True, **of_backend))
@@ -88,11 +94,12 @@ def test_one_step_is_the_default(backend: Backend) -> None:
 
 
 @pytest.mark.small
-@pytest.mark.parametrize("options", [{}, {"check_finite": False}], ids=str)
+@pytest.mark.parametrize("options", [{"steps": 2}, {"steps": 2, "check_finite": False}, {"own_point": False}], ids=str)
 def test_calls_that_one_step_makes_by_a_way_of_its_own(backend: Backend, options: dict[str, Any]) -> None:
     X, Y = sample(3, "float32")
-    got = backend.asnumpy(cukde.sd_kde(backend.asarray(X), backend.asarray(Y), H, steps=2, **options))
-    np.testing.assert_allclose(got, reference.sd_kde(X, Y, H, steps=2), rtol=3e-4)
+    got = backend.asnumpy(cukde.sd_kde(backend.asarray(X), backend.asarray(Y), H, **options))
+    options = {name: value for name, value in options.items() if name != "check_finite"}
+    np.testing.assert_allclose(got, np.exp(reference.log_kde(reference.debias(X, H, **options), Y, H)), rtol=3e-4)
 
 
 @pytest.mark.parametrize(
@@ -116,6 +123,26 @@ def test_domains(backend: Backend, domain: dict[str, Any]) -> None:
     np.testing.assert_allclose(backend.asnumpy(cukde.sd_kde(x, y, 0.4, steps=2, **domain)), of_moved, rtol=1e-9)
 
 
+def test_a_row_far_from_all_others_stays(backend: Backend) -> None:
+    X = sample(2)[0]
+    for far in (30.0, 1e6):
+        X[0] = far
+        moved = backend.asnumpy(cukde.debias(backend.asarray(X), H, own_point=False))
+        way = np.linalg.norm(moved - X, axis=1)
+        assert way.max() <= np.sqrt(2) / 2 * H * (1 + 1e-12)
+        assert way[0] < H / 10
+        np.testing.assert_allclose(moved, reference.debias(X, H, own_point=False), rtol=0, atol=1e-9)
+
+
+def test_points_of_few_rows_and_many_columns_move_as_those_of_many_would() -> None:
+    """On a normal the score of infinite data takes a point towards 0 by h^2 / (2 (1 + h^2)) of its distance."""
+    X, h = np.random.default_rng(0).standard_normal((500, 12)), 0.9
+    wanted = h * h / (2 * (1 + h * h))
+    with_own, of_others = (1 - (cukde.debias(X, h, own_point=own) * X).sum() / (X * X).sum() for own in (True, False))
+    assert with_own < 0.3 * wanted
+    assert 0.75 * wanted < of_others < 1.25 * wanted
+
+
 def test_leave_one_out_leaves_out_the_row_that_moved(backend: Backend) -> None:
     X, w = sample(3)[0], weights()
     moved = reference.debias(X, H, weights=w, steps=2)
@@ -137,7 +164,9 @@ def test_stacks(backend: Backend) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"score_bandwidth": 0.8}, {"periods": [9.0, None, None]}, {"weights": weights()}], ids=str
+    "options",
+    [{}, {"score_bandwidth": 0.8}, {"periods": [9.0, None, None]}, {"weights": weights()}, {"own_point": False}],
+    ids=str,
 )
 def test_dask_arrays(options: dict[str, Any]) -> None:
     X, Y = sample(3)
@@ -169,8 +198,25 @@ def test_rules_by_name_are_those_of_the_steps(backend: Backend) -> None:
     x, y = backend.asarray(X), backend.asarray(Y)
     got = backend.asnumpy(cukde.sd_kde(x, y, "sd", steps=2))
     np.testing.assert_allclose(got, backend.asnumpy(cukde.sd_kde(x, y, bandwidth.sd(x, steps=2), steps=2)), rtol=1e-12)
-    with pytest.raises(ValueError, match='h must be a number or "sd" for steps=2; got "cross_validate"'):
-        cukde.sd_kde(x, y, "cross_validate", steps=2)
+    asked: dict[str, dict[str, Any]] = {"steps=2": {"steps": 2}, "own_point=False": {"own_point": False}}
+    for name, options in asked.items():
+        with pytest.raises(ValueError, match=f"h must be a number or \"sd\" for {name}; got 'cross_validate'"):
+            cukde.sd_kde(x, y, "cross_validate", **options)
+        with pytest.raises(ValueError, match=f"h must be a number or \"sd\" for {name}; got 'cross_validate'"):
+            cukde.debias(x, "cross_validate", **options)
+
+
+def test_own_points_that_cannot_be_left_out(backend: Backend) -> None:
+    x = backend.asarray(sample(2)[0])
+    one = "own_point=False needs two rows or more that have a weight; got 1"
+    for error, message, call in (
+        (ValueError, one, lambda: cukde.debias(x[:1], H, own_point=False)),
+        (ValueError, one, lambda: cukde.debias(x[:2], H, own_point=False, weights=backend.asarray(np.array([1.0, 0])))),
+        (ValueError, "own_point=False is for single densities", lambda: cukde.sd_kde(x[None], x, H, own_point=False)),
+        (ValueError, "own_point must be True or False; got 2", lambda: cukde.debias(x, H, own_point=2)),
+    ):
+        with pytest.raises(error, match=message):
+            call()
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from cukde.core.types import ArrayLike, Bandwidth, Domain
 from cukde.density import (
     check as density_check,
     kernels,
+    leave_one_out as density_leave_one_out,
     metric_density as density_metric_density,
     results,
     sums as density_sums,
@@ -193,6 +194,7 @@ def debias(
     *,
     score_bandwidth: Bandwidth | None = None,
     steps: int = 1,
+    own_point: bool = True,
     weights: ArrayLike | None = None,
     local_factors: ArrayLike | None = None,
     rtol: float | None = None,
@@ -207,7 +209,7 @@ def debias(
 
     Equal to the same call on plain arrays, to 1e-12 in float64. Each unordered pair of blocks is one pass where that
     pays: it costs n^2 exponentials at most. ``boxes`` are those of ``X``, see :func:`cukde.dask.kde`. Each of the
-    ``steps`` after the first takes all pairs of blocks.
+    ``steps`` after the first takes all pairs of blocks, and so does the first without ``own_point``.
 
     Examples
     --------
@@ -231,7 +233,8 @@ def debias(
         bounds=bounds,
         periods=periods,
     )
-    data, sums, _ = _sums_at_data(inputs, score_bandwidth, density_check.steps(steps))
+    own_point = core_check.flag("own_point", own_point)
+    data, sums, _ = _sums_at_data(inputs, score_bandwidth, density_check.steps(steps), own_point=own_point)
     return of_queries(inputs, each("debiased", _moved, data, sums, **shape_of(inputs)))
 
 
@@ -242,6 +245,7 @@ def sd_kde(
     *,
     score_bandwidth: Bandwidth | None = None,
     steps: int = 1,
+    own_point: bool = True,
     weights: ArrayLike | None = None,
     local_factors: ArrayLike | None = None,
     rtol: float | None = None,
@@ -258,7 +262,8 @@ def sd_kde(
 
     Equal to the same call on plain arrays, to 1e-12 in float64. It costs what :func:`debias` does, once, and what
     the density of the moved points does. ``boxes`` are those of :func:`cukde.dask.kde`, and a bound of the way of the
-    points widens them: only blocks that the queries need are debiased. ``steps`` of more than 1 need all of them.
+    points widens them: only blocks that the queries need are debiased. ``steps`` of more than 1 need all of them,
+    and so does a score without ``own_point``.
 
     Examples
     --------
@@ -284,8 +289,8 @@ def sd_kde(
         periods=periods,
         leave_one_out=leave_one_out,
     )
-    steps = density_check.steps(steps)
-    data, sums, shifts = _sums_at_data(inputs, score_bandwidth, steps)
+    steps, own_point = density_check.steps(steps), core_check.flag("own_point", own_point)
+    data, sums, shifts = _sums_at_data(inputs, score_bandwidth, steps, own_point=own_point)
     whitening = inputs.forms.whitening
     layout = inputs.layout(whitening)
     moved = each("debiased", inputs.tasks.debiased, data, sums, layout=layout)
@@ -294,7 +299,7 @@ def sd_kde(
         sums = pass_over(inputs, queries, moved, "sum", None, leave_one_out=True)
         sums = without_own_weight(data, sums, weighted=weights is not None)
     else:
-        needed = inputs.needed(whitening, "sum", moved=shifts) if steps == 1 else None
+        needed = inputs.needed(whitening, "sum", moved=shifts) if steps == 1 and own_point else None
         sums = pass_over(inputs, queries, moved, "sum", needed)
     return result_of(inputs, with_total(inputs, moved, sums, _density, log=core_check.flag("log", log)))
 
@@ -428,7 +433,9 @@ def sums_of(inputs: Arguments, output: Output, **options: Any) -> tuple[Blocks, 
     return data, without_own_weight(data, sums, weighted=inputs.weights is not None)
 
 
-def _sums_at_data(inputs: Arguments, score_bandwidth: Any, steps: int) -> tuple[Blocks, Blocks, np.ndarray | None]:
+def _sums_at_data(
+    inputs: Arguments, score_bandwidth: Any, steps: int, *, own_point: bool
+) -> tuple[Blocks, Blocks, np.ndarray | None]:
     """Blocks of data, and their mean shift by self-interaction (Y = X); all of it is computed once.
 
     After several ``steps`` it is that of the points of the last step but one, at the data. And how far the first may
@@ -443,12 +450,24 @@ def _sums_at_data(inputs: Arguments, score_bandwidth: Any, steps: int) -> tuple[
         if inputs.domain is not None:
             domains_check.bandwidth(whitening.bandwidth, inputs.domain.bounded, "score_bandwidth")
     data = inputs.data_blocks(inputs.layout(whitening))
-    needed = inputs.needed(whitening, "moments", queries_are_data=True)
-    sums = pass_over(inputs, data, data, "moments", needed, ratio=True, everywhere=True)
+    if not own_point and inputs.streamed:
+        raise ValueError(
+            "own_point=False needs X where Y is; got X on the host and Y on the GPU: move the blocks of X there, or Y "
+            "to the host"
+        )
+    needed = inputs.needed(whitening, "moments", queries_are_data=True) if own_point else None
+
+    def shifted(points: Blocks, needed: Needed | None) -> Blocks:
+        if own_point:
+            return pass_over(inputs, data, points, "moments", needed, ratio=True, everywhere=True)
+        sums = pass_over(inputs, data, points, "moments", None, everywhere=True, leave_one_out=True)
+        return each("limited", _limited, sums, h=whitening.h)
+
+    sums = shifted(data, needed)
     for _ in range(steps - 1):
         by = inputs.forms.whitening
         points = each("debiased", inputs.tasks.debiased, data, sums, layout=inputs.layout(whitening), by=by)
-        sums = pass_over(inputs, data, points, "moments", None, ratio=True, everywhere=True)
+        sums = shifted(points, None)
     return data, sums, inputs.shifts(needed, whitening)
 
 
@@ -590,6 +609,11 @@ def _moved(block: dask_blocks.Block, sums: PartialSums, *, whitening: Whitening,
             moved = block.domain.restored(moved, dispatch.backend(moved).xp)
         out = results.cast(moved, dtype)
         return out[:, 0] if flat else out
+
+
+def _limited(sums: PartialSums, *, h: float) -> PartialSums:
+    with computing(sums.total) as backend, _quiet():
+        return density_leave_one_out.limited(sums, h, backend.xp)
 
 
 def _values(sums: PartialSums, *, dtype: np.dtype, flat: bool) -> Any:

@@ -49,9 +49,13 @@ def density_and_score(X: Any, Y: Any, h: Any, **options: Any) -> tuple[Any, Any]
         return log_density, stack.of_queries(results.gradient(sums, stack.whitening, stack.xp))
 
 
-def debias(X: Any, h: Any, *, score_bandwidth: Any = None, steps: int = 1, **options: Any) -> Any:
+def debias(
+    X: Any, h: Any, *, score_bandwidth: Any = None, steps: int = 1, own_point: bool = True, **options: Any
+) -> Any:
     """See :func:`cukde.debias`."""
+    check.own_point(own_point)
     steps = density_check.steps(steps)
+    density_check.one_step(h, steps, own_point=own_point)
     stack = prepare(X, X, h, method="sd", steps=steps, **options)
     estimate = stack.of_score(score_bandwidth)
     with stack.device:
@@ -59,11 +63,21 @@ def debias(X: Any, h: Any, *, score_bandwidth: Any = None, steps: int = 1, **opt
 
 
 def sd_kde(
-    X: Any, Y: Any, h: Any, *, score_bandwidth: Any = None, steps: int = 1, log: bool = False, **options: Any
+    X: Any,
+    Y: Any,
+    h: Any,
+    *,
+    score_bandwidth: Any = None,
+    steps: int = 1,
+    own_point: bool = True,
+    log: bool = False,
+    **options: Any,
 ) -> Any:
     """See :func:`cukde.sd_kde`."""
     log = core_check.flag("log", log)
+    check.own_point(own_point)
     steps = density_check.steps(steps)
+    density_check.one_step(h, steps, own_point=own_point)
     stack = prepare(X, Y, h, method="sd", steps=steps, **options)
     estimate = stack.of_score(score_bandwidth)
     with stack.device:
