@@ -172,12 +172,15 @@ def laplace_density(
 
     Negative densities stay, and have no logarithm: NaN.
     """
-    arguments = _pose(X, Y, h, options)
-    near = arguments.near("laplace")
-    out = arguments.finished("positive" if positive else "laplace", None, epilogue) if near.posed is None else None
-    if out is not None:
-        return out
-    sums = arguments.sums("laplace", None, near=near)
+    if options.local_factors is not None:
+        sums = partial_sums(X, Y, h, "laplace", options)
+    else:
+        arguments = _pose(X, Y, h, options)
+        near = arguments.near("laplace")
+        out = arguments.finished("positive" if positive else "laplace", None, epilogue) if near.posed is None else None
+        if out is not None:
+            return out
+        sums = arguments.sums("laplace", None, near=near)
     return results.positive(sums, *epilogue, cp) if positive else results.laplace(sums, *epilogue, cp)[0]
 
 
